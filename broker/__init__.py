@@ -1,0 +1,1 @@
+"""A name server and broker on trio."""
