@@ -1,0 +1,95 @@
+"""The C++ client 1.x through the PyPI distribution `rocketmq` 0.4.4 (ctypes); runs in a virtual environment of its own.
+
+Usage: cpp1_ctypes.py send|consume NAMESRV TOPIC GROUP COUNT PREFIX [fail-once|quiet] [IN_FLIGHT] [BODY_BYTES]: as ali_ons.js.
+"""
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+
+from rocketmq.client import Message, Producer, PushConsumer
+from rocketmq.ffi import _CConsumeStatus, dll
+
+verb, namesrv, topic, group, count_text, prefix, *rest = sys.argv[1:]
+count = int(count_text)
+mode = rest[0] if rest else ""
+padding = "x" * int(rest[2]) if len(rest) > 2 else ""
+lock = threading.Lock()
+
+
+def show(**values):
+    with lock:
+        sys.stdout.write(json.dumps(values) + "\n")
+        sys.stdout.flush()
+
+
+def text(value):
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def send():
+    producer = Producer(group, timeout=10000)
+    producer.set_namesrv_addr(namesrv)
+    producer.start()
+    started = time.perf_counter()
+    for n in range(count):
+        message = Message(topic)
+        message.set_keys(f"{prefix}-key-{n}")
+        message.set_tags(f"tag{n % 3}")
+        message.set_body(f"{prefix}-{n}{padding}")
+        result = producer.send_sync(message)
+        if mode != "quiet":
+            show(n=n, status=result.status.name, msgId=result.msg_id, queueOffset=result.offset)
+    show(done=count, seconds=time.perf_counter() - started)
+    producer.shutdown()
+
+
+def consume():
+    consumer = PushConsumer(group)
+    consumer.set_namesrv_addr(namesrv)
+    consumer.set_thread_count(3)
+    failed, seen, ended = set(), set(), threading.Event()
+    started = []
+
+    def on_message(_consumer, handle):
+        if not started:
+            started.append(time.perf_counter())
+        body = text(dll.GetMessageBody(handle))
+        with lock:
+            first = mode == "fail-once" and body not in failed
+            failed.add(body)
+        if first:
+            return _CConsumeStatus.RECONSUME_LATER.value
+        with lock:
+            seen.add(body)
+            all_seen = len(seen) == count
+        if mode != "quiet":
+            show(
+                body=body,
+                tags=text(dll.GetMessageTags(handle)),
+                keys=text(dll.GetMessageKeys(handle)),
+                msgId=text(dll.GetMessageId(handle)),
+                reconsumeTimes=dll.GetMessageReconsumeTimes(handle),
+                queueId=dll.GetMessageQueueId(handle),
+            )
+        if all_seen:
+            show(done=count, seconds=time.perf_counter() - started[0])
+            ended.set()
+        return _CConsumeStatus.CONSUME_SUCCESS.value
+
+    signal.signal(signal.SIGTERM, lambda *_: ended.set())
+    dll.Subscribe(consumer._handle, topic.encode(), b"*")
+    consumer._register_callback(on_message)
+    consumer.start()
+    show(ready=True)
+    while not ended.wait(0.1):
+        pass
+    consumer.shutdown()
+
+
+{"send": send, "consume": consume}[verb]()
+sys.stdout.flush()
+os._exit(0)  # the library's own threads outlive its shutdown
