@@ -1,0 +1,118 @@
+"""kill -9 under load, again and again on one store folder: what was acknowledged is there, and the queues are whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import trio
+
+from codec.consume_queue import ENTRY
+from codec.record import MAGIC_BLANK, decode_record, peek_record
+from rmqcli.client import ClientError, Producer, SendResult, SendStatus
+from codec.message import Message
+
+PRODUCERS = 4
+QUEUES = 4
+SEGMENT = 8 * 1024 * 1024
+
+Acked = dict[tuple[int, int], tuple[str, str]]  # (queue id, queue offset) -> (message id, body)
+
+
+@contextmanager
+def running(store: Path, flush: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    settings = [f"mappedFileSizeCommitLog={SEGMENT}", f"flushDiskType={flush}", f"defaultTopicQueueNums={QUEUES}"]
+    command = [sys.executable, "-m", "rmqcli", "up", "--json", "--port", "0", "--namesrv-port", "0", "--store", str(store)]
+    for setting in settings:
+        command += ["--set", setting]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        yield process, json.loads(process.stdout.readline())["namesrv"]
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+
+
+async def load(namesrv: str, acked: Acked, round_number: int, kill_after: float, process: subprocess.Popen[str]) -> None:
+    """Four producers send until the broker dies; what it acknowledged is written down at once."""
+
+    async def produce(number: int) -> None:
+        async with Producer(f"crash-{number}", namesrv=namesrv, retries=0, send_timeout=2.0) as producer:
+            for n in range(1_000_000):
+                body = f"{round_number}-{number}-{n}-" + "x" * (n % 700)
+                try:
+                    result: SendResult = await producer.send(Message.of("Crash", body.encode(), keys=[f"{number}-{n}"]))
+                except ClientError:
+                    return
+                assert result.status is SendStatus.SEND_OK
+                at = (result.message_queue.queue_id, result.queue_offset)
+                assert at not in acked, f"queue offset {at} was given twice"
+                acked[at] = (result.msg_id, body)
+
+    with trio.move_on_after(20):
+        async with trio.open_nursery() as nursery:
+            for number in range(PRODUCERS):
+                nursery.start_soon(produce, number)
+            await trio.sleep(kill_after)
+            os.kill(process.pid, signal.SIGKILL)
+
+
+def commit_log_records(store: Path) -> Iterator[tuple[int, int, int, bytes]]:
+    """(queue id, queue offset, commit-log offset, record) of the topic, walked by sizes alone."""
+    for segment in sorted((store / "commitlog").iterdir()):
+        data, position, base = segment.read_bytes(), 0, int(segment.name)
+        while position + 8 <= len(data):
+            head = peek_record(data, position)
+            if head.total_size == 0 or head.magic == MAGIC_BLANK:
+                break
+            message = decode_record(data, position, check_crc=True)
+            assert message.commit_log_offset == base + position
+            if message.topic == "Crash":
+                yield message.queue_id, message.queue_offset, base + position, data[position : position + head.total_size]
+            position += head.total_size
+
+
+def consume_queue(store: Path, queue_id: int) -> list[tuple[int, int]]:
+    data = b"".join(p.read_bytes() for p in sorted((store / "consumequeue/Crash" / str(queue_id)).iterdir()))
+    entries = (ENTRY.unpack_from(data, at) for at in range(0, len(data), ENTRY.size))
+    return [(offset, size) for offset, size, _tags in entries if size > 0]
+
+
+@pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
+def test_what_was_acknowledged_survives(tmp_path: Path, request: pytest.FixtureRequest, flush: str) -> None:
+    rounds = request.config.getoption("--crash-rounds") // 2
+    chance = random.Random(4711)
+    acked: Acked = {}
+    for number in range(rounds):
+        before = len(acked)
+        with running(tmp_path, flush) as (process, namesrv):
+            trio.run(load, namesrv, acked, number, chance.uniform(0.3, 0.8), process)
+            process.wait(10)
+        assert len(acked) > before, f"round {number} acknowledged nothing"
+    with running(tmp_path, flush) as (process, _):
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+    assert not (tmp_path / "abort").exists()
+
+    from_log: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
+    bodies: dict[tuple[int, int], tuple[str, str]] = {}
+    for queue_id, queue_offset, at, record in commit_log_records(tmp_path):
+        message = decode_record(record)
+        from_log[queue_id].append((queue_offset, at, len(record)))
+        bodies[queue_id, queue_offset] = (message.msg_id, message.body.decode())
+    lost = {at: what for at, what in acked.items() if bodies.get(at) != what}
+    assert not lost, f"{len(lost)} of {len(acked)} acknowledged messages are gone or changed, first {next(iter(lost.items()))}"
+    for queue_id, records in from_log.items():
+        assert [offset for offset, _, _ in records] == list(range(len(records))), "gaps or duplicates in the queue offsets"
+        assert consume_queue(tmp_path, queue_id) == [(at, size) for _, at, size in records]

@@ -1,0 +1,115 @@
+"""Every foreign client sends and consumes through the broker, and reads what the others wrote."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import ALI_ONS, ALL, CPP1_CTYPES, Client
+
+COUNT = 1000
+
+
+def wait_ready(process: subprocess.Popen[str]) -> None:
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith("{") and json.loads(line).get("ready"):
+            return
+    raise AssertionError("the consumer ended before it was ready")
+
+
+def rest_of(process: subprocess.Popen[str], timeout: float = 120) -> list[dict[str, Any]]:
+    out, _ = process.communicate(timeout=timeout)
+    return [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+
+
+def messages(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [line for line in lines if "body" in line]
+
+
+def expected(prefix: str, count: int = COUNT) -> dict[str, tuple[str, str]]:
+    return {f"{prefix}-{n}": (f"tag{n % 3}", f"{prefix}-key-{n}") for n in range(count)}
+
+
+def test_sends_and_consumes(client: Client, cluster: dict[str, str], rmq: Any, tmp_path: Path) -> None:
+    topic = f"own-{client.name.replace('.', '-')}"
+    rmq("topic", "create", topic, "--queues", "4")
+    consumer = client.start(tmp_path, "consume", cluster["namesrv"], topic, f"g-{topic}", str(COUNT), "own")
+    wait_ready(consumer)
+    sent = client.lines(tmp_path, "send", cluster["namesrv"], topic, f"p-{topic}", str(COUNT), "own", "", "16")
+    assert Counter(line["n"] for line in sent if "n" in line) == Counter(range(COUNT))
+    got = messages(rest_of(consumer))
+    assert {line["body"]: (line["tags"], line["keys"]) for line in got} == expected("own")
+
+
+@pytest.mark.parametrize("sender", ALL, ids=lambda client: client.name)
+def test_reads_what_the_others_wrote(
+    installed: None, sender: Client, cluster: dict[str, str], rmq: Any, tmp_path: Path
+) -> None:
+    topic = f"from-{sender.name.replace('.', '-')}"
+    rmq("topic", "create", topic, "--queues", "4")
+    readers = {
+        other.name: other.start(tmp_path, "consume", cluster["namesrv"], topic, f"g-{topic}-{n}", str(COUNT), "x")
+        for n, other in enumerate(ALL)
+        if other is not sender
+    }
+    for reader in readers.values():
+        wait_ready(reader)
+    sender.lines(tmp_path, "send", cluster["namesrv"], topic, f"p-{topic}", str(COUNT), "x", "", "16")
+    for name, reader in readers.items():
+        assert {line["body"] for line in messages(rest_of(reader))} == set(expected("x")), name
+    pulled = [json.loads(line) for line in rmq("pull", topic, "--json")]
+    assert {m["body"]: (m["tags"], " ".join(m["keys"])) for m in pulled} == expected("x")
+    assert len(pulled) == COUNT
+
+
+def test_rmq_writes_what_they_read(client: Client, cluster: dict[str, str], rmq: Any, tmp_path: Path) -> None:
+    topic = f"rmq-to-{client.name.replace('.', '-')}"
+    rmq("topic", "create", topic, "--queues", "4")
+    consumer = client.start(tmp_path, "consume", cluster["namesrv"], topic, f"g-{topic}", "300", "r")
+    wait_ready(consumer)
+    rmq("send", topic, "-t", "tagR", "-k", "a key", stdin="".join(f"r-{n}\n" for n in range(300)))
+    got = messages(rest_of(consumer))
+    assert {line["body"] for line in got} == {f"r-{n}" for n in range(300)}
+    assert {line["tags"] for line in got} == {"tagR"}
+
+
+def test_a_failure_brings_the_message_again(
+    client: Client, cluster: dict[str, str], rmq: Any, tmp_path: Path
+) -> None:
+    topic = f"again-{client.name.replace('.', '-')}"
+    rmq("topic", "create", topic, "--queues", "2")
+    consumer = client.start(tmp_path, "consume", cluster["namesrv"], topic, f"g-{topic}", "20", "f", "fail-once")
+    wait_ready(consumer)
+    client.lines(tmp_path, "send", cluster["namesrv"], topic, f"p-{topic}", "20", "f")
+    got = messages(rest_of(consumer))
+    assert {line["body"] for line in got} == {f"f-{n}" for n in range(20)}
+    if client.tells_reconsume_times:
+        assert {line["reconsumeTimes"] for line in got} == {1}
+
+
+def test_two_clients_share_one_group(installed: None, cluster: dict[str, str], rmq: Any, tmp_path: Path) -> None:
+    rmq("topic", "create", "shared", "--queues", "8")
+    pair = [c.start(tmp_path, "consume", cluster["namesrv"], "shared", "g-shared", "100000", "s") for c in (ALI_ONS, CPP1_CTYPES)]
+    for process in pair:
+        wait_ready(process)
+    rmq("send", "shared", stdin="".join(f"s-{n}\n" for n in range(400)))
+    seen: set[str] = set()
+    try:
+        for process in pair:
+            assert process.stdout is not None
+        while len(seen) < 400:
+            described = json.loads("\n".join(rmq("group", "describe", "g-shared", "--json")))
+            if described["lag"] == 0 and described["committed"] >= 400:
+                break
+    finally:
+        for process in pair:
+            process.terminate()
+        for process in pair:
+            seen |= {line["body"] for line in messages(rest_of(process, 30))}
+    assert seen == {f"s-{n}" for n in range(400)}
