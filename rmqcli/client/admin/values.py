@@ -1,0 +1,182 @@
+"""What the admin calls give back: frozen values. Times are epoch milliseconds, offsets are queue offsets, lags messages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+from codec.bodies import ClientConnection, SubscriptionData
+from codec.message import MessageExt
+from codec.queue import MessageQueue
+from rmqcli.client.errors import ClientError
+
+__all__ = [
+    "BrokerSummary",
+    "GroupDescription",
+    "GroupSummary",
+    "QueryResult",
+    "QueueLag",
+    "QueueReset",
+    "QueueResetResult",
+    "ResetPlan",
+    "ResetResult",
+    "ResetTarget",
+    "TopicChange",
+]
+
+
+class BrokerSummary(NamedTuple):
+    """One broker address of the cluster. `runtime` is the table of GET_BROKER_RUNTIME_INFO, None when it did not answer."""
+
+    cluster: str
+    broker_name: str
+    broker_id: int
+    address: str
+    runtime: Mapping[str, str] | None
+    error: ClientError | None = None
+
+
+class TopicChange(NamedTuple):
+    """Which brokers took a topic or group change, and which did not and why."""
+
+    brokers: tuple[str, ...]
+    failures: Mapping[str, ClientError]
+
+
+class QueueLag(NamedTuple):
+    """One queue of a group. `consumer_offset` is None when nothing was ever committed; lag is never negative."""
+
+    queue: MessageQueue
+    min_offset: int
+    max_offset: int
+    consumer_offset: int | None
+    last_timestamp: int
+    client_id: str | None = None
+
+    @property
+    def lag(self) -> int:
+        start = self.min_offset if self.consumer_offset is None else max(self.consumer_offset, self.min_offset)
+        return max(0, self.max_offset - start)
+
+
+class GroupSummary(NamedTuple):
+    """One line of a list of groups."""
+
+    name: str
+    clients: int
+    consume_type: str
+    message_model: str
+    consume_tps: float
+    lag: int
+    error: ClientError | None = None
+
+    @property
+    def online(self) -> bool:
+        return self.clients > 0
+
+
+class GroupDescription(NamedTuple):
+    """A group: who is connected, what they subscribe to, how far they are."""
+
+    name: str
+    connections: tuple[ClientConnection, ...]
+    subscriptions: Mapping[str, SubscriptionData]
+    consume_type: str
+    message_model: str
+    consume_from_where: str
+    consume_tps: float
+    queues: tuple[QueueLag, ...]
+
+    @property
+    def online(self) -> bool:
+        return bool(self.connections)
+
+    @property
+    def lag(self) -> int:
+        return sum(queue.lag for queue in self.queues)
+
+
+class QueryResult(NamedTuple):
+    """Messages found, oldest first, and the brokers that could not be asked."""
+
+    messages: tuple[MessageExt, ...]
+    failures: Mapping[str, ClientError]
+
+
+class ResetTarget(NamedTuple):
+    """Where a reset goes: `start`, `end`, `offset` N, `shift` ±N from the committed offset, `time` epoch ms, or `exact`
+    offsets for each queue (an undo)."""
+
+    kind: Literal["start", "end", "offset", "shift", "time", "exact"]
+    value: int = 0
+    exact: Mapping[MessageQueue, int] | None = None
+
+    def __str__(self) -> str:
+        texts = {"offset": f"{self.value}", "shift": f"{self.value:+d}", "time": f"@{self.value}"}
+        return texts.get(self.kind, self.kind)
+
+
+class QueueReset(NamedTuple):
+    """One queue of a plan. `old` is None when the group never committed there."""
+
+    queue: MessageQueue
+    old: int | None
+    new: int
+    min_offset: int
+    max_offset: int
+
+    @property
+    def replayed(self) -> int:
+        """Messages that will be consumed a second time."""
+        return max(0, (self.old or 0) - self.new) if self.old is not None else 0
+
+    @property
+    def skipped(self) -> int:
+        """Messages that will never be consumed."""
+        start = self.min_offset if self.old is None else max(self.old, self.min_offset)
+        return max(0, self.new - start)
+
+
+class ResetPlan(NamedTuple):
+    """What a reset will do; nothing has been done yet. `clients` are the ids of running consumers of the topic."""
+
+    group: str
+    topic: str
+    target: ResetTarget
+    queues: tuple[QueueReset, ...]
+    clients: tuple[str, ...] = ()
+
+    @property
+    def online(self) -> bool:
+        return bool(self.clients)
+
+    @property
+    def replayed(self) -> int:
+        return sum(queue.replayed for queue in self.queues)
+
+    @property
+    def skipped(self) -> int:
+        return sum(queue.skipped for queue in self.queues)
+
+
+class QueueResetResult(NamedTuple):
+    """`found` is the committed offset read back. `error` says why the queue was not moved."""
+
+    queue: MessageQueue
+    wanted: int
+    found: int | None
+    confirmed: bool
+    error: ClientError | None = None
+
+
+class ResetResult(NamedTuple):
+    """What a reset did. `online` tells the way: through the running clients, or by committing directly."""
+
+    group: str
+    topic: str
+    online: bool
+    queues: tuple[QueueResetResult, ...]
+
+    @property
+    def complete(self) -> bool:
+        return all(queue.confirmed for queue in self.queues)

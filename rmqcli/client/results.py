@@ -1,0 +1,59 @@
+"""What sending and pulling give back: frozen values. Times are epoch milliseconds, offsets are queue offsets."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+from codec.codes import ResponseCode
+from codec.message import MessageExt
+from codec.queue import MessageQueue
+
+__all__ = ["PullResult", "PullStatus", "SendResult", "SendStatus"]
+
+
+class SendStatus(Enum):
+    """All four mean that the broker has stored the message; three of them that a promise beyond that was not kept."""
+
+    SEND_OK = ResponseCode.SUCCESS
+    FLUSH_DISK_TIMEOUT = ResponseCode.FLUSH_DISK_TIMEOUT
+    SLAVE_NOT_AVAILABLE = ResponseCode.SLAVE_NOT_AVAILABLE
+    FLUSH_SLAVE_TIMEOUT = ResponseCode.FLUSH_SLAVE_TIMEOUT
+
+
+class SendResult(NamedTuple):
+    """An acknowledged message or batch (Java `SendResult`).
+
+    `msg_id` is the UNIQ_KEY, `offset_msg_id` what the broker made of host and position; both are comma-joined for a batch,
+    whose `queue_offset` is that of the first message.
+    """
+
+    status: SendStatus
+    msg_id: str
+    offset_msg_id: str
+    message_queue: MessageQueue
+    queue_offset: int
+    transaction_id: str | None = None
+    region_id: str = "DefaultRegion"
+
+
+class PullStatus(Enum):
+    """Java `PullStatus`."""
+
+    FOUND = ResponseCode.SUCCESS
+    NO_NEW_MSG = ResponseCode.PULL_NOT_FOUND
+    NO_MATCHED_MSG = ResponseCode.PULL_RETRY_IMMEDIATELY
+    OFFSET_ILLEGAL = ResponseCode.PULL_OFFSET_MOVED
+
+
+class PullResult(NamedTuple):
+    """One pull. `next_begin_offset` is where to go on, whatever the status; messages are in queue order.
+
+    FOUND may come with no messages: the broker matched tag hashes, the client re-checks the tags themselves.
+    """
+
+    status: PullStatus
+    next_begin_offset: int
+    min_offset: int
+    max_offset: int
+    messages: list[MessageExt]
