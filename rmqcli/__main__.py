@@ -1,0 +1,68 @@
+"""The process: standard streams, `--version` without any import, every error mapped to one line and one exit code.
+
+Nothing here may import trio, numpy, pyarrow, pyspark or lark, nor rich: `rmq --help` pays for what is imported.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from rmqcli import __version__
+from rmqcli.exit_codes import ExitCode
+
+__all__ = ["main", "run"]
+
+
+def main() -> None:
+    """Entry point of the command `rmq`."""
+    _fill_closed_streams()
+    code = run(sys.argv[1:])
+    sys.exit(_flush(code))
+
+
+def run(arguments: Sequence[str]) -> ExitCode:
+    """Runs one command line; never raises. Output is flushed by the caller."""
+    if list(arguments) in (["--version"], ["-V"]):
+        print(f"rmq {__version__}")
+        return ExitCode.DONE
+    from rmqcli import app
+
+    return app.run(arguments)
+
+
+def _fill_closed_streams() -> None:
+    # With `>&-` the number 1 would go to the next file or socket that is opened, and printing would write into it.
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is not None:
+            continue
+        descriptor = os.open(os.devnull, os.O_RDWR)
+        if descriptor != number:
+            os.dup2(descriptor, number)
+            os.close(descriptor)
+        if name != "stdin":
+            setattr(sys, name, os.fdopen(number, "w", closefd=False))
+
+
+def _flush(code: ExitCode) -> ExitCode:
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _discard_output()
+    except OSError as error:
+        print(f"rmq: cannot write the output: {error.strerror}", file=sys.stderr)
+        _discard_output()
+        return ExitCode.FAILED
+    return code
+
+
+def _discard_output() -> None:
+    # The interpreter flushes stdout once more at exit and would complain about the same closed pipe.
+    descriptor = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(descriptor, 1)
+    os.close(descriptor)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,170 @@
+"""RANGE: which messages a reading command means. One grammar for broker queues and for store files.
+
+    start        from the first message to the end           end    nothing that is there now (tail: only new ones)
+    N            from queue offset N to the end              -N     the last N messages
+    A:B          offsets A to B, B not included; an empty side, `start` or `end` is open
+    @T           from time T to the end                      @T1:T2 times T1 to T2, T2 not included (`@T1:@T2` as well)
+
+T is an ISO time (local unless it has a zone), epoch milliseconds, `now`, or back from now: `-1h`, `-1d12h`, `-500ms`.
+A time with colons is no trouble: the text is first tried as one time, then every colon as the separator; exactly one
+reading must make sense. Offsets are queue offsets, times epoch milliseconds, both compared with the store time.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Literal
+
+from rmqcli.durations import parse_duration_ms
+from rmqcli.exit_codes import CommandError, usage_error
+
+__all__ = ["OffsetRange", "parse_range", "parse_target", "parse_time"]
+
+_DIGITS = re.compile(r"[0-9]{1,19}")
+_LAST = re.compile(r"-[0-9]{1,19}")
+_MAX_OFFSET = (1 << 63) - 1
+_MAX_TIME = 253402300799999  # the year 9999
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetRange:
+    """A half-open range. All None means everything.
+
+    `last` excludes the others. `begin`/`end` are queue offsets, `begin_time`/`end_time` store times. `only_new` is `end`.
+    """
+
+    begin: int | None = None
+    end: int | None = None
+    begin_time: int | None = None
+    end_time: int | None = None
+    last: int | None = None
+    only_new: bool = False
+
+    def holds_time(self, store_timestamp: int) -> bool:
+        """Whether a message stored then is inside, as far as times go."""
+        after = self.begin_time is None or store_timestamp >= self.begin_time
+        return after and (self.end_time is None or store_timestamp < self.end_time)
+
+    def offsets(self, first: int, end: int) -> tuple[int, int]:
+        """The offsets to read of a queue that has [first, end), as far as offsets go."""
+        if self.only_new:
+            return end, end
+        begin = min(max(first, self.begin if self.begin is not None else first), end)
+        if self.last is not None:
+            begin = max(first, end - self.last)
+        return begin, max(begin, min(end, self.end if self.end is not None else end))
+
+
+def parse_range(text: str, now_ms: int) -> OffsetRange:
+    """The range; a usage error (CommandError) that says what was not understood."""
+    text = text.strip()
+    if text in ("", "start"):
+        return OffsetRange()
+    if text == "end":
+        return OffsetRange(only_new=True)
+    if text.startswith("@"):
+        return _time_range(text[1:], now_ms)
+    if _LAST.fullmatch(text):
+        return OffsetRange(last=_offset(text[1:], text))
+    begin, colon, end = text.partition(":")
+    if not colon:
+        return OffsetRange(begin=_offset(begin, text))
+    return _ordered(OffsetRange(begin=_side(begin, text, "start"), end=_side(end, text, "end")), text)
+
+
+def _side(side: str, text: str, open_word: str) -> int | None:
+    return None if side.strip() in ("", open_word) else _offset(side.strip(), text)
+
+
+def _offset(digits: str, text: str) -> int:
+    if not _DIGITS.fullmatch(digits) or int(digits) > _MAX_OFFSET:
+        raise usage_error(f"range {text!r}: {digits!r} is not an offset; start, end, N, -N, A:B, @T or @T1:T2 is expected")
+    return int(digits)
+
+
+def _ordered(found: OffsetRange, text: str) -> OffsetRange:
+    for begin, end in ((found.begin, found.end), (found.begin_time, found.end_time)):
+        if begin is not None and end is not None and end < begin:
+            raise usage_error(f"range {text!r}: the end is before the begin")
+    return found
+
+
+def _time_range(text: str, now_ms: int) -> OffsetRange:
+    whole = _try_time(text, now_ms)
+    if whole is not None:
+        return OffsetRange(begin_time=whole)
+    colons = [place for place, character in enumerate(text) if character == ":"]
+    readings = {found for place in colons if (found := _split_times(text, place, now_ms)) is not None}
+    if len(readings) > 1:
+        raise usage_error(f"range '@{text}' can be read in more than one way; write @T1:@T2")
+    if not readings:
+        raise _not_a_time(text)
+    return _ordered(readings.pop(), f"@{text}")
+
+
+def _split_times(text: str, place: int, now_ms: int) -> OffsetRange | None:
+    left, right = text[:place], text[place + 1 :].removeprefix("@")
+    begin, end = _try_time(left, now_ms), _try_time(right, now_ms)
+    if (left and begin is None) or (right and end is None):
+        return None
+    return OffsetRange(begin_time=begin, end_time=end)
+
+
+def _not_a_time(text: str) -> CommandError:
+    return usage_error(f"time '@{text}': an ISO time, epoch milliseconds, 'now' or e.g. -1h is expected")
+
+
+def parse_time(text: str, now_ms: int) -> int:
+    """Epoch milliseconds of T (without the @); a usage error when it is none."""
+    found = _try_time(text.strip(), now_ms)
+    if found is None:
+        raise _not_a_time(text)
+    return found
+
+
+def _try_time(text: str, now_ms: int) -> int | None:
+    if text == "now":
+        return now_ms
+    if _DIGITS.fullmatch(text):
+        return min(int(text), _MAX_TIME)
+    if text.startswith("-"):
+        back = parse_duration_ms(text[1:])
+        return None if back is None else max(0, now_ms - back)
+    return _iso_time(text)
+
+
+def _iso_time(text: str) -> int | None:
+    # fromisoformat takes week dates and compact forms too; a leading year with a dash is what people mean by a time.
+    if not re.match(r"[0-9]{4}-", text):
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+        return max(0, int(moment.astimezone(timezone.utc).timestamp() * 1000 + 0.5))
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+TargetKind = Literal["start", "end", "offset", "shift", "time"]
+
+
+def parse_target(text: str, now_ms: int) -> tuple[TargetKind, int]:
+    """Where `offsets reset --to` goes: `start`, `end`, N, +N and -N (from the committed offset), @T."""
+    text = text.strip()
+    if text == "start":
+        return "start", 0
+    if text == "end":
+        return "end", 0
+    if text.startswith("@"):
+        return "time", parse_time(text[1:], now_ms)
+    sign = {"+": 1, "-": -1}.get(text[:1], 0)
+    if sign:
+        return "shift", sign * _target_number(text[1:], text)
+    return "offset", _target_number(text, text)
+
+
+def _target_number(digits: str, text: str) -> int:
+    if not _DIGITS.fullmatch(digits) or int(digits) > _MAX_OFFSET:
+        raise usage_error(f"target {text!r}: start, end, N, +N, -N or @T is expected")
+    return int(digits)

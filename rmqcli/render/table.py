@@ -1,0 +1,53 @@
+"""Rows of values in the three forms. A column says once how it is called in the table and in JSON, and how it looks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from rmqcli.options import Settings
+from rmqcli.render.output import Output
+from rmqcli.render.text import printable, tsv_cell, tsv_line
+
+__all__ = ["Column", "show_rows", "show_table"]
+
+
+class Column(NamedTuple):
+    """`title` heads the column on a terminal, `key` is the name in JSON. `show` makes the text for people.
+
+    `number` aligns to the right. TSV gets the plain value, which is easier to compute with than the text for people.
+    """
+
+    title: str
+    key: str
+    show: Callable[[Any], str] = tsv_cell
+    number: bool = False
+
+
+def show_rows(settings: Settings, columns: Sequence[Column], rows: Sequence[Sequence[Any]], *, empty: str = "") -> None:
+    """All rows: one JSON document (a list of objects), TSV lines, or a table. `empty` is said on a terminal for no rows."""
+    if settings.json:
+        Output().json([{column.key: value for column, value in zip(columns, row, strict=True)} for row in rows])
+    elif not settings.terminal:
+        output = Output()
+        for row in rows:
+            output.line(tsv_line(list(row)))
+    elif rows:
+        show_table(settings, columns, rows)
+    elif empty:
+        print(empty)
+
+
+def show_table(settings: Settings, columns: Sequence[Column], rows: Sequence[Sequence[Any]], title: str = "") -> None:
+    """A table for people."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, header_style="bold", pad_edge=False, title=title or None, title_justify="left")
+    for column in columns:
+        table.add_column(column.title, justify="right" if column.number else "left", overflow="fold")
+    for row in rows:
+        cells = zip(columns, row, strict=True)
+        table.add_row(*(Text(printable(column.show(value))) for column, value in cells))
+    Console(no_color=not settings.color, highlight=False).print(table)

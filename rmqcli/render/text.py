@@ -1,0 +1,70 @@
+"""Small conversions of values to text for people and for TSV."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+
+__all__ = ["ago", "duration", "local_time", "printable", "size", "tsv_cell", "tsv_line"]
+
+_TSV_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_SIZES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+
+
+def tsv_cell(value: object) -> str:
+    """One field: nothing for None, true/false, lists joined with commas."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (list, tuple)):
+        return ",".join(tsv_cell(item) for item in value)
+    return str(value).translate(_TSV_ESCAPES)
+
+
+def tsv_line(values: object) -> str:
+    """One item."""
+    assert isinstance(values, (list, tuple))
+    return "\t".join(tsv_cell(value) for value in values)
+
+
+def printable(text: str) -> str:
+    """For a terminal: control characters (they could move the cursor or worse) are shown as \\xNN, but tab and line end."""
+    return _CONTROLS.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
+
+
+def local_time(milliseconds: int | None) -> str:
+    """`2024-05-01 10:00:00.123` in local time; empty for None and for what is no time (0 and below)."""
+    if milliseconds is None or milliseconds <= 0:
+        return ""
+    try:
+        moment = datetime.fromtimestamp(milliseconds // 1000)
+    except (ValueError, OverflowError, OSError):
+        return str(milliseconds)
+    return f"{moment:%Y-%m-%d %H:%M:%S}.{milliseconds % 1000:03d}"
+
+
+def size(count: int) -> str:
+    """`1.5 MiB`."""
+    value = float(count)
+    for unit in _SIZES:
+        if value < 1024 or unit == _SIZES[-1]:
+            break
+        value /= 1024
+    return f"{count} B" if unit == "B" else f"{value:.1f} {unit}"
+
+
+def duration(seconds: float) -> str:
+    """`1.2 s`, `3 min 20 s`, `2 h 5 min`."""
+    if seconds < 60:
+        return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
+def ago(milliseconds: int, now_ms: int) -> str:
+    """How long ago; empty for what is no time."""
+    return "" if milliseconds <= 0 else duration(max(0, now_ms - milliseconds) / 1000)
