@@ -1,0 +1,120 @@
+"""Compressed bodies: zlib (RFC 1950), LZ4 frames, Zstandard frames, told apart by the sys flag (Java class `CompressionType`).
+
+The output of one body is bounded, so a small body cannot fill the memory. lz4 and zstandard are imported on first use.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+
+from codec.errors import CorruptionError, LocalProtocolError
+
+__all__ = ["COMPRESSED", "COMPRESSION_MASK", "MAX_DECOMPRESSED", "compress", "decompress"]
+
+COMPRESSED = 0x1
+COMPRESSION_MASK = 0x700
+MAX_DECOMPRESSED = 64 * 1024 * 1024
+"""Bytes that one body may become unless the caller says otherwise."""
+MAX_ZSTD_WINDOW = 64 * 1024 * 1024
+ZSTD_PIECE = 1024
+"""Input bytes decompressed at once: a block of 4 bytes can become 128 KiB, so this bounds what goes over the limit."""
+DEFAULT_LEVEL = 5
+"""Java's `rocketmq.message.compressLevel`."""
+
+
+def compress(body: bytes | memoryview, kind: str = "zlib", level: int = DEFAULT_LEVEL) -> tuple[bytes, int]:
+    """The compressed body and the sys flag bits to set. LocalProtocolError for an unknown kind."""
+    if kind not in _COMPRESSORS:
+        raise LocalProtocolError(f"unknown compression {kind!r}, one of {', '.join(_COMPRESSORS)}")
+    bits, function = _COMPRESSORS[kind]
+    return function(body, level), COMPRESSED | bits
+
+
+def decompress(body: bytes | memoryview, sys_flag: int, *, limit: int = MAX_DECOMPRESSED) -> bytes:
+    """The plain body; a body whose sys flag has no COMPRESSED bit is returned as it is.
+
+    CorruptionError for damaged or cut data, an unknown type, or more than `limit` bytes of output.
+    """
+    if not sys_flag & COMPRESSED:
+        return bytes(body)
+    function = _DECOMPRESSORS.get(sys_flag & COMPRESSION_MASK)
+    if function is None:
+        raise CorruptionError(f"unknown compression type {(sys_flag & COMPRESSION_MASK) >> 8}")
+    plain = function(body, limit)
+    if len(plain) > limit:
+        raise CorruptionError(f"the body decompresses to more than {limit} bytes")
+    return plain
+
+
+def _zlib(body: bytes | memoryview, level: int) -> bytes:
+    return zlib.compress(body, level)
+
+
+def _lz4(body: bytes | memoryview, level: int) -> bytes:
+    import lz4.frame
+
+    return bytes(lz4.frame.compress(body, compression_level=level))
+
+
+def _zstd(body: bytes | memoryview, level: int) -> bytes:
+    import zstandard
+
+    return zstandard.ZstdCompressor(level=level).compress(body)
+
+
+def _unzlib(body: bytes | memoryview, limit: int) -> bytes:
+    machine = zlib.decompressobj()
+    try:
+        plain = machine.decompress(body, limit + 1)
+    except zlib.error as error:
+        raise CorruptionError(f"zlib body: {error}") from None
+    return _complete(plain, machine.eof, limit)
+
+
+def _unlz4(body: bytes | memoryview, limit: int) -> bytes:
+    import lz4.frame
+
+    machine = lz4.frame.LZ4FrameDecompressor()
+    try:
+        plain = machine.decompress(body, max_length=limit + 1)
+    except (RuntimeError, EOFError) as error:
+        raise CorruptionError(f"lz4 body: {error}") from None
+    return _complete(plain, machine.eof, limit)
+
+
+def _unzstd(body: bytes | memoryview, limit: int) -> bytes:
+    import zstandard
+
+    machine = zstandard.ZstdDecompressor(max_window_size=MAX_ZSTD_WINDOW).decompressobj()
+    pieces: list[bytes] = []
+    size = 0
+    view = memoryview(body)
+    try:
+        for start in range(0, len(view), ZSTD_PIECE):
+            pieces.append(machine.decompress(view[start : start + ZSTD_PIECE]))
+            size += len(pieces[-1])
+            if machine.eof or size > limit:
+                break
+    except zstandard.ZstdError as error:
+        raise CorruptionError(f"zstd body: {error}") from None
+    return _complete(b"".join(pieces), machine.eof, limit)
+
+
+def _complete(plain: bytes, ended: bool, limit: int) -> bytes:
+    if not ended and len(plain) <= limit:
+        raise CorruptionError("the compressed body is cut short")
+    return plain
+
+
+_COMPRESSORS: dict[str, tuple[int, Callable[[bytes | memoryview, int], bytes]]] = {
+    "zlib": (0x300, _zlib),
+    "lz4": (0x100, _lz4),
+    "zstd": (0x200, _zstd),
+}
+_DECOMPRESSORS: dict[int, Callable[[bytes | memoryview, int], bytes]] = {
+    0x000: _unzlib,
+    0x100: _unlz4,
+    0x200: _unzstd,
+    0x300: _unzlib,
+}

@@ -1,0 +1,95 @@
+"""Hashes and checksums that Java computes and stores.
+
+`String.hashCode` runs over UTF-16 units: h = 31 * h + unit, in 32-bit two's complement. A character outside the basic
+plane counts as two units. Checksums are zlib's CRC-32 without its top bit (`UtilAll.crc32`).
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Sequence
+from functools import lru_cache
+from operator import mul
+
+__all__ = ["crc32", "index_key_hash", "java_string_hash", "tags_code"]
+
+MASK = 0xFFFFFFFF
+CHUNK = 64
+"""Units that are summed at once; longer texts go chunk by chunk."""
+UNIQ_KEY_FIXED = 24
+"""Leading characters of a UNIQ_KEY (IPv4) that stay the same for 65 seconds of one client process."""
+MAX_PREFIXES = 4096
+"""Cached hashes of index key prefixes; at the limit the cache starts again."""
+
+POWERS: tuple[tuple[int, ...], ...] = tuple(
+    tuple(pow(31, n - 1 - i, 1 << 32) for i in range(n)) for n in range(CHUNK + 1)
+)
+"""POWERS[n][i]: the weight of unit i in a text of n units."""
+SCALES: tuple[int, ...] = tuple(pow(31, n, 1 << 32) for n in range(CHUNK + 1))
+
+_prefix_hashes: dict[tuple[str, str], int] = {}
+
+
+def java_string_hash(text: str) -> int:
+    """`String.hashCode` of a text, as a signed 32-bit number."""
+    return _signed(_extend(0, _units(text)))
+
+
+def index_key_hash(topic: str, key: str) -> int:
+    """The hash that an index item holds for a key: abs(hashCode of `topic#key`), 0 when that has no positive (`IndexFile`)."""
+    head = (topic, key[:UNIQ_KEY_FIXED])
+    value = _prefix_hashes.get(head)
+    if value is None:
+        value = _remember(head)
+    tail = key[UNIQ_KEY_FIXED:]
+    if tail:
+        units = tail.encode("ascii") if tail.isascii() else _units(tail)
+        value = _extend(value, units)
+    if value > 0x80000000:
+        return 0x100000000 - value
+    return value if value < 0x80000000 else 0
+
+
+def tags_code(tags: str | None) -> int:
+    """The code that a consume queue entry holds for a TAGS value: its hashCode, 0 for no tags."""
+    return _tags_hash(tags) if tags else 0
+
+
+def crc32(data: bytes | bytearray | memoryview) -> int:
+    """The CRC of a body: zlib's CRC-32 in 31 bits."""
+    return zlib.crc32(data) & 0x7FFFFFFF
+
+
+@lru_cache(maxsize=4096)
+def _tags_hash(tags: str) -> int:
+    return java_string_hash(tags)
+
+
+def _units(text: str) -> Sequence[int]:
+    if text.isascii():
+        return text.encode("ascii")
+    data = text.encode("utf-16-be", "surrogatepass")
+    return struct.unpack(f">{len(data) // 2}H", data)
+
+
+def _extend(value: int, units: Sequence[int]) -> int:
+    """The unsigned hash of a text of hash `value` followed by `units`."""
+    count = len(units)
+    if count <= CHUNK:
+        return (value * SCALES[count] + sum(map(mul, units, POWERS[count]))) & MASK
+    for start in range(0, count, CHUNK):
+        value = _extend(value, units[start : start + CHUNK])
+    return value
+
+
+def _remember(head: tuple[str, str]) -> int:
+    if len(_prefix_hashes) >= MAX_PREFIXES:
+        _prefix_hashes.clear()
+    value = _extend(0, _units(f"{head[0]}#{head[1]}"))
+    _prefix_hashes[head] = value
+    return value
+
+
+def _signed(value: int) -> int:
+    return value - 0x100000000 if value >= 0x80000000 else value

@@ -1,0 +1,133 @@
+"""Message ids and host addresses.
+
+An offset message id is the upper-case hex of store address (4 or 16 bytes), port (int32) and commit log offset (int64): 32
+or 56 characters (Java class `MessageDecoder.createMessageId`). A unique id (property UNIQ_KEY, class
+`MessageClientIDSetter`) is the hex of address (4 or 16), process id (2), a number of the process (4), milliseconds since the
+first of the local month (4), counter (2). A packed host is the address followed by the port as int32: 8 or 20 bytes.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import itertools
+import struct
+from collections.abc import Callable
+from datetime import datetime, timedelta, tzinfo
+from functools import lru_cache
+
+from codec.errors import CorruptionError, HeaderError, LocalProtocolError
+
+__all__ = [
+    "UniqIdFactory",
+    "host_text",
+    "offset_msg_id",
+    "pack_host",
+    "pack_host_text",
+    "parse_offset_msg_id",
+    "time_of_uniq_id",
+    "unpack_host",
+]
+
+CLOCK_STEP = 1_000_000
+"""A clock that went back by less than this (ms) counts as standing still."""
+ID_LENGTHS = frozenset((32, 56))
+CACHED_HOSTS = 8192
+
+
+@lru_cache(maxsize=CACHED_HOSTS)
+def pack_host(host: str, port: int) -> bytes:
+    """8 bytes for an IPv4 address, 20 for IPv6. LocalProtocolError when it is no address or the port is out of int32."""
+    try:
+        return ipaddress.ip_address(host).packed + struct.pack(">i", port)
+    except (ValueError, struct.error) as error:
+        raise LocalProtocolError(f"cannot pack the host {host!r} port {port}: {error}") from None
+
+
+@lru_cache(maxsize=CACHED_HOSTS)
+def unpack_host(packed: bytes) -> tuple[str, int]:
+    """The address as text and the port. CorruptionError unless it is 8 or 20 bytes."""
+    if len(packed) not in (8, 20):
+        raise CorruptionError(f"a packed host has 8 or 20 bytes, not {len(packed)}")
+    address = ipaddress.ip_address(packed[:-4])
+    return str(address), int.from_bytes(packed[-4:], "big", signed=True)
+
+
+@lru_cache(maxsize=CACHED_HOSTS)
+def host_text(packed: bytes) -> str:
+    """`ip:port` or `[v6]:port` of a packed host."""
+    host, port = unpack_host(packed)
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+@lru_cache(maxsize=CACHED_HOSTS)
+def pack_host_text(text: str) -> bytes:
+    """The packed form of `ip:port` or `[v6]:port`. LocalProtocolError when it is neither."""
+    host, _, port = text.rpartition(":")
+    try:
+        return pack_host(host.strip("[]"), int(port))
+    except ValueError:
+        raise LocalProtocolError(f"not an ip:port: {text!r}") from None
+
+
+def offset_msg_id(host: bytes, port: int, offset: int) -> str:
+    """The id of the record at a commit log offset; `host` is the store address in 4 or 16 bytes."""
+    return f"{host.hex().upper()}{port & 0xFFFFFFFF:08X}{offset & 0xFFFFFFFFFFFFFFFF:016X}"
+
+
+def parse_offset_msg_id(text: str) -> tuple[str, int, int]:
+    """Address, port and commit log offset. HeaderError when the text is no such id."""
+    data = _id_bytes(text)
+    host, port = unpack_host(data[:-8])
+    return host, port, int.from_bytes(data[-8:], "big", signed=True)
+
+
+class UniqIdFactory:
+    """Makes the UNIQ_KEYs of one process. Safe to call from several threads.
+
+    `ip` has 4 or 16 bytes, `identity` is any number of the process, `now_ms` the clock, `tz` the zone whose month counts
+    (None: this machine's).
+    """
+
+    def __init__(
+        self, ip: bytes, pid: int, identity: int, now_ms: Callable[[], int], tz: tzinfo | None = None
+    ) -> None:
+        self._prefix = f"{ip.hex().upper()}{pid & 0xFFFF:04X}{identity & 0xFFFFFFFF:08X}"
+        self._now_ms = now_ms
+        self._tz = tz
+        self._counter = itertools.count()
+        self._start, self._end = _month(now_ms(), tz)
+
+    def next(self) -> str:
+        now = self._now_ms()
+        if now >= self._end:
+            self._start, self._end = _month(now, self._tz)
+        span = now - self._start
+        if -CLOCK_STEP < span < 0:
+            span = 0
+        return f"{self._prefix}{span & 0xFFFFFFFF:08X}{next(self._counter) & 0xFFFF:04X}"
+
+
+def time_of_uniq_id(uniq_id: str, now_ms: int, tz: tzinfo | None = None) -> int:
+    """When a UNIQ_KEY was made, in ms: the latest such moment not after `now_ms`. HeaderError when it is no such id."""
+    span = int.from_bytes(_id_bytes(uniq_id)[-6:-2], "big", signed=True)
+    start, _ = _month(now_ms, tz)
+    if start + span >= now_ms:
+        start, _ = _month(start - 1, tz)
+    return start + span
+
+
+def _id_bytes(text: str) -> bytes:
+    try:
+        if len(text) in ID_LENGTHS and text.isalnum():
+            return bytes.fromhex(text)
+    except ValueError:
+        pass
+    raise HeaderError(f"not a message id: {text[:64]!r}", "msgId")
+
+
+def _month(moment_ms: int, tz: tzinfo | None) -> tuple[int, int]:
+    """First millisecond of the month of a moment and of the month after it."""
+    moment = datetime.fromtimestamp(moment_ms / 1000, tz)
+    first = moment.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    following = (first + timedelta(days=32)).replace(day=1)
+    return int(first.timestamp()) * 1000, int(following.timestamp()) * 1000

@@ -1,0 +1,142 @@
+"""Messages as values: one to be sent, one that a broker stored (Java classes `Message`, `MessageExt`).
+
+Times are milliseconds since 1970 UTC. Hosts are text, `ip:port` or `[v6]:port`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from codec.ids import offset_msg_id, pack_host_text
+from codec.names import (
+    DLQ_PREFIX,
+    RETRY_PREFIX,
+    SystemTopic,
+    check_group,
+    check_topic,
+    dlq_topic,
+    is_system_topic,
+    retry_topic,
+)
+from codec.properties import PropertyName, split_keys
+from codec.queue import MessageQueue
+
+__all__ = [
+    "DLQ_PREFIX",
+    "RETRY_PREFIX",
+    "Message",
+    "MessageExt",
+    "MessageQueue",
+    "PropertyName",
+    "SystemTopic",
+    "check_group",
+    "check_topic",
+    "dlq_topic",
+    "is_system_topic",
+    "retry_topic",
+]
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True):
+    """A message to be sent. `flag` is the user's own int32; tags, keys and delay live in the properties."""
+
+    topic: str
+    body: bytes = b""
+    flag: int = 0
+    properties: dict[str, str] = {}
+
+    @classmethod
+    def of(
+        cls,
+        topic: str,
+        body: bytes | str = b"",
+        *,
+        tags: str | None = None,
+        keys: str | Iterable[str] = (),
+        delay_level: int = 0,
+        properties: Mapping[str, str] | None = None,
+        flag: int = 0,
+    ) -> Message:
+        """A message of its parts; text bodies become UTF-8. `keys` is one key or several, none with a blank in it."""
+        named = dict(properties or {})
+        joined = keys if isinstance(keys, str) else " ".join(keys)
+        if tags:
+            named[PropertyName.TAGS] = tags
+        if joined:
+            named[PropertyName.KEYS] = joined
+        if delay_level:
+            named[PropertyName.DELAY] = str(delay_level)
+        data = body.encode() if isinstance(body, str) else body
+        return cls(topic=topic, body=data, flag=flag, properties=named)
+
+    @property
+    def tags(self) -> str | None:
+        return self.properties.get(PropertyName.TAGS)
+
+    @property
+    def keys(self) -> list[str]:
+        return split_keys(self.properties.get(PropertyName.KEYS))
+
+    @property
+    def delay_level(self) -> int:
+        """The level of the DELAY property; 0 when there is none or it is no number."""
+        level = self.properties.get(PropertyName.DELAY, "")
+        return int(level) if len(level) < 11 and level.isascii() and level.isdigit() else 0
+
+    @property
+    def uniq_key(self) -> str | None:
+        return self.properties.get(PropertyName.UNIQ_KEY)
+
+    def with_properties(self, properties: Mapping[str, str] = {}, /, **named: str) -> Message:
+        """The same message with these properties set."""
+        merged = {**self.properties, **properties, **named}
+        return Message(topic=self.topic, body=self.body, flag=self.flag, properties=merged)
+
+
+class MessageExt(msgspec.Struct, frozen=True, kw_only=True):
+    """A stored message. `body` is as stored (perhaps compressed) unless the decoder was asked to decompress it.
+
+    `queue_offset` is 0 for prepared and rolled-back transaction messages; `sys_flag` is always the stored one.
+    """
+
+    topic: str
+    queue_id: int
+    queue_offset: int
+    commit_log_offset: int
+    flag: int
+    sys_flag: int
+    born_timestamp: int
+    born_host: str
+    store_timestamp: int
+    store_host: str
+    reconsume_times: int
+    prepared_transaction_offset: int
+    body_crc: int
+    store_size: int
+    body: bytes
+    properties: dict[str, str]
+    broker_name: str = ""
+
+    @property
+    def msg_id(self) -> str:
+        """The UNIQ_KEY that the producer gave, else the offset message id."""
+        return self.properties.get(PropertyName.UNIQ_KEY) or self.offset_msg_id
+
+    @property
+    def offset_msg_id(self) -> str:
+        packed = pack_host_text(self.store_host)
+        return offset_msg_id(packed[:-4], int.from_bytes(packed[-4:], "big"), self.commit_log_offset)
+
+    @property
+    def tags(self) -> str | None:
+        return self.properties.get(PropertyName.TAGS)
+
+    @property
+    def keys(self) -> list[str]:
+        return split_keys(self.properties.get(PropertyName.KEYS))
+
+    @property
+    def queue(self) -> MessageQueue:
+        return MessageQueue(self.topic, self.broker_name, self.queue_id)

@@ -1,0 +1,136 @@
+"""Rules for topic and group names, and the names that RocketMQ keeps for itself (Java `TopicValidator`, `Validators`, `MixAll`).
+
+A name has the characters `% | - _ 0-9 A-Z a-z`. A topic has at most 127 of them, a group 255.
+"""
+
+from __future__ import annotations
+
+import re
+
+__all__ = [
+    "DLQ_PREFIX",
+    "FORBIDDEN_SEND_TOPICS",
+    "LMQ_PREFIX",
+    "MAX_GROUP_LENGTH",
+    "MAX_TOPIC_LENGTH",
+    "RETRY_PREFIX",
+    "SYSTEM_GROUPS",
+    "SYSTEM_GROUP_PREFIX",
+    "SYSTEM_TOPICS",
+    "SYSTEM_TOPIC_PREFIX",
+    "SystemTopic",
+    "check_group",
+    "check_topic",
+    "dlq_topic",
+    "is_system_group",
+    "is_system_topic",
+    "reply_topic",
+    "retry_topic",
+]
+
+RETRY_PREFIX = "%RETRY%"
+DLQ_PREFIX = "%DLQ%"
+LMQ_PREFIX = "%LMQ%"
+SYSTEM_TOPIC_PREFIX = "rmq_sys_"
+SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
+MAX_TOPIC_LENGTH = 127
+MAX_GROUP_LENGTH = 255
+
+PATTERN = "^[%|a-zA-Z0-9_-]+$"
+_LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+")
+
+
+class SystemTopic:
+    """Topics that a broker makes for itself."""
+
+    AUTO_CREATE = "TBW102"
+    SCHEDULE = "SCHEDULE_TOPIC_XXXX"
+    BENCHMARK = "BenchmarkTest"
+    TRANS_HALF = "RMQ_SYS_TRANS_HALF_TOPIC"
+    TRANS_OP_HALF = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+    TRANS_CHECK_MAX_TIME = "TRANS_CHECK_MAX_TIME_TOPIC"
+    TRACE = "RMQ_SYS_TRACE_TOPIC"
+    SELF_TEST = "SELF_TEST_TOPIC"
+    OFFSET_MOVED_EVENT = "OFFSET_MOVED_EVENT"
+
+
+SYSTEM_TOPICS = frozenset(
+    {
+        SystemTopic.AUTO_CREATE,
+        SystemTopic.SCHEDULE,
+        SystemTopic.BENCHMARK,
+        SystemTopic.TRANS_HALF,
+        SystemTopic.TRANS_OP_HALF,
+        SystemTopic.TRANS_CHECK_MAX_TIME,
+        SystemTopic.TRACE,
+        SystemTopic.SELF_TEST,
+        SystemTopic.OFFSET_MOVED_EVENT,
+    }
+)
+FORBIDDEN_SEND_TOPICS = frozenset(
+    {
+        SystemTopic.SCHEDULE,
+        SystemTopic.TRANS_HALF,
+        SystemTopic.TRANS_OP_HALF,
+        SystemTopic.TRANS_CHECK_MAX_TIME,
+        SystemTopic.SELF_TEST,
+        SystemTopic.OFFSET_MOVED_EVENT,
+    }
+)
+"""A send to one of these is answered with 16 (no permission)."""
+SYSTEM_GROUPS = frozenset(
+    {
+        "TOOLS_CONSUMER",
+        "FILTERSRV_CONSUMER",
+        "SELF_TEST_C_GROUP",
+        "CID_ONS-HTTP-PROXY",
+        "CID_ONSAPI_PULL",
+        "CID_ONSAPI_PERMISSION",
+        "CID_ONSAPI_OWNER",
+        "CLIENT_INNER_PRODUCER",
+        "SELF_TEST_P_GROUP",
+    }
+)
+
+
+def is_system_topic(name: str) -> bool:
+    """True for the built-in topics; a broker adds those named after its cluster and itself."""
+    return name in SYSTEM_TOPICS or name.startswith(SYSTEM_TOPIC_PREFIX)
+
+
+def is_system_group(name: str) -> bool:
+    return name in SYSTEM_GROUPS or name.startswith(SYSTEM_GROUP_PREFIX)
+
+
+def retry_topic(group: str) -> str:
+    """`%RETRY%group`; a retry topic is returned as it is."""
+    return group if group.startswith(RETRY_PREFIX) else RETRY_PREFIX + group
+
+
+def dlq_topic(group: str) -> str:
+    """`%DLQ%group`, where the messages go that a group failed on too often."""
+    return DLQ_PREFIX + group
+
+
+def reply_topic(cluster: str) -> str:
+    return f"{cluster}_REPLY_TOPIC"
+
+
+def check_topic(name: str) -> None:
+    """ValueError, with the broker's words, for a name that no topic may have."""
+    if not name.strip():
+        raise ValueError("The specified topic is blank.")
+    if not _LEGAL.fullmatch(name):
+        raise ValueError(f"The specified topic contains illegal characters, allowing only {PATTERN}")
+    if len(name) > MAX_TOPIC_LENGTH:
+        raise ValueError("The specified topic is longer than topic max length.")
+
+
+def check_group(name: str) -> None:
+    """ValueError, with the Java client's words, for a name that no group may have."""
+    if not name.strip():
+        raise ValueError("the specified group is blank")
+    if len(name) > MAX_GROUP_LENGTH:
+        raise ValueError(f"the specified group is longer than group max length {MAX_GROUP_LENGTH}.")
+    if not _LEGAL.fullmatch(name):
+        raise ValueError(f"the specified group[{name}] contains illegal characters, allowing only {PATTERN}")

@@ -1,0 +1,114 @@
+"""The properties text of a message: `name \\x01 value \\x02` for each pair, UTF-8 (Java class `MessageDecoder`).
+
+Rules: 4.9 leaves the last separator out, 5.x writes it, both are read. A pair with an empty name or an empty value is
+dropped silently. The last of two equal names wins. A value may hold \\x01. Order means nothing. Bytes that are not UTF-8
+are read as U+FFFD and a lone surrogate is written as `?`, as Java does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from codec.errors import LocalProtocolError
+
+__all__ = [
+    "MAX_PROPERTIES_LENGTH",
+    "NAME_VALUE_SEPARATOR",
+    "PROPERTY_SEPARATOR",
+    "PropertyName",
+    "decode_properties",
+    "encode_properties",
+    "split_keys",
+]
+
+NAME_VALUE_SEPARATOR = "\x01"
+PROPERTY_SEPARATOR = "\x02"
+MAX_PROPERTIES_LENGTH = 32767
+"""Bytes of the encoded text: its length is a Java short."""
+
+
+class PropertyName:
+    """Names that RocketMQ itself gives a meaning (Java class `MessageConst`)."""
+
+    KEYS = "KEYS"
+    TAGS = "TAGS"
+    WAIT = "WAIT"
+    DELAY = "DELAY"
+    RETRY_TOPIC = "RETRY_TOPIC"
+    REAL_TOPIC = "REAL_TOPIC"
+    REAL_QID = "REAL_QID"
+    TRAN_MSG = "TRAN_MSG"
+    PGROUP = "PGROUP"
+    MIN_OFFSET = "MIN_OFFSET"
+    MAX_OFFSET = "MAX_OFFSET"
+    BUYER_ID = "BUYER_ID"
+    TRANSFER_FLAG = "TRANSFER_FLAG"
+    CORRECTION_FLAG = "CORRECTION_FLAG"
+    MQ2_FLAG = "MQ2_FLAG"
+    ORIGIN_MESSAGE_ID = "ORIGIN_MESSAGE_ID"
+    RECONSUME_TIME = "RECONSUME_TIME"
+    MAX_RECONSUME_TIMES = "MAX_RECONSUME_TIMES"
+    MSG_REGION = "MSG_REGION"
+    TRACE_ON = "TRACE_ON"
+    UNIQ_KEY = "UNIQ_KEY"
+    CONSUME_START_TIME = "CONSUME_START_TIME"
+    TRAN_PREPARED_QUEUE_OFFSET = "TRAN_PREPARED_QUEUE_OFFSET"
+    TRANSACTION_CHECK_TIMES = "TRANSACTION_CHECK_TIMES"
+    CHECK_IMMUNITY_TIME_IN_SECONDS = "CHECK_IMMUNITY_TIME_IN_SECONDS"
+    INSTANCE_ID = "INSTANCE_ID"
+    CORRELATION_ID = "CORRELATION_ID"
+    REPLY_TO_CLIENT = "REPLY_TO_CLIENT"
+    TTL = "TTL"
+    ARRIVE_TIME = "ARRIVE_TIME"
+    PUSH_REPLY_TIME = "PUSH_REPLY_TIME"
+    CLUSTER = "CLUSTER"
+    MSG_TYPE = "MSG_TYPE"
+    INNER_MULTI_DISPATCH = "INNER_MULTI_DISPATCH"
+    INNER_MULTI_QUEUE_OFFSET = "INNER_MULTI_QUEUE_OFFSET"
+    # 5.x
+    EXTEND_UNIQ_INFO = "EXTEND_UNIQ_INFO"
+    INNER_NUM = "INNER_NUM"
+    INNER_BASE = "INNER_BASE"
+    DUP_INFO = "DUP_INFO"
+    TRANSACTION_ID = "__transactionId__"
+    POP_CK = "POP_CK"
+    POP_CK_OFFSET = "POP_CK_OFFSET"
+    FIRST_POP_TIME = "1ST_POP_TIME"
+    SHARDING_KEY = "__SHARDINGKEY"
+    TIMER_DELAY_SEC = "TIMER_DELAY_SEC"
+    TIMER_DELAY_MS = "TIMER_DELAY_MS"
+    TIMER_DELIVER_MS = "TIMER_DELIVER_MS"
+    TIMER_OUT_MS = "TIMER_OUT_MS"
+    TIMER_DEL_UNIQKEY = "TIMER_DEL_UNIQKEY"
+    BORN_HOST = "__BORNHOST"
+    BORN_TIMESTAMP = "BORN_TIMESTAMP"
+    CRC32 = "__CRC32#"
+    DLQ_ORIGIN_TOPIC = "DLQ_ORIGIN_TOPIC"
+    DLQ_ORIGIN_MESSAGE_ID = "DLQ_ORIGIN_MESSAGE_ID"
+
+
+def encode_properties(properties: Mapping[str, str]) -> bytes:
+    """The text without a last separator, as 4.9 writes it. LocalProtocolError over 32,767 bytes."""
+    text = PROPERTY_SEPARATOR.join([f"{name}\x01{value}" for name, value in properties.items()])
+    data = text.encode("utf-8", "replace")
+    if len(data) > MAX_PROPERTIES_LENGTH:
+        raise LocalProtocolError(
+            f"the properties take {len(data)} bytes, the limit is {MAX_PROPERTIES_LENGTH}"
+        )
+    return data
+
+
+def decode_properties(data: bytes | bytearray | memoryview | str) -> dict[str, str]:
+    """The pairs of a properties text; nothing in the text is an error."""
+    text = data if isinstance(data, str) else str(data, "utf-8", "replace")
+    properties: dict[str, str] = {}
+    for pair in text.split(PROPERTY_SEPARATOR):
+        name, _, value = pair.partition(NAME_VALUE_SEPARATOR)
+        if name and value:
+            properties[name] = value
+    return properties
+
+
+def split_keys(keys: str | None) -> list[str]:
+    """The index keys of a KEYS value: blank-separated, empty ones dropped."""
+    return [key for key in keys.split(" ") if key] if keys else []

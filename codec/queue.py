@@ -1,0 +1,18 @@
+"""The identity of one queue: topic, broker name, queue number (Java class `MessageQueue`)."""
+
+from __future__ import annotations
+
+import msgspec
+
+__all__ = ["MessageQueue"]
+
+
+class MessageQueue(msgspec.Struct, frozen=True, order=True, rename="camel"):
+    """One queue of a topic on one broker; ordered by topic, broker name, number, as Java's `compareTo`."""
+
+    topic: str
+    broker_name: str
+    queue_id: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}@{self.broker_name}:{self.queue_id}"

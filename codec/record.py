@@ -1,0 +1,323 @@
+"""Stored records: build one, read one, walk over many (Java classes `CommitLog`, `MessageDecoder`).
+
+The layout is in `codec.record_layout`; here are the readers for the hot path. Every length is checked before anything is
+cut out, and the lengths of a record must add up to its total size. Unknown magic is damage (4.9 ignores the magic when it
+decodes; every record that a broker ever wrote has V1 or V2). Positions in errors are offsets in the buffer given.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from codec.compression import COMPRESSED
+from codec.compression import decompress as decompress_body
+from codec.errors import CorruptionError, LocalProtocolError
+from codec.ids import host_text
+from codec.message import MessageExt
+from codec.properties import MAX_PROPERTIES_LENGTH, decode_properties
+from codec.record_layout import (
+    BLANK_SIZE,
+    BORN_HOST_V6,
+    HOST_BITS,
+    MAGIC_BLANK,
+    MAGIC_V1,
+    MAGIC_V2,
+    MIN_RECORD_SIZE,
+    PREFIXES,
+    RECORD,
+    STORE_HOST_V6,
+)
+
+__all__ = [
+    "BLANK_SIZE",
+    "MAGIC_BLANK",
+    "MAGIC_V1",
+    "MAGIC_V2",
+    "MIN_RECORD_SIZE",
+    "RECORD",
+    "RecordHead",
+    "RecordScan",
+    "decode_record",
+    "decode_records",
+    "encode_blank",
+    "encode_record",
+    "peek_record",
+    "record_size",
+    "scan_record",
+    "store_timestamp_at",
+]
+
+Buffer = bytes | bytearray | memoryview
+
+_PREFIX_V4 = PREFIXES[0]
+_unpack_v4 = _PREFIX_V4.struct.unpack_from
+_SIZE_V4 = _PREFIX_V4.size
+_HEAD_PAIR = struct.Struct(">iI")
+_LONG = struct.Struct(">q")
+_BLANK_REST = (0, 0, 0, 0, 0, b"", b"")
+_TOTAL_SIZE, _MAGIC, _SYS_FLAG, _BODY_LENGTH = map(
+    _PREFIX_V4.names.index, ("total_size", "magic", "sys_flag", "body_length")
+)
+_STORE_TIMESTAMP = {bits: layout.offsets["store_timestamp"] for bits, layout in PREFIXES.items()}
+
+# What encode_record needs for the hosts it is given: their widths → pack function and sys flag bits.
+_PACKERS = {
+    (20 if bits & BORN_HOST_V6 else 8, 20 if bits & STORE_HOST_V6 else 8): (
+        layout.struct.pack,
+        bits,
+        layout.size,
+    )
+    for bits, layout in PREFIXES.items()
+}
+# The version of a record → its magic, bytes of the topic's length, the most it can say.
+_VERSIONS = {1: (MAGIC_V1, 1, 127), 2: (MAGIC_V2, 2, 32767)}
+_pack_properties_length = struct.Struct(">h").pack
+
+
+class RecordHead(NamedTuple):
+    """What a walk over records needs; nothing is checked but that 8 bytes are there."""
+
+    total_size: int
+    magic: int
+
+
+class RecordScan(NamedTuple):
+    """A checked record without its texts decoded; for a BLANK record all behind the magic is empty."""
+
+    total_size: int
+    magic: int
+    queue_id: int
+    queue_offset: int
+    physical_offset: int
+    sys_flag: int
+    store_timestamp: int
+    topic: bytes
+    properties: bytes
+
+
+def record_size(
+    body_length: int, topic_length: int, properties_length: int, sys_flag: int = 0, version: int = 1
+) -> int:
+    """Bytes of a record; the lengths are in bytes, the address bits of `sys_flag` count."""
+    prefix = PREFIXES[sys_flag & HOST_BITS].size
+    return prefix + body_length + _VERSIONS[version][1] + topic_length + 2 + properties_length
+
+
+def encode_record(
+    *,
+    topic: bytes,
+    queue_id: int,
+    flag: int,
+    queue_offset: int,
+    physical_offset: int,
+    sys_flag: int,
+    born_timestamp: int,
+    born_host: bytes,
+    store_timestamp: int,
+    store_host: bytes,
+    reconsume_times: int,
+    prepared_transaction_offset: int,
+    body: bytes | memoryview,
+    properties: bytes,
+    body_crc: int | None = None,
+    version: int = 1,
+) -> bytes:
+    """The bytes of a record. Hosts are packed (8 or 20 bytes) and decide the address bits of the sys flag.
+
+    LocalProtocolError for a topic over 127 bytes (version 2: 32,767), properties over 32,767, or a number out of range.
+    """
+    magic, topic_width, longest_topic = _VERSIONS[version]
+    topic_length = len(topic)
+    if topic_length > longest_topic:
+        raise LocalProtocolError(
+            f"a topic of {topic_length} bytes, a V{version} record holds {longest_topic}"
+        )
+    body_length = len(body)
+    try:
+        pack, bits, size = _PACKERS[len(born_host), len(store_host)]
+        return b"".join(
+            (
+                pack(
+                    size + body_length + topic_width + topic_length + 2 + len(properties),
+                    magic,
+                    zlib.crc32(body) & 0x7FFFFFFF if body_crc is None else body_crc,
+                    queue_id,
+                    flag,
+                    queue_offset,
+                    physical_offset,
+                    sys_flag & ~HOST_BITS | bits,
+                    born_timestamp,
+                    born_host,
+                    store_timestamp,
+                    store_host,
+                    reconsume_times,
+                    prepared_transaction_offset,
+                    body_length,
+                ),
+                body,
+                topic_length.to_bytes(topic_width, "big"),
+                topic,
+                _pack_properties_length(len(properties)),
+                properties,
+            )
+        )
+    except KeyError:
+        raise LocalProtocolError(f"hosts of {len(born_host)} and {len(store_host)} bytes") from None
+    except struct.error as error:
+        raise LocalProtocolError(f"a number does not fit the record: {error}") from None
+
+
+def encode_blank(remaining: int) -> bytes:
+    """The 8 bytes that say: nothing more in the `remaining` bytes of this file."""
+    return _HEAD_PAIR.pack(remaining, MAGIC_BLANK)
+
+
+def peek_record(buffer: Buffer, position: int = 0) -> RecordHead:
+    """Total size and magic, unchecked. CorruptionError when there are no 8 bytes."""
+    try:
+        return RecordHead._make(_HEAD_PAIR.unpack_from(buffer, position))
+    except struct.error:
+        raise CorruptionError("no room for a record", position) from None
+
+
+def store_timestamp_at(buffer: Buffer, position: int = 0) -> int:
+    """The store timestamp (ms) of the record there, nothing else of it checked. CorruptionError when it is cut short."""
+    try:
+        fields = _unpack_v4(buffer, position)
+        offset = _STORE_TIMESTAMP[fields[_SYS_FLAG] & HOST_BITS]
+        return int(_LONG.unpack_from(buffer, position + offset)[0])
+    except struct.error:
+        raise CorruptionError("no room for a record", position) from None
+
+
+def decode_record(
+    buffer: Buffer, position: int = 0, *, check_crc: bool = False, decompress: bool = False
+) -> MessageExt:
+    """The message at a position. `decompress` gives the plain body, the sys flag stays as stored.
+
+    CorruptionError for anything else than a whole V1 or V2 record, and for a wrong CRC if that is asked for.
+    """
+    fields, body_start, body_end, topic_start, topic_end, end = _split(buffer, position, len(buffer))
+    (
+        size,
+        _,
+        crc,
+        queue_id,
+        flag,
+        queue_offset,
+        offset,
+        sys_flag,
+        born,
+        born_host,
+        stored,
+        store_host,
+        *last,
+    ) = fields
+    body = bytes(buffer[body_start:body_end])
+    if check_crc:
+        _check_crc(body, crc, position)
+    if decompress and sys_flag & COMPRESSED:
+        body = decompress_body(body, sys_flag)
+    return MessageExt(
+        topic=_topic_text(bytes(buffer[topic_start:topic_end])),
+        queue_id=queue_id,
+        queue_offset=queue_offset,
+        commit_log_offset=offset,
+        flag=flag,
+        sys_flag=sys_flag,
+        born_timestamp=born,
+        born_host=host_text(born_host),
+        store_timestamp=stored,
+        store_host=host_text(store_host),
+        reconsume_times=last[0],
+        prepared_transaction_offset=last[1],
+        body_crc=crc,
+        store_size=size,
+        body=body,
+        properties=decode_properties(bytes(buffer[topic_end + 2 : end])),
+    )
+
+
+def decode_records(buffer: Buffer, *, check_crc: bool = False, decompress: bool = False) -> list[MessageExt]:
+    """The messages of a buffer that holds nothing else: the body of a pull, query or view reply."""
+    messages: list[MessageExt] = []
+    position = 0
+    end = len(buffer)
+    while position < end:
+        message = decode_record(buffer, position, check_crc=check_crc, decompress=decompress)
+        messages.append(message)
+        position += message.store_size
+    return messages
+
+
+def scan_record(
+    buffer: Buffer, position: int = 0, end: int | None = None, *, check_crc: bool = False
+) -> RecordScan:
+    """The record at a position, its texts left as bytes, checked as Java's `checkMessageAndReturnSize` does.
+
+    A BLANK record is a RecordScan with its size, MAGIC_BLANK and nothing else. CorruptionError for zeros, an unknown magic,
+    lengths that do not add up, a record that reaches behind `end` (default: the buffer's), a wrong CRC if asked for.
+    """
+    limit = len(buffer) if end is None else end
+    size, magic = peek_record(buffer, position)
+    if magic == MAGIC_BLANK:
+        if not BLANK_SIZE <= size <= limit - position:
+            raise CorruptionError(f"a blank record of {size} bytes", position)
+        return RecordScan(size, magic, *_BLANK_REST)
+    fields, body_start, body_end, topic_start, topic_end, stop = _split(buffer, position, limit)
+    _, _, crc, queue_id, _, queue_offset, offset, sys_flag, _, _, store_timestamp, *_ = fields
+    if check_crc:
+        _check_crc(buffer[body_start:body_end], crc, position)
+    topic = bytes(buffer[topic_start:topic_end])
+    properties = bytes(buffer[topic_end + 2 : stop])
+    return RecordScan(
+        size, magic, queue_id, queue_offset, offset, sys_flag, store_timestamp, topic, properties
+    )
+
+
+def _split(buffer: Buffer, position: int, limit: int) -> tuple[tuple[Any, ...], int, int, int, int, int]:
+    """Fixed fields, then where body starts and ends, topic starts and ends, the record ends. All lengths checked."""
+    try:
+        fields = _unpack_v4(buffer, position)
+        body_start = position + _SIZE_V4
+        if fields[_SYS_FLAG] & HOST_BITS:
+            wide = PREFIXES[fields[_SYS_FLAG] & HOST_BITS]
+            fields = wide.struct.unpack_from(buffer, position)
+            body_start = position + wide.size
+    except struct.error:
+        raise CorruptionError("a record is cut short", position) from None
+    end = position + fields[_TOTAL_SIZE]
+    body_end = body_start + fields[_BODY_LENGTH]
+    # The topic's length and the properties' length take at least three bytes more.
+    if not body_start <= body_end <= end - 3 or end > limit or position < 0:
+        raise CorruptionError(
+            f"a record of {end - position} bytes with a body of {body_end - body_start}", position
+        )
+    magic = fields[_MAGIC]
+    if magic == MAGIC_V1:
+        topic_start, topic_length, longest = body_end + 1, buffer[body_end], 127
+    elif magic == MAGIC_V2:
+        topic_start, topic_length, longest = body_end + 2, buffer[body_end] << 8 | buffer[body_end + 1], 32767
+    else:
+        raise CorruptionError(f"unknown magic {magic:08x}", position)
+    topic_end = topic_start + topic_length
+    if topic_length > longest or topic_end + 2 > end:
+        raise CorruptionError(f"a topic of {topic_length} bytes", position)
+    properties_length = buffer[topic_end] << 8 | buffer[topic_end + 1]
+    if properties_length > MAX_PROPERTIES_LENGTH or topic_end + 2 + properties_length != end:
+        raise CorruptionError("the lengths in a record do not add up to its size", position)
+    return fields, body_start, body_end, topic_start, topic_end, end
+
+
+def _check_crc(body: Buffer, stored: int, position: int) -> None:
+    """Java checks no CRC of an empty body."""
+    if len(body) and zlib.crc32(body) & 0x7FFFFFFF != stored:
+        raise CorruptionError("the CRC of a body is wrong", position)
+
+
+@lru_cache(maxsize=4096)
+def _topic_text(topic: bytes) -> str:
+    return str(topic, "utf-8", "replace")

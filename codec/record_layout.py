@@ -1,0 +1,108 @@
+"""The stored record, declared once (Java class `CommitLog.MessageExtEncoder`; 5.x `MessageVersion`). Big-endian.
+
+A record is a prefix of 88 bytes (12 more for each IPv6 host), then body, topic, properties. The sys flag says how wide the
+hosts are, the magic how wide the topic's length is. A topic of a V1 record has at most 127 bytes because old code reads its
+length as a signed byte. A BLANK record ends a commit log file: only its first 8 bytes mean anything.
+
+`RECORD` reads and builds everything and is the specification; `PREFIXES` are the fused readers of the part before the
+body, one for each combination of hosts; `HEAD` is the part before the first host, the same in every record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import construct
+from construct import Bytes, Check, IfThenElse, Int8sb, Int16sb, Int32sb, Int32ub, Int64sb, this
+
+from codec.layout import FixedLayout, fused
+
+__all__ = [
+    "BLANK",
+    "BLANK_SIZE",
+    "BORN_HOST_V6",
+    "HEAD",
+    "HOST_BITS",
+    "MAGIC_BLANK",
+    "MAGIC_V1",
+    "MAGIC_V2",
+    "MIN_RECORD_SIZE",
+    "PREFIXES",
+    "RECORD",
+    "STORE_HOST_V6",
+]
+
+MAGIC_V1 = 0xDAA320A7
+MAGIC_V2 = 0xDAA320AB
+MAGIC_BLANK = 0xCBD43194
+
+BORN_HOST_V6 = 0x10
+STORE_HOST_V6 = 0x20
+HOST_BITS = BORN_HOST_V6 | STORE_HOST_V6
+HOST_V4_SIZE = 8
+HOST_V6_SIZE = 20
+
+Width = int | Callable[[Any], int]
+
+
+def _head() -> list[Any]:
+    return [
+        "total_size" / Int32sb,
+        "magic" / Int32ub,
+        "body_crc" / Int32sb,
+        "queue_id" / Int32sb,
+        "flag" / Int32sb,
+        "queue_offset" / Int64sb,
+        "physical_offset" / Int64sb,
+        "sys_flag" / Int32sb,
+        "born_timestamp" / Int64sb,
+    ]
+
+
+def _prefix(born_width: Width, store_width: Width) -> list[Any]:
+    return [
+        *_head(),
+        "born_host" / Bytes(born_width),
+        "store_timestamp" / Int64sb,
+        "store_host" / Bytes(store_width),
+        "reconsume_times" / Int32sb,
+        "prepared_transaction_offset" / Int64sb,
+        "body_length" / Int32sb,
+    ]
+
+
+def _host_size(sys_flag: int, bit: int) -> int:
+    return HOST_V6_SIZE if sys_flag & bit else HOST_V4_SIZE
+
+
+def _fused_prefix(bits: int) -> FixedLayout:
+    return fused(construct.Struct(*_prefix(_host_size(bits, BORN_HOST_V6), _host_size(bits, STORE_HOST_V6))))
+
+
+def _computed_size(record: Any) -> int:
+    prefix = PREFIXES[record.sys_flag & HOST_BITS].size
+    topic_width = 2 if record.magic == MAGIC_V2 else 1
+    return int(prefix + record.body_length + topic_width + record.topic_length + 2 + record.properties_length)
+
+
+BLANK = construct.Struct("total_size" / Int32sb, "magic" / Int32ub)
+HEAD = fused(construct.Struct(*_head()))
+PREFIXES = {bits: _fused_prefix(bits) for bits in (0, BORN_HOST_V6, STORE_HOST_V6, HOST_BITS)}
+RECORD = construct.Struct(
+    *_prefix(
+        lambda record: _host_size(record.sys_flag, BORN_HOST_V6),
+        lambda record: _host_size(record.sys_flag, STORE_HOST_V6),
+    ),
+    Check(lambda record: record.magic in (MAGIC_V1, MAGIC_V2)),
+    "body" / Bytes(this.body_length),
+    "topic_length" / IfThenElse(this.magic == MAGIC_V2, Int16sb, Int8sb),
+    "topic" / Bytes(this.topic_length),
+    "properties_length" / Int16sb,
+    "properties" / Bytes(this.properties_length),
+    Check(lambda record: record.total_size == _computed_size(record)),
+)
+
+BLANK_SIZE = 8
+MIN_RECORD_SIZE = PREFIXES[0].size + 3
+"""Empty body, topic and properties, IPv4 hosts: 91 bytes."""
