@@ -77,7 +77,8 @@ def _extend(value: int, units: Sequence[int]) -> int:
     """The unsigned hash of a text of hash `value` followed by `units`."""
     count = len(units)
     if count <= CHUNK:
-        return (value * SCALES[count] + sum(map(mul, units, POWERS[count]))) & MASK
+        sums: int = value * SCALES[count] + sum(map(mul, units, POWERS[count]))
+        return sums & MASK
     for start in range(0, count, CHUNK):
         value = _extend(value, units[start : start + CHUNK])
     return value

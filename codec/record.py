@@ -214,7 +214,9 @@ def decode_record(
         born_host,
         stored,
         store_host,
-        *last,
+        reconsume_times,
+        prepared,
+        _,
     ) = fields
     body = bytes(buffer[body_start:body_end])
     if check_crc:
@@ -232,8 +234,8 @@ def decode_record(
         born_host=host_text(born_host),
         store_timestamp=stored,
         store_host=host_text(store_host),
-        reconsume_times=last[0],
-        prepared_transaction_offset=last[1],
+        reconsume_times=reconsume_times,
+        prepared_transaction_offset=prepared,
         body_crc=crc,
         store_size=size,
         body=body,
@@ -268,7 +270,7 @@ def scan_record(
             raise CorruptionError(f"a blank record of {size} bytes", position)
         return RecordScan(size, magic, *_BLANK_REST)
     fields, body_start, body_end, topic_start, topic_end, stop = _split(buffer, position, limit)
-    _, _, crc, queue_id, _, queue_offset, offset, sys_flag, _, _, store_timestamp, *_ = fields
+    _, _, crc, queue_id, _, queue_offset, offset, sys_flag, _, _, store_timestamp, _, _, _, _ = fields
     if check_crc:
         _check_crc(buffer[body_start:body_end], crc, position)
     topic = bytes(buffer[topic_start:topic_end])
