@@ -1,0 +1,147 @@
+"""One declaration, three readers.
+
+A layout of fixed width is declared once, as a construct `Struct` of named fields. `fused` derives from it the fast
+readers, so that no width or offset is ever written twice:
+
+* construct itself: the specification, and the oracle of the tests;
+* `FixedLayout.unpack_from`, `pack`, `iter_unpack`: one fused `struct.Struct`, for the hot path;
+* `FixedLayout.dtype`: a NumPy structured dtype, for scanning in bulk (NumPy is imported by the call, not by this module).
+
+Rules: integers and floats (`Int8ub`, `Int16sb`, `Int32ub`, `Int64sb`, `Float64b` …), `Bytes(n)` with a fixed n, and
+`Const` or `Default` around one of these; every field has a name; one byte order for the whole layout. A `Const` is
+read like any other value: whoever reads decides what a wrong one means. Offsets and sizes are bytes.
+The readers raise `struct.error` when the buffer is too short: callers look at the length first.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import namedtuple
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+import construct
+
+__all__ = ["Field", "FixedLayout", "fused"]
+
+_NUMPY_KINDS: Final = dict.fromkeys("bhilq", "i") | dict.fromkeys("BHILQ", "u") | dict.fromkeys("efd", "f")
+
+
+class Field(NamedTuple):
+    """One field of a layout: `code` is its struct character (``q``, ``8s`` …)."""
+
+    name: str
+    code: str
+    offset: int
+    size: int
+
+
+class FixedLayout:
+    """The fused reader of a fixed-width declaration. `unpack_from` returns a plain tuple in the order of `names`."""
+
+    __slots__ = (
+        "declaration",
+        "fields",
+        "iter_unpack",
+        "names",
+        "offsets",
+        "order",
+        "pack",
+        "pack_into",
+        "row",
+        "size",
+        "struct",
+        "unpack",
+        "unpack_from",
+    )
+
+    def __init__(self, declaration: construct.Struct) -> None:
+        order, fields = _flatten(declaration)
+        self.declaration = declaration
+        self.order = order
+        self.fields = fields
+        self.names = tuple(field.name for field in fields)
+        self.offsets = {field.name: field.offset for field in fields}
+        self.struct = struct.Struct(order + "".join(field.code for field in fields))
+        self.size = self.struct.size
+        self.row: Any = namedtuple("Row", self.names, rename=True)  # type: ignore[misc]
+        # bound once: an attribute that is a method of the C struct costs no Python call
+        self.pack = self.struct.pack
+        self.pack_into = self.struct.pack_into
+        self.unpack = self.struct.unpack
+        self.unpack_from = self.struct.unpack_from
+        self.iter_unpack = self.struct.iter_unpack
+
+    def read(self, buffer: bytes | bytearray | memoryview, position: int = 0) -> Any:
+        """The fields at `position` as a named tuple: slower than `unpack_from`, for places that like names."""
+        return self.row._make(self.unpack_from(buffer, position))
+
+    def part(self, *names: str) -> struct.Struct:
+        """A reader of neighbouring fields only, given in layout order; read it at ``offsets[names[0]]``."""
+        first = self.names.index(names[0])
+        chosen = self.fields[first : first + len(names)]
+        if tuple(field.name for field in chosen) != names:
+            raise ValueError(f"{', '.join(names)} are not neighbours in this layout")
+        return struct.Struct(self.order + "".join(field.code for field in chosen))
+
+    def dtype(self) -> Any:
+        """The layout as a NumPy structured dtype; `Bytes` are void fields, so that trailing zeros stay."""
+        return _dtype(self)
+
+    def __repr__(self) -> str:
+        return f"FixedLayout({', '.join(self.names)}; {self.size} bytes)"
+
+
+def fused(declaration: construct.Struct) -> FixedLayout:
+    """Derive the fast readers; TypeError when the declaration is not of fixed width."""
+    return FixedLayout(declaration)
+
+
+def _flatten(declaration: construct.Struct) -> tuple[str, tuple[Field, ...]]:
+    orders: set[str] = set()
+    fields: list[Field] = []
+    offset = 0
+    for subcon in declaration.subcons:
+        if not subcon.name:
+            raise TypeError("every field of a fused layout needs a name")
+        order, code = _format_of(_bare(subcon), subcon.name)
+        size = struct.calcsize("=" + code)
+        orders.update(order)
+        fields.append(Field(subcon.name, code, offset, size))
+        offset += size
+    if len(orders) > 1:
+        raise TypeError("a fused layout has one byte order")
+    return orders.pop() if orders else ">", tuple(fields)
+
+
+def _bare(subcon: Any) -> Any:
+    while isinstance(subcon, construct.Renamed | construct.Const | construct.Default):
+        subcon = subcon.subcon
+    return subcon
+
+
+def _format_of(subcon: Any, name: str) -> tuple[str, str]:
+    if isinstance(subcon, construct.FormatField):
+        order, code = subcon.fmtstr
+        return (order if subcon.length > 1 else ""), code
+    if isinstance(subcon, construct.Bytes) and isinstance(subcon.length, int):
+        return "", f"{subcon.length}s"
+    raise TypeError(f"field {name!r} has no fixed width: {subcon!r}")
+
+
+@cache
+def _dtype(layout: FixedLayout) -> Any:
+    import numpy
+
+    def numpy_format(field: Field) -> str:
+        kind = _NUMPY_KINDS.get(field.code)
+        return f"{layout.order}{kind}{field.size}" if kind else f"V{field.size}"
+
+    return numpy.dtype(
+        {
+            "names": list(layout.names),
+            "formats": [numpy_format(field) for field in layout.fields],
+            "offsets": [field.offset for field in layout.fields],
+            "itemsize": layout.size,
+        }
+    )
