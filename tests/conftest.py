@@ -1,0 +1,35 @@
+"""Fixtures for all tests: the store folders that a Java broker wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support import JavaStore, unpack
+
+
+@pytest.fixture(scope="session")
+def store_clean(tmp_path_factory: pytest.TempPathFactory) -> JavaStore:
+    """The folder after a clean stop; shared by all tests, not to be written to."""
+    return unpack("store-clean", tmp_path_factory.mktemp("java"))
+
+
+@pytest.fixture(scope="session")
+def store_killed(tmp_path_factory: pytest.TempPathFactory) -> JavaStore:
+    """The folder of a killed broker; shared by all tests, not to be written to."""
+    return unpack("store-killed", tmp_path_factory.mktemp("java"))
+
+
+@pytest.fixture(params=["store_clean", "store_killed"])
+def java_store(request: pytest.FixtureRequest) -> JavaStore:
+    """Each of the two folders in turn; not to be written to."""
+    store: JavaStore = request.getfixturevalue(request.param)
+    return store
+
+
+@pytest.fixture
+def copy_java_store(tmp_path: Path) -> Callable[[str], JavaStore]:
+    """Unpacks `store-clean` or `store-killed` into the test's own folder, to be written to."""
+    return lambda name: unpack(name, tmp_path)
