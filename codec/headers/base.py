@@ -1,0 +1,190 @@
+"""Headers as typed values, and the border between them and ext fields (Java `CommandCustomHeader`, `makeCustomHeaderToNet`).
+
+Rules (4.9.8 `RemotingCommand.decodeCommandCustomHeader`):
+* The wire name of a field is its Python name in camelCase; a few differ (`clientID`, `classCRC`, the letters of V2 sends).
+* A value that cannot be parsed behaves as if it were missing. Missing: the default; a field without one is a HeaderError.
+* A bool is true when its text is "true" in any case, and false otherwise.
+* Integers are decimal, int32 or int64; beyond that range they cannot be parsed. A text such as "5.0" or "1e3", which
+  Java refuses, is read as the whole number that it is.
+* Ext entries that a header does not know are ignored (`AccessKey`, `Signature`, `MSG_REGION`, …).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from operator import attrgetter
+from typing import Annotated, Any, Final, NamedTuple, TypeVar, get_args, get_type_hints
+
+import msgspec
+from msgspec.structs import astuple
+
+from codec.errors import HeaderError
+
+__all__ = [
+    "Header",
+    "Int32",
+    "Int64",
+    "RpcRequestHeader",
+    "TopicQueueRequestHeader",
+    "TopicRequestHeader",
+    "from_ext",
+    "to_ext",
+]
+
+Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+
+# Longest decimal text that can be an int64 with its sign; longer ones are not even tried.
+_MAX_INT_TEXT: Final = 20
+
+
+class Header(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):
+    """Base of all request and reply headers."""
+
+
+class RpcRequestHeader(Header, frozen=True, kw_only=True):
+    """What a client adds to most requests to a broker. 4.9.8 sends `bname` only; a broker ignores them for plain topics."""
+
+    bname: str | None = None  # broker name
+    ns: str | None = None  # namespace (5.x)
+    nsd: bool | None = None  # names already carry the namespace (5.x)
+    oway: bool | None = None  # one-way (5.x)
+
+
+class TopicRequestHeader(RpcRequestHeader, frozen=True, kw_only=True):
+    """Adds `lo`: the topic is a logical (static) one (5.x)."""
+
+    lo: bool | None = None
+
+
+class TopicQueueRequestHeader(TopicRequestHeader, frozen=True, kw_only=True):
+    """Requests about one queue (5.x `TopicQueueRequestHeader`)."""
+
+
+HeaderT = TypeVar("HeaderT", bound=Header)
+_ABSENT: Final = object()
+_convert: Final = msgspec.convert
+
+
+class _Field(NamedTuple):
+    name: str
+    wire: str
+    parse: Callable[[str], Any]
+    required: bool
+
+
+def _parse_bool(text: str) -> bool:
+    return text.lower() == "true"
+
+
+def _parse_int(bits: int) -> Callable[[str], Any]:
+    bound = 1 << (bits - 1)
+
+    def parse(text: str) -> Any:
+        if len(text) > _MAX_INT_TEXT or not text.isascii():
+            return _ABSENT
+        sign = text[:1] in {"-", "+"}
+        if not text[sign:].isdecimal():
+            return _ABSENT
+        value = int(text)
+        return value if -bound <= value < bound else _ABSENT
+
+    return parse
+
+
+_PARSERS: Final[dict[Any, Callable[[str], Any]]] = {
+    str: str,
+    bool: _parse_bool,
+    Int32: _parse_int(32),
+    Int64: _parse_int(64),
+}
+
+
+def _parser_of(hint: Any) -> Callable[[str], Any]:
+    if hint in _PARSERS:
+        return _PARSERS[hint]
+    return next(_PARSERS[part] for part in get_args(hint) if part in _PARSERS)
+
+
+@cache
+def _fields(cls: type[Header]) -> tuple[_Field, ...]:
+    hints = get_type_hints(cls, include_extras=True)
+    return tuple(
+        _Field(field.name, field.encode_name, _parser_of(hints[field.name]), field.required)
+        for field in msgspec.structs.fields(cls)
+    )
+
+
+class _BoolNames(dict[type[Header], tuple[str, ...]]):
+    """Wire names of the bool fields of a class, worked out when first asked for."""
+
+    def __missing__(self, cls: type[Header]) -> tuple[str, ...]:
+        names = self[cls] = tuple(field.wire for field in _fields(cls) if field.parse is _parse_bool)
+        return names
+
+
+def _from_ext_slowly(cls: type[HeaderT], ext: dict[str, str]) -> HeaderT:
+    values: dict[str, Any] = {}
+    for name, wire, parse, required in _fields(cls):
+        text = ext.get(wire)
+        value = _ABSENT if text is None else parse(text)
+        if value is not _ABSENT:
+            values[name] = value
+        elif required:
+            problem = "is missing" if text is None else f"cannot be {text[:64]!r}"
+            raise HeaderError(f"{cls.__name__}: {wire} {problem}", wire)
+    return cls(**values)
+
+
+_BOOL_NAMES: Final = _BoolNames()
+
+
+def from_ext(cls: type[HeaderT], ext: dict[str, str] | None) -> HeaderT:
+    """The header of type `cls` in the ext fields of a command. HeaderError names the wire field that is missing or wrong."""
+    if ext is None:
+        ext = {}
+    for name in _BOOL_NAMES[cls]:
+        # msgspec reads "1" as true, Java as false.
+        if name in ext and ext[name] == "1":
+            return _from_ext_slowly(cls, ext)
+    try:
+        return _convert(ext, cls, strict=False)
+    except msgspec.ValidationError:
+        return _from_ext_slowly(cls, ext)
+
+
+class _Writers(dict[type, Callable[[Any], str]]):
+    """How a value of a type becomes text; IntEnum and StrEnum members go by their value."""
+
+    def __missing__(self, kind: type) -> Callable[[Any], str]:
+        writer = self[kind] = int.__repr__ if issubclass(kind, int) else str.__str__
+        return writer
+
+
+_WRITERS: Final = _Writers({bool: lambda value: "true" if value else "false"})
+
+
+class _Tables(dict[type[Header], tuple[tuple[str, ...], Callable[[Header], tuple[Any, ...]]]]):
+    """Wire names of a class, and what gets the values of an instance in the same order."""
+
+    def __missing__(self, cls: type[Header]) -> tuple[tuple[str, ...], Callable[[Header], tuple[Any, ...]]]:
+        fields = _fields(cls)
+        names = tuple(field.wire for field in fields)
+        # attrgetter gives a bare value for one name, and takes no less than one.
+        get = attrgetter(*(field.name for field in fields)) if len(fields) > 1 else astuple
+        self[cls] = names, get
+        return names, get
+
+
+_TABLES: Final = _Tables()
+
+
+def to_ext(header: Header) -> dict[str, str]:
+    """The ext fields of a header: None is left out, integers decimal, bools `true` or `false`."""
+    names, values = _TABLES[type(header)]
+    return {
+        name: value if type(value) is str else _WRITERS[type(value)](value)
+        for name, value in zip(names, values(header), strict=True)
+        if value is not None
+    }

@@ -1,0 +1,40 @@
+"""Headers of reading stored messages: by key (times in epoch ms), by commit-log offset (bytes)."""
+
+from __future__ import annotations
+
+from codec.headers.base import Header, Int32, Int64
+
+__all__ = [
+    "QueryMessageRequestHeader",
+    "QueryMessageResponseHeader",
+    "ViewMessageRequestHeader",
+    "ViewMessageResponseHeader",
+]
+
+
+class QueryMessageRequestHeader(Header, frozen=True, kw_only=True):
+    """QUERY_MESSAGE (12)."""
+
+    topic: str
+    key: str
+    max_num: Int32
+    begin_timestamp: Int64
+    end_timestamp: Int64
+
+
+class QueryMessageResponseHeader(Header, frozen=True, kw_only=True):
+    """QUERY_MESSAGE (12)."""
+
+    index_last_update_timestamp: Int64
+    index_last_update_phyoffset: Int64
+
+
+class ViewMessageRequestHeader(Header, frozen=True, kw_only=True):
+    """VIEW_MESSAGE_BY_ID (33)."""
+
+    offset: Int64
+    topic: str | None = None
+
+
+class ViewMessageResponseHeader(Header, frozen=True, kw_only=True):
+    """VIEW_MESSAGE_BY_ID (33)."""
