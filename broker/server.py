@@ -1,0 +1,254 @@
+"""Accepts connections and answers requests from a table of handlers.
+
+One task per connection. It reads as much as there is, decodes all whole frames, calls the handlers in order, and the
+replies of a batch leave in one write. A handler is a plain function: it returns the reply, or None when there is none
+(yet). What a handler raises is answered and logged, never more. A peer that breaks the protocol loses its own
+connection, nobody else's.
+
+Limits: connections at a time, silence (`idle_seconds` without a byte either way), and the session's own bounds.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import trio
+
+from broker.errors import Refusal
+from broker.session import Session, SessionLimits
+from broker.transport import SocketTransport, StreamTransport, Transport
+from codec.codes import RPC_ONEWAY, RPC_RESPONSE, ResponseCode
+from codec.connection import ReceiveError
+from codec.errors import CodecError, RemoteProtocolError
+from codec.frame import RemotingCommand, encode_frame
+
+__all__ = [
+    "Handler",
+    "HandlerTable",
+    "Server",
+    "ServerLimits",
+    "listen",
+    "listener_address",
+    "serve",
+    "unsupported",
+]
+
+Handler = Callable[[Session, RemotingCommand], RemotingCommand | None]
+HandlerTable = Mapping[int, Handler]
+
+_log = logging.getLogger("broker.server")
+
+TLS_HANDSHAKE = 0x16
+ACCEPTS_PER_WAKE = 64
+NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)
+NO_DESCRIPTORS_PAUSE_SECONDS = 0.1
+
+
+class ServerLimits(NamedTuple):
+    """Bounds of one server. `idle_seconds` is serverChannelMaxIdleTimeSeconds of NettyServerConfig."""
+
+    max_connections: int = 16384
+    idle_seconds: float = 120.0
+    session: SessionLimits = SessionLimits()
+
+
+def listen(host: str, port: int, backlog: int = 1024) -> socket.socket:
+    """A listening socket on an address of this machine, port 0 for any free one. Raises OSError."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.create_server((host, port), family=family, backlog=backlog)
+    sock.setblocking(False)
+    return sock
+
+
+def listener_address(listener: socket.socket) -> tuple[str, int]:
+    """Host and port it is bound to."""
+    host, port = listener.getsockname()[:2]
+    return host, port
+
+
+async def serve(
+    listeners: Sequence[socket.socket],
+    handlers: HandlerTable,
+    *,
+    limits: ServerLimits | None = None,
+    name: str = "broker",
+    task_status: trio.TaskStatus[Server] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serves until cancelled, then closes every connection and listener; `nursery.start` gives the server."""
+    server = Server(handlers, limits=limits, name=name)
+    await server.serve(listeners, task_status=task_status)
+
+
+def unsupported(_session: Session, request: RemotingCommand) -> RemotingCommand:
+    """Java's answer to a code without a handler."""
+    return request.reply(
+        ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {request.code} not supported"
+    )
+
+
+class Server:
+    """A table of handlers behind any number of listening sockets. `sessions` are the connections alive now."""
+
+    def __init__(
+        self, handlers: HandlerTable, *, limits: ServerLimits | None = None, name: str = "broker"
+    ) -> None:
+        self.sessions: set[Session] = set()
+        self._handlers = handlers
+        self._limits = limits or ServerLimits()
+        self._name = name
+        self._unflushed: set[Session] = set()
+        self._flush_wanted = trio.Event()
+
+    async def serve(
+        self,
+        listeners: Sequence[socket.socket],
+        *,
+        task_status: trio.TaskStatus[Server] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Serves until cancelled; then every connection is closed, and the listeners too."""
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._flusher)
+                nursery.start_soon(self._close_idle)
+                for listener in listeners:
+                    nursery.start_soon(self._accept, listener, nursery)
+                task_status.started(self)
+        finally:
+            for listener in listeners:
+                trio.lowlevel.notify_closing(listener)
+                listener.close()
+
+    async def serve_stream(self, stream: trio.abc.Stream, peer: tuple[str, int] = ("127.0.0.1", 1)) -> None:
+        """One connection over any trio stream, until it ends."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._flusher)
+            nursery.start_soon(self._close_idle)
+            await self._run(self._session(StreamTransport(stream), peer, ("127.0.0.1", 0)))
+            nursery.cancel_scope.cancel()
+
+    async def _accept(self, listener: socket.socket, nursery: trio.Nursery) -> None:
+        while True:
+            await trio.lowlevel.wait_readable(listener)
+            try:
+                self._accept_waiting(listener, nursery)
+            except BlockingIOError:
+                continue
+            except OSError as error:
+                if error.errno in NO_DESCRIPTORS:
+                    _log.error("%s: cannot accept: %s", self._name, error)
+                    await trio.sleep(NO_DESCRIPTORS_PAUSE_SECONDS)
+
+    def _accept_waiting(self, listener: socket.socket, nursery: trio.Nursery) -> None:
+        for _ in range(ACCEPTS_PER_WAKE):
+            sock, peer = listener.accept()
+            if len(self.sessions) >= self._limits.max_connections:
+                _log.warning(
+                    "%s: connection of %s refused: %d are open", self._name, peer, len(self.sessions)
+                )
+                sock.close()
+                continue
+            local = sock.getsockname()
+            session = self._session(SocketTransport(sock), (peer[0], peer[1]), (local[0], local[1]))
+            nursery.start_soon(self._run, session)
+
+    def _session(self, transport: Transport, peer: tuple[str, int], local: tuple[str, int]) -> Session:
+        session = Session(
+            transport, peer=peer, local=local, limits=self._limits.session, wake=self._wake_flusher
+        )
+        self.sessions.add(session)
+        return session
+
+    async def _run(self, session: Session) -> None:
+        try:
+            async with trio.open_nursery() as nursery:
+                session.attach(nursery)
+                await self._converse(session)
+                nursery.cancel_scope.cancel()
+        finally:
+            self.sessions.discard(session)
+            self._unflushed.discard(session)
+            with trio.CancelScope(shield=True):
+                await session.transport.close()
+            session.ended()
+
+    async def _converse(self, session: Session) -> None:
+        try:
+            try:
+                await self._read(session)
+            except ReceiveError as error:
+                await self._handle_batch(session, error.commands)
+                raise
+        except RemoteProtocolError as error:
+            _log.info("%s: %s closed: %s", self._name, session.peer_text, error)
+        except (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
+            _log.debug("%s: %s lost: %s", self._name, session.peer_text, error)
+
+    async def _read(self, session: Session) -> None:
+        receive = session.transport.receive
+        decode = session.connection.receive
+        data = await receive()
+        if data[:1] == bytes((TLS_HANDSHAKE,)):
+            raise RemoteProtocolError("it speaks TLS, which is not supported yet")
+        while data:
+            session.last_active = trio.current_time()
+            await self._handle_batch(session, decode(data))
+            data = await receive()
+        decode(b"")
+
+    async def _handle_batch(self, session: Session, commands: list[RemotingCommand]) -> None:
+        handlers = self._handlers
+        session.in_batch = True
+        for command in commands:
+            if command.flag & RPC_RESPONSE:
+                session.answered(command)
+                continue
+            try:
+                reply = handlers.get(command.code, unsupported)(session, command)
+                if reply is not None and not command.flag & RPC_ONEWAY:
+                    session.queue_reply(encode_frame(reply))
+            except (
+                Exception
+            ) as error:  # whatever a handler raises, the connection and its other requests go on
+                self._answer_failure(session, command, error)
+            if session.must_wait:
+                await session.relief()
+        session.in_batch = False
+        session.flush()
+
+    def _answer_failure(self, session: Session, command: RemotingCommand, error: Exception) -> None:
+        if isinstance(error, Refusal):
+            reply = command.reply(error.code, error.remark, error.ext_fields)
+        else:
+            if isinstance(error, CodecError):
+                _log.info("%s: %s: code %d: %s", self._name, session.peer_text, command.code, error)
+            else:
+                _log.error(
+                    "%s: %s: code %d failed", self._name, session.peer_text, command.code, exc_info=error
+                )
+            reply = command.reply(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
+        session.respond(command, reply)
+
+    def _wake_flusher(self, session: Session) -> None:
+        self._unflushed.add(session)
+        self._flush_wanted.set()
+
+    async def _flusher(self) -> None:
+        while True:
+            await self._flush_wanted.wait()
+            self._flush_wanted = trio.Event()
+            sessions, self._unflushed = self._unflushed, set()
+            for session in sessions:
+                session.flush()
+
+    async def _close_idle(self) -> None:
+        silence = self._limits.idle_seconds
+        while True:
+            await trio.sleep(silence / 12)
+            now = trio.current_time()
+            for session in [one for one in self.sessions if now - one.last_active >= silence]:
+                _log.info("%s: %s closed: silent for %g s", self._name, session.peer_text, silence)
+                session.close()
