@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 import re
 import struct
+from functools import lru_cache
 from typing import Annotated, Final
 
 import msgspec
@@ -60,28 +61,31 @@ UNKNOWN_OPAQUE: Final = -1
 # `mark` is the serialize type in the top byte and the length of the header in the other three
 FRAME_HEAD = fused(Struct("length" / Int32sb, "mark" / Int32ub))
 
+# Java's lengths are signed; a negative int32 read as unsigned is longer than any header, so one comparison refuses both
 _BINARY_HEAD = Struct(
     "code" / Int16sb,
     "language" / Int8sb,
     "version" / Int16sb,
     "opaque" / Int32sb,
     "flag" / Int32sb,
-    "remark_length" / Int32sb,
+    "remark_length" / Int32ub,
 )
-_EXT_FIELD = Struct("name" / Prefixed(Int16sb, GreedyBytes), "value" / Prefixed(Int32sb, GreedyBytes))
+_EXT_FIELD = Struct("name" / Prefixed(Int16sb, GreedyBytes), "value" / Prefixed(Int32ub, GreedyBytes))
 
 BINARY_HEADER = Struct(
     "head" / _BINARY_HEAD,
     "remark" / Bytes(this.head.remark_length),
-    "ext_fields" / Prefixed(Int32sb, GreedyRange(_EXT_FIELD)),
+    "ext_fields" / Prefixed(Int32ub, GreedyRange(_EXT_FIELD)),
 )
 """The whole binary header as a declaration: what the fast reader below is tested against."""
 
 _HEAD: Final = fused(_BINARY_HEAD)
 _LENGTH16: Final = fused(Struct("length" / Int16sb))
-_LENGTH32: Final = fused(Struct("length" / Int32sb))
+_LENGTH32: Final = fused(Struct("length" / Int32ub))
 
 _read_mark: Final = FRAME_HEAD.part("mark").unpack_from
+_read16: Final = _LENGTH16.unpack_from
+_read32: Final = _LENGTH32.unpack_from
 _pack_frame_head: Final = FRAME_HEAD.pack
 
 _LANGUAGE_NUMBERS: Final = {language.name: int(language) for language in LanguageCode}
@@ -206,9 +210,15 @@ def _encode_binary(command: RemotingCommand) -> bytes:
 def _entry_parts(ext_fields: dict[str, str]) -> list[bytes]:
     parts: list[bytes] = []
     for name, value in ext_fields.items():
-        key, text = name.encode(), value.encode()
-        parts += (_LENGTH16.pack(len(key)), key, _LENGTH32.pack(len(text)), text)
+        text = value.encode()
+        parts += (_written_name(name), _LENGTH32.pack(len(text)), text)
     return parts
+
+
+@lru_cache(maxsize=1024)
+def _written_name(name: str) -> bytes:
+    written = name.encode()
+    return _LENGTH16.pack(len(written)) + written
 
 
 # ------------------------------------------------------------------------------------------------------------ decoding
@@ -346,14 +356,14 @@ def _language_number(text: str | None) -> int:
 
 def _decode_binary(header: bytes, body: bytes) -> RemotingCommand:
     try:
-        code, language, version, opaque, flag, size = _HEAD.unpack_from(header)
-        remark_end = _HEAD.size + _checked(size)
+        code, language, version, opaque, flag, remark_size = _HEAD.unpack_from(header)
+        remark_end = _HEAD.size + remark_size
         (ext_size,) = _LENGTH32.unpack_from(header, remark_end)
         start = remark_end + 4
-        ext_fields = _read_entries(header, start, start + _checked(ext_size)) if ext_size else None
+        ext_fields = _read_entries(header, start, start + ext_size) if ext_size else None
     except struct.error as error:
-        raise RemoteProtocolError(f"binary header of {len(header)} bytes ends too early") from error
-    remark = str(header[_HEAD.size : remark_end], "utf-8", "replace") if size else None
+        raise RemoteProtocolError(f"a binary header of {len(header)} bytes ends too early") from error
+    remark = header[_HEAD.size : remark_end].decode("utf-8", "replace") if remark_size else None
     return RemotingCommand(
         code, ext_fields, body, opaque, flag, remark, language, version, SerializeType.ROCKETMQ
     )
@@ -362,21 +372,22 @@ def _decode_binary(header: bytes, body: bytes) -> RemotingCommand:
 def _read_entries(header: bytes, position: int, end: int) -> dict[str, str]:
     if end > len(header):
         raise RemoteProtocolError(f"ext fields end at {end} in a binary header of {len(header)} bytes")
-    read16, read32 = _LENGTH16.unpack_from, _LENGTH32.unpack_from
+    # slices of a text are cheaper than bytes decoded one by one, and right while they are ASCII
+    text = header.decode("latin-1")
     ext_fields: dict[str, str] = {}
     while position < end:
         name_at = position + 2
-        name_end = name_at + _checked(read16(header, position)[0])
+        name_end = name_at + _read16(header, position)[0]
         value_at = name_end + 4
-        position = value_at + _checked(read32(header, name_end)[0])
+        if name_end < name_at:
+            raise RemoteProtocolError(f"the name of an ext field has {name_end - name_at} bytes")
+        position = value_at + _read32(header, name_end)[0]
         if position > end:
             raise RemoteProtocolError(f"an ext field ends at {position}, their block at {end}")
-        name = str(header[name_at:name_end], "utf-8", "replace")
-        ext_fields[name] = str(header[value_at:position], "utf-8", "replace")
+        name, value = text[name_at:name_end], text[value_at:position]
+        if not name.isascii():
+            name = header[name_at:name_end].decode("utf-8", "replace")
+        if not value.isascii():
+            value = header[value_at:position].decode("utf-8", "replace")
+        ext_fields[name] = value
     return ext_fields
-
-
-def _checked(length: int) -> int:
-    if length < 0:
-        raise RemoteProtocolError(f"negative length {length} in a binary header")
-    return length
