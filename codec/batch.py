@@ -1,0 +1,93 @@
+"""The body of a batch send (code 320): messages of one topic, one behind the other (Java class `MessageDecoder`).
+
+The broker makes a record of each. An item has no topic, no magic and no CRC; a single item is never compressed.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import construct
+from construct import Bytes, Check, Int16sb, Int32sb, this
+
+from codec.errors import BodyError, LocalProtocolError
+from codec.layout import fused
+from codec.message import Message
+from codec.properties import decode_properties, encode_properties
+
+__all__ = ["BATCH_ITEM", "BatchItem", "decode_batch", "encode_batch"]
+
+Buffer = bytes | bytearray | memoryview
+
+
+def _head() -> list[Any]:
+    return [
+        "total_size" / Int32sb,
+        "magic" / Int32sb,
+        "body_crc" / Int32sb,
+        "flag" / Int32sb,
+        "body_length" / Int32sb,
+    ]
+
+
+BATCH_ITEM = construct.Struct(
+    *_head(),
+    "body" / Bytes(this.body_length),
+    "properties_length" / Int16sb,
+    "properties" / Bytes(this.properties_length),
+    Check(lambda item: item.total_size == HEAD.size + 2 + item.body_length + item.properties_length),
+)
+HEAD = fused(construct.Struct(*_head()))
+_SHORT = struct.Struct(">h")
+
+
+class BatchItem(NamedTuple):
+    """One message of a batch body; `properties` is its text, not decoded."""
+
+    flag: int
+    body: bytes
+    properties: bytes
+
+    def property_map(self) -> dict[str, str]:
+        return decode_properties(self.properties)
+
+
+def encode_batch(messages: Iterable[Message]) -> bytes:
+    """The batch body of messages (their topics are not in it). LocalProtocolError for properties over 32,767 bytes."""
+    parts: list[bytes] = []
+    for message in messages:
+        properties = encode_properties(message.properties)
+        total = HEAD.size + len(message.body) + 2 + len(properties)
+        try:
+            parts.append(HEAD.pack(total, 0, 0, message.flag, len(message.body)))
+        except struct.error as error:
+            raise LocalProtocolError(f"a number does not fit the batch: {error}") from None
+        parts += (message.body, _SHORT.pack(len(properties)), properties)
+    return b"".join(parts)
+
+
+def decode_batch(data: Buffer) -> list[BatchItem]:
+    """The items of a batch body. BodyError unless it is whole items from end to end; magic and CRC are ignored, as in Java."""
+    items: list[BatchItem] = []
+    position = 0
+    while position < len(data):
+        item, position = _item(data, position)
+        items.append(item)
+    return items
+
+
+def _item(data: Buffer, position: int) -> tuple[BatchItem, int]:
+    try:
+        total, _, _, flag, body_length = HEAD.unpack_from(data, position)
+    except struct.error:
+        raise BodyError(f"batch item at {position} is cut short") from None
+    end = position + total
+    body_start = position + HEAD.size
+    body_end = body_start + body_length
+    if not body_start <= body_end <= end - 2 or end > len(data):
+        raise BodyError(f"batch item at {position} has {total} bytes with a body of {body_length}")
+    if _SHORT.unpack_from(data, body_end)[0] != end - body_end - 2:
+        raise BodyError(f"the lengths of the batch item at {position} do not add up to its size")
+    return BatchItem(flag, bytes(data[body_start:body_end]), bytes(data[body_end + 2 : end])), end

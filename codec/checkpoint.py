@@ -1,0 +1,59 @@
+"""The checkpoint file: store times (ms) up to which everything is flushed (Java class `StoreCheckpoint`). 4,096 bytes."""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+import construct
+from construct import Int64sb
+
+from codec.errors import CorruptionError
+from codec.layout import fused
+
+__all__ = ["CHECKPOINT", "FILE_SIZE", "Checkpoint", "decode_checkpoint", "encode_checkpoint"]
+
+CHECKPOINT = fused(
+    construct.Struct(
+        "physic_msg_timestamp" / Int64sb,
+        "logics_msg_timestamp" / Int64sb,
+        "index_msg_timestamp" / Int64sb,
+        "master_flushed_offset" / Int64sb,
+        "confirm_phy_offset" / Int64sb,
+    )
+)
+FILE_SIZE = 4096
+SAFETY = 3000
+"""How far (ms) before the flushed times recovery starts."""
+
+
+class Checkpoint(NamedTuple):
+    """Store time of the last flushed record, of the last flushed queue entry, of the last full index file; 5.x adds two offsets."""
+
+    physic_msg_timestamp: int = 0
+    logics_msg_timestamp: int = 0
+    index_msg_timestamp: int = 0
+    master_flushed_offset: int = 0
+    confirm_phy_offset: int = 0
+
+    @property
+    def min_timestamp(self) -> int:
+        """Recovery after a crash starts at a file whose first record is not younger than this."""
+        return max(min(self.physic_msg_timestamp, self.logics_msg_timestamp) - SAFETY, 0)
+
+    @property
+    def min_timestamp_index(self) -> int:
+        return min(self.min_timestamp, self.index_msg_timestamp)
+
+
+def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
+    """The whole file."""
+    return CHECKPOINT.pack(*checkpoint).ljust(FILE_SIZE, b"\0")
+
+
+def decode_checkpoint(data: bytes | bytearray | memoryview) -> Checkpoint:
+    """CorruptionError when there are not even the numbers."""
+    try:
+        return Checkpoint._make(CHECKPOINT.unpack_from(data, 0))
+    except struct.error:
+        raise CorruptionError(f"a checkpoint of {len(data)} bytes", len(data)) from None

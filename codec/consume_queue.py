@@ -1,0 +1,80 @@
+"""Consume queue files: one entry of 20 bytes for each message of a queue (Java class `ConsumeQueue`).
+
+The queue offset of a message is the byte offset of its entry / 20. The tags code is the hash of the tag; in the schedule
+topic it is the time of delivery (ms); far below any hash it is the address of an extension unit. An entry is used when
+its offset is >= 0 and its size > 0. Entries before the first message of a queue that did not start at 0 are FILLER.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import construct
+from construct import Int16sb, Int32sb, Int64sb
+
+from codec.errors import CorruptionError
+from codec.layout import fused
+
+__all__ = [
+    "BATCH_ENTRY",
+    "ENTRY",
+    "ENTRY_SIZE",
+    "FILE_ENTRIES",
+    "FILLER",
+    "FILLER_SIZE",
+    "Entry",
+    "decode_entries",
+    "encode_entry",
+    "is_entry",
+]
+
+ENTRY = fused(
+    construct.Struct(
+        "commit_log_offset" / Int64sb,
+        "size" / Int32sb,
+        "tags_code" / Int64sb,
+    )
+)
+ENTRY_SIZE = ENTRY.size
+FILE_ENTRIES = 300_000
+"""Entries of one file by default."""
+FILLER_SIZE = 0x7FFFFFFF
+FILLER = ENTRY.pack(0, FILLER_SIZE, 0)
+
+BATCH_ENTRY = fused(
+    construct.Struct(
+        "commit_log_offset" / Int64sb,
+        "size" / Int32sb,
+        "tags_code" / Int64sb,
+        "store_timestamp" / Int64sb,
+        "base_offset" / Int64sb,
+        "batch_size" / Int16sb,
+        "compact_offset" / Int32sb,
+        "reserved" / Int32sb,
+    )
+)
+"""46 bytes for a whole batch: queues of the type BatchCQ in 5.x."""
+
+
+class Entry(NamedTuple):
+    """Where the record of a message is."""
+
+    commit_log_offset: int
+    size: int
+    tags_code: int
+
+
+encode_entry = ENTRY.pack
+
+
+def is_entry(commit_log_offset: int, size: int) -> bool:
+    """Java's test of recovery: False for the zeros behind the last entry."""
+    return commit_log_offset >= 0 and size > 0
+
+
+def decode_entries(buffer: bytes | bytearray | memoryview) -> Iterator[Entry]:
+    """Every entry of whole entries, zeros included. CorruptionError when the length is no multiple of 20."""
+    if len(buffer) % ENTRY_SIZE:
+        raise CorruptionError(f"{len(buffer)} bytes are no whole consume queue entries", len(buffer))
+    return map(Entry._make, ENTRY.iter_unpack(buffer))

@@ -1,0 +1,56 @@
+"""Names of store files: the byte offset at which the file starts, in 20 digits (Java `UtilAll.offset2FileName`).
+
+Index files are named by the local time of their creation instead, to the millisecond: `yyyyMMddHHmmssSSS`.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, tzinfo
+
+from codec.errors import CorruptionError
+
+__all__ = [
+    "NAME_LENGTH",
+    "file_name",
+    "index_file_name",
+    "is_file_name",
+    "parse_file_name",
+    "parse_index_file_name",
+]
+
+NAME_LENGTH = 20
+INDEX_NAME_LENGTH = 17
+MAX_OFFSET = 2**63 - 1
+
+
+def file_name(offset: int) -> str:
+    """The name of the commit log or consume queue file that starts at a byte offset."""
+    return f"{offset:020d}"
+
+
+def is_file_name(name: str) -> bool:
+    return len(name) == NAME_LENGTH and name.isascii() and name.isdigit() and int(name) <= MAX_OFFSET
+
+
+def parse_file_name(name: str) -> int:
+    """The byte offset at which the file starts. CorruptionError for any other name."""
+    if not is_file_name(name):
+        raise CorruptionError(f"not the name of a store file: {name[:64]!r}")
+    return int(name)
+
+
+def index_file_name(created_ms: int, tz: tzinfo | None = None) -> str:
+    """The name of an index file made at a moment (ms); `tz` None means this machine's zone."""
+    created = datetime.fromtimestamp(created_ms // 1000, tz)
+    return f"{created:%Y%m%d%H%M%S}{created_ms % 1000:03d}"
+
+
+def parse_index_file_name(name: str, tz: tzinfo | None = None) -> int:
+    """When the index file was made, in ms. CorruptionError for any other name."""
+    if len(name) == INDEX_NAME_LENGTH and name.isascii() and name.isdigit():
+        try:
+            created = datetime.strptime(name[:-3], "%Y%m%d%H%M%S").replace(tzinfo=tz)
+            return int(created.timestamp()) * 1000 + int(name[-3:])
+        except (ValueError, OverflowError):
+            pass
+    raise CorruptionError(f"not the name of an index file: {name[:64]!r}")

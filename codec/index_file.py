@@ -1,0 +1,137 @@
+"""Index files: message keys → commit log offsets, by hash (Java classes `IndexFile`, `IndexHeader`).
+
+Header (40 bytes), slots (int32: number of the newest item of that hash, 0 for none), items (20 bytes each, linked to the
+next older one of the slot). Items are numbered from 1; item 0 is never used, so `index_count` of an empty file is 1 and a
+file of n items holds n - 1. The key is `topic#key`: see `codec.hashing.index_key_hash`; its slot is the hash modulo the
+number of slots. Times of items are whole seconds since `begin_timestamp`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import construct
+from construct import Int32sb, Int64sb
+
+from codec.errors import CorruptionError
+from codec.layout import fused
+
+__all__ = [
+    "FILE_ITEMS",
+    "FILE_SLOTS",
+    "HEADER",
+    "ITEM",
+    "SLOT",
+    "IndexHeader",
+    "IndexItem",
+    "decode_header",
+    "decode_item",
+    "index_file_size",
+    "item_position",
+    "items_of",
+    "slot_position",
+    "time_difference",
+]
+
+HEADER = fused(
+    construct.Struct(
+        "begin_timestamp" / Int64sb,
+        "end_timestamp" / Int64sb,
+        "begin_phy_offset" / Int64sb,
+        "end_phy_offset" / Int64sb,
+        "hash_slot_count" / Int32sb,
+        "index_count" / Int32sb,
+    )
+)
+SLOT = fused(construct.Struct("item" / Int32sb))
+ITEM = fused(
+    construct.Struct(
+        "key_hash" / Int32sb,
+        "phy_offset" / Int64sb,
+        "time_diff" / Int32sb,
+        "previous" / Int32sb,
+    )
+)
+FILE_SLOTS = 5_000_000
+"""Slots of one file by default."""
+FILE_ITEMS = 20_000_000
+"""Items of one file by default."""
+MAX_TIME_DIFF = 0x7FFFFFFF
+
+
+class IndexHeader(NamedTuple):
+    """`hash_slot_count` counts the slots in use; `index_count` is the number of the next item. Times in ms."""
+
+    begin_timestamp: int = 0
+    end_timestamp: int = 0
+    begin_phy_offset: int = 0
+    end_phy_offset: int = 0
+    hash_slot_count: int = 0
+    index_count: int = 1
+
+
+class IndexItem(NamedTuple):
+    """`time_diff` is seconds since the header's begin; `previous` the number of the next older item, 0 for none."""
+
+    key_hash: int
+    phy_offset: int
+    time_diff: int
+    previous: int
+
+
+def slot_position(slot: int) -> int:
+    return HEADER.size + slot * SLOT.size
+
+
+def item_position(slots: int, item: int) -> int:
+    return HEADER.size + slots * SLOT.size + item * ITEM.size
+
+
+def index_file_size(slots: int = FILE_SLOTS, items: int = FILE_ITEMS) -> int:
+    """Bytes of a whole file."""
+    return item_position(slots, items)
+
+
+def time_difference(begin_timestamp: int, store_timestamp: int) -> int:
+    """What an item holds of a store time (ms); 0 while the file has no begin."""
+    if begin_timestamp <= 0:
+        return 0
+    return min(max((store_timestamp - begin_timestamp) // 1000, 0), MAX_TIME_DIFF)
+
+
+def decode_header(buffer: bytes | bytearray | memoryview) -> IndexHeader:
+    """CorruptionError when there are no 40 bytes."""
+    try:
+        return IndexHeader._make(HEADER.unpack_from(buffer, 0))
+    except struct.error:
+        raise CorruptionError("an index file without a whole header", 0) from None
+
+
+def decode_item(buffer: bytes | bytearray | memoryview, slots: int, item: int) -> IndexItem:
+    """CorruptionError when the file ends before the item."""
+    position = item_position(slots, item)
+    try:
+        return IndexItem._make(ITEM.unpack_from(buffer, position))
+    except struct.error:
+        raise CorruptionError(f"the index file ends before item {item}", position) from None
+
+
+def items_of(buffer: bytes | bytearray | memoryview, slots: int, key_hash: int) -> Iterator[IndexItem]:
+    """The items of a hash, newest first; other hashes of its slot are left out.
+
+    Numbers out of range end the chain, as in Java; a chain that loops ends after `index_count` steps.
+    """
+    count = decode_header(buffer).index_count
+    try:
+        (number,) = SLOT.unpack_from(buffer, slot_position(key_hash % slots))
+    except struct.error:
+        raise CorruptionError("the index file ends within its slots", len(buffer)) from None
+    for _ in range(count):
+        if not 0 < number <= count:
+            return
+        item = decode_item(buffer, slots, number)
+        if item.key_hash == key_hash:
+            yield item
+        number = item.previous
