@@ -40,6 +40,12 @@ COMMANDS: dict[str, Entry] = {
     "group": Entry("rmqcli.commands.group", "List and describe consumer groups: lag and clients."),
     "offsets": Entry("rmqcli.commands.offsets", "Show and reset the offsets of a consumer group."),
     "cluster": Entry("rmqcli.commands.cluster", "Show clusters and their brokers."),
+    "inspect": Entry(
+        "rmqcli.commands.inspect", "Read, verify and explain commit log and consume queue files."
+    ),
+    "export": Entry(
+        "rmqcli.commands.export", "Write messages to Parquet, on this machine or as a Spark job."
+    ),
     "up": Entry("rmqcli.commands.up", "Start a name server and a broker in one process."),
     "broker": Entry("rmqcli.commands.broker", "Run a broker in the foreground."),
     "namesrv": Entry("rmqcli.commands.namesrv", "Run a name server in the foreground."),
@@ -102,7 +108,7 @@ def command_tree() -> Any:
     def rmq(version: _Version = False) -> None:
         """Command-line toolkit for Apache RocketMQ: send, pull, tail, administer, inspect, and run a broker."""
 
-    tree = get_command(root)
+    tree: Any = get_command(root)
     tree.commands.update({name: TyperCommand(name, help=entry.help) for name, entry in COMMANDS.items()})
     return tree
 

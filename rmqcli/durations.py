@@ -12,7 +12,26 @@ _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w":
 _PART = re.compile(r"([0-9]{1,12})(ms|[smhdw])")
 _WHOLE = re.compile(rf"(?:{_PART.pattern})+")
 
-DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h".split()
+DELAY_LEVELS = [
+    "1s",
+    "5s",
+    "10s",
+    "30s",
+    "1m",
+    "2m",
+    "3m",
+    "4m",
+    "5m",
+    "6m",
+    "7m",
+    "8m",
+    "9m",
+    "10m",
+    "20m",
+    "30m",
+    "1h",
+    "2h",
+]
 """Java's default `messageDelayLevel`; level 1 is the first. A broker may be configured otherwise."""
 
 

@@ -137,5 +137,3 @@ def _layer_table() -> Mapping[type, ExitCode]:
 
 def _is_known(error: BaseException) -> bool:
     return isinstance(error, (CommandError, OSError)) or _layer_code(error) is not None
-
-

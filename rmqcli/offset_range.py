@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Literal
 
 from rmqcli.durations import parse_duration_ms
@@ -80,7 +80,9 @@ def _side(side: str, text: str, open_word: str) -> int | None:
 
 def _offset(digits: str, text: str) -> int:
     if not _DIGITS.fullmatch(digits) or int(digits) > _MAX_OFFSET:
-        raise usage_error(f"range {text!r}: {digits!r} is not an offset; start, end, N, -N, A:B, @T or @T1:T2 is expected")
+        raise usage_error(
+            f"range {text!r}: {digits!r} is not an offset; start, end, N, -N, A:B, @T or @T1:T2 is expected"
+        )
     return int(digits)
 
 
@@ -141,7 +143,7 @@ def _iso_time(text: str) -> int | None:
         return None
     try:
         moment = datetime.fromisoformat(text)
-        return max(0, int(moment.astimezone(timezone.utc).timestamp() * 1000 + 0.5))
+        return max(0, int(moment.astimezone(UTC).timestamp() * 1000 + 0.5))
     except (ValueError, OverflowError, OSError):
         return None
 

@@ -40,10 +40,12 @@ _PANEL = "Global options"
 
 TopicArgument = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.")]
 BrokerOption = Annotated[
-    str | None, typer.Option("--broker", "-b", metavar="NAME", help="Only this broker, by its name (broker-a).")
+    str | None,
+    typer.Option("--broker", "-b", metavar="NAME", help="Only this broker, by its name (broker-a)."),
 ]
 TagOption = Annotated[
-    str, typer.Option("--tag", "-t", metavar="EXPR", help="Only these tags: 'A', 'A || B', '*' is all of them.")
+    str,
+    typer.Option("--tag", "-t", metavar="EXPR", help="Only these tags: 'A', 'A || B', '*' is all of them."),
 ]
 FormatOption = Annotated[
     str | None,
@@ -69,13 +71,18 @@ _GLOBALS: dict[str, tuple[Any, Any]] = {
     ),
     "profile": (
         str | None,
-        typer.Option("--profile", metavar="NAME", rich_help_panel=_PANEL, help="A cluster of `rmq profile list`."),
+        typer.Option(
+            "--profile", metavar="NAME", rich_help_panel=_PANEL, help="A cluster of `rmq profile list`."
+        ),
     ),
     "json": (
         bool | None,
         typer.Option("--json", rich_help_panel=_PANEL, help="JSON: one document, or one line a message."),
     ),
-    "no_color": (bool | None, typer.Option("--no-color", rich_help_panel=_PANEL, help="No colours (also NO_COLOR).")),
+    "no_color": (
+        bool | None,
+        typer.Option("--no-color", rich_help_panel=_PANEL, help="No colours (also NO_COLOR)."),
+    ),
     "verbose": (
         bool | None,
         typer.Option("--verbose", "-v", rich_help_panel=_PANEL, help="Say more on standard error."),
@@ -83,7 +90,11 @@ _GLOBALS: dict[str, tuple[Any, Any]] = {
     "timeout": (
         float | None,
         typer.Option(
-            "--timeout", metavar="SECONDS", min=0.001, rich_help_panel=_PANEL, help="Wait so long for each answer."
+            "--timeout",
+            metavar="SECONDS",
+            min=0.001,
+            rich_help_panel=_PANEL,
+            help="Wait so long for each answer.",
         ),
     ),
 }

@@ -77,7 +77,9 @@ def save_profiles(profiles: Mapping[str, Profile]) -> Path:
     """Writes all profiles, by a rename so that a reader never sees half a file."""
     path = profiles_path()
     path.parent.mkdir(parents=True, exist_ok=True)
-    tables = [f"[profiles.{entry.name}]\nnamesrv = {_toml_text(entry.namesrv)}\n" for entry in profiles.values()]
+    tables = [
+        f"[profiles.{entry.name}]\nnamesrv = {_toml_text(entry.namesrv)}\n" for entry in profiles.values()
+    ]
     fresh = path.with_suffix(".tmp")
     fresh.write_text("\n".join(tables), "utf-8")
     fresh.replace(path)

@@ -21,7 +21,9 @@ def encode_text(text: str) -> bytes:
 
 
 def _only_escapes(text: str) -> bool:
-    return all(not "\ud800" <= character <= "\udfff" or "\udc80" <= character <= "\udcff" for character in text)
+    return all(
+        not "\ud800" <= character <= "\udfff" or "\udc80" <= character <= "\udcff" for character in text
+    )
 
 
 def json_line(value: Any) -> bytes:

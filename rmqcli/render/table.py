@@ -24,10 +24,14 @@ class Column(NamedTuple):
     number: bool = False
 
 
-def show_rows(settings: Settings, columns: Sequence[Column], rows: Sequence[Sequence[Any]], *, empty: str = "") -> None:
+def show_rows(
+    settings: Settings, columns: Sequence[Column], rows: Sequence[Sequence[Any]], *, empty: str = ""
+) -> None:
     """All rows: one JSON document (a list of objects), TSV lines, or a table. `empty` is said on a terminal for no rows."""
     if settings.json:
-        Output().json([{column.key: value for column, value in zip(columns, row, strict=True)} for row in rows])
+        Output().json(
+            [{column.key: value for column, value in zip(columns, row, strict=True)} for row in rows]
+        )
     elif not settings.terminal:
         output = Output()
         for row in rows:
@@ -38,7 +42,9 @@ def show_rows(settings: Settings, columns: Sequence[Column], rows: Sequence[Sequ
         print(empty)
 
 
-def show_table(settings: Settings, columns: Sequence[Column], rows: Sequence[Sequence[Any]], title: str = "") -> None:
+def show_table(
+    settings: Settings, columns: Sequence[Column], rows: Sequence[Sequence[Any]], title: str = ""
+) -> None:
     """A table for people."""
     from rich.console import Console
     from rich.table import Table

@@ -1,0 +1,91 @@
+"""`rmq pull`: a range of messages, read without a group."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from typing import Annotated
+
+import typer
+
+from rmqcli.options import (
+    BrokerOption,
+    FormatOption,
+    Settings,
+    TagOption,
+    TopicArgument,
+    command,
+    single_command,
+)
+from rmqcli.running import now_ms, run_async, warn
+
+app = single_command()
+
+RangeOption = Annotated[
+    str,
+    typer.Option(
+        "--offset",
+        "-o",
+        metavar="RANGE",
+        help="start, end, N, -N (the last N), A:B, @T, @T1:T2; T is an ISO time, epoch milliseconds or -1h.",
+    ),
+]
+QueueOption = Annotated[
+    int | None, typer.Option("--queue", "-q", metavar="ID", min=0, help="Only the queue ID.")
+]
+CountOption = Annotated[
+    int | None, typer.Option("--count", "-c", metavar="N", min=1, help="At most N messages.")
+]
+
+
+@command(
+    app,
+    "pull",
+    example="""rmq pull orders -o -10
+rmq pull orders -q 0 -o 100:200 --json
+rmq pull orders -o @-1h --tag 'paid || sent' -f '%o %k %v\\n'""",
+)
+def pull(
+    topic: TopicArgument,
+    settings: Settings,
+    queue: QueueOption = None,
+    broker: BrokerOption = None,
+    offset: RangeOption = "start",
+    count: CountOption = None,
+    tag: TagOption = "*",
+    format_text: FormatOption = None,
+) -> None:
+    """Read a range of messages and end.
+
+    Needs no consumer group and touches no offset. Reads to the end that each queue had when reading started. Messages of
+    all queues are merged by the time they were stored; -N is the last N of all chosen queues together.
+    """
+    from rmqcli.offset_range import parse_range
+    from rmqcli.reading import choose_queues, open_range, spans, total
+    from rmqcli.render import Output
+    from rmqcli.render.lines import message_renderer
+    from rmqcli.render.progress import progress
+
+    wanted = parse_range(offset, now_ms())
+    render = message_renderer(settings, format_text)
+    output = Output()
+
+    async def main() -> None:
+        from rmqcli.client import PullConsumer
+
+        async with AsyncExitStack() as stack:
+            consumer = await stack.enter_async_context(PullConsumer(**settings.client_options))
+            found = await spans(consumer, await choose_queues(consumer, topic, broker, queue), wanted)
+            advance = stack.enter_context(progress(topic, count or total(found), quiet=settings.terminal))
+            messages = await stack.enter_async_context(open_range(consumer, found, wanted, tag))
+            printed = 0
+            async for message in messages:
+                output.write(render(message))
+                advance(1)
+                printed += 1
+                if printed == count:
+                    break
+            output.flush()
+            if settings.verbose:
+                warn(f"{printed} messages of {len(found)} queues")
+
+    run_async(main)

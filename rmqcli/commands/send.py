@@ -1,0 +1,142 @@
+"""`rmq send`: messages from the argument, files or standard input."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rmqcli.exit_codes import ExitCode
+from rmqcli.options import BrokerOption, Settings, TopicArgument, command, single_command
+from rmqcli.running import run_async
+
+app = single_command()
+
+_DEFAULT_CONCURRENCY = 32
+
+BodyArgument = Annotated[
+    str | None, typer.Argument(metavar="[BODY]", help="The message; else standard input, one message a line.")
+]
+KeyOption = Annotated[
+    list[str] | None, typer.Option("--key", "-k", metavar="KEY", help="Index key; repeatable.")
+]
+TagsOption = Annotated[str | None, typer.Option("--tag", "-t", metavar="TAG", help="The tag.")]
+PropertyOption = Annotated[
+    list[str] | None, typer.Option("--property", "-p", metavar="NAME=VALUE", help="A property; repeatable.")
+]
+QueueOption = Annotated[
+    int | None, typer.Option("--queue", "-q", metavar="ID", min=0, help="To the queue ID.")
+]
+LevelOption = Annotated[
+    int | None,
+    typer.Option("--delay-level", metavar="N", min=1, max=18, help="Deliver after the delay level N."),
+]
+DelayOption = Annotated[
+    str | None,
+    typer.Option("--delay", metavar="TIME", help="Deliver later: the level that is exactly so long (10s)."),
+]
+FileOption = Annotated[
+    list[Path] | None,
+    typer.Option("--file", metavar="PATH", help="Read from a file; repeatable; - is standard input."),
+]
+DelimiterOption = Annotated[
+    str,
+    typer.Option("--delimiter", metavar="TEXT", help=r"What separates messages; \n \t \0 \xNN are possible."),
+]
+WholeOption = Annotated[bool, typer.Option("--whole", help="The whole input, or each file, is one message.")]
+JsonlOption = Annotated[
+    bool, typer.Option("--jsonl", help="Lines are messages as `rmq pull --json` prints them.")
+]
+OnewayOption = Annotated[
+    bool, typer.Option("--oneway", help="Do not wait for answers; nobody knows what was stored.")
+]
+BatchOption = Annotated[int, typer.Option("--batch", metavar="N", min=1, help="Send up to N in one request.")]
+ConcurrencyOption = Annotated[
+    int | None,
+    typer.Option(
+        "--concurrency",
+        metavar="N",
+        min=1,
+        max=4096,
+        show_default=False,
+        help="Requests in flight.  [default: 32; 1 with --queue, which keeps the order]",
+    ),
+]
+RateOption = Annotated[
+    float | None, typer.Option("--rate", metavar="N", min=0.001, help="Messages a second.")
+]
+
+
+@command(
+    app,
+    "send",
+    example="""rmq send orders 'hello' -k 42 -t paid -p source=cli
+rmq send orders < lines.txt
+rmq pull orders --json | rmq send copy --jsonl
+rmq send files --whole --file a.bin --file b.bin""",
+)
+def send(
+    topic: TopicArgument,
+    settings: Settings,
+    body: BodyArgument = None,
+    key: KeyOption = None,
+    tag: TagsOption = None,
+    prop: PropertyOption = None,
+    queue: QueueOption = None,
+    broker: BrokerOption = None,
+    delay_level: LevelOption = None,
+    delay: DelayOption = None,
+    file: FileOption = None,
+    delimiter: DelimiterOption = "\\n",
+    whole: WholeOption = False,
+    jsonl: JsonlOption = False,
+    oneway: OnewayOption = False,
+    batch: BatchOption = 1,
+    concurrency: ConcurrencyOption = None,
+    rate: RateOption = None,
+) -> None:
+    """Send messages to a topic.
+
+    Input is sent as it comes, never read as a whole before. Without --json, a terminal gets a result for each message or
+    a summary for many, a pipe gets lines: broker, queue, offset, message id, status. When some messages fail, the rest is
+    sent, standard error names the failed lines and the exit code is 3.
+    """
+    from rmqcli.outgoing import Stamp, check_sources, jobs_of, unescape
+    from rmqcli.sending import Sender, SendPlan
+
+    stamp = Stamp.of(topic, key or [], tag, prop or [], delay_level, delay)
+    sources = check_sources(body, file or [], whole=whole, jsonl=jsonl)
+    cut = None if whole else unescape(delimiter)
+    in_flight = concurrency or (1 if queue is not None else _DEFAULT_CONCURRENCY)
+    code = ExitCode.DONE
+
+    async def main() -> None:
+        nonlocal code
+        import trio
+
+        from rmqcli.client import Producer
+        from rmqcli.reading import select_queues
+        from rmqcli.render.send_results import SendReport
+
+        timeout = {} if settings.given.timeout is None else {"send_timeout": settings.given.timeout}
+        async with Producer(namesrv=settings.namesrv, allow_empty=True, **timeout) as producer:
+            queues = []
+            if queue is not None or broker is not None:
+                queues = select_queues(await producer.message_queues(topic), topic, broker, queue)
+            report = SendReport(settings)
+            sender = Sender(producer, SendPlan(in_flight, batch, oneway, rate, queues), report.sent)
+            start = trio.current_time()
+            tally = await sender.run(jobs_of(sources, stamp, cut, jsonl=jsonl))
+            code = report.finish(tally, trio.current_time() - start, oneway=oneway, unread=body is None)
+
+    _hint_for_terminal(body, file)
+    run_async(main)
+    raise typer.Exit(code)
+
+
+def _hint_for_terminal(body: str | None, file: list[Path] | None) -> None:
+    if body is None and not file and os.isatty(0) and sys.stderr.isatty():
+        print("rmq: one message a line; Ctrl-D ends", file=sys.stderr)

@@ -1,0 +1,73 @@
+"""`rmq tail`: the last messages, then what comes."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rmqcli.commands.pull import CountOption, QueueOption
+from rmqcli.options import (
+    BrokerOption,
+    FormatOption,
+    Settings,
+    TagOption,
+    TopicArgument,
+    command,
+    single_command,
+)
+from rmqcli.running import run_async
+
+app = single_command()
+
+LastOption = Annotated[
+    int, typer.Option("--last", metavar="N", min=0, help="Begin with the last N of all queues.")
+]
+IdleOption = Annotated[
+    float | None, typer.Option("--idle", metavar="SECONDS", min=0, help="End when nothing came for so long.")
+]
+
+
+@command(
+    app,
+    "tail",
+    example="""rmq tail orders
+rmq tail orders --last 0 --json | jq .body
+rmq tail orders --idle 5 -f '%d %v\\n'""",
+)
+def tail(
+    topic: TopicArgument,
+    settings: Settings,
+    last: LastOption = 10,
+    queue: QueueOption = None,
+    broker: BrokerOption = None,
+    count: CountOption = None,
+    idle: IdleOption = None,
+    tag: TagOption = "*",
+    format_text: FormatOption = None,
+) -> None:
+    """Show the last messages of a topic, then follow it.
+
+    The last messages of all queues are merged by the time they were stored. Following ends with Ctrl-C (exit code 130),
+    after --count messages or after --idle seconds without one (exit code 0). Goes on when a broker comes back.
+    """
+    from rmqcli.following import Printer, follow_and_print
+    from rmqcli.offset_range import OffsetRange
+    from rmqcli.reading import choose_queues, open_range, spans
+    from rmqcli.render import Output
+    from rmqcli.render.lines import message_renderer
+
+    printer = Printer(Output(), message_renderer(settings, format_text), count)
+    wanted = OffsetRange(last=last)
+
+    async def main() -> None:
+        from rmqcli.client import PullConsumer
+
+        async with PullConsumer(**settings.client_options) as reader:
+            found = await spans(reader, await choose_queues(reader, topic, broker, queue), wanted)
+            async with open_range(reader, found, wanted, tag) as messages:
+                await printer.print_all(messages)
+            everything = queue is None and broker is None
+            await follow_and_print(reader, topic, found, tag, printer, idle=idle, new_queues=everything)
+
+    run_async(main)

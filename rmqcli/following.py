@@ -1,0 +1,131 @@
+"""Follows a topic: one long poll after the other on every queue, new queues included, through restarts of brokers.
+
+Ends never by itself; the caller cancels. A connection that fails is tried again every `_RETRY_S` seconds and said once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
+
+import trio
+
+from codec.message import MessageExt
+from codec.queue import MessageQueue
+from rmqcli.client import ConnectionFailed, ConnectionLost, RequestTimeout
+from rmqcli.reading import BATCH, Reader, Span, next_offset
+from rmqcli.render.output import Output
+from rmqcli.running import warn
+
+__all__ = ["Printer", "follow", "follow_and_print"]
+
+_POLL_S = 15.0
+"""A broker holds a pull this long when there is nothing new; Java's pull consumer asks for the same."""
+_RETRY_S = 1.0
+_ROUTE_S = 30.0
+"""How often to look for new queues."""
+
+_LOST = (ConnectionFailed, ConnectionLost, RequestTimeout)
+Sink = trio.MemorySendChannel[list[MessageExt]]
+
+
+async def follow(
+    reader: Reader, topic: str, ends: Sequence[Span], expression: str, sink: Sink, *, new_queues: bool = True
+) -> None:
+    """Sends batches of new messages of all queues to `sink`; each queue starts at the end of its span."""
+    known = {span.queue for span in ends}
+    async with trio.open_nursery() as nursery:
+        for span in ends:
+            nursery.start_soon(_follow_queue, reader, span.queue, span.end, expression, sink)
+        while new_queues:
+            await trio.sleep(_ROUTE_S)
+            for queue in await _fresh_queues(reader, topic, known):
+                known.add(queue)
+                nursery.start_soon(_follow_queue, reader, queue, 0, expression, sink)
+
+
+async def _fresh_queues(reader: Reader, topic: str, known: set[MessageQueue]) -> list[MessageQueue]:
+    try:
+        return [queue for queue in await reader.message_queues(topic) if queue not in known]
+    except _LOST:
+        return []
+
+
+async def _follow_queue(
+    reader: Reader, queue: MessageQueue, offset: int, expression: str, sink: Sink
+) -> None:
+    silent = False
+    while True:
+        try:
+            result = await reader.pull(queue, offset, BATCH, expression, suspend=_POLL_S)
+        except _LOST as error:
+            if not silent:
+                warn(f"{queue}: {error}; trying again")
+            silent = True
+            await trio.sleep(_RETRY_S)
+            continue
+        silent = False
+        if result.messages:
+            await sink.send(result.messages)
+        following = next_offset(queue, offset, result)
+        if following == offset and not result.messages:
+            await trio.lowlevel.checkpoint()
+        offset = following
+
+
+class Printer:
+    """Prints messages until there were `count` (None: never enough), flushed whenever a reader may wait."""
+
+    def __init__(
+        self, output: Output, render: Callable[[MessageExt], bytes], count: int | None = None
+    ) -> None:
+        self._output = output
+        self._render = render
+        self._left = count
+
+    @property
+    def done(self) -> bool:
+        return self._left == 0
+
+    def _print(self, message: MessageExt) -> None:
+        self._output.write(self._render(message))
+        if self._left is not None:
+            self._left -= 1
+
+    async def print_all(self, messages: AsyncIterator[MessageExt]) -> None:
+        """Until the messages end or there were enough."""
+        async for message in messages:
+            self._print(message)
+            if self.done:
+                break
+        self._output.flush()
+
+    def print_batch(self, messages: Sequence[MessageExt]) -> None:
+        """Those of a batch that are still wanted."""
+        for message in messages:
+            if not self.done:
+                self._print(message)
+        self._output.flush()
+
+
+async def follow_and_print(
+    reader: Reader,
+    topic: str,
+    ends: Sequence[Span],
+    expression: str,
+    printer: Printer,
+    *,
+    idle: float | None = None,
+    new_queues: bool = True,
+) -> None:
+    """Follows until the printer has enough, or nothing came for `idle` seconds."""
+    send, receive = trio.open_memory_channel[list[MessageExt]](0)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(partial(follow, reader, topic, ends, expression, send, new_queues=new_queues))
+        while not printer.done:
+            with trio.move_on_after(math.inf if idle is None else idle) as waiting:
+                printer.print_batch(await receive.receive())
+            if waiting.cancelled_caught:
+                break
+        nursery.cancel_scope.cancel()

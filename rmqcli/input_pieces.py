@@ -1,0 +1,101 @@
+"""Cuts a stream of bytes into messages, as it comes: nothing is read further ahead than the buffers below.
+
+One piece for each delimiter; a delimiter at the end makes no empty piece. A piece over the limit is dropped and told as
+such, so that one endless line cannot fill the memory.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator
+from functools import partial
+from typing import NamedTuple
+
+import trio
+
+__all__ = ["MAX_PIECE", "READ_SIZE", "Piece", "Splitter", "read_pieces"]
+
+READ_SIZE = 64 * 1024
+MAX_PIECE = 64 * 1024 * 1024
+"""Bytes; far over what a broker takes (4 MiB by default) even as base64 in JSON."""
+
+
+class Piece(NamedTuple):
+    """Piece `number` (from 1) of an input; `data` is None when it was longer than the limit."""
+
+    number: int
+    data: bytes | None
+
+
+class Splitter:
+    """Feed it bytes, get whole pieces. Sans-IO."""
+
+    def __init__(self, delimiter: bytes = b"\n", limit: int = MAX_PIECE) -> None:
+        self._delimiter = delimiter
+        self._limit = limit
+        self._parts: list[bytes] = []
+        self._length = 0
+        self._number = 0
+        self._tail = b""
+
+    def feed(self, data: bytes) -> list[Piece]:
+        """The pieces that are complete now."""
+        # A delimiter may be cut in two by the reads: its possible first part stays for the next round.
+        data = self._tail + data
+        pieces = data.split(self._delimiter)
+        rest = pieces.pop()
+        keep = self._overlap(rest)
+        self._tail = rest[len(rest) - keep :]
+        found = [self._complete(piece) for piece in pieces]
+        self._hold(rest[: len(rest) - keep])
+        return found
+
+    def end(self) -> list[Piece]:
+        """The last piece, when the stream does not end with a delimiter."""
+        self._hold(self._tail)
+        self._tail = b""
+        return [self._complete(b"")] if self._length else []
+
+    def _overlap(self, rest: bytes) -> int:
+        longest = min(len(self._delimiter) - 1, len(rest))
+        return next((n for n in range(longest, 0, -1) if self._delimiter.startswith(rest[-n:])), 0)
+
+    def _hold(self, part: bytes) -> None:
+        self._length += len(part)
+        if self._length <= self._limit and part:
+            self._parts.append(part)
+
+    def _complete(self, part: bytes) -> Piece:
+        self._hold(part)
+        data = b"".join(self._parts) if self._length <= self._limit else None
+        self._parts, self._length = [], 0
+        self._number += 1
+        return Piece(self._number, data)
+
+
+async def _read(descriptor: int) -> bytes:
+    # os.read, not sys.stdin: a thread that is left behind in it holds no lock that the interpreter needs to end.
+    return await trio.to_thread.run_sync(partial(os.read, descriptor, READ_SIZE), abandon_on_cancel=True)
+
+
+async def read_pieces(descriptor: int, delimiter: bytes | None) -> AsyncGenerator[Piece, None]:
+    """The pieces of a file descriptor; `delimiter` None: all of it is one piece."""
+    if delimiter is None:
+        yield await _whole(descriptor)
+        return
+    splitter = Splitter(delimiter)
+    while data := await _read(descriptor):
+        for piece in splitter.feed(data):
+            yield piece
+    for piece in splitter.end():
+        yield piece
+
+
+async def _whole(descriptor: int) -> Piece:
+    parts, length = [], 0
+    while data := await _read(descriptor):
+        parts.append(data)
+        length += len(data)
+        if length > MAX_PIECE:
+            return Piece(1, None)
+    return Piece(1, b"".join(parts))

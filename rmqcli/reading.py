@@ -1,0 +1,204 @@
+"""Reads ranges of a topic without a group: every queue by its own task, merged by store time.
+
+The ends are taken when reading starts, so reading ends even while others send. Memory is bounded: at most
+`_AHEAD` pulled batches a queue. Messages of one queue stay in queue order; between queues the store time decides.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing, asynccontextmanager
+from typing import NamedTuple, Protocol
+
+import trio
+
+from codec.message import MessageExt
+from codec.queue import MessageQueue
+from rmqcli.client import PullResult, PullStatus
+from rmqcli.exit_codes import CommandError, ExitCode
+from rmqcli.offset_range import OffsetRange
+from rmqcli.running import warn
+
+__all__ = ["Reader", "Span", "choose_queues", "next_offset", "open_range", "select_queues", "spans", "total"]
+
+BATCH = 32
+"""Messages asked for at once; Java brokers allow no more by default."""
+_AHEAD = 2
+"""Batches that wait in memory for each queue."""
+
+
+class Reader(Protocol):
+    """What reading needs of `PullConsumer`."""
+
+    async def message_queues(self, topic: str) -> list[MessageQueue]: ...
+    async def min_offset(self, queue: MessageQueue) -> int: ...
+    async def max_offset(self, queue: MessageQueue) -> int: ...
+    async def search_offset(self, queue: MessageQueue, timestamp_ms: int) -> int: ...
+    async def pull(
+        self,
+        queue: MessageQueue,
+        offset: int,
+        max_nums: int = ...,
+        expression: str = ...,
+        suspend: float = ...,
+    ) -> PullResult: ...
+
+
+class Span(NamedTuple):
+    """What to read of one queue: offsets begin to end, end not included."""
+
+    queue: MessageQueue
+    begin: int
+    end: int
+
+
+async def choose_queues(
+    reader: Reader, topic: str, broker: str | None = None, queue_id: int | None = None
+) -> list[MessageQueue]:
+    """The queues of a topic that were asked for; CommandError(NOT_FOUND) that says what there is when there are none."""
+    queues = await reader.message_queues(topic)
+    return select_queues(queues, topic, broker, queue_id)
+
+
+def select_queues(
+    queues: Sequence[MessageQueue], topic: str, broker: str | None, queue_id: int | None
+) -> list[MessageQueue]:
+    """Those of `queues` that were asked for."""
+    if not queues:
+        raise CommandError(f"topic {topic} has no queue that may be used so", ExitCode.NOT_PERMITTED)
+    found = [
+        queue
+        for queue in queues
+        if (broker is None or queue.broker_name == broker)
+        and (queue_id is None or queue.queue_id == queue_id)
+    ]
+    if found:
+        return found
+    wanted = " ".join(
+        [*([f"queue {queue_id}"] if queue_id is not None else []), *([f"on {broker}"] if broker else [])]
+    )
+    brokers = sorted({queue.broker_name for queue in queues})
+    there = "; ".join(f"{name}: {_numbers(queues, name)}" for name in brokers)
+    raise CommandError(f"topic {topic} has no {wanted} (there are queues {there})", ExitCode.NOT_FOUND)
+
+
+def _numbers(queues: Sequence[MessageQueue], broker: str) -> str:
+    return ",".join(str(queue.queue_id) for queue in queues if queue.broker_name == broker)
+
+
+async def spans(reader: Reader, queues: Sequence[MessageQueue], wanted: OffsetRange) -> list[Span]:
+    """What to read of each queue, as of now, in the order of `queues`."""
+    found: dict[MessageQueue, Span] = {}
+
+    async def find(queue: MessageQueue) -> None:
+        found[queue] = await _span(reader, queue, wanted)
+
+    async with trio.open_nursery() as nursery:
+        for queue in queues:
+            nursery.start_soon(find, queue)
+    return [found[queue] for queue in queues]
+
+
+async def _span(reader: Reader, queue: MessageQueue, wanted: OffsetRange) -> Span:
+    first, end = await reader.min_offset(queue), await reader.max_offset(queue)
+    begin, end = wanted.offsets(max(0, first), end)
+    # A search may answer any of several messages of that millisecond, or the neighbour of a gap: search one
+    # millisecond early and one message late, the store time of each message decides.
+    if wanted.begin_time and begin < end:
+        begin = max(begin, await reader.search_offset(queue, wanted.begin_time - 1))
+    if wanted.end_time is not None and begin < end:
+        end = min(end, await reader.search_offset(queue, wanted.end_time) + 1)
+    return Span(queue, begin, max(begin, end))
+
+
+def total(found: Sequence[Span]) -> int:
+    """How many messages the spans hold at most."""
+    return sum(span.end - span.begin for span in found)
+
+
+Batches = trio.MemoryReceiveChannel[list[MessageExt]]
+
+
+@asynccontextmanager
+async def open_range(
+    reader: Reader, found: Sequence[Span], wanted: OffsetRange, expression: str = "*"
+) -> AsyncIterator[AsyncIterator[MessageExt]]:
+    """Gives the messages of all spans, merged. Leaving stops the tasks."""
+    async with trio.open_nursery() as nursery:
+        sources: list[Batches] = []
+        for span in found:
+            send, receive = trio.open_memory_channel[list[MessageExt]](_AHEAD)
+            nursery.start_soon(_read_span, reader, span, wanted, expression, send)
+            sources.append(receive)
+        async with aclosing(_merge(sources)) as merged:
+            if wanted.last is None or len(found) == 1:
+                yield merged
+            else:
+                async with aclosing(_last(merged, wanted.last)) as last:
+                    yield last
+        nursery.cancel_scope.cancel()
+
+
+async def _last(messages: AsyncIterator[MessageExt], count: int) -> AsyncGenerator[MessageExt, None]:
+    kept: deque[MessageExt] = deque(maxlen=count)
+    async for message in messages:
+        kept.append(message)
+    for message in kept:
+        yield message
+
+
+async def _merge(sources: Sequence[Batches]) -> AsyncGenerator[MessageExt, None]:
+    waiting: list[deque[MessageExt]] = [deque() for _ in sources]
+    heap: list[tuple[int, int]] = []
+
+    async def advance(number: int) -> None:
+        while not waiting[number]:
+            try:
+                waiting[number].extend(await sources[number].receive())
+            except trio.EndOfChannel:
+                return
+        heapq.heappush(heap, (waiting[number][0].store_timestamp, number))
+
+    for number in range(len(sources)):
+        await advance(number)
+    while heap:
+        _, number = heapq.heappop(heap)
+        yield waiting[number].popleft()
+        await advance(number)
+
+
+async def _read_span(
+    reader: Reader,
+    span: Span,
+    wanted: OffsetRange,
+    expression: str,
+    channel: trio.MemorySendChannel[list[MessageExt]],
+) -> None:
+    async with channel:
+        offset = span.begin
+        while offset < span.end:
+            result = await reader.pull(span.queue, offset, min(BATCH, span.end - offset), expression)
+            following = next_offset(span.queue, offset, result)
+            kept = [
+                m
+                for m in result.messages
+                if m.queue_offset < span.end and wanted.holds_time(m.store_timestamp)
+            ]
+            if kept:
+                await channel.send(kept)
+            if following <= offset or _past(result.messages, wanted):
+                return
+            offset = following
+
+
+def _past(messages: Sequence[MessageExt], wanted: OffsetRange) -> bool:
+    return bool(messages) and wanted.end_time is not None and messages[-1].store_timestamp >= wanted.end_time
+
+
+def next_offset(queue: MessageQueue, offset: int, result: PullResult) -> int:
+    """Where to go on; says on standard error when messages went away meanwhile."""
+    if result.status is PullStatus.OFFSET_ILLEGAL and result.next_begin_offset > offset:
+        warn(f"{queue}: messages {offset} to {result.next_begin_offset - 1} are no longer there")
+    return result.next_begin_offset

@@ -1,0 +1,56 @@
+"""How one message looks without a format: two lines on a terminal, one TSV line in a pipe, one JSON line with `--json`.
+
+The TSV fields are broker, queue, offset, store time (epoch ms), message id, tag, keys (comma-joined), body. Bytes that are
+not UTF-8 are written \\xNN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from codec.message import MessageExt
+from rmqcli.options import Settings
+from rmqcli.render.message_format import parse_format
+from rmqcli.render.message_json import message_line
+from rmqcli.render.output import encode_text
+from rmqcli.render.text import local_time, printable, tsv_line
+
+__all__ = ["message_renderer", "message_tsv", "message_view"]
+
+_BOLD, _DIM, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
+
+
+def body_text(body: bytes) -> str:
+    """The body for people; what is not UTF-8 shows as \\xNN."""
+    return body.decode("utf-8", "backslashreplace")
+
+
+def message_tsv(message: MessageExt) -> bytes:
+    """One line, with its end."""
+    place = (message.broker_name, message.queue_id, message.queue_offset, message.store_timestamp)
+    text = body_text(message.body)
+    return encode_text(tsv_line((*place, message.msg_id, message.tags, message.keys, text)) + "\n")
+
+
+def message_view(message: MessageExt, *, color: bool) -> bytes:
+    """Where, when and what in one line, the body below."""
+    bold, dim, plain = (_BOLD, _DIM, _PLAIN) if color else ("", "", "")
+    place = f"{message.broker_name}/{message.queue_id}@{message.queue_offset}"
+    named = [message.tags or "", *(f"[{key}]" for key in message.keys)]
+    named += [f"reconsumed {message.reconsume_times}x"] if message.reconsume_times else []
+    about = printable(" ".join(part for part in named if part))
+    head = f"{bold}{printable(place)}{plain}  {dim}{local_time(message.store_timestamp)}{plain}  {about}".rstrip()
+    body = printable(body_text(message.body)).replace("\n", "\n  ")
+    return encode_text(f"{head}\n  {body}\n")
+
+
+def message_renderer(settings: Settings, format_text: str | None) -> Callable[[MessageExt], bytes]:
+    """How this command line wants its messages, line ends included. A wrong FORMAT is a usage error here, at the start."""
+    if format_text is not None:
+        return parse_format(format_text)
+    if settings.json:
+        return lambda message: message_line(message) + b"\n"
+    if not settings.terminal:
+        return message_tsv
+    color = settings.color
+    return lambda message: message_view(message, color=color)

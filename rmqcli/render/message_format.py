@@ -1,0 +1,188 @@
+r"""FORMAT: what to print of each message. Parsed once to a list of functions, each gives the bytes of its part.
+
+    %t topic      %q queue        %o offset         %b broker          %k keys (blank between)   %g tag
+    %v body       %s body bytes   %h{NAME} property %h all properties  %f flag                   %r times reconsumed
+    %d store time %D born time    %i message id     %I offset id       %p commit log offset      %S stored bytes
+    %B born host  %H store host   %j the JSON line  %% a percent sign
+
+Any verb but %% may be followed by one modifier: {hex}, {base64}, {json}. Times also take {ms}, {utc} (both epoch based:
+milliseconds, ISO in UTC) or a strftime pattern such as {%H:%M:%S}. Escapes: \n \t \r \0 \\ \xNN. Nothing is added: a
+line end must be written (\n).
+"""
+
+from __future__ import annotations
+
+import binascii
+import re
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from codec.message import MessageExt
+from rmqcli.exit_codes import CommandError, usage_error
+from rmqcli.render.message_json import message_line
+from rmqcli.render.output import encode_text, json_line
+from rmqcli.render.text import local_time
+
+__all__ = ["MessageFormat", "parse_format"]
+
+Part = Callable[[MessageExt], bytes]
+Value = Callable[[MessageExt], Any]
+
+_VALUES: Mapping[str, Value] = {
+    "t": lambda m: m.topic,
+    "q": lambda m: m.queue_id,
+    "o": lambda m: m.queue_offset,
+    "b": lambda m: m.broker_name,
+    "k": lambda m: m.keys,
+    "g": lambda m: m.tags,
+    "v": lambda m: m.body,
+    "s": lambda m: len(m.body),
+    "f": lambda m: m.flag,
+    "r": lambda m: m.reconsume_times,
+    "i": lambda m: m.msg_id,
+    "I": lambda m: m.offset_msg_id,
+    "p": lambda m: m.commit_log_offset,
+    "S": lambda m: m.store_size,
+    "B": lambda m: m.born_host,
+    "H": lambda m: m.store_host,
+}
+_TIMES: Mapping[str, Callable[[MessageExt], int]] = {
+    "d": lambda m: m.store_timestamp,
+    "D": lambda m: m.born_timestamp,
+}
+_ESCAPES = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
+_TOKEN = re.compile(
+    r"\\x(?P<byte>[0-9a-fA-F]{2})|\\(?P<escape>.)|%(?P<verb>.)(?P<braces>(?:\{[^{}]*\})*)|(?P<text>[^\\%]+)",
+    re.S,
+)
+
+
+class MessageFormat:
+    """A parsed FORMAT; call it with a message to get the bytes."""
+
+    __slots__ = ("_parts",)
+
+    def __init__(self, parts: list[Part]) -> None:
+        self._parts = parts
+
+    def __call__(self, message: MessageExt) -> bytes:
+        return b"".join([part(message) for part in self._parts])
+
+
+def parse_format(text: str) -> MessageFormat:
+    """The format; a usage error that points at the place when it is none."""
+    parts: list[Part] = []
+    place = 0
+    while place < len(text):
+        token = _TOKEN.match(text, place)
+        if token is None:
+            raise _error(text, place, "a verb or an escape is missing at the end")
+        parts.append(_part(text, token))
+        place = token.end()
+    return MessageFormat(parts)
+
+
+def _error(text: str, place: int, reason: str) -> CommandError:
+    return usage_error(f"--format {text!r}, character {place + 1}: {reason}")
+
+
+def _part(text: str, token: re.Match[str]) -> Part:
+    if token["text"] is not None:
+        return _constant(encode_text(token["text"]))
+    if token["byte"] is not None:
+        return _constant(bytes([int(token["byte"], 16)]))
+    if token["escape"] is not None:
+        if token["escape"] not in _ESCAPES:
+            raise _error(
+                text, token.start(), rf"unknown escape \{token['escape']}; there are \n \t \r \0 \\ \xNN"
+            )
+        return _constant(_ESCAPES[token["escape"]])
+    return _verb(text, token)
+
+
+def _constant(data: bytes) -> Part:
+    return lambda message: data
+
+
+def _verb(text: str, token: re.Match[str]) -> Part:
+    verb, braces = token["verb"], re.findall(r"\{([^{}]*)\}", token["braces"])
+    if verb == "%":
+        return _constant(b"%" + encode_text(token["braces"]))
+    if verb == "j":
+        return _modified(message_line, braces, text, token)
+    if verb == "h":
+        return _property(braces, text, token)
+    if verb in _TIMES:
+        return _time(_TIMES[verb], braces, text, token)
+    if verb not in _VALUES:
+        known = " ".join(f"%{name}" for name in sorted([*_VALUES, *_TIMES, "h", "j", "%"]))
+        raise _error(text, token.start(), f"unknown verb %{verb}; there are {known}")
+    return _modified(_VALUES[verb], braces, text, token)
+
+
+def _property(braces: list[str], text: str, token: re.Match[str]) -> Part:
+    if not braces or braces[0] in _MODIFIERS:
+        return _modified(lambda m: m.properties, braces, text, token)
+    name = braces[0]
+    return _modified(lambda m: m.properties.get(name), braces[1:], text, token)
+
+
+def _modified(value: Value, braces: list[str], text: str, token: re.Match[str]) -> Part:
+    if len(braces) > 1:
+        raise _error(text, token.start("braces"), "one modifier is enough")
+    modifier = braces[0] if braces else ""
+    if modifier not in _MODIFIERS:
+        known = ", ".join(f"{{{name}}}" for name in _MODIFIERS if name)
+        raise _error(text, token.start("braces"), f"unknown modifier {{{modifier}}}; there are {known}")
+    change = _MODIFIERS[modifier]
+    return lambda message: change(value(message))
+
+
+def _plain(value: Any) -> bytes:
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, list):
+        return encode_text(" ".join(value))
+    if isinstance(value, dict):
+        return encode_text(",".join(f"{name}={text}" for name, text in value.items()))
+    return b"" if value is None else encode_text(str(value))
+
+
+def _as_json(value: Any) -> bytes:
+    if not isinstance(value, bytes):
+        return json_line(value)
+    try:
+        return json_line(value.decode())
+    except UnicodeDecodeError:
+        return json_line(value.decode("utf-8", "backslashreplace"))
+
+
+_MODIFIERS: Mapping[str, Callable[[Any], bytes]] = {
+    "": _plain,
+    "hex": lambda value: binascii.hexlify(_plain(value)),
+    "base64": lambda value: binascii.b2a_base64(_plain(value), newline=False),
+    "json": _as_json,
+}
+
+
+def _utc(milliseconds: int) -> str:
+    moment = datetime.fromtimestamp(milliseconds // 1000, UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{milliseconds % 1000:03d}Z"
+
+
+def _iso_local(milliseconds: int) -> str:
+    return local_time(milliseconds).replace(" ", "T")
+
+
+_TIME_FORMS: Mapping[str, Callable[[int], str]] = {"": _iso_local, "iso": _iso_local, "ms": str, "utc": _utc}
+
+
+def _time(read: Callable[[MessageExt], int], braces: list[str], text: str, token: re.Match[str]) -> Part:
+    form = braces[0] if braces else ""
+    if "%" in form and len(braces) == 1:
+        return lambda m: encode_text(datetime.fromtimestamp(read(m) / 1000).strftime(form))
+    if form in _TIME_FORMS and len(braces) < 2:
+        show = _TIME_FORMS[form]
+        return lambda m: encode_text(show(read(m)))
+    return _modified(read, braces, text, token)

@@ -1,0 +1,157 @@
+"""A message as one JSON line, loss-free both ways: `rmq pull --json | rmq send --jsonl` sends what was read.
+
+`body` is text when the bytes are UTF-8, else `bodyBase64` takes its place. `properties` holds every property, so also
+KEYS and TAGS; `keys` and `tags` say the same in a handier form and win when they were edited. Times are epoch
+milliseconds. Reading needs only `body` or `bodyBase64`; unknown names and those that a broker assigns are ignored.
+"""
+
+from __future__ import annotations
+
+import binascii
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from codec.message import Message, MessageExt
+from codec.properties import PropertyName, split_keys
+from rmqcli.exit_codes import CommandError, ExitCode
+
+__all__ = ["MESSAGE_FIELDS", "message_from_json", "message_line", "message_object", "sendable"]
+
+MESSAGE_FIELDS: Mapping[str, Callable[[MessageExt], Any]] = {
+    "topic": lambda m: m.topic,
+    "brokerName": lambda m: m.broker_name,
+    "queueId": lambda m: m.queue_id,
+    "queueOffset": lambda m: m.queue_offset,
+    "commitLogOffset": lambda m: m.commit_log_offset,
+    "msgId": lambda m: m.msg_id,
+    "offsetMsgId": lambda m: m.offset_msg_id,
+    "tags": lambda m: m.tags,
+    "keys": lambda m: m.keys,
+    "properties": lambda m: m.properties,
+    "bornTimestamp": lambda m: m.born_timestamp,
+    "bornHost": lambda m: m.born_host,
+    "storeTimestamp": lambda m: m.store_timestamp,
+    "storeHost": lambda m: m.store_host,
+    "flag": lambda m: m.flag,
+    "sysFlag": lambda m: m.sys_flag,
+    "reconsumeTimes": lambda m: m.reconsume_times,
+    "storeSize": lambda m: m.store_size,
+    "bodyCrc": lambda m: m.body_crc,
+}
+
+# What a broker or a consumer stamps on a message on its way. Sent again, they would make it something else: TRAN_MSG a
+# half message, REAL_TOPIC one parked for another topic, DELAY is spent.
+_IN_TRANSIT = frozenset(
+    {
+        PropertyName.TRAN_MSG,
+        PropertyName.REAL_TOPIC,
+        PropertyName.REAL_QID,
+        PropertyName.MIN_OFFSET,
+        PropertyName.MAX_OFFSET,
+        PropertyName.CONSUME_START_TIME,
+        PropertyName.TRAN_PREPARED_QUEUE_OFFSET,
+        PropertyName.INNER_MULTI_QUEUE_OFFSET,
+        PropertyName.CRC32,
+    }
+)
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+
+
+def message_object(message: MessageExt) -> dict[str, Any]:
+    """The JSON object of a stored message, names in the documented order."""
+    found = {name: read(message) for name, read in MESSAGE_FIELDS.items()}
+    try:
+        found["body"] = message.body.decode()
+    except UnicodeDecodeError:
+        found["bodyBase64"] = binascii.b2a_base64(message.body, newline=False).decode()
+    return found
+
+
+def message_line(message: MessageExt) -> bytes:
+    """One line, without its end."""
+    return _encode(message_object(message))
+
+
+def _bad(reason: str) -> CommandError:
+    return CommandError(f"not a message line: {reason}", ExitCode.USAGE)
+
+
+def message_from_json(line: bytes | str, topic: str | None = None) -> Message:
+    """The message of one line, to be sent to `topic` (None: to the topic that the line names).
+
+    CommandError(USAGE) says what is wrong with the line.
+    """
+    try:
+        found = _decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _bad(str(error)) from error
+    if not isinstance(found, dict):
+        raise _bad("an object is expected")
+    target = topic if topic is not None else found.get("topic")
+    if not isinstance(target, str):
+        raise _bad("no topic")
+    return Message(topic=target, body=_body(found), flag=_flag(found), properties=_properties(found))
+
+
+def _body(found: dict[str, Any]) -> bytes:
+    text, packed = found.get("body"), found.get("bodyBase64")
+    if isinstance(text, str) and packed is None:
+        return text.encode()
+    if isinstance(packed, str) and text is None:
+        try:
+            return binascii.a2b_base64(packed, strict_mode=True)
+        except (binascii.Error, ValueError) as error:
+            raise _bad(f"bodyBase64: {error}") from error
+    raise _bad("one of body and bodyBase64 is expected, as text")
+
+
+def _flag(found: dict[str, Any]) -> int:
+    flag = found.get("flag", 0)
+    if isinstance(flag, bool) or not isinstance(flag, int) or not -(1 << 31) <= flag < 1 << 31:
+        raise _bad("flag is not a 32-bit number")
+    return flag
+
+
+def _properties(found: dict[str, Any]) -> dict[str, str]:
+    properties = found.get("properties") or {}
+    if not isinstance(properties, dict) or not all(isinstance(value, str) for value in properties.values()):
+        raise _bad("properties is not an object of texts")
+    properties = dict(properties)
+    if "keys" in found:
+        _apply_keys(properties, found["keys"])
+    if "tags" in found:
+        _apply_tags(properties, found["tags"])
+    return properties
+
+
+def _apply_keys(properties: dict[str, str], keys: object) -> None:
+    keys = [keys] if isinstance(keys, str) else (keys or [])
+    if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
+        raise _bad("keys is not a list of texts")
+    wanted = " ".join(keys)
+    # Only an edited list replaces the property: its blanks may differ from what joining makes.
+    if split_keys(wanted) != split_keys(properties.get(PropertyName.KEYS)):
+        _set(properties, PropertyName.KEYS, wanted)
+
+
+def _apply_tags(properties: dict[str, str], tags: object) -> None:
+    if tags is not None and not isinstance(tags, str):
+        raise _bad("tags is not a text")
+    _set(properties, PropertyName.TAGS, tags or "")
+
+
+def _set(properties: dict[str, str], name: str, value: str) -> None:
+    if value:
+        properties[name] = value
+    else:
+        properties.pop(name, None)
+
+
+def sendable(message: Message) -> Message:
+    """Without the properties that only mean something on the way of the first sending."""
+    kept = {name: value for name, value in message.properties.items() if name not in _IN_TRANSIT}
+    return Message(topic=message.topic, body=message.body, flag=message.flag, properties=kept)

@@ -1,0 +1,115 @@
+"""What `rmq send` says: a JSON or TSV line for each acknowledged message as it comes, or on a terminal a table at the end
+(a summary when there were many). Failures go to standard error, every failed line is named."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from rmqcli.exit_codes import CommandError, ExitCode
+from rmqcli.options import Settings
+from rmqcli.render.output import Output
+from rmqcli.render.table import Column, show_table
+from rmqcli.render.text import duration, size, tsv_line
+from rmqcli.running import warn
+from rmqcli.sending import Acknowledged, Tally
+
+__all__ = ["SendReport", "number_ranges"]
+
+SHOWN = 20
+"""So many results are shown one by one on a terminal."""
+
+_COLUMNS = (
+    Column("BROKER", "brokerName"),
+    Column("QUEUE", "queueId", number=True),
+    Column("OFFSET", "queueOffset", number=True),
+    Column("MESSAGE ID", "msgId"),
+    Column("STATUS", "status"),
+)
+
+
+def number_ranges(numbers: Sequence[int]) -> str:
+    """`1, 3-5`."""
+    ordered = sorted(set(numbers))
+    runs = [[n for _, n in run] for _, run in groupby(enumerate(ordered), key=lambda pair: pair[1] - pair[0])]
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+
+
+class SendReport:
+    """Collects and prints."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._output = Output()
+        self._first: list[Acknowledged] = []
+
+    def sent(self, item: Acknowledged) -> None:
+        """One acknowledged message, now."""
+        if self._settings.json:
+            self._output.json(_as_json(item))
+        elif self._settings.terminal:
+            self._first += [item] if len(self._first) <= SHOWN else []
+            return
+        else:
+            self._output.line(tsv_line(_row(item)))
+        self._output.flush()
+
+    def finish(self, tally: Tally, seconds: float, *, oneway: bool, unread: bool) -> ExitCode:
+        """The summary, the failures, and the exit code of all this."""
+        if self._settings.terminal and not self._settings.json:
+            self._show(tally, seconds, oneway=oneway)
+        elif self._settings.verbose:
+            warn(_summary(tally, seconds, oneway=oneway))
+        if tally.failed:
+            return _report_failures(tally, unread=unread)
+        return ExitCode.DONE
+
+    def _show(self, tally: Tally, seconds: float, *, oneway: bool) -> None:
+        if self._first and len(self._first) <= SHOWN:
+            show_table(self._settings, _COLUMNS, [_row(item) for item in self._first])
+        elif tally.sent:
+            self._output.line(_summary(tally, seconds, oneway=oneway))
+
+
+def _row(item: Acknowledged) -> list[object]:
+    return [item.queue.broker_name, item.queue.queue_id, item.queue_offset, item.msg_id, item.status]
+
+
+def _as_json(item: Acknowledged) -> dict[str, object]:
+    return {
+        "msgId": item.msg_id,
+        "brokerName": item.queue.broker_name,
+        "queueId": item.queue.queue_id,
+        "queueOffset": item.queue_offset,
+        "offsetMsgId": item.offset_msg_id,
+        "status": item.status,
+    }
+
+
+def _summary(tally: Tally, seconds: float, *, oneway: bool) -> str:
+    done = "handed over without an answer" if oneway else "sent"
+    rate = f"{tally.sent / seconds:,.0f}/s" if seconds > 0 else ""
+    return f"{tally.sent:,} messages {done} ({size(tally.size)}) in {duration(seconds)}, {rate}"
+
+
+def _report_failures(tally: Tally, *, unread: bool) -> ExitCode:
+    reasons: dict[str, list[int]] = {}
+    for number, error in tally.failed:
+        reasons.setdefault(" ".join(str(error).split()), []).append(number)
+    for reason, numbers in reasons.items():
+        warn(f"not sent: {'line ' if len(numbers) == 1 else 'lines '}{number_ranges(numbers)}: {reason}")
+    if tally.stopped and unread:
+        warn(f"stopped: input after line {tally.read} was not sent")
+    if tally.sent:
+        warn(f"{tally.sent} sent, {len(tally.failed)} not")
+        return ExitCode.PARTLY
+    return _first_code(tally)
+
+
+def _first_code(tally: Tally) -> ExitCode:
+    from rmqcli.failures import exit_code_of
+
+    told = [
+        error for _, error in tally.failed if not isinstance(error, CommandError) or str(error) != "not tried"
+    ]
+    return exit_code_of((told or [tally.failed[0][1]])[0])

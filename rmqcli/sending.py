@@ -1,0 +1,210 @@
+"""Sends a stream of messages, many at a time, and says of every one what became of it.
+
+Order: with one in flight messages are stored in the order of the input; with more they may overtake each other.
+A message that a broker refuses does not stop the rest; when nothing can be sent at all (no connection, no topic, no
+permission), or `_GIVE_UP` fail in a row, reading stops and the rest of the input is reported as not sent.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+import trio
+
+from codec.message import Message
+from codec.queue import MessageQueue
+from rmqcli.client import ClientError, ConnectionFailed, NotPermitted, SendResult, TopicNotFound, split_batch
+from rmqcli.exit_codes import CommandError
+
+__all__ = ["Acknowledged", "Job", "SendPlan", "Sender", "Tally"]
+
+_GIVE_UP = 20
+_LINGER_S = 0.05
+"""How long a batch waits for more messages."""
+_FATAL = (ConnectionFailed, TopicNotFound, NotPermitted)
+
+
+class Job(NamedTuple):
+    """One message of the input, or why its piece of the input makes none."""
+
+    number: int
+    message: Message | CommandError
+
+
+class Acknowledged(NamedTuple):
+    """One message that the broker has."""
+
+    number: int
+    msg_id: str
+    queue: MessageQueue
+    queue_offset: int
+    offset_msg_id: str
+    status: str
+
+
+@dataclass(frozen=True, slots=True)
+class SendPlan:
+    """How to send. `queues` empty: the producer chooses. `rate` is messages a second, None: as fast as it goes."""
+
+    concurrency: int = 1
+    batch: int = 1
+    oneway: bool = False
+    rate: float | None = None
+    queues: Sequence[MessageQueue] = ()
+
+
+@dataclass(slots=True)
+class Tally:
+    """What happened. `failed` are input numbers with the reason; `read` counts the input so far."""
+
+    read: int = 0
+    sent: int = 0
+    size: int = 0
+    failed: list[tuple[int, Exception]] = field(default_factory=list)
+    stopped: bool = False
+
+
+class Target(Protocol):
+    """What sending needs of `Producer`."""
+
+    async def send(self, message: Message, *, queue: MessageQueue | None = ...) -> SendResult: ...
+    async def send_batch(
+        self, messages: Sequence[Message], *, queue: MessageQueue | None = ...
+    ) -> SendResult: ...
+    async def send_oneway(self, message: Message, *, queue: MessageQueue | None = ...) -> object: ...
+
+
+class Sender:
+    """Sends jobs by a plan; `on_sent` hears of every acknowledged message at once."""
+
+    def __init__(self, target: Target, plan: SendPlan, on_sent: Callable[[Acknowledged], None]) -> None:
+        self._target = target
+        self._plan = plan
+        self._on_sent = on_sent
+        self._queues: Iterator[MessageQueue | None] = itertools.cycle(plan.queues or [None])
+        self._failures_in_row = 0
+        self._feeding = trio.CancelScope()
+        self.tally = Tally()
+
+    async def run(self, jobs: AsyncIterator[Job]) -> Tally:
+        """Sends all; at most `concurrency` requests are in flight, and input is read no faster than that."""
+        async with trio.open_nursery() as nursery:
+            send, receive = trio.open_memory_channel[list[Job]](0)
+            nursery.start_soon(self._feed, jobs, send)
+            async with receive:
+                for _ in range(self._plan.concurrency):
+                    nursery.start_soon(self._work, receive.clone())
+        return self.tally
+
+    async def _feed(self, jobs: AsyncIterator[Job], channel: trio.MemorySendChannel[list[Job]]) -> None:
+        async with channel:
+            with self._feeding:
+                if self._plan.batch == 1:
+                    async for job in self._paced(jobs):
+                        await channel.send([job])
+                else:
+                    await self._feed_batches(jobs, channel)
+
+    async def _feed_batches(
+        self, jobs: AsyncIterator[Job], channel: trio.MemorySendChannel[list[Job]]
+    ) -> None:
+        async with trio.open_nursery() as nursery:
+            send, receive = trio.open_memory_channel[Job](self._plan.batch)
+            nursery.start_soon(self._pump, jobs, send)
+            async with receive:
+                while batch := await _gather(receive, self._plan.batch):
+                    await channel.send(batch)
+
+    async def _pump(self, jobs: AsyncIterator[Job], channel: trio.MemorySendChannel[Job]) -> None:
+        async with channel:
+            async for job in self._paced(jobs):
+                await channel.send(job)
+
+    async def _paced(self, jobs: AsyncIterator[Job]) -> AsyncIterator[Job]:
+        start = trio.current_time()
+        async for job in jobs:
+            if self._plan.rate:
+                await trio.sleep_until(start + self.tally.read / self._plan.rate)
+            self.tally.read += 1
+            if isinstance(job.message, CommandError):
+                self._fail([job], job.message)
+            else:
+                yield job
+
+    async def _work(self, channel: trio.MemoryReceiveChannel[list[Job]]) -> None:
+        async with channel:
+            async for jobs in channel:
+                if self.tally.stopped:
+                    self.tally.failed += [(job.number, CommandError("not tried")) for job in jobs]
+                else:
+                    await self._send(jobs)
+
+    async def _send(self, jobs: Sequence[Job]) -> None:
+        messages = {id(message): job.number for job in jobs if isinstance(message := job.message, Message)}
+        parts = split_batch([job.message for job in jobs if isinstance(job.message, Message)])
+        for part in [[jobs[0].message]] if len(jobs) == 1 else parts:
+            numbers = [messages[id(message)] for message in part]
+            await self._send_part([message for message in part if isinstance(message, Message)], numbers)
+
+    async def _send_part(self, part: Sequence[Message], numbers: Sequence[int]) -> None:
+        try:
+            await self._request(part, numbers, next(self._queues))
+        except (ClientError, CommandError) as error:
+            self._fail([Job(number, CommandError("")) for number in numbers], error)
+            return
+        self._failures_in_row = 0
+        self.tally.sent += len(part)
+        self.tally.size += sum(len(message.body) for message in part)
+
+    async def _request(
+        self, part: Sequence[Message], numbers: Sequence[int], queue: MessageQueue | None
+    ) -> None:
+        if self._plan.oneway:
+            for message in part:
+                await self._target.send_oneway(message, queue=queue)
+        elif len(part) == 1:
+            self._acknowledge(await self._target.send(part[0], queue=queue), numbers)
+        else:
+            self._acknowledge(await self._target.send_batch(part, queue=queue), numbers)
+
+    def _acknowledge(self, result: SendResult, numbers: Sequence[int]) -> None:
+        ids = _shared_out(result.msg_id, len(numbers))
+        stored = _shared_out(result.offset_msg_id, len(numbers))
+        for place, number in enumerate(numbers):
+            offset = result.queue_offset + place
+            acknowledged = Acknowledged(
+                number, ids[place], result.message_queue, offset, stored[place], result.status.name
+            )
+            self._on_sent(acknowledged)
+
+    def _fail(self, jobs: Sequence[Job], error: Exception) -> None:
+        self.tally.failed += [(job.number, error) for job in jobs]
+        if isinstance(error, CommandError):
+            return
+        self._failures_in_row += 1
+        if isinstance(error, _FATAL) or self._failures_in_row >= _GIVE_UP:
+            self.tally.stopped = True
+            self._feeding.cancel()
+
+
+def _shared_out(joined: str, count: int) -> list[str]:
+    parts = joined.split(",")
+    return parts if len(parts) == count else [joined] * count
+
+
+async def _gather(channel: trio.MemoryReceiveChannel[Job], most: int) -> list[Job]:
+    """The next jobs, at least one; none at the end of the input."""
+    try:
+        found = [await channel.receive()]
+    except trio.EndOfChannel:
+        return []
+    with trio.move_on_after(_LINGER_S):
+        while len(found) < most:
+            try:
+                found.append(await channel.receive())
+            except trio.EndOfChannel:
+                break
+    return found
