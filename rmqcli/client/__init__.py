@@ -29,6 +29,7 @@ from rmqcli.client.errors import (
     ConnectionFailed,
     ConnectionLost,
     ConsumerOffline,
+    CorruptReply,
     GroupNotFound,
     InvalidRequest,
     NoNameServer,
@@ -41,6 +42,7 @@ from rmqcli.client.errors import (
     TopicNotFound,
     UnexpectedReply,
 )
+from rmqcli.client.instance import ClientInstance
 from rmqcli.client.producer import Producer
 from rmqcli.client.pull_consumer import PullConsumer
 from rmqcli.client.results import PullResult, PullStatus, SendResult, SendStatus
@@ -51,9 +53,11 @@ __all__ = [
     "BrokerRefused",
     "BrokerSummary",
     "ClientError",
+    "ClientInstance",
     "ConnectionFailed",
     "ConnectionLost",
     "ConsumerOffline",
+    "CorruptReply",
     "GroupDescription",
     "GroupNotFound",
     "GroupSummary",

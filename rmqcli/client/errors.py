@@ -17,6 +17,7 @@ __all__ = [
     "ConnectionFailed",
     "ConnectionLost",
     "ConsumerOffline",
+    "CorruptReply",
     "GroupNotFound",
     "InvalidRequest",
     "NoNameServer",
@@ -92,7 +93,7 @@ class NoNameServer(ConnectionFailed):
 
     def __init__(self, addresses: tuple[str, ...], causes: tuple[ClientError, ...] = ()) -> None:
         reason = "; ".join(str(cause) for cause in causes) or "the list of name servers is empty"
-        super().__init__(f"name server {';'.join(addresses)}".rstrip(), reason)
+        super().__init__(f"name server {';'.join(addresses)}", reason)
         self.addresses = addresses
         self.causes = causes
 
@@ -112,6 +113,13 @@ class UnexpectedReply(ClientError):
     def __init__(self, address: str, request: str, reason: str) -> None:
         super().__init__(f"{address} answered {request} with something unreadable: {reason}")
         self.address = address
+
+
+class CorruptReply(ClientError):
+    """A broker sent stored messages that are damaged."""
+
+    def __init__(self, broker: str, reason: str) -> None:
+        super().__init__(f"{broker} sent damaged messages: {reason}")
 
 
 class BrokerRefused(ClientError):
@@ -163,7 +171,9 @@ class NoRoute(TopicNotFound):
     """The name server knows no route of `topic`, nor one of TBW102 to create it."""
 
     def __init__(self, topic: str, address: str, remark: str | None = None) -> None:
-        super().__init__(ResponseCode.TOPIC_NOT_EXIST, remark or f"no route of topic {topic}", address, "route")
+        super().__init__(
+            ResponseCode.TOPIC_NOT_EXIST, remark or f"no route of topic {topic}", address, "route"
+        )
         self.topic = topic
 
 

@@ -55,7 +55,9 @@ class QueueLag(NamedTuple):
 
     @property
     def lag(self) -> int:
-        start = self.min_offset if self.consumer_offset is None else max(self.consumer_offset, self.min_offset)
+        start = (
+            self.min_offset if self.consumer_offset is None else max(self.consumer_offset, self.min_offset)
+        )
         return max(0, self.max_offset - start)
 
 

@@ -1,0 +1,142 @@
+"""What every area of administration uses: who is in the cluster, and asking several brokers at once."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import TypeVar, Unpack
+
+import trio
+
+from codec.bodies import ClusterInfo, decode_body
+from codec.codes import RequestCode, ResponseCode
+from codec.errors import CodecError
+from codec.frame import RemotingCommand
+from codec.headers import Header, to_ext
+from rmqcli.client.commands import command
+from rmqcli.client.errors import ClientError, NotFound, UnexpectedReply, request_name
+from rmqcli.client.instance import Client, ClientInstance, InstanceOptions
+from rmqcli.client.offsets import OffsetCalls
+from rmqcli.client.routes import MASTER_ID
+
+__all__ = ["AdminBase", "read_body"]
+
+ADMIN_TIMEOUT = 5.0  # seconds; DefaultMQAdminExt.timeoutMillis
+AT_ONCE = 16  # requests of one call that are under way at the same time
+
+Answer = TypeVar("Answer")
+Body = TypeVar("Body")
+Asked = TypeVar("Asked", bound=object)
+
+
+def read_body(cls: type[Body], reply: RemotingCommand, address: str, code: int) -> Body:
+    """The typed body of a reply; UnexpectedReply when it does not make one."""
+    try:
+        return decode_body(cls, reply.body)
+    except CodecError as error:
+        raise UnexpectedReply(address, request_name(code), str(error)) from error
+
+
+class AdminBase(OffsetCalls, Client):
+    """Base of the areas."""
+
+    def __init__(self, *, instance: ClientInstance | None = None, **options: Unpack[InstanceOptions]) -> None:
+        options.setdefault("timeout", ADMIN_TIMEOUT)
+        super().__init__(instance, options)
+
+    async def cluster_info(self) -> ClusterInfo:
+        """All clusters, brokers and addresses as the name server knows them (code 106)."""
+        code = RequestCode.GET_BROKER_CLUSTER_INFO
+        reply = await self.instance.ask_name_server(code)
+        info = read_body(ClusterInfo, reply, self.instance.name_servers.current, code)
+        self.instance.routes.learn({name: data.broker_addrs for name, data in info.broker_addr_table.items()})
+        return info
+
+    async def invoke(
+        self,
+        address: str,
+        code: int,
+        header: Header | Mapping[str, str] | None = None,
+        body: bytes = b"",
+        *,
+        timeout: float | None = None,
+    ) -> RemotingCommand:
+        """Any request to any address; the reply comes back whatever its code."""
+        ext = to_ext(header) if isinstance(header, Header) else None if header is None else dict(header)
+        return await self.instance.pool.request(
+            address, command(code, ext, body), timeout or self.instance.timeout
+        )
+
+    async def masters(self, *, brokers: Collection[str] = (), cluster: str | None = None) -> dict[str, str]:
+        """Broker name → master address: the named brokers, those of a cluster, or all. NotFound for an unknown name."""
+        info = await self.cluster_info()
+        table = info.broker_addr_table
+        names = set(table)
+        if cluster is not None:
+            if cluster not in info.cluster_addr_table:
+                raise self._unknown(f"no cluster {cluster}", info.cluster_addr_table)
+            names &= set(info.cluster_addr_table[cluster])
+        for name in brokers:
+            if name not in names:
+                raise self._unknown(f"no broker {name}", names)
+        wanted = sorted(set(brokers) or names)
+        found = {name: table[name].broker_addrs.get(MASTER_ID) for name in wanted}
+        masters = {name: address for name, address in found.items() if address}
+        if not masters:
+            raise self._unknown("no broker with a master", names)
+        return masters
+
+    def _unknown(self, what: str, known: Collection[str]) -> NotFound:
+        remark = f"{what}; known: {', '.join(sorted(known)) or 'none'}"
+        address = self.instance.name_servers.current
+        return NotFound(
+            ResponseCode.QUERY_NOT_FOUND, remark, address, RequestCode.GET_BROKER_CLUSTER_INFO.name
+        )
+
+    async def topic_masters(self, topic: str) -> dict[str, str]:
+        """Broker name → address of the brokers of a topic: the master, else the slave with the lowest id."""
+        route = await self.instance.route(topic)
+        return {name: table[min(table)] for name, table in route.brokers.items() if table}
+
+    async def ask_each(
+        self, targets: Mapping[str, str], ask: Callable[[str], Awaitable[Answer]]
+    ) -> tuple[dict[str, Answer], dict[str, ClientError]]:
+        """Asks all addresses at once: answers and failures by broker name. When all fail the first error is raised."""
+        answers, failures = await gather(targets, lambda name: ask(targets[name]))
+        if failures and not answers:
+            raise next(iter(failures.values()))
+        return answers, failures
+
+
+async def gather(
+    names: Collection[Asked] | Mapping[Asked, object], ask: Callable[[Asked], Awaitable[Answer]]
+) -> tuple[dict[Asked, Answer], dict[Asked, ClientError]]:
+    """Runs `ask` for every name, AT_ONCE at a time: answers and ClientErrors by name, in the order of the names."""
+    answers: dict[Asked, Answer] = {}
+    failures: dict[Asked, ClientError] = {}
+    limit = trio.CapacityLimiter(AT_ONCE)
+
+    async def one(name: Asked) -> None:
+        async with limit:
+            try:
+                answers[name] = await ask(name)
+            except ClientError as error:
+                failures[name] = error
+
+    async with trio.open_nursery() as nursery:
+        for name in names:
+            nursery.start_soon(one, name)
+    ordered = list(names)
+    return (
+        {name: answers[name] for name in ordered if name in answers},
+        {name: failures[name] for name in ordered if name in failures},
+    )
+
+
+async def gather_all(
+    names: Collection[Asked], ask: Callable[[Asked], Awaitable[Answer]]
+) -> dict[Asked, Answer]:
+    """As `gather`, but any failure raises."""
+    answers, failures = await gather(names, ask)
+    if failures:
+        raise next(iter(failures.values()))
+    return answers

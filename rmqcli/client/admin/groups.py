@@ -1,0 +1,235 @@
+"""Consumer groups: who there is, who is connected, how far they are."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from codec.bodies import (
+    ClientConnection,
+    ConsumerConnection,
+    ConsumeStats,
+    OffsetWrapper,
+    SubscriptionData,
+    SubscriptionGroupConfig,
+    SubscriptionGroupWrapper,
+    TopicOffset,
+    encode_body,
+)
+from codec.codes import RequestCode
+from codec.headers import (
+    DeleteSubscriptionGroupRequestHeader,
+    GetConsumerConnectionListRequestHeader,
+    GetConsumeStatsRequestHeader,
+)
+from codec.message import RETRY_PREFIX, check_group
+from codec.names import is_system_group
+from codec.queue import MessageQueue
+from rmqcli.client.admin.base import gather, gather_all, read_body
+from rmqcli.client.admin.topics import TopicAdmin
+from rmqcli.client.admin.values import GroupDescription, GroupSummary, QueueLag, TopicChange
+from rmqcli.client.errors import ConsumerOffline, GroupNotFound, InvalidRequest, NotFound
+
+__all__ = ["GroupAdmin"]
+
+_NO_OFFSET = TopicOffset(min_offset=0, max_offset=0, last_update_timestamp=0)
+
+
+class GroupAdmin(TopicAdmin):
+    """Calls about consumer groups. They ask every master of the cluster, since a group may be known to some only."""
+
+    async def group_configs_of_all(self) -> dict[str, Mapping[str, SubscriptionGroupConfig]]:
+        """The whole group table of each broker (code 201), by broker name."""
+        code = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
+
+        async def ask(address: str) -> Mapping[str, SubscriptionGroupConfig]:
+            reply = await self.instance.call(address, code)
+            return read_body(SubscriptionGroupWrapper, reply, address, code).subscription_group_table
+
+        targets = await self.masters()
+        return await gather_all(targets, lambda name: ask(targets[name]))
+
+    async def group_names(self, *, system: bool = False) -> list[str]:
+        """Every group with settings on a broker or with a retry topic, sorted; built-in ones only with `system`."""
+        tables = await self.group_configs_of_all()
+        names = {name for table in tables.values() for name in table}
+        names |= {
+            topic.removeprefix(RETRY_PREFIX)
+            for topic in await self.topics()
+            if topic.startswith(RETRY_PREFIX)
+        }
+        return sorted(name for name in names if system or not is_system_group(name))
+
+    async def groups(self, *, system: bool = False) -> list[GroupSummary]:
+        """One summary a group, sorted by name."""
+        names = await self.group_names(system=system)
+        answers, failures = await gather(names, self._summary)
+        return [answers.get(name) or GroupSummary(name, 0, "", "", 0.0, 0, failures[name]) for name in names]
+
+    async def _summary(self, name: str) -> GroupSummary:
+        clients, consume_type, model = 0, "", ""
+        try:
+            connection = await self.consumer_connection(name)
+            clients, consume_type, model = _kind(connection)
+        except ConsumerOffline:
+            pass
+        stats = await self.consume_stats(name)
+        lag = sum(
+            max(0, wrapper.broker_offset - wrapper.consumer_offset) for wrapper in stats.offset_table.values()
+        )
+        return GroupSummary(name, clients, consume_type, model, stats.consume_tps, lag)
+
+    async def group_configs(self, group: str) -> dict[str, SubscriptionGroupConfig]:
+        """The settings of a group by broker name; GroupNotFound when no broker has any."""
+        tables = await self.group_configs_of_all()
+        found = {name: table[group] for name, table in tables.items() if group in table}
+        if not found:
+            address = self.instance.name_servers.current
+            raise GroupNotFound(26, f"no broker knows group {group}", address, "the group")
+        return found
+
+    async def update_group(
+        self, config: SubscriptionGroupConfig, *, brokers: Collection[str] = (), cluster: str | None = None
+    ) -> TopicChange:
+        """Creates a group or overwrites its settings (code 200) on the masters of brokers, of a cluster, or all."""
+        try:
+            check_group(config.group_name)
+        except ValueError as error:
+            raise InvalidRequest(str(error)) from None
+        code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
+        body = encode_body(config)
+        targets = await self.masters(brokers=brokers, cluster=cluster)
+        answers, failures = await self.ask_each(
+            targets, lambda address: self.instance.call(address, code, body=body)
+        )
+        return TopicChange(tuple(answers), failures)
+
+    async def delete_group(
+        self,
+        group: str,
+        *,
+        remove_offset: bool = False,
+        brokers: Collection[str] = (),
+        cluster: str | None = None,
+    ) -> TopicChange:
+        """Deletes the settings of a group (code 207), and with `remove_offset` its offsets."""
+        code = RequestCode.DELETE_SUBSCRIPTIONGROUP
+        header = DeleteSubscriptionGroupRequestHeader(
+            group_name=group, remove_offset=remove_offset, clean_offset=remove_offset
+        )
+        targets = await self.masters(brokers=brokers, cluster=cluster)
+        answers, failures = await self.ask_each(
+            targets, lambda address: self.instance.call(address, code, header)
+        )
+        return TopicChange(tuple(answers), failures)
+
+    async def consumer_connection(self, group: str) -> ConsumerConnection:
+        """The connected clients and subscriptions of a group (code 203); ConsumerOffline when there is none."""
+        code = RequestCode.GET_CONSUMER_CONNECTION_LIST
+        header = GetConsumerConnectionListRequestHeader(consumer_group=group)
+
+        async def ask(address: str) -> ConsumerConnection:
+            return read_body(
+                ConsumerConnection, await self.instance.call(address, code, header), address, code
+            )
+
+        targets = await self.masters()
+        answers, failures = await gather(targets, lambda name: ask(targets[name]))
+        broken = [error for error in failures.values() if not isinstance(error, ConsumerOffline)]
+        if not answers:
+            raise (broken or list(failures.values()))[0]
+        return _merged(list(answers.values()))
+
+    async def consume_stats(self, group: str, topic: str | None = None) -> ConsumeStats:
+        """Offsets of a group beside those of the brokers (code 208), merged; an unknown group has an empty table."""
+        code = RequestCode.GET_CONSUME_STATS
+        header = GetConsumeStatsRequestHeader(consumer_group=group, topic=topic)
+
+        async def ask(address: str) -> ConsumeStats:
+            return read_body(ConsumeStats, await self.instance.call(address, code, header), address, code)
+
+        targets = await self.masters()
+        answers = await gather_all(targets, lambda name: ask(targets[name]))
+        table = {
+            queue: wrapper for stats in answers.values() for queue, wrapper in stats.offset_table.items()
+        }
+        return ConsumeStats(
+            consume_tps=sum(stats.consume_tps for stats in answers.values()),
+            offset_table=dict(sorted(table.items())),
+        )
+
+    async def offsets(self, group: str, topic: str | None = None) -> list[QueueLag]:
+        """Every queue the group has an offset on, in order of topic, broker, number; NotFound when there is none."""
+        stats = await self.consume_stats(group, topic)
+        if not stats.offset_table:
+            await self.group_configs(group)
+            where = f" on topic {topic}" if topic else ""
+            address = self.instance.name_servers.current
+            raise NotFound(
+                22, f"group {group} has no offsets{where}", address, RequestCode.GET_CONSUME_STATS.name
+            )
+        return await self._lags(stats)
+
+    async def describe_group(self, group: str, topic: str | None = None) -> GroupDescription:
+        """Clients, subscriptions and queues of a group; GroupNotFound when no broker knows anything of it."""
+        connection: ConsumerConnection | None = None
+        try:
+            connection = await self.consumer_connection(group)
+        except ConsumerOffline:
+            pass
+        stats = await self.consume_stats(group, topic)
+        if connection is None and not stats.offset_table:
+            await self.group_configs(group)
+        queues = tuple(await self._lags(stats))
+        if connection is None:
+            return GroupDescription(group, (), {}, "", "", "", stats.consume_tps, queues)
+        return GroupDescription(
+            group,
+            tuple(connection.connection_set),
+            connection.subscription_table,
+            connection.consume_type or "",
+            connection.message_model or "",
+            connection.consume_from_where or "",
+            stats.consume_tps,
+            queues,
+        )
+
+    async def _lags(self, stats: ConsumeStats) -> list[QueueLag]:
+        """The table with the lowest offsets of the queues beside; a topic that has gone counts from 0."""
+        topics = sorted({queue.topic for queue in stats.offset_table})
+        tables, _ = await gather(topics, self.topic_stats)
+        offsets = {queue: offset for table in tables.values() for queue, offset in table.items()}
+        return [_lag(queue, wrapper, offsets) for queue, wrapper in stats.offset_table.items()]
+
+
+def _lag(
+    queue: MessageQueue, wrapper: OffsetWrapper, offsets: Mapping[MessageQueue, TopicOffset]
+) -> QueueLag:
+    return QueueLag(
+        queue,
+        offsets.get(queue, _NO_OFFSET).min_offset,
+        wrapper.broker_offset,
+        wrapper.consumer_offset,
+        wrapper.last_timestamp,
+    )
+
+
+def _kind(connection: ConsumerConnection) -> tuple[int, str, str]:
+    return len(connection.connection_set), connection.consume_type or "", connection.message_model or ""
+
+
+def _merged(answers: list[ConsumerConnection]) -> ConsumerConnection:
+    """One connection list: a client that is connected to several brokers counts once."""
+    connections: dict[str, ClientConnection] = {}
+    subscriptions: dict[str, SubscriptionData] = {}
+    for answer in answers:
+        for connection in answer.connection_set:
+            connections.setdefault(connection.client_id, connection)
+        subscriptions |= answer.subscription_table
+    first = answers[0]
+    return ConsumerConnection(
+        connection_set=[connections[client_id] for client_id in sorted(connections)],
+        subscription_table=subscriptions,
+        consume_type=first.consume_type,
+        message_model=first.message_model,
+        consume_from_where=first.consume_from_where,
+    )

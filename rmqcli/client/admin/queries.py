@@ -1,0 +1,146 @@
+"""Finding messages by key or id (Java `MQAdminImpl`).
+
+The index holds hashes: what a broker returns is compared with the wanted topic and key here, so a collision never shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from codec.codes import RequestCode, ResponseCode
+from codec.errors import CodecError
+from codec.headers import QueryMessageRequestHeader, ViewMessageRequestHeader, to_ext
+from codec.ids import parse_offset_msg_id, time_of_uniq_id
+from codec.message import MessageExt
+from codec.queue import MessageQueue
+from rmqcli.client.addresses import MAX_PORT, join_address
+from rmqcli.client.admin.base import AdminBase, gather
+from rmqcli.client.admin.values import QueryResult
+from rmqcli.client.errors import BrokerRefused, InvalidRequest, NotFound
+from rmqcli.client.pull_consumer import read_messages
+
+__all__ = ["QueryAdmin"]
+
+MAX_LONG = 2**63 - 1
+UNIQ_MAX = 32  # messages a broker returns for a unique key
+UNIQ_SLACK = 1000  # ms before the time of the id from which the index is searched
+_UNIQUE_KEY_QUERY = "_UNIQUE_KEY_QUERY"
+
+
+class QueryAdmin(AdminBase):
+    """Calls that find messages."""
+
+    async def query_by_key(
+        self, topic: str, key: str, *, max_num: int = 64, begin: int = 0, end: int | None = None
+    ) -> QueryResult:
+        """Messages of `topic` with `key` among their keys, stored between `begin` and `end` (epoch ms), oldest first.
+
+        A broker returns `max_num` matches at most, the newest. Nothing found is an empty result.
+        """
+        header = QueryMessageRequestHeader(
+            topic=topic,
+            key=key,
+            max_num=max_num,
+            begin_timestamp=begin,
+            end_timestamp=MAX_LONG if end is None else end,
+        )
+        return await self._query(header, lambda m: m.topic == topic and key in m.keys, unique=False)
+
+    async def query_by_uniq_key(self, topic: str, uniq_key: str) -> QueryResult:
+        """Messages whose UNIQ_KEY is this, oldest first; more than one after a retried send."""
+        try:
+            begin = max(0, time_of_uniq_id(uniq_key, self.instance.now_ms()) - UNIQ_SLACK)
+        except CodecError:
+            begin = 0
+        found = await self._query_uniq(topic, uniq_key, begin)
+        if found.messages or found.failures or not begin:
+            return found
+        # The id of a client in another time zone or with another layout says nothing about the time
+        return await self._query_uniq(topic, uniq_key, 0)
+
+    async def query_by_id(self, topic: str, msg_id: str) -> QueryResult:
+        """The message with this id, which may be a UNIQ_KEY or an offset message id."""
+        address = offset_id_address(msg_id)
+        known = {
+            value for table in (await self.instance.route(topic)).brokers.values() for value in table.values()
+        }
+        if address in known:
+            try:
+                return QueryResult((await self.view_message(msg_id),), {})
+            except NotFound:
+                return await self.query_by_uniq_key(topic, msg_id)
+        found = await self.query_by_uniq_key(topic, msg_id)
+        if found.messages or address is None:
+            return found
+        try:
+            return QueryResult((await self.view_message(msg_id),), found.failures)
+        except NotFound:
+            return found
+
+    async def view_message(self, offset_msg_id: str) -> MessageExt:
+        """The message at the place that an offset message id names (code 33); NotFound when nothing is there."""
+        address = offset_id_address(offset_msg_id)
+        if address is None:
+            raise InvalidRequest(f"{offset_msg_id!r} is not an offset message id")
+        code = RequestCode.VIEW_MESSAGE_BY_ID
+        header = ViewMessageRequestHeader(offset=parse_offset_msg_id(offset_msg_id)[2])
+        try:
+            reply = await self.instance.call(address, code, header)
+        except BrokerRefused as error:
+            # 4.9.8 answers 1 for a place without a message
+            if type(error) is not BrokerRefused or error.code != ResponseCode.SYSTEM_ERROR:
+                raise
+            raise NotFound(ResponseCode.QUERY_NOT_FOUND, error.remark, address, code.name) from error
+        messages = read_messages(reply.body, await self._broker_name(address))
+        if not messages:
+            raise NotFound(ResponseCode.QUERY_NOT_FOUND, reply.remark, address, code.name)
+        return messages[0]
+
+    async def _broker_name(self, address: str) -> str:
+        tables = self.instance.routes.brokers
+        if not any(address in table.values() for table in tables.values()):
+            await self.cluster_info()
+        return next((name for name, table in tables.items() if address in table.values()), "")
+
+    async def _query_uniq(self, topic: str, uniq_key: str, begin: int) -> QueryResult:
+        header = QueryMessageRequestHeader(
+            topic=topic, key=uniq_key, max_num=UNIQ_MAX, begin_timestamp=begin, end_timestamp=MAX_LONG
+        )
+        wanted = uniq_key.upper()
+        return await self._query(
+            header, lambda m: m.topic == topic and m.msg_id.upper() == wanted, unique=True
+        )
+
+    async def _query(
+        self, header: QueryMessageRequestHeader, matches: Callable[[MessageExt], bool], *, unique: bool
+    ) -> QueryResult:
+        route = await self.instance.route(header.topic)
+        ext = to_ext(header) | {_UNIQUE_KEY_QUERY: "true" if unique else "false"}
+
+        async def ask(name: str) -> list[MessageExt]:
+            reply = await self.instance.read_queue(
+                MessageQueue(header.topic, name, 0),
+                RequestCode.QUERY_MESSAGE,
+                ext,
+                ok=(ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND),
+            )
+            return [] if reply.code else [m for m in read_messages(reply.body, name) if matches(m)]
+
+        answers, failures = await gather(list(route.brokers), ask)
+        if failures and not answers:
+            raise next(iter(failures.values()))
+        found = sorted((m for part in answers.values() for m in part), key=_age)
+        return QueryResult(tuple(found), failures)
+
+
+def _age(message: MessageExt) -> tuple[int, int]:
+    return message.store_timestamp, message.commit_log_offset
+
+
+def offset_id_address(msg_id: str) -> str | None:
+    """The broker address inside an offset message id; None when the text cannot be one (a UNIQ_KEY has no valid port)."""
+    try:
+        host, port, offset = parse_offset_msg_id(msg_id)
+    except CodecError:
+        return None
+    return join_address(host, port) if 0 < port <= MAX_PORT and offset >= 0 else None

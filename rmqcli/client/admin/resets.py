@@ -1,0 +1,239 @@
+"""Moving a group to other offsets: first a plan that changes nothing, then its application.
+
+Offline: every queue is committed (15) and read back (14).
+Online: running consumers would overwrite a commit within seconds, so the broker must tell them (222, which pushes 220). A
+4.x broker takes one time for all queues of the topic: that expresses start (time 0), end (-1) and a time; it does not write
+anything itself, and clients take up to 10 s to move. A 5.x broker takes single queues and offsets and writes them at once.
+What neither can express raises OnlineResetUnsupported before anything is changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+
+import trio
+
+from codec.bodies import ResetOffsetBody
+from codec.codes import RequestCode
+from codec.headers import ResetOffsetRequestHeader
+from codec.queue import MessageQueue
+from rmqcli.client.admin.base import gather, gather_all, read_body
+from rmqcli.client.admin.groups import GroupAdmin
+from rmqcli.client.admin.values import QueueReset, QueueResetResult, ResetPlan, ResetResult, ResetTarget
+from rmqcli.client.errors import (
+    ClientError,
+    ConsumerOffline,
+    InvalidRequest,
+    NotFound,
+    OnlineResetUnsupported,
+)
+
+__all__ = ["ResetAdmin"]
+
+SETTLE = 15.0  # seconds that running consumers get to move; Java's take 10
+POLL = 0.5  # seconds between two looks at the committed offsets
+SERVER_SIDE_RESET = 413  # MQVersion of 5.0.0: the broker stores reset offsets itself, queue by queue
+Failures = dict[MessageQueue, ClientError]
+_WHOLE_TOPIC_TIMES = {"start": 0, "end": -1}
+
+
+class ResetAdmin(GroupAdmin):
+    """Calls that move groups."""
+
+    async def plan_reset(
+        self,
+        group: str,
+        topic: str,
+        target: ResetTarget,
+        *,
+        queue_id: int | None = None,
+        queues: Collection[MessageQueue] | None = None,
+    ) -> ResetPlan:
+        """What a reset would do, queue by queue, within the offsets that exist. Nothing is changed.
+
+        `queue_id` takes that queue of every broker, `queues` exactly these; NotFound when the topic has none of them.
+        """
+        chosen = await self._chosen(topic, target, queue_id, queues)
+        resets = await gather_all(chosen, lambda queue: self._plan_queue(group, queue, target))
+        return ResetPlan(group, topic, target, tuple(resets.values()), await self._running(group, topic))
+
+    async def apply_reset(self, plan: ResetPlan, *, settle: float = SETTLE) -> ResetResult:
+        """Carries a plan out and reads the offsets back.
+
+        With running consumers it waits up to `settle` seconds for them to move; a queue that has not moved by then is
+        `confirmed=False`. Failures are told queue by queue; OnlineResetUnsupported raises before anything is done.
+        """
+        if not plan.online:
+            results = await self._commit_all(plan)
+            return ResetResult(plan.group, plan.topic, False, tuple(results))
+        send = await self._online_way(plan)
+        failures = await send(plan)
+        results = await self._settled(plan, failures, settle)
+        return ResetResult(plan.group, plan.topic, True, tuple(results))
+
+    async def _chosen(
+        self, topic: str, target: ResetTarget, queue_id: int | None, queues: Collection[MessageQueue] | None
+    ) -> list[MessageQueue]:
+        known = (await self.instance.route(topic)).subscribe
+        wanted = known if queues is None else queues
+        if target.exact is not None:
+            wanted = [queue for queue in wanted if queue in target.exact]
+        chosen = [queue for queue in known if queue in wanted and queue_id in (None, queue.queue_id)]
+        if not chosen:
+            what = "such queue" if queue_id is None else f"queue {queue_id}"
+            address = self.instance.name_servers.current
+            raise NotFound(22, f"topic {topic} has no {what}", address, "the queues")
+        return chosen
+
+    async def _plan_queue(self, group: str, queue: MessageQueue, target: ResetTarget) -> QueueReset:
+        old = await self.committed(queue, group)
+        low, high = await self.min_offset(queue), await self.max_offset(queue)
+        new = await self._target_offset(queue, target, low, high, old)
+        return QueueReset(queue, old, min(max(new, low), high), low, high)
+
+    async def _target_offset(
+        self, queue: MessageQueue, target: ResetTarget, low: int, high: int, old: int | None
+    ) -> int:
+        if target.kind == "time":
+            return await self.search_offset(queue, target.value)
+        if target.kind == "exact":
+            return (target.exact or {})[queue]
+        base = {"start": low, "end": high, "offset": 0, "shift": low if old is None else old}
+        if target.kind not in base:
+            raise InvalidRequest(f"unknown reset target {target.kind!r}")
+        return base[target.kind] + (target.value if target.kind in ("offset", "shift") else 0)
+
+    async def _running(self, group: str, topic: str) -> tuple[str, ...]:
+        """Ids of connected clients of the group that consume the topic."""
+        try:
+            connection = await self.consumer_connection(group)
+        except ConsumerOffline:
+            return ()
+        if connection.subscription_table and topic not in connection.subscription_table:
+            return ()
+        return tuple(client.client_id for client in connection.connection_set)
+
+    async def _commit_all(self, plan: ResetPlan) -> list[QueueResetResult]:
+        wanted = {reset.queue: reset.new for reset in plan.queues}
+
+        async def move(queue: MessageQueue) -> int | None:
+            await self.commit(queue, wanted[queue], plan.group)
+            return await self.committed(queue, plan.group)
+
+        found, failures = await gather(wanted, move)
+        return [
+            QueueResetResult(queue, offset, found.get(queue), found.get(queue) == offset, failures.get(queue))
+            for queue, offset in wanted.items()
+        ]
+
+    # ------------------------------------------------------------------------------------------------------ with clients
+
+    async def _masters_of(self, plan: ResetPlan) -> dict[str, str]:
+        names = sorted({reset.queue.broker_name for reset in plan.queues})
+        masters = await self.masters()
+        missing = [name for name in names if name not in masters]
+        if missing:
+            address = self.instance.name_servers.current
+            raise NotFound(
+                22, f"broker {missing[0]} has no master to reset group {plan.group}", address, "the reset"
+            )
+        return {name: masters[name] for name in names}
+
+    async def _online_way(self, plan: ResetPlan) -> Callable[[ResetPlan], Awaitable[Failures]]:
+        """How to move running consumers as planned; OnlineResetUnsupported when there is no way."""
+        whole = len(plan.queues) == len((await self.instance.route(plan.topic)).subscribe)
+        if whole and plan.target.kind in ("start", "end", "time"):
+            return self._reset_by_time
+        targets = await self._masters_of(plan)
+        versions = await gather_all(targets, lambda name: self._version(targets[name]))
+        if all(version >= SERVER_SIDE_RESET for version in versions.values()):
+            return self._reset_by_queue
+        wanted = f"{plan.target}" if whole else f"{plan.target} of single queues"
+        raise OnlineResetUnsupported(plan.group, len(plan.clients), wanted)
+
+    async def _version(self, address: str) -> int:
+        """The MQVersion number of a broker: every reply carries it."""
+        return (await self.invoke(address, RequestCode.GET_BROKER_RUNTIME_INFO)).version
+
+    async def _reset_by_time(self, plan: ResetPlan) -> Failures:
+        timestamp = _WHOLE_TOPIC_TIMES.get(plan.target.kind, plan.target.value)
+        header = ResetOffsetRequestHeader(
+            topic=plan.topic, group=plan.group, timestamp=timestamp, is_force=True
+        )
+        # The broker refuses the whole topic while the group has no offset on one of its queues
+        unknown = [reset for reset in plan.queues if reset.old is None]
+        await gather_all([reset.queue for reset in unknown], lambda queue: self._commit_planned(plan, queue))
+        targets = await self._masters_of(plan)
+        _, failures = await gather(targets, lambda name: self._tell(targets[name], header))
+        return {
+            reset.queue: failures[reset.queue.broker_name]
+            for reset in plan.queues
+            if reset.queue.broker_name in failures
+        }
+
+    async def _reset_by_queue(self, plan: ResetPlan) -> Failures:
+        targets = await self._masters_of(plan)
+        wanted = {reset.queue: reset.new for reset in plan.queues}
+
+        async def tell(queue: MessageQueue) -> None:
+            header = ResetOffsetRequestHeader(
+                topic=plan.topic,
+                group=plan.group,
+                timestamp=-1,
+                is_force=True,
+                queue_id=queue.queue_id,
+                offset=wanted[queue],
+            )
+            await self._tell(targets[queue.broker_name], header)
+
+        return (await gather(wanted, tell))[1]
+
+    async def _tell(self, address: str, header: ResetOffsetRequestHeader) -> ResetOffsetBody | None:
+        code = RequestCode.INVOKE_BROKER_TO_RESET_OFFSET
+        reply = await self.instance.call(address, code, header)
+        return read_body(ResetOffsetBody, reply, address, code) if reply.body else None
+
+    async def _commit_planned(self, plan: ResetPlan, queue: MessageQueue) -> None:
+        await self.commit(queue, next(reset.new for reset in plan.queues if reset.queue == queue), plan.group)
+
+    async def _settled(self, plan: ResetPlan, failures: Failures, settle: float) -> list[QueueResetResult]:
+        """Looks at the committed offsets until all have been seen where they should be."""
+        confirmed: dict[MessageQueue, int] = {}
+        found: dict[MessageQueue, int | None] = {}
+        waiting = [reset for reset in plan.queues if reset.queue not in failures]
+        deadline = trio.current_time() + settle
+        while waiting:
+            seen, _ = await gather(
+                [reset.queue for reset in waiting], lambda queue: self.committed(queue, plan.group)
+            )
+            found |= seen
+            confirmed |= {
+                reset.queue: offset for reset in waiting if (offset := _moved(reset, seen)) is not None
+            }
+            waiting = [reset for reset in waiting if reset.queue not in confirmed]
+            if trio.current_time() >= deadline:
+                break
+            if waiting:
+                await trio.sleep(POLL)
+        return [
+            QueueResetResult(
+                reset.queue,
+                reset.new,
+                found.get(reset.queue),
+                reset.queue in confirmed,
+                failures.get(reset.queue),
+            )
+            for reset in plan.queues
+        ]
+
+
+def _moved(reset: QueueReset, seen: Mapping[MessageQueue, int | None]) -> int | None:
+    """The committed offset if it shows that the reset was carried out: at the target, or consumed on from it."""
+    offset = seen.get(reset.queue)
+    if offset is None or offset < reset.new:
+        return None
+    return (
+        offset
+        if offset == reset.new or reset.old is None or offset < reset.old or reset.new > reset.old
+        else None
+    )

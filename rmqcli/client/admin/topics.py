@@ -1,0 +1,209 @@
+"""Topics: list, route, settings, statistics, create, change, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from codec.bodies import (
+    GroupList,
+    TopicConfig,
+    TopicConfigSerializeWrapper,
+    TopicList,
+    TopicOffset,
+    TopicRouteData,
+    TopicStatsTable,
+)
+from codec.codes import Perm, RequestCode
+from codec.headers import (
+    CreateTopicRequestHeader,
+    DeleteKVConfigRequestHeader,
+    DeleteTopicFromNamesrvRequestHeader,
+    DeleteTopicRequestHeader,
+    GetTopicStatsInfoRequestHeader,
+    Header,
+    PutKVConfigRequestHeader,
+    QueryTopicConsumeByWhoRequestHeader,
+)
+from codec.message import SystemTopic, check_topic
+from codec.queue import MessageQueue
+from rmqcli.client.admin.base import AdminBase, gather_all, read_body
+from rmqcli.client.admin.values import TopicChange
+from rmqcli.client.errors import ClientError, InvalidRequest, TopicNotFound
+
+__all__ = ["TopicAdmin"]
+
+ORDER_NAMESPACE = "ORDER_TOPIC_CONFIG"
+READ_WRITE = Perm.READ | Perm.WRITE
+
+
+class TopicAdmin(AdminBase):
+    """Calls about topics."""
+
+    async def topics(self) -> list[str]:
+        """Names of all topics of the name server, sorted; retry, dead-letter and system topics are among them."""
+        code = RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER
+        reply = await self.instance.ask_name_server(code)
+        return sorted(read_body(TopicList, reply, self.instance.name_servers.current, code).topic_list)
+
+    async def route(self, topic: str) -> TopicRouteData:
+        """The route as the name server has it now; NoRoute when it has none."""
+        return (await self.instance.routes.read(topic, self.instance.timeout)).data
+
+    async def topic_configs(self, topic: str) -> dict[str, TopicConfig]:
+        """The settings of a topic by broker name (code 21); TopicNotFound when no broker has it."""
+        code = RequestCode.GET_ALL_TOPIC_CONFIG
+
+        async def ask(address: str) -> TopicConfig | None:
+            reply = await self.instance.call(address, code)
+            return read_body(TopicConfigSerializeWrapper, reply, address, code).topic_config_table.get(topic)
+
+        targets = await self.topic_masters(topic)
+        answers = await gather_all(targets, lambda name: ask(targets[name]))
+        found = {name: config for name, config in answers.items() if config is not None}
+        if not found:
+            raise TopicNotFound(17, f"no broker has topic {topic}", ", ".join(targets.values()), code.name)
+        return found
+
+    async def topic_stats(self, topic: str) -> dict[MessageQueue, TopicOffset]:
+        """Lowest and next offset and time of the last message for every queue, in queue order (code 202)."""
+        code = RequestCode.GET_TOPIC_STATS_INFO
+        header = GetTopicStatsInfoRequestHeader(topic=topic)
+
+        async def ask(address: str) -> TopicStatsTable:
+            return read_body(TopicStatsTable, await self.instance.call(address, code, header), address, code)
+
+        targets = await self.topic_masters(topic)
+        tables = await gather_all(targets, lambda name: ask(targets[name]))
+        merged = {queue: offset for table in tables.values() for queue, offset in table.offset_table.items()}
+        return dict(sorted(merged.items()))
+
+    async def topic_groups(self, topic: str) -> list[str]:
+        """Groups that consume the topic now or have offsets on it (code 300), sorted."""
+        code = RequestCode.QUERY_TOPIC_CONSUME_BY_WHO
+        header = QueryTopicConsumeByWhoRequestHeader(topic=topic)
+
+        async def ask(address: str) -> GroupList:
+            return read_body(GroupList, await self.instance.call(address, code, header), address, code)
+
+        targets = await self.topic_masters(topic)
+        lists = await gather_all(targets, lambda name: ask(targets[name]))
+        return sorted({group for answer in lists.values() for group in answer.group_list})
+
+    async def create_topic(
+        self,
+        topic: str,
+        *,
+        brokers: Collection[str] = (),
+        cluster: str | None = None,
+        read_queues: int = 8,
+        write_queues: int = 8,
+        perm: int = READ_WRITE,
+        order: bool = False,
+        attributes: str | None = None,
+    ) -> TopicChange:
+        """Creates the topic, or overwrites its settings, on the masters of the named brokers, of a cluster, or all.
+
+        `attributes` is 5.x's text `+key=value,-key`. With `order` the queue layout is also put into the name servers.
+        """
+        try:
+            check_topic(topic)
+        except ValueError as error:
+            raise InvalidRequest(str(error)) from None
+        header = CreateTopicRequestHeader(
+            topic=topic,
+            default_topic=SystemTopic.AUTO_CREATE,
+            read_queue_nums=read_queues,
+            write_queue_nums=write_queues,
+            perm=perm,
+            topic_filter_type="SINGLE_TAG",
+            topic_sys_flag=0,
+            order=order,
+            attributes=attributes,
+        )
+        targets = await self.masters(brokers=brokers, cluster=cluster)
+        change = await self._change(targets, RequestCode.UPDATE_AND_CREATE_TOPIC, header)
+        if order:
+            value = ";".join(f"{name}:{write_queues}" for name in change.brokers)
+            await self._tell_name_servers(
+                RequestCode.PUT_KV_CONFIG,
+                PutKVConfigRequestHeader(namespace=ORDER_NAMESPACE, key=topic, value=value),
+            )
+        return change
+
+    async def update_topic(
+        self,
+        topic: str,
+        *,
+        brokers: Collection[str] = (),
+        cluster: str | None = None,
+        read_queues: int | None = None,
+        write_queues: int | None = None,
+        perm: int | None = None,
+        attributes: str | None = None,
+    ) -> TopicChange:
+        """Changes what is given and keeps the rest, on every broker that has the topic (or the named ones, a cluster's)."""
+        configs = await self.topic_configs(topic)
+        chosen = await self.masters(brokers=brokers, cluster=cluster)
+        changed: list[str] = []
+        failures: dict[str, ClientError] = {}
+        for name, config in configs.items():
+            if name not in chosen:
+                continue
+            header = CreateTopicRequestHeader(
+                topic=topic,
+                default_topic=SystemTopic.AUTO_CREATE,
+                read_queue_nums=config.read_queue_nums if read_queues is None else read_queues,
+                write_queue_nums=config.write_queue_nums if write_queues is None else write_queues,
+                perm=config.perm if perm is None else perm,
+                topic_filter_type=config.topic_filter_type,
+                topic_sys_flag=config.topic_sys_flag,
+                order=config.order,
+                attributes=attributes,
+            )
+            try:
+                await self.instance.call(chosen[name], RequestCode.UPDATE_AND_CREATE_TOPIC, header)
+                changed.append(name)
+            except ClientError as error:
+                failures[name] = error
+        return _checked(TopicChange(tuple(changed), failures))
+
+    async def delete_topic(self, topic: str, *, cluster: str | None = None) -> TopicChange:
+        """Deletes the topic on the masters that have it (of one cluster), then from every name server.
+
+        While a broker fails the name servers keep the route, since that broker would register the topic again.
+        """
+        route = await self.instance.routes.read(topic, self.instance.timeout)
+        masters = await self.masters(cluster=cluster)
+        targets = {name: address for name, address in masters.items() if name in route.brokers}
+        header = DeleteTopicRequestHeader(topic=topic)
+        change = await self._change(targets, RequestCode.DELETE_TOPIC_IN_BROKER, header)
+        if change.failures:
+            return change
+        await self._tell_name_servers(
+            RequestCode.DELETE_TOPIC_IN_NAMESRV,
+            DeleteTopicFromNamesrvRequestHeader(topic=topic, cluster_name=cluster),
+        )
+        if route.data.order_topic_conf:
+            await self._tell_name_servers(
+                RequestCode.DELETE_KV_CONFIG,
+                DeleteKVConfigRequestHeader(namespace=ORDER_NAMESPACE, key=topic),
+            )
+        return change
+
+    async def _change(self, targets: dict[str, str], code: RequestCode, header: Header) -> TopicChange:
+        answers, failures = await self.ask_each(
+            targets, lambda address: self.instance.call(address, code, header)
+        )
+        return TopicChange(tuple(answers), failures)
+
+    async def _tell_name_servers(self, code: RequestCode, header: Header) -> None:
+        """Every name server must take it: they do not talk to each other."""
+        await gather_all(
+            self.instance.name_servers.addresses, lambda address: self.instance.call(address, code, header)
+        )
+
+
+def _checked(change: TopicChange) -> TopicChange:
+    if change.failures and not change.brokers:
+        raise next(iter(change.failures.values()))
+    return change

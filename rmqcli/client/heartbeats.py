@@ -1,0 +1,139 @@
+"""Telling brokers which groups live in this client: every 30 s, and at once when a new broker appears in a route.
+
+Producers only: masters; with consumers: slaves too (Java `sendHeartbeatToAllBroker`). A broker that cannot be reached is
+left to the next round. The version in the reply is the broker's.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import trio
+
+from codec.bodies import ConsumerData, HeartbeatData, ProducerData, encode_body
+from codec.codes import RequestCode
+from codec.headers import UnregisterClientRequestHeader, to_ext
+from rmqcli.client.commands import command
+from rmqcli.client.errors import ClientError
+
+if TYPE_CHECKING:
+    from rmqcli.client.instance import ClientInstance
+
+__all__ = ["HEARTBEAT_INTERVAL", "Heartbeats"]
+
+HEARTBEAT_INTERVAL = 30.0  # seconds; ClientConfig.heartbeatBrokerInterval
+LEAVE_TIMEOUT = 0.5  # seconds, for all brokers together
+_MASTER = 0
+
+
+class Heartbeats:
+    """The groups of one client instance. `versions` is what brokers said of themselves (address → MQVersion number)."""
+
+    def __init__(self, instance: ClientInstance) -> None:
+        self._instance = instance
+        self._producers: Counter[str] = Counter()
+        self._consumers: dict[str, ConsumerData] = {}
+        self._running: trio.CancelScope | None = None
+        self._told: set[str] = set()
+        self.versions: dict[str, int] = {}
+
+    def join_producer(self, group: str) -> None:
+        """Registers a producer group from the next route on."""
+        self._producers[group] += 1
+        self._start()
+
+    def join_consumer(self, data: ConsumerData) -> None:
+        """Registers a consumer group, or replaces its subscriptions."""
+        self._consumers[data.group_name] = data
+        self._start()
+
+    async def leave_producer(self, group: str) -> None:
+        """Unregisters the group at every broker that was told of it, unless another producer still uses it."""
+        self._producers[group] -= 1
+        if self._producers[group] <= 0:
+            del self._producers[group]
+            await self._leave(
+                [UnregisterClientRequestHeader(client_id=self._instance.client_id, producer_group=group)]
+            )
+
+    async def leave_consumer(self, group: str) -> None:
+        if self._consumers.pop(group, None) is not None:
+            await self._leave(
+                [UnregisterClientRequestHeader(client_id=self._instance.client_id, consumer_group=group)]
+            )
+
+    async def leave_all(self) -> None:
+        """Unregisters everything that is left; takes LEAVE_TIMEOUT at most, even when cancelled."""
+        client_id = self._instance.client_id
+        headers = [
+            *(
+                UnregisterClientRequestHeader(client_id=client_id, producer_group=group)
+                for group in self._producers
+            ),
+            *(
+                UnregisterClientRequestHeader(client_id=client_id, consumer_group=group)
+                for group in self._consumers
+            ),
+        ]
+        self._producers.clear()
+        self._consumers.clear()
+        await self._leave(headers)
+
+    async def send_all(self) -> None:
+        """One heartbeat to every broker that should know, all at the same time."""
+        if not self._producers and not self._consumers:
+            return
+        data = HeartbeatData(
+            client_id=self._instance.client_id,
+            producer_data_set=[ProducerData(group_name=group) for group in self._producers],
+            consumer_data_set=list(self._consumers.values()),
+        )
+        body = encode_body(data)
+        async with trio.open_nursery() as nursery:
+            for address in self._addresses():
+                nursery.start_soon(self._send, address, body)
+
+    def _start(self) -> None:
+        if self._running is None:
+            self._running = self._instance.start(self._run, "heartbeats")
+
+    async def _run(self) -> None:
+        while True:
+            changed = self._instance.routes.changed
+            await self.send_all()
+            with trio.move_on_after(HEARTBEAT_INTERVAL):
+                await changed.wait()
+
+    def _addresses(self) -> set[str]:
+        return {
+            address
+            for table in self._instance.routes.brokers.values()
+            for broker_id, address in table.items()
+            if broker_id == _MASTER or self._consumers
+        }
+
+    async def _send(self, address: str, body: bytes) -> None:
+        try:
+            reply = await self._instance.call(address, RequestCode.HEART_BEAT, body=body)
+        except ClientError:
+            return
+        self._told.add(address)
+        self.versions[address] = reply.version
+
+    async def _leave(self, headers: list[UnregisterClientRequestHeader]) -> None:
+        told = self._told.intersection(self._instance.pool.addresses)
+        if not headers or not told:
+            return
+        with trio.move_on_after(LEAVE_TIMEOUT, shield=True):
+            async with trio.open_nursery() as nursery:
+                for address in told:
+                    nursery.start_soon(self._unregister, address, headers)
+
+    async def _unregister(self, address: str, headers: list[UnregisterClientRequestHeader]) -> None:
+        try:
+            for header in headers:
+                request = command(RequestCode.UNREGISTER_CLIENT, to_ext(header))
+                await self._instance.pool.oneway(address, request, LEAVE_TIMEOUT)
+        except ClientError:
+            return

@@ -1,0 +1,232 @@
+"""What all clients of a process share: identity, connections, name servers, routes, and the nursery they live in.
+
+An instance is entered once (`async with`); a Producer, PullConsumer or Admin that is given none makes its own. Leaving it
+ends every task and connection. An exception of the block comes out as it is, never wrapped in a group.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import ssl
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from types import TracebackType
+from typing import Self, TypedDict, TypeVar
+
+import trio
+
+from codec.codes import ResponseCode
+from codec.errors import CodecError
+from codec.frame import RemotingCommand
+from codec.headers import Header, from_ext, to_ext
+from codec.queue import MessageQueue
+from rmqcli.client.addresses import local_ip, name_servers
+from rmqcli.client.commands import command
+from rmqcli.client.errors import (
+    ConnectionFailed,
+    ConnectionLost,
+    InvalidRequest,
+    NotFound,
+    UnexpectedReply,
+    refusal,
+    request_name,
+)
+from rmqcli.client.heartbeats import Heartbeats
+from rmqcli.client.link import Link
+from rmqcli.client.nameservers import NameServers
+from rmqcli.client.pool import Pool
+from rmqcli.client.routes import MASTER_ID, REFRESH_INTERVAL, Route, Routes
+from rmqcli.client.streams import OpenStream, TcpStreams
+
+__all__ = ["Client", "ClientInstance", "InstanceOptions", "RequestHandler", "reply_header"]
+
+RequestHandler = Callable[[Link, RemotingCommand], RemotingCommand | None]
+"""Answers one request of a broker at once, or starts a task in `instance.nursery` and returns None."""
+
+AnyHeader = TypeVar("AnyHeader", bound=Header)
+_counter = itertools.count()
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class InstanceOptions(TypedDict, total=False):
+    """Options that every client takes. `timeout`: seconds for a request, connecting included."""
+
+    namesrv: str | Iterable[str]
+    timeout: float
+    tls: ssl.SSLContext | None
+    open_stream: OpenStream | None
+    default_queues: int
+    now_ms: Callable[[], int]
+    rng: random.Random
+
+
+class ClientInstance:
+    """The shared core. Java class `MQClientInstance`; `client_id` is `ip@pid#nanos` as there."""
+
+    def __init__(
+        self,
+        namesrv: str | Iterable[str] = "127.0.0.1:9876",
+        *,
+        timeout: float = 3.0,
+        tls: ssl.SSLContext | None = None,
+        open_stream: OpenStream | None = None,
+        default_queues: int = 4,
+        now_ms: Callable[[], int] = _now_ms,
+        rng: random.Random | None = None,
+    ) -> None:
+        self.timeout = timeout
+        self.now_ms = now_ms
+        self.random = rng or random.Random()
+        self.ip = local_ip()
+        self.client_id = f"{self.ip}@{os.getpid()}#{time.monotonic_ns() + next(_counter)}"
+        self.handlers: dict[int, RequestHandler] = {}
+        self._servers = name_servers(namesrv)
+        self._open_stream = open_stream or TcpStreams(tls)
+        self.default_queues = default_queues
+        self._nursery: trio.Nursery | None = None
+
+    async def __aenter__(self) -> Self:
+        if self._nursery is not None:
+            raise InvalidRequest("this client instance has been entered already")
+        self._manager = trio.open_nursery()
+        self._nursery = await self._manager.__aenter__()
+        self.pool = Pool(self._nursery, self._open_stream, self._on_request)
+        self.name_servers = NameServers(self._servers, self.pool)
+        self.routes = Routes(self.name_servers, default_queues=self.default_queues)
+        self.heartbeats = Heartbeats(self)
+        self._nursery.start_soon(self._refresh_routes, name="route refresh")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        await self.heartbeats.leave_all()
+        self.nursery.cancel_scope.cancel()
+        # A Cancelled may be the nursery's own (one of our tasks failed): it must get it back. Anything else is the block's.
+        if isinstance(error, trio.Cancelled):
+            return bool(await self._manager.__aexit__(kind, error, trace))
+        await self._manager.__aexit__(None, None, None)
+        return False
+
+    @property
+    def nursery(self) -> trio.Nursery:
+        """Where background tasks of this instance run."""
+        if self._nursery is None:
+            raise InvalidRequest("a client works only inside its `async with` block")
+        return self._nursery
+
+    def start(self, function: Callable[[], Awaitable[None]], name: str) -> trio.CancelScope:
+        """Runs a background task; cancel the scope to end it before the instance ends."""
+        scope = trio.CancelScope()
+
+        async def run() -> None:
+            with scope:
+                await function()
+
+        self.nursery.start_soon(run, name=name)
+        return scope
+
+    async def call(
+        self,
+        address: str,
+        code: int,
+        header: Header | Mapping[str, str] | None = None,
+        body: bytes = b"",
+        *,
+        timeout: float | None = None,
+        ok: Iterable[int] = (ResponseCode.SUCCESS,),
+    ) -> RemotingCommand:
+        """The reply of a broker whose code is in `ok`; BrokerRefused for any other code."""
+        ext = to_ext(header) if isinstance(header, Header) else None if header is None else dict(header)
+        reply = await self.pool.request(address, command(code, ext, body), timeout or self.timeout)
+        if reply.code not in ok:
+            raise refusal(reply.code, reply.remark, address, code)
+        return reply
+
+    async def ask_name_server(
+        self, code: int, header: Header | None = None, *, timeout: float | None = None
+    ) -> RemotingCommand:
+        """The reply of the name server in use; BrokerRefused for an error code."""
+        request = command(code, None if header is None else to_ext(header))
+        reply = await self.name_servers.request(request, timeout or self.timeout)
+        if reply.code != ResponseCode.SUCCESS:
+            raise refusal(reply.code, reply.remark, self.name_servers.current, code)
+        return reply
+
+    async def route(self, topic: str, *, create: bool = False, timeout: float | None = None) -> Route:
+        """The route of a topic, from the cache if it is there."""
+        return await self.routes.find(topic, timeout or self.timeout, create=create)
+
+    async def broker_addresses(self, queue: MessageQueue, *, prefer: int = MASTER_ID) -> list[str]:
+        """Addresses of the broker of `queue`, the preferred id first, then the master, then slaves."""
+        table = self.routes.brokers.get(queue.broker_name)
+        if table is None:
+            table = (await self.route(queue.topic)).brokers.get(queue.broker_name)
+        if not table:
+            raise NotFound(
+                ResponseCode.QUERY_NOT_FOUND,
+                f"topic {queue.topic} has no queue on broker {queue.broker_name}",
+                self.name_servers.current,
+                "the address of a broker",
+            )
+        ids = sorted(table, key=lambda broker_id: (broker_id != prefer, broker_id))
+        return [table[broker_id] for broker_id in ids]
+
+    async def read_queue(
+        self,
+        queue: MessageQueue,
+        code: int,
+        header: Header | Mapping[str, str],
+        *,
+        timeout: float | None = None,
+        prefer: int = MASTER_ID,
+        ok: Iterable[int] = (ResponseCode.SUCCESS,),
+    ) -> RemotingCommand:
+        """Asks the broker of a queue something; a slave when the master cannot be reached."""
+        addresses = await self.broker_addresses(queue, prefer=prefer)
+        for address in addresses[:-1]:
+            try:
+                return await self.call(address, code, header, timeout=timeout, ok=ok)
+            except (ConnectionFailed, ConnectionLost):
+                self.routes.doubt(queue.topic)
+        return await self.call(addresses[-1], code, header, timeout=timeout, ok=ok)
+
+    def _on_request(self, link: Link, request: RemotingCommand) -> RemotingCommand | None:
+        handler = self.handlers.get(request.code)
+        return None if handler is None else handler(link, request)
+
+    async def _refresh_routes(self) -> None:
+        while True:
+            await trio.sleep(REFRESH_INTERVAL)
+            await self.routes.refresh(self.timeout)
+
+
+def reply_header(cls: type[AnyHeader], reply: RemotingCommand, address: str, code: int) -> AnyHeader:
+    """The typed header of a reply; UnexpectedReply when its fields do not make one."""
+    try:
+        return from_ext(cls, reply.ext_fields)
+    except CodecError as error:
+        raise UnexpectedReply(address, request_name(code), str(error)) from error
+
+
+class Client:
+    """Base of Producer, PullConsumer and Admin: an instance of its own, or one that is shared and already entered."""
+
+    def __init__(self, instance: ClientInstance | None, options: InstanceOptions) -> None:
+        self._owns = instance is None
+        self.instance = instance or ClientInstance(**options)
+
+    async def __aenter__(self) -> Self:
+        if self._owns:
+            await self.instance.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        return await self.instance.__aexit__(kind, error, trace) if self._owns else False

@@ -1,0 +1,133 @@
+"""A message made ready to travel: names checked, UNIQ_KEY given, body compressed, properties as text.
+
+Limits (message.md): body MAX_MESSAGE_SIZE before compression, properties 32767 bytes. Bodies from COMPRESS_IN_THREAD bytes on
+are compressed in a worker thread, so that one large message does not hold up the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import trio
+
+from codec.codes import MessageSysFlag
+from codec.compression import compress
+from codec.message import RETRY_PREFIX, Message, PropertyName, check_topic
+from codec.properties import encode_properties
+from rmqcli.client.errors import InvalidRequest
+
+__all__ = ["COMPRESS_OVER", "MAX_MESSAGE_SIZE", "Outgoing", "Preparer"]
+
+MAX_MESSAGE_SIZE = 4 * 1024 * 1024
+COMPRESS_OVER = 4096
+COMPRESS_LEVEL = 5
+COMPRESS_IN_THREAD = 64 * 1024
+MAX_PROPERTIES = 32767
+COMPRESSIONS = ("zlib", "lz4", "zstd")
+
+
+class Outgoing(NamedTuple):
+    """What a send request needs of a message. `msg_id` is the UNIQ_KEY, comma-joined for a batch."""
+
+    topic: str
+    body: bytes
+    flag: int
+    properties: str
+    sys_flag: int
+    msg_id: str
+    reconsume_times: int = 0
+    max_reconsume_times: int | None = None
+    batch: bool = False
+
+
+class Preparer:
+    """Makes Outgoing messages; `next_id` gives the unique ids."""
+
+    def __init__(
+        self,
+        next_id: Callable[[], str],
+        *,
+        compress_over: int = COMPRESS_OVER,
+        compression: str | None = "zlib",
+        max_message_size: int = MAX_MESSAGE_SIZE,
+        allow_empty: bool = False,
+    ) -> None:
+        if compression is not None and compression not in COMPRESSIONS:
+            raise InvalidRequest(
+                f"unknown compression {compression!r}: one of {', '.join(COMPRESSIONS)} is expected"
+            )
+        self._next_id = next_id
+        self._compress_over = compress_over
+        self._compression = compression
+        self.max_message_size = max_message_size
+        self._allow_empty = allow_empty
+        self._checked: set[str] = set()
+
+    async def single(self, message: Message) -> Outgoing:
+        """One message; InvalidRequest when a limit or a name is broken."""
+        self.check(message)
+        properties = dict(message.properties)
+        msg_id = properties.setdefault(PropertyName.UNIQ_KEY, "") or self._next_id()
+        properties[PropertyName.UNIQ_KEY] = msg_id
+        body, sys_flag = message.body, 0
+        if self._compression is not None and len(body) >= self._compress_over:
+            body, sys_flag = await self._compressed(body)
+        if properties.get(PropertyName.TRAN_MSG) == "true":
+            sys_flag |= MessageSysFlag.TRANSACTION_PREPARED
+        times, maximum = 0, None
+        if message.topic.startswith(RETRY_PREFIX):
+            times, maximum = _retry_counts(properties)
+        text = properties_text(properties)
+        return Outgoing(message.topic, body, message.flag, text, sys_flag, msg_id, times, maximum)
+
+    def identified(self, message: Message) -> Message:
+        """The message with a UNIQ_KEY."""
+        if message.uniq_key:
+            return message
+        return message.with_properties({PropertyName.UNIQ_KEY: self._next_id()})
+
+    def check(self, message: Message) -> None:
+        """InvalidRequest when the topic's name or the body's size is not allowed."""
+        topic = message.topic
+        if topic not in self._checked:
+            try:
+                check_topic(topic)
+            except ValueError as error:
+                raise InvalidRequest(str(error)) from None
+            self._checked.add(topic)
+        if not message.body and not self._allow_empty:
+            raise InvalidRequest(
+                f"message to {topic} has an empty body, which RocketMQ's consumers cannot read"
+            )
+        if len(message.body) > self.max_message_size:
+            size = len(message.body)
+            raise InvalidRequest(
+                f"message to {topic} has a body of {size} bytes, more than {self.max_message_size}"
+            )
+
+    async def _compressed(self, body: bytes) -> tuple[bytes, int]:
+        kind = self._compression or "zlib"
+        if len(body) < COMPRESS_IN_THREAD:
+            return compress(body, kind, COMPRESS_LEVEL)
+        return await trio.to_thread.run_sync(compress, body, kind, COMPRESS_LEVEL)
+
+
+def properties_text(properties: dict[str, str]) -> str:
+    """The properties as a header field; InvalidRequest over the limit or with the separators inside."""
+    data = encode_properties(properties)
+    if len(data) > MAX_PROPERTIES:
+        raise InvalidRequest(f"the properties have {len(data)} bytes, more than {MAX_PROPERTIES}")
+    return data.decode()
+
+
+def _retry_counts(properties: dict[str, str]) -> tuple[int, int | None]:
+    """Takes RECONSUME_TIME and MAX_RECONSUME_TIMES out: for a retry topic they travel in the header."""
+    times = properties.pop(PropertyName.RECONSUME_TIME, None)
+    maximum = properties.pop(PropertyName.MAX_RECONSUME_TIMES, None)
+    try:
+        return int(times or 0), None if maximum is None else int(maximum)
+    except ValueError:
+        raise InvalidRequest(
+            f"RECONSUME_TIME {times!r} or MAX_RECONSUME_TIMES {maximum!r} is not a number"
+        ) from None

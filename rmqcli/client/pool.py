@@ -1,0 +1,86 @@
+"""Address → link. One connection an address, opened when first needed, opened again after it was lost.
+
+Whoever asks first connects; others for the same address wait for that attempt. Everything ends with the nursery.
+"""
+
+from __future__ import annotations
+
+import trio
+
+from codec.frame import RemotingCommand
+from rmqcli.client.errors import ConnectionFailed, RequestTimeout, request_name
+from rmqcli.client.link import Link, OnRequest
+from rmqcli.client.streams import CONNECT_TIMEOUT, OpenStream, opened
+
+__all__ = ["Pool"]
+
+
+class Pool:
+    """All connections of one client instance. Timeouts are seconds and include the time to connect."""
+
+    def __init__(
+        self,
+        nursery: trio.Nursery,
+        open_stream: OpenStream,
+        on_request: OnRequest | None = None,
+        connect_timeout: float = CONNECT_TIMEOUT,
+    ) -> None:
+        self._nursery = nursery
+        self._open_stream = open_stream
+        self._on_request = on_request
+        self._connect_timeout = connect_timeout
+        self._links: dict[str, Link] = {}
+        self._opening: dict[str, trio.Lock] = {}
+
+    @property
+    def addresses(self) -> list[str]:
+        """Addresses with an open connection."""
+        return [address for address, link in self._links.items() if link.is_open]
+
+    async def request(
+        self, address: str, command: RemotingCommand, timeout: float, *, connect_timeout: float | None = None
+    ) -> RemotingCommand:
+        """The reply of `address`, whatever its code."""
+        link = self._links.get(address)
+        if link is None or not link.is_open:
+            started = trio.current_time()
+            link = await self._connect(address, timeout, connect_timeout)
+            timeout = self._left(address, command, timeout, started)
+        return await link.request(command, timeout)
+
+    async def oneway(self, address: str, command: RemotingCommand, timeout: float) -> None:
+        """Returns when the request has been written."""
+        link = self._links.get(address)
+        if link is None or not link.is_open:
+            started = trio.current_time()
+            link = await self._connect(address, timeout, None)
+            timeout = self._left(address, command, timeout, started)
+        await link.send_oneway(command, timeout)
+
+    def close(self, address: str) -> None:
+        """Ends the connection to `address`, if there is one."""
+        link = self._links.pop(address, None)
+        if link is not None:
+            link.close()
+
+    @staticmethod
+    def _left(address: str, command: RemotingCommand, timeout: float, started: float) -> float:
+        left = timeout - (trio.current_time() - started)
+        if left <= 0:
+            raise RequestTimeout(address, request_name(command.code), timeout)
+        return left
+
+    async def _connect(self, address: str, timeout: float, connect_timeout: float | None) -> Link:
+        limit = min(timeout, connect_timeout or self._connect_timeout)
+        lock = self._opening.setdefault(address, trio.Lock())
+        deadline = trio.current_time() + limit
+        with trio.move_on_at(deadline):
+            async with lock:
+                link = self._links.get(address)
+                if link is not None and link.is_open:
+                    return link
+                stream = await opened(self._open_stream, address, deadline - trio.current_time())
+                link = self._links[address] = Link(address, stream, self._on_request)
+                self._nursery.start_soon(link.run, name=f"link to {address}")
+                return link
+        raise ConnectionFailed(address, f"no answer within {limit:g} s")

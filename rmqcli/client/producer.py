@@ -1,0 +1,270 @@
+"""Sending (Java `DefaultMQProducer`): choose a queue, send, and on failure try another broker while time is left.
+
+A send may be carried out twice when the answer is lost: the message then exists twice with the same UNIQ_KEY. Only an answer
+makes a SendResult; every failure raises. The timeout covers route, connecting, all tries and the answer.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self, Unpack
+
+import trio
+
+from codec.codes import RequestCode, ResponseCode
+from codec.headers import SendMessageRequestHeaderV2, SendMessageResponseHeader, to_ext
+from codec.ids import UniqIdFactory
+from codec.message import Message, SystemTopic, check_group
+from codec.queue import MessageQueue
+from rmqcli.client.batches import batch_outgoing
+from rmqcli.client.commands import command
+from rmqcli.client.errors import (
+    BrokerRefused,
+    ClientError,
+    ConnectionFailed,
+    ConnectionLost,
+    InvalidRequest,
+    NoRoute,
+    NotPermitted,
+    RequestTimeout,
+    refusal,
+)
+from rmqcli.client.instance import Client, ClientInstance, InstanceOptions, reply_header
+from rmqcli.client.outgoing import COMPRESS_OVER, MAX_MESSAGE_SIZE, Outgoing, Preparer
+from rmqcli.client.queue_select import QueueSelector, RoundRobin
+from rmqcli.client.results import SendResult, SendStatus
+from rmqcli.client.routes import MASTER_ID, Route
+
+__all__ = ["RETRY_CODES", "Producer"]
+
+RETRY_CODES = frozenset(
+    {
+        ResponseCode.TOPIC_NOT_EXIST,
+        ResponseCode.SERVICE_NOT_AVAILABLE,
+        ResponseCode.SYSTEM_ERROR,
+        ResponseCode.NO_PERMISSION,
+        ResponseCode.NO_BUYER_ID,
+        ResponseCode.NOT_IN_CURRENT_UNIT,
+    }
+)
+"""Answers after which another broker is tried (`retryResponseCodes`)."""
+_STATUS = {status.value.value: status for status in SendStatus}
+DEFAULT_REGION = "DefaultRegion"
+
+
+class Producer(Client):
+    """Sends messages; any number of tasks may send at the same time over one connection a broker.
+
+    `group` is the producer group, `send_timeout` seconds, `retries` further tries after the first (synchronous sends to a
+    queue of the producer's own choice only), `compress_over` and `max_message_size` bytes, `compression` zlib, lz4, zstd or
+    None. `allow_empty` sends empty bodies, which Java's producer refuses. More options: InstanceOptions.
+    """
+
+    def __init__(
+        self,
+        group: str = "rmq",
+        *,
+        send_timeout: float = 3.0,
+        retries: int = 2,
+        compress_over: int = COMPRESS_OVER,
+        compression: str | None = "zlib",
+        max_message_size: int = MAX_MESSAGE_SIZE,
+        allow_empty: bool = False,
+        instance: ClientInstance | None = None,
+        **options: Unpack[InstanceOptions],
+    ) -> None:
+        super().__init__(instance, options)
+        try:
+            check_group(group)
+        except ValueError as error:
+            raise InvalidRequest(str(error)) from None
+        self.group = group
+        self._send_timeout = send_timeout
+        self._retries = retries
+        core = self.instance
+        ip = ipaddress.ip_address(core.ip).packed
+        ids = UniqIdFactory(ip, os.getpid(), core.random.getrandbits(32), core.now_ms)
+        self._preparer = Preparer(
+            ids.next,
+            compress_over=compress_over,
+            compression=compression,
+            max_message_size=max_message_size,
+            allow_empty=allow_empty,
+        )
+        self._round_robin = RoundRobin(core.random)
+
+    async def __aenter__(self) -> Self:
+        await super().__aenter__()
+        self.instance.heartbeats.join_producer(self.group)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        await self.instance.heartbeats.leave_producer(self.group)
+        return await super().__aexit__(kind, error, trace)
+
+    async def message_queues(self, topic: str) -> list[MessageQueue]:
+        """The queues that a message to `topic` may go to; those it would get when the topic is yet to be created."""
+        return list((await self._route(topic, trio.current_time() + self.instance.timeout)).publish)
+
+    async def send(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        timeout: float | None = None,
+    ) -> SendResult:
+        """Sends one message and waits for the answer.
+
+        Raises InvalidRequest before anything is sent, NoRoute, ConnectionFailed, ConnectionLost, RequestTimeout, or
+        BrokerRefused with the broker's code; with `queue` or `selector` there is one try.
+        """
+        deadline = trio.current_time() + (self._send_timeout if timeout is None else timeout)
+        outgoing = await self._preparer.single(message)
+        return await self._deliver(outgoing, message, queue, selector, deadline)
+
+    async def send_batch(
+        self,
+        messages: Sequence[Message],
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        timeout: float | None = None,
+    ) -> SendResult:
+        """Sends messages of one topic to one queue in one request; all are stored or none. See `split_batch`."""
+        deadline = trio.current_time() + (self._send_timeout if timeout is None else timeout)
+        outgoing = batch_outgoing(messages, self._preparer)
+        return await self._deliver(outgoing, messages[0], queue, selector, deadline)
+
+    async def send_oneway(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        timeout: float | None = None,
+    ) -> str:
+        """Sends without an answer; returns the message id when the operating system has the request.
+
+        Nobody tells whether it was stored. One try; raises as `send`, but never BrokerRefused for the message itself.
+        """
+        deadline = trio.current_time() + (self._send_timeout if timeout is None else timeout)
+        outgoing = await self._preparer.single(message)
+        route = await self._route(outgoing.topic, deadline)
+        target = queue or self._select(route, message, selector, None)
+        address = self._master(route, target)
+        request = command(RequestCode.SEND_MESSAGE_V2, self._ext(outgoing, target), outgoing.body)
+        await self.instance.pool.oneway(address, request, deadline - trio.current_time())
+        return outgoing.msg_id
+
+    async def _deliver(
+        self,
+        outgoing: Outgoing,
+        message: Message,
+        queue: MessageQueue | None,
+        selector: QueueSelector | None,
+        deadline: float,
+    ) -> SendResult:
+        if queue is not None and queue.topic != outgoing.topic:
+            raise InvalidRequest(f"a message to {outgoing.topic} cannot go to a queue of {queue.topic}")
+        tries = 1 if queue or selector else 1 + self._retries
+        brokers: list[str] = []
+        while True:
+            route = await self._route(outgoing.topic, deadline)
+            target = queue or self._select(route, message, selector, brokers[-1] if brokers else None)
+            brokers.append(target.broker_name)
+            try:
+                return await self._send_to(route, target, outgoing, deadline, tries - len(brokers))
+            except (ConnectionFailed, ConnectionLost, RequestTimeout, BrokerRefused) as error:
+                left = deadline - trio.current_time()
+                if len(brokers) >= tries or left <= 0 or not self._worth_another(error, route):
+                    error.tries, error.brokers = len(brokers), tuple(dict.fromkeys(brokers))
+                    raise
+
+    def _worth_another(self, error: ClientError, route: Route) -> bool:
+        if isinstance(error, BrokerRefused):
+            # The same account is refused everywhere
+            return error.code in RETRY_CODES and not (isinstance(error, NotPermitted) and error.code == 1)
+        self.instance.routes.doubt(route.topic)
+        return True
+
+    async def _send_to(
+        self, route: Route, queue: MessageQueue, outgoing: Outgoing, deadline: float, tries_left: int
+    ) -> SendResult:
+        address = self._master(route, queue)
+        code = RequestCode.SEND_BATCH_MESSAGE if outgoing.batch else RequestCode.SEND_MESSAGE_V2
+        request = command(code, self._ext(outgoing, queue), outgoing.body)
+        left = deadline - trio.current_time()
+        # Connecting must leave time for the other tries; waiting for an answer may take all there is, since a second
+        # try of a request that was sent makes a second message.
+        reply = await self.instance.pool.request(
+            address, request, left, connect_timeout=left / (tries_left + 1)
+        )
+        status = _STATUS.get(reply.code)
+        if status is None:
+            raise refusal(reply.code, reply.remark, address, code)
+        header = reply_header(SendMessageResponseHeader, reply, address, code)
+        fields = reply.ext_fields or {}
+        return SendResult(
+            status,
+            outgoing.msg_id,
+            header.msg_id,
+            queue
+            if header.queue_id == queue.queue_id
+            else MessageQueue(queue.topic, queue.broker_name, header.queue_id),
+            header.queue_offset,
+            header.transaction_id,
+            fields.get("MSG_REGION") or DEFAULT_REGION,
+        )
+
+    async def _route(self, topic: str, deadline: float) -> Route:
+        route = self.instance.routes.cached(topic)
+        if route is None:
+            route = await self.instance.routes.find(
+                topic, max(0.0, deadline - trio.current_time()), create=True
+            )
+        return route
+
+    def _select(
+        self, route: Route, message: Message, selector: QueueSelector | None, avoid: str | None
+    ) -> MessageQueue:
+        if not route.publish:
+            remark = f"topic {route.topic} has no writable queue on a broker with a master"
+            raise NoRoute(route.topic, self.instance.name_servers.current, remark)
+        if selector is None:
+            return self._round_robin.choose(route.publish, avoid)
+        try:
+            return selector(route.publish, message)
+        except (ValueError, LookupError) as error:
+            raise InvalidRequest(f"the queue selector failed: {error}") from error
+
+    def _master(self, route: Route, queue: MessageQueue) -> str:
+        address = route.brokers.get(queue.broker_name, {}).get(MASTER_ID)
+        if address is None:
+            remark = f"topic {queue.topic} has no master on broker {queue.broker_name}"
+            raise NoRoute(queue.topic, self.instance.name_servers.current, remark)
+        return address
+
+    def _ext(self, outgoing: Outgoing, queue: MessageQueue) -> dict[str, str]:
+        header = SendMessageRequestHeaderV2(
+            producer_group=self.group,
+            topic=outgoing.topic,
+            default_topic=SystemTopic.AUTO_CREATE,
+            default_topic_queue_nums=self.instance.default_queues,
+            queue_id=queue.queue_id,
+            sys_flag=outgoing.sys_flag,
+            born_timestamp=self.instance.now_ms(),
+            flag=outgoing.flag,
+            properties=outgoing.properties,
+            reconsume_times=outgoing.reconsume_times,
+            unit_mode=False,
+            max_reconsume_times=outgoing.max_reconsume_times,
+            batch=outgoing.batch,
+            bname=queue.broker_name,
+        )
+        return to_ext(header)

@@ -1,0 +1,70 @@
+"""The one door to the network: how a connection is opened. Tests put a scripted stream behind it.
+
+A stream is trio's: `send_all`, `receive_some`, `aclose`. Errors of opening are mapped here, those of use in `link`.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+import trio
+
+from rmqcli.client.addresses import split_address
+from rmqcli.client.errors import ConnectionFailed
+
+__all__ = ["CONNECT_TIMEOUT", "OpenStream", "Stream", "TcpStreams", "opened"]
+
+CONNECT_TIMEOUT = 3.0  # seconds; NettyClientConfig.connectTimeoutMillis
+
+
+class Stream(Protocol):
+    """What a link needs of a connection (trio.SocketStream, trio.SSLStream, trio.testing's streams)."""
+
+    async def send_all(self, data: bytes) -> None: ...
+    async def receive_some(self, max_bytes: int | None = None) -> bytes: ...
+    async def aclose(self) -> None: ...
+
+
+OpenStream = Callable[[str, int], Awaitable[Stream]]
+
+
+class TcpStreams:
+    """Opens TCP connections (TCP_NODELAY, as trio does), with TLS on the same port when a context is given."""
+
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+        self._tls = tls
+
+    async def __call__(self, host: str, port: int) -> Stream:
+        stream = await trio.open_tcp_stream(host, port)
+        if self._tls is None:
+            return stream
+        secured = trio.SSLStream(stream, self._tls, server_hostname=host, https_compatible=True)
+        try:
+            await secured.do_handshake()
+        except BaseException:
+            await trio.aclose_forcefully(secured)
+            raise
+        return secured
+
+
+def _reason(error: BaseException) -> str:
+    """The innermost words of an OS error: trio wraps one error per address it tried."""
+    while error.__cause__ is not None and isinstance(error.__cause__, OSError):
+        error = error.__cause__
+    if isinstance(error, BaseExceptionGroup):
+        return _reason(error.exceptions[0])
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
+
+
+async def opened(open_stream: OpenStream, address: str, timeout: float) -> Stream:
+    """A stream to "host:port" within `timeout` seconds, or ConnectionFailed."""
+    host, port = split_address(address)
+    try:
+        with trio.fail_after(timeout):
+            return await open_stream(host, port)
+    except trio.TooSlowError:
+        raise ConnectionFailed(address, f"no answer within {timeout:g} s") from None
+    except (OSError, ssl.CertificateError, trio.BrokenResourceError) as error:
+        raise ConnectionFailed(address, _reason(error)) from error
