@@ -1,0 +1,405 @@
+"""The server over in-memory streams and, where the kernel's buffers matter, over real sockets."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from collections.abc import Callable
+
+import pytest
+import trio
+import trio.testing
+
+from broker.errors import Refusal, RemoteClosed, RemoteTimeout
+from broker.server import HandlerTable, Server, ServerLimits, listen, listener_address, serve
+from broker.session import Session, SessionLimits
+from codec.codes import RPC_ONEWAY, ResponseCode, SerializeType
+from codec.connection import Connection
+from codec.errors import BodyError, HeaderError
+from codec.frame import RemotingCommand, encode_frame
+
+ECHO, FAIL, VIEWS, SILENT, LATER = 1001, 1002, 1003, 1004, 1005
+
+
+def echo(_session: Session, request: RemotingCommand) -> RemotingCommand:
+    return request.reply(0, request.remark, request.ext_fields, request.body)
+
+
+class Client:
+    """One end of a connection, frame by frame."""
+
+    def __init__(self, stream: trio.abc.Stream) -> None:
+        self.stream = stream
+        self.connection = Connection()
+        self.received: list[RemotingCommand] = []
+
+    async def send(self, *commands: RemotingCommand) -> None:
+        await self.stream.send_all(b"".join(encode_frame(command) for command in commands))
+
+    async def next(self) -> RemotingCommand:
+        while not self.received:
+            data = await self.stream.receive_some(65536)
+            assert data, "the server closed the connection"
+            self.received += self.connection.receive(bytes(data))
+        return self.received.pop(0)
+
+    async def ask(self, command: RemotingCommand) -> RemotingCommand:
+        await self.send(command)
+        return await self.next()
+
+    async def is_closed(self) -> bool:
+        try:
+            return await self.stream.receive_some(65536) == b""
+        except trio.BrokenResourceError:
+            return True
+
+
+def request(code: int = ECHO, opaque: int = 7, **fields: object) -> RemotingCommand:
+    return RemotingCommand(code, opaque=opaque, **fields)  # type: ignore[arg-type]
+
+
+async def in_memory(
+    nursery: trio.Nursery, handlers: HandlerTable, limits: ServerLimits | None = None
+) -> tuple[Client, Server]:
+    near, far = trio.testing.memory_stream_pair()
+    server = Server(handlers, limits=limits)
+    nursery.start_soon(server.serve_stream, far)
+    return Client(near), server
+
+
+async def over_tcp(
+    nursery: trio.Nursery, handlers: HandlerTable, limits: ServerLimits | None = None
+) -> tuple[Callable[[], trio.abc.Stream], Server]:
+    listener = listen("127.0.0.1", 0)
+    host, port = listener_address(listener)
+
+    def connect() -> trio.abc.Stream:
+        sock = socket.create_connection((host, port))
+        return trio.SocketStream(trio.socket.from_stdlib_socket(sock))
+
+    return connect, await nursery.start(lambda **kw: serve([listener], handlers, limits=limits, **kw))
+
+
+def raising(error: Exception) -> Callable[[Session, RemotingCommand], RemotingCommand]:
+    def handler(_session: Session, _request: RemotingCommand) -> RemotingCommand:
+        raise error
+
+    return handler
+
+
+async def test_requests_are_answered_in_order_whatever_the_chunks(nursery: trio.Nursery) -> None:
+    client, _ = await in_memory(nursery, {ECHO: echo})
+    frames = b"".join(encode_frame(request(opaque=n, body=bytes([n]) * n)) for n in range(20))
+    for start in range(0, len(frames), 97):
+        await client.stream.send_all(frames[start : start + 97])
+    replies = [await client.next() for _ in range(20)]
+    assert [(reply.opaque, reply.body) for reply in replies] == [(n, bytes([n]) * n) for n in range(20)]
+    assert all(reply.is_response for reply in replies)
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "remark"),
+    [
+        (
+            HeaderError("topic is missing", "topic"),
+            ResponseCode.SYSTEM_ERROR,
+            "HeaderError: topic is missing",
+        ),
+        (BodyError("not JSON"), ResponseCode.SYSTEM_ERROR, "BodyError: not JSON"),
+        (ZeroDivisionError("oh"), ResponseCode.SYSTEM_ERROR, "ZeroDivisionError: oh"),
+        (Refusal(17, "no such topic"), ResponseCode.TOPIC_NOT_EXIST, "no such topic"),
+    ],
+)
+async def test_a_failing_handler_is_answered_and_the_connection_goes_on(
+    nursery: trio.Nursery, error: Exception, code: int, remark: str
+) -> None:
+    client, _ = await in_memory(nursery, {ECHO: echo, FAIL: raising(error)})
+    await client.send(request(FAIL, 1), request(ECHO, 2, body=b"still here"))
+    failure, success = await client.next(), await client.next()
+    assert (failure.code, failure.remark, failure.opaque) == (code, remark, 1)
+    assert (success.body, success.opaque) == (b"still here", 2)
+
+
+async def test_only_unexpected_errors_leave_a_traceback(
+    nursery: trio.Nursery, caplog: pytest.LogCaptureFixture
+) -> None:
+    client, _ = await in_memory(
+        nursery, {FAIL: raising(ZeroDivisionError("oh")), SILENT: raising(Refusal(16, "no"))}
+    )
+    await client.ask(request(SILENT))
+    assert not caplog.records
+    await client.ask(request(FAIL))
+    (record,) = caplog.records
+    assert record.name.startswith("broker")
+    assert record.exc_info is not None
+
+
+async def test_a_reply_that_cannot_be_encoded_becomes_an_error(nursery: trio.Nursery) -> None:
+    client, _ = await in_memory(nursery, {ECHO: lambda _session, r: r.reply(0, body=bytes(16 << 20))})
+    reply = await client.ask(request())
+    assert reply.code == ResponseCode.SYSTEM_ERROR
+    assert "limit" in str(reply.remark)
+
+
+async def test_one_way_requests_are_handled_but_never_answered(nursery: trio.Nursery) -> None:
+    seen: list[int] = []
+
+    def note(_session: Session, command: RemotingCommand) -> RemotingCommand:
+        seen.append(command.opaque)
+        return command.reply(0)
+
+    client, _ = await in_memory(nursery, {ECHO: note, FAIL: raising(ZeroDivisionError())})
+    await client.send(
+        request(ECHO, 1, flag=RPC_ONEWAY),
+        request(FAIL, 2, flag=RPC_ONEWAY),
+        request(9999, 3, flag=RPC_ONEWAY),
+        request(ECHO, 4),
+    )
+    assert (await client.next()).opaque == 4
+    assert seen == [1, 4]
+    assert not client.received
+
+
+@pytest.mark.parametrize("kind", list(SerializeType))
+async def test_an_unknown_code_is_refused_in_the_callers_serialization(
+    nursery: trio.Nursery, kind: SerializeType
+) -> None:
+    client, _ = await in_memory(nursery, {})
+    reply = await client.ask(request(9999, serialize_type=kind))
+    assert reply.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+    assert reply.remark == " request type 9999 not supported"
+    assert reply.serialize_type is kind
+
+
+async def test_a_bad_frame_closes_its_own_connection_only_after_what_came_before(
+    nursery: trio.Nursery, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "broker")
+    connect, _ = await over_tcp(nursery, {ECHO: echo})
+    good, bad = Client(connect()), Client(connect())
+    await bad.stream.send_all(encode_frame(request(opaque=5)) + b"\x7f\xff\xff\xff")
+    assert (await bad.next()).opaque == 5
+    assert await bad.is_closed()
+    assert (await good.ask(request(body=b"x"))).body == b"x"
+    assert any("frame" in record.getMessage() for record in caplog.records)
+
+
+async def test_a_tls_hello_is_refused_by_name(
+    nursery: trio.Nursery, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "broker")
+    client, _ = await in_memory(nursery, {ECHO: echo})
+    await client.stream.send_all(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")
+    assert await client.is_closed()
+    assert "TLS" in caplog.text
+
+
+@pytest.mark.parametrize("carrier", [in_memory, over_tcp])
+async def test_bodies_sent_as_views_arrive_whole(nursery: trio.Nursery, carrier: object) -> None:
+    store = memoryview(bytes(range(256)) * 4096)
+    views = [store[start : start + 700] for start in range(0, 700_000, 700)]
+
+    def pull(session: Session, command: RemotingCommand) -> None:
+        session.send(command.reply(0), [*views, *views])
+
+    if carrier is in_memory:
+        client, _ = await in_memory(nursery, {VIEWS: pull})
+    else:
+        client = Client((await over_tcp(nursery, {VIEWS: pull}))[0]())
+    await client.send(*(request(VIEWS, n) for n in range(3)))
+    for n in range(3):
+        reply = await client.next()
+        assert reply.opaque == n
+        assert reply.body == bytes(store[:700_000]) * 2
+
+
+async def test_our_own_requests_are_answered_timed_out_or_lost(
+    nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
+) -> None:
+    outcomes: list[object] = []
+
+    async def relay(session: Session, command: RemotingCommand) -> None:
+        for code, wait in ((1, 5.0), (2, 5.0), (3, 50.0)):
+            try:
+                answer = await session.request(request(code, 0), wait)
+                outcomes.append(answer.body)
+            except (RemoteTimeout, RemoteClosed) as error:
+                outcomes.append(type(error))
+                if isinstance(error, RemoteClosed):
+                    raise
+        session.respond(command, command.reply(0))
+
+    def handler(session: Session, command: RemotingCommand) -> None:
+        session.spawn(relay, session, command)
+
+    client, server = await in_memory(nursery, {LATER: handler, ECHO: echo})
+    first = await client.ask(request(LATER))
+    assert (first.code, first.is_response) == (1, False)
+    await client.send(first.reply(0, body=b"one"))
+    second = await client.next()
+    await trio.sleep(6)
+    await client.send(second.reply(0, body=b"late"))
+    assert (await client.next()).code == 3
+    (session,) = server.sessions
+    lost = trio.Event()
+    session.on_close(lost.set)
+    await client.stream.aclose()
+    await lost.wait()
+    assert outcomes == [b"one", RemoteTimeout]
+    assert session.closed
+    with pytest.raises(RemoteClosed):
+        await session.request(request(), 1)
+
+
+async def test_deferred_work_may_fail_without_harm(
+    nursery: trio.Nursery, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail() -> None:
+        await trio.lowlevel.checkpoint()
+        raise ZeroDivisionError("in deferred work")
+
+    def handler(session: Session, _command: RemotingCommand) -> None:
+        session.spawn(fail)
+
+    client, _ = await in_memory(nursery, {LATER: handler, ECHO: echo})
+    await client.send(request(LATER))
+    assert (await client.ask(request(body=b"on"))).body == b"on"
+    await trio.testing.wait_all_tasks_blocked()
+    assert "in deferred work" in caplog.text
+
+
+async def test_too_much_deferred_work_stops_reading_until_some_is_done(nursery: trio.Nursery) -> None:
+    gate = trio.Event()
+    started: list[int] = []
+
+    async def wait(session: Session, command: RemotingCommand) -> None:
+        await gate.wait()
+        session.send(command.reply(0))
+
+    def handler(session: Session, command: RemotingCommand) -> None:
+        started.append(command.opaque)
+        session.spawn(wait, session, command)
+
+    limits = ServerLimits(session=SessionLimits(max_deferred=3))
+    client, _ = await in_memory(nursery, {LATER: handler}, limits)
+    await client.send(*(request(LATER, n) for n in range(10)))
+    await trio.testing.wait_all_tasks_blocked()
+    assert started == [0, 1, 2, 3]
+    gate.set()
+    assert sorted([(await client.next()).opaque for _ in range(10)]) == list(range(10))
+
+
+async def test_silence_ends_a_connection_and_traffic_keeps_it(
+    nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
+) -> None:
+    client, server = await in_memory(nursery, {ECHO: echo})
+    for _ in range(5):
+        await trio.sleep(100)
+        await client.ask(request())
+    start = trio.current_time()
+    assert await client.is_closed()
+    assert 120 <= trio.current_time() - start <= 131
+    assert not server.sessions
+
+
+async def test_close_callbacks_run_once_each_even_when_one_fails(nursery: trio.Nursery) -> None:
+    calls: list[str] = []
+    sessions: list[Session] = []
+
+    def handler(session: Session, command: RemotingCommand) -> RemotingCommand:
+        sessions.append(session)
+        session.on_close(lambda: calls.append("first"))
+        session.on_close(raising_callback)
+        session.on_close(lambda: calls.append("second"))
+        return command.reply(0)
+
+    def raising_callback() -> None:
+        raise ZeroDivisionError
+
+    client, _ = await in_memory(nursery, {ECHO: handler})
+    await client.ask(request())
+    sessions[0].close()
+    assert await client.is_closed()
+    await trio.testing.wait_all_tasks_blocked()
+    assert calls == ["first", "second"]
+    sessions[0].on_close(lambda: calls.append("late"))
+    assert calls[-1] == "late"
+    sessions[0].send(request())
+    sessions[0].oneway(request())
+    assert sessions[0].outgoing_bytes == 0
+
+
+async def test_pushes_from_elsewhere_leave_at_once_and_together(nursery: trio.Nursery) -> None:
+    connect, server = await over_tcp(nursery, {ECHO: echo})
+    client = Client(connect())
+    await client.ask(request())
+    (session,) = server.sessions
+    for _ in range(3):
+        session.oneway(request(40, body=b"changed"))
+    pushes = [await client.next() for _ in range(3)]
+    assert all(push.is_oneway and push.code == 40 for push in pushes)
+    assert session.peer_text == f"127.0.0.1:{session.peer[1]}"
+    assert session.outgoing_bytes == 0
+
+
+async def test_connections_over_the_limit_are_closed_and_the_others_served(nursery: trio.Nursery) -> None:
+    connect, server = await over_tcp(nursery, {ECHO: echo}, ServerLimits(max_connections=2))
+    clients = [Client(connect()) for _ in range(2)]
+    for client in clients:
+        await client.ask(request())
+    assert await Client(connect()).is_closed()
+    await clients[0].stream.aclose()
+    while len(server.sessions) > 1:
+        await trio.testing.wait_all_tasks_blocked(0.01)
+    assert (await Client(connect()).ask(request(body=b"in"))).body == b"in"
+    assert (await clients[1].ask(request())).code == 0
+
+
+async def test_a_peer_that_does_not_read_pushes_is_closed_at_the_bound(nursery: trio.Nursery) -> None:
+    limits = ServerLimits(session=SessionLimits(max_outgoing_bytes=4 << 20))
+    connect, server = await over_tcp(nursery, {ECHO: echo}, limits)
+    client = Client(connect())
+    await client.ask(request())
+    (session,) = server.sessions
+    highest = 0
+    for _ in range(1000):
+        session.oneway(request(40, body=bytes(64 << 10)))
+        highest = max(highest, session.outgoing_bytes)
+        await trio.lowlevel.checkpoint()
+        if session.closed:
+            break
+    assert session.closed
+    assert highest < 5 << 20
+
+
+async def test_readers_that_do_not_read_and_idle_ones_cost_little_and_others_are_served(
+    nursery: trio.Nursery,
+) -> None:
+    block = memoryview(bytes(256 << 10))
+    asked = 0
+
+    def pull(session: Session, command: RemotingCommand) -> None:
+        nonlocal asked
+        asked += 1
+        session.send(command.reply(0), [block])
+
+    connect, server = await over_tcp(nursery, {VIEWS: pull, ECHO: echo})
+    idle = [connect() for _ in range(500)]
+    stuck = [Client(connect()) for _ in range(20)]
+    for client in stuck:
+        await client.send(*(request(VIEWS, n) for n in range(200)))
+    while len(server.sessions) < 520:
+        await trio.testing.wait_all_tasks_blocked(0.01)
+    other = Client(connect())
+    with trio.fail_after(20):
+        for n in range(200):
+            assert (await other.ask(request(opaque=n, body=b"served"))).body == b"served"
+    await trio.testing.wait_all_tasks_blocked(0.05)
+    assert sum(session.outgoing_bytes for session in server.sessions) <= 20 * ((1 << 20) + (300 << 10))
+    assert asked < 20 * 200
+    # one that starts to read again gets everything
+    for n in range(200):
+        reply = await stuck[0].next()
+        assert (reply.opaque, len(reply.body)) == (n, 256 << 10)
+    for stream in idle:
+        await stream.aclose()
