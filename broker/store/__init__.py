@@ -1,0 +1,37 @@
+"""The message store: files that Java's broker and this one can take over from each other."""
+
+from __future__ import annotations
+
+from .config import StoreConfig
+from .errors import StoreClosed, StoreDamaged, StoreError, StoreLocked, StoreSizeMismatch
+from .store import MessageStore, open_store
+from .tables_file import load_table, save_table
+from .values import (
+    AppendResult,
+    ArrivalListener,
+    GetResult,
+    GetStatus,
+    PutStatus,
+    QueryResult,
+    StoreMessage,
+)
+
+__all__ = [
+    "AppendResult",
+    "ArrivalListener",
+    "GetResult",
+    "GetStatus",
+    "MessageStore",
+    "PutStatus",
+    "QueryResult",
+    "StoreClosed",
+    "StoreConfig",
+    "StoreDamaged",
+    "StoreError",
+    "StoreLocked",
+    "StoreMessage",
+    "StoreSizeMismatch",
+    "load_table",
+    "open_store",
+    "save_table",
+]

@@ -1,0 +1,209 @@
+"""The write path: a message becomes a record, a queue unit and index entries, all before `append` returns.
+
+Limits (`DefaultMessageStore.checkMessage`, `CommitLog`): topic 127 bytes, properties 32767 bytes, body
+`maxMessageSize`, record that plus 64 KiB. The store timestamp is taken when the record's place is known.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import msgspec
+
+from codec.batch import decode_batch
+from codec.hashing import tags_code
+from codec.names import SystemTopic
+from codec.properties import PropertyName, decode_properties
+from codec.record import encode_record
+
+from .commit_log import BLANK_ROOM, CommitLog
+from .config import StoreConfig
+from .consume_queue import ConsumeQueue
+from .consume_queues import ConsumeQueues
+from .dispatch import TRANSACTION_PREPARED, TRANSACTION_ROLLBACK, DeliverTimes
+from .index import Index
+from .statistics import Statistics
+from .values import AppendResult, ArrivalListener, PutStatus, StoreMessage
+
+__all__ = ["Appender"]
+
+MAX_TOPIC_BYTES = 127
+MAX_PROPERTIES_BYTES = 32767
+RECORD_OVERHEAD = 64 * 1024
+MAX_CACHED_TOPICS = 65536
+PROPERTY_END = b"\x02"
+
+_ILLEGAL = AppendResult(PutStatus.MESSAGE_ILLEGAL)
+_TOO_MANY_PROPERTIES = AppendResult(PutStatus.PROPERTIES_SIZE_EXCEEDED)
+_NOT_AVAILABLE = AppendResult(PutStatus.SERVICE_NOT_AVAILABLE)
+_log = logging.getLogger(__name__)
+
+
+class Appender:
+    """Serves `MessageStore.append` and `append_batch`."""
+
+    def __init__(
+        self,
+        config: StoreConfig,
+        log: CommitLog,
+        queues: ConsumeQueues,
+        index: Index | None,
+        statistics: Statistics,
+        *,
+        now_ms: Callable[[], int],
+        store_host: bytes,
+    ) -> None:
+        self._log = log
+        self._queues = queues
+        self._by_topic = queues.by_topic
+        self._index = index
+        self._statistics = statistics
+        self._now_ms = now_ms
+        self._store_host = store_host
+        self._max_body = config.max_message_size
+        self._max_record = config.max_message_size + RECORD_OVERHEAD
+        self._topics: dict[str, bytes] = {}
+        self.listeners: list[ArrivalListener] = []
+        self.deliver_times = DeliverTimes(config.message_delay_level)
+        self.schedule_tags_code: Callable[[StoreMessage, int], int] = self._deliver_time
+
+    def _deliver_time(self, message: StoreMessage, store_timestamp: int) -> int:
+        return self.deliver_times.code(message.properties, store_timestamp, message.tags_code)
+
+    def append(self, message: StoreMessage) -> AppendResult:
+        """Stores one message."""
+        topic = self._topics.get(message.topic) or self._topic_bytes(message.topic)
+        refusal = self._refusal(topic, message)
+        if refusal is not None:
+            return refusal
+        queue = (
+            None if message.sys_flag & TRANSACTION_PREPARED else self._queue(message.topic, message.queue_id)
+        )
+        queue_offset = 0 if queue is None else queue.next_offset
+        log = self._log
+        timestamp = self._now_ms()
+        offset = log.end
+        record = self._encode(message, topic, queue_offset, offset, timestamp)
+        size = len(record)
+        if not log.fits(size):
+            return self._make_room(size) or self.append(message)
+        log.write(record)
+        self._dispatch(message, queue, offset, size, timestamp)
+        return AppendResult(PutStatus.PUT_OK, offset, size, queue_offset, timestamp)
+
+    def append_batch(self, message: StoreMessage) -> AppendResult:
+        """Stores the items of an encoded batch, all in one file, with consecutive queue offsets. CodecError for a bad body."""
+        topic = self._topics.get(message.topic) or self._topic_bytes(message.topic)
+        items = self._items(message)
+        refusal = next(filter(None, (self._refusal(topic, item) for item in (message, *items))), None)
+        if refusal is not None or not items:
+            return refusal or _ILLEGAL
+        queue = self._queue(message.topic, message.queue_id)
+        first = queue.next_offset
+        timestamp = self._now_ms()
+        start = end = self._log.end
+        records = []
+        for number, item in enumerate(items):
+            records.append(self._encode(item, topic, first + number, end, timestamp))
+            end += len(records[-1])
+        if not self._log.fits(end - start):
+            return self._make_room(end - start) or self.append_batch(message)
+        self._log.write(b"".join(records))
+        offsets = []
+        for item, record in zip(items, records, strict=True):
+            offsets.append(start)
+            self._dispatch(item, queue, start, len(record), timestamp)
+            start += len(record)
+        return AppendResult(PutStatus.PUT_OK, offsets[0], end - offsets[0], first, timestamp, tuple(offsets))
+
+    def _items(self, message: StoreMessage) -> list[StoreMessage]:
+        """One message for each item; its properties are its own and those of the whole batch behind them."""
+        items = []
+        for item in decode_batch(message.body):
+            text = _joined(bytes(item.properties), message.properties_text)
+            properties = decode_properties(text)
+            items.append(
+                msgspec.structs.replace(
+                    message,
+                    body=item.body,
+                    flag=item.flag,
+                    properties=properties,
+                    properties_text=text,
+                    tags_code=tags_code(properties.get(PropertyName.TAGS)),
+                )
+            )
+        return items
+
+    def _topic_bytes(self, topic: str) -> bytes:
+        if len(self._topics) >= MAX_CACHED_TOPICS:
+            self._topics.clear()
+        encoded = self._topics[topic] = topic.encode("utf-8", "replace")
+        return encoded
+
+    def _queue(self, topic: str, queue_id: int) -> ConsumeQueue:
+        queues = self._by_topic.get(topic)
+        queue = queues.get(queue_id) if queues is not None else None
+        return queue if queue is not None else self._queues.ensure(topic, queue_id)
+
+    def _refusal(self, topic: bytes, message: StoreMessage) -> AppendResult | None:
+        if not self._statistics.writable:
+            return _NOT_AVAILABLE
+        if len(topic) > MAX_TOPIC_BYTES or len(message.body) > self._max_body:
+            return _ILLEGAL
+        return _TOO_MANY_PROPERTIES if len(message.properties_text) > MAX_PROPERTIES_BYTES else None
+
+    def _make_room(self, size: int) -> AppendResult | None:
+        """Opens the next file for a run of `size` bytes; a refusal if it is too long or the file cannot be made."""
+        if size > self._max_record or size + BLANK_ROOM > self._log.segments.size:
+            return _ILLEGAL
+        try:
+            self._log.roll()
+        except OSError as error:
+            _log.error("the next commit log file cannot be created: %s", error)
+            return AppendResult(PutStatus.CREATE_MAPEDFILE_FAILED)
+        return None
+
+    def _encode(
+        self, message: StoreMessage, topic: bytes, queue_offset: int, offset: int, timestamp: int
+    ) -> bytes:
+        return encode_record(
+            topic=topic,
+            queue_id=message.queue_id,
+            flag=message.flag,
+            queue_offset=queue_offset,
+            physical_offset=offset,
+            sys_flag=message.sys_flag,
+            born_timestamp=message.born_timestamp,
+            born_host=message.born_host,
+            store_timestamp=timestamp,
+            store_host=self._store_host,
+            reconsume_times=message.reconsume_times,
+            prepared_transaction_offset=message.prepared_transaction_offset,
+            body=message.body,
+            properties=message.properties_text,
+        )
+
+    def _dispatch(
+        self, message: StoreMessage, queue: ConsumeQueue | None, offset: int, size: int, timestamp: int
+    ) -> None:
+        self._statistics.count_put(size, timestamp)
+        properties = message.properties
+        if self._index is not None and message.sys_flag & TRANSACTION_ROLLBACK != TRANSACTION_ROLLBACK:
+            uniq_key, keys = properties.get(PropertyName.UNIQ_KEY), properties.get(PropertyName.KEYS)
+            if uniq_key or keys:
+                self._index.add(message.topic, uniq_key, keys, offset, timestamp)
+        if queue is None:
+            return
+        code = message.tags_code
+        if message.topic == SystemTopic.SCHEDULE:
+            code = self.schedule_tags_code(message, timestamp)
+        queue.append(offset, size, code)
+        for listener in self.listeners:
+            listener(message.topic, message.queue_id, queue.next_offset, code, timestamp, properties)
+
+
+def _joined(own: bytes, common: bytes) -> bytes:
+    if not own or not common:
+        return own or common
+    return own + common if own.endswith(PROPERTY_END) else own + PROPERTY_END + common

@@ -1,0 +1,156 @@
+"""The commit log: records of all topics one after the other (Java `CommitLog`).
+
+* A run of bytes never crosses a file: if it and the 8 bytes of a BLANK record do not fit, a BLANK record ends the file.
+* A run is written behind its first four bytes, the total size, which come last: whoever is killed in between leaves no record.
+* Written and read pages leave the resident memory after `TRIM_BYTES`; they stay in the page cache.
+"""
+
+from __future__ import annotations
+
+from codec.errors import CorruptionError
+from codec.record import MAGIC_BLANK, MIN_RECORD_SIZE, encode_blank, peek_record, store_timestamp_at
+
+from .segment import Segment
+from .segment_list import SegmentList
+
+__all__ = ["BLANK_ROOM", "CommitLog"]
+
+TRIM_BYTES = 8 * 1024 * 1024
+BLANK_ROOM = 8
+
+
+class CommitLog:
+    """`end` is the offset of the next record, `flushed` what is known to be on the disk."""
+
+    __slots__ = ("_position", "_read_since_trim", "_spare", "_trim_at", "_view", "end", "flushed", "segments")
+
+    def __init__(self, segments: SegmentList) -> None:
+        self.segments = segments
+        self.end = 0
+        self.flushed = 0
+        self._spare: Segment | None = None
+        self._view = memoryview(b"")
+        self._position = segments.size
+        self._trim_at = TRIM_BYTES
+        self._read_since_trim = 0
+
+    @property
+    def start(self) -> int:
+        """Offset of the first byte that exists (Java `getMinOffset`)."""
+        return self.segments.start
+
+    def end_at(self, end: int) -> None:
+        """Everything from `end` on is removed; the next record goes there."""
+        self.segments.cut(end)
+        self.end = self.flushed = end
+        segment = self.segments.find(end)
+        if segment is None:
+            self._view, self._position = memoryview(b""), self.segments.size
+        else:
+            self._attach(segment, end - segment.start)
+
+    def fits(self, length: int) -> bool:
+        """Whether a run of `length` bytes still goes into the current file."""
+        return self._position + length + BLANK_ROOM <= self.segments.size
+
+    def roll(self) -> None:
+        """Ends the current file with a BLANK record and opens the next one. OSError if it cannot be created."""
+        room = self.segments.size - self._position
+        start = self.end + room
+        segment = self._take_spare(start)
+        if room:
+            self._view[self._position : self._position + BLANK_ROOM] = encode_blank(room)
+        self._attach(segment, 0)
+        self.end = start
+
+    def _take_spare(self, start: int) -> Segment:
+        spare, self._spare = self._spare, None
+        if spare is None or spare.start != start:
+            return self.segments.create(start)
+        self.segments.segments.append(spare)
+        return spare
+
+    def _attach(self, segment: Segment, position: int) -> None:
+        self._view = segment.view
+        self._position = position
+        self._trim_at = position + TRIM_BYTES
+
+    def write(self, run: bytes) -> None:
+        """Appends whole records that fit."""
+        position = self._position
+        length = len(run)
+        end = position + length
+        view = self._view
+        view[position + 4 : end] = run[4:]
+        view[position : position + 4] = run[:4]
+        self._position = end
+        self.end += length
+        if end >= self._trim_at:
+            self._trim(end)
+
+    def _trim(self, end: int) -> None:
+        segment = self.segments.segments[-1]
+        segment.release_pages(self._trim_at - TRIM_BYTES, TRIM_BYTES)
+        self._trim_at = end + TRIM_BYTES
+
+    def note_read(self, size: int) -> None:
+        """Counts bytes that readers touched; lets go of the pages of all files now and then."""
+        self._read_since_trim += size
+        if self._read_since_trim > TRIM_BYTES:
+            self._read_since_trim = 0
+            for segment in self.segments.segments:
+                segment.release_pages(0, segment.size)
+
+    def spare_wanted(self) -> int | None:
+        """Start of the file that should be created before it is needed; None if it is there or nothing was written."""
+        if not self.segments.segments or self._spare is not None:
+            return None
+        return self.segments.segments[-1].end
+
+    def offer_spare(self, segment: Segment) -> None:
+        """Takes a file that was created ahead, or throws it away if the log rolled meanwhile."""
+        if self._spare is None and segment.start == self.segments.segments[-1].end:
+            self._spare = segment
+        else:
+            segment.close()
+
+    def slice(self, offset: int, size: int) -> memoryview | None:
+        """The bytes [offset, offset + size); None unless they are all in one file of the log."""
+        segment = self.segments.find(offset)
+        if segment is None or size < 0 or offset + size > self.end:
+            return None
+        position = offset - segment.start
+        if position + size > segment.size:
+            return None
+        return segment.view[position : position + size]
+
+    def record(self, offset: int) -> memoryview | None:
+        """The record that starts at `offset`; None if there is none."""
+        head = self.slice(offset, MIN_RECORD_SIZE)
+        if head is None:
+            return None
+        size, magic = peek_record(head, 0)
+        return self.slice(offset, size) if size >= MIN_RECORD_SIZE and magic != MAGIC_BLANK else None
+
+    def store_timestamp(self, offset: int, size: int) -> int:
+        """Store time in ms of a record; -1 if it does not exist."""
+        record = self.slice(offset, size)
+        if record is None or size < MIN_RECORD_SIZE:
+            return -1
+        try:
+            return store_timestamp_at(record, 0)
+        except CorruptionError:
+            return -1
+
+    def next_file(self, offset: int) -> int:
+        """Start of the file behind the one that holds `offset` (Java `rollNextFile`)."""
+        return offset + self.segments.size - offset % self.segments.size
+
+    def close(self) -> None:
+        """Closes; a file that was created ahead and not used is removed, as Java does."""
+        self._view = memoryview(b"")
+        self._position = self.segments.size
+        if self._spare is not None:
+            self._spare.destroy()
+            self._spare = None
+        self.segments.close()

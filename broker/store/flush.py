@@ -1,0 +1,182 @@
+"""When written pages reach the disk (Java `FlushRealTimeService`, `GroupCommitService`, `FlushConsumeQueueService`).
+
+ASYNC_FLUSH: every 500 ms if at least 4 pages are dirty, everything every 10 s. SYNC_FLUSH: one fdatasync in a worker thread
+for all who wait. Queues: every second those with 2 dirty pages, all every 60 s, and the checkpoint then.
+The values that the checkpoint gets are taken before the flush they describe. A flush that fails closes the store for writes.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from .checkpoint import Checkpoint
+from .commit_log import CommitLog
+from .config import PAGE, StoreConfig
+from .consume_queue import UNIT, ConsumeQueue
+from .consume_queues import ConsumeQueues
+from .files import sync_file, sync_files
+from .index import Index
+from .segment import Segment
+from .segment_list import SegmentList
+from .statistics import Statistics
+
+__all__ = ["Flusher", "InThread"]
+
+InThread = Callable[..., Any]
+"""`await in_thread(function, *arguments)`, as `trio.to_thread.run_sync`."""
+
+_log = logging.getLogger(__name__)
+
+
+class Flusher:
+    """Flushes log, queues, index and checkpoint; `run` is its service."""
+
+    def __init__(
+        self,
+        config: StoreConfig,
+        log: CommitLog,
+        queues: ConsumeQueues,
+        index: Index | None,
+        checkpoint: Checkpoint,
+        statistics: Statistics,
+        in_thread: InThread,
+    ) -> None:
+        self._config = config
+        self._log = log
+        self._queues = queues
+        self._index = index
+        self._checkpoint = checkpoint
+        self._statistics = statistics
+        self._in_thread = in_thread
+        self._wanted = trio.Event()
+        self._done = trio.Event()
+
+    async def run(self, nursery: trio.Nursery) -> None:
+        """Starts the services in `nursery`."""
+        nursery.start_soon(self._group_commit if self._config.sync_flush else self._flush_log_at_times)
+        nursery.start_soon(self._flush_queues_at_times)
+
+    async def wait_flushed(self, end: int) -> bool:
+        """Waits until the log is on the disk up to `end`; False after `syncFlushTimeout` or if the disk failed."""
+        if not self._config.sync_flush:
+            return True
+        with trio.move_on_after(self._config.sync_flush_timeout / 1000):
+            while self._log.flushed < end and not self._statistics.damaged:
+                self._wanted.set()
+                await self._done.wait()
+        return self._log.flushed >= end
+
+    async def _group_commit(self) -> None:
+        while True:
+            await self._wanted.wait()
+            self._wanted = trio.Event()
+            await self._guarded(self.flush_log)
+            done, self._done = self._done, trio.Event()
+            done.set()
+
+    async def _flush_log_at_times(self) -> None:
+        config = self._config
+        last_all = trio.current_time()
+        while True:
+            await trio.sleep(config.flush_interval_commit_log / 1000)
+            thorough = trio.current_time() - last_all >= config.flush_commit_log_thorough_interval / 1000
+            if thorough:
+                last_all = trio.current_time()
+            least = 1 if thorough else config.flush_commit_log_least_pages * PAGE
+            if _dirty_pages(self._log.flushed, self._log.end) * PAGE >= least:
+                await self._guarded(self.flush_log)
+
+    async def _flush_queues_at_times(self) -> None:
+        config = self._config
+        last_all = trio.current_time()
+        while True:
+            await trio.sleep(config.flush_interval_consume_queue / 1000)
+            thorough = trio.current_time() - last_all >= config.flush_consume_queue_thorough_interval / 1000
+            if self._index is not None:
+                self._index.drain()
+            if thorough:
+                last_all = trio.current_time()
+                await self._guarded(self.flush_all_queues)
+            else:
+                await self._guarded(self._flush_dirty_queues)
+
+    async def _guarded(self, flush: Callable[[], Any]) -> None:
+        try:
+            await flush()
+        except OSError as error:
+            _log.error("flush failed, the store takes no more messages: %s", error)
+            self._statistics.set_damaged()
+
+    async def flush_log(self) -> None:
+        """Makes durable what the log holds now. OSError if the disk refuses."""
+        end, timestamp = self._log.end, self._statistics.last_store_timestamp
+        if end <= self._log.flushed:
+            return
+        await self._sync(self._log.segments.between(self._log.flushed, end), [self._log.segments.folder])
+        self._log.flushed = max(self._log.flushed, end)
+        self._checkpoint.physic = max(self._checkpoint.physic, timestamp)
+
+    async def flush_all_queues(self) -> None:
+        """Makes queues and checkpoint durable. OSError if the disk refuses."""
+        timestamp = self._statistics.last_store_timestamp
+        await self._flush_queues(1)
+        self._checkpoint.logics = max(self._checkpoint.logics, timestamp)
+        await self._in_thread(self._checkpoint.save, self._checkpoint.content())
+
+    async def _flush_dirty_queues(self) -> None:
+        await self._flush_queues(self._config.flush_consume_queue_least_pages)
+
+    async def _flush_queues(self, least_pages: int) -> None:
+        dirty = [queue for queue in self._queues if _unflushed_pages(queue) >= least_pages]
+        ends = [(queue, queue.next_offset * UNIT) for queue in dirty]
+        segments: list[Segment] = []
+        for queue, end in ends:
+            segments += queue.segments.between(queue.flushed, end)
+        if segments:
+            await self._sync(segments, [queue.segments.folder for queue in dirty])
+        for queue, end in ends:
+            queue.flushed = max(queue.flushed, end)
+
+    async def _sync(self, segments: list[Segment], folders: list[Path]) -> None:
+        fresh = {segment.path.parent for segment in segments if segment.fresh}
+        await self._in_thread(
+            sync_files, [segment.path for segment in segments], [f for f in folders if f in fresh]
+        )
+        for segment in segments:
+            segment.fresh = False
+
+    async def flush_index_file(self, path: Path, end_timestamp: int) -> None:
+        """Makes a full index file durable and notes it in the checkpoint."""
+        await self._guarded(lambda: self._in_thread(sync_file, path))
+        self._checkpoint.index = max(self._checkpoint.index, end_timestamp)
+
+    async def flush_everything(self) -> None:
+        """For the stop: log, index, queues, checkpoint, in this order. OSError if the disk refuses."""
+        await self.flush_log()
+        if self._index is not None:
+            self._index.drain()
+            await self._in_thread(sync_files, [file.path for file in self._index.files[-1:]])
+        await self.flush_all_queues()
+
+    async def create_ahead(self) -> None:
+        """Creates the next log file in a worker thread when it is missing (Java `AllocateMappedFileService`)."""
+        start = self._log.spare_wanted()
+        if start is None:
+            return
+        segments: SegmentList = self._log.segments
+        spare = await self._in_thread(segments.build, start)
+        self._log.offer_spare(spare)
+
+
+def _dirty_pages(flushed: int, end: int) -> int:
+    return math.ceil(end / PAGE) - flushed // PAGE if end > flushed else 0
+
+
+def _unflushed_pages(queue: ConsumeQueue) -> int:
+    return _dirty_pages(queue.flushed, queue.next_offset * UNIT)

@@ -1,0 +1,188 @@
+"""The message index: finds messages by key, UNIQ_KEY included (Java `IndexService`).
+
+Puts are gathered and written `BATCH` messages at a time, before every query, at every flush and at the stop: that costs a
+send less, and what a killed process had gathered is put again by recovery.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from codec.hashing import index_key_hash
+from codec.index_file import index_file_size
+
+from .errors import StoreSizeMismatch
+from .index_file import IndexFile, IndexItem
+
+__all__ = ["Index", "IndexHits"]
+
+BATCH = 256
+RELEASE_ITEMS = 1 << 16
+
+
+class IndexHits(NamedTuple):
+    """Offsets by file and chain, newest first; the end values of the newest file."""
+
+    offsets: list[int]
+    last_timestamp: int
+    last_offset: int
+
+
+class Index:
+    """All index files of a store, oldest first."""
+
+    __slots__ = (
+        "_completed",
+        "_folder",
+        "_items",
+        "_items_since_release",
+        "_now_ms",
+        "_pending",
+        "_slots",
+        "files",
+    )
+
+    def __init__(
+        self,
+        folder: Path,
+        slots: int,
+        items: int,
+        *,
+        now_ms: Callable[[], int],
+        completed: Callable[[IndexFile], None],
+    ) -> None:
+        """`completed` is told of every file that became full."""
+        self._folder = folder
+        self._slots = slots
+        self._items = items
+        self._now_ms = now_ms
+        self._completed = completed
+        self._pending: list[tuple[str, str | None, str | None, int, int]] = []
+        self._items_since_release = 0
+        self.files: list[IndexFile] = []
+
+    def load(self) -> None:
+        """Maps the files. StoreSizeMismatch names a file of another geometry."""
+        size = index_file_size(self._slots, self._items)
+        for path in sorted(self._folder.iterdir()) if self._folder.is_dir() else ():
+            if not path.name.isdigit():
+                continue
+            length = path.stat().st_size
+            if length == 0:
+                path.unlink()
+                continue
+            if length != size:
+                raise StoreSizeMismatch(
+                    f"{path} is {length} bytes long, but maxHashSlotNum {self._slots} and maxIndexNum {self._items} "
+                    f"make {size}: set them as the folder was written with, or move the index folder away (it is rebuilt)"
+                )
+            self.files.append(IndexFile(path, self._slots, self._items))
+
+    def drop_after(self, timestamp: int) -> None:
+        """Removes files that were not complete and flushed at `timestamp` ms (load after an unclean stop)."""
+        for file in [file for file in self.files if file.end_timestamp > timestamp]:
+            self.files.remove(file)
+            file.destroy()
+
+    def truncate(self, end: int) -> None:
+        """Removes files that know messages at or after `end`: what they say of those will not be true any more."""
+        for file in [file for file in self.files if file.end_offset >= end and file.count > 1]:
+            self.files.remove(file)
+            file.destroy()
+
+    @property
+    def end_offset(self) -> int:
+        """Commit-log offset of the last message that was indexed; -1 if none."""
+        return (
+            self.files[-1].end_offset
+            if self.files and (self.files[-1].count > 1 or len(self.files) > 1)
+            else -1
+        )
+
+    def add(self, topic: str, uniq_key: str | None, keys: str | None, offset: int, timestamp: int) -> None:
+        """Takes the keys of one message: UNIQ_KEY, then the blank-separated tokens of KEYS."""
+        pending = self._pending
+        pending.append((topic, uniq_key, keys, offset, timestamp))
+        if len(pending) >= BATCH:
+            self.drain()
+
+    def drain(self) -> None:
+        """Writes what was gathered."""
+        if not self._pending:
+            return
+        pending, self._pending = self._pending, []
+        items: list[IndexItem] = []
+        put = items.append
+        for topic, uniq_key, keys, offset, timestamp in pending:
+            if uniq_key:
+                put((index_key_hash(topic, uniq_key), offset, timestamp))
+            if keys:
+                for key in keys.split(" "):
+                    if key:
+                        put((index_key_hash(topic, key), offset, timestamp))
+        start = 0
+        while start < len(items):
+            file = self._current()
+            room = file.capacity - file.count
+            file.put(items[start : start + room])
+            start += room
+        self._release(len(items))
+
+    def _release(self, count: int) -> None:
+        self._items_since_release += count
+        if self._items_since_release >= RELEASE_ITEMS:
+            self._items_since_release = 0
+            for file in self.files:
+                file.release_pages()
+
+    def _current(self) -> IndexFile:
+        if self.files and not self.files[-1].full:
+            return self.files[-1]
+        self._folder.mkdir(parents=True, exist_ok=True)
+        file = IndexFile(self._free_name(), self._slots, self._items)
+        if self.files:
+            full = self.files[-1]
+            file.seed(full.end_timestamp, full.end_offset)
+            self._completed(full)
+        self.files.append(file)
+        return file
+
+    def _free_name(self) -> Path:
+        """The local creation time, yyyyMMddHHmmssSSS, or what keeps the names in order if the clock went back."""
+        now = self._now_ms()
+        stamp = int(time.strftime("%Y%m%d%H%M%S", time.localtime(now // 1000)) + f"{now % 1000:03d}")
+        if self.files:
+            stamp = max(stamp, int(self.files[-1].path.name) + 1)
+        return self._folder / f"{stamp:017d}"
+
+    def query(self, topic: str, key: str, limit: int, begin: int, end: int) -> IndexHits:
+        """Offsets of messages that may have the key (hash equality), newest first, times in ms at second precision."""
+        self.drain()
+        key_hash = index_key_hash(topic, key)
+        offsets: dict[int, None] = {}
+        for file in reversed(self.files):
+            if file.overlaps(begin, end):
+                offsets.update(dict.fromkeys(file.select(key_hash, limit - len(offsets), begin, end)))
+            if file.begin_timestamp < begin or len(offsets) >= limit:
+                break
+        newest = self.files[-1] if self.files else None
+        return IndexHits(
+            list(offsets), newest.end_timestamp if newest else 0, newest.end_offset if newest else 0
+        )
+
+    def drop_expired(self, physical_min: int) -> int:
+        """Removes files that end before `physical_min`, never the last. Returns how many."""
+        dropped = 0
+        while len(self.files) > 1 and self.files[0].end_offset < physical_min:
+            self.files.pop(0).destroy()
+            dropped += 1
+        return dropped
+
+    def close(self) -> None:
+        self.drain()
+        for file in self.files:
+            file.close()
+        self.files = []

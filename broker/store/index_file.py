@@ -1,0 +1,147 @@
+"""One index file: a header, slots, items chained newest to oldest (Java `IndexFile`, `IndexHeader`).
+
+Item numbers begin at 1; the file is full when the next number reaches the item capacity. Times inside are whole seconds
+after the begin timestamp. A slot or chain value that is not between 1 and the item count means empty.
+
+A run of puts first raises the item count, then writes items and slots, then the rest of the header: whoever is killed in
+between leaves every chain whole, and the end offset says which messages must be indexed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from codec.index_file import HEADER, ITEM, MAX_TIME_DIFF, SLOT, index_file_size, item_position, slot_position
+
+from .segment import Segment
+
+__all__ = ["IndexFile", "IndexItem"]
+
+IndexItem = tuple[int, int, int]
+"""Key hash, commit-log offset, store timestamp in ms."""
+
+_COUNT_AT = HEADER.size - SLOT.size
+
+
+class IndexFile:
+    """A mapped index file. `count` is the number of the next item."""
+
+    __slots__ = (
+        "_items_at",
+        "_segment",
+        "_slots",
+        "begin_offset",
+        "begin_timestamp",
+        "capacity",
+        "count",
+        "end_offset",
+        "end_timestamp",
+        "used_slots",
+    )
+
+    def __init__(self, path: Path, slots: int, items: int) -> None:
+        self._segment = Segment(path, 0, index_file_size(slots, items))
+        self._slots = slots
+        self._items_at = item_position(slots, 0)
+        self.capacity = items
+        header = HEADER.unpack_from(self._segment.view, 0)
+        self.begin_timestamp, self.end_timestamp, self.begin_offset, self.end_offset = header[:4]
+        self.used_slots = header[4]
+        self.count = max(header[5], 1)
+
+    @property
+    def path(self) -> Path:
+        return self._segment.path
+
+    @property
+    def full(self) -> bool:
+        return self.count >= self.capacity
+
+    def seed(self, timestamp: int, offset: int) -> None:
+        """Gives a new file the end of the one before it as its begin and end."""
+        self.begin_timestamp = self.end_timestamp = timestamp
+        self.begin_offset = self.end_offset = offset
+        HEADER.struct.pack_into(self._segment.view, 0, timestamp, timestamp, offset, offset, 0, 0)
+
+    def put(self, items: Sequence[IndexItem]) -> None:
+        """Adds items, which must fit (`capacity - count`), in order."""
+        if not items:
+            return
+        view, slots, items_at = self._segment.view, self._slots, self._items_at
+        count, used, begin = self.count, self.used_slots, self.begin_timestamp
+        slots_at, slot_size = HEADER.size, SLOT.size
+        read_slot, write_slot, write_item, item_size = (
+            SLOT.unpack_from,
+            SLOT.struct.pack_into,
+            ITEM.struct.pack_into,
+            ITEM.size,
+        )
+        write_slot(view, _COUNT_AT, count + len(items))
+        for key_hash, offset, timestamp in items:
+            slot_at = slots_at + key_hash % slots * slot_size
+            previous = read_slot(view, slot_at)[0]
+            if previous <= 0 or previous > count:
+                previous = 0
+                used += 1
+            seconds = (timestamp - begin) // 1000 if begin > 0 else 0
+            if count == 1:
+                self.begin_offset, self.begin_timestamp = offset, timestamp
+                begin = timestamp
+            write_item(
+                view,
+                items_at + count * item_size,
+                key_hash,
+                offset,
+                min(max(seconds, 0), MAX_TIME_DIFF),
+                previous,
+            )
+            write_slot(view, slot_at, count)
+            count += 1
+        self.count, self.used_slots = count, used
+        _, self.end_offset, self.end_timestamp = items[-1]
+        self._write_header()
+
+    def _write_header(self) -> None:
+        HEADER.struct.pack_into(
+            self._segment.view,
+            0,
+            self.begin_timestamp,
+            self.end_timestamp,
+            self.begin_offset,
+            self.end_offset,
+            self.used_slots,
+            self.count,
+        )
+
+    def overlaps(self, begin: int, end: int) -> bool:
+        """Whether the file may hold items of [begin, end] ms (Java `isTimeMatched`)."""
+        return begin <= self.end_timestamp and end >= self.begin_timestamp
+
+    def select(self, key_hash: int, limit: int, begin: int, end: int) -> list[int]:
+        """Commit-log offsets of items with this hash and a time in [begin, end] ms, newest first, at most `limit`."""
+        found: list[int] = []
+        view = self._segment.view
+        number: int = SLOT.unpack_from(view, slot_position(key_hash % self._slots))[0]
+        if number >= self.count:
+            return found
+        while number > 0 and len(found) < limit:
+            hash_read, offset, seconds, previous = ITEM.unpack_from(view, self._items_at + number * ITEM.size)
+            time_read = self.begin_timestamp + seconds * 1000
+            if seconds < 0:
+                break
+            if hash_read == key_hash and begin <= time_read <= end:
+                found.append(offset)
+            if time_read < begin or previous >= number:
+                break
+            number = previous
+        return found
+
+    def release_pages(self) -> None:
+        self._segment.release_pages(0, self._segment.size)
+
+    def close(self) -> None:
+        self._segment.close()
+
+    def destroy(self) -> None:
+        self._segment.destroy()

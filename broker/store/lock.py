@@ -1,0 +1,64 @@
+"""The `lock` file: one broker per store folder.
+
+Java holds `FileChannel.tryLock(0, 1, false)`, which is a POSIX record lock on byte 0, and writes the text `lock`.
+POSIX locks belong to the process, so a second store of this process is refused by our own set, and no other descriptor
+of the file may be closed while the lock is held.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from .errors import StoreLocked
+
+__all__ = ["store_lock"]
+
+_held: set[tuple[int, int]] = set()
+
+
+@contextlib.contextmanager
+def store_lock(path: Path) -> Iterator[None]:
+    """Holds the lock for the block. Raises StoreLocked at once if anyone has it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    known = _identity(path)
+    if known in _held:
+        raise _locked(path, "this process")
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        identity = _take(fd, path)
+        try:
+            yield
+        finally:
+            _held.discard(identity)
+    finally:
+        os.close(fd)
+
+
+def _take(fd: int, path: Path) -> tuple[int, int]:
+    try:
+        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
+    except OSError as error:
+        raise _locked(path, "another process") from error
+    state = os.fstat(fd)
+    identity = (state.st_dev, state.st_ino)
+    _held.add(identity)
+    os.pwrite(fd, b"lock", 0)
+    return identity
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        state = path.stat()
+    except FileNotFoundError:
+        return None
+    return state.st_dev, state.st_ino
+
+
+def _locked(path: Path, holder: str) -> StoreLocked:
+    return StoreLocked(
+        f"{path} is held by {holder}: a broker already runs on this folder; stop it or choose another one"
+    )

@@ -1,0 +1,202 @@
+"""What a store does when it opens (Java `DefaultMessageStore.recover`, `CommitLog.recoverNormally`, `recoverAbnormally`).
+
+1. Queues: valid units from the third-last file of each on.
+2. Log: record by record with CRC, from the third-last file after a clean stop; after an unclean one from the last file
+   whose first record is older than the checkpoint, dispatching each record again (puts are idempotent).
+3. The log ends at the first record that is not whole; what follows is removed. Queue units beyond it go too.
+4. After a clean stop the log behind the last queue unit is dispatched.
+
+Beyond Java: a queue that lacks units of records in the log is rebuilt from the whole log, bytes behind the end are
+zeroed so that they cannot come to life behind new records, and after a kill (same boot of the machine, so the page cache
+is whole) index files are kept and completed instead of removed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import NamedTuple
+
+from codec.errors import CorruptionError
+from codec.record import (
+    MAGIC_BLANK,
+    MAGIC_V1,
+    MAGIC_V2,
+    RecordScan,
+    peek_record,
+    scan_record,
+    store_timestamp_at,
+)
+
+from .checkpoint import Checkpoint
+from .commit_log import CommitLog
+from .config import StoreConfig
+from .consume_queues import ConsumeQueues
+from .dispatch import Dispatcher
+from .index import Index
+from .segment import Segment
+
+__all__ = ["RecoveryReport", "recover", "walk"]
+
+RECOVERED_FILES = 3
+INDEX_CATCH_UP = 2 << 30
+"""Bytes of log before the recovery's start that are read to complete the index after an unclean stop."""
+
+Visit = Callable[[int, RecordScan], None]
+_log = logging.getLogger(__name__)
+
+
+class RecoveryReport(NamedTuple):
+    """`start` and `end` of the part of the log that was checked, records in it, queues that were rebuilt."""
+
+    start: int
+    end: int
+    records: int
+    rebuilt_queues: int
+
+
+def walk(
+    log: CommitLog, start: int, visit: Visit, *, end: int | None = None, check_crc: bool = False
+) -> tuple[int, int]:
+    """Visits whole records from `start` on; returns where the first one that is not whole begins, and the count."""
+    count = 0
+    offset = start
+    for segment in list(log.segments.segments):
+        if segment.end <= start:
+            continue
+        limit = segment.size if end is None else min(segment.size, end - segment.start)
+        offset, visited, closed = _walk_segment(
+            segment, max(start - segment.start, 0), limit, visit, check_crc
+        )
+        count += visited
+        if not closed:
+            break
+    return offset, count
+
+
+def _walk_segment(
+    segment: Segment, position: int, limit: int, visit: Visit, check_crc: bool
+) -> tuple[int, int, bool]:
+    view, base, count = segment.view, segment.start, 0
+    while position < limit:
+        try:
+            scan = scan_record(view, position, segment.size, check_crc=check_crc)
+        except CorruptionError:
+            return base + position, count, False
+        if scan.magic == MAGIC_BLANK:
+            return segment.end, count, True
+        if scan.physical_offset != base + position:
+            return base + position, count, False
+        visit(base + position, scan)
+        position += scan.total_size
+        count += 1
+    return base + position, count, position >= segment.size
+
+
+def recover(
+    config: StoreConfig,
+    log: CommitLog,
+    queues: ConsumeQueues,
+    index: Index | None,
+    checkpoint: Checkpoint,
+    dispatcher: Dispatcher,
+    *,
+    clean: bool,
+) -> RecoveryReport:
+    """Makes log, queues and index agree, and sets where the next record goes."""
+    for queue in queues:
+        queue.recover()
+    if not log.segments.segments:
+        queues.destroy()
+        log.end_at(0)
+        return RecoveryReport(0, 0, 0, 0)
+    start = _clean_start(log) if clean else _unclean_start(config, log, checkpoint)
+    dispatcher.partial = start > log.start
+    if not clean:
+        _catch_up_index(log, index, dispatcher, start)
+    visit = _look if clean else dispatcher.dispatch
+    end, count = walk(log, start, visit, check_crc=config.check_crc_on_recover)
+    log.end_at(end)
+    for queue in queues:
+        queue.truncate(end)
+    if index:
+        index.drain()
+        index.truncate(end)
+    if clean:
+        _dispatch_tail(log, queues, dispatcher)
+    rebuilt = _rebuild_gaps(log, queues, dispatcher)
+    if index:
+        index.drain()
+    for queue in queues:
+        queue.correct_min(log.start)
+    return RecoveryReport(start, end, count, rebuilt)
+
+
+def _look(offset: int, scan: RecordScan) -> None:
+    """The visit of a walk that only checks."""
+
+
+def _clean_start(log: CommitLog) -> int:
+    return log.segments.segments[-RECOVERED_FILES:][0].start
+
+
+def _unclean_start(config: StoreConfig, log: CommitLog, checkpoint: Checkpoint) -> int:
+    with_index = config.message_index_enable and config.message_index_safe
+    limit = checkpoint.min_timestamp_index if with_index else checkpoint.min_timestamp
+    for segment in reversed(log.segments.segments):
+        if 0 < _first_timestamp(segment) <= limit:
+            return segment.start
+    return log.start
+
+
+def _first_timestamp(segment: Segment) -> int:
+    """Store time in ms of a file's first record; 0 if there is none."""
+    _, magic = peek_record(segment.view, 0)
+    if magic not in (MAGIC_V1, MAGIC_V2):
+        return 0
+    return store_timestamp_at(segment.view, 0)
+
+
+def _catch_up_index(log: CommitLog, index: Index | None, dispatcher: Dispatcher, start: int) -> None:
+    if index is None:
+        return
+    begin = max(index.end_offset, log.start)
+    if begin >= start:
+        return
+    if start - begin > INDEX_CATCH_UP:
+        _log.warning(
+            "the index lacks messages from %d to %d of the commit log", begin, start - INDEX_CATCH_UP
+        )
+        segment = log.segments.find(start - INDEX_CATCH_UP)
+        begin = segment.start if segment else log.start
+    walk(log, begin, dispatcher.put_index, end=start)
+
+
+def _dispatch_tail(log: CommitLog, queues: ConsumeQueues, dispatcher: Dispatcher) -> None:
+    start = max(queues.max_physical_offset, log.start)
+    dispatcher.partial = False
+    reached, _ = walk(log, start, dispatcher.dispatch, end=log.end)
+    if reached >= log.end:
+        return
+    _log.warning("no record begins at %d, where the consume queues end: they are rebuilt", start)
+    queues.destroy()
+    dispatcher.gaps.clear()
+    walk(log, log.start, dispatcher.put_unit, end=log.end)
+
+
+def _rebuild_gaps(log: CommitLog, queues: ConsumeQueues, dispatcher: Dispatcher) -> int:
+    gaps, dispatcher.gaps = dispatcher.gaps, set()
+    if not gaps:
+        return 0
+    _log.warning("consume queues lack units and are rebuilt: %s", sorted(gaps))
+    for key in gaps:
+        queue = dispatcher.queue_of(key)
+        if queue is not None:
+            queues.destroy_queue(queue)
+    dispatcher.partial = False
+
+    def visit(offset: int, scan: RecordScan) -> None:
+        dispatcher.put_unit_of(gaps, offset, scan)
+
+    walk(log, log.start, visit, end=log.end)
+    return len(gaps)

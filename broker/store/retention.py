@@ -1,0 +1,134 @@
+"""What is deleted, and when (Java `CleanCommitLogService`, `CleanConsumeQueueService`). See store.md §8.
+
+A run removes log files whose last modification is older than `fileReservedTime`, at most 10, oldest first, never the
+last file. It happens in the hours of `deleteWhen`, above `diskMaxUsedSpaceRatio`, or when asked for. Above 85 % of the disk
+files go whether expired or not; above 90 % the store also refuses messages until there is room again.
+Queue and index files follow: those that only know records before the start of the log.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import trio
+
+from .commit_log import CommitLog
+from .config import StoreConfig
+from .consume_queues import ConsumeQueues
+from .index import Index
+from .statistics import Statistics
+
+__all__ = ["Retention"]
+
+FIRST_RUN_S = 60
+MANUAL_RUNS = 20
+HOUR_MS = 3_600_000
+_log = logging.getLogger(__name__)
+
+
+def used_percent(path: Path) -> float:
+    """How full the file system of a folder is."""
+    usage = shutil.disk_usage(path)
+    return usage.used * 100 / usage.total
+
+
+class Retention:
+    """Decides and deletes; `disk_percent` is replaced in tests."""
+
+    def __init__(
+        self,
+        config: StoreConfig,
+        log: CommitLog,
+        queues: ConsumeQueues,
+        index: Index | None,
+        statistics: Statistics,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._config = config
+        self._log = log
+        self._queues = queues
+        self._index = index
+        self._statistics = statistics
+        self._now_ms = now_ms
+        self._manual_runs = 0
+        self._cleaned_up_to = 0
+        self.disk_percent: Callable[[Path], float] = used_percent
+
+    async def run(self) -> None:
+        """The service."""
+        await trio.sleep(FIRST_RUN_S)
+        while True:
+            await self.run_once()
+            await trio.sleep(self._config.clean_resource_interval / 1000)
+
+    async def run_once(self) -> int:
+        """One run with pauses between files. Returns how many log files went."""
+        at_once = self._look_at_disk()
+        deleted = 0
+        if at_once is not None or self._manual_runs > 0 or self._is_time():
+            self._manual_runs = max(self._manual_runs - 1, 0)
+            while deleted < self._config.delete_files_batch_max and self._drop_first(at_once=bool(at_once)):
+                deleted += 1
+                await trio.sleep(self._config.delete_commit_log_files_interval / 1000)
+        self.follow_log()
+        return deleted
+
+    def request_runs(self) -> None:
+        """Makes the next 20 runs delete, whatever the hour (code 329)."""
+        self._manual_runs = MANUAL_RUNS
+
+    def delete_expired(self) -> int:
+        """Deletes expired files now, without pauses. Returns how many log files went."""
+        deleted = 0
+        while deleted < self._config.delete_files_batch_max and self._drop_first(at_once=False):
+            deleted += 1
+        self.follow_log()
+        return deleted
+
+    def _is_time(self) -> bool:
+        hour = time.localtime(self._now_ms() // 1000).tm_hour
+        return any(
+            text.strip().isdigit() and int(text) == hour for text in self._config.delete_when.split(";")
+        )
+
+    def _look_at_disk(self) -> bool | None:
+        """None: there is room. False: delete expired files. True: delete even those that are not expired."""
+        config = self._config
+        percent = self.disk_percent(config.root)
+        if config.commit_log_path is not None and config.commit_log_path.exists():
+            percent = max(percent, self.disk_percent(config.commit_log_path))
+        full = percent > config.disk_space_warning_level_ratio
+        if full and not self._statistics.disk_full:
+            _log.error("the disk of %s is %.0f %% full: the store refuses messages", config.root, percent)
+        self._statistics.set_disk(percent / 100, full=full)
+        if percent > config.disk_space_clean_forcibly_ratio:
+            return config.clean_file_forcibly_enable
+        return False if percent > min(max(config.disk_max_used_space_ratio, 10), 95) else None
+
+    def _drop_first(self, *, at_once: bool) -> bool:
+        segments = self._log.segments
+        if len(segments.segments) < 2:
+            return False
+        first = segments.segments[0]
+        age = self._now_ms() - first.modified_ms
+        if not at_once and age < self._config.file_reserved_time * HOUR_MS:
+            return False
+        _log.info("deleting %s", first.path)
+        segments.drop_first()
+        return True
+
+    def follow_log(self) -> int:
+        """Cleans queues and index of what lies before the log's start. Returns how many files went."""
+        start = self._log.start
+        if start <= self._cleaned_up_to:
+            return 0
+        self._cleaned_up_to = start
+        dropped = self._index.drop_expired(start) if self._index is not None else 0
+        for queue in self._queues:
+            dropped += queue.drop_expired(start)
+            queue.correct_min(start)
+        return dropped

@@ -1,0 +1,60 @@
+"""Counters and states of a store that the broker reports (Java `StoreStatsService`, `RunningFlags`)."""
+
+from __future__ import annotations
+
+__all__ = ["Statistics"]
+
+
+class Statistics:
+    """Since the store was opened. Times are ms, sizes bytes."""
+
+    __slots__ = (
+        "damaged",
+        "disk_full",
+        "disk_ratio",
+        "get_found",
+        "get_messages",
+        "get_missed",
+        "last_store_timestamp",
+        "put_bytes",
+        "put_messages",
+        "writable",
+    )
+
+    def __init__(self) -> None:
+        self.put_messages = 0
+        self.put_bytes = 0
+        self.last_store_timestamp = 0
+        self.get_messages = 0
+        self.get_found = 0
+        self.get_missed = 0
+        self.disk_ratio = 0.0
+        self.disk_full = False
+        self.damaged = False
+        self.writable = True
+
+    def count_put(self, size: int, timestamp: int) -> None:
+        self.put_messages += 1
+        self.put_bytes += size
+        self.last_store_timestamp = timestamp
+
+    def count_get(self, messages: int) -> None:
+        self.get_messages += messages
+        if messages:
+            self.get_found += 1
+        else:
+            self.get_missed += 1
+
+    def set_disk(self, ratio: float, *, full: bool) -> None:
+        """`full` makes the store refuse messages until it is told otherwise."""
+        self.disk_ratio = ratio
+        self.disk_full = full
+        self._decide()
+
+    def set_damaged(self) -> None:
+        """A flush failed: what was acknowledged may not be on the disk, so nothing more is accepted."""
+        self.damaged = True
+        self._decide()
+
+    def _decide(self) -> None:
+        self.writable = not self.disk_full and not self.damaged

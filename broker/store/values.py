@@ -1,0 +1,101 @@
+"""What goes into a store and what comes out: plain values, no behaviour."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import NamedTuple
+
+import msgspec
+
+__all__ = [
+    "AppendResult",
+    "ArrivalListener",
+    "GetResult",
+    "GetStatus",
+    "PutStatus",
+    "QueryResult",
+    "StoreMessage",
+]
+
+ArrivalListener = Callable[[str, int, int, int, int, dict[str, str]], None]
+"""Called with topic, queue id, the queue's new max offset, tags code, store timestamp (ms), properties."""
+
+
+class PutStatus(Enum):
+    """Java `PutMessageStatus`; broker.md §1 maps each to a response code."""
+
+    PUT_OK = "PUT_OK"
+    FLUSH_DISK_TIMEOUT = "FLUSH_DISK_TIMEOUT"
+    CREATE_MAPEDFILE_FAILED = "CREATE_MAPEDFILE_FAILED"
+    MESSAGE_ILLEGAL = "MESSAGE_ILLEGAL"
+    PROPERTIES_SIZE_EXCEEDED = "PROPERTIES_SIZE_EXCEEDED"
+    SERVICE_NOT_AVAILABLE = "SERVICE_NOT_AVAILABLE"
+
+
+class GetStatus(Enum):
+    """Java `GetMessageStatus`; the name is the remark of a pull reply."""
+
+    FOUND = "FOUND"
+    NO_MATCHED_MESSAGE = "NO_MATCHED_MESSAGE"
+    MESSAGE_WAS_REMOVING = "MESSAGE_WAS_REMOVING"
+    OFFSET_FOUND_NULL = "OFFSET_FOUND_NULL"
+    OFFSET_OVERFLOW_BADLY = "OFFSET_OVERFLOW_BADLY"
+    OFFSET_OVERFLOW_ONE = "OFFSET_OVERFLOW_ONE"
+    OFFSET_TOO_SMALL = "OFFSET_TOO_SMALL"
+    NO_MATCHED_LOGIC_QUEUE = "NO_MATCHED_LOGIC_QUEUE"
+    NO_MESSAGE_IN_QUEUE = "NO_MESSAGE_IN_QUEUE"
+
+
+class StoreMessage(msgspec.Struct):
+    """A message on its way into the commit log (Java `MessageExtBrokerInner`).
+
+    `properties` and `properties_text` are the same properties, decoded and as stored. `born_host` is the address (4 or 16
+    bytes) and the port as int32; its family must agree with `sys_flag`. Timestamps are ms.
+    """
+
+    topic: str
+    queue_id: int
+    body: bytes | memoryview
+    properties: dict[str, str]
+    properties_text: bytes
+    born_timestamp: int
+    born_host: bytes
+    flag: int = 0
+    sys_flag: int = 0
+    reconsume_times: int = 0
+    prepared_transaction_offset: int = 0
+    tags_code: int = 0
+    wait_store: bool = True
+
+
+class AppendResult(NamedTuple):
+    """What became of an append; offsets are -1 unless `status` is PUT_OK."""
+
+    status: PutStatus
+    physical_offset: int = -1
+    size: int = 0
+    queue_offset: int = -1
+    store_timestamp: int = 0
+    physical_offsets: tuple[int, ...] | None = None
+
+
+class GetResult(NamedTuple):
+    """Records of one queue. `views` are slices of the mapped files: concatenated they are the `count` records."""
+
+    status: GetStatus
+    next_begin_offset: int
+    min_offset: int
+    max_offset: int
+    views: list[memoryview]
+    count: int = 0
+    size: int = 0
+    slow: bool = False
+
+
+class QueryResult(NamedTuple):
+    """Records that an index query found, one view a record, by ascending commit-log offset."""
+
+    views: list[memoryview]
+    index_last_update_timestamp: int
+    index_last_update_phyoffset: int
