@@ -1,0 +1,9 @@
+"""What can keep an export from being made."""
+
+from __future__ import annotations
+
+__all__ = ["ExportError"]
+
+
+class ExportError(Exception):
+    """The export cannot be made as asked; the text names the thing and the remedy. Nothing half is left under --out."""

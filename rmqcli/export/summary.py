@@ -1,0 +1,27 @@
+"""What an export came to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+__all__ = ["ExportSummary", "summarize"]
+
+
+class ExportSummary(NamedTuple):
+    """`size` is the bytes of the Parquet files; `seconds` is wall time."""
+
+    out: Path
+    files: int
+    rows: int
+    size: int
+    seconds: float
+
+
+def summarize(out: Path, seconds: float) -> ExportSummary:
+    """Counted from the files that were written: their own footers say how many rows they have."""
+    from pyarrow import parquet
+
+    files = sorted(out.glob("part-*.parquet"))
+    rows = sum(parquet.read_metadata(file).num_rows for file in files)
+    return ExportSummary(out, len(files), rows, sum(file.stat().st_size for file in files), seconds)

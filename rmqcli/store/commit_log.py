@@ -1,0 +1,150 @@
+"""Records of commit log files, in order, from every file of a folder.
+
+A walk follows the sizes. In a file it ends at the BLANK record, at zeros (a preallocated file's unused rest), or at damage;
+a file that holds only zeros is empty. Places are commit-log offsets and bytes of a file.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from codec.errors import CorruptionError
+from codec.record import (
+    BLANK_SIZE,
+    MAGIC_BLANK,
+    MAGIC_V1,
+    MAGIC_V2,
+    scan_record,
+    store_timestamp_at,
+)
+from rmqcli.store.files import NamedFile, mapped, offset_files
+
+__all__ = ["CommitLog", "Place", "commit_log_folder", "next_record", "walk_file"]
+
+_MAGICS = (MAGIC_V1.to_bytes(4, "big"), MAGIC_V2.to_bytes(4, "big"))
+
+
+class Place(NamedTuple):
+    """Where a record is: byte `position` of `file`, `size` bytes long, commit-log offset `offset`."""
+
+    file: NamedFile
+    position: int
+    size: int
+    offset: int
+
+    def bytes(self) -> bytes:
+        """The record, read from its file once more."""
+        with self.file.path.open("rb") as handle:
+            handle.seek(self.position)
+            return handle.read(self.size)
+
+
+def commit_log_folder(path: Path) -> Path:
+    """`path` itself, or its `commitlog` folder when it is a store folder."""
+    inner = path / "commitlog"
+    return inner if inner.is_dir() else path
+
+
+class CommitLog:
+    """The files of a commit log, opened one at a time."""
+
+    def __init__(self, path: Path) -> None:
+        """FileNotFoundError when there is no such file, or none in the folder."""
+        self.files = offset_files(commit_log_folder(path))
+
+    def records(self, *, from_offset: int = 0, from_file: int = 0) -> Iterator[tuple[Place, memoryview]]:
+        """Every record with its file's bytes, which are only good until the next step. A file's records are walked from its
+        first byte, since only that is known to start one. CorruptionError, naming file and byte, at damage.
+        """
+        for file in self.files[from_file:]:
+            if file.base is not None and file.base + file.size <= from_offset:
+                continue
+            with mapped(file) as data:
+                try:
+                    for place in walk_file(file, data):
+                        if place.offset >= from_offset:
+                            yield place, data
+                except CorruptionError as error:
+                    raise CorruptionError(
+                        f"{file.path}: byte {error.position}: {error}", error.position
+                    ) from None
+
+    def last(self, count: int) -> int:
+        """The commit-log offset from which the last `count` records start."""
+        tail: deque[int] = deque(maxlen=count)
+        tail.extend(place.offset for place, _ in self.records())
+        return tail[0] if tail else 0
+
+    def first_file_at(self, time_ms: int) -> int:
+        """Index of the file that may hold the first record stored at or after a time."""
+        found = 0
+        for index, file in enumerate(self.files):
+            with mapped(file) as data:
+                if len(data) < BLANK_SIZE or int.from_bytes(data[:4], "big") == 0:
+                    break
+                if store_timestamp_at(data) >= time_ms:
+                    break
+            found = index
+        return found
+
+
+def walk_file(file: NamedFile, data: memoryview, start: int = 0) -> Iterator[Place]:
+    """The places of whole, well-formed records from byte `start` on. CorruptionError(position) at the first that is not."""
+    base = file.base
+    position, end = start, len(data)
+    while end - position >= BLANK_SIZE:
+        if data[position : position + BLANK_SIZE] == bytes(BLANK_SIZE):
+            _require_zeros(data, position)
+            return
+        record = scan_record(data, position, end)
+        if record.magic == MAGIC_BLANK:
+            return
+        if base is None:
+            base = record.physical_offset - position
+        if record.physical_offset != base + position:
+            raise CorruptionError(
+                f"a record that says it is at {record.physical_offset} is at {base + position}", position
+            )
+        yield Place(file, position, record.total_size, base + position)
+        position += record.total_size
+    _require_zeros(data, position)
+
+
+def _require_zeros(data: memoryview, position: int) -> None:
+    step = 1 << 20
+    zeros = bytes(step)
+    for at in range(position, len(data), step):
+        part = data[at : at + step]
+        if part != zeros[: len(part)]:
+            raise CorruptionError("bytes behind the end of the records that are not zero", position)
+
+
+def next_record(file: NamedFile, data: memoryview, start: int) -> int | None:
+    """The first byte from `start` on where a whole record lies whose CRC and commit-log offset are right; None: no more."""
+    for at in _magic_places(data, start):
+        try:
+            record = scan_record(data, at, check_crc=True)
+        except CorruptionError:
+            continue
+        if file.base is None or record.physical_offset == file.base + at:
+            return at
+    return None
+
+
+def _magic_places(data: memoryview, start: int) -> Iterator[int]:
+    """Where a record with a known magic could begin; in windows, so that a file of any size costs little memory."""
+    window = 1 << 22
+    for at in range(start + 4, len(data), window):
+        part = bytes(data[at : at + window + 3])
+        for place in sorted(place for magic in _MAGICS for place in _occurrences(part, magic)):
+            yield at + place - 4
+
+
+def _occurrences(part: bytes, magic: bytes) -> Iterator[int]:
+    at = part.find(magic)
+    while at >= 0:
+        yield at
+        at = part.find(magic, at + 1)

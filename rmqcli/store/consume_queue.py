@@ -1,0 +1,111 @@
+"""Entries of consume queue files: 20 bytes each, entry number = queue offset (store.md §3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from codec.consume_queue import ENTRY
+from rmqcli.store.files import NamedFile, mapped, offset_files
+
+__all__ = ["BLANK_ENTRY_SIZE", "ConsumeQueueFiles", "Queue", "QueueEntry", "queue_folders"]
+
+BLANK_ENTRY_SIZE = 0x7FFFFFFF
+"""The size in the entries that fill a first file up to where its queue starts."""
+
+
+class QueueEntry(NamedTuple):
+    """One entry: queue offset, where its record is in the commit log, the record's size in bytes, its tags code."""
+
+    queue_offset: int
+    commit_log_offset: int
+    size: int
+    tags_code: int
+    file: NamedFile
+    position: int
+
+    @property
+    def is_blank(self) -> bool:
+        return self.commit_log_offset == 0 and self.size == BLANK_ENTRY_SIZE
+
+
+class ConsumeQueueFiles:
+    """The files of one queue. FileNotFoundError when there is no such file, or none in the folder."""
+
+    def __init__(self, path: Path) -> None:
+        self.files = offset_files(path)
+
+    def entries(self, begin: int = 0, end: int | None = None) -> Iterator[QueueEntry]:
+        """Entries with queue offsets in [begin, end) that are written: a file's unused rest has size 0 and ends the queue."""
+        for file in self.files:
+            first = (file.base or 0) // ENTRY.size
+            count = file.size // ENTRY.size
+            if first + count <= begin:
+                continue
+            with mapped(file) as data:
+                for number in range(max(begin - first, 0), count):
+                    if end is not None and first + number >= end:
+                        return
+                    offset, size, tags_code = ENTRY.unpack_from(data, number * ENTRY.size)
+                    if size == 0:
+                        return
+                    entry = QueueEntry(first + number, offset, size, tags_code, file, number * ENTRY.size)
+                    if not entry.is_blank:
+                        yield entry
+
+    def bounds(self) -> tuple[int, int]:
+        """The first queue offset and the one behind the last."""
+        first, end = None, 0
+        for entry in self.entries():
+            first = entry.queue_offset if first is None else first
+            end = entry.queue_offset + 1
+        return first or 0, end
+
+
+class Queue(NamedTuple):
+    """A queue's files; `topic` and `queue_id` as its folders say, None for a file that lies elsewhere."""
+
+    topic: str | None
+    queue_id: int | None
+    path: Path
+    files: ConsumeQueueFiles
+
+    @property
+    def store(self) -> Path | None:
+        """The store folder that the queue lies in (STORE/consumequeue/TOPIC/QUEUE); None when it lies elsewhere."""
+        folder = self.path.resolve()
+        folder = folder.parent if folder.is_file() else folder
+        return (
+            folder.parents[2]
+            if len(folder.parents) > 2 and folder.parents[1].name == "consumequeue"
+            else None
+        )
+
+
+def queue_folders(path: Path) -> list[Queue]:
+    """The queue of a file or folder, or all queues of a topic's folder, of `consumequeue`, of a store folder.
+
+    FileNotFoundError when no queue is there.
+    """
+    root = path / "consumequeue" if (path / "consumequeue").is_dir() else path
+    if root.is_dir():
+        for pattern in ("[0-9]*/" + _FILE_PATTERN, "*/[0-9]*/" + _FILE_PATTERN):
+            folders = sorted({file.parent for file in root.glob(pattern)}, key=_by_number)
+            if folders:
+                return [_queue(folder) for folder in folders]
+    return [_queue(root)]
+
+
+_FILE_PATTERN = "[0-9]" * 20
+
+
+def _by_number(folder: Path) -> tuple[str, int, str]:
+    return folder.parent.name, int(folder.name) if folder.name.isdigit() else -1, folder.name
+
+
+def _queue(path: Path) -> Queue:
+    folder = path.resolve().parent if path.is_file() else path.resolve()
+    known = folder.name.isdigit()
+    topic, queue_id = (folder.parent.name, int(folder.name)) if known else (None, None)
+    return Queue(topic, queue_id, path, ConsumeQueueFiles(path))

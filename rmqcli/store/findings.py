@@ -1,0 +1,45 @@
+"""What a check of store files found: each finding names the file and the byte."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+__all__ = ["Finding", "Report"]
+
+MAX_FINDINGS = 1000
+"""So many are kept; more are only counted, so that a file of garbage costs bounded memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Damage at byte `position` of `path`; `length` bytes cannot be read when that is known."""
+
+    path: Path
+    position: int
+    problem: str
+    length: int | None = None
+
+    def __str__(self) -> str:
+        lost = "" if self.length is None else f" ({self.length} bytes unreadable)"
+        return f"{self.path}: byte {self.position}: {self.problem}{lost}"
+
+
+@dataclass(slots=True)
+class Report:
+    """`items` sound records or entries in `files` files, `size` bytes looked at."""
+
+    files: int = 0
+    items: int = 0
+    size: int = 0
+    damaged: int = 0
+    findings: list[Finding] = field(default_factory=list)
+
+    def add(self, finding: Finding) -> None:
+        self.damaged += 1
+        if len(self.findings) < MAX_FINDINGS:
+            self.findings.append(finding)
+
+    @property
+    def sound(self) -> bool:
+        return not self.damaged
