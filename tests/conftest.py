@@ -33,3 +33,7 @@ def java_store(request: pytest.FixtureRequest) -> JavaStore:
 def copy_java_store(tmp_path: Path) -> Callable[[str], JavaStore]:
     """Unpacks `store-clean` or `store-killed` into the test's own folder, to be written to."""
     return lambda name: unpack(name, tmp_path)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--crash-rounds", type=int, default=20, help="how often the loaded broker is killed")

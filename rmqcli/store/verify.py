@@ -32,14 +32,16 @@ def verify_commit_log(log: CommitLog, progress: Callable[[int], None] = lambda s
     for index, file in enumerate(log.files):
         with mapped(file) as data:
             end = _verify_file(file, data, report, progress)
-            if index + 1 < len(log.files):
+            if end is not None and index + 1 < len(log.files):
                 _check_end(file, data, end, log.files[index + 1], report)
         report.size += file.size
     return report
 
 
-def _verify_file(file: NamedFile, data: memoryview, report: Report, progress: Callable[[int], None]) -> int:
-    """The byte behind the last whole record."""
+def _verify_file(
+    file: NamedFile, data: memoryview, report: Report, progress: Callable[[int], None]
+) -> int | None:
+    """The byte behind the last whole record; None when the file ends in damage."""
     position, told = 0, 0
     while True:
         try:
@@ -57,12 +59,12 @@ def _verify_file(file: NamedFile, data: memoryview, report: Report, progress: Ca
             lost = None if following is None else following - position
             report.add(Finding(file.path, position, str(error), lost))
             if following is None:
-                break
+                progress(len(data) - told)
+                return None
             position = following
         else:
-            break
-    progress(len(data) - told)
-    return position
+            progress(len(data) - told)
+            return position
 
 
 def _check_end(file: NamedFile, data: memoryview, end: int, following: NamedFile, report: Report) -> None:

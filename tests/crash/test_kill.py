@@ -17,9 +17,9 @@ import pytest
 import trio
 
 from codec.consume_queue import ENTRY
+from codec.message import Message
 from codec.record import MAGIC_BLANK, decode_record, peek_record
 from rmqcli.client import ClientError, Producer, SendResult, SendStatus
-from codec.message import Message
 
 PRODUCERS = 4
 QUEUES = 4
@@ -30,8 +30,24 @@ Acked = dict[tuple[int, int], tuple[str, str]]  # (queue id, queue offset) -> (m
 
 @contextmanager
 def running(store: Path, flush: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    settings = [f"mappedFileSizeCommitLog={SEGMENT}", f"flushDiskType={flush}", f"defaultTopicQueueNums={QUEUES}"]
-    command = [sys.executable, "-m", "rmqcli", "up", "--json", "--port", "0", "--namesrv-port", "0", "--store", str(store)]
+    settings = [
+        f"mappedFileSizeCommitLog={SEGMENT}",
+        f"flushDiskType={flush}",
+        f"defaultTopicQueueNums={QUEUES}",
+    ]
+    command = [
+        sys.executable,
+        "-m",
+        "rmqcli",
+        "up",
+        "--json",
+        "--port",
+        "0",
+        "--namesrv-port",
+        "0",
+        "--store",
+        str(store),
+    ]
     for setting in settings:
         command += ["--set", setting]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -44,7 +60,9 @@ def running(store: Path, flush: str) -> Iterator[tuple[subprocess.Popen[str], st
         process.wait()
 
 
-async def load(namesrv: str, acked: Acked, round_number: int, kill_after: float, process: subprocess.Popen[str]) -> None:
+async def load(
+    namesrv: str, acked: Acked, round_number: int, kill_after: float, process: subprocess.Popen[str]
+) -> None:
     """Four producers send until the broker dies; what it acknowledged is written down at once."""
 
     async def produce(number: int) -> None:
@@ -52,7 +70,9 @@ async def load(namesrv: str, acked: Acked, round_number: int, kill_after: float,
             for n in range(1_000_000):
                 body = f"{round_number}-{number}-{n}-" + "x" * (n % 700)
                 try:
-                    result: SendResult = await producer.send(Message.of("Crash", body.encode(), keys=[f"{number}-{n}"]))
+                    result: SendResult = await producer.send(
+                        Message.of("Crash", body.encode(), keys=[f"{number}-{n}"])
+                    )
                 except ClientError:
                     return
                 assert result.status is SendStatus.SEND_OK
@@ -79,7 +99,12 @@ def commit_log_records(store: Path) -> Iterator[tuple[int, int, int, bytes]]:
             message = decode_record(data, position, check_crc=True)
             assert message.commit_log_offset == base + position
             if message.topic == "Crash":
-                yield message.queue_id, message.queue_offset, base + position, data[position : position + head.total_size]
+                yield (
+                    message.queue_id,
+                    message.queue_offset,
+                    base + position,
+                    data[position : position + head.total_size],
+                )
             position += head.total_size
 
 
@@ -112,7 +137,11 @@ def test_what_was_acknowledged_survives(tmp_path: Path, request: pytest.FixtureR
         from_log[queue_id].append((queue_offset, at, len(record)))
         bodies[queue_id, queue_offset] = (message.msg_id, message.body.decode())
     lost = {at: what for at, what in acked.items() if bodies.get(at) != what}
-    assert not lost, f"{len(lost)} of {len(acked)} acknowledged messages are gone or changed, first {next(iter(lost.items()))}"
+    assert not lost, (
+        f"{len(lost)} of {len(acked)} acknowledged messages are gone or changed, first {next(iter(lost.items()))}"
+    )
     for queue_id, records in from_log.items():
-        assert [offset for offset, _, _ in records] == list(range(len(records))), "gaps or duplicates in the queue offsets"
+        assert [offset for offset, _, _ in records] == list(range(len(records))), (
+            "gaps or duplicates in the queue offsets"
+        )
         assert consume_queue(tmp_path, queue_id) == [(at, size) for _, at, size in records]

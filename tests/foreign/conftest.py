@@ -62,7 +62,11 @@ class Client:
     def start(self, home: Path, *args: str) -> subprocess.Popen[str]:
         environment = os.environ | {"HOME": str(home), "NODE_PATH": str(INSTALLED / "node/node_modules")}
         return subprocess.Popen(
-            [*self.command, *args], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
+            [*self.command, *args],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=environment,
         )
 
     def lines(self, home: Path, *args: str, timeout: float = 120) -> list[dict[str, Any]]:
@@ -70,7 +74,9 @@ class Client:
         out, _ = process.communicate(timeout=timeout)
         lines = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
         problems = [line for line in lines if "error" in line]
-        assert process.returncode == 0 and not problems, f"{self.name} {args}: {process.returncode} {problems or out[-500:]}"
+        assert process.returncode == 0 and not problems, (
+            f"{self.name} {args}: {process.returncode} {problems or out[-500:]}"
+        )
         return lines
 
 
@@ -100,7 +106,21 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]
     store = tmp_path_factory.mktemp("store")
     levels = "messageDelayLevel=" + " ".join(["1s"] * 18)
     process = subprocess.Popen(
-        [sys.executable, "-m", "rmqcli", "up", "--json", "--port", "0", "--namesrv-port", "0", "--store", str(store), "--set", levels],
+        [
+            sys.executable,
+            "-m",
+            "rmqcli",
+            "up",
+            "--json",
+            "--port",
+            "0",
+            "--namesrv-port",
+            "0",
+            "--store",
+            str(store),
+            "--set",
+            levels,
+        ],
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -117,7 +137,11 @@ def rmq(cluster: dict[str, str]) -> Any:
     def call(*args: str, stdin: str | None = None) -> list[str]:
         done = subprocess.run(
             [sys.executable, "-m", "rmqcli", *args, "-n", cluster["namesrv"]],
-            capture_output=True, text=True, input=stdin, check=False, timeout=120,
+            capture_output=True,
+            text=True,
+            input=stdin,
+            check=False,
+            timeout=120,
         )
         assert done.returncode == 0, done.stderr
         return done.stdout.splitlines()

@@ -41,7 +41,9 @@ def test_sends_and_consumes(client: Client, cluster: dict[str, str], rmq: Any, t
     rmq("topic", "create", topic, "--queues", "4")
     consumer = client.start(tmp_path, "consume", cluster["namesrv"], topic, f"g-{topic}", str(COUNT), "own")
     wait_ready(consumer)
-    sent = client.lines(tmp_path, "send", cluster["namesrv"], topic, f"p-{topic}", str(COUNT), "own", "", "16")
+    sent = client.lines(
+        tmp_path, "send", cluster["namesrv"], topic, f"p-{topic}", str(COUNT), "own", "", "16"
+    )
     assert Counter(line["n"] for line in sent if "n" in line) == Counter(range(COUNT))
     got = messages(rest_of(consumer))
     assert {line["body"]: (line["tags"], line["keys"]) for line in got} == expected("own")
@@ -54,7 +56,9 @@ def test_reads_what_the_others_wrote(
     topic = f"from-{sender.name.replace('.', '-')}"
     rmq("topic", "create", topic, "--queues", "4")
     readers = {
-        other.name: other.start(tmp_path, "consume", cluster["namesrv"], topic, f"g-{topic}-{n}", str(COUNT), "x")
+        other.name: other.start(
+            tmp_path, "consume", cluster["namesrv"], topic, f"g-{topic}-{n}", str(COUNT), "x"
+        )
         for n, other in enumerate(ALL)
         if other is not sender
     }
@@ -84,7 +88,9 @@ def test_a_failure_brings_the_message_again(
 ) -> None:
     topic = f"again-{client.name.replace('.', '-')}"
     rmq("topic", "create", topic, "--queues", "2")
-    consumer = client.start(tmp_path, "consume", cluster["namesrv"], topic, f"g-{topic}", "20", "f", "fail-once")
+    consumer = client.start(
+        tmp_path, "consume", cluster["namesrv"], topic, f"g-{topic}", "20", "f", "fail-once"
+    )
     wait_ready(consumer)
     client.lines(tmp_path, "send", cluster["namesrv"], topic, f"p-{topic}", "20", "f")
     got = messages(rest_of(consumer))
@@ -93,9 +99,14 @@ def test_a_failure_brings_the_message_again(
         assert {line["reconsumeTimes"] for line in got} == {1}
 
 
-def test_two_clients_share_one_group(installed: None, cluster: dict[str, str], rmq: Any, tmp_path: Path) -> None:
+def test_two_clients_share_one_group(
+    installed: None, cluster: dict[str, str], rmq: Any, tmp_path: Path
+) -> None:
     rmq("topic", "create", "shared", "--queues", "8")
-    pair = [c.start(tmp_path, "consume", cluster["namesrv"], "shared", "g-shared", "100000", "s") for c in (ALI_ONS, CPP1_CTYPES)]
+    pair = [
+        c.start(tmp_path, "consume", cluster["namesrv"], "shared", "g-shared", "100000", "s")
+        for c in (ALI_ONS, CPP1_CTYPES)
+    ]
     for process in pair:
         wait_ready(process)
     rmq("send", "shared", stdin="".join(f"s-{n}\n" for n in range(400)))

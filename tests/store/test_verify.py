@@ -1,0 +1,153 @@
+"""Verification: sound stores are sound, every damage is found, named and stepped over."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from codec.consume_queue import ENTRY
+from codec.record import encode_blank
+from rmqcli.store import CommitLog, queue_folders, verify_commit_log, verify_consume_queues
+from rmqcli.store.findings import MAX_FINDINGS, Finding, Report
+from tests.support import JavaStore
+
+Copy = Callable[[str], JavaStore]
+
+
+def overwrite(path: Path, position: int, data: bytes) -> None:
+    with path.open("r+b") as file:
+        file.seek(position)
+        file.write(data)
+
+
+def test_what_java_wrote_is_sound(java_store: JavaStore) -> None:
+    log = CommitLog(java_store.root)
+    report = verify_commit_log(log)
+    assert (report.findings, report.items) == ([], len(java_store.of_kind("msg")))
+    assert report.size == sum(file.size for file in log.files)
+    queues = verify_consume_queues(queue_folders(java_store.root))
+    assert queues.findings == []
+    assert queues.items == sum(len(line["data"]) for line in java_store.of_kind("consumequeue-file"))
+
+
+def test_progress_adds_up(store_clean: JavaStore) -> None:
+    told: list[int] = []
+    report = verify_commit_log(CommitLog(store_clean.root), told.append)
+    assert sum(told) == report.size
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_flipped_bit_is_found_and_the_rest_is_read(copy_java_store: Copy, seed: int) -> None:
+    """One bit anywhere in the bytes that a check covers: exactly one record is lost."""
+    store = copy_java_store("store-clean")
+    chance = random.Random(seed)
+    messages = store.of_kind("msg")
+    line = chance.choice(messages[:-1])
+    path = store.root / "commitlog" / f"{line['phy'] // 524288 * 524288:020d}"
+    body = line["phy"] % 524288 + 88
+    covered = [*range(8), *range(28, 36), *range(84, 88 + line["bodyLen"] + 1)]
+    position = line["phy"] % 524288 + chance.choice(covered)
+    overwrite(path, position, bytes([path.read_bytes()[position] ^ 1 << chance.randrange(8)]))
+    report = verify_commit_log(CommitLog(store.root))
+    assert [finding.path for finding in report.findings] == [path]
+    assert report.findings[0].position == body - 88
+    assert report.items == len(messages) - 1
+
+
+def test_a_lost_stretch_is_stepped_over(copy_java_store: Copy) -> None:
+    store = copy_java_store("store-clean")
+    offsets = [line["phy"] for line in store.of_kind("msg")]
+    overwrite(store.commit_logs[0], offsets[10], bytes(random.Random(1).randbytes(offsets[20] - offsets[10])))
+    report = verify_commit_log(CommitLog(store.root))
+    assert [(finding.position, finding.length) for finding in report.findings] == [
+        (offsets[10], offsets[20] - offsets[10])
+    ]
+    assert report.items == len(offsets) - 10
+
+
+def test_zeros_before_the_end_are_damage(copy_java_store: Copy) -> None:
+    store = copy_java_store("store-clean")
+    offsets = [line["phy"] for line in store.of_kind("msg")]
+    overwrite(store.commit_logs[0], offsets[10], bytes(offsets[20] - offsets[10]))
+    report = verify_commit_log(CommitLog(store.root))
+    assert [finding.length for finding in report.findings] == [offsets[20] - offsets[10]]
+
+
+def test_a_file_without_its_blank_record(copy_java_store: Copy) -> None:
+    store = copy_java_store("store-clean")
+    end = next(int(line["end"].split("@")[1].split()[0]) for line in store.of_kind("commitlog-file"))
+    overwrite(store.commit_logs[0], end, bytes(524288 - end))
+    report = verify_commit_log(CommitLog(store.root))
+    assert [(finding.position, "no blank record" in finding.problem) for finding in report.findings] == [
+        (end, True)
+    ]
+    overwrite(store.commit_logs[0], end, encode_blank(524288 - end))
+    assert verify_commit_log(CommitLog(store.root)).sound
+
+
+def test_a_missing_file_is_a_gap(copy_java_store: Copy) -> None:
+    store = copy_java_store("store-clean")
+    store.commit_logs[1].unlink()
+    report = verify_commit_log(CommitLog(store.root))
+    assert [finding.path.name for finding in report.findings] == ["00000000000001048576"]
+    assert "a gap" in report.findings[0].problem
+
+
+def queue_finding(store: JavaStore) -> Finding:
+    report = verify_consume_queues(queue_folders(store.root))
+    assert len(report.findings) == 1, report.findings
+    return report.findings[0]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("size", 5, "size is 5"),
+        ("tags_code", 77, "tags code is 77"),
+        ("commit_log_offset", 1, "commit-log offset"),
+    ],
+)
+def test_an_entry_that_disagrees_with_its_record(
+    copy_java_store: Copy, field: str, value: int, said: str
+) -> None:
+    store = copy_java_store("store-clean")
+    path = store.root / "consumequeue/SeedNormal/1/00000000000000000000"
+    entry = dict(zip(ENTRY.names, ENTRY.unpack_from(path.read_bytes(), 100), strict=True))
+    overwrite(path, 100, ENTRY.pack(*{**entry, field: value}.values()))
+    finding = queue_finding(store)
+    assert (finding.path, finding.position) == (path, 100)
+    assert said in finding.problem
+
+
+def test_a_swapped_entry_is_out_of_order(copy_java_store: Copy) -> None:
+    store = copy_java_store("store-clean")
+    path = store.root / "consumequeue/SeedNormal/1/00000000000000000000"
+    data = path.read_bytes()
+    overwrite(path, 100, data[120:140] + data[100:120])
+    report = verify_consume_queues(queue_folders(store.root))
+    assert {finding.position for finding in report.findings} == {100, 120}
+
+
+def test_an_entry_behind_the_commit_log(copy_java_store: Copy) -> None:
+    store = copy_java_store("store-clean")
+    store.commit_logs[-1].unlink()
+    report = verify_consume_queues(queue_folders(store.root))
+    assert report.findings and all(
+        "no commit log file holds" in finding.problem for finding in report.findings
+    )
+
+
+def test_entries_whose_records_retention_took_are_no_damage(copy_java_store: Copy) -> None:
+    store = copy_java_store("store-clean")
+    store.commit_logs[0].unlink()
+    assert verify_consume_queues(queue_folders(store.root)).sound
+
+
+def test_findings_are_bounded() -> None:
+    report = Report()
+    for position in range(MAX_FINDINGS + 5):
+        report.add(Finding(Path("x"), position, "bad"))
+    assert (len(report.findings), report.damaged) == (MAX_FINDINGS, MAX_FINDINGS + 5)
