@@ -181,12 +181,11 @@ class Link:
         self._calls.pop(opaque, None)
 
     def _release_all(self) -> None:
-        reason = outcome.Value(self._lost)
         self._protocol.abandon()
         for call in self._calls.values():
-            trio.lowlevel.reschedule(call.task, reason)
+            trio.lowlevel.reschedule(call.task, outcome.Value(self._lost))
         for task in (*self._writing, *self._written):
-            trio.lowlevel.reschedule(task, reason)
+            trio.lowlevel.reschedule(task, outcome.Value(self._lost))
         self._calls.clear()
         self._writing.clear()
         self._written.clear()

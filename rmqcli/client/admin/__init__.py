@@ -7,13 +7,11 @@ all fail, the first error is raised.
 from __future__ import annotations
 
 from rmqcli.client.admin.brokers import BrokerAdmin
-from rmqcli.client.admin.groups import GroupAdmin
 from rmqcli.client.admin.queries import QueryAdmin
 from rmqcli.client.admin.resets import ResetAdmin
-from rmqcli.client.admin.topics import TopicAdmin
 
 __all__ = ["Admin"]
 
 
-class Admin(TopicAdmin, GroupAdmin, ResetAdmin, QueryAdmin, BrokerAdmin):
+class Admin(ResetAdmin, QueryAdmin, BrokerAdmin):
     """All administration calls. `timeout` is seconds for one request; see InstanceOptions for the other options."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Mapping
 
 from codec.bodies import (
@@ -172,10 +173,8 @@ class GroupAdmin(TopicAdmin):
     async def describe_group(self, group: str, topic: str | None = None) -> GroupDescription:
         """Clients, subscriptions and queues of a group; GroupNotFound when no broker knows anything of it."""
         connection: ConsumerConnection | None = None
-        try:
+        with contextlib.suppress(ConsumerOffline):
             connection = await self.consumer_connection(group)
-        except ConsumerOffline:
-            pass
         stats = await self.consume_stats(group, topic)
         if connection is None and not stats.offset_table:
             await self.group_configs(group)

@@ -1,0 +1,13 @@
+"""A scripted network for every test of the client."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from tests.client.scripted import Network
+
+
+@pytest.fixture
+def network(nursery: trio.Nursery) -> Network:
+    return Network(nursery)

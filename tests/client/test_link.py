@@ -1,0 +1,288 @@
+"""One connection: pairing, gathering, timeouts, losses, hostile peers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import lockstep_stream_pair, memory_stream_pair, wait_all_tasks_blocked
+
+from codec.codes import RPC_RESPONSE
+from codec.connection import Connection
+from codec.frame import RemotingCommand, encode_frame
+from rmqcli.client.commands import command
+from rmqcli.client.errors import ConnectionLost, InvalidRequest, RequestTimeout
+from rmqcli.client.link import MAX_QUEUED, Link
+from tests.client.scripted import response
+
+ADDRESS = "broker:10911"
+
+
+class Wire:
+    """The peer's end: what it received, whole."""
+
+    def __init__(self, stream: Any) -> None:
+        self.stream = stream
+        self.protocol = Connection()
+
+    async def commands(self) -> list[RemotingCommand]:
+        return self.protocol.receive(await self.stream.receive_some())
+
+
+def connected(nursery: trio.Nursery, **options: Any) -> tuple[Link, Wire]:
+    ours, theirs = memory_stream_pair()
+    link = Link(ADDRESS, ours, **options)
+    nursery.start_soon(link.run)
+    return link, Wire(theirs)
+
+
+async def ask(link: Link, results: dict[int, Any], number: int, timeout: float = 3.0) -> None:
+    try:
+        results[number] = await link.request(command(number), timeout)
+    except (ConnectionLost, RequestTimeout) as error:
+        results[number] = error
+
+
+async def test_replies_in_any_order_reach_their_requests(nursery: trio.Nursery) -> None:
+    link, wire = connected(nursery)
+    results: dict[int, Any] = {}
+    async with trio.open_nursery() as callers:
+        for number in range(100, 110):
+            callers.start_soon(ask, link, results, number)
+        asked = await wire.commands()
+        for request in reversed(asked):
+            await wire.stream.send_all(response(request.opaque, request.code + 1))
+    assert {number: reply.code for number, reply in results.items()} == {n: n + 1 for n in range(100, 110)}
+
+
+async def test_requests_queued_together_are_sent_together(nursery: trio.Nursery) -> None:
+    link, wire = connected(nursery)
+    await wait_all_tasks_blocked()
+    async with trio.open_nursery() as callers:
+        for number in range(64):
+            callers.start_soon(ask, link, {}, number)
+        asked = await wire.commands()
+        assert len(asked) == 64
+        await wire.stream.send_all(b"".join(response(request.opaque) for request in asked))
+
+
+async def test_requests_of_a_busy_writer_go_out_in_one_piece(nursery: trio.Nursery) -> None:
+    ours, theirs = lockstep_stream_pair()
+    sizes: list[int] = []
+
+    class Counting:
+        async def send_all(self, data: bytes) -> None:
+            sizes.append(len(data))
+            await ours.send_all(data)
+
+        async def receive_some(self, max_bytes: int | None = None) -> bytes:
+            return await ours.receive_some(max_bytes)
+
+        async def aclose(self) -> None:
+            await ours.aclose()
+
+    link = Link(ADDRESS, Counting())
+    nursery.start_soon(link.run)
+    for number in range(5):
+        nursery.start_soon(ask, link, {}, number)
+        await wait_all_tasks_blocked()
+    assert len(sizes) == 1
+    await theirs.receive_some()
+    await wait_all_tasks_blocked()
+    assert len(sizes) == 2
+    assert sizes[1] == 4 * sizes[0]
+
+
+async def test_timeout_names_address_request_and_limit(nursery: trio.Nursery, autojump_clock: Any) -> None:
+    link, _ = connected(nursery)
+    with pytest.raises(RequestTimeout, match=r"broker:10911 did not answer PULL_MESSAGE within 1\.5 s"):
+        await link.request(command(11), 1.5)
+    assert trio.current_time() == pytest.approx(1.5)
+
+
+async def test_each_request_has_its_own_timeout(nursery: trio.Nursery, autojump_clock: Any) -> None:
+    link, wire = connected(nursery)
+    ended: dict[int, float] = {}
+
+    async def timed(number: int, timeout: float) -> None:
+        with pytest.raises(RequestTimeout):
+            await link.request(command(number), timeout)
+        ended[number] = trio.current_time()
+        await wire.stream.send_all(response(10_000))  # the peer is not silent
+
+    async with trio.open_nursery() as callers:
+        for number, timeout in enumerate([5.0, 1.0, 3.0]):
+            callers.start_soon(timed, number, timeout)
+            await wait_all_tasks_blocked()
+            await wire.stream.send_all(response(10_000))
+    assert link.in_flight == 0
+    assert ended[1] == pytest.approx(1.0)
+
+
+async def test_late_reply_is_dropped_and_the_link_goes_on(nursery: trio.Nursery, autojump_clock: Any) -> None:
+    link, wire = connected(nursery)
+    results: dict[int, Any] = {}
+    nursery.start_soon(ask, link, results, 1, 1.0)
+    first = (await wire.commands())[0]
+    await trio.sleep(0.5)
+    await wire.stream.send_all(response(999))  # something was heard, so the link is alive
+    await trio.sleep(1.0)
+    assert isinstance(results[1], RequestTimeout)
+    await wire.stream.send_all(response(first.opaque, 42))
+    nursery.start_soon(ask, link, results, 2, 1.0)
+    second = (await wire.commands())[0]
+    await wire.stream.send_all(response(second.opaque, 43))
+    await wait_all_tasks_blocked()
+    assert results[2].code == 43
+
+
+async def test_silent_peer_loses_the_link(nursery: trio.Nursery, autojump_clock: Any) -> None:
+    link, _ = connected(nursery)
+    results: dict[int, Any] = {}
+    async with trio.open_nursery() as callers:
+        callers.start_soon(ask, link, results, 1, 1.0)
+        callers.start_soon(ask, link, results, 2, 60.0)
+    assert isinstance(results[1], RequestTimeout)
+    assert isinstance(results[2], ConnectionLost)
+    assert trio.current_time() == pytest.approx(1.0)
+    assert not link.is_open
+
+
+async def test_loss_of_the_connection_ends_all_requests(nursery: trio.Nursery) -> None:
+    link, wire = connected(nursery)
+    results: dict[int, Any] = {}
+    async with trio.open_nursery() as callers:
+        for number in range(3):
+            callers.start_soon(ask, link, results, number)
+        await wire.commands()
+        await wire.stream.aclose()
+    assert [type(result) for result in results.values()] == [ConnectionLost] * 3
+    with pytest.raises(ConnectionLost, match="closed by the peer"):
+        await link.request(command(1), 1.0)
+
+
+async def test_partial_frames_are_put_together(nursery: trio.Nursery) -> None:
+    link, wire = connected(nursery)
+    results: dict[int, Any] = {}
+    async with trio.open_nursery() as callers:
+        callers.start_soon(ask, link, results, 5)
+        asked = (await wire.commands())[0]
+        for byte in response(asked.opaque, 77):
+            await wire.stream.send_all(bytes([byte]))
+            await wait_all_tasks_blocked()
+    assert results[5].code == 77
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\x7f\xff\xff\xff" * 4, b"\x00\x00\x00\x01\x00", b"\x00\x00\x00\x08\x09\x00\x00\x02{}xx"],
+)
+async def test_hostile_bytes_end_only_this_link(nursery: trio.Nursery, garbage: bytes) -> None:
+    link, wire = connected(nursery)
+    results: dict[int, Any] = {}
+    async with trio.open_nursery() as callers:
+        callers.start_soon(ask, link, results, 5)
+        await wire.commands()
+        await wire.stream.send_all(garbage)
+    assert isinstance(results[5], ConnectionLost)
+    assert "does not speak the remoting protocol" in str(results[5])
+
+
+async def test_replies_before_the_garbage_still_count(nursery: trio.Nursery) -> None:
+    link, wire = connected(nursery)
+    results: dict[int, Any] = {}
+    async with trio.open_nursery() as callers:
+        callers.start_soon(ask, link, results, 5)
+        asked = (await wire.commands())[0]
+        await wire.stream.send_all(response(asked.opaque, 9) + b"\xff" * 64)
+    assert results[5].code == 9
+
+
+async def test_cancelled_request_is_forgotten(nursery: trio.Nursery, autojump_clock: Any) -> None:
+    link, wire = connected(nursery)
+    with trio.move_on_after(0.5):
+        await link.request(command(1), 10.0)
+    assert link.in_flight == 0
+    first = (await wire.commands())[0]
+    await wire.stream.send_all(response(first.opaque))
+    await wait_all_tasks_blocked()
+    assert link.is_open
+
+
+async def test_oneway_returns_when_written(nursery: trio.Nursery) -> None:
+    link, wire = connected(nursery)
+    await link.send_oneway(command(15), 1.0)
+    received = (await wire.commands())[0]
+    assert received.is_oneway
+    assert received.code == 15
+    assert link.in_flight == 0
+
+
+async def test_oneway_to_a_peer_that_does_not_read_times_out(nursery: trio.Nursery, autojump_clock: Any) -> None:
+    ours, _theirs = lockstep_stream_pair()
+    link = Link(ADDRESS, ours)
+    nursery.start_soon(link.run)
+    with pytest.raises(RequestTimeout):
+        await link.send_oneway(command(15), 2.0)
+    assert trio.current_time() == pytest.approx(2.0)
+    assert link.is_open
+    link.close()
+
+
+async def test_requests_wait_while_too_much_is_queued(nursery: trio.Nursery, autojump_clock: Any) -> None:
+    ours, theirs = lockstep_stream_pair()
+    link = Link(ADDRESS, ours)
+    nursery.start_soon(link.run)
+    big = bytes(MAX_QUEUED + 1)
+    results: dict[int, Any] = {}
+
+    async def push_big() -> None:
+        results[0] = await link.request(command(10, None, big), 60.0)
+
+    nursery.start_soon(push_big)
+    await wait_all_tasks_blocked()
+    with pytest.raises(RequestTimeout):
+        await link.request(command(11), 1.0)
+    assert link.in_flight == 1
+    nursery.start_soon(ask, link, results, 12, 30.0)
+    await wait_all_tasks_blocked()
+    protocol, asked = Connection(), []
+    while len(asked) < 2:
+        asked += protocol.receive(await theirs.receive_some(1 << 20))
+    await theirs.send_all(b"".join(response(request.opaque, request.code) for request in asked))
+    await wait_all_tasks_blocked()
+    assert [results[0].code, results[12].code] == [10, 12]
+
+
+async def test_requests_of_the_peer_go_to_the_hook(nursery: trio.Nursery) -> None:
+    seen: list[int] = []
+
+    def hook(link: Link, request: RemotingCommand) -> RemotingCommand | None:
+        seen.append(request.code)
+        return request.reply(0, "done") if request.code == 307 else None
+
+    _, wire = connected(nursery, on_request=hook)
+    for code in (40, 307):
+        await wire.stream.send_all(encode_frame(RemotingCommand(code, None, b"", 70 + code)))
+    reply = (await wire.commands())[0]
+    assert seen == [40, 307]
+    assert (reply.opaque, reply.flag, reply.remark) == (377, RPC_RESPONSE, "done")
+
+
+async def test_request_that_no_frame_can_hold_is_the_callers_fault(nursery: trio.Nursery) -> None:
+    link, _ = connected(nursery)
+    with pytest.raises(InvalidRequest, match="SEND_MESSAGE cannot be sent"):
+        await link.request(command(10, None, bytes(17 << 20)), 1.0)
+    assert link.in_flight == 0
+    assert link.is_open
+
+
+async def test_close_tells_why(nursery: trio.Nursery) -> None:
+    link, wire = connected(nursery)
+    results: dict[int, Any] = {}
+    async with trio.open_nursery() as callers:
+        callers.start_soon(ask, link, results, 5)
+        await wire.commands()
+        link.close()
+    assert str(results[5]) == "connection to broker:10911 lost: closed by this client"
