@@ -34,6 +34,9 @@ RECORD_OVERHEAD = 64 * 1024
 MAX_CACHED_TOPICS = 65536
 PROPERTY_END = b"\x02"
 
+_PUT_OK = PutStatus.PUT_OK
+_SCHEDULE = SystemTopic.SCHEDULE
+_UNIQ_KEY, _KEYS = PropertyName.UNIQ_KEY, PropertyName.KEYS
 _ILLEGAL = AppendResult(PutStatus.MESSAGE_ILLEGAL)
 _TOO_MANY_PROPERTIES = AppendResult(PutStatus.PROPERTIES_SIZE_EXCEEDED)
 _NOT_AVAILABLE = AppendResult(PutStatus.SERVICE_NOT_AVAILABLE)
@@ -90,7 +93,7 @@ class Appender:
             return self._make_room(size) or self.append(message)
         log.write(record)
         self._dispatch(message, queue, offset, size, timestamp)
-        return AppendResult(PutStatus.PUT_OK, offset, size, queue_offset, timestamp)
+        return AppendResult(_PUT_OK, offset, size, queue_offset, timestamp)
 
     def append_batch(self, message: StoreMessage) -> AppendResult:
         """Stores the items of an encoded batch, all in one file, with consecutive queue offsets. CodecError for a bad body."""
@@ -115,7 +118,7 @@ class Appender:
             offsets.append(start)
             self._dispatch(item, queue, start, len(record), timestamp)
             start += len(record)
-        return AppendResult(PutStatus.PUT_OK, offsets[0], end - offsets[0], first, timestamp, tuple(offsets))
+        return AppendResult(_PUT_OK, offsets[0], end - offsets[0], first, timestamp, tuple(offsets))
 
     def _items(self, message: StoreMessage) -> list[StoreMessage]:
         """One message for each item; its properties are its own and those of the whole batch behind them."""
@@ -190,13 +193,13 @@ class Appender:
         self._statistics.count_put(size, timestamp)
         properties = message.properties
         if self._index is not None and message.sys_flag & TRANSACTION_ROLLBACK != TRANSACTION_ROLLBACK:
-            uniq_key, keys = properties.get(PropertyName.UNIQ_KEY), properties.get(PropertyName.KEYS)
+            uniq_key, keys = properties.get(_UNIQ_KEY), properties.get(_KEYS)
             if uniq_key or keys:
                 self._index.add(message.topic, uniq_key, keys, offset, timestamp)
         if queue is None:
             return
         code = message.tags_code
-        if message.topic == SystemTopic.SCHEDULE:
+        if message.topic == _SCHEDULE:
             code = self.schedule_tags_code(message, timestamp)
         queue.append(offset, size, code)
         for listener in self.listeners:

@@ -45,7 +45,7 @@ class IndexFile:
         self._slots = slots
         self._items_at = item_position(slots, 0)
         self.capacity = items
-        header = HEADER.unpack_from(self._segment.view, 0)
+        header: tuple[int, ...] = HEADER.unpack_from(self._segment.view, 0)
         self.begin_timestamp, self.end_timestamp, self.begin_offset, self.end_offset = header[:4]
         self.used_slots = header[4]
         self.count = max(header[5], 1)

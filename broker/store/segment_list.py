@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
+from itertools import pairwise
 from pathlib import Path
 
 from .errors import StoreDamaged, StoreSizeMismatch
@@ -53,7 +54,7 @@ class SegmentList:
         for path in files:
             self._check_length(path, last=path is files[-1])
         starts = [int(path.name) for path in files]
-        for previous, start in zip(starts, starts[1:], strict=False):
+        for previous, start in pairwise(starts):
             if start != previous + self.size:
                 raise StoreDamaged(
                     f"{self.folder}: {segment_name(previous + self.size)} is missing before {segment_name(start)}; "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from .commit_log import CommitLog
+
 __all__ = ["Statistics"]
 
 
@@ -9,6 +11,7 @@ class Statistics:
     """Since the store was opened. Times are ms, sizes bytes."""
 
     __slots__ = (
+        "_log",
         "damaged",
         "disk_full",
         "disk_ratio",
@@ -21,7 +24,8 @@ class Statistics:
         "writable",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, log: CommitLog) -> None:
+        self._log = log
         self.put_messages = 0
         self.put_bytes = 0
         self.last_store_timestamp = 0
@@ -32,6 +36,24 @@ class Statistics:
         self.disk_full = False
         self.damaged = False
         self.writable = True
+
+    @property
+    def commit_log_min_offset(self) -> int:
+        return self._log.start
+
+    @property
+    def commit_log_max_offset(self) -> int:
+        return self._log.end
+
+    @property
+    def flushed_offset(self) -> int:
+        """Up to where the log is known to be on the disk."""
+        return self._log.flushed
+
+    @property
+    def dispatch_behind_bytes(self) -> int:
+        """Always 0: a record is dispatched before its append returns."""
+        return 0
 
     def count_put(self, size: int, timestamp: int) -> None:
         self.put_messages += 1

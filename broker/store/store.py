@@ -30,7 +30,7 @@ from .retention import Retention
 from .search import offset_by_time, store_time
 from .segment_list import SegmentList, adopted_size
 from .statistics import Statistics
-from .values import AppendResult, ArrivalListener, GetResult, QueryResult, StoreMessage
+from .values import ArrivalListener, GetResult, QueryResult, StoreMessage
 
 __all__ = ["MessageStore", "open_store"]
 
@@ -47,30 +47,30 @@ class MessageStore:
         self, config: StoreConfig, *, now_ms: Callable[[], int], store_host: bytes, in_thread: InThread
     ) -> None:
         self.config = config
-        self.statistics = Statistics()
         self.recovery = RecoveryReport(0, 0, 0, 0)
         self._now_ms = now_ms
         log_folder = config.commit_log_folder
         log_size = config.mapped_file_size_commit_log or adopted_size(log_folder) or COMMIT_LOG_FILE_SIZE
         self._log = CommitLog(SegmentList(log_folder, log_size, "mappedFileSizeCommitLog"))
+        self.stats = Statistics(self._log)
         queue_size = config.mapped_file_size_consume_queue or CONSUME_QUEUE_FILE_SIZE
         self._queues = ConsumeQueues(config.consume_queue_folder, queue_size)
         self._index = self._make_index()
         self._checkpoint = Checkpoint(config.checkpoint_file, now_ms())
         self._flusher = Flusher(
-            config, self._log, self._queues, self._index, self._checkpoint, self.statistics, in_thread
+            config, self._log, self._queues, self._index, self._checkpoint, self.stats, in_thread
         )
         self._appender = Appender(
             config,
             self._log,
             self._queues,
             self._index,
-            self.statistics,
+            self.stats,
             now_ms=now_ms,
             store_host=store_host,
         )
         self._reader = Reader(config, self._log)
-        self.retention = Retention(config, self._log, self._queues, self._index, self.statistics, now_ms)
+        self.retention = Retention(config, self._log, self._queues, self._index, self.stats, now_ms)
         self.append = self._appender.append
         self.append_batch = self._appender.append_batch
         self._full_index_files: list[IndexFile] = []
@@ -109,7 +109,7 @@ class MessageStore:
         self.recovery = recover(
             self.config, self._log, self._queues, self._index, self._checkpoint, dispatcher, clean=clean
         )
-        self.statistics.last_store_timestamp = max(self._checkpoint.physic, self._checkpoint.logics)
+        self.stats.last_store_timestamp = max(self._checkpoint.physic, self._checkpoint.logics)
         abort.write_bytes(_boot_id())
 
     async def run(self, nursery: trio.Nursery) -> None:
@@ -131,7 +131,7 @@ class MessageStore:
     async def stop(self) -> None:
         """Flushes everything and removes the abort file, unless the disk refused."""
         try:
-            if not self.statistics.damaged:
+            if not self.stats.damaged:
                 await self._flusher.flush_everything()
                 self.config.abort_file.unlink(missing_ok=True)
         except OSError as error:
@@ -175,7 +175,7 @@ class MessageStore:
         """Records of a queue from `offset` on, filtered by tags code and then by record."""
         queue = self._queues.find(topic, queue_id)
         result = self._reader.get(queue, offset, max_nums, accepts_code, accepts_record)
-        self.statistics.count_get(result.count)
+        self.stats.count_get(result.count)
         return result
 
     def min_offset(self, topic: str, queue_id: int) -> int:
@@ -241,17 +241,8 @@ class MessageStore:
         return self._log.end
 
     @property
-    def flushed_offset(self) -> int:
-        return self._log.flushed
-
-    @property
-    def dispatch_behind_bytes(self) -> int:
-        """Always 0: a record is dispatched before its append returns."""
-        return 0
-
-    @property
     def writable(self) -> bool:
-        return self.statistics.writable
+        return self.stats.writable
 
     def is_in_disk(self, physical_offset: int) -> bool:
         """Whether a record is so far behind the log's end that Java takes it as not in memory (40 % of RAM)."""

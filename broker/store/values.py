@@ -88,7 +88,7 @@ class GetResult(NamedTuple):
     min_offset: int
     max_offset: int
     views: list[memoryview]
-    count: int = 0
+    count: int = 0  # type: ignore[assignment]  # the field that readers of a reply expect; tuple.count is not used
     size: int = 0
     slow: bool = False
 
