@@ -83,6 +83,7 @@ _HEAD: Final = fused(_BINARY_HEAD)
 _LENGTH16: Final = fused(Struct("length" / Int16sb))
 _LENGTH32: Final = fused(Struct("length" / Int32ub))
 
+_BINARY_MARK: Final = SerializeType.ROCKETMQ << 24
 _read_mark: Final = FRAME_HEAD.part("mark").unpack_from
 _read16: Final = _LENGTH16.unpack_from
 _read32: Final = _LENGTH32.unpack_from
@@ -94,7 +95,7 @@ _LANGUAGE_NAMES: Final = {int(language): language.name for language in LanguageC
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 
 
-class RemotingCommand(msgspec.Struct):
+class RemotingCommand(msgspec.Struct, gc=False):
     """A request or a response (`RemotingCommand`).
 
     `language` is a `LanguageCode`, or any other number that a binary header had. `body` may be a view when we send;
@@ -143,7 +144,7 @@ class RemotingCommand(msgspec.Struct):
 # ------------------------------------------------------------------------------------------------------------ encoding
 
 
-class _WrittenHeader(msgspec.Struct):
+class _WrittenHeader(msgspec.Struct, gc=False):
     """The members of a JSON header in the order and under the names that Java writes."""
 
     code: int
@@ -171,7 +172,7 @@ def encode_frame_head(command: RemotingCommand, body_length: int) -> bytes:
     kind = command.serialize_type
     try:
         header = _encode_binary(command) if kind else _encode_json(command)
-    except (UnicodeEncodeError, struct.error, OverflowError) as error:
+    except (UnicodeEncodeError, struct.error) as error:
         raise LocalProtocolError(f"this header cannot be sent as {kind.name}: {error}") from error
     size = len(header)
     if size + body_length > MAX_FRAME - 8:
@@ -238,17 +239,17 @@ def decode_span(data: bytes | memoryview, start: int, end: int) -> RemotingComma
     body_at = start + 4 + (mark & 0xFFFFFF)
     if body_at > end:
         raise RemoteProtocolError(f"header of {mark & 0xFFFFFF} bytes in a frame of {end - start}")
-    header = bytes(data[start + 4 : body_at])
-    body = bytes(data[body_at:end])
-    kind = mark >> 24
-    if kind == 0:
+    header, body = data[start + 4 : body_at], data[body_at:end]
+    if not isinstance(header, bytes) or not isinstance(body, bytes):
+        header, body = bytes(header), bytes(body)
+    if mark < _BINARY_MARK:
         return _decode_json(header, body)
-    if kind == 1:
+    if mark < 2 * _BINARY_MARK:
         return _decode_binary(header, body)
-    raise RemoteProtocolError(f"unknown serialize type {kind}")
+    raise RemoteProtocolError(f"unknown serialize type {mark >> 24}")
 
 
-class _StrictHeader(msgspec.Struct):
+class _StrictHeader(msgspec.Struct, gc=False):
     """A JSON header as all known peers write it: the fast way."""
 
     code: Int32 = 0

@@ -1,0 +1,224 @@
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from codec.codes import RPC_ONEWAY, RPC_RESPONSE, SerializeType
+from codec.connection import Connection, ReceiveError
+from codec.errors import LocalProtocolError, RemoteProtocolError
+from codec.frame import MAX_FRAME, RemotingCommand, decode_frame, encode_frame
+from tests.codec.wire import Wire, raw_frame, with_length
+
+FEW = [
+    RemotingCommand(105, {"topic": "T"}, opaque=1),
+    RemotingCommand(0, None, b"body" * 20, opaque=1, flag=RPC_RESPONSE),
+    RemotingCommand(34, None, b"", opaque=2, serialize_type=SerializeType.ROCKETMQ),
+    RemotingCommand(310, {"b": "T"}, b"\0" * 30, opaque=3, serialize_type=SerializeType.ROCKETMQ),
+]
+STREAM = b"".join(map(encode_frame, FEW))
+BOUNDARIES = [sum(len(encode_frame(command)) for command in FEW[:count]) for count in range(len(FEW) + 1)]
+
+
+def feed(connection: Connection, chunks: Iterator[bytes] | list[bytes]) -> list[RemotingCommand]:
+    return [command for chunk in chunks for command in connection.receive(chunk)]
+
+
+def random_chunks(data: bytes, rng: random.Random, longest: int) -> Iterator[bytes]:
+    position = 0
+    while position < len(data):
+        size = rng.randint(1, longest)
+        yield data[position : position + size]
+        position += size
+
+
+# ----------------------------------------------------------------------------------------------------------- receiving
+
+
+@pytest.mark.parametrize("split", range(1, len(STREAM)))
+def test_every_split_in_two(split: int) -> None:
+    connection = Connection()
+    first = connection.receive(STREAM[:split])
+    assert len(first) == sum(boundary <= split for boundary in BOUNDARIES[1:])
+    assert connection.buffered == split - BOUNDARIES[len(first)]
+    assert first + connection.receive(STREAM[split:]) == FEW
+    assert connection.buffered == 0
+    assert connection.receive(b"") == []
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 7, 64, len(STREAM)])
+def test_chunks_of_one_size(size: int) -> None:
+    chunks = [STREAM[at : at + size] for at in range(0, len(STREAM), size)]
+    assert feed(Connection(), chunks) == FEW
+
+
+@pytest.mark.parametrize(("seed", "longest"), [(1, 10), (2, 300), (3, 5_000), (4, 65_536), (5, 2_000_000)])
+def test_recorded_streams_in_random_chunks(wire: Wire, seed: int, longest: int) -> None:
+    connection = Connection()
+    received = feed(connection, random_chunks(wire.data, random.Random(seed), longest))
+    assert received == [decode_frame(frame[4:]) for frame in wire.frames]
+    assert connection.buffered == 0
+
+
+@pytest.mark.parametrize("chunk", [1024, 65_536])
+def test_the_longest_frame_in_pieces(chunk: int) -> None:
+    body_room = MAX_FRAME - len(encode_frame(RemotingCommand(10, opaque=5)))
+    frame = encode_frame(RemotingCommand(10, None, bytes(body_room), opaque=5))
+    assert len(frame) == MAX_FRAME
+    received = feed(Connection(), [frame[at : at + chunk] for at in range(0, len(frame), chunk)])
+    assert [len(command.body) for command in received] == [body_room]
+
+
+def test_bodies_do_not_share_the_buffer() -> None:
+    connection = Connection()
+    (first,) = feed(
+        connection, [STREAM[BOUNDARIES[1] : BOUNDARIES[2] - 1], STREAM[BOUNDARIES[2] - 1 : BOUNDARIES[2]]]
+    )
+    feed(connection, [b"\0\0", b"\0\x06\0\0", b"\0\x02{}"])
+    assert type(first.body) is bytes
+    assert first.body == b"body" * 20
+
+
+# (bytes that cannot begin a frame, what the error says)
+BROKEN = [
+    ((0).to_bytes(4, "big"), "a frame of 0 bytes"),
+    ((3).to_bytes(4, "big"), "a frame of 3 bytes"),
+    ((-1).to_bytes(4, "big", signed=True), "a frame of -1 bytes"),
+    ((-(2**31)).to_bytes(4, "big", signed=True), "a frame of -2147483648 bytes"),
+    ((2**31 - 1).to_bytes(4, "big"), "a frame of 2147483647 bytes"),
+    ((MAX_FRAME - 3).to_bytes(4, "big"), "a frame of 16777213 bytes: 4 to 16777212 are allowed"),
+    (b"GET / HTTP/1.1\r\n", "a frame of 1195725856 bytes"),
+    (b"\x16\x03\x01\x02\x00\x01", "a frame of 369295618 bytes"),
+    (with_length(b"\0\0\0\3{}"), "header of 3 bytes"),
+    (with_length(b"\2\0\0\2{}"), "unknown serialize type 2"),
+    (with_length(raw_frame(b"{")), "unreadable JSON header"),
+    (with_length(raw_frame(b"\0" * 20, kind=1)), "ends too early"),
+]
+
+
+@pytest.mark.parametrize("step", [1, 3, 1000])
+@pytest.mark.parametrize("before", [0, 1, 3])
+@pytest.mark.parametrize(("broken", "complaint"), BROKEN, ids=range(len(BROKEN)))
+def test_a_broken_stream(broken: bytes, complaint: str, before: int, step: int) -> None:
+    data = b"".join(map(encode_frame, FEW[:before])) + broken
+    connection = Connection()
+    received: list[RemotingCommand] = []
+    with pytest.raises(RemoteProtocolError, match=complaint) as caught:
+        for at in range(0, len(data), step):
+            received += connection.receive(data[at : at + step])
+    assert isinstance(caught.value, ReceiveError)
+    assert received + caught.value.commands == FEW[:before]
+    assert connection.buffered == 0
+    for more in (b"", STREAM):
+        with pytest.raises(LocalProtocolError, match="no more"):
+            connection.receive(more)
+
+
+def test_a_frame_is_refused_by_its_length_alone() -> None:
+    connection = Connection(max_frame=100)
+    assert connection.receive((96).to_bytes(4, "big")) == []
+    connection = Connection(max_frame=100)
+    with pytest.raises(RemoteProtocolError, match="4 to 96 are allowed"):
+        connection.receive((97).to_bytes(4, "big"))
+
+
+def test_only_what_came_is_held() -> None:
+    connection = Connection()
+    connection.receive((MAX_FRAME - 4).to_bytes(4, "big") + b"abc")
+    assert connection.buffered == 7
+
+
+def test_the_end_between_frames_and_inside_one() -> None:
+    connection = Connection()
+    connection.receive(STREAM)
+    assert connection.receive(b"") == connection.receive(b"") == []
+    with pytest.raises(LocalProtocolError, match="no more"):
+        connection.receive(STREAM)
+    connection = Connection()
+    connection.receive(STREAM[:-1])
+    with pytest.raises(RemoteProtocolError, match="bytes into a frame"):
+        connection.receive(b"")
+
+
+# ------------------------------------------------------------------------------------------------- requests and replies
+
+
+def answer(frame: bytes, code: int = 0) -> RemotingCommand:
+    return decode_frame(frame[4:]).reply(code)
+
+
+def test_replies_find_their_requests_in_any_order() -> None:
+    connection = Connection()
+    frames = [connection.request(RemotingCommand(11), f"token {number}") for number in range(3)]
+    assert [decode_frame(frame[4:]).opaque for frame in frames] == [0, 1, 2]
+    assert connection.waiting == 3
+    assert [connection.match(answer(frames[number])) for number in (2, 0, 1)] == [
+        "token 2",
+        "token 0",
+        "token 1",
+    ]
+    assert connection.waiting == 0
+    assert connection.match(answer(frames[0])) is None
+
+
+def test_both_ends_may_use_the_same_number() -> None:
+    near, far = Connection(), Connection()
+    (at_far,) = far.receive(near.request(RemotingCommand(11), "near"))
+    (at_near,) = near.receive(far.request(RemotingCommand(40), "far"))
+    assert at_far.opaque == at_near.opaque == 0
+    assert (far.match(at_far), near.match(at_near)) == (None, None)
+    (reply,) = near.receive(encode_frame(at_far.reply(0)))
+    assert near.match(reply) == "near"
+    (reply,) = far.receive(encode_frame(at_near.reply(0)))
+    assert far.match(reply) == "far"
+
+
+def test_a_forgotten_request_matches_nothing() -> None:
+    connection = Connection(first_opaque=7)
+    frame = connection.request(RemotingCommand(11), "token")
+    connection.forget(7)
+    connection.forget(8)
+    assert connection.match(answer(frame)) is None
+
+
+def test_oneway_waits_for_nothing() -> None:
+    connection = Connection()
+    sent = decode_frame(connection.oneway(RemotingCommand(15))[4:])
+    assert sent.is_oneway
+    assert sent.flag == RPC_ONEWAY
+    assert connection.waiting == 0
+    assert decode_frame(connection.request(RemotingCommand(11), "token")[4:]).opaque == sent.opaque + 1
+
+
+def test_opaque_numbers_start_again_and_pass_by_those_in_use() -> None:
+    connection = Connection(first_opaque=2**31 - 2)
+    sent: list[int] = []
+
+    def send() -> None:
+        sent.append(decode_frame(connection.request(RemotingCommand(11), "token")[4:]).opaque)
+
+    for _ in range(4):
+        send()
+    connection._next_opaque = 2**31 - 2
+    send()
+    assert sent == [2**31 - 2, 2**31 - 1, 0, 1, 2]
+
+
+def test_abandon_gives_all_tokens_once() -> None:
+    connection = Connection()
+    for number in range(3):
+        connection.request(RemotingCommand(11), number)
+    assert connection.abandon() == [0, 1, 2]
+    assert connection.abandon() == []
+
+
+@pytest.mark.parametrize(
+    "send", [lambda c, command: c.request(command, "token"), lambda c, command: c.oneway(command)]
+)
+def test_what_cannot_be_sent_is_not_waited_for(send: Any) -> None:
+    connection = Connection()
+    with pytest.raises(LocalProtocolError):
+        send(connection, RemotingCommand(200050, serialize_type=SerializeType.ROCKETMQ))
+    assert connection.waiting == 0
