@@ -1,0 +1,74 @@
+"""JSON bodies as typed values, and the border between them and bytes (Java `RemotingSerializable`).
+
+Rules:
+* A member has its Java name in snake_case. Missing or null: its default (a collection: empty); without a default BodyError.
+* Members that only 5.x has default to None and are then not written, so that what is written for 4.x is what 4.x wrote.
+* Unknown members are ignored. Numbers in quotes, bools as 0 and 1, text where a number is meant are read as fastjson does.
+* An enum matches in any case, or by ordinal; unknown text is None, as in Java.
+* Integers are int32 or int64; beyond that BodyError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, ClassVar, TypeVar
+
+import msgspec
+
+from codec.bodies.reading import is_plain, reader_of
+from codec.errors import BodyError
+from codec.fastjson import STANDARD, JsonDialect, dumps, loads_finite
+
+__all__ = ["Body", "Int32", "Int64", "decode_body", "encode_body"]
+
+Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+
+
+class Body(msgspec.Struct, frozen=True, rename="camel"):
+    """Base of all bodies and their parts. `ALIASES`: other wire names that are read, each with its Python name."""
+
+    ALIASES: ClassVar[dict[str, str]] = {}
+
+
+T = TypeVar("T")
+
+
+class _Decoders(dict[Any, "msgspec.json.Decoder[Any] | None"]):
+    """msgspec's decoder for each type that it can read as we mean it, else None."""
+
+    def __missing__(self, cls: Any) -> msgspec.json.Decoder[Any] | None:
+        decoder = self[cls] = msgspec.json.Decoder(cls, strict=False) if is_plain(cls) else None
+        return decoder
+
+
+_DECODERS = _Decoders()
+_BAD_JSON = (msgspec.MsgspecError, RecursionError, ValueError)
+
+
+def decode_body(cls: Callable[..., T], data: bytes | bytearray | memoryview) -> T:
+    """The body of type `cls` (a body class, or `list[…]` of one) in `data`, standard JSON or fastjson's. BodyError."""
+    refers = b"$ref" in bytes(data)
+    decoder = None if refers else _DECODERS[cls]
+    if decoder is not None:
+        try:
+            value: T = decoder.decode(data)
+            return value
+        except _BAD_JSON:
+            pass
+    result: T | None = reader_of(cls)(loads_finite(data) if refers else _raw(data))
+    if result is None:
+        raise BodyError(f"no {getattr(cls, '__name__', cls)} in a JSON null")
+    return result
+
+
+def _raw(data: bytes | bytearray | memoryview) -> Any:
+    try:
+        return msgspec.json.decode(data)
+    except _BAD_JSON:
+        return loads_finite(data)
+
+
+def encode_body(value: Any, *, dialect: JsonDialect = STANDARD, pretty: bool = False) -> bytes:
+    """UTF-8 JSON of a body; `pretty` as Java writes its config files, which use the FASTJSON dialect."""
+    return dumps(value, dialect=dialect, pretty=pretty).encode()

@@ -1,0 +1,65 @@
+"""Who is connected to a broker. Addresses are "ip:port"; `version` is a number of `codec.versions`."""
+
+# ruff: noqa: RUF012  msgspec copies an empty default for every value.
+from __future__ import annotations
+
+import msgspec
+
+from codec.bodies.base import Body, Int32, Int64
+from codec.bodies.heartbeat import ConsumeFromWhere, ConsumeType, MessageModel, SubscriptionData
+
+__all__ = [
+    "ClientConnection",
+    "ConsumerConnection",
+    "GetConsumerListByGroupResponseBody",
+    "ProducerConnection",
+    "ProducerInfo",
+    "ProducerTableInfo",
+]
+
+
+class ClientConnection(Body, frozen=True):
+    """One client (Java `body.Connection`). `language` is the name of a LanguageCode."""
+
+    client_id: str = ""
+    client_addr: str = ""
+    language: str | None = None
+    version: Int32 = 0
+
+
+class ConsumerConnection(Body, frozen=True):
+    """GET_CONSUMER_CONNECTION_LIST (203)."""
+
+    connection_set: list[ClientConnection] = []
+    subscription_table: dict[str, SubscriptionData] = {}
+    consume_type: ConsumeType | None = None
+    message_model: MessageModel | None = None
+    consume_from_where: ConsumeFromWhere | None = None
+
+
+class ProducerConnection(Body, frozen=True):
+    """GET_PRODUCER_CONNECTION_LIST (204)."""
+
+    connection_set: list[ClientConnection] = []
+
+
+class ProducerInfo(Body, frozen=True):
+    """One producer client; `remote_ip` is "/ip:port"."""
+
+    client_id: str = ""
+    remote_ip: str | None = msgspec.field(default=None, name="remoteIP")
+    language: str | None = None
+    version: Int32 = 0
+    last_update_timestamp: Int64 = 0
+
+
+class ProducerTableInfo(Body, frozen=True):
+    """GET_ALL_PRODUCER_INFO (328): group → its clients."""
+
+    data: dict[str, list[ProducerInfo]] = {}
+
+
+class GetConsumerListByGroupResponseBody(Body, frozen=True):
+    """GET_CONSUMER_LIST_BY_GROUP (38): client ids."""
+
+    consumer_id_list: list[str] = []

@@ -1,0 +1,42 @@
+"""The file consumerFilter.json: SQL92 subscriptions that a broker keeps (Java `ConsumerFilterManager`). Times epoch ms."""
+
+# ruff: noqa: RUF012  msgspec copies an empty default for every value.
+from __future__ import annotations
+
+from codec.bodies.base import Body, Int32, Int64
+
+__all__ = ["BloomFilterData", "ConsumerFilterData", "ConsumerFilterManager", "FilterDataMapByTopic"]
+
+
+class BloomFilterData(Body, frozen=True):
+    """Bits of a group in the consume-queue extension; `bit_pos` is a Java array."""
+
+    bit_pos: tuple[Int32, ...] = ()
+    bit_num: Int32 = 0
+
+
+class ConsumerFilterData(Body, frozen=True):
+    """The filter of a group for a topic. `dead_time` 0: alive. `dead` is computed by Java when it writes."""
+
+    consumer_group: str | None = None
+    topic: str | None = None
+    expression: str | None = None
+    expression_type: str | None = None
+    born_time: Int64 = 0
+    dead_time: Int64 = 0
+    bloom_filter_data: BloomFilterData | None = None
+    client_version: Int64 = 0
+    dead: bool | None = None
+
+
+class FilterDataMapByTopic(Body, frozen=True):
+    """Group → filter."""
+
+    group_filter_data: dict[str, ConsumerFilterData] = {}
+    topic: str | None = None
+
+
+class ConsumerFilterManager(Body, frozen=True):
+    """Topic → its filters."""
+
+    filter_data_by_topic: dict[str, FilterDataMapByTopic] = {}

@@ -1,0 +1,119 @@
+"""Tables of offsets: committed, delay levels, locks, resets (queue offsets: entries, not bytes).
+
+`ConsumerOffsetSerializeWrapper`, `DelayOffsetSerializeWrapper` and `OffsetSerializeWrapper` are also the files
+consumerOffset.json, delayOffset.json, and a broadcasting consumer's offsets.json.
+"""
+
+# ruff: noqa: RUF012  msgspec copies an empty default for every value.
+from __future__ import annotations
+
+import msgspec
+
+from codec.bodies.base import Body, Int32, Int64
+from codec.bodies.config import DataVersion
+from codec.queue import MessageQueue
+
+__all__ = [
+    "ConsumerOffsetSerializeWrapper",
+    "DelayOffsetSerializeWrapper",
+    "GetConsumerStatusBody",
+    "LockBatchRequestBody",
+    "LockBatchResponseBody",
+    "MessageQueueForC",
+    "OffsetMovedEvent",
+    "OffsetSerializeWrapper",
+    "QueryCorrectionOffsetBody",
+    "ResetOffsetBody",
+    "ResetOffsetBodyForC",
+    "UnlockBatchRequestBody",
+]
+
+
+class ConsumerOffsetSerializeWrapper(Body, frozen=True):
+    """GET_ALL_CONSUMER_OFFSET (43): "topic@group" → queue number → committed offset."""
+
+    offset_table: dict[str, dict[Int32, Int64]] = {}
+    data_version: DataVersion | None = None
+
+
+class DelayOffsetSerializeWrapper(Body, frozen=True):
+    """GET_ALL_DELAY_OFFSET (45): delay level (from 1) → next offset of its queue."""
+
+    offset_table: dict[Int32, Int64] = {}
+    data_version: DataVersion | None = None
+
+
+class OffsetSerializeWrapper(Body, frozen=True):
+    """offsets.json of a broadcasting consumer (Java `LocalFileOffsetStore`)."""
+
+    offset_table: dict[MessageQueue, Int64] = {}
+
+
+class LockBatchRequestBody(Body, frozen=True):
+    """LOCK_BATCH_MQ (41)."""
+
+    consumer_group: str | None = None
+    client_id: str | None = None
+    mq_set: list[MessageQueue] = []
+    only_this_broker: bool | None = None
+
+
+class UnlockBatchRequestBody(Body, frozen=True):
+    """UNLOCK_BATCH_MQ (42)."""
+
+    consumer_group: str | None = None
+    client_id: str | None = None
+    mq_set: list[MessageQueue] = []
+    only_this_broker: bool | None = None
+
+
+class LockBatchResponseBody(Body, frozen=True):
+    """LOCK_BATCH_MQ (41): the queues that are locked now."""
+
+    lock_ok_mq_set: list[MessageQueue] = msgspec.field(default_factory=list, name="lockOKMQSet")
+
+
+class QueryCorrectionOffsetBody(Body, frozen=True):
+    """QUERY_CORRECTION_OFFSET (308): queue number → offset."""
+
+    correction_offsets: dict[Int32, Int64] = {}
+
+
+class ResetOffsetBody(Body, frozen=True):
+    """RESET_CONSUMER_CLIENT_OFFSET (220), INVOKE_BROKER_TO_RESET_OFFSET (222).
+
+    The Go client reads 220 in the FASTJSON dialect only.
+    """
+
+    offset_table: dict[MessageQueue, Int64] = {}
+
+
+class MessageQueueForC(Body, frozen=True):
+    """A queue and its offset."""
+
+    topic: str
+    broker_name: str
+    queue_id: Int32 = 0
+    offset: Int64 = 0
+
+
+class ResetOffsetBodyForC(Body, frozen=True):
+    """RESET_CONSUMER_CLIENT_OFFSET (220) for clients whose language is CPP."""
+
+    offset_table: list[MessageQueueForC] = []
+
+
+class GetConsumerStatusBody(Body, frozen=True):
+    """Offsets that clients hold: of itself (221, first table), of each client id (223, second)."""
+
+    message_queue_table: dict[MessageQueue, Int64] = {}
+    consumer_table: dict[str, dict[MessageQueue, Int64]] = {}
+
+
+class OffsetMovedEvent(Body, frozen=True):
+    """The body of a message in the topic OFFSET_MOVED_EVENT."""
+
+    consumer_group: str | None = None
+    message_queue: MessageQueue | None = None
+    offset_request: Int64 = 0
+    offset_new: Int64 = 0

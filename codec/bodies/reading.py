@@ -1,0 +1,241 @@
+"""From plain JSON values to typed ones, as tolerant as fastjson: one reader for each type, made when first asked for.
+
+A reader gives None for what Java reads as null: the caller then takes the member's default, or drops the item.
+Types: str, int (with bounds), float, bool, StrEnum, Struct, `list`, `tuple[X, ...]`, `dict` with keys str, int, MessageQueue;
+`X | None`.
+"""
+
+from __future__ import annotations
+
+import math
+import types
+from collections.abc import Callable, Iterable
+from enum import StrEnum
+from functools import cache
+from typing import Annotated, Any, Final, NamedTuple, NoReturn, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from codec.errors import BodyError
+from codec.fastjson import loads
+from codec.queue import MessageQueue
+
+__all__ = ["is_plain", "reader_of"]
+
+Reader = Callable[[Any], Any]
+
+_MAX_INT_TEXT: Final = 40
+_INT64: Final = (-(1 << 63), (1 << 63) - 1)
+
+
+def _mismatch(expected: str, value: Any) -> NoReturn:
+    raise BodyError(f"expected {expected}, got {type(value).__name__} {str(value)[:32]!r}")
+
+
+# ---- scalars
+
+
+def _text(value: Any) -> str | None:
+    if isinstance(value, str) or value is None:
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int | float) else _mismatch("text", value)
+
+
+def _whole(value: Any) -> int | None:
+    """The integer that `value` means, of any size; None for null and empty text."""
+    if isinstance(value, str):
+        text = value.strip()
+        if text in {"", "null"}:
+            return None
+        try:
+            return int(text) if len(text) <= _MAX_INT_TEXT else _mismatch("an integer", text)
+        except ValueError:
+            _mismatch("an integer", text)
+    if isinstance(value, float):
+        return int(value) if math.isfinite(value) else None
+    if isinstance(value, int) or value is None:
+        return None if value is None else int(value)
+    return _mismatch("an integer", value)
+
+
+def _integer(low: int, high: int) -> Reader:
+    def read(value: Any) -> int | None:
+        number = _whole(value)
+        if number is None or low <= number <= high:
+            return number
+        return _mismatch(f"an integer from {low} to {high}", value)
+
+    return read
+
+
+def _real(value: Any) -> float | None:
+    if isinstance(value, str):
+        if value.strip() in {"", "null"}:
+            return None
+        try:
+            value = float(value)
+        except ValueError:
+            _mismatch("a number", value)
+    if value is None:
+        return None
+    if not isinstance(value, int | float):
+        return _mismatch("a number", value)
+    try:
+        number = float(value)
+    except OverflowError:
+        _mismatch("a number", value)
+    return number if math.isfinite(number) else None
+
+
+_BOOL_TEXTS: Final = {
+    "true": True,
+    "1": True,
+    "y": True,
+    "t": True,
+    "false": False,
+    "0": False,
+    "n": False,
+    "f": False,
+}
+
+
+def _truth(value: Any) -> bool | None:
+    if isinstance(value, bool) or value is None:
+        return value
+    if isinstance(value, int):
+        return value == 1
+    return _BOOL_TEXTS.get(value.lower()) if isinstance(value, str) else _mismatch("true or false", value)
+
+
+def _member_of(enum: type[StrEnum]) -> Reader:
+    ordinals = list(enum)
+    names = {member.value.upper(): member for member in ordinals}
+
+    def read(value: Any) -> StrEnum | None:
+        if isinstance(value, int) and not isinstance(value, bool):
+            return ordinals[value] if 0 <= value < len(ordinals) else None
+        return names.get(value.upper()) if isinstance(value, str) else None
+
+    return read
+
+
+_SCALARS: Final[dict[Any, Reader]] = {str: _text, int: _integer(*_INT64), float: _real, bool: _truth}
+
+
+# ---- collections
+
+
+def _items(item: Reader, make: Callable[[Iterable[Any]], Any]) -> Reader:
+    def read(value: Any) -> Any:
+        if value is None:
+            return None
+        if not isinstance(value, list):
+            return _mismatch("an array", value)
+        return make(found for found in map(item, value) if found is not None)
+
+    return read
+
+
+def _queue_key(key: Any) -> MessageQueue:
+    """A MessageQueue from the text of a key, or from the object itself in an array of pairs."""
+    if isinstance(key, str):
+        try:
+            return msgspec.json.decode(key, type=MessageQueue, strict=False)
+        except (msgspec.MsgspecError, RecursionError, ValueError):
+            key = loads(key)
+    queue: MessageQueue | None = reader_of(MessageQueue)(key)
+    return _mismatch("a message queue", key) if queue is None else queue
+
+
+def _pairs(value: Any) -> Iterable[tuple[Any, Any]]:
+    """Entries of an object, or of an array of pairs as the Go client writes it."""
+    if isinstance(value, dict):
+        return value.items()
+    if isinstance(value, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in value):
+        return ((key, item) for key, item in value)
+    return _mismatch("an object", value)
+
+
+def _entries(key: Reader, item: Reader) -> Reader:
+    def read(value: Any) -> dict[Any, Any] | None:
+        if value is None:
+            return None
+        found = ((key(name), item(part)) for name, part in _pairs(value))
+        return {name: part for name, part in found if name is not None and part is not None}
+
+    return read
+
+
+# ---- structs
+
+
+class _Member(NamedTuple):
+    wire: str
+    name: str
+    read: Reader
+
+
+def _struct(cls: Any) -> Reader:
+    hints = get_type_hints(cls, include_extras=True)
+    wires = {field.encode_name: field.name for field in msgspec.structs.fields(cls)} | getattr(
+        cls, "ALIASES", {}
+    )
+    members = [_Member(wire, name, reader_of(hints[name])) for wire, name in wires.items()]
+    required = [field for field in msgspec.structs.fields(cls) if field.required]
+
+    def read(value: Any) -> Any:
+        if value is None:
+            return None
+        if not isinstance(value, dict):
+            return _mismatch(cls.__name__, value)
+        found = {}
+        for wire, name, read_member in members:
+            if wire in value:
+                try:
+                    part = read_member(value[wire])
+                except BodyError as error:
+                    raise BodyError(f"{cls.__name__}.{wire}: {error}") from None
+                if part is not None:
+                    found[name] = part
+        for field in required:
+            if field.name not in found:
+                raise BodyError(f"{cls.__name__}.{field.encode_name} is missing")
+        return cls(**found)
+
+    return read
+
+
+@cache
+def reader_of(hint: Any) -> Reader:
+    """What reads a value of the type `hint`. It raises BodyError, and gives None for null."""
+    origin, args = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        bounds = hint.__metadata__[0]
+        return _integer(bounds.ge, bounds.le)
+    if origin in {Union, types.UnionType}:
+        return reader_of(next(part for part in args if part is not type(None)))
+    if origin is dict:
+        return _entries(_queue_key if args[0] is MessageQueue else reader_of(args[0]), reader_of(args[1]))
+    if origin in {list, tuple}:
+        return _items(reader_of(args[0]), origin)
+    if hint in _SCALARS:
+        return _SCALARS[hint]
+    return _member_of(hint) if issubclass(hint, StrEnum) else _struct(hint)
+
+
+@cache
+def is_plain(hint: Any) -> bool:
+    """Whether msgspec reads the type as we do: no keys that are queues, no second names."""
+    if get_origin(hint) is Annotated:
+        return True
+    args = get_args(hint)
+    if args:
+        return not (get_origin(hint) is dict and args[0] is MessageQueue) and all(map(is_plain, args))
+    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        hints = get_type_hints(hint, include_extras=True)
+        return not getattr(hint, "ALIASES", {}) and all(
+            is_plain(hints[name]) for name in hint.__struct_fields__
+        )
+    return True

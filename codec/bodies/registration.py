@@ -1,0 +1,145 @@
+"""RegisterBrokerBody (103), as JSON and in its compressed form.
+
+Compressed: one zlib stream of `int32 length + DataVersion JSON`, `int32 count`, count × `int32 length + topic text`,
+`int32 length + filter server JSON`; 5.x adds `int32 count`, count × `int32 length + TopicQueueMappingInfo JSON`.
+Topic text: name, read queues, write queues, perm, filter type, separated by one blank; 5.x adds a blank and attributes JSON.
+`order` and `topicSysFlag` are lost. Integers are big-endian. Limit: 64 MiB after inflation.
+"""
+
+# ruff: noqa: RUF012  msgspec copies an empty default for every value.
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import Final
+
+import msgspec
+
+from codec.bodies.base import Body, decode_body, encode_body
+from codec.bodies.config import DataVersion, TopicConfig, TopicConfigSerializeWrapper
+from codec.bodies.route import TopicQueueMappingInfo
+from codec.errors import BodyError
+
+__all__ = ["RegisterBrokerBody"]
+
+MAX_INFLATED: Final = 64 * 1024 * 1024
+
+_INT32: Final = struct.Struct(">i")
+_BEST_COMPRESSION: Final = 9
+
+
+class RegisterBrokerBody(Body, frozen=True):
+    """REGISTER_BROKER (103). The wrapper's 5.x tables are empty from a 4.x broker."""
+
+    topic_config_serialize_wrapper: TopicConfigSerializeWrapper = TopicConfigSerializeWrapper()
+    filter_server_list: list[str] = []
+
+    @classmethod
+    def decode(cls, data: bytes | bytearray | memoryview, *, compressed: bool = False) -> RegisterBrokerBody:
+        """The body in either form; BodyError."""
+        return _from_sections(_Sections(_inflate(data))) if compressed else decode_body(cls, data)
+
+    def encode(self, *, compressed: bool = False) -> bytes:
+        """The body in either form; compressed without the section that only 5.x knows when that is empty."""
+        return zlib.compress(_to_sections(self), _BEST_COMPRESSION) if compressed else encode_body(self)
+
+
+def _inflate(data: bytes | bytearray | memoryview) -> bytes:
+    inflater = zlib.decompressobj()
+    try:
+        inflated = inflater.decompress(data, MAX_INFLATED)
+    except zlib.error as error:
+        raise BodyError(f"compressed registration: {error}") from None
+    if inflater.unconsumed_tail:
+        raise BodyError(f"compressed registration is larger than {MAX_INFLATED} bytes")
+    if not inflater.eof:
+        raise BodyError("compressed registration is cut short")
+    return inflated
+
+
+class _Sections:
+    """Reads length-prefixed parts from front to back."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.position = 0
+
+    def integer(self) -> int:
+        if len(self.data) - self.position < _INT32.size:
+            raise BodyError(f"registration ends at byte {self.position}, where a number should be")
+        value: int = _INT32.unpack_from(self.data, self.position)[0]
+        self.position += _INT32.size
+        if not 0 <= value <= len(self.data) - self.position:
+            raise BodyError(
+                f"registration names {value} bytes or items at byte {self.position}, which it does not hold"
+            )
+        return value
+
+    def part(self) -> bytes:
+        end = self.integer() + self.position
+        part, self.position = self.data[self.position : end], end
+        return part
+
+    def parts(self) -> list[bytes]:
+        return [self.part() for _ in range(self.integer())]
+
+    @property
+    def at_end(self) -> bool:
+        return self.position == len(self.data)
+
+
+def _topic_text(config: TopicConfig) -> bytes:
+    text = f"{config.topic_name} {config.read_queue_nums} {config.write_queue_nums} {config.perm} {config.topic_filter_type}"
+    return (
+        text.encode() if config.attributes is None else text.encode() + b" " + encode_body(config.attributes)
+    )
+
+
+def _topic_of(text: bytes) -> TopicConfig:
+    words = text.split(b" ", 5)
+    if len(words) < 5:
+        raise BodyError(f"topic text {text[:64]!r} has {len(words)} words of 5")
+    try:
+        name, kind = words[0].decode(), words[4].decode()
+        reads, writes, perm = (int(word) for word in words[1:4])
+    except ValueError:
+        raise BodyError(f"topic text {text[:64]!r} cannot be read") from None
+    if not all(abs(number) < 1 << 31 for number in (reads, writes, perm)):
+        raise BodyError(f"topic text {text[:64]!r} holds more than an int32")
+    attributes = decode_body(dict[str, str], words[5]) if len(words) > 5 and words[5].strip() else None
+    return TopicConfig(name, reads, writes, perm, kind, attributes=attributes)
+
+
+def _from_sections(sections: _Sections) -> RegisterBrokerBody:
+    version = decode_body(DataVersion, sections.part())
+    topics = [_topic_of(text) for text in sections.parts()]
+    filters = decode_body(list[str], sections.part())
+    texts = [] if sections.at_end else sections.parts()
+    mappings = [decode_body(TopicQueueMappingInfo, text) for text in texts]
+    wrapper = TopicConfigSerializeWrapper(
+        topic_config_table={config.topic_name: config for config in topics},
+        data_version=version,
+        topic_queue_mapping_info_map={info.topic: info for info in mappings} if mappings else None,
+    )
+    return RegisterBrokerBody(wrapper, filters)
+
+
+def _sized(part: bytes) -> bytes:
+    return _INT32.pack(len(part)) + part
+
+
+def _many(parts: list[bytes]) -> bytes:
+    return _INT32.pack(len(parts)) + b"".join(map(_sized, parts))
+
+
+def _to_sections(body: RegisterBrokerBody) -> bytes:
+    wrapper = body.topic_config_serialize_wrapper
+    mappings = [encode_body(info) for info in (wrapper.topic_queue_mapping_info_map or {}).values()]
+    return b"".join(
+        (
+            _sized(encode_body(wrapper.data_version)),
+            _many([_topic_text(config) for config in wrapper.topic_config_table.values()]),
+            _sized(msgspec.json.encode(body.filter_server_list)),
+            _many(mappings) if mappings else b"",
+        )
+    )

@@ -1,0 +1,127 @@
+"""What the name server tells: routes, clusters, topic lists, key-value tables (Java `protocol.route`, `protocol.body`)."""
+
+# ruff: noqa: RUF012  msgspec copies an empty default for every value.
+from __future__ import annotations
+
+from typing import ClassVar
+
+from codec.bodies.base import Body, Int32, Int64
+
+__all__ = [
+    "BrokerData",
+    "BrokerMemberGroup",
+    "ClusterInfo",
+    "GetBrokerMemberGroupResponseBody",
+    "KVConfigSerializeWrapper",
+    "KVTable",
+    "LogicQueueMappingItem",
+    "QueueData",
+    "TopicList",
+    "TopicQueueMappingDetail",
+    "TopicQueueMappingInfo",
+    "TopicRouteData",
+]
+
+
+class QueueData(Body, frozen=True):
+    """The queues of a topic on one broker name. `perm`: READ 4, WRITE 2, INHERIT 1."""
+
+    # Older servers and the Go client misspell it.
+    ALIASES: ClassVar[dict[str, str]] = {"topicSynFlag": "topic_sys_flag"}
+
+    broker_name: str
+    read_queue_nums: Int32 = 0
+    write_queue_nums: Int32 = 0
+    perm: Int32 = 0
+    topic_sys_flag: Int32 = 0
+
+
+class BrokerData(Body, frozen=True):
+    """The addresses of one broker name by broker id: 0 is the master."""
+
+    cluster: str = ""
+    broker_name: str = ""
+    broker_addrs: dict[Int64, str] = {}
+    zone_name: str | None = None
+    enable_acting_master: bool | None = None
+
+
+class TopicQueueMappingInfo(Body, frozen=True):
+    """Static topics (5.x): logical queue number → queue number on this broker."""
+
+    topic: str = ""
+    scope: str | None = None
+    total_queues: Int32 = 0
+    bname: str | None = None
+    epoch: Int64 = 0
+    dirty: bool = False
+    curr_id_map: dict[Int32, Int32] = {}
+
+
+class LogicQueueMappingItem(Body, frozen=True):
+    """One stretch of a logical queue (5.x); −1 is open-ended."""
+
+    gen: Int32 = 0
+    queue_id: Int32 = 0
+    bname: str | None = None
+    logic_offset: Int64 = 0
+    start_offset: Int64 = 0
+    end_offset: Int64 = -1
+    time_of_start: Int64 = -1
+    time_of_end: Int64 = -1
+
+
+class TopicQueueMappingDetail(TopicQueueMappingInfo, frozen=True):
+    """UPDATE_AND_CREATE_STATIC_TOPIC (513)."""
+
+    hosted_queues: dict[Int32, list[LogicQueueMappingItem]] = {}
+
+
+class TopicRouteData(Body, frozen=True):
+    """GET_ROUTEINFO_BY_TOPIC (105). `order_topic_conf`: "brokerA:4;brokerB:4"."""
+
+    order_topic_conf: str | None = None
+    queue_datas: list[QueueData] = []
+    broker_datas: list[BrokerData] = []
+    filter_server_table: dict[str, list[str]] = {}
+    topic_queue_mapping_by_broker: dict[str, TopicQueueMappingInfo] | None = None
+
+
+class ClusterInfo(Body, frozen=True):
+    """GET_BROKER_CLUSTER_INFO (106)."""
+
+    broker_addr_table: dict[str, BrokerData] = {}
+    cluster_addr_table: dict[str, list[str]] = {}
+
+
+class TopicList(Body, frozen=True):
+    """Topic names; `broker_addr` only from GET_SYSTEM_TOPIC_LIST_FROM_NS (304), where the names are brokers and clusters."""
+
+    topic_list: list[str] = []
+    broker_addr: str | None = None
+
+
+class KVTable(Body, frozen=True):
+    """Names and texts: a namespace of the name server (103, 219), run-time statistics of a broker (28)."""
+
+    table: dict[str, str] = {}
+
+
+class KVConfigSerializeWrapper(Body, frozen=True):
+    """The name server's file kvConfig.json: namespace → key → value."""
+
+    config_table: dict[str, dict[str, str]] = {}
+
+
+class BrokerMemberGroup(Body, frozen=True):
+    """All brokers of one name (5.x)."""
+
+    cluster: str | None = None
+    broker_name: str | None = None
+    broker_addrs: dict[Int64, str] = {}
+
+
+class GetBrokerMemberGroupResponseBody(Body, frozen=True):
+    """GET_BROKER_MEMBER_GROUP (901)."""
+
+    broker_member_group: BrokerMemberGroup | None = None

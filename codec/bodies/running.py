@@ -1,0 +1,95 @@
+"""What a consumer client tells about itself (307, 309). Offsets are queue offsets, times epoch ms."""
+
+# ruff: noqa: RUF012  msgspec copies an empty default for every value.
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import ClassVar
+
+import msgspec
+
+from codec.bodies.base import Body, Int32, Int64
+from codec.bodies.heartbeat import SubscriptionData
+from codec.queue import MessageQueue
+
+__all__ = [
+    "CMResult",
+    "ConsumeMessageDirectlyResult",
+    "ConsumeStatus",
+    "ConsumerRunningInfo",
+    "PopProcessQueueInfo",
+    "ProcessQueueInfo",
+]
+
+
+class ProcessQueueInfo(Body, frozen=True):
+    """Messages of one queue that a client holds. `droped` is Java's spelling; the Go client writes `dropped`."""
+
+    ALIASES: ClassVar[dict[str, str]] = {"dropped": "droped"}
+
+    commit_offset: Int64 = 0
+    cached_msg_min_offset: Int64 = 0
+    cached_msg_max_offset: Int64 = 0
+    cached_msg_count: Int32 = 0
+    cached_msg_size_in_mib: Int32 = msgspec.field(default=0, name="cachedMsgSizeInMiB")
+    transaction_msg_min_offset: Int64 = 0
+    transaction_msg_max_offset: Int64 = 0
+    transaction_msg_count: Int32 = 0
+    locked: bool = False
+    try_unlock_times: Int64 = 0
+    last_lock_timestamp: Int64 = 0
+    droped: bool = False
+    last_pull_timestamp: Int64 = 0
+    last_consume_timestamp: Int64 = 0
+
+
+class PopProcessQueueInfo(Body, frozen=True):
+    """The same for pop consumption (5.x)."""
+
+    wait_ack_count: Int32 = 0
+    droped: bool = False
+    last_pop_timestamp: Int64 = 0
+
+
+class ConsumeStatus(Body, frozen=True):
+    """Times in ms and rates per second over the last minute; failures of the last hour."""
+
+    pull_rt: float = msgspec.field(default=0.0, name="pullRT")
+    pull_tps: float = msgspec.field(default=0.0, name="pullTPS")
+    consume_rt: float = msgspec.field(default=0.0, name="consumeRT")
+    consume_ok_tps: float = msgspec.field(default=0.0, name="consumeOKTPS")
+    consume_failed_tps: float = msgspec.field(default=0.0, name="consumeFailedTPS")
+    consume_failed_msgs: Int64 = 0
+
+
+class ConsumerRunningInfo(Body, frozen=True):
+    """GET_CONSUMER_RUNNING_INFO (307). `jstack` only when it was asked for."""
+
+    properties: dict[str, str] = {}
+    subscription_set: list[SubscriptionData] = []
+    mq_table: dict[MessageQueue, ProcessQueueInfo] = {}
+    status_table: dict[str, ConsumeStatus] = {}
+    jstack: str | None = None
+    mq_pop_table: dict[MessageQueue, PopProcessQueueInfo] | None = None
+    user_consumer_info: dict[str, str] | None = None
+
+
+class CMResult(StrEnum):
+    """How a message consumed on request ended."""
+
+    CR_SUCCESS = "CR_SUCCESS"
+    CR_LATER = "CR_LATER"
+    CR_ROLLBACK = "CR_ROLLBACK"
+    CR_COMMIT = "CR_COMMIT"
+    CR_THROW_EXCEPTION = "CR_THROW_EXCEPTION"
+    CR_RETURN_NULL = "CR_RETURN_NULL"
+
+
+class ConsumeMessageDirectlyResult(Body, frozen=True):
+    """CONSUME_MESSAGE_DIRECTLY (309); `spent_time_mills` in ms."""
+
+    order: bool = False
+    auto_commit: bool = True
+    consume_result: CMResult | None = None
+    remark: str | None = None
+    spent_time_mills: Int64 = 0

@@ -1,0 +1,144 @@
+"""Statistics of topics, groups and brokers. Offsets are queue offsets, times epoch ms, rates per second."""
+
+# ruff: noqa: RUF012  msgspec copies an empty default for every value.
+from __future__ import annotations
+
+from codec.bodies.base import Body, Int32, Int64
+from codec.bodies.heartbeat import SubscriptionData
+from codec.queue import MessageQueue
+
+__all__ = [
+    "BrokerStatsData",
+    "BrokerStatsItem",
+    "ConsumeQueueData",
+    "ConsumeStats",
+    "ConsumeStatsList",
+    "GroupList",
+    "OffsetWrapper",
+    "QueryConsumeQueueResponseBody",
+    "QueryConsumeTimeSpanBody",
+    "QueueTimeSpan",
+    "TimerMetric",
+    "TimerMetricsSerializeWrapper",
+    "TopicOffset",
+    "TopicStatsTable",
+]
+
+
+class TopicOffset(Body, frozen=True):
+    """The ends of a queue; `last_update_timestamp`: store time of its newest message, 0 when it is empty."""
+
+    min_offset: Int64 = 0
+    max_offset: Int64 = 0
+    last_update_timestamp: Int64 = 0
+
+
+class TopicStatsTable(Body, frozen=True):
+    """GET_TOPIC_STATS_INFO (202)."""
+
+    offset_table: dict[MessageQueue, TopicOffset] = {}
+    topic_put_tps: float | None = None
+
+
+class OffsetWrapper(Body, frozen=True):
+    """Where a group stands in a queue; `last_timestamp`: store time of the last consumed message, 0 without one."""
+
+    broker_offset: Int64 = 0
+    consumer_offset: Int64 = 0
+    last_timestamp: Int64 = 0
+    pull_offset: Int64 | None = None
+
+
+class ConsumeStats(Body, frozen=True):
+    """GET_CONSUME_STATS (208)."""
+
+    offset_table: dict[MessageQueue, OffsetWrapper] = {}
+    consume_tps: float = 0.0
+
+
+class ConsumeStatsList(Body, frozen=True):
+    """GET_BROKER_CONSUME_STATS (317): a list of group → its statistics."""
+
+    consume_stats_list: list[dict[str, list[ConsumeStats]]] = []
+    broker_addr: str | None = None
+    total_diff: Int64 = 0
+    total_inflight_diff: Int64 | None = None
+
+
+class GroupList(Body, frozen=True):
+    """QUERY_TOPIC_CONSUME_BY_WHO (300)."""
+
+    group_list: list[str] = []
+
+
+class QueueTimeSpan(Body, frozen=True):
+    """Store times of a queue's ends and of its committed offset, −1 unknown; `delay_time` in ms.
+
+    The texts are the times as `yyyy-MM-dd#HH:mm:ss:SSS` in the broker's zone.
+    """
+
+    message_queue: MessageQueue | None = None
+    min_time_stamp: Int64 = 0
+    max_time_stamp: Int64 = 0
+    consume_time_stamp: Int64 = 0
+    delay_time: Int64 = 0
+    min_time_stamp_str: str | None = None
+    max_time_stamp_str: str | None = None
+    consume_time_stamp_str: str | None = None
+
+
+class QueryConsumeTimeSpanBody(Body, frozen=True):
+    """QUERY_CONSUME_TIME_SPAN (303)."""
+
+    consume_time_span_set: list[QueueTimeSpan] = []
+
+
+class ConsumeQueueData(Body, frozen=True):
+    """One consume-queue entry; `eval`: whether the group's filter lets the message through."""
+
+    physic_offset: Int64 = 0
+    physic_size: Int32 = 0
+    tags_code: Int64 = 0
+    extend_data_json: str | None = None
+    bit_map: str | None = None
+    eval: bool = False
+    msg: str | None = None
+
+
+class QueryConsumeQueueResponseBody(Body, frozen=True):
+    """QUERY_CONSUME_QUEUE (321). `filter_data`: pretty JSON text of a ConsumerFilterData."""
+
+    subscription_data: SubscriptionData | None = None
+    filter_data: str | None = None
+    queue_data: list[ConsumeQueueData] | None = None
+    max_queue_index: Int64 = 0
+    min_queue_index: Int64 = 0
+
+
+class BrokerStatsItem(Body, frozen=True):
+    """Sum, rate and average per call in a span of time."""
+
+    sum: Int64 = 0
+    tps: float = 0.0
+    avgpt: float = 0.0
+
+
+class BrokerStatsData(Body, frozen=True):
+    """VIEW_BROKER_STATS_DATA (315)."""
+
+    stats_minute: BrokerStatsItem | None = None
+    stats_hour: BrokerStatsItem | None = None
+    stats_day: BrokerStatsItem | None = None
+
+
+class TimerMetric(Body, frozen=True):
+    """Timer messages of one topic (5.x)."""
+
+    count: Int64 = 0
+    time_stamp: Int64 = 0
+
+
+class TimerMetricsSerializeWrapper(Body, frozen=True):
+    """GET_TIMER_METRICS (61)."""
+
+    timing_count: dict[str, TimerMetric] = {}

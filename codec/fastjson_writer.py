@@ -1,0 +1,168 @@
+"""Writes values as fastjson 1.2.x does (Java `RemotingSerializable.toJson`).
+
+Members of a Struct in the order of their names, entries of a dict in their own; None is left out; no blanks. Pretty text is
+indented by tabs as in Java's config files, where entries with keys that are no strings stay on one line, and so do arrays
+and sets (here tuples and sets) but not lists. Characters that UTF-8 cannot carry, and those that fastjson escapes, are `\\uXXXX`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+__all__ = ["FASTJSON", "STANDARD", "JsonDialect", "dumps"]
+
+
+class JsonDialect(Enum):
+    """How a key that is not a string is written."""
+
+    STANDARD = "standard"  # {"0":…} and {"{\"topic\":…}":…}: JSON, and fastjson reads it
+    FASTJSON = "fastjson"  # {0:…} and {{"topic":…}:…}: what Java itself writes
+
+
+STANDARD: Final = JsonDialect.STANDARD
+FASTJSON: Final = JsonDialect.FASTJSON
+
+
+_UNSAFE: Final = re.compile('["\\\\\x00-\x1f\x7f-\xa0\u2028\u2029\ud800-\udfff]')
+_ESCAPES: Final = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def _escape_one(match: re.Match[str]) -> str:
+    char = match[0]
+    return _ESCAPES.get(char) or f"\\u{ord(char):04X}"
+
+
+def _quote(text: str) -> str:
+    return f'"{_UNSAFE.sub(_escape_one, text)}"' if _UNSAFE.search(text) else f'"{text}"'
+
+
+class _Member(NamedTuple):
+    head: str  # "name": as written
+    attribute: str
+
+
+class _Members(dict[type[msgspec.Struct], tuple[_Member, ...]]):
+    """The members of a Struct class in the order of their wire names."""
+
+    def __missing__(self, cls: type[msgspec.Struct]) -> tuple[_Member, ...]:
+        pairs = sorted(zip(cls.__struct_encode_fields__, cls.__struct_fields__, strict=True))
+        members = self[cls] = tuple(_Member(f"{_quote(wire)}:", name) for wire, name in pairs)
+        return members
+
+
+_MEMBERS: Final = _Members()
+
+
+class _Writer:
+    """Collects the pieces of one text."""
+
+    def __init__(self, dialect: JsonDialect, pretty: bool) -> None:
+        self.bare_keys = dialect is FASTJSON
+        self.pretty = pretty
+        self.pieces: list[str] = []
+
+    def line(self, level: int) -> str:
+        return "\n" + "\t" * level if self.pretty else ""
+
+    def write(self, value: Any, level: int = 0) -> None:
+        writer = _BY_TYPE.get(type(value)) or _writer_of(value)
+        writer(self, value, level)
+
+    def scalar(self, value: Any, _level: int) -> None:
+        self.pieces.append(_scalar(value))
+
+    def struct(self, value: Any, level: int) -> None:
+        add, line, mark = self.pieces.append, self.line(level + 1), "{"
+        for head, attribute in _MEMBERS[type(value)]:
+            item = getattr(value, attribute)
+            if item is not None:
+                add(mark + line + head)
+                self.write(item, level + 1)
+                mark = ","
+        add(("{" + line if mark == "{" else "") + self.line(level) + "}")
+
+    def mapping(self, value: Any, level: int) -> None:
+        add, line, mark = self.pieces.append, self.line(level + 1), "{"
+        for key, item in value.items():
+            if item is not None:
+                add(mark)
+                self.key(key, line, level + 1)
+                self.write(item, level + 1)
+                mark = ","
+        add("{}" if mark == "{" else self.line(level) + "}")
+
+    def key(self, key: Any, line: str, level: int) -> None:
+        if isinstance(key, str):
+            self.pieces.append(line + _quote(key) + ":")
+        elif self.bare_keys:
+            self.write(key, level)
+            self.pieces.append(":")
+        else:
+            text = dumps(key)
+            self.pieces.append(
+                line + (_quote(text) if isinstance(key, msgspec.Struct) else f'"{text}"') + ":"
+            )
+
+    def sequence(self, value: Any, level: int) -> None:
+        self.items(value, level, self.line(level + 1), self.line(level))
+
+    def flat(self, value: Any, level: int) -> None:
+        """Java arrays and sets: pretty text keeps their items on one line."""
+        self.items(value, level, "", "")
+
+    def items(self, value: Any, level: int, before: str, after: str) -> None:
+        mark = "["
+        for item in value:
+            self.pieces.append(mark + before)
+            self.write(item, level + 1)
+            mark = ","
+        self.pieces.append("[]" if mark == "[" else after + "]")
+
+
+_SCALARS: Final[dict[type, Callable[[Any], str]]] = {
+    str: _quote,
+    int: int.__repr__,
+    bool: lambda value: "true" if value else "false",
+    # JSON has no words for the others, and Java reads null as 0.0.
+    float: lambda value: repr(value) if math.isfinite(value) else "0.0",
+    type(None): lambda _: "null",
+}
+
+
+def _scalar(value: Any) -> str:
+    return _SCALARS[type(value)](value)
+
+
+_WriteOne = Callable[[_Writer, Any, int], None]
+_BY_TYPE: Final[dict[type, _WriteOne]] = {
+    **dict.fromkeys(_SCALARS, _Writer.scalar),
+    dict: _Writer.mapping,
+    list: _Writer.sequence,
+    tuple: _Writer.flat,
+    set: _Writer.flat,
+    frozenset: _Writer.flat,
+}
+
+
+def _writer_of(value: Any) -> _WriteOne:
+    if isinstance(value, msgspec.Struct):
+        writer: _WriteOne = _Writer.struct
+    elif isinstance(value, Enum):
+        return lambda self, member, _: self.pieces.append(_scalar(member.value))
+    else:
+        raise TypeError(f"{type(value).__name__} has no JSON form")
+    _BY_TYPE[type(value)] = writer
+    return writer
+
+
+def dumps(value: Any, *, dialect: JsonDialect = STANDARD, pretty: bool = False) -> str:
+    """The text of a Struct or plain value as fastjson would write it; TypeError when there is none."""
+    writer = _Writer(dialect, pretty)
+    writer.write(value)
+    return "".join(writer.pieces)
