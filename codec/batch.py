@@ -32,6 +32,7 @@ def _head() -> list[Any]:
     ]
 
 
+HEAD = fused(construct.Struct(*_head()))
 BATCH_ITEM = construct.Struct(
     *_head(),
     "body" / Bytes(this.body_length),
@@ -39,7 +40,6 @@ BATCH_ITEM = construct.Struct(
     "properties" / Bytes(this.properties_length),
     Check(lambda item: item.total_size == HEAD.size + 2 + item.body_length + item.properties_length),
 )
-HEAD = fused(construct.Struct(*_head()))
 _SHORT = struct.Struct(">h")
 
 

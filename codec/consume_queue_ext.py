@@ -47,12 +47,12 @@ def _head() -> list[Any]:
     ]
 
 
+HEAD = fused(construct.Struct(*_head()))
 UNIT = construct.Struct(
     *_head(),
     "bit_map" / Bytes(this.bit_map_size),
     Check(lambda unit: unit.size == HEAD.size + unit.bit_map_size),
 )
-HEAD = fused(construct.Struct(*_head()))
 _SHORT = struct.Struct(">h")
 
 
