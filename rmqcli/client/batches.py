@@ -11,9 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from codec.batch import encode_batch
 from codec.errors import LocalProtocolError
 from codec.message import RETRY_PREFIX, Message, PropertyName
-from codec.properties import encode_properties
 from rmqcli.client.errors import InvalidRequest
-from rmqcli.client.outgoing import MAX_MESSAGE_SIZE, Outgoing, Preparer
+from rmqcli.client.outgoing import MAX_MESSAGE_SIZE, Outgoing, Preparer, properties_bytes
 
 __all__ = ["batch_outgoing", "split_batch"]
 
@@ -24,7 +23,7 @@ UNIQ_KEY_SIZE = (
 
 
 def _size(message: Message) -> int:
-    size = ITEM_HEAD + len(message.body) + len(encode_properties(message.properties)) + 1
+    size = ITEM_HEAD + len(message.body) + len(properties_bytes(message.properties)) + 1
     return size if message.uniq_key else size + UNIQ_KEY_SIZE
 
 
@@ -81,6 +80,6 @@ def batch_outgoing(messages: Sequence[Message], preparer: Preparer) -> Outgoing:
             f"the batch has {len(body)} bytes, more than {preparer.max_message_size}: use split_batch"
         )
     wait = items[0].properties.get(PropertyName.WAIT)
-    properties = encode_properties({PropertyName.WAIT: wait}).decode() if wait else ""
+    properties = properties_bytes({PropertyName.WAIT: wait}).decode() if wait else ""
     msg_id = ",".join(item.uniq_key or "" for item in items)
     return Outgoing(items[0].topic, body, 0, properties, 0, msg_id, batch=True)

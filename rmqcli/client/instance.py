@@ -85,20 +85,18 @@ class ClientInstance:
         self.ip = local_ip()
         self.client_id = f"{self.ip}@{os.getpid()}#{time.monotonic_ns() + next(_counter)}"
         self.handlers: dict[int, RequestHandler] = {}
-        self._servers = name_servers(namesrv)
-        self._open_stream = open_stream or TcpStreams(tls)
         self.default_queues = default_queues
         self._nursery: trio.Nursery | None = None
+        self.pool = Pool(lambda: self.nursery, open_stream or TcpStreams(tls), self._on_request)
+        self.name_servers = NameServers(name_servers(namesrv), self.pool)
+        self.routes = Routes(self.name_servers, default_queues=default_queues)
+        self.heartbeats = Heartbeats(self)
 
     async def __aenter__(self) -> Self:
         if self._nursery is not None:
             raise InvalidRequest("this client instance has been entered already")
         self._manager = trio.open_nursery()
         self._nursery = await self._manager.__aenter__()
-        self.pool = Pool(self._nursery, self._open_stream, self._on_request)
-        self.name_servers = NameServers(self._servers, self.pool)
-        self.routes = Routes(self.name_servers, default_queues=self.default_queues)
-        self.heartbeats = Heartbeats(self)
         self._nursery.start_soon(self._refresh_routes, name="route refresh")
         return self
 
@@ -107,6 +105,7 @@ class ClientInstance:
     ) -> bool:
         await self.heartbeats.leave_all()
         self.nursery.cancel_scope.cancel()
+        self._nursery = None
         # A Cancelled may be the nursery's own (one of our tasks failed): it must get it back. Anything else is the block's.
         if isinstance(error, trio.Cancelled):
             return bool(await self._manager.__aexit__(kind, error, trace))

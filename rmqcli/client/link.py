@@ -196,7 +196,7 @@ class Link:
         try:
             while data := await receive(READ_SIZE):
                 self._heard = trio.current_time()
-                for command in self._protocol.receive(data):
+                for command in self._protocol.receive(bytes(data)):
                     self._take(command)
             self._protocol.receive(b"")
             self.close("closed by the peer")

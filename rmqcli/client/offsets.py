@@ -28,7 +28,7 @@ class OffsetCalls:
     """Mixin: each call asks the master of the queue's broker, reads ask a slave when it cannot be reached."""
 
     instance: ClientInstance
-    group: str | None = None
+    group: str = ""
 
     async def min_offset(self, queue: MessageQueue) -> int:
         """The lowest offset that can still be read."""
@@ -75,7 +75,7 @@ class OffsetCalls:
         """
         code = RequestCode.QUERY_CONSUMER_OFFSET
         header = QueryConsumerOffsetRequestHeader(
-            consumer_group=group or self.group or "",
+            consumer_group=group or self.group,
             topic=queue.topic,
             queue_id=queue.queue_id,
             bname=queue.broker_name,
@@ -93,7 +93,7 @@ class OffsetCalls:
         """Sets the group's next offset of the queue. Running consumers of the group overwrite it within seconds."""
         code = RequestCode.UPDATE_CONSUMER_OFFSET
         header = UpdateConsumerOffsetRequestHeader(
-            consumer_group=group or self.group or "",
+            consumer_group=group or self.group,
             topic=queue.topic,
             queue_id=queue.queue_id,
             commit_offset=offset,

@@ -6,24 +6,24 @@ are compressed in a worker thread, so that one large message does not hold up th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import trio
 
 from codec.codes import MessageSysFlag
 from codec.compression import compress
+from codec.errors import LocalProtocolError
 from codec.message import RETRY_PREFIX, Message, PropertyName, check_topic
 from codec.properties import encode_properties
 from rmqcli.client.errors import InvalidRequest
 
-__all__ = ["COMPRESS_OVER", "MAX_MESSAGE_SIZE", "Outgoing", "Preparer"]
+__all__ = ["COMPRESS_OVER", "MAX_MESSAGE_SIZE", "Outgoing", "Preparer", "properties_bytes"]
 
 MAX_MESSAGE_SIZE = 4 * 1024 * 1024
 COMPRESS_OVER = 4096
 COMPRESS_LEVEL = 5
 COMPRESS_IN_THREAD = 64 * 1024
-MAX_PROPERTIES = 32767
 COMPRESSIONS = ("zlib", "lz4", "zstd")
 
 
@@ -78,7 +78,7 @@ class Preparer:
         times, maximum = 0, None
         if message.topic.startswith(RETRY_PREFIX):
             times, maximum = _retry_counts(properties)
-        text = properties_text(properties)
+        text = properties_bytes(properties).decode()
         return Outgoing(message.topic, body, message.flag, text, sys_flag, msg_id, times, maximum)
 
     def identified(self, message: Message) -> Message:
@@ -113,12 +113,15 @@ class Preparer:
         return await trio.to_thread.run_sync(compress, body, kind, COMPRESS_LEVEL)
 
 
-def properties_text(properties: dict[str, str]) -> str:
-    """The properties as a header field; InvalidRequest over the limit or with the separators inside."""
-    data = encode_properties(properties)
-    if len(data) > MAX_PROPERTIES:
-        raise InvalidRequest(f"the properties have {len(data)} bytes, more than {MAX_PROPERTIES}")
-    return data.decode()
+def properties_bytes(properties: Mapping[str, str]) -> bytes:
+    """The properties as they travel; InvalidRequest over the limit, or with a separator inside."""
+    try:
+        data = encode_properties(properties)
+    except LocalProtocolError as error:
+        raise InvalidRequest(str(error)) from error
+    if properties and data.count(2) != len(properties) - 1:
+        raise InvalidRequest("a property holds the character U+0002, which separates properties")
+    return data
 
 
 def _retry_counts(properties: dict[str, str]) -> tuple[int, int | None]:

@@ -5,6 +5,8 @@ Whoever asks first connects; others for the same address wait for that attempt. 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import trio
 
 from codec.frame import RemotingCommand
@@ -16,11 +18,11 @@ __all__ = ["Pool"]
 
 
 class Pool:
-    """All connections of one client instance. Timeouts are seconds and include the time to connect."""
+    """All connections of one client instance; `nursery` gives the one they run in. Timeouts are seconds and include the time to connect."""
 
     def __init__(
         self,
-        nursery: trio.Nursery,
+        nursery: Callable[[], trio.Nursery],
         open_stream: OpenStream,
         on_request: OnRequest | None = None,
         connect_timeout: float = CONNECT_TIMEOUT,
@@ -79,8 +81,9 @@ class Pool:
                 link = self._links.get(address)
                 if link is not None and link.is_open:
                     return link
+                nursery = self._nursery()
                 stream = await opened(self._open_stream, address, deadline - trio.current_time())
                 link = self._links[address] = Link(address, stream, self._on_request)
-                self._nursery.start_soon(link.run, name=f"link to {address}")
+                nursery.start_soon(link.run, name=f"link to {address}")
                 return link
         raise ConnectionFailed(address, f"no answer within {limit:g} s")

@@ -43,7 +43,7 @@ class PullConsumer(OffsetCalls, Client):
         **options: Unpack[InstanceOptions],
     ) -> None:
         super().__init__(instance, options)
-        self.group = group or TOOLS_GROUP
+        self.group: str = group or TOOLS_GROUP
         try:
             check_group(self.group)
         except ValueError as error:
