@@ -1,0 +1,137 @@
+"""The broker over loopback: sends, pulls, memory, start."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.harness import Measured, cluster, process, resident_mib
+from benchmarks.load import drive, first_reply, send_frames
+from codec.codes import LanguageCode, PullSysFlag, RequestCode
+from codec.frame import RemotingCommand, decode_frame, encode_frame
+from codec.headers import PullMessageRequestHeader, to_ext
+
+SECONDS = 3.0
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, port = text.rsplit(":", 1)
+    return host, int(port)
+
+
+def sends() -> Iterator[Measured]:
+    """One pipelined connection, and one message at a time, against a loop that answers fixed bytes."""
+    frames = send_frames("Bench")
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        process(sys.executable, "-m", "benchmarks.bare_loop") as bare,
+    ):
+        assert bare.stdout is not None
+        bare_address = ("127.0.0.1", int(bare.stdout.readline()))
+        with cluster(Path(folder) / "store") as up:
+            address = _address(up["broker"])
+            reply = decode_frame(first_reply(address, frames[0]))
+            assert reply.code == 0, reply
+            for in_flight, target in ((64, "0.15"), (1, "0.7")):
+                least = drive(bare_address, frames, in_flight, SECONDS)
+                ours = drive(address, frames, in_flight, SECONDS)
+                name = f"send 1 KB, {in_flight} in flight"
+                yield Measured(
+                    name,
+                    ours.per_second,
+                    "msg/s",
+                    ours.per_second / least.per_second,
+                    "bare trio loop",
+                    target,
+                )
+                if in_flight == 1:
+                    yield Measured(f"{name}, p50", ours.median_seconds * 1e6, "µs")
+
+
+def pulls() -> Iterator[Measured]:
+    """A backlog of 1 KB messages in replies of 32, one pull in flight, against the sends that made it."""
+    with tempfile.TemporaryDirectory() as folder, cluster(Path(folder) / "store") as up:
+        address = _address(up["broker"])
+        sent = drive(address, send_frames("Bench"), 64, SECONDS)
+        per_queue = int(sent.per_second * SECONDS / 4) - 100
+        frames = [_pull(n % 4, n // 4 * 32) for n in range(per_queue // 32 * 4)]
+        assert decode_frame(first_reply(address, frames[0])).code == 0
+        got = drive(address, frames, 1, SECONDS)
+        yield Measured(
+            "pull 1 KB, 32 a reply",
+            got.per_second * 32,
+            "msg/s",
+            got.per_second * 32 / sent.per_second,
+            "sends",
+        )
+
+
+def _pull(queue_id: int, offset: int) -> bytes:
+    header = PullMessageRequestHeader(
+        consumer_group="TOOLS_CONSUMER",
+        topic="Bench",
+        queue_id=queue_id,
+        queue_offset=offset,
+        max_msg_nums=32,
+        sys_flag=int(PullSysFlag.SUBSCRIPTION),
+        commit_offset=0,
+        suspend_timeout_millis=0,
+        subscription="*",
+        sub_version=0,
+        expression_type="TAG",
+    )
+    return encode_frame(
+        RemotingCommand(RequestCode.PULL_MESSAGE, to_ext(header), opaque=1, language=LanguageCode.JAVA)
+    )
+
+
+def memory() -> Iterator[Measured]:
+    """The broker's own memory, idle and after a million messages."""
+    with tempfile.TemporaryDirectory() as folder, cluster(Path(folder) / "store") as up:
+        idle = resident_mib(up["pid"])
+        yield Measured("memory, idle", idle, "MiB", target="80 MiB")
+        frames = send_frames("Bench", body=b"x" * 100)
+        sent = 0.0
+        while sent < 1_000_000:
+            sent += drive(_address(up["broker"]), frames, 64, 2.0).per_second * 2
+        after = resident_mib(up["pid"])
+        yield Measured(
+            f"memory, after {sent / 1e6:.1f} million messages", after, "MiB", after / idle, "idle", "flat"
+        )
+
+
+def start() -> Iterator[Measured]:
+    """From the start of the process to the first accepted message, against an empty Python with trio imported."""
+    frame = send_frames("Bench", 1)[0]
+
+    def to_first_message() -> float:
+        started = time.perf_counter()
+        with tempfile.TemporaryDirectory() as folder, cluster(Path(folder) / "store") as up:
+            assert decode_frame(first_reply(_address(up["broker"]), frame)).code == 0
+            return time.perf_counter() - started
+
+    def python() -> float:
+        started = time.perf_counter()
+        subprocess.run([sys.executable, "-c", "import trio, msgspec, construct"], check=True)
+        return time.perf_counter() - started
+
+    ours, bare = min(to_first_message() for _ in range(3)), min(python() for _ in range(3))
+    yield Measured(
+        "start to first accepted message",
+        ours,
+        "s",
+        ours / bare,
+        "python importing trio, msgspec, construct",
+        "1 s",
+    )
+
+
+if __name__ == "__main__":
+    for benchmark in (sends, pulls, memory, start):
+        for measured in benchmark():
+            print(json.dumps(measured.__dict__))

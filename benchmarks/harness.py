@@ -1,0 +1,68 @@
+"""What a measurement is, and the processes it runs against. Servers listen on 127.0.0.1, port 0, and end with their block."""
+
+from __future__ import annotations
+
+import json
+import signal
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """`value` in `unit`; `ratio` to `against`, a thing measured in the same run; `target` is the ratio (or value) to reach."""
+
+    name: str
+    value: float
+    unit: str
+    ratio: float | None = None
+    against: str = ""
+    target: str = ""
+
+    def as_json(self) -> str:
+        return json.dumps(asdict(self))
+
+
+Benchmark = Callable[[], Iterator[Measured]]
+
+
+@contextmanager
+def process(*command: str, **kwargs: Any) -> Iterator[subprocess.Popen[str]]:
+    """A child that is ended with SIGTERM; its standard output is a pipe."""
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, **kwargs)
+    try:
+        yield child
+    finally:
+        if child.poll() is None:
+            child.send_signal(signal.SIGTERM)
+        child.wait(30)
+
+
+@contextmanager
+def cluster(store: Path | None = None, **settings: object) -> Iterator[dict[str, Any]]:
+    """`rmq up`: its addresses, and `pid`."""
+    command = [sys.executable, "-m", "rmqcli", "up", "--json", "--port", "0", "--namesrv-port", "0"]
+    command += ["--store", str(store)] if store else []
+    for name, value in settings.items():
+        command += ["--set", f"{name}={value}"]
+    with process(*command) as child:
+        assert child.stdout is not None
+        yield json.loads(child.stdout.readline()) | {"pid": child.pid}
+
+
+def resident_mib(pid: int) -> float:
+    """Resident memory of a process that is its own (RssAnon): pages of mapped files are the kernel's to take back."""
+    fields = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    return int(fields["RssAnon"].split()[0]) / 1024
+
+
+def median_of(measure: Callable[[], float], runs: int = 3) -> float:
+    return statistics.median(measure() for _ in range(runs))

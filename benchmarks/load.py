@@ -1,0 +1,91 @@
+"""A load that costs little itself: frames built before, replies only counted. One connection, a window of frames in flight."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from codec.codes import LanguageCode, RequestCode
+from codec.frame import RemotingCommand, encode_frame
+from codec.headers import SendMessageRequestHeaderV2, to_ext
+from codec.properties import encode_properties
+
+BODY = b"x" * 1024
+
+
+class Rate(NamedTuple):
+    """Replies a second, and the median time of one in seconds (only meaningful with one in flight)."""
+
+    per_second: float
+    median_seconds: float
+
+
+def send_frames(topic: str, count: int = 64, body: bytes = BODY) -> list[bytes]:
+    """SEND_MESSAGE_V2 requests as a Java producer builds them, each with an opaque and a UNIQ_KEY of its own."""
+    frames = []
+    for n in range(count):
+        properties = encode_properties(
+            {"UNIQ_KEY": f"7F00000113C018B4AAC2{n:012X}", "WAIT": "true", "KEYS": f"k{n}", "TAGS": "TagA"}
+        )
+        header = SendMessageRequestHeaderV2(
+            producer_group="bench",
+            topic=topic,
+            default_topic="TBW102",
+            default_topic_queue_nums=4,
+            queue_id=n % 4,
+            sys_flag=0,
+            born_timestamp=int(time.time() * 1000),
+            flag=0,
+            properties=properties.decode(),
+            reconsume_times=0,
+            unit_mode=False,
+            batch=False,
+        )
+        command = RemotingCommand(
+            RequestCode.SEND_MESSAGE_V2, to_ext(header), body, opaque=n, language=LanguageCode.JAVA
+        )
+        frames.append(encode_frame(command))
+    return frames
+
+
+def drive(address: tuple[str, int], frames: Sequence[bytes], in_flight: int, seconds: float) -> Rate:
+    """Keeps `in_flight` of the frames unanswered for some seconds. AssertionError when a reply is not a success."""
+    with socket.create_connection(address) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        cycle = list(frames)
+        position, replies, times = in_flight % len(cycle), 0, []
+        waiting = b""
+        started = last = time.perf_counter()
+        connection.sendall(b"".join(cycle[:in_flight]))
+        while (now := time.perf_counter()) - started < seconds:
+            waiting += connection.recv(1 << 18)
+            count, waiting = _count(waiting)
+            replies += count
+            times.append((now - last) / max(1, count))
+            last = now
+            if count:
+                batch = [cycle[(position + k) % len(cycle)] for k in range(count)]
+                position = (position + count) % len(cycle)
+                connection.sendall(b"".join(batch))
+        times.sort()
+        return Rate(replies / (time.perf_counter() - started), times[len(times) // 2])
+
+
+def _count(waiting: bytes) -> tuple[int, bytes]:
+    position, count, size = 0, 0, len(waiting)
+    while size - position >= 4:
+        end = position + 4 + int.from_bytes(waiting[position : position + 4], "big")
+        if end > size:
+            break
+        position, count = end, count + 1
+    return count, waiting[position:]
+
+
+def first_reply(address: tuple[str, int], frame: bytes) -> bytes:
+    """The whole first reply, to check before measuring that the load is accepted."""
+    with socket.create_connection(address) as connection:
+        connection.sendall(frame)
+        head = connection.recv(4, socket.MSG_WAITALL)
+        return connection.recv(int.from_bytes(head, "big"), socket.MSG_WAITALL)
