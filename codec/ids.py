@@ -109,7 +109,8 @@ class UniqIdFactory:
 
 def time_of_uniq_id(uniq_id: str, now_ms: int, tz: tzinfo | None = None) -> int:
     """When a UNIQ_KEY was made, in ms: the latest such moment not after `now_ms`. HeaderError when it is no such id."""
-    span = int.from_bytes(_id_bytes(uniq_id)[-6:-2], "big", signed=True)
+    # 31 days of milliseconds need the sign bit, so it is read as unsigned.
+    span = int.from_bytes(_id_bytes(uniq_id)[-6:-2], "big")
     start, _ = _month(now_ms, tz)
     if start + span >= now_ms:
         start, _ = _month(start - 1, tz)

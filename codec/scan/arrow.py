@@ -139,7 +139,7 @@ def _good_rows(buffer: Buffer, walk: Walk, check_crc: bool) -> tuple[Array, Corr
         rows = fixed_columns(buffer, walk.positions)
     except CorruptionError as error:
         damage = error
-        rows = fixed_columns(buffer, walk.positions[walk.positions < error.position])
+        rows = fixed_columns(buffer, walk.positions[walk.positions < (error.position or 0)])
     bad = find_bad_crc(buffer, rows) if check_crc else []
     if bad:
         damage = CorruptionError("the CRC of a body is wrong", int(walk.positions[bad[0]]))

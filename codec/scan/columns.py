@@ -117,7 +117,8 @@ def _fill_spans(data: Array, positions: Array, rows: Array) -> None:
 
 
 def _short(data: Array, places: Array) -> Array:
-    return data[places].astype(np.int64) << 8 | data[places + 1]
+    values: Array = data[places].astype(np.int64) << 8 | data[places + 1]
+    return values
 
 
 def _refuse(positions: Array, wrong: Array, message: str) -> None:
