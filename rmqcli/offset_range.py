@@ -1,11 +1,14 @@
 """RANGE: which messages a reading command means. One grammar for broker queues and for store files.
 
-    start        from the first message to the end           end    nothing that is there now (tail: only new ones)
-    N            from queue offset N to the end              -N     the last N messages
-    A:B          offsets A to B, B not included; an empty side, `start` or `end` is open
-    @T           from time T to the end                      @T1:T2 times T1 to T2, T2 not included (`@T1:@T2` as well)
+    start    from the first message to the end
+    end      nothing that is there now
+    N        from queue offset N to the end
+    -N       the last N messages
+    A:B      offsets A to B, B not included; an empty side is open
+    @T       from time T to the end
+    @T1:T2   times T1 to T2, T2 not included (or @T1:@T2)
 
-T is an ISO time (local unless it has a zone), epoch milliseconds, `now`, or back from now: `-1h`, `-1d12h`, `-500ms`.
+T is an ISO time (local unless it has a zone), epoch milliseconds, now, or back from now: -1h, -1d12h, -500ms.
 A time with colons is no trouble: the text is first tried as one time, then every colon as the separator; exactly one
 reading must make sense. Offsets are queue offsets, times epoch milliseconds, both compared with the store time.
 """

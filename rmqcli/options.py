@@ -33,6 +33,7 @@ __all__ = [
     "command",
     "command_group",
     "global_options",
+    "single_command",
 ]
 
 DEFAULT_NAMESRV = "127.0.0.1:9876"
@@ -173,6 +174,12 @@ class Settings:
         """Keyword arguments of `PullConsumer` and `Admin`."""
         timeout = {} if self.given.timeout is None else {"timeout": self.given.timeout}
         return {"namesrv": self.namesrv} | timeout
+
+    @property
+    def producer_options(self) -> dict[str, Any]:
+        """Keyword arguments of `Producer`: the timeout is for all tries of a message together."""
+        timeout = self.given.timeout
+        return self.client_options | ({} if timeout is None else {"send_timeout": timeout})
 
 
 def global_options(function: Callable[..., None]) -> Callable[..., None]:

@@ -42,6 +42,7 @@ class Reader(Protocol):
         offset: int,
         max_nums: int = ...,
         expression: str = ...,
+        *,
         suspend: float = ...,
     ) -> PullResult: ...
 

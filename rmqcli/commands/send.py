@@ -18,7 +18,7 @@ app = single_command()
 _DEFAULT_CONCURRENCY = 32
 
 BodyArgument = Annotated[
-    str | None, typer.Argument(metavar="[BODY]", help="The message; else standard input, one message a line.")
+    str | None, typer.Argument(metavar="BODY", help="The message; else standard input, one message a line.")
 ]
 KeyOption = Annotated[
     list[str] | None, typer.Option("--key", "-k", metavar="KEY", help="Index key; repeatable.")
@@ -121,8 +121,7 @@ def send(
         from rmqcli.reading import select_queues
         from rmqcli.render.send_results import SendReport
 
-        timeout = {} if settings.given.timeout is None else {"send_timeout": settings.given.timeout}
-        async with Producer(namesrv=settings.namesrv, allow_empty=True, **timeout) as producer:
+        async with Producer(allow_empty=True, **settings.producer_options) as producer:
             queues = []
             if queue is not None or broker is not None:
                 queues = select_queues(await producer.message_queues(topic), topic, broker, queue)

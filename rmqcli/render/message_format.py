@@ -1,12 +1,18 @@
-r"""FORMAT: what to print of each message. Parsed once to a list of functions, each gives the bytes of its part.
+r"""FORMAT: what to print of each message. It is parsed once, to a list of functions.
 
-    %t topic      %q queue        %o offset         %b broker          %k keys (blank between)   %g tag
-    %v body       %s body bytes   %h{NAME} property %h all properties  %f flag                   %r times reconsumed
-    %d store time %D born time    %i message id     %I offset id       %p commit log offset      %S stored bytes
-    %B born host  %H store host   %j the JSON line  %% a percent sign
+    %t topic               %b broker
+    %q queue               %o queue offset
+    %k keys, with blanks   %g tag
+    %v body                %s bytes of the body
+    %h{NAME} a property    %h all properties
+    %d store time          %D born time
+    %i message id          %I offset message id
+    %p commit log offset   %S stored bytes
+    %f flag                %r times reconsumed
+    %B born host           %H store host
+    %j the JSON line       %% a percent sign
 
-Any verb but %% may be followed by one modifier: {hex}, {base64}, {json}. Times also take {ms}, {utc} (both epoch based:
-milliseconds, ISO in UTC) or a strftime pattern such as {%H:%M:%S}. Escapes: \n \t \r \0 \\ \xNN. Nothing is added: a
+Any verb but %% may be followed by one modifier: {hex}, {base64}, {json}. Times also take {ms} (epoch milliseconds), {utc} (ISO) or a strftime pattern such as {%H:%M:%S}. Escapes: \n \t \r \0 \\ \xNN. Nothing is added: a
 line end must be written (\n).
 """
 

@@ -1,0 +1,189 @@
+# bash completion for rmq. Made by python -m rmqcli.manual; do not edit.
+
+# Sets commands, options, values (options that take one), files (those whose value is a path) and paths (yes: an argument
+# is a path) for the command "$1".
+_rmq_describe() {
+    commands="" options="" values="" files="" paths=""
+    case "$1" in
+        "")
+            commands="send pull tail query topic group offsets cluster inspect export up broker namesrv profile"
+            options="-V --version -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-n --namesrv --profile --timeout"
+            ;;
+        "send")
+            options="-k --key -t --tag -p --property -q --queue -b --broker --delay-level --delay --file --delimiter --whole --jsonl --oneway --batch --concurrency --rate -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-k --key -t --tag -p --property -q --queue -b --broker --delay-level --delay --file --delimiter --batch --concurrency --rate -n --namesrv --profile --timeout"
+            files="--file"
+            ;;
+        "pull")
+            options="-q --queue -b --broker -o --offset -c --count -t --tag -f --format -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-q --queue -b --broker -o --offset -c --count -t --tag -f --format -n --namesrv --profile --timeout"
+            ;;
+        "tail")
+            options="--last -q --queue -b --broker -c --count --idle -t --tag -f --format -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="--last -q --queue -b --broker -c --count --idle -t --tag -f --format -n --namesrv --profile --timeout"
+            ;;
+        "query")
+            options="-k --key --id --time -c --count -f --format -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-k --key --id --time -c --count -f --format -n --namesrv --profile --timeout"
+            ;;
+        "topic")
+            commands="list describe route stats create update delete"
+            options="-n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-n --namesrv --profile --timeout"
+            ;;
+        "topic list")
+            options="-a --all -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-n --namesrv --profile --timeout"
+            ;;
+        "topic describe")
+            options="-n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-n --namesrv --profile --timeout"
+            ;;
+        "topic route")
+            options="-n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-n --namesrv --profile --timeout"
+            ;;
+        "topic stats")
+            options="-n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-n --namesrv --profile --timeout"
+            ;;
+        "topic create")
+            options="-q --queues --read-queues --write-queues --perm --order -b --broker --cluster -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-q --queues --read-queues --write-queues --perm -b --broker --cluster -n --namesrv --profile --timeout"
+            ;;
+        "topic update")
+            options="-q --queues --read-queues --write-queues --perm -b --broker --cluster -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-q --queues --read-queues --write-queues --perm -b --broker --cluster -n --namesrv --profile --timeout"
+            ;;
+        "topic delete")
+            options="-y --yes --cluster -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="--cluster -n --namesrv --profile --timeout"
+            ;;
+        "group")
+            commands="list describe"
+            options="-n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-n --namesrv --profile --timeout"
+            ;;
+        "group list")
+            options="-n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-n --namesrv --profile --timeout"
+            ;;
+        "group describe")
+            options="-t --topic -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-t --topic -n --namesrv --profile --timeout"
+            ;;
+        "offsets")
+            commands="show reset"
+            options="-n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-n --namesrv --profile --timeout"
+            ;;
+        "offsets show")
+            options="-g --group -t --topic -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-g --group -t --topic -n --namesrv --profile --timeout"
+            ;;
+        "offsets reset")
+            options="-g --group -t --topic --to -q --queue --undo --dry-run -y --yes -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-g --group -t --topic --to -q --queue --undo -n --namesrv --profile --timeout"
+            files="--undo"
+            ;;
+        "cluster")
+            commands="list"
+            options="-n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-n --namesrv --profile --timeout"
+            ;;
+        "cluster list")
+            options="-n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-n --namesrv --profile --timeout"
+            ;;
+        "inspect")
+            commands="commitlog consumequeue"
+            options="-n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-n --namesrv --profile --timeout"
+            ;;
+        "inspect commitlog")
+            options="-o --offsets -c --count --topic -f --format --verify --stats --explain -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-o --offsets -c --count --topic -f --format -n --namesrv --profile --timeout"
+            paths="yes"
+            ;;
+        "inspect consumequeue")
+            options="-o --offsets -c --count --commit-log --verify --stats --explain -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-o --offsets -c --count --commit-log -n --namesrv --profile --timeout"
+            files="--commit-log"
+            paths="yes"
+            ;;
+        "export")
+            options="--out --store -t --topic -o --offset --spark --master --conf -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="--out --store -t --topic -o --offset --master --conf -n --namesrv --profile --timeout"
+            files="--out --store"
+            ;;
+        "up")
+            options="--port --namesrv-port --host --store -c --config --set -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="--port --namesrv-port --host --store -c --config --set -n --namesrv --profile --timeout"
+            files="--store -c --config"
+            ;;
+        "broker")
+            options="-c --config --set --port --store -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-c --config --set --port --store -n --namesrv --profile --timeout"
+            files="-c --config --store"
+            ;;
+        "namesrv")
+            options="-c --config --set --listen -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-c --config --set --listen -n --namesrv --profile --timeout"
+            files="-c --config"
+            ;;
+        "profile")
+            commands="list show set remove"
+            options="-n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-n --namesrv --profile --timeout"
+            ;;
+        "profile list")
+            options="-n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-n --namesrv --profile --timeout"
+            ;;
+        "profile show")
+            options="-n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-n --namesrv --profile --timeout"
+            ;;
+        "profile set")
+            options="-n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-n --namesrv --profile --timeout"
+            ;;
+        "profile remove")
+            options="-n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-n --namesrv --profile --timeout"
+            ;;
+    esac
+}
+
+_rmq() {
+    local current=${COMP_WORDS[COMP_CWORD]} previous="" name="" word i
+    local commands options values files paths
+    COMPREPLY=()
+    _rmq_describe ""
+    for ((i = 1; i < COMP_CWORD; i++)); do
+        word=${COMP_WORDS[i]}
+        if [[ " $values " == *" $previous "* ]]; then
+            previous=""
+            continue
+        fi
+        previous=$word
+        if [[ " $commands " == *" $word "* ]]; then
+            name="${name:+$name }$word"
+            _rmq_describe "$name"
+        fi
+    done
+    if [[ -n $previous && " $files " == *" $previous "* ]]; then
+        COMPREPLY=($(compgen -f -- "$current"))
+    elif [[ -n $previous && " $values " == *" $previous "* ]]; then
+        return
+    elif [[ $current == -* ]]; then
+        COMPREPLY=($(compgen -W "$options" -- "$current"))
+    elif [[ -n $commands ]]; then
+        COMPREPLY=($(compgen -W "$commands" -- "$current"))
+    elif [[ -n $paths ]]; then
+        COMPREPLY=($(compgen -f -- "$current"))
+    fi
+}
+
+complete -o filenames -F _rmq rmq

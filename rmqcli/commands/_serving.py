@@ -1,0 +1,114 @@
+"""What `rmq up`, `rmq broker` and `rmq namesrv` have in common: properties, the line that says it serves, a clean stop.
+
+SIGINT and SIGTERM both stop cleanly with exit code 0, since that is how a server is stopped; a second one does not wait.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import trio
+import typer
+
+from broker.config import BrokerConfig, NamesrvConfig, config_from_properties
+from broker.errors import ConfigError
+from broker.properties_file import read_properties
+from rmqcli.exit_codes import CommandError, ExitCode, usage_error
+from rmqcli.options import Settings
+from rmqcli.render import Output
+from rmqcli.render.text import tsv_line
+from rmqcli.running import warn
+
+__all__ = ["ConfigOption", "SetOption", "announce", "configure", "run_until_stopped"]
+
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option("--config", "-c", metavar="FILE", help="A properties file with Java's names (broker.conf)."),
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="A property, over the file; repeatable."),
+]
+
+Config = TypeVar("Config", BrokerConfig, NamesrvConfig)
+Node = TypeVar("Node")
+
+
+def configure(
+    kind: type[Config],
+    path: Path | None,
+    settings: Sequence[str],
+    defaults: Mapping[str, str],
+    fixed: Mapping[str, str],
+) -> Config:
+    """The configuration: `defaults`, under the file, under `--set`, under `fixed` (what options of their own say).
+
+    Warns about names that nobody knows; ConfigError becomes a usage error.
+    """
+    given = [_property(text) for text in settings]
+    try:
+        entries = {**defaults, **(read_properties(path) if path else {}), **dict(given), **fixed}
+        config, unknown = config_from_properties(kind, entries)
+    except ConfigError as error:
+        missing = path is not None and not path.exists()
+        raise CommandError(str(error), ExitCode.NOT_FOUND if missing else ExitCode.USAGE) from error
+    for name in unknown:
+        warn(f"unknown property {name} is ignored")
+    return config
+
+
+def _property(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise usage_error(f"--set {text!r}: NAME=VALUE is expected")
+    return name.strip(), value
+
+
+def announce(settings: Settings, words: Mapping[str, str], text: str) -> None:
+    """Says on standard output, flushed, that the servers take connections."""
+    output = Output()
+    if settings.json:
+        output.json(dict(words))
+    else:
+        output.line(text if settings.terminal else tsv_line(list(words.values())))
+    output.flush()
+
+
+def log_to_stderr(settings: Settings) -> None:
+    """What the servers log, from warnings on; with -v all of it."""
+    level = logging.DEBUG if settings.verbose else logging.WARNING
+    logging.basicConfig(stream=sys.stderr, level=level, format="rmq: %(name)s: %(message)s")
+
+
+class Stop:
+    """Set by the first signal; the second cancels."""
+
+    def __init__(self) -> None:
+        self.event = trio.Event()
+
+    async def watch(
+        self, scope: trio.CancelScope, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Waits for signals for ever."""
+        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            task_status.started()
+            async for _ in signals:
+                if self.event.is_set():
+                    scope.cancel()
+                self.event.set()
+
+
+async def run_until_stopped(serving: AbstractAsyncContextManager[object]) -> None:
+    """Enters `serving` (which announces itself), stays until a signal, leaves it."""
+    stop = Stop()
+    async with trio.open_nursery() as nursery:
+        await nursery.start(stop.watch, nursery.cancel_scope)
+        async with serving:
+            await stop.event.wait()
+        nursery.cancel_scope.cancel()

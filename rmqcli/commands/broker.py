@@ -1,0 +1,75 @@
+"""`rmq broker`: a broker in the foreground."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rmqcli.commands._serving import (
+    ConfigOption,
+    SetOption,
+    announce,
+    configure,
+    log_to_stderr,
+    run_until_stopped,
+)
+from rmqcli.options import Settings, command, single_command
+from rmqcli.running import run_async, warn
+
+if TYPE_CHECKING:
+    from broker.config import BrokerConfig
+
+app = single_command()
+
+PortOption = Annotated[
+    int | None,
+    typer.Option("--port", metavar="PORT", min=0, max=65535, help="As listenPort; 0 is any free one."),
+]
+StoreOption = Annotated[Path | None, typer.Option("--store", metavar="DIR", help="As storePathRootDir.")]
+
+
+@command(app, "broker", example="rmq broker -c broker.conf\nrmq broker -n 10.0.0.5:9876 --store /data/rmq")
+def broker(
+    settings: Settings,
+    config: ConfigOption = None,
+    properties: SetOption = None,
+    port: PortOption = None,
+    store: StoreOption = None,
+) -> None:
+    """Run a broker until Ctrl-C or SIGTERM (exit code 0).
+
+    Reads the property names of Java's broker.conf; unknown ones are named and ignored. The name server is -n, else
+    namesrvAddr of the file, else RMQ_NAMESRV or NAMESRV_ADDR; without any the broker registers nowhere.
+    """
+    from broker.config import BrokerConfig
+
+    log_to_stderr(settings)
+    environment = os.environ.get("RMQ_NAMESRV") or os.environ.get("NAMESRV_ADDR")
+    defaults = {"namesrvAddr": environment} if environment else {}
+    options = {
+        "listenPort": None if port is None else str(port),
+        "storePathRootDir": None if store is None else str(store.absolute()),
+        "namesrvAddr": settings.namesrv if settings.given.namesrv or settings.given.profile else None,
+    }
+    fixed = {name: value for name, value in options.items() if value is not None}
+    found = configure(BrokerConfig, config, properties or [], defaults, fixed)
+    if not found.namesrv_addr:
+        warn("no name server is configured (namesrvAddr): clients will not find this broker")
+    run_async(lambda: run_until_stopped(_serving(settings, found)))
+
+
+@asynccontextmanager
+async def _serving(settings: Settings, config: BrokerConfig) -> AsyncIterator[None]:
+    from broker.node import open_broker
+
+    async with open_broker(config) as node:
+        words = {"broker": node.address, "name": config.broker_name, "store": str(node.store_path)}
+        announce(
+            settings, words, f"broker {config.broker_name} serves on {node.address}, store {node.store_path}"
+        )
+        yield

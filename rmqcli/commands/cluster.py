@@ -1,0 +1,82 @@
+"""`rmq cluster`: the brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from rmqcli.exit_codes import ExitCode
+from rmqcli.options import Settings, command, command_group
+from rmqcli.running import run_async, warn
+
+if TYPE_CHECKING:
+    from rmqcli.client import BrokerSummary
+
+app = command_group("cluster", "Show clusters and their brokers.")
+
+
+@command(app, "list", example="rmq cluster list\nrmq cluster list --json | jq '.[].runtime.bootTimestamp'")
+def list_clusters(settings: Settings) -> None:
+    """List all brokers with version, traffic, load and disk.
+
+    A pipe gets lines: cluster, broker, id (0 is the master), address, version, messages in and out a second, messages
+    stored today, share of the disk. A broker that does not answer has empty fields, and the exit code is 3.
+    """
+    from rmqcli.render import Column, Output, show_rows
+
+    columns = [
+        Column("CLUSTER", "cluster"),
+        Column("BROKER", "brokerName"),
+        Column("ID", "brokerId", number=True),
+        Column("ADDRESS", "address"),
+        Column("VERSION", "version"),
+        Column("IN/S", "inTps", number=True),
+        Column("OUT/S", "outTps", number=True),
+        Column("TODAY", "putToday", number=True),
+        Column("DISK", "diskRatio", number=True),
+    ]
+
+    async def main() -> list[BrokerSummary]:
+        from rmqcli.client import Admin
+
+        async with Admin(**settings.client_options) as admin:
+            return await admin.clusters()
+
+    found = run_async(main)
+    if settings.json:
+        Output().json([_object([column.key for column in columns], broker) for broker in found])
+    else:
+        show_rows(settings, columns, [_row(broker) for broker in found], empty="no broker is registered")
+    failed = [broker for broker in found if broker.error is not None]
+    for broker in failed:
+        warn(f"{broker.broker_name} {broker.address}: {broker.error}")
+    if failed:
+        raise typer.Exit(ExitCode.PARTLY)
+
+
+def _row(broker: BrokerSummary) -> list[Any]:
+    place = [broker.cluster, broker.broker_name, broker.broker_id, broker.address]
+    return place + _load(broker.runtime or {})
+
+
+def _load(runtime: Mapping[str, str]) -> list[Any]:
+    stored = [runtime.get(f"msgPutTotalToday{when}", "") for when in ("Now", "Morning")]
+    today = int(stored[0]) - int(stored[1]) if all(text.isdigit() for text in stored) else None
+    rates = [_first_number(runtime.get(name)) for name in ("putTps", "getTransferedTps")]
+    return [runtime.get("brokerVersionDesc"), *rates, today, runtime.get("commitLogDiskRatio")]
+
+
+def _first_number(text: str | None) -> float | None:
+    """Rates are three numbers in one text: of 10 s, 1 min, 10 min; fewer in the first seconds."""
+    try:
+        return round(float((text or "").split()[0]), 1)
+    except (IndexError, ValueError):
+        return None
+
+
+def _object(keys: list[str], broker: BrokerSummary) -> dict[str, Any]:
+    runtime = None if broker.runtime is None else dict(broker.runtime)
+    values = dict(zip(keys, _row(broker), strict=True))
+    return values | {"runtime": runtime, "error": None if broker.error is None else str(broker.error)}

@@ -1,0 +1,77 @@
+"""`rmq namesrv`: a name server in the foreground."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rmqcli.commands._serving import (
+    ConfigOption,
+    SetOption,
+    announce,
+    configure,
+    log_to_stderr,
+    run_until_stopped,
+)
+from rmqcli.exit_codes import usage_error
+from rmqcli.options import Settings, command, single_command
+from rmqcli.running import run_async
+
+if TYPE_CHECKING:
+    from broker.config import NamesrvConfig
+
+app = single_command()
+
+ListenOption = Annotated[
+    str | None,
+    typer.Option(
+        "--listen",
+        metavar="[HOST:]PORT",
+        help="Where to listen; else 0.0.0.0 and listenPort (9876). Port 0 is any.",
+    ),
+]
+
+DEFAULT_HOST = "0.0.0.0"
+
+
+def split_listen(text: str | None) -> tuple[str, int | None]:
+    """Host and port of `PORT`, `:PORT`, `HOST:PORT` or `[V6]:PORT`; a usage error for anything else."""
+    if text is None:
+        return DEFAULT_HOST, None
+    host, _, port = text.rpartition(":")
+    if not (port.isascii() and port.isdigit() and int(port) < 1 << 16):
+        raise usage_error(f"--listen {text!r}: HOST:PORT or PORT is expected")
+    return host.removeprefix("[").removesuffix("]") or DEFAULT_HOST, int(port)
+
+
+@command(app, "namesrv", example="rmq namesrv\nrmq namesrv -c namesrv.conf --listen 127.0.0.1:9876")
+def namesrv(
+    settings: Settings,
+    config: ConfigOption = None,
+    properties: SetOption = None,
+    listen: ListenOption = None,
+) -> None:
+    """Run a name server until Ctrl-C or SIGTERM (exit code 0).
+
+    Reads the property names of Java's namesrv.conf; unknown ones are named and ignored.
+    """
+    from broker.config import NamesrvConfig
+
+    log_to_stderr(settings)
+    host, port = split_listen(listen)
+    found = configure(NamesrvConfig, config, properties or [], {}, {})
+    run_async(lambda: run_until_stopped(_serving(settings, found, host, port)))
+
+
+@asynccontextmanager
+async def _serving(
+    settings: Settings, config: NamesrvConfig, host: str, port: int | None
+) -> AsyncIterator[None]:
+    from broker.namesrv import open_name_server
+
+    async with open_name_server(config, host=host, port=port) as server:
+        announce(settings, {"namesrv": server.address}, f"name server on {server.address}")
+        yield

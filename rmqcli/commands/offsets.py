@@ -1,0 +1,143 @@
+"""`rmq offsets`: where a consumer group is, and moving it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rmqcli.exit_codes import usage_error
+from rmqcli.options import Settings, YesOption, command, command_group
+from rmqcli.render.table import Column
+from rmqcli.render.text import local_time
+from rmqcli.running import now_ms, run_async, warn
+
+if TYPE_CHECKING:
+    from rmqcli.client import QueueLag, ResetTarget
+
+app = command_group("offsets", "Show and reset the offsets of a consumer group.")
+
+GroupOption = Annotated[str, typer.Option("--group", "-g", metavar="GROUP", help="The consumer group.")]
+SomeGroupOption = Annotated[
+    str | None, typer.Option("--group", "-g", metavar="GROUP", help="The consumer group.")
+]
+TopicOption = Annotated[str | None, typer.Option("--topic", "-t", metavar="TOPIC", help="Only this topic.")]
+ResetTopicOption = Annotated[str | None, typer.Option("--topic", "-t", metavar="TOPIC", help="The topic.")]
+ToOption = Annotated[
+    str | None,
+    typer.Option(
+        "--to", metavar="TARGET", help="start, end, N, +N or -N from where the group is, @T (a time)."
+    ),
+]
+QueueOption = Annotated[
+    int | None, typer.Option("--queue", "-q", metavar="ID", min=0, help="Only the queue ID, on every broker.")
+]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")]
+UndoOption = Annotated[
+    Path | None, typer.Option("--undo", metavar="FILE", help="Go back, by the file of a reset.")
+]
+
+LAG_COLUMNS = (
+    Column("TOPIC", "topic"),
+    Column("BROKER", "brokerName"),
+    Column("QUEUE", "queueId", number=True),
+    Column("OFFSET", "consumerOffset", number=True),
+    Column("MAX", "maxOffset", number=True),
+    Column("LAG", "lag", number=True),
+    Column("LAST CONSUMED", "lastTimestamp", local_time),
+    Column("CLIENT", "clientId"),
+)
+
+
+def lag_row(queue: QueueLag) -> list[Any]:
+    """Values for LAG_COLUMNS."""
+    place = queue.queue
+    offsets = [queue.consumer_offset, queue.max_offset, queue.lag]
+    return [place.topic, place.broker_name, place.queue_id, *offsets, queue.last_timestamp, queue.client_id]
+
+
+def lag_object(queue: QueueLag) -> dict[str, Any]:
+    """The JSON object of one queue of a group."""
+    keys = [column.key for column in LAG_COLUMNS]
+    return dict(zip(keys, lag_row(queue), strict=True)) | {"minOffset": queue.min_offset}
+
+
+@command(app, "show", example="rmq offsets show -g billing\nrmq offsets show -g billing -t orders --json")
+def show(group: GroupOption, settings: Settings, topic: TopicOption = None) -> None:
+    """Show the committed offset of each queue of a group.
+
+    A pipe gets lines: topic, broker, queue, consumed offset, maximum offset, lag, time of the last consumed message (epoch
+    ms), client. An offset that was never committed is empty.
+    """
+    from rmqcli.render import Output, show_rows
+
+    async def main() -> list[QueueLag]:
+        from rmqcli.client import Admin
+
+        async with Admin(**settings.client_options) as admin:
+            return await admin.offsets(group, topic)
+
+    found = run_async(main)
+    if settings.json:
+        Output().json([lag_object(queue) for queue in found])
+    else:
+        show_rows(settings, LAG_COLUMNS, [lag_row(queue) for queue in found])
+
+
+@command(
+    app,
+    "reset",
+    example="""rmq offsets reset -g billing -t orders --to start --dry-run
+rmq offsets reset -g billing -t orders --to @-1h
+rmq offsets reset -g billing -t orders --to -100 -q 0 --yes
+rmq offsets reset --undo FILE""",
+)
+def reset(
+    settings: Settings,
+    group: SomeGroupOption = None,
+    topic: ResetTopicOption = None,
+    to: ToOption = None,
+    queue: QueueOption = None,
+    undo: UndoOption = None,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+) -> None:
+    """Move a consumer group to other offsets of a topic.
+
+    Shows old and new offset of each queue and how many messages will be consumed again or never, then asks; without a
+    terminal it needs --yes. Running consumers are moved through the broker, a group without consumers directly. Writes a
+    file that brings the old offsets back with --undo, and prints its path.
+    """
+    from rmqcli.commands._changes import confirm
+    from rmqcli.commands._reset import Reset, load_undo
+
+    wanted = load_undo(_only_undo(undo, group, topic, to)) if undo is not None else _wanted(group, topic, to)
+    job = Reset(settings, *wanted, queue_id=queue)
+    plan = run_async(job.plan)
+    job.show_plan(plan, dry_run=dry_run)
+    if dry_run:
+        return
+    if not any(step.old != step.new for step in plan.queues):
+        warn("nothing to do: the group is there already")
+        return
+    confirm(f"move group {plan.group} to {plan.target} of topic {plan.topic}?", yes=yes)
+    job.apply(plan)
+
+
+def _only_undo(undo: Path, group: str | None, topic: str | None, to: str | None) -> Path:
+    if group or topic or to:
+        raise usage_error("--undo excludes --group, --topic and --to: the file says it all")
+    return undo
+
+
+def _wanted(group: str | None, topic: str | None, to: str | None) -> tuple[str, str, ResetTarget]:
+    from rmqcli.client import ResetTarget
+    from rmqcli.offset_range import parse_target
+
+    if not group or not topic or not to:
+        missing = [
+            name for name, value in (("--group", group), ("--topic", topic), ("--to", to)) if not value
+        ]
+        raise usage_error(f"{', '.join(missing)} is missing; or give --undo FILE")
+    return group, topic, ResetTarget(*parse_target(to, now_ms()))

@@ -1,0 +1,59 @@
+"""`rmq profile`: named clusters."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from rmqcli.exit_codes import usage_error
+from rmqcli.options import Settings, command, command_group
+from rmqcli.profiles import Profile, check_name, load_profiles, profile, profiles_path, save_profiles
+
+app = command_group("profile", "Name clusters, so that -n need not be repeated.")
+
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The name of the profile.")]
+AddressArgument = Annotated[
+    str, typer.Argument(metavar="HOST:PORT", help="Its name servers, separated by ';'.")
+]
+
+
+def _show(settings: Settings, found: list[Profile]) -> None:
+    from rmqcli.render import Column, show_rows
+
+    columns = [Column("NAME", "name"), Column("NAME SERVERS", "namesrv")]
+    show_rows(
+        settings,
+        columns,
+        [[entry.name, entry.namesrv] for entry in found],
+        empty=f"none in {profiles_path()}",
+    )
+
+
+@command(app, "list", example="rmq profile list")
+def list_profiles(settings: Settings) -> None:
+    """List the profiles. The one that is called `default` is used when nothing else is said."""
+    _show(settings, list(load_profiles().values()))
+
+
+@command(app, "show", example="rmq profile show prod")
+def show(name: NameArgument, settings: Settings) -> None:
+    """Show one profile."""
+    _show(settings, [profile(name)])
+
+
+@command(app, "set", example="rmq profile set prod 'ns1:9876;ns2:9876'\nrmq --profile prod topic list")
+def set_profile(name: NameArgument, addresses: AddressArgument, settings: Settings) -> None:
+    """Make a profile or change it."""
+    if not addresses.strip():
+        raise usage_error("HOST:PORT may not be empty")
+    path = save_profiles(load_profiles() | {check_name(name): Profile(name, addresses.strip())})
+    if settings.verbose:
+        print(path)
+
+
+@command(app, "remove", example="rmq profile remove prod")
+def remove(name: NameArgument, settings: Settings) -> None:
+    """Remove a profile."""
+    profile(name)
+    save_profiles({key: value for key, value in load_profiles().items() if key != name})

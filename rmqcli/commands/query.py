@@ -1,0 +1,87 @@
+"""`rmq query`: messages by key or id."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rmqcli.exit_codes import CommandError, ExitCode, usage_error
+from rmqcli.options import FormatOption, Settings, TopicArgument, command, single_command
+from rmqcli.running import now_ms, run_async, warn
+
+if TYPE_CHECKING:
+    from rmqcli.client import QueryResult
+    from rmqcli.offset_range import OffsetRange
+
+app = single_command()
+
+KeyOption = Annotated[str | None, typer.Option("--key", "-k", metavar="KEY", help="Messages with this key.")]
+IdOption = Annotated[
+    str | None, typer.Option("--id", metavar="ID", help="The message with this id: msgId or offsetMsgId.")
+]
+TimeOption = Annotated[
+    str,
+    typer.Option("--time", metavar="@T1:@T2", help="With --key: stored in this time, as in @-1h or @T1:@T2."),
+]
+CountOption = Annotated[
+    int, typer.Option("--count", "-c", metavar="N", min=1, max=1024, help="With --key: at most N.")
+]
+
+
+@command(app, "query", example="rmq query orders --key 42\nrmq query orders --id 7F000001ABCD --json")
+def query(
+    topic: TopicArgument,
+    settings: Settings,
+    key: KeyOption = None,
+    msg_id: IdOption = None,
+    time: TimeOption = "start",
+    count: CountOption = 64,
+    format_text: FormatOption = None,
+) -> None:
+    """Find messages by key or by id, through the index of the brokers.
+
+    Exit code 4 when there is none. Messages are printed as `rmq pull` prints them.
+    """
+    from rmqcli.offset_range import parse_range
+    from rmqcli.render import Output
+    from rmqcli.render.lines import message_renderer
+
+    if (key is None) == (msg_id is None):
+        raise usage_error("give one of --key and --id")
+    span = parse_range(time, now_ms())
+    if time != "start" and span.begin_time is None and span.end_time is None:
+        raise usage_error(f"--time {time!r}: @T or @T1:@T2 is expected")
+    render = message_renderer(settings, format_text)
+
+    async def main() -> QueryResult:
+        from rmqcli.client import Admin
+
+        async with Admin(**settings.client_options) as admin:
+            if msg_id is not None:
+                return await admin.query_by_id(topic, msg_id)
+            return await admin.query_by_key(topic, key or "", max_num=count, **_bounds(span))
+
+    found = run_async(main)
+    output = Output()
+    for message in found.messages:
+        output.write(render(message))
+    _finish(found, topic, f"key {key}" if key is not None else f"id {msg_id}")
+
+
+def _bounds(span: OffsetRange) -> dict[str, int]:
+    end = {} if span.end_time is None else {"end": span.end_time - 1}
+    return {"begin": span.begin_time or 0} | end
+
+
+def _finish(found: QueryResult, topic: str, what: str) -> None:
+    for name, error in found.failures.items():
+        warn(f"{name} could not be asked: {error}")
+    if found.failures and found.messages:
+        raise typer.Exit(ExitCode.PARTLY)
+    if found.failures:
+        from rmqcli.failures import exit_code_of
+
+        raise typer.Exit(exit_code_of(next(iter(found.failures.values()))))
+    if not found.messages:
+        raise CommandError(f"no message with {what} in topic {topic}", ExitCode.NOT_FOUND)

@@ -1,0 +1,104 @@
+"""`rmq up`: name server and broker in one process, to try things and to test against."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rmqcli.commands._serving import (
+    ConfigOption,
+    SetOption,
+    announce,
+    configure,
+    log_to_stderr,
+    run_until_stopped,
+)
+from rmqcli.options import Settings, command, single_command
+from rmqcli.running import run_async
+
+app = single_command()
+
+PortOption = Annotated[
+    int,
+    typer.Option("--port", metavar="PORT", min=0, max=65535, help="Port of the broker; 0 is any free one."),
+]
+NamesrvPortOption = Annotated[
+    int,
+    typer.Option(
+        "--namesrv-port", metavar="PORT", min=0, max=65535, help="Port of the name server; 0 is any free one."
+    ),
+]
+HostOption = Annotated[
+    str, typer.Option("--host", metavar="IP", help="Address to listen on and to tell clients.")
+]
+StoreOption = Annotated[
+    Path | None,
+    typer.Option("--store", metavar="DIR", help="Keep messages here; else in a folder that is removed."),
+]
+
+_DEFAULTS = {"brokerName": "broker-a", "brokerClusterName": "DefaultCluster"}
+# Nobody keeps much in a store that is thrown away; a gigabyte at once would fill many a /tmp.
+_TEMPORARY = {"mappedFileSizeCommitLog": str(64 * 1024 * 1024)}
+
+
+@command(
+    app,
+    "up",
+    example="""rmq up
+rmq up --store ./store --set autoCreateTopicEnable=false
+rmq up --port 0 --namesrv-port 0 --json""",
+)
+def up(
+    settings: Settings,
+    port: PortOption = 10911,
+    namesrv_port: NamesrvPortOption = 9876,
+    host: HostOption = "127.0.0.1",
+    store: StoreOption = None,
+    config: ConfigOption = None,
+    properties: SetOption = None,
+) -> None:
+    """Start a name server and a broker in one process, and stay until Ctrl-C or SIGTERM (exit code 0).
+
+    With --json one line is printed when both take connections: {"namesrv": "...", "broker": "...", "store": "..."}.
+    """
+    from broker.config import BrokerConfig
+
+    log_to_stderr(settings)
+    with ExitStack() as stack:
+        folder = store or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rmq-")))
+        defaults = _DEFAULTS | ({} if store else _TEMPORARY)
+        fixed = {
+            "listenPort": str(port),
+            "brokerIP1": host,
+            "bindAddress": host,
+            "storePathRootDir": str(folder.absolute()),
+        }
+        broker = configure(BrokerConfig, config, properties or [], defaults, fixed)
+        run_async(lambda: run_until_stopped(_both(settings, broker, host, namesrv_port)))
+
+
+@asynccontextmanager
+async def _both(
+    settings: Settings, broker_config: object, host: str, namesrv_port: int
+) -> AsyncIterator[None]:
+    import msgspec
+    from broker.node import open_broker
+
+    from broker.config import BrokerConfig, NamesrvConfig
+    from broker.namesrv import open_name_server
+
+    assert isinstance(broker_config, BrokerConfig)
+    # Only for this run: nothing of the name server is kept.
+    names = NamesrvConfig(kv_config_path=None, config_store_path=None)
+    async with open_name_server(names, host=host, port=namesrv_port) as namesrv:
+        config = msgspec.structs.replace(broker_config, namesrv_addr=namesrv.address)
+        async with open_broker(config) as broker:
+            words = {"namesrv": namesrv.address, "broker": broker.address, "store": str(broker.store_path)}
+            text = f"name server  {namesrv.address}\nbroker       {broker.address}\nstore        {broker.store_path}"
+            announce(settings, words, f"{text}\nCtrl-C stops")
+            yield

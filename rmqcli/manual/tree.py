@@ -1,0 +1,109 @@
+"""The command tree as plain values. The only place that looks into Click's objects."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+import typer
+
+from rmqcli.app import COMMANDS, command_tree
+
+__all__ = ["Node", "Option", "command_nodes"]
+
+# Options whose value is a path, so that shells offer files.
+_PATH_METAVARS = frozenset({"PATH", "FILE", "DIR"})
+
+
+class Option(NamedTuple):
+    """`names` as typed, `usage` as in the help (`-k, --key KEY`), `text` with its default."""
+
+    names: tuple[str, ...]
+    usage: str
+    text: str
+    takes_value: bool
+    is_path: bool
+    is_global: bool
+
+
+class Node(NamedTuple):
+    """A command or a group; `path` is () for rmq itself, ("topic", "list") for a command of a group."""
+
+    path: tuple[str, ...]
+    summary: str
+    description: str
+    usage: str
+    arguments: tuple[tuple[str, str], ...]
+    options: tuple[Option, ...]
+    examples: tuple[str, ...]
+    commands: tuple[tuple[str, str], ...]
+    takes_paths: bool
+
+    @property
+    def name(self) -> str:
+        return " ".join(("rmq", *self.path))
+
+
+def command_nodes() -> list[Node]:
+    """All commands, a group before its commands, in the order of the help."""
+    tree = command_tree()
+    return _walk(tree, typer.Context(tree, info_name="rmq", help_option_names=["-h", "--help"]), ())
+
+
+def _walk(command: Any, context: Any, path: tuple[str, ...]) -> list[Node]:
+    names = command.list_commands(context) if hasattr(command, "list_commands") else []
+    children = [(name, command.get_command(context, name)) for name in names]
+    nodes = [_node(command, context, path, children)]
+    for name, child in children:
+        nodes += _walk(child, typer.Context(child, info_name=name, parent=context), (*path, name))
+    return nodes
+
+
+def _node(command: Any, context: Any, path: tuple[str, ...], children: list[tuple[str, Any]]) -> Node:
+    parameters = command.get_params(context)
+    arguments = [parameter for parameter in parameters if parameter.param_type_name == "argument"]
+    description = (command.help or "").replace("\b\n", "").strip()
+    return Node(
+        path=path,
+        summary=_first_sentence(description),
+        description=description,
+        usage=" ".join(part.strip("{}") for part in command.collect_usage_pieces(context)),
+        arguments=tuple(_argument(parameter, context) for parameter in arguments),
+        options=tuple(_option(p, context) for p in parameters if p.param_type_name == "option"),
+        examples=_examples(command.epilog or ""),
+        commands=tuple((name, _summary_of(path, name, child)) for name, child in children),
+        takes_paths=any(str(parameter.metavar) in _PATH_METAVARS for parameter in arguments),
+    )
+
+
+def _summary_of(path: tuple[str, ...], name: str, child: Any) -> str:
+    return COMMANDS[name].help if not path else _first_sentence(child.help or "")
+
+
+def _first_sentence(text: str) -> str:
+    sentence = re.split(r"\.(?:\s|$)", " ".join(text.split()), maxsplit=1)[0]
+    return f"{sentence}." if sentence else ""
+
+
+def _argument(parameter: Any, context: Any) -> tuple[str, str]:
+    text = re.sub(r"\s*\[required\]$", "", parameter.help or "")
+    return str(parameter.metavar or parameter.name.upper()), text
+
+
+def _option(parameter: Any, context: Any) -> Option:
+    usage, text = parameter.get_help_record(context)
+    names = (*parameter.opts, *parameter.secondary_opts)
+    takes_value = not (parameter.is_flag or getattr(parameter, "count", False))
+    return Option(
+        names=tuple(sorted(names, key=len)),
+        usage=" ".join(usage.split()),
+        text=" ".join(text.split()),
+        takes_value=takes_value,
+        is_path=takes_value and str(parameter.metavar) in _PATH_METAVARS,
+        is_global=getattr(parameter, "rich_help_panel", None) is not None,
+    )
+
+
+def _examples(epilog: str) -> tuple[str, ...]:
+    lines = [line for line in epilog.replace("\b", "").splitlines() if line.startswith("  ")]
+    return tuple(line[2:] for line in lines)
