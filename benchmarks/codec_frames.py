@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 from codec.codes import LanguageCode, RequestCode, SerializeType
 from codec.connection import Connection
-from codec.frame import BINARY_HEADER, RemotingCommand, decode_frame, encode_frame, encode_frame_head
+from codec.frame import RemotingCommand, decode_frame, encode_frame, encode_frame_head
+from codec.frame_binary import BINARY_HEADER
 
 ROUNDS = 7
 ROUND_SECONDS = 0.05

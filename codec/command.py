@@ -1,0 +1,63 @@
+"""The command that a frame carries (`RemotingCommand`), whichever way its header is written."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from codec.codes import CURRENT_VERSION, RPC_ONEWAY, RPC_RESPONSE, LanguageCode, SerializeType
+
+__all__ = ["UNKNOWN_LANGUAGE", "UNKNOWN_OPAQUE", "RemotingCommand"]
+
+UNKNOWN_LANGUAGE: Final = -1
+"""`language` of a peer that named none, or one that we do not know; Java reads null."""
+
+UNKNOWN_OPAQUE: Final = -1
+"""`opaque` of a frame that had none: no request of ours ever has this number."""
+
+
+class RemotingCommand(msgspec.Struct, gc=False):
+    """A request or a response (`RemotingCommand`).
+
+    `language` is a `LanguageCode`, or any other number that a binary header had. `body` may be a view when we send;
+    what `decode_frame` returns has its own bytes.
+    """
+
+    code: int
+    ext_fields: dict[str, str] | None = None
+    body: bytes | memoryview = b""
+    opaque: int = 0
+    flag: int = 0
+    remark: str | None = None
+    language: int = LanguageCode.PYTHON
+    version: int = CURRENT_VERSION
+    serialize_type: SerializeType = SerializeType.JSON
+
+    @property
+    def is_response(self) -> bool:
+        return bool(self.flag & RPC_RESPONSE)
+
+    @property
+    def is_oneway(self) -> bool:
+        return bool(self.flag & RPC_ONEWAY)
+
+    def reply(
+        self,
+        code: int,
+        remark: str | None = None,
+        ext_fields: dict[str, str] | None = None,
+        body: bytes | memoryview = b"",
+    ) -> RemotingCommand:
+        """The response to this request: same opaque number, same kind of header."""
+        return RemotingCommand(
+            code,
+            ext_fields,
+            body,
+            self.opaque,
+            RPC_RESPONSE,
+            remark,
+            LanguageCode.PYTHON,
+            CURRENT_VERSION,
+            self.serialize_type,
+        )
