@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import trio
 
-from broker.errors import Refusal
+from broker.errors import Refusal, RemoteClosed
 from broker.session import Session, SessionLimits
 from broker.transport import SocketTransport, StreamTransport, Transport
 from codec.codes import RPC_ONEWAY, RPC_RESPONSE, ResponseCode
@@ -100,6 +100,7 @@ class Server:
         self._handlers = handlers
         self._limits = limits or ServerLimits()
         self._name = name
+        self._nursery: trio.Nursery | None = None
         self._unflushed: set[Session] = set()
         self._flush_wanted = trio.Event()
 
@@ -112,12 +113,14 @@ class Server:
         """Serves until cancelled; then every connection is closed, and the listeners too."""
         try:
             async with trio.open_nursery() as nursery:
+                self._nursery = nursery
                 nursery.start_soon(self._flusher)
                 nursery.start_soon(self._close_idle)
                 for listener in listeners:
                     nursery.start_soon(self._accept, listener, nursery)
                 task_status.started(self)
         finally:
+            self._nursery = None
             for listener in listeners:
                 trio.lowlevel.notify_closing(listener)
                 listener.close()
@@ -129,6 +132,14 @@ class Server:
             nursery.start_soon(self._close_idle)
             await self._run(self._session(StreamTransport(stream), peer, ("127.0.0.1", 0)))
             nursery.cancel_scope.cancel()
+
+    async def adopt(self, stream: trio.abc.Stream, peer: tuple[str, int]) -> Session:
+        """A connection that we made ourselves, served like those that came in; only while `serve` runs."""
+        if self._nursery is None:
+            raise RemoteClosed(f"{self._name} is not running")
+        session = self._session(StreamTransport(stream), peer, ("", 0))
+        await self._nursery.start(self._run, session)
+        return session
 
     async def _accept(self, listener: socket.socket, nursery: trio.Nursery) -> None:
         while True:
@@ -162,10 +173,13 @@ class Server:
         self.sessions.add(session)
         return session
 
-    async def _run(self, session: Session) -> None:
+    async def _run(
+        self, session: Session, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
         try:
             async with trio.open_nursery() as nursery:
                 session.attach(nursery)
+                task_status.started()
                 await self._converse(session)
                 nursery.cancel_scope.cancel()
         finally:

@@ -1,0 +1,46 @@
+"""Namespaces of key-value entries (Java `KVConfigManager`), saved as kvConfig.json at every change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from broker.store.tables_file import load_table, save_table
+from codec.bodies import KVConfigSerializeWrapper, decode_body, encode_body
+
+__all__ = ["ORDER_TOPIC_CONFIG", "KVConfig"]
+
+ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
+
+
+class KVConfig:
+    """All namespaces. `path` None: nothing is saved. Raises StoreDamaged when file and backup are unreadable."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._path = path
+        self._namespaces: dict[str, dict[str, str]] = {}
+        if path is not None:
+            self._namespaces = load_table(path, _decode) or {}
+
+    def get(self, namespace: str, key: str) -> str | None:
+        return self._namespaces.get(namespace, {}).get(key)
+
+    def namespace(self, namespace: str) -> dict[str, str] | None:
+        """Every entry of a namespace; None when it never had one."""
+        entries = self._namespaces.get(namespace)
+        return None if entries is None else dict(entries)
+
+    def put(self, namespace: str, key: str, value: str) -> None:
+        self._namespaces.setdefault(namespace, {})[key] = value
+        self._save()
+
+    def delete(self, namespace: str, key: str) -> None:
+        self._namespaces.get(namespace, {}).pop(key, None)
+        self._save()
+
+    def _save(self) -> None:
+        if self._path is not None:
+            save_table(self._path, encode_body(KVConfigSerializeWrapper(config_table=self._namespaces)))
+
+
+def _decode(data: bytes) -> dict[str, dict[str, str]]:
+    return decode_body(KVConfigSerializeWrapper, data).config_table

@@ -1,0 +1,58 @@
+"""A running name server."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from broker.clock import NowMs, system_now_ms
+from broker.config import expand_path, server_limits
+from broker.config_namesrv import NamesrvConfig
+from broker.namesrv.expiry import run_expiry
+from broker.namesrv.handlers import bound_handlers
+from broker.namesrv.kv_config import KVConfig
+from broker.namesrv.state import NameServerState
+from broker.nursery import background
+from broker.server import Server, listen, listener_address
+from broker.session import address_text
+
+__all__ = ["NameServer", "open_name_server"]
+
+
+class NameServer:
+    """What `open_name_server` gives: `address` is "ip:port", `port` the number alone."""
+
+    def __init__(self, host: str, port: int, state: NameServerState, server: Server) -> None:
+        self.host = host
+        self.port = port
+        self.address = address_text((host, port))
+        self.state = state
+        self.server = server
+
+    @property
+    def config(self) -> NamesrvConfig:
+        """The configuration as it is now (code 318 changes it)."""
+        return self.state.config
+
+
+@asynccontextmanager
+async def open_name_server(
+    config: NamesrvConfig | None = None,
+    *,
+    host: str = "127.0.0.1",
+    port: int | None = None,
+    now_ms: NowMs = system_now_ms,
+) -> AsyncIterator[NameServer]:
+    """A name server that accepts connections inside the block; `port` None is `config.listen_port`, 0 any free one.
+
+    Raises OSError when the address cannot be bound, StoreDamaged when the saved KV entries cannot be read.
+    """
+    config = config or NamesrvConfig()
+    kv = KVConfig(expand_path(config.kv_config_path) if config.kv_config_path else None)
+    state = NameServerState(config, kv, now_ms)
+    listener = listen(host, config.listen_port if port is None else port, config.server_socket_backlog)
+    server = Server(bound_handlers(state), limits=server_limits(config), name="namesrv")
+    async with background() as nursery:
+        await nursery.start(server.serve, [listener])
+        nursery.start_soon(run_expiry, state)
+        yield NameServer(*listener_address(listener), state, server)

@@ -1,0 +1,32 @@
+"""What the handlers of a name server share."""
+
+from __future__ import annotations
+
+from broker.clock import NowMs
+from broker.config_namesrv import NamesrvConfig
+from broker.namesrv.kv_config import KVConfig
+from broker.namesrv.route_table import RouteTable
+from broker.session import Session
+
+__all__ = ["NameServerState"]
+
+
+class NameServerState:
+    """Routes, key-value entries and the running configuration; `config` is replaced as a whole when it changes."""
+
+    def __init__(self, config: NamesrvConfig, kv: KVConfig, now_ms: NowMs) -> None:
+        self.config = config
+        self.kv = kv
+        self.now_ms = now_ms
+        self.routes = RouteTable()
+        self._watched: set[Session] = set()
+
+    def watch(self, session: Session) -> None:
+        """What this connection registered goes when it ends."""
+        if session not in self._watched:
+            self._watched.add(session)
+            session.on_close(lambda: self._lost(session))
+
+    def _lost(self, session: Session) -> None:
+        self._watched.discard(session)
+        self.routes.remove_owner(session)
