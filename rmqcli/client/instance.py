@@ -86,6 +86,7 @@ class ClientInstance:
         self.client_id = f"{self.ip}@{os.getpid()}#{time.monotonic_ns() + next(_counter)}"
         self.handlers: dict[int, RequestHandler] = {}
         self.default_queues = default_queues
+        self._entered = False
         self._nursery: trio.Nursery | None = None
         self.pool = Pool(lambda: self.nursery, open_stream or TcpStreams(tls), self._on_request)
         self.name_servers = NameServers(name_servers(namesrv), self.pool)
@@ -93,8 +94,9 @@ class ClientInstance:
         self.heartbeats = Heartbeats(self)
 
     async def __aenter__(self) -> Self:
-        if self._nursery is not None:
-            raise InvalidRequest("this client instance has been entered already")
+        if self._entered:
+            raise InvalidRequest("a client instance is entered once")
+        self._entered = True
         self._manager = trio.open_nursery()
         self._nursery = await self._manager.__aenter__()
         self._nursery.start_soon(self._refresh_routes, name="route refresh")

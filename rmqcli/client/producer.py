@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self, Unpack
 
+import msgspec
 import trio
 
 from codec.codes import RequestCode, ResponseCode
@@ -53,6 +54,9 @@ RETRY_CODES = frozenset(
 """Answers after which another broker is tried (`retryResponseCodes`)."""
 _STATUS = {status.value.value: status for status in SendStatus}
 DEFAULT_REGION = "DefaultRegion"
+MAX_KEPT = 4096  # queues whose header fields are kept
+_WIRE = {field.name: field.encode_name for field in msgspec.structs.fields(SendMessageRequestHeaderV2)}
+_BORN_TIMESTAMP, _PROPERTIES = _WIRE["born_timestamp"], _WIRE["properties"]
 
 
 class Producer(Client):
@@ -95,6 +99,7 @@ class Producer(Client):
             allow_empty=allow_empty,
         )
         self._round_robin = RoundRobin(core.random)
+        self._kept: dict[MessageQueue, dict[str, str]] = {}
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()
@@ -251,7 +256,23 @@ class Producer(Client):
         return address
 
     def _ext(self, outgoing: Outgoing, queue: MessageQueue) -> dict[str, str]:
-        header = SendMessageRequestHeaderV2(
+        """The ext fields of a send. Those of a plain message differ in two only: the others are kept for each queue."""
+        plain = not (outgoing.sys_flag or outgoing.flag or outgoing.batch or outgoing.reconsume_times)
+        kept = self._kept.get(queue) if plain and outgoing.max_reconsume_times is None else None
+        if kept is None:
+            ext = to_ext(self._header(outgoing, queue))
+            if plain and outgoing.max_reconsume_times is None:
+                if len(self._kept) >= MAX_KEPT:
+                    self._kept.clear()
+                self._kept[queue] = ext
+            return dict(ext)
+        ext = kept.copy()
+        ext[_BORN_TIMESTAMP] = str(self.instance.now_ms())
+        ext[_PROPERTIES] = outgoing.properties
+        return ext
+
+    def _header(self, outgoing: Outgoing, queue: MessageQueue) -> SendMessageRequestHeaderV2:
+        return SendMessageRequestHeaderV2(
             producer_group=self.group,
             topic=outgoing.topic,
             default_topic=SystemTopic.AUTO_CREATE,
@@ -267,4 +288,3 @@ class Producer(Client):
             batch=outgoing.batch,
             bname=queue.broker_name,
         )
-        return to_ext(header)

@@ -76,7 +76,9 @@ class Server:
 
 
 def not_supported(command: RemotingCommand) -> RemotingCommand:
-    return command.reply(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {command.code} not supported")
+    return command.reply(
+        ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {command.code} not supported"
+    )
 
 
 class Network:
@@ -117,7 +119,12 @@ def silent(command: RemotingCommand) -> None:
 def sent(command: RemotingCommand) -> RemotingCommand:
     """The answer of a broker that stored the message."""
     queue_id = (command.ext_fields or {})["e"]
-    ext = {"msgId": "0A0000010000277A0000000000000000", "queueId": queue_id, "queueOffset": "7", "MSG_REGION": "R1"}
+    ext = {
+        "msgId": "0A0000010000277A0000000000000000",
+        "queueId": queue_id,
+        "queueOffset": "7",
+        "MSG_REGION": "R1",
+    }
     return command.reply(0, None, ext)
 
 
@@ -132,7 +139,10 @@ def route(
     def reply(command: RemotingCommand) -> RemotingCommand:
         topic = (command.ext_fields or {})["topic"]
         if topic not in topics:
-            return command.reply(ResponseCode.TOPIC_NOT_EXIST, f"No topic route info in name server for the topic: {topic}\nSee x")
+            return command.reply(
+                ResponseCode.TOPIC_NOT_EXIST,
+                f"No topic route info in name server for the topic: {topic}\nSee x",
+            )
         queues = topics[topic]
         data = TopicRouteData(
             order_topic_conf=order,

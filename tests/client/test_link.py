@@ -176,7 +176,12 @@ async def test_partial_frames_are_put_together(nursery: trio.Nursery) -> None:
 
 @pytest.mark.parametrize(
     "garbage",
-    [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\x7f\xff\xff\xff" * 4, b"\x00\x00\x00\x01\x00", b"\x00\x00\x00\x08\x09\x00\x00\x02{}xx"],
+    [
+        b"HTTP/1.1 400 Bad Request\r\n\r\n",
+        b"\x7f\xff\xff\xff" * 4,
+        b"\x00\x00\x00\x01\x00",
+        b"\x00\x00\x00\x08\x09\x00\x00\x02{}xx",
+    ],
 )
 async def test_hostile_bytes_end_only_this_link(nursery: trio.Nursery, garbage: bytes) -> None:
     link, wire = connected(nursery)
@@ -219,7 +224,9 @@ async def test_oneway_returns_when_written(nursery: trio.Nursery) -> None:
     assert link.in_flight == 0
 
 
-async def test_oneway_to_a_peer_that_does_not_read_times_out(nursery: trio.Nursery, autojump_clock: Any) -> None:
+async def test_oneway_to_a_peer_that_does_not_read_times_out(
+    nursery: trio.Nursery, autojump_clock: Any
+) -> None:
     ours, _theirs = lockstep_stream_pair()
     link = Link(ADDRESS, ours)
     nursery.start_soon(link.run)

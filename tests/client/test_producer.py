@@ -82,7 +82,11 @@ async def test_result_of_a_send(cluster: Cluster) -> None:
     assert result.offset_msg_id == "0A0000010000277A0000000000000000"
     assert (result.queue_offset, result.region_id) == (7, "R1")
     assert result.message_queue == MessageQueue(TOPIC, fields.bname or "", fields.queue_id)
-    assert (fields.producer_group, fields.default_topic, fields.default_topic_queue_nums) == ("PG", "TBW102", 4)
+    assert (fields.producer_group, fields.default_topic, fields.default_topic_queue_nums) == (
+        "PG",
+        "TBW102",
+        4,
+    )
     assert (fields.sys_flag, fields.batch, fields.reconsume_times) == (0, False, 0)
     assert properties | {"UNIQ_KEY": ""} == {"TAGS": "TagA", "KEYS": "k1 k2", "DELAY": "3", "UNIQ_KEY": ""}
     assert request.body == b"hi"
@@ -104,7 +108,10 @@ async def test_route_is_asked_once(cluster: Cluster) -> None:
     assert cluster.a.opened == cluster.b.opened == 1
 
 
-@pytest.mark.parametrize(("code", "status"), [(0, "SEND_OK"), (10, "FLUSH_DISK_TIMEOUT"), (11, "SLAVE_NOT_AVAILABLE"), (12, "FLUSH_SLAVE_TIMEOUT")])
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [(0, "SEND_OK"), (10, "FLUSH_DISK_TIMEOUT"), (11, "SLAVE_NOT_AVAILABLE"), (12, "FLUSH_SLAVE_TIMEOUT")],
+)
 async def test_stored_but_not_as_promised_is_a_status(cluster: Cluster, code: int, status: str) -> None:
     def reply(command: RemotingCommand) -> RemotingCommand:
         answer = sent(command)
@@ -163,7 +170,9 @@ async def test_unreachable_broker_is_left_for_another(cluster: Cluster) -> None:
             assert (await producer.send(Message.of(TOPIC, b"x"))).message_queue.broker_name == "broker-b"
 
 
-async def test_broker_that_hangs_while_connecting_leaves_time_for_another(cluster: Cluster, autojump_clock: Any) -> None:
+async def test_broker_that_hangs_while_connecting_leaves_time_for_another(
+    cluster: Cluster, autojump_clock: Any
+) -> None:
     cluster.a.hangs = True
     async with producing(cluster.network, send_timeout=3.0) as producer:
         started = trio.current_time()
@@ -185,7 +194,9 @@ async def test_connection_lost_in_flight_is_tried_on_another_broker(cluster: Clu
 async def test_all_brokers_unreachable(cluster: Cluster) -> None:
     cluster.a.refuses = cluster.b.refuses = True
     async with producing(cluster.network) as producer:
-        with pytest.raises(ConnectionFailed, match=r"cannot connect to [ab]:10911: Connection refused \(after 3 tries"):
+        with pytest.raises(
+            ConnectionFailed, match=r"cannot connect to [ab]:10911: Connection refused \(after 3 tries"
+        ):
             await producer.send(Message.of(TOPIC, b"x"))
 
 
@@ -209,7 +220,10 @@ async def test_explicit_queue_has_one_try(cluster: Cluster) -> None:
     assert result.message_queue == MessageQueue(TOPIC, "broker-b", 1)
 
 
-@pytest.mark.parametrize(("queue", "error"), [(MessageQueue("Other", "broker-a", 0), InvalidRequest), (MessageQueue(TOPIC, "broker-x", 0), NoRoute)])
+@pytest.mark.parametrize(
+    ("queue", "error"),
+    [(MessageQueue("Other", "broker-a", 0), InvalidRequest), (MessageQueue(TOPIC, "broker-x", 0), NoRoute)],
+)
 async def test_queue_that_cannot_be(cluster: Cluster, queue: MessageQueue, error: type[Exception]) -> None:
     async with producing(cluster.network) as producer:
         with pytest.raises(error):
@@ -236,7 +250,10 @@ async def test_selector_chooses_and_is_not_overruled(cluster: Cluster) -> None:
 
 async def test_same_key_same_queue(cluster: Cluster) -> None:
     async with producing(cluster.network) as producer:
-        queues = {(await producer.send(Message.of(TOPIC, b"x"), selector=by_hash("order-1"))).message_queue for _ in range(5)}
+        queues = {
+            (await producer.send(Message.of(TOPIC, b"x"), selector=by_hash("order-1"))).message_queue
+            for _ in range(5)
+        }
     assert len(queues) == 1
 
 
@@ -259,7 +276,7 @@ async def test_no_route_at_all(network: Network) -> None:
 
 async def test_no_name_server(network: Network) -> None:
     async with producing(network) as producer:
-        with pytest.raises(NoNameServer, match="cannot connect to name server ns:9876: .*Connection refused"):
+        with pytest.raises(NoNameServer, match=r"cannot connect to name server ns:9876: .*Connection refused"):
             await producer.send(Message.of(TOPIC, b"x"))
 
 
@@ -347,7 +364,9 @@ async def test_batch(cluster: Cluster) -> None:
         ([Message.of("T", bytes(3 << 20)), Message.of("T", bytes(3 << 20))], "use split_batch"),
     ],
 )
-async def test_messages_that_cannot_travel_together(cluster: Cluster, messages: list[Message], text: str) -> None:
+async def test_messages_that_cannot_travel_together(
+    cluster: Cluster, messages: list[Message], text: str
+) -> None:
     async with producing(cluster.network) as producer:
         with pytest.raises(InvalidRequest, match=text):
             await producer.send_batch(messages)
@@ -387,7 +406,9 @@ async def test_heartbeats_and_farewell(cluster: Cluster, autojump_clock: Any) ->
 async def test_routes_are_refreshed(cluster: Cluster, autojump_clock: Any) -> None:
     async with producing(cluster.network) as producer:
         await producer.send(Message.of(TOPIC, b"x"))
-        cluster.namesrv.replies[RequestCode.GET_ROUTEINFO_BY_TOPIC] = route({TOPIC: {"broker-b": 1}}, {"broker-b": {0: B}})
+        cluster.namesrv.replies[RequestCode.GET_ROUTEINFO_BY_TOPIC] = route(
+            {TOPIC: {"broker-b": 1}}, {"broker-b": {0: B}}
+        )
         await trio.sleep(31)
         queues = await producer.message_queues(TOPIC)
     assert queues == [MessageQueue(TOPIC, "broker-b", 0)]
@@ -453,5 +474,3 @@ def test_round_robin_avoids_the_broker_that_failed() -> None:
 def test_errors_are_one_line(error: Exception) -> None:
     assert str(error)
     assert "\n" not in str(error)
-
-
