@@ -104,6 +104,8 @@ def to_arrow(
 
 
 def _to_arrow(buffer: Buffer, rows: Array, broker_name: str | None, decompressed: bool) -> pa.RecordBatch:
+    if len(rows) == 0:
+        return pa.RecordBatch.from_pylist([], schema=message_schema())
     bodies, topics, texts = _variable_columns(buffer, rows)
     properties = split_properties(texts)
     ids = _offset_msg_ids(rows)
@@ -185,7 +187,7 @@ def _texts(data: pa.Array) -> pa.Array:
 def _hosts(packed: Array, widths: Array) -> pa.Array:
     """`ip:port` texts; equal hosts are made to text once."""
     size = packed.itemsize
-    if len(widths) == 0 or widths.max() > 8:
+    if widths.max() > 8:
         pairs = zip(packed.tolist(), widths.tolist(), strict=True)
         return pa.array([host_text(bytes(host)[:width]) for host, width in pairs], pa.string())
     data = pa.py_buffer(np.ascontiguousarray(packed))

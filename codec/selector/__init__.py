@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from codec.selector.tags import ALL, accepts_code, accepts_tag, parse_tags, tag_codes
+from codec.selector.tags import ALL, accepts_code, accepts_tag, parse_tags, tag_codes, tag_subscription
 
-__all__ = ["ALL", "accepts_code", "accepts_tag", "parse_tags", "tag_codes"]
+__all__ = ["ALL", "accepts_code", "accepts_tag", "parse_tags", "tag_codes", "tag_subscription"]

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Set
 
+from codec.bodies import SubscriptionData
 from codec.errors import SelectorError
 from codec.hashing import tags_code
 
-__all__ = ["ALL", "accepts_code", "accepts_tag", "parse_tags", "tag_codes"]
+__all__ = ["ALL", "accepts_code", "accepts_tag", "parse_tags", "tag_codes", "tag_subscription"]
 
 ALL = "*"
 
@@ -38,3 +39,15 @@ def accepts_tag(tags: Set[str], tag: str | None) -> bool:
 def accepts_code(codes: Set[int], code: int) -> bool:
     """Whether a queue entry with this tags code may be wanted."""
     return not codes or code in codes
+
+
+def tag_subscription(topic: str, expression: str | None, version: int) -> SubscriptionData:
+    """The subscription a client sends for a tag expression; `version` is its time in ms, the newer one wins."""
+    tags = sorted(parse_tags(expression))
+    return SubscriptionData(
+        topic=topic,
+        sub_string=expression or ALL,
+        tags_set=tags,
+        code_set=[tags_code(tag) for tag in tags],
+        sub_version=version,
+    )

@@ -30,7 +30,7 @@ from codec.message import Message, MessageQueue
 from codec.names import check_group, check_topic, is_system_group, is_system_topic, reply_topic, retry_topic
 from codec.properties import decode_properties, encode_properties
 from codec.record import decode_record
-from codec.selector import accepts_code, accepts_tag, parse_tags, tag_codes
+from codec.selector import accepts_code, accepts_tag, parse_tags, tag_codes, tag_subscription
 from tests.codec.samples import make_record
 
 PLAIN = st.text(st.characters(blacklist_characters="\x01\x02", blacklist_categories=["Cs"]), min_size=1)
@@ -374,3 +374,9 @@ class TestTags:
         assert accepts_tag(frozenset(), None)
         assert accepts_tag({"a"}, "a")
         assert not accepts_tag({"a"}, None)
+
+    def test_subscription(self) -> None:
+        data = tag_subscription("TopicA", "TagB || TagA", 1795222484339)
+        assert (data.topic, data.sub_string, data.sub_version) == ("TopicA", "TagB || TagA", 1795222484339)
+        assert (data.tags_set, data.code_set) == (["TagA", "TagB"], [2598919, 2598920])
+        assert tag_subscription("T", None, 0).sub_string == "*"

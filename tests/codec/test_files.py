@@ -1,0 +1,223 @@
+"""Queue, queue extension, index and checkpoint layouts, and the names of files."""
+
+from __future__ import annotations
+
+from datetime import UTC, timedelta, timezone
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codec.checkpoint import CHECKPOINT, Checkpoint, decode_checkpoint, encode_checkpoint
+from codec.consume_queue import BATCH_ENTRY, ENTRY, FILLER, Entry, decode_entries, encode_entry, is_entry
+from codec.consume_queue_ext import (
+    UNIT,
+    Unit,
+    address_of,
+    decode_unit,
+    encode_unit,
+    is_address,
+    offset_of,
+    walk_units,
+)
+from codec.errors import CodecError, CorruptionError, LocalProtocolError
+from codec.file_names import (
+    file_name,
+    index_file_name,
+    is_file_name,
+    parse_file_name,
+    parse_index_file_name,
+)
+from codec.index_file import (
+    HEADER,
+    ITEM,
+    SLOT,
+    IndexHeader,
+    IndexItem,
+    decode_header,
+    decode_item,
+    index_file_size,
+    item_position,
+    items_of,
+    slot_position,
+    time_difference,
+)
+from codec.layout import FixedLayout
+from tests.codec.samples import INT32, INT64
+
+LAYOUTS = [ENTRY, BATCH_ENTRY, HEADER, SLOT, ITEM, CHECKPOINT]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=repr)
+@given(st.binary(min_size=120, max_size=120))
+def test_the_three_readers_of_a_layout_agree(layout: FixedLayout, data: bytes) -> None:
+    data = data[: layout.size]
+    parsed = layout.declaration.parse(data)
+    fused = dict(zip(layout.names, layout.unpack(data), strict=True))
+    row = np.frombuffer(data, dtype=layout.dtype())[0]
+    assert {name: parsed[name] for name in layout.names} == fused
+    assert {name: row[name].item() for name in layout.names} == fused
+    assert layout.declaration.build(fused) == layout.pack(*fused.values()) == data
+
+
+@pytest.mark.parametrize(
+    ("layout", "size"), [(ENTRY, 20), (BATCH_ENTRY, 46), (HEADER, 40), (ITEM, 20), (SLOT, 4)]
+)
+def test_sizes(layout: FixedLayout, size: int) -> None:
+    assert layout.size == size
+
+
+class TestConsumeQueue:
+    def test_entries(self) -> None:
+        data = FILLER + encode_entry(722, 966, -5) + bytes(20)
+        entries = list(decode_entries(data))
+        assert entries == [Entry(0, 0x7FFFFFFF, 0), Entry(722, 966, -5), Entry(0, 0, 0)]
+        assert [is_entry(entry.commit_log_offset, entry.size) for entry in entries] == [True, True, False]
+
+    def test_no_whole_entries(self) -> None:
+        with pytest.raises(CorruptionError):
+            decode_entries(bytes(21))
+
+
+class TestExtension:
+    @given(st.lists(st.builds(Unit, INT64, INT64, st.binary(max_size=40))))
+    def test_walk(self, units: list[Unit]) -> None:
+        data = b"".join(map(encode_unit, units))
+        walked = list(walk_units(data + b"\xff\xff\xff\xff"))
+        assert [unit for _, unit in walked] == units
+        assert list(walk_units(data + bytes(10))) == list(walk_units(data)) == walked
+        for position, unit in walked:
+            parsed = UNIT.parse(data[position:])
+            assert Unit(parsed.tags_code, parsed.store_timestamp, parsed.bit_map) == unit
+
+    def test_damage(self) -> None:
+        data = encode_unit(Unit(1, 2, b"abc"))
+        for length in range(len(data)):
+            with pytest.raises(CorruptionError):
+                decode_unit(data[:length])
+        for changed in (b"\x00\x13" + data[2:], data[:18] + b"\xff\xff" + data[20:], b"\xff\xfe" + data[2:]):
+            with pytest.raises(CorruptionError):
+                list(walk_units(changed))
+
+    def test_too_large(self) -> None:
+        with pytest.raises(LocalProtocolError):
+            encode_unit(Unit(0, 0, bytes(32768)))
+
+    @given(st.integers(0, 2**62))
+    def test_addresses(self, offset: int) -> None:
+        assert is_address(address_of(offset))
+        assert offset_of(address_of(offset)) == offset
+
+    @given(INT32)
+    def test_a_hash_is_no_address(self, code: int) -> None:
+        assert not is_address(code)
+
+
+class TestIndex:
+    def test_default_size(self) -> None:
+        assert index_file_size() == 420_000_040
+
+    def test_empty_header(self) -> None:
+        assert decode_header(HEADER.pack(*IndexHeader())) == IndexHeader()
+        with pytest.raises(CorruptionError):
+            decode_header(bytes(39))
+
+    def build(self, items: list[IndexItem], slots: int = 4) -> bytearray:
+        data = bytearray(index_file_size(slots, len(items) + 1))
+        data[: HEADER.size] = HEADER.pack(1, 2, 3, 4, 1, len(items) + 1)
+        for number, item in enumerate(items, 1):
+            ITEM.pack_into(data, item_position(slots, number), *item)
+            SLOT.pack_into(data, slot_position(item.key_hash % slots), number)
+        return data
+
+    def test_a_chain(self) -> None:
+        items = [
+            IndexItem(5, 100, 0, 0),
+            IndexItem(9, 200, 1, 1),
+            IndexItem(5, 300, 2, 2),
+            IndexItem(6, 400, 3, 0),
+        ]
+        data = self.build(items)
+        assert [item.phy_offset for item in items_of(data, 4, 5)] == [300, 100]
+        assert [item.phy_offset for item in items_of(data, 4, 9)] == [200]
+        assert list(items_of(data, 4, 7)) == []
+        assert decode_item(data, 4, 2) == items[1]
+
+    def test_a_loop_ends(self) -> None:
+        assert len(list(items_of(self.build([IndexItem(5, 100, 0, 1)]), 4, 5))) == 2
+
+    @pytest.mark.parametrize("previous", [-1, 3, 2**31 - 1])
+    def test_a_number_out_of_range_ends_the_chain(self, previous: int) -> None:
+        assert len(list(items_of(self.build([IndexItem(5, 100, 0, previous)]), 4, 5))) == 1
+
+    def test_a_file_that_is_cut(self) -> None:
+        data = self.build([IndexItem(5, 100, 0, 0)])
+        for length in range(len(data)):
+            with pytest.raises(CorruptionError):
+                list(items_of(data[:length], 4, 5))
+
+    @pytest.mark.parametrize(
+        ("begin", "stored", "seconds"),
+        [(0, 5000, 0), (1000, 5999, 4), (5000, 1000, 0), (1, 2**62, 2**31 - 1)],
+    )
+    def test_times(self, begin: int, stored: int, seconds: int) -> None:
+        assert time_difference(begin, stored) == seconds
+
+
+class TestCheckpoint:
+    def test_round_trip(self) -> None:
+        checkpoint = Checkpoint(10_000, 9_000, 5_000)
+        data = encode_checkpoint(checkpoint)
+        assert len(data) == 4096
+        assert decode_checkpoint(data) == checkpoint
+        assert (checkpoint.min_timestamp, checkpoint.min_timestamp_index) == (6_000, 5_000)
+        assert Checkpoint(1000, 5000).min_timestamp == 0
+
+    def test_too_short(self) -> None:
+        with pytest.raises(CorruptionError):
+            decode_checkpoint(bytes(39))
+
+
+class TestNames:
+    @given(st.integers(0, 2**63 - 1))
+    def test_round_trip(self, offset: int) -> None:
+        assert parse_file_name(file_name(offset)) == offset
+
+    def test_java_names(self) -> None:
+        assert file_name(1 << 30) == "00000000001073741824"
+        assert index_file_name(1795224776048, timezone(timedelta(hours=8))) == "20261121093256048"
+
+    @pytest.mark.parametrize("name", ["", "abort", "0" * 19, "0" * 21, "9" * 20, "٠" * 20, "0" * 19 + "x"])
+    def test_other_names(self, name: str) -> None:
+        assert not is_file_name(name)
+        with pytest.raises(CorruptionError):
+            parse_file_name(name)
+
+    @given(st.integers(0, 4_000_000_000_000))
+    def test_index_names(self, moment: int) -> None:
+        assert parse_index_file_name(index_file_name(moment, UTC), UTC) == moment
+
+    @pytest.mark.parametrize(
+        "name", ["", "20261321013256048", "2026112101325604", "x" * 17, "00000000000000000"]
+    )
+    def test_other_index_names(self, name: str) -> None:
+        with pytest.raises(CorruptionError):
+            parse_index_file_name(name, UTC)
+
+
+@given(st.binary(max_size=200))
+def test_hostile_bytes_raise_only_codec_errors(data: bytes) -> None:
+    readers: list[Any] = [
+        decode_checkpoint,
+        decode_header,
+        lambda buffer: list(decode_entries(buffer)),
+        lambda buffer: list(walk_units(buffer)),
+        lambda buffer: list(items_of(buffer, 4, 1)),
+    ]
+    for reader in readers:
+        try:
+            reader(data)
+        except CodecError:
+            continue

@@ -1,0 +1,227 @@
+"""The columns of a scan hold what reading record by record gives."""
+
+from __future__ import annotations
+
+import mmap
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codec.compression import compress
+from codec.errors import CorruptionError
+from codec.message import MessageExt
+from codec.record import decode_record, encode_blank, encode_record
+from codec.scan import StopReason, find_bad_crc, fixed_columns, scan_positions
+from codec.scan.arrow import message_schema, scan_batches, to_arrow
+from tests.codec.samples import make_record, record_fields
+from tests.support import JavaStore
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MOMENTS = ("born_timestamp", "store_timestamp")
+
+
+def as_row(message: MessageExt, broker_name: str | None = None) -> dict[str, Any]:
+    """A decoded message as the row that it must become; times in microseconds."""
+    columns = {name: getattr(message, name) for name in message_schema().names}
+    limit = (2**63 - 1) // 1000
+    moments = {name: min(max(columns[name], -limit), limit) * 1000 for name in MOMENTS}
+    return {**columns, **moments, "broker_name": broker_name}
+
+
+def rows_of(batch: pa.RecordBatch) -> list[dict[str, Any]]:
+    batch.validate(full=True)
+    assert batch.schema == message_schema()
+    plain = {
+        name: batch.column(name).cast(pa.int64()) if name in MOMENTS else batch.column(name)
+        for name in batch.schema.names
+    }
+    columns = {name: column.to_pylist() for name, column in plain.items()}
+    columns["properties"] = list(map(dict, columns["properties"]))
+    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+
+
+def test_every_column_of_the_java_stores(java_store: JavaStore) -> None:
+    rows = []
+    for path in java_store.commit_logs:
+        for batch in scan_batches(path.read_bytes(), check_crc=True, broker_name="broker-a", batch_rows=500):
+            assert batch.num_rows <= 500
+            rows += rows_of(batch)
+    log = java_store.commit_log
+    expected = [as_row(decode_record(log, line["phy"]), "broker-a") for line in java_store.of_kind("msg")]
+    for row, wanted in zip(rows, expected, strict=True):
+        assert row == wanted
+
+
+def test_fixed_columns_of_the_java_stores(java_store: JavaStore) -> None:
+    for path, line in zip(java_store.commit_logs, java_store.of_kind("commitlog-file"), strict=True):
+        data = path.read_bytes()
+        walk = scan_positions(data)
+        assert len(walk.positions) == line["messages"]
+        assert walk.reason == line["end"].partition("@")[0]
+        assert walk.end == int(line["end"].partition("@")[2].split(" ")[0])
+        rows = fixed_columns(data, walk.positions)
+        assert find_bad_crc(data, rows) == []
+        assert rows["physical_offset"].tolist() == (walk.positions + int(path.name)).tolist()
+
+
+def test_a_mapped_file_can_be_closed_afterwards(store_clean: JavaStore) -> None:
+    with store_clean.commit_logs[0].open("rb") as file:
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    with memoryview(mapped) as view:
+        batches = list(scan_batches(view))
+    mapped.close()
+    assert sum(batch.num_rows for batch in batches) == 713
+    assert rows_of(batches[0])[0]["topic"] == "SeedNormal"
+
+
+@given(st.lists(record_fields(), max_size=8))
+def test_any_records(records: list[dict[str, Any]]) -> None:
+    data = b"".join(encode_record(**fields) for fields in records)
+    walk = scan_positions(data)
+    assert (walk.end, walk.reason) == (len(data), StopReason.END)
+    expected = [as_row(decode_record(data, position)) for position in walk.positions.tolist()]
+    for row, wanted in zip(rows_of(to_arrow(data, walk.positions)), expected, strict=True):
+        assert row == wanted
+
+
+TEXTS = st.lists(
+    st.sampled_from(["\x01", "\x02", "a", "TAGS", "KEYS", "UNIQ_KEY", " ", "é", "value"]), max_size=24
+)
+
+
+@given(st.lists(TEXTS.map("".join).map(str.encode) | st.binary(max_size=30), min_size=1, max_size=6))
+def test_any_properties(texts: list[bytes]) -> None:
+    data = b"".join(make_record(properties=text) for text in texts)
+    positions = scan_positions(data).positions
+    expected = [as_row(decode_record(data, position)) for position in positions.tolist()]
+    assert rows_of(to_arrow(data, positions)) == expected
+
+
+def test_more_names_than_bits() -> None:
+    names = [f"name{number}" for number in range(70)]
+    text = "\x02".join(f"{name}\x01{turn}" for turn in (1, 2) for name in names).encode()
+    data = make_record(properties=text) + make_record(properties=b"name3\x01x")
+    rows = rows_of(to_arrow(data, scan_positions(data).positions))
+    assert rows[0]["properties"] == dict.fromkeys(names, "2")
+    assert rows[1]["properties"] == {"name3": "x"}
+
+
+def test_a_name_that_comes_very_often() -> None:
+    text = b"\x02".join([b"a\x011"] * 4097 + [b"b\x012"] * 4000)
+    data = make_record(properties=text)
+    assert rows_of(to_arrow(data, scan_positions(data).positions))[0]["properties"] == {"a": "1", "b": "2"}
+
+
+def test_no_properties_no_topic() -> None:
+    data = make_record(properties=b"", topic=b"", body=b"") * 2
+    row = rows_of(to_arrow(data, scan_positions(data).positions))[1]
+    assert (row["properties"], row["keys"], row["tags"], row["topic"], row["body"]) == ({}, [], None, "", b"")
+    assert row["msg_id"] == row["offset_msg_id"]
+
+
+def test_text_that_is_not_utf_8() -> None:
+    data = make_record(topic=b"\xe4", properties=b"a\x01\xe4") + make_record(
+        topic=b"\xb8\xad", properties=b"b\x01\xff"
+    )
+    rows = rows_of(to_arrow(data, scan_positions(data).positions))
+    assert [row["topic"] for row in rows] == ["\ufffd", "\ufffd\ufffd"]
+    assert [row["properties"] for row in rows] == [{"a": "\ufffd"}, {"b": "\ufffd"}]
+
+
+def test_bodies_are_decompressed_when_asked() -> None:
+    packed, flag = compress(b"x" * 5000, "lz4")
+    data = make_record() + make_record(body=packed, sys_flag=flag)
+    (batch,) = scan_batches(data, decompressed=True)
+    assert batch.column("body").to_pylist() == [b"hello0", b"x" * 5000]
+    (batch,) = scan_batches(data)
+    assert batch.column("body").to_pylist() == [b"hello0", packed]
+    (batch,) = scan_batches(make_record(), decompressed=True)
+    assert batch.column("body").to_pylist() == [b"hello0"]
+
+
+def test_times_are_utc() -> None:
+    (batch,) = scan_batches(make_record())
+    born = batch.column("born_timestamp")
+    assert born.type == pa.timestamp("us", tz="UTC")
+    assert born[0].as_py() == EPOCH + timedelta(milliseconds=1795224776027)
+
+
+RECORD = make_record()
+
+
+@pytest.mark.parametrize(
+    ("tail", "reason"),
+    [
+        (b"", StopReason.END),
+        (encode_blank(20) + bytes(12), StopReason.BLANK),
+        (encode_blank(8), StopReason.BLANK),
+        (encode_blank(21) + bytes(12), StopReason.GARBAGE),
+        (bytes(500), StopReason.ZERO),
+        (bytes(5), StopReason.ZERO),
+        (b"\x01\x02", StopReason.GARBAGE),
+        (RECORD[:-1], StopReason.CUT),
+        (RECORD[:20], StopReason.CUT),
+        (b"\xff" * 200, StopReason.GARBAGE),
+        (bytes(4) + RECORD[4:], StopReason.GARBAGE),
+        ((90).to_bytes(4, "big") + RECORD[4:], StopReason.GARBAGE),
+        (b"\x80\x00\x00\x00" + RECORD[4:], StopReason.GARBAGE),
+    ],
+)
+def test_where_and_why_a_walk_stops(tail: bytes, reason: StopReason) -> None:
+    walk = scan_positions(RECORD * 3 + tail)
+    assert walk.positions.tolist() == [0, len(RECORD), 2 * len(RECORD)]
+    assert (walk.end, walk.reason) == (3 * len(RECORD), reason)
+    assert reason.is_damage is (reason in (StopReason.CUT, StopReason.GARBAGE))
+
+
+def test_a_walk_between_two_places() -> None:
+    size = len(RECORD)
+    walk = scan_positions(RECORD * 5, size, 3 * size)
+    assert walk.positions.tolist() == [size, 2 * size]
+    assert (walk.end, walk.reason) == (3 * size, StopReason.END)
+    assert scan_positions(RECORD * 5, 0, 3 * size - 1).reason is StopReason.CUT
+
+
+def test_limits_of_a_walk() -> None:
+    size = len(RECORD)
+    walk = scan_positions(RECORD * 5, max_rows=2)
+    assert (len(walk.positions), walk.end, walk.reason) == (2, 2 * size, StopReason.LIMIT)
+    walk = scan_positions(RECORD * 5, max_bytes=size + 1)
+    assert (len(walk.positions), walk.reason) == (2, StopReason.LIMIT)
+    assert scan_positions(RECORD * 5, max_rows=5).reason is StopReason.END
+
+
+def test_batches_are_bounded() -> None:
+    sizes = [batch.num_rows for batch in scan_batches(RECORD * 10, batch_rows=4)]
+    assert sizes == [4, 4, 2]
+    sizes = [batch.num_rows for batch in scan_batches(RECORD * 10, batch_bytes=len(RECORD) * 5)]
+    assert sizes == [5, 5]
+
+
+def test_the_good_records_before_damage_are_given() -> None:
+    wrong_crc = bytearray(RECORD)
+    wrong_crc[88] ^= 1
+    wrong_length = bytearray(RECORD)
+    wrong_length[87] += 1
+    for bad, check in ((wrong_crc, True), (wrong_length, False), (b"\xff" * 100, False)):
+        batches = scan_batches(RECORD * 2 + bytes(bad) + RECORD, check_crc=check)
+        assert next(batches).num_rows == 2
+        with pytest.raises(CorruptionError) as caught:
+            next(batches)
+        assert caught.value.position == 2 * len(RECORD)
+
+
+def test_nothing_to_scan() -> None:
+    assert list(scan_batches(b"")) == []
+    assert list(scan_batches(bytes(1000))) == []
+    assert to_arrow(RECORD, np.zeros(0, dtype=np.int64)).num_rows == 0
+
+
+def test_positions_must_ascend() -> None:
+    with pytest.raises(ValueError, match="ascend"):
+        to_arrow(RECORD * 2, np.array([len(RECORD), 0]))
