@@ -1,0 +1,99 @@
+"""Everything that the handlers and services of one broker share.
+
+One value per running broker; only `config` and `config_version` are ever replaced. Everything runs in one thread, so a
+handler sees and leaves a consistent state.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from broker.clock import NowMs
+from broker.config import BrokerConfig
+from broker.tables import (
+    ConsumerTable,
+    DelayLevels,
+    DelayOffsets,
+    GroupTable,
+    LockTable,
+    OffsetTable,
+    ProducerTable,
+    TopicTable,
+)
+from codec.bodies import DataVersion, TopicConfig
+from codec.codes import MessageSysFlag
+
+if TYPE_CHECKING:
+    from broker.services.announcer import Announcer
+    from broker.services.holds import Holds
+    from broker.services.statistics import Statistics
+    from broker.services.store_rates import StoreRates
+    from broker.services.table_files import TableFiles
+    from broker.session import Session
+    from broker.store import MessageStore
+
+__all__ = ["BrokerContext"]
+
+
+@dataclass(slots=True, eq=False)
+class BrokerContext:
+    """The state of one broker. `address` is "ip:port" as clients reach it, `store_host` the same packed."""
+
+    config: BrokerConfig
+    address: str
+    store_host: bytes
+    now_ms: NowMs
+    rng: random.Random
+    store: MessageStore
+    topics: TopicTable
+    groups: GroupTable
+    offsets: OffsetTable
+    consumers: ConsumerTable
+    producers: ProducerTable
+    locks: LockTable
+    delay_levels: DelayLevels
+    delay_offsets: DelayOffsets
+    holds: Holds
+    statistics: Statistics
+    rates: StoreRates
+    files: TableFiles
+    announcer: Announcer
+    started: int
+    config_version: DataVersion
+    checked_topics: dict[str, TopicConfig] = field(default_factory=dict)
+    """Topic configs whose name a send has checked; empty it when the broker's permission changes."""
+    watched: set[Session] = field(default_factory=set)
+    """Sessions whose end is waited for: those that held a pull or sent a heartbeat."""
+    id_prefix: str = field(init=False)
+    """The part of an offset message id that all messages of this broker share."""
+    store_host_flag: int = field(init=False)
+    own_host_flags: int = field(init=False)
+    """sysFlag bits of the store host, and of a message that the broker itself wrote."""
+
+    def __post_init__(self) -> None:
+        self.id_prefix = self.store_host.hex().upper()
+        self.store_host_flag = 0 if len(self.store_host) == 8 else MessageSysFlag.STORE_HOST_V6
+        self.own_host_flags = self.store_host_flag and self.store_host_flag | MessageSysFlag.BORN_HOST_V6
+
+    @property
+    def host(self) -> str:
+        return self.address.rpartition(":")[0]
+
+    @property
+    def name(self) -> str:
+        return self.config.broker_name
+
+    @property
+    def is_slave(self) -> bool:
+        return self.config.broker_role == "SLAVE"
+
+    def topics_changed(self, configs: Sequence[TopicConfig] = ()) -> None:
+        """Saves the topics now and tells the name servers of `configs` soon (of all topics when there are none)."""
+        self.files.save_topics()
+        self.announcer.announce(configs)
+
+    def groups_changed(self) -> None:
+        self.files.save_groups()

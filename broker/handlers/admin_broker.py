@@ -1,0 +1,202 @@
+"""The broker itself: codes 25, 26, 28, 315, 329 (Java class `AdminBrokerProcessor`)."""
+
+from __future__ import annotations
+
+import shutil
+
+from broker.config import config_text, expand_path, update_config
+from broker.context import BrokerContext
+from broker.errors import ConfigError, Refusal
+from broker.handlers.common import ok
+from broker.properties_file import parse_properties, read_properties, write_properties
+from broker.session import Session
+from broker.tables.versions import next_version
+from codec.bodies import KVTable, encode_body
+from codec.codes import CURRENT_VERSION, ResponseCode, version_name
+from codec.frame import RemotingCommand
+from codec.headers import ViewBrokerStatsDataRequestHeader, from_ext
+from codec.names import SystemTopic
+
+__all__ = [
+    "broker_config",
+    "delete_expired_files",
+    "runtime_info",
+    "runtime_table",
+    "stats_data",
+    "update_broker_config",
+]
+
+GIB = 1 << 30
+
+
+def update_broker_config(
+    broker: BrokerContext, _session: Session, request: RemotingCommand
+) -> RemotingCommand:
+    """25: changes properties; those in configBlackList are refused, unknown ones ignored."""
+    try:
+        update = update_config(
+            broker.config, parse_properties(bytes(request.body).decode("utf-8", "replace"))
+        )
+    except ConfigError as error:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, str(error)) from None
+    if update.forbidden:
+        raise Refusal(ResponseCode.NO_PERMISSION, "Can not update config in black list.")
+    if update.changed:
+        broker.config = update.config
+        broker.config_version = next_version(broker.config_version, broker.now_ms)
+        broker.topics.auto_create = broker.config.auto_create_topic_enable
+        broker.groups.auto_create = broker.config.auto_create_subscription_group
+        broker.checked_topics.clear()
+        _keep(broker, update.changed)
+    if "brokerPermission" in update.changed:
+        broker.announcer.announce([])
+    return ok(request)
+
+
+def _keep(broker: BrokerContext, changed: dict[str, str]) -> None:
+    """The file given at start follows the change, as far as there is one."""
+    if broker.config.broker_config_path:
+        path = expand_path(broker.config.broker_config_path)
+        write_properties(path, {**(read_properties(path) if path.exists() else {}), **changed})
+
+
+def broker_config(broker: BrokerContext, _session: Session, request: RemotingCommand) -> RemotingCommand:
+    """26: every property that has a value."""
+    version = encode_body(broker.config_version).decode()
+    return ok(request, {"version": version}, config_text(broker.config).encode())
+
+
+def delete_expired_files(
+    broker: BrokerContext, _session: Session, request: RemotingCommand
+) -> RemotingCommand:
+    """329: removes expired commit log files now."""
+    broker.store.delete_expired_files()
+    return ok(request)
+
+
+def stats_data(broker: BrokerContext, _session: Session, request: RemotingCommand) -> RemotingCommand:
+    """315: the rates of one statistic item."""
+    header = from_ext(ViewBrokerStatsDataRequestHeader, request.ext_fields)
+    data = broker.statistics.item(header.stats_name, header.stats_key)
+    if data is None:
+        remark = f"The stats <{header.stats_name}> <{header.stats_key}> not exist"
+        raise Refusal(ResponseCode.SYSTEM_ERROR, remark)
+    return ok(request, body=encode_body(data))
+
+
+def runtime_info(broker: BrokerContext, _session: Session, request: RemotingCommand) -> RemotingCommand:
+    """28: what the broker says of itself, all values texts."""
+    return ok(request, body=encode_body(KVTable(table=runtime_table(broker))))
+
+
+def runtime_table(broker: BrokerContext) -> dict[str, str]:
+    """The table of GET_BROKER_RUNTIME_INFO; queue sizes are 0, for requests do not wait in queues here."""
+    return {
+        **_identity(broker),
+        **_traffic(broker),
+        **_store_state(broker),
+        **_delays(broker),
+        **_thread_pools(broker),
+    }
+
+
+def _identity(broker: BrokerContext) -> dict[str, str]:
+    return {
+        "bootTimestamp": str(broker.started),
+        "runtime": _duration(broker.now_ms() - broker.started),
+        "brokerVersion": str(CURRENT_VERSION),
+        "brokerVersionDesc": version_name(CURRENT_VERSION),
+        "startAcceptSendRequestTimeStamp": str(broker.config.start_accept_send_request_time_stamp),
+    }
+
+
+def _traffic(broker: BrokerContext) -> dict[str, str]:
+    rates = broker.rates
+    puts, gets = rates.mornings["put"], rates.mornings["get"]
+    return {
+        "msgPutTotalYesterdayMorning": str(puts[0]),
+        "msgPutTotalTodayMorning": str(puts[1]),
+        "msgPutTotalTodayNow": str(rates.put_messages),
+        "msgGetTotalYesterdayMorning": str(gets[0]),
+        "msgGetTotalTodayMorning": str(gets[1]),
+        "msgGetTotalTodayNow": str(rates.transferred),
+        "putTps": rates.rates("puts"),
+        "getFoundTps": rates.rates("found"),
+        "getMissTps": rates.rates("missed"),
+        "getTotalTps": rates.rates("found", "missed"),
+        "getTransferedTps": rates.rates("transferred"),
+        "putMessageTimesTotal": str(rates.put_messages),
+        "putMessageFailedTimes": str(rates.put_failures),
+        "putMessageSizeTotal": str(rates.put_bytes),
+        "putMessageAverageSize": str(rates.put_bytes / max(1, rates.put_messages)),
+        "putMessageDistributeTime": rates.put_times(),
+        "putMessageEntireTimeMax": str(rates.longest_put_ms),
+        "getMessageEntireTimeMax": "0",
+        "putLatency99": "0.00",
+        "putLatency999": "0.00",
+    }
+
+
+def _store_state(broker: BrokerContext) -> dict[str, str]:
+    store = broker.store
+    folder = store.config.commit_log_folder
+    usage = shutil.disk_usage(folder)
+    ratio = f"{(usage.total - usage.free) / max(1, usage.total)}"
+    unflushed = store.stats.commit_log_max_offset - store.stats.flushed_offset
+    return {
+        "dispatchMaxBuffer": "0",
+        "dispatchBehindBytes": str(store.stats.dispatch_behind_bytes),
+        "pageCacheLockTimeMills": "0",
+        "commitLogMinOffset": str(store.stats.commit_log_min_offset),
+        "commitLogMaxOffset": str(store.stats.commit_log_max_offset),
+        "commitLogDiskRatio": ratio,
+        f"commitLogDiskRatio_{folder}": ratio,
+        "consumeQueueDiskRatio": ratio,
+        "commitLogDirCapacity": f"Total : {_gib(usage.total)}, Free : {_gib(usage.free)}.",
+        "remainHowManyDataToFlush": _bytes_text(unflushed),
+        "remainTransientStoreBufferNumbs": "2147483647",
+        "earliestMessageTimeStamp": str(store.earliest_store_time()),
+    }
+
+
+def _delays(broker: BrokerContext) -> dict[str, str]:
+    return {
+        f"scheduleMessageOffset_{level}": (
+            f"{broker.delay_offsets.get(level)},{broker.store.max_offset(SystemTopic.SCHEDULE, level - 1)}"
+        )
+        for level in broker.delay_offsets.levels()
+    }
+
+
+def _thread_pools(broker: BrokerContext) -> dict[str, str]:
+    config = broker.config
+    return {
+        "sendThreadPoolQueueSize": "0",
+        "sendThreadPoolQueueCapacity": str(config.send_thread_pool_queue_capacity),
+        "sendThreadPoolQueueHeadWaitTimeMills": "0",
+        "pullThreadPoolQueueSize": "0",
+        "pullThreadPoolQueueCapacity": str(config.pull_thread_pool_queue_capacity),
+        "pullThreadPoolQueueHeadWaitTimeMills": "0",
+        "queryThreadPoolQueueSize": "0",
+        "queryThreadPoolQueueCapacity": str(config.query_thread_pool_queue_capacity),
+        "queryThreadPoolQueueHeadWaitTimeMills": "0",
+        "EndTransactionQueueSize": "0",
+        "EndTransactionThreadPoolQueueCapacity": str(config.end_transaction_pool_queue_capacity),
+    }
+
+
+def _duration(span_ms: int) -> str:
+    minutes, seconds = divmod(max(0, span_ms) // 1000, 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    return f"[ {days} days, {hours} hours, {minutes} minutes, {seconds} seconds ]"
+
+
+def _gib(size: int) -> str:
+    return f"{size / GIB:.1f} GiB"
+
+
+def _bytes_text(size: int) -> str:
+    if size < 1024:
+        return f"{size} B"
+    return f"{size / 1024:.1f} KiB" if size < 1 << 20 else f"{size / (1 << 20):.1f} MiB"

@@ -1,0 +1,143 @@
+"""Groups and who is in them: codes 200, 201, 203, 204, 207, 225, 328, 352 (Java class `AdminBrokerProcessor`)."""
+
+from __future__ import annotations
+
+from broker.context import BrokerContext
+from broker.errors import Refusal
+from broker.handlers.common import ok
+from broker.session import Session
+from broker.tables import ClientChannel
+from codec.bodies import (
+    ClientConnection,
+    ConsumerConnection,
+    ProducerConnection,
+    ProducerInfo,
+    ProducerTableInfo,
+    SubscriptionGroupConfig,
+    SubscriptionGroupList,
+    decode_body,
+    encode_body,
+)
+from codec.codes import LanguageCode, ResponseCode
+from codec.frame import RemotingCommand
+from codec.headers import (
+    DeleteSubscriptionGroupRequestHeader,
+    GetConsumerConnectionListRequestHeader,
+    GetProducerConnectionListRequestHeader,
+    GetSubscriptionGroupConfigRequestHeader,
+    from_ext,
+)
+
+__all__ = [
+    "all_groups",
+    "all_producers",
+    "consumer_connections",
+    "delete_group",
+    "group_config",
+    "producer_connections",
+    "put_group",
+    "put_groups",
+]
+
+
+def put_group(broker: BrokerContext, _session: Session, request: RemotingCommand) -> RemotingCommand:
+    """200: creates or overwrites a group."""
+    broker.groups.put(decode_body(SubscriptionGroupConfig, request.body))
+    broker.groups_changed()
+    return ok(request)
+
+
+def put_groups(broker: BrokerContext, _session: Session, request: RemotingCommand) -> RemotingCommand:
+    """225 (5.x): many groups at once."""
+    for config in decode_body(SubscriptionGroupList, request.body).group_config_list:
+        broker.groups.put(config)
+    broker.groups_changed()
+    return ok(request)
+
+
+def all_groups(broker: BrokerContext, _session: Session, request: RemotingCommand) -> RemotingCommand:
+    """201: the whole table of groups."""
+    return ok(request, body=encode_body(broker.groups.wrapper()))
+
+
+def group_config(broker: BrokerContext, _session: Session, request: RemotingCommand) -> RemotingCommand:
+    """352 (5.x): one group."""
+    name = from_ext(GetSubscriptionGroupConfigRequestHeader, request.ext_fields).group
+    config = broker.groups.get(name)
+    if config is None:
+        raise Refusal(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"No group in this broker. group: {name}")
+    return ok(request, body=encode_body(config))
+
+
+def delete_group(broker: BrokerContext, _session: Session, request: RemotingCommand) -> RemotingCommand:
+    """207: forgets a group, with its offsets when asked to."""
+    header = from_ext(DeleteSubscriptionGroupRequestHeader, request.ext_fields)
+    if broker.groups.remove(header.group_name):
+        broker.groups_changed()
+    if header.remove_offset or header.clean_offset:
+        broker.offsets.remove_group(header.group_name)
+    return ok(request)
+
+
+def consumer_connections(
+    broker: BrokerContext, _session: Session, request: RemotingCommand
+) -> RemotingCommand:
+    """203: the clients of a group and what they subscribe to."""
+    name = from_ext(GetConsumerConnectionListRequestHeader, request.ext_fields).consumer_group
+    group = broker.consumers.get(name)
+    if group is None:
+        raise Refusal(ResponseCode.CONSUMER_NOT_ONLINE, f"the consumer group[{name}] not online")
+    body = ConsumerConnection(
+        connection_set=[_connection(client) for client in group.channels.values()],
+        subscription_table=dict(group.subscriptions),
+        consume_type=group.consume_type,
+        message_model=group.message_model,
+        consume_from_where=group.consume_from_where,
+    )
+    return ok(request, body=encode_body(body))
+
+
+def producer_connections(
+    broker: BrokerContext, _session: Session, request: RemotingCommand
+) -> RemotingCommand:
+    """204: the clients of a producer group."""
+    name = from_ext(GetProducerConnectionListRequestHeader, request.ext_fields).producer_group
+    clients = broker.producers.clients(name)
+    if clients is None:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, f"the producer group[{name}] not exist")
+    return ok(request, body=encode_body(ProducerConnection(connection_set=[_connection(c) for c in clients])))
+
+
+def all_producers(broker: BrokerContext, _session: Session, request: RemotingCommand) -> RemotingCommand:
+    """328: every producer of every group."""
+    data = {
+        group: [_producer_info(client) for client in clients]
+        for group, clients in broker.producers.groups().items()
+    }
+    return ok(request, body=encode_body(ProducerTableInfo(data=data)))
+
+
+def _connection(client: ClientChannel) -> ClientConnection:
+    return ClientConnection(
+        client_id=client.client_id,
+        client_addr=client.channel.peer_text,
+        language=_language(client.language),
+        version=client.version,
+    )
+
+
+def _producer_info(client: ClientChannel) -> ProducerInfo:
+    return ProducerInfo(
+        client_id=client.client_id,
+        remote_ip=f"/{client.channel.peer_text}",
+        language=_language(client.language),
+        version=client.version,
+        last_update_timestamp=client.last_update,
+    )
+
+
+def _language(code: int) -> str:
+    try:
+        return LanguageCode(code).name
+    except ValueError:
+        return LanguageCode.OTHER.name

@@ -1,0 +1,93 @@
+"""Heartbeats and who is in a group: codes 34, 35, 38, 46 (Java classes `ClientManageProcessor`, `ConsumerManageProcessor`)."""
+
+from __future__ import annotations
+
+from broker.context import BrokerContext
+from broker.errors import Refusal
+from broker.handlers.common import ok
+from broker.handlers.pull import SQL_REFUSED
+from broker.services.clients import notify_group, watch_session
+from broker.session import Session
+from broker.tables import ClientChannel
+from broker.tables.topics import UNIT_SUB
+from codec.bodies import (
+    CheckClientRequestBody,
+    ConsumerData,
+    GetConsumerListByGroupResponseBody,
+    HeartbeatData,
+    decode_body,
+    encode_body,
+)
+from codec.codes import ResponseCode
+from codec.errors import SelectorError
+from codec.frame import RemotingCommand
+from codec.headers import GetConsumerListByGroupRequestHeader, UnregisterClientRequestHeader, from_ext
+from codec.names import retry_topic
+from codec.selector import parse_tags
+
+__all__ = ["check_client", "consumer_list", "heartbeat", "unregister"]
+
+
+def heartbeat(broker: BrokerContext, session: Session, request: RemotingCommand) -> RemotingCommand:
+    """34: the client is alive, and these are its groups."""
+    data = decode_body(HeartbeatData, request.body)
+    client = ClientChannel(session, data.client_id, request.language, request.version, broker.now_ms())
+    watch_session(broker, session)
+    for consumer in data.consumer_data_set:
+        _ensure_group(broker, consumer)
+        if broker.consumers.register(consumer, client):
+            notify_group(broker, consumer.group_name)
+    for producer in data.producer_data_set:
+        broker.producers.register(producer.group_name, client)
+    return ok(request)
+
+
+def _ensure_group(broker: BrokerContext, consumer: ConsumerData) -> None:
+    """Makes the group and its retry topic; the next heartbeat would make them again, so they are saved a little later."""
+    config, made = broker.groups.find(consumer.group_name)
+    if made:
+        broker.files.groups_later()
+    if config is None:
+        return
+    topic, created = broker.topics.ensure(
+        retry_topic(consumer.group_name),
+        config.retry_queue_nums,
+        sys_flag=UNIT_SUB if consumer.unit_mode else 0,
+    )
+    if created:
+        broker.files.topics_later()
+        broker.announcer.announce([topic])
+
+
+def unregister(broker: BrokerContext, session: Session, request: RemotingCommand) -> RemotingCommand:
+    """35: the client leaves a producer group, a consumer group, or both."""
+    header = from_ext(UnregisterClientRequestHeader, request.ext_fields)
+    if header.producer_group is not None:
+        broker.producers.unregister(header.producer_group, session)
+    if header.consumer_group is not None and broker.consumers.unregister(header.consumer_group, session):
+        notify_group(broker, header.consumer_group)
+    return ok(request, {})
+
+
+def consumer_list(broker: BrokerContext, _session: Session, request: RemotingCommand) -> RemotingCommand:
+    """38: the client ids of a group that is online."""
+    header = from_ext(GetConsumerListByGroupRequestHeader, request.ext_fields)
+    group = broker.consumers.get(header.consumer_group)
+    if group is None:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {header.consumer_group}", {})
+    body = GetConsumerListByGroupResponseBody(consumer_id_list=group.client_ids())
+    return ok(request, {}, encode_body(body))
+
+
+def check_client(_broker: BrokerContext, _session: Session, request: RemotingCommand) -> RemotingCommand:
+    """46: whether the broker can serve a subscription."""
+    subscription = decode_body(CheckClientRequestBody, request.body).subscription_data
+    if subscription is None:
+        return ok(request)
+    if subscription.expression_type not in (None, "", "TAG"):
+        raise Refusal(ResponseCode.SYSTEM_ERROR, SQL_REFUSED)
+    try:
+        parse_tags(subscription.sub_string)
+    except SelectorError as error:
+        raise Refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error)) from None
+    return ok(request)

@@ -1,0 +1,73 @@
+"""Words and small steps that several handlers share; remarks are those of a 4.9.8 broker, which clients parse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+
+import msgspec
+
+from broker.context import BrokerContext
+from broker.errors import Refusal
+from broker.session import Session
+from broker.store.values import AppendResult
+from codec.bodies import FASTJSON, encode_body
+from codec.codes import ResponseCode
+from codec.frame import RemotingCommand
+from codec.names import check_topic
+
+__all__ = [
+    "FAQ",
+    "NOT_SET",
+    "BrokerHandler",
+    "fast_body",
+    "no_topic",
+    "ok",
+    "put_refusal",
+    "valid_topic",
+]
+
+BrokerHandler = Callable[[BrokerContext, Session, RemotingCommand], RemotingCommand | None]
+
+FAQ = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."
+NOT_SET = "not set any response code"
+"""The remark that several successful replies of Java keep."""
+
+
+def ok(
+    request: RemotingCommand, ext_fields: dict[str, str] | None = None, body: bytes | memoryview = b""
+) -> RemotingCommand:
+    return request.reply(ResponseCode.SUCCESS, None, ext_fields, body)
+
+
+def fast_body(body: msgspec.Struct) -> bytes:
+    """A body in fastjson's own form, compact: the one that Java and Go clients both read."""
+    return encode_body(body, dialect=FASTJSON)
+
+
+def no_topic(topic: str, before_faq: str = "") -> Refusal:
+    return Refusal(
+        ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist, apply first please!{before_faq}{FAQ}"
+    )
+
+
+@lru_cache(maxsize=4096)
+def valid_topic(topic: str) -> str | None:
+    """None for a good topic name, else Java's words for what is wrong with it."""
+    try:
+        check_topic(topic)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def put_refusal(
+    broker: BrokerContext, result: AppendResult, ext_fields: Mapping[str, str] | None = None
+) -> Refusal:
+    """The answer to a put that stored nothing."""
+    from broker.put import PUT_CODES
+
+    code, remark = PUT_CODES.get(result.status, (ResponseCode.SYSTEM_ERROR, "UNKNOWN_ERROR"))
+    limit = broker.config.max_message_size
+    text = remark.replace("{limit}", str(limit)).replace("{disk}", f"{broker.store.stats.disk_ratio:.2f}")
+    return Refusal(code, text, ext_fields)

@@ -1,0 +1,238 @@
+"""PULL_MESSAGE (11), LITE_PULL_MESSAGE (361) (Java class `PullMessageProcessor`).
+
+A pull that finds nothing new and may be suspended is held (services/holds.py) and tried once more when a message comes or
+its time is over. The offset it commits is taken over at the first try only. Records leave as views of the mapped files.
+Only tag filters exist: an SQL92 subscription is refused as by a broker with enablePropertyFilter=false.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+import trio
+
+from broker.context import BrokerContext
+from broker.errors import Refusal
+from broker.handlers.common import FAQ, no_topic
+from broker.put import put
+from broker.services.clients import watch_session
+from broker.services.holds import Hold
+from broker.session import Session
+from broker.store.values import GetResult, GetStatus, StoreMessage
+from codec.bodies import OffsetMovedEvent, SubscriptionData, encode_body
+from codec.codes import Perm, PullSysFlag, ResponseCode
+from codec.errors import HeaderError, SelectorError
+from codec.frame import RemotingCommand
+from codec.hashing import tags_code
+from codec.headers import PullMessageRequestHeader, from_ext
+from codec.names import SystemTopic
+from codec.properties import PropertyName, encode_properties
+from codec.queue import MessageQueue
+from codec.selector import ALL, parse_tags, tag_codes
+
+__all__ = ["SQL_REFUSED", "answer_hold", "pull"]
+
+SQL_REFUSED = "The broker does not support consumer to filter message by SQL92"
+MAX_SUSPEND_MS = 3_600_000
+"""A longer wait is cut: the client asks again."""
+
+_CODES = {
+    GetStatus.FOUND: ResponseCode.SUCCESS,
+    GetStatus.NO_MATCHED_MESSAGE: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    GetStatus.MESSAGE_WAS_REMOVING: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    GetStatus.OFFSET_FOUND_NULL: ResponseCode.PULL_NOT_FOUND,
+    GetStatus.OFFSET_OVERFLOW_ONE: ResponseCode.PULL_NOT_FOUND,
+    GetStatus.OFFSET_OVERFLOW_BADLY: ResponseCode.PULL_OFFSET_MOVED,
+    GetStatus.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
+}
+
+
+def pull(broker: BrokerContext, session: Session, request: RemotingCommand) -> RemotingCommand | None:
+    """Answers with records, with a correction of the offset, or later."""
+    header = from_ext(PullMessageRequestHeader, request.ext_fields)
+    try:
+        accepts = _check(broker, session, header)
+    except Refusal as refusal:
+        raise Refusal(refusal.code, refusal.remark, {}) from None
+    result = _get(broker, header, accepts)
+    code = _code(result.status, header.queue_offset)
+    if header.sys_flag & PullSysFlag.COMMIT_OFFSET and not broker.is_slave:
+        broker.offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
+    may_wait = header.sys_flag & PullSysFlag.SUSPEND and not request.is_oneway
+    if code == ResponseCode.PULL_NOT_FOUND and may_wait:
+        wait_ms = header.suspend_timeout_millis
+        if not broker.config.long_polling_enable:
+            wait_ms = broker.config.short_polling_time_mills
+        deadline = trio.current_time() + min(max(wait_ms, 0), MAX_SUSPEND_MS) / 1000
+        hold = Hold(
+            session, request, header.topic, header.queue_id, result.next_begin_offset, deadline, accepts
+        )
+        if broker.holds.hold(hold):
+            watch_session(broker, session)
+            return None
+    return _reply(broker, session, request, header, result)
+
+
+def answer_hold(broker: BrokerContext, hold: Hold) -> None:
+    """Tries a held pull for the last time and answers it."""
+    session: Session = hold.session  # type: ignore[assignment]
+    try:
+        header = from_ext(PullMessageRequestHeader, hold.request.ext_fields)
+        result = _get(broker, header, _check(broker, session, header))
+    except (Refusal, HeaderError) as error:
+        code = error.code if isinstance(error, Refusal) else ResponseCode.SYSTEM_ERROR
+        session.send(hold.request.reply(code, str(error), {}))
+        return
+    reply = _reply(broker, session, hold.request, header, result)
+    if reply is not None:
+        session.send(reply)
+
+
+def _code(status: GetStatus, offset: int) -> ResponseCode:
+    code = _CODES.get(status)
+    if code is not None:
+        return code
+    return ResponseCode.PULL_NOT_FOUND if offset == 0 else ResponseCode.PULL_OFFSET_MOVED
+
+
+def _get(
+    broker: BrokerContext, header: PullMessageRequestHeader, accepts: frozenset[int] | None
+) -> GetResult:
+    accepts_code: Callable[[int], bool] | None = accepts.__contains__ if accepts is not None else None
+    return broker.store.get(
+        header.topic, header.queue_id, header.queue_offset, header.max_msg_nums, accepts_code=accepts_code
+    )
+
+
+def _reply(
+    broker: BrokerContext,
+    session: Session,
+    request: RemotingCommand,
+    header: PullMessageRequestHeader,
+    result: GetResult,
+) -> RemotingCommand | None:
+    code = _code(result.status, header.queue_offset)
+    reply = request.reply(
+        code,
+        result.status.name,
+        {
+            "suggestWhichBrokerId": "0",
+            "nextBeginOffset": str(result.next_begin_offset),
+            "minOffset": str(result.min_offset),
+            "maxOffset": str(result.max_offset),
+        },
+    )
+    if code == ResponseCode.SUCCESS:
+        broker.rates.found += 1
+        broker.rates.transferred += result.count
+        broker.statistics.got(header.topic, header.queue_id, header.consumer_group, result.count, result.size)
+        session.respond(request, reply, result.views)
+        return None
+    broker.rates.missed += 1
+    if code == ResponseCode.PULL_OFFSET_MOVED and not broker.is_slave:
+        _store_offset_moved(broker, header, result.next_begin_offset)
+    return reply
+
+
+def _check(
+    broker: BrokerContext, session: Session, header: PullMessageRequestHeader
+) -> frozenset[int] | None:
+    """The tag codes that are wanted, None for all; Refusal when the pull is not allowed."""
+    if not broker.config.broker_permission & Perm.READ:
+        raise Refusal(ResponseCode.NO_PERMISSION, f"the broker[{broker.host}] pulling message is forbidden")
+    group, made = broker.groups.find(header.consumer_group)
+    if made:
+        broker.files.groups_later()
+    if group is None:
+        remark = f"subscription group [{header.consumer_group}] does not exist, {FAQ}"
+        raise Refusal(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
+    if not group.consume_enable:
+        raise Refusal(
+            ResponseCode.NO_PERMISSION, f"subscription group no permission, {header.consumer_group}"
+        )
+    topic = broker.topics.get(header.topic)
+    if topic is None:
+        raise no_topic(header.topic, " ")
+    if not topic.perm & Perm.READ:
+        raise Refusal(ResponseCode.NO_PERMISSION, f"the topic[{header.topic}] pulling message is forbidden")
+    if not 0 <= header.queue_id < topic.read_queue_nums:
+        raise Refusal(
+            ResponseCode.SYSTEM_ERROR,
+            f"queueId[{header.queue_id}] is illegal, topic:[{header.topic}] "
+            f"topicConfig.readQueueNums:[{topic.read_queue_nums}] consumer:[/{session.peer_text}]",
+        )
+    if header.sys_flag & PullSysFlag.SUBSCRIPTION:
+        return _codes_of_header(header)
+    return _codes_of_group(broker, header, group.consume_broadcast_enable)
+
+
+def _codes_of_header(header: PullMessageRequestHeader) -> frozenset[int] | None:
+    if not _is_tag(header.expression_type):
+        raise Refusal(ResponseCode.SYSTEM_ERROR, SQL_REFUSED)
+    try:
+        return _codes_of_text(header.subscription or ALL)
+    except SelectorError:
+        raise Refusal(
+            ResponseCode.SUBSCRIPTION_PARSE_FAILED, "parse the consumer's subscription failed"
+        ) from None
+
+
+def _codes_of_group(
+    broker: BrokerContext, header: PullMessageRequestHeader, broadcast_allowed: bool
+) -> frozenset[int] | None:
+    group = broker.consumers.get(header.consumer_group)
+    if group is None:
+        raise Refusal(ResponseCode.SUBSCRIPTION_NOT_EXIST, f"the consumer's group info not exist{FAQ}")
+    if not broadcast_allowed and group.is_broadcasting():
+        remark = f"the consumer group[{header.consumer_group}] can not consume by broadcast way"
+        raise Refusal(ResponseCode.NO_PERMISSION, remark)
+    subscription = group.subscriptions.get(header.topic)
+    if subscription is None:
+        raise Refusal(ResponseCode.SUBSCRIPTION_NOT_EXIST, f"the consumer's subscription not exist{FAQ}")
+    if subscription.sub_version < header.sub_version:
+        raise Refusal(ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest")
+    if not _is_tag(subscription.expression_type):
+        raise Refusal(ResponseCode.SYSTEM_ERROR, SQL_REFUSED)
+    return _codes_of_subscription(subscription)
+
+
+def _codes_of_subscription(subscription: SubscriptionData) -> frozenset[int] | None:
+    if subscription.sub_string == ALL:
+        return None
+    return frozenset(subscription.code_set)
+
+
+@lru_cache(maxsize=4096)
+def _codes_of_text(expression: str) -> frozenset[int] | None:
+    tags = parse_tags(expression)
+    return tag_codes(tags) if tags else None
+
+
+def _is_tag(expression_type: str | None) -> bool:
+    return not expression_type or expression_type == "TAG"
+
+
+def _store_offset_moved(broker: BrokerContext, header: PullMessageRequestHeader, offset: int) -> None:
+    """Java leaves a message about every offset that it corrected in OFFSET_MOVED_EVENT."""
+    event = OffsetMovedEvent(
+        consumer_group=header.consumer_group,
+        message_queue=MessageQueue(header.topic, broker.name, header.queue_id),
+        offset_request=header.queue_offset,
+        offset_new=offset,
+    )
+    properties = {PropertyName.TAGS: header.consumer_group, PropertyName.KEYS: header.consumer_group}
+    put(
+        broker,
+        StoreMessage(
+            topic=SystemTopic.OFFSET_MOVED_EVENT,
+            queue_id=0,
+            body=encode_body(event),
+            properties=properties,
+            properties_text=encode_properties(properties),
+            born_timestamp=broker.now_ms(),
+            born_host=broker.store_host,
+            sys_flag=broker.own_host_flags,
+            tags_code=tags_code(header.consumer_group),
+        ),
+    )

@@ -1,0 +1,186 @@
+"""What an administrator asks of running consumers through the broker: codes 222, 223, 307, 309 (`Broker2Client`).
+
+A reset does not change the broker's offset table: each client is told (220) and moves its own offsets.
+"""
+
+from __future__ import annotations
+
+from broker.context import BrokerContext
+from broker.errors import Refusal, RemoteClosed, RemoteTimeout
+from broker.handlers.common import NOT_SET, fast_body
+from broker.session import Session
+from broker.tables import ClientChannel, ConsumerGroup
+from codec.bodies import (
+    GetConsumerStatusBody,
+    MessageQueueForC,
+    ResetOffsetBody,
+    ResetOffsetBodyForC,
+    decode_body,
+)
+from codec.codes import LanguageCode, RequestCode, ResponseCode, version_name
+from codec.errors import CodecError
+from codec.frame import RemotingCommand
+from codec.headers import (
+    ConsumeMessageDirectlyResultRequestHeader,
+    GetConsumerRunningInfoRequestHeader,
+    GetConsumerStatusRequestHeader,
+    ResetOffsetRequestHeader,
+    from_ext,
+    to_ext,
+)
+from codec.ids import parse_offset_msg_id
+from codec.queue import MessageQueue
+
+__all__ = ["consume_directly", "consumer_status", "reset_offset", "running_info"]
+
+RESET_SINCE_VERSION = 28
+"""V3_0_7_SNAPSHOT: the first client that can be reset or asked for its offsets."""
+RELAY_SINCE_VERSION = 62
+"""V3_1_8_SNAPSHOT: the first client that answers 307 and 309."""
+STATUS_SECONDS = 5
+RELAY_SECONDS = 10
+
+
+def reset_offset(broker: BrokerContext, _session: Session, request: RemotingCommand) -> RemotingCommand:
+    """222: tells every client of a group to go on at a store time (-1: at the end)."""
+    header = from_ext(ResetOffsetRequestHeader, request.ext_fields)
+    table = _reset_table(broker, header)
+    group = broker.consumers.get(header.group)
+    if group is None:
+        raise Refusal(
+            ResponseCode.CONSUMER_NOT_ONLINE,
+            f"Consumer not online, so can not reset offset, Group: {header.group} Topic: {header.topic} "
+            f"Timestamp: {header.timestamp}",
+        )
+    for client in group.channels.values():
+        if client.version < RESET_SINCE_VERSION:
+            raise Refusal(ResponseCode.SYSTEM_ERROR, _too_old("reset", client))
+    body = _reset_body(table, request.language)
+    for client in list(group.channels.values()):
+        ext = to_ext(header)
+        client.channel.oneway(
+            RemotingCommand(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, ext_fields=ext, body=body)
+        )
+    return request.reply(ResponseCode.SUCCESS, NOT_SET, None, fast_body(ResetOffsetBody(offset_table=table)))
+
+
+def _reset_table(broker: BrokerContext, header: ResetOffsetRequestHeader) -> dict[MessageQueue, int]:
+    config = broker.topics.get(header.topic)
+    if config is None:
+        raise Refusal(
+            ResponseCode.SYSTEM_ERROR,
+            f"[reset-offset] reset offset failed, no topic in this broker. topic={header.topic}",
+        )
+    table = {}
+    for queue_id in range(config.write_queue_nums):
+        committed = broker.offsets.query(header.group, header.topic, queue_id)
+        if committed == -1:
+            raise Refusal(ResponseCode.SYSTEM_ERROR, f"THe consumer group <{header.group}> not exist")
+        if header.timestamp == -1:
+            target = broker.store.max_offset(header.topic, queue_id)
+        else:
+            target = broker.store.offset_by_time(header.topic, queue_id, header.timestamp)
+        target = max(0, target)
+        wanted = target if header.is_force or target < committed else committed
+        table[MessageQueue(header.topic, broker.name, queue_id)] = wanted
+    return table
+
+
+def _reset_body(table: dict[MessageQueue, int], language: int) -> bytes:
+    """In fastjson's form: the only one that Java and Go clients both read; a list when C++ asks."""
+    if language != LanguageCode.CPP:
+        return fast_body(ResetOffsetBody(offset_table=table))
+    items = [
+        MessageQueueForC(topic=q.topic, broker_name=q.broker_name, queue_id=q.queue_id, offset=offset)
+        for q, offset in table.items()
+    ]
+    return fast_body(ResetOffsetBodyForC(offset_table=items))
+
+
+def _too_old(what: str, client: ClientChannel) -> str:
+    return f"the client does not support this feature. {what}, version={version_name(client.version)}"
+
+
+def consumer_status(broker: BrokerContext, session: Session, request: RemotingCommand) -> None:
+    """223: asks the clients of a group for the offsets they hold; `clientAddr` is a client id, empty for all."""
+    header = from_ext(GetConsumerStatusRequestHeader, request.ext_fields)
+    group = broker.consumers.get(header.group)
+    if group is None:
+        raise Refusal(
+            ResponseCode.SYSTEM_ERROR, f"No Any Consumer online in the consumer group: [{header.group}]"
+        )
+    for client in group.channels.values():
+        if client.version < RESET_SINCE_VERSION:
+            raise Refusal(ResponseCode.SYSTEM_ERROR, _too_old("get status", client))
+    session.spawn(_ask_status, session, request, group, header)
+
+
+async def _ask_status(
+    session: Session, request: RemotingCommand, group: ConsumerGroup, header: GetConsumerStatusRequestHeader
+) -> None:
+    table: dict[str, dict[MessageQueue, int]] = {}
+    ext = {"topic": header.topic, "group": header.group}
+    for client in list(group.channels.values()):
+        if header.client_addr and client.client_id != header.client_addr:
+            continue
+        try:
+            reply = await client.channel.request(
+                RemotingCommand(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, ext_fields=dict(ext)),
+                STATUS_SECONDS,
+            )
+            if reply.code == ResponseCode.SUCCESS:
+                status = decode_body(GetConsumerStatusBody, reply.body)
+                table[client.client_id] = dict(status.message_queue_table)
+        except (RemoteTimeout, RemoteClosed, CodecError):
+            continue  # as Java: a client that does not answer is left out
+    body = fast_body(GetConsumerStatusBody(message_queue_table={}, consumer_table=table))
+    session.respond(request, request.reply(ResponseCode.SUCCESS, NOT_SET, None, body))
+
+
+def running_info(broker: BrokerContext, session: Session, request: RemotingCommand) -> None:
+    """307: what one consumer is doing, in its own words."""
+    header = from_ext(GetConsumerRunningInfoRequestHeader, request.ext_fields)
+    client = _client(broker, header.consumer_group, header.client_id)
+    session.spawn(_relay, session, request, client, b"")
+
+
+def consume_directly(broker: BrokerContext, session: Session, request: RemotingCommand) -> None:
+    """309: one consumer is given the message with an offset message id, and tells what became of it."""
+    header = from_ext(ConsumeMessageDirectlyResultRequestHeader, request.ext_fields)
+    client = _client(broker, header.consumer_group, header.client_id or "")
+    body = b""
+    if header.msg_id:
+        _, _, offset = parse_offset_msg_id(header.msg_id)
+        record = broker.store.record_at(offset)
+        if record is None:
+            raise Refusal(ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {offset}")
+        body = bytes(record)
+    session.spawn(_relay, session, request, client, body)
+
+
+def _client(broker: BrokerContext, group: str, client_id: str) -> ClientChannel:
+    online = broker.consumers.get(group)
+    client = online.find(client_id) if online is not None else None
+    if client is None:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, f"The Consumer <{group}> <{client_id}> not online")
+    if client.version < RELAY_SINCE_VERSION:
+        raise Refusal(
+            ResponseCode.SYSTEM_ERROR,
+            f"The Consumer <{client_id}> Version <{version_name(client.version)}> too low to finish, "
+            "please upgrade it to V3_1_8_SNAPSHOT",
+        )
+    return client
+
+
+async def _relay(session: Session, request: RemotingCommand, client: ClientChannel, body: bytes) -> None:
+    question = RemotingCommand(request.code, ext_fields=dict(request.ext_fields or {}), body=body)
+    try:
+        answer = await client.channel.request(question, RELAY_SECONDS)
+    except RemoteTimeout:
+        remark = f"consumer <{client.client_id}> did not answer in {RELAY_SECONDS} s"
+        reply = request.reply(ResponseCode.CONSUME_MSG_TIMEOUT, remark)
+    except RemoteClosed as error:
+        reply = request.reply(ResponseCode.SYSTEM_ERROR, str(error))
+    else:
+        reply = request.reply(answer.code, answer.remark, answer.ext_fields, bytes(answer.body))
+    session.respond(request, reply)

@@ -1,0 +1,227 @@
+"""SEND_MESSAGE (10), SEND_MESSAGE_V2 (310), SEND_BATCH_MESSAGE (320): the hot path (Java class `SendMessageProcessor`).
+
+Whether a request is a batch says its header, not its code. Every reply, refusals too, carries the region and whether
+traces are wanted. The checks of a topic name are done once for each topic config. With SYNC_FLUSH the reply to a message
+that waits for the store is sent when its bytes are on the disk; replies then may overtake each other.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from broker.context import BrokerContext
+from broker.errors import Refusal
+from broker.handlers.common import FAQ, no_topic, put_refusal, valid_topic
+from broker.put import put, put_batch
+from broker.session import Session
+from broker.store.values import AppendResult, PutStatus, StoreMessage
+from broker.tables.topics import READ_WRITE, UNIT, UNIT_SUB, describe_topic
+from codec.bodies import TopicConfig
+from codec.codes import MessageSysFlag, Perm, RequestCode, ResponseCode
+from codec.errors import CodecError, LocalProtocolError
+from codec.frame import RemotingCommand
+from codec.hashing import tags_code
+from codec.headers import SendMessageRequestHeader, SendMessageRequestHeaderV2, from_ext
+from codec.ids import pack_host
+from codec.names import RETRY_PREFIX, dlq_topic
+from codec.properties import PropertyName, decode_properties, encode_properties
+
+__all__ = ["send"]
+
+SendHeader = SendMessageRequestHeader | SendMessageRequestHeaderV2
+
+DLQ_QUEUES = 1
+MAX_RECONSUME_SINCE_VERSION = 121
+"""From this client version on (V3_4_9) the header's maxReconsumeTimes counts."""
+IPV4_HOST_BYTES = 8
+CHECKED_TOPICS = 65536
+
+
+def send(broker: BrokerContext, session: Session, request: RemotingCommand) -> RemotingCommand | None:
+    """Stores one message or one batch."""
+    ext = {"MSG_REGION": broker.config.region_id, "TRACE_ON": "true" if broker.config.trace_on else "false"}
+    try:
+        header: SendHeader = (
+            from_ext(SendMessageRequestHeader, request.ext_fields)
+            if request.code == RequestCode.SEND_MESSAGE
+            else from_ext(SendMessageRequestHeaderV2, request.ext_fields)
+        )
+        if broker.config.start_accept_send_request_time_stamp:
+            _check_open(broker)
+        config = _checked_topic(broker, session, header)
+        message = _message(broker, session, request, header, config)
+        queue_id = message.queue_id
+        result = put_batch(broker, message) if header.batch else put(broker, message)
+        if result.status is not PutStatus.PUT_OK:
+            raise put_refusal(broker, result)
+    except Refusal as refusal:
+        raise Refusal(refusal.code, refusal.remark, ext) from None
+    except LocalProtocolError:
+        raise put_refusal(broker, AppendResult(PutStatus.PROPERTIES_SIZE_EXCEEDED), ext) from None
+    except CodecError as error:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}", ext) from None
+    ext["msgId"] = _ids(broker, result)
+    ext["queueId"] = str(queue_id)
+    ext["queueOffset"] = str(result.queue_offset)
+    return _reply(broker, session, request.reply(ResponseCode.SUCCESS, None, ext), request, message, result)
+
+
+def _reply(
+    broker: BrokerContext,
+    session: Session,
+    reply: RemotingCommand,
+    request: RemotingCommand,
+    message: StoreMessage,
+    result: AppendResult,
+) -> RemotingCommand | None:
+    """The reply, unless it must wait for the disk or for the name servers to know a new topic."""
+    must_flush = message.wait_store and broker.config.flush_disk_type == "SYNC_FLUSH"
+    if request.is_oneway or not (must_flush or not broker.announcer.is_settled):
+        return reply
+    session.spawn(
+        _reply_later, broker, session, reply, result.physical_offset + result.size if must_flush else 0
+    )
+    return None
+
+
+async def _reply_later(
+    broker: BrokerContext, session: Session, reply: RemotingCommand, flush_to: int
+) -> None:
+    if flush_to and not await broker.store.wait_flushed(flush_to):
+        reply.code = ResponseCode.FLUSH_DISK_TIMEOUT
+    await broker.announcer.settled()
+    session.send(reply)
+
+
+def _ids(broker: BrokerContext, result: AppendResult) -> str:
+    prefix = broker.id_prefix
+    if result.physical_offsets is None:
+        return f"{prefix}{result.physical_offset:016X}"
+    return ",".join([f"{prefix}{offset:016X}" for offset in result.physical_offsets])
+
+
+def _check_open(broker: BrokerContext) -> None:
+    opens = broker.config.start_accept_send_request_time_stamp
+    if broker.now_ms() < opens:
+        until = datetime.fromtimestamp(opens / 1000).strftime("%Y-%m-%d %H:%M:%S")
+        raise Refusal(ResponseCode.SYSTEM_ERROR, f"broker unable to service, until {until}")
+
+
+def _checked_topic(broker: BrokerContext, session: Session, header: SendHeader) -> TopicConfig:
+    """The config of the topic, made if it may be; Refusal otherwise."""
+    config = broker.topics.get(header.topic)
+    if config is None or broker.checked_topics.get(header.topic) is not config:
+        config = _check_topic(broker, session, header)
+    if header.queue_id >= config.write_queue_nums and header.queue_id >= config.read_queue_nums:
+        remark = f"request queueId[{header.queue_id}] is illegal, {describe_topic(config)} Producer: {session.peer_text}"
+        raise Refusal(ResponseCode.SYSTEM_ERROR, remark)
+    return config
+
+
+def _check_topic(broker: BrokerContext, session: Session, header: SendHeader) -> TopicConfig:
+    topic = header.topic
+    known = broker.topics.get(topic)
+    if not broker.config.broker_permission & Perm.WRITE and known is not None and known.order:
+        raise Refusal(ResponseCode.NO_PERMISSION, f"the broker[{broker.host}] sending message is forbidden")
+    wrong = valid_topic(topic)
+    if wrong is not None:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, wrong)
+    if not broker.topics.may_send(topic):
+        raise Refusal(ResponseCode.NO_PERMISSION, f"Sending message to topic[{topic}] is forbidden.")
+    config = known or _create_topic(broker, header)
+    if len(broker.checked_topics) >= CHECKED_TOPICS:
+        broker.checked_topics.clear()
+    if broker.config.broker_permission & Perm.WRITE:
+        broker.checked_topics[topic] = config
+    return config
+
+
+def _create_topic(broker: BrokerContext, header: SendHeader) -> TopicConfig:
+    topic = header.topic
+    is_retry = topic.startswith(RETRY_PREFIX)
+    sys_flag = (UNIT_SUB if is_retry else UNIT) if header.unit_mode else 0
+    config = broker.topics.inherit(
+        topic, header.default_topic, header.default_topic_queue_nums, sys_flag=sys_flag
+    )
+    if config is None and is_retry:
+        config, _ = broker.topics.ensure(topic, 1, perm=READ_WRITE, sys_flag=sys_flag)
+    if config is None:
+        raise no_topic(topic)
+    broker.topics_changed([config])
+    return config
+
+
+def _message(
+    broker: BrokerContext, session: Session, request: RemotingCommand, header: SendHeader, config: TopicConfig
+) -> StoreMessage:
+    properties = decode_properties(header.properties or "")
+    topic, queue_id = header.topic, header.queue_id
+    if queue_id < 0:
+        queue_id = broker.rng.randrange(max(1, config.write_queue_nums))
+    if topic.startswith(RETRY_PREFIX) and _is_exhausted(broker, request, header):
+        topic, queue_id = _dead_letter_topic(broker, topic), 0
+        properties.pop(PropertyName.DELAY, None)
+    _refuse_transaction(header, properties)
+    properties[PropertyName.CLUSTER] = broker.config.broker_cluster_name
+    wait = properties.get(PropertyName.WAIT)
+    if wait is None or header.batch:
+        text = encode_properties(properties)
+    else:
+        del properties[PropertyName.WAIT]
+        text = encode_properties(properties)
+        properties[PropertyName.WAIT] = wait
+    born_host = pack_host(*session.peer)
+    sys_flag = header.sys_flag & ~MessageSysFlag.BORN_HOST_V6 & ~MessageSysFlag.STORE_HOST_V6
+    if len(born_host) != IPV4_HOST_BYTES:
+        sys_flag |= MessageSysFlag.BORN_HOST_V6
+    return StoreMessage(
+        topic=topic,
+        queue_id=queue_id,
+        body=request.body,
+        properties=properties,
+        properties_text=text,
+        born_timestamp=header.born_timestamp,
+        born_host=born_host,
+        flag=header.flag,
+        sys_flag=sys_flag | broker.store_host_flag,
+        reconsume_times=header.reconsume_times,
+        tags_code=tags_code(properties.get(PropertyName.TAGS)),
+        wait_store=wait is None or wait.lower() != "false",
+    )
+
+
+def _is_exhausted(broker: BrokerContext, request: RemotingCommand, header: SendHeader) -> bool:
+    """Whether a message that a consumer sends back itself has been tried often enough."""
+    group = header.topic[len(RETRY_PREFIX) :]
+    config, made = broker.groups.find(group)
+    if config is None:
+        raise Refusal(
+            ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group not exist, {group} {FAQ}"
+        )
+    if made:
+        broker.files.groups_later()
+    limit = config.retry_max_times
+    if request.version >= MAX_RECONSUME_SINCE_VERSION and header.max_reconsume_times is not None:
+        limit = header.max_reconsume_times
+    return header.reconsume_times >= limit
+
+
+def _dead_letter_topic(broker: BrokerContext, retry: str) -> str:
+    topic = dlq_topic(retry[len(RETRY_PREFIX) :])
+    config, made = broker.topics.ensure(topic, DLQ_QUEUES)
+    if made:
+        broker.topics_changed([config])
+    return topic
+
+
+def _refuse_transaction(header: SendHeader, properties: dict[str, str]) -> None:
+    """Half messages are not supported yet, and must never be stored as normal ones."""
+    state = header.sys_flag & MessageSysFlag.TRANSACTION_MASK
+    if properties.get(PropertyName.TRAN_MSG, "").lower() == "true" or state not in (
+        0,
+        MessageSysFlag.TRANSACTION_COMMIT,
+    ):
+        raise Refusal(
+            ResponseCode.NO_PERMISSION,
+            "this broker does not support transaction messages: sending transaction message is forbidden",
+        )

@@ -1,0 +1,109 @@
+"""CONSUMER_SEND_MSG_BACK (36): a consumer could not process a message (Java class `AbstractSendMessageProcessor`).
+
+The message goes to the retry topic of the group, with a delay that grows with each attempt, or, when the attempts are used
+up or the delay level is negative, to the dead-letter topic.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from broker.context import BrokerContext
+from broker.errors import Refusal
+from broker.handlers.common import FAQ, ok
+from broker.handlers.send import MAX_RECONSUME_SINCE_VERSION
+from broker.put import put
+from broker.services.restore import restored
+from broker.session import Session
+from broker.store.values import PutStatus, StoreMessage
+from broker.tables.topics import UNIT_SUB
+from codec.bodies import SubscriptionGroupConfig
+from codec.codes import Perm, ResponseCode
+from codec.frame import RemotingCommand
+from codec.headers import ConsumerSendMsgBackRequestHeader, from_ext
+from codec.message import MessageExt
+from codec.names import dlq_topic, retry_topic
+from codec.properties import PropertyName, encode_properties
+from codec.record import decode_record
+
+__all__ = ["send_back"]
+
+DLQ_QUEUES = 1
+FIRST_DELAY_LEVEL = 3
+"""The delay level of the first attempt when the consumer leaves it to the broker."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    topic: str
+    queues: int
+    delay_level: int
+    sys_flag: int = 0
+
+
+def send_back(broker: BrokerContext, _session: Session, request: RemotingCommand) -> RemotingCommand:
+    """36: stores the message again, to be delivered later."""
+    header = from_ext(ConsumerSendMsgBackRequestHeader, request.ext_fields)
+    group = _group(broker, header.group)
+    if not broker.config.broker_permission & Perm.WRITE:
+        raise Refusal(ResponseCode.NO_PERMISSION, f"the broker[{broker.host}] sending message is forbidden")
+    if group.retry_queue_nums <= 0:
+        return ok(request)
+    record = broker.store.record_at(header.offset)
+    if record is None:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {header.offset}")
+    original = decode_record(record)
+    target = _target(header, group, original, request.version)
+    config, made = broker.topics.ensure(target.topic, target.queues, sys_flag=target.sys_flag)
+    if made:
+        broker.topics_changed([config])
+    if not config.perm & Perm.WRITE:
+        raise Refusal(ResponseCode.NO_PERMISSION, f"the topic[{target.topic}] sending message is forbidden")
+    message = _retried(broker, original, target, broker.rng.randrange(max(1, target.queues)))
+    result = put(broker, message)
+    if result.status is not PutStatus.PUT_OK:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, result.status.name)
+    broker.statistics.sent_back(original.topic, header.group)
+    return ok(request)
+
+
+def _group(broker: BrokerContext, name: str) -> SubscriptionGroupConfig:
+    config, made = broker.groups.find(name)
+    if config is None:
+        raise Refusal(
+            ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group not exist, {name} {FAQ}"
+        )
+    if made:
+        broker.files.groups_later()
+    return config
+
+
+def _target(
+    header: ConsumerSendMsgBackRequestHeader,
+    group: SubscriptionGroupConfig,
+    original: MessageExt,
+    version: int,
+) -> _Target:
+    limit = group.retry_max_times
+    if version >= MAX_RECONSUME_SINCE_VERSION and header.max_reconsume_times is not None:
+        limit = header.max_reconsume_times
+    if original.reconsume_times >= limit or header.delay_level < 0:
+        return _Target(dlq_topic(header.group), DLQ_QUEUES, 0)
+    level = header.delay_level or FIRST_DELAY_LEVEL + original.reconsume_times
+    return _Target(
+        retry_topic(header.group), group.retry_queue_nums, level, UNIT_SUB if header.unit_mode else 0
+    )
+
+
+def _retried(broker: BrokerContext, original: MessageExt, target: _Target, queue_id: int) -> StoreMessage:
+    properties = dict(original.properties)
+    properties.setdefault(PropertyName.RETRY_TOPIC, original.topic)
+    properties.setdefault(PropertyName.ORIGIN_MESSAGE_ID, original.offset_msg_id)
+    properties[PropertyName.WAIT] = "false"
+    properties[PropertyName.DELAY] = str(target.delay_level)
+    message = restored(original, properties, encode_properties(properties))
+    message.topic = target.topic
+    message.queue_id = queue_id
+    message.sys_flag |= broker.store_host_flag
+    message.reconsume_times += 1
+    return message

@@ -1,0 +1,234 @@
+"""One running broker: the store, its tables, the services, the listener, the registration at the name servers.
+
+Order of the start: bind (message ids hold the port), lock and recover the store, load the tables, serve, register. The stop,
+also when cancelled: leave the name servers, close the connections, save the tables, close the store cleanly.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import socket
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import trio
+
+from broker.clock import NowMs, system_now_ms
+from broker.config import BrokerConfig, server_limits, store_settings
+from broker.context import BrokerContext
+from broker.errors import ConfigError
+from broker.handlers import handler_table
+from broker.handlers.pull import answer_hold
+from broker.nursery import background
+from broker.registration import Registration
+from broker.server import listen, listener_address, serve
+from broker.services.announcer import Announcer
+from broker.services.clients import watch_clients
+from broker.services.delay import DelayService
+from broker.services.holds import Hold, Holds
+from broker.services.statistics import Statistics
+from broker.services.store_rates import StoreRates
+from broker.services.table_files import TableFiles
+from broker.session import address_text
+from broker.store import MessageStore, open_store
+from broker.tables import (
+    ConsumerTable,
+    DelayLevels,
+    DelayOffsets,
+    GroupTable,
+    LockTable,
+    OffsetTable,
+    ProducerTable,
+    TopicTable,
+)
+from broker.tables.topics import system_topics
+from broker.tables.versions import first_version
+from codec.bodies import TopicConfig
+from codec.ids import pack_host
+
+__all__ = ["UNREGISTER_SECONDS", "BrokerNode", "open_broker"]
+
+UNREGISTER_SECONDS = 2.0
+"""How long a stop waits for the name servers."""
+WILDCARDS = frozenset(("", "0.0.0.0", "::"))
+SOMEWHERE = ("192.0.2.1", 9)
+"""An address for documentation: asking for the way to it sends nothing."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerNode:
+    """A broker that serves. `address` is "ip:port" as clients reach it."""
+
+    address: str
+    store_path: Path
+    context: BrokerContext
+
+    @property
+    def store(self) -> MessageStore:
+        return self.context.store
+
+
+@asynccontextmanager
+async def open_broker(
+    config: BrokerConfig, *, now_ms: NowMs = system_now_ms, rng: random.Random | None = None
+) -> AsyncIterator[BrokerNode]:
+    """A broker that serves, and has registered once, until the block ends.
+
+    Raises OSError when the port is taken, ConfigError, StoreError when the folder is in use or cannot be read.
+    """
+    levels = _delay_levels(config)
+    listener = listen(config.bind_address, config.listen_port)
+    try:
+        bound, port = listener_address(listener)
+        host = config.broker_ip1 or own_address(bound)
+        settings = store_settings(config)
+        async with open_store(settings, now_ms=now_ms, store_host=pack_host(host, port)) as store:
+            broker, registration = _assemble(
+                config, (host, port), now_ms, rng or random.Random(), store, levels, settings.root
+            )
+            broker.files.load()
+            delays = DelayService(broker)
+            delays.correct_offsets()
+            store.add_arrival_listener(broker.holds.arrived)
+            store.add_arrival_listener(delays.arrived)
+            stop = trio.Event()
+            try:
+                async with background() as nursery:
+                    await nursery.start(_run, broker, delays, registration, listener, stop)
+                    try:
+                        yield BrokerNode(broker.address, settings.root, broker)
+                    finally:
+                        stop.set()
+            finally:
+                broker.files.save_all()
+    finally:
+        listener.close()
+
+
+def own_address(bound: str) -> str:
+    """The address that clients reach: the bound one, or that of this machine's way out, or the loopback."""
+    if bound not in WILDCARDS:
+        return bound
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(SOMEWHERE)
+        except OSError:
+            return "127.0.0.1"
+        return str(probe.getsockname()[0])
+
+
+def _delay_levels(config: BrokerConfig) -> DelayLevels:
+    try:
+        return DelayLevels(config.message_delay_level)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+
+
+def _assemble(
+    config: BrokerConfig,
+    address: tuple[str, int],
+    now_ms: NowMs,
+    rng: random.Random,
+    store: MessageStore,
+    levels: DelayLevels,
+    root: Path,
+) -> tuple[BrokerContext, Registration]:
+    """The state of a broker and its registration, which know each other."""
+    topics = TopicTable(now_ms, _system_topics(config), auto_create=config.auto_create_topic_enable)
+    groups = GroupTable(now_ms, auto_create=config.auto_create_subscription_group)
+    offsets, delay_offsets = OffsetTable(), DelayOffsets()
+
+    def order_topics(table: Mapping[str, str]) -> None:
+        if topics.set_order_topics(table):
+            broker.files.topics_later()
+
+    async def register(configs: Sequence[TopicConfig] | None) -> None:
+        registration.config = broker.config
+        await registration.register(topics.wrapper(configs))
+
+    def answer(hold: Hold) -> None:
+        answer_hold(broker, hold)
+
+    registration = Registration(config, address_text(address), topics.wrapper, order_topics)
+    broker = BrokerContext(
+        config=config,
+        address=address_text(address),
+        store_host=pack_host(*address),
+        now_ms=now_ms,
+        rng=rng,
+        store=store,
+        topics=topics,
+        groups=groups,
+        offsets=offsets,
+        consumers=ConsumerTable(),
+        producers=ProducerTable(),
+        locks=LockTable(),
+        delay_levels=levels,
+        delay_offsets=delay_offsets,
+        holds=Holds(answer),
+        statistics=Statistics(now_ms, config.broker_cluster_name),
+        rates=StoreRates(now_ms),
+        files=TableFiles(root, topics=topics, groups=groups, offsets=offsets, delays=delay_offsets),
+        announcer=Announcer(register if config.namesrv_addr else None),
+        started=now_ms(),
+        config_version=first_version(now_ms),
+    )
+    return broker, registration
+
+
+def _system_topics(config: BrokerConfig) -> list[TopicConfig]:
+    return system_topics(
+        cluster=config.broker_cluster_name,
+        broker_name=config.broker_name,
+        auto_create=config.auto_create_topic_enable,
+        default_queues=config.default_topic_queue_nums,
+        cluster_topic=config.cluster_topic_enable,
+        broker_topic=config.broker_topic_enable,
+        trace_topic=config.msg_trace_topic_name if config.trace_topic_enable else None,
+    )
+
+
+async def _run(
+    broker: BrokerContext,
+    delays: DelayService,
+    registration: Registration,
+    listener: socket.socket,
+    stop: trio.Event,
+    *,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Everything that runs, until `stop`. Once it has started, a cancellation from outside only makes others stop: the
+    end here stays an orderly one."""
+    config = broker.config
+    with trio.CancelScope() as scope:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(broker.holds.run)
+            nursery.start_soon(delays.run)
+            nursery.start_soon(watch_clients, broker)
+            nursery.start_soon(broker.statistics.run)
+            nursery.start_soon(broker.rates.run)
+            nursery.start_soon(
+                partial(
+                    broker.files.run,
+                    offsets_ms=config.flush_consumer_offset_interval,
+                    delays_ms=config.flush_delay_offset_interval,
+                )
+            )
+            await nursery.start(
+                partial(serve, [listener], handler_table(broker), limits=server_limits(config))
+            )
+            if config.namesrv_addr:
+                await nursery.start(registration.run)
+            nursery.start_soon(broker.announcer.run)
+            scope.shield = True
+            task_status.started()
+            await stop.wait()
+            with trio.move_on_after(UNREGISTER_SECONDS):
+                await registration.unregister()
+            nursery.cancel_scope.cancel()

@@ -1,0 +1,96 @@
+"""The way of a message into the store: what every put goes through, whoever asks for it (Java class `CommitLog.asyncPutMessage`).
+
+A message with a delay level is parked in SCHEDULE_TOPIC_XXXX: level N in queue N-1, its topic and queue kept in the
+properties REAL_TOPIC and REAL_QID; its properties text is made anew from all properties, so that WAIT stays in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+
+from broker.context import BrokerContext
+from broker.store.values import AppendResult, PutStatus, StoreMessage
+from codec.codes import ResponseCode
+from codec.names import SystemTopic
+from codec.properties import PropertyName, encode_properties
+
+__all__ = ["PUT_CODES", "park", "put", "put_batch"]
+
+SLOW_PUT_SECONDS = 0.001
+ILLEGAL = (
+    "the message is illegal, maybe msg body or properties length not matched. "
+    "msg body length limit {limit}B, msg properties length limit 32KB."
+)
+NOT_AVAILABLE = (
+    "service not available now. It may be caused by one of the following reasons: the broker's disk is full "
+    "[{disk}], messages are put to the slave, message store has been shut down, etc."
+)
+
+PUT_CODES = {
+    PutStatus.CREATE_MAPEDFILE_FAILED: (
+        ResponseCode.SYSTEM_ERROR,
+        "create mapped file failed, server is busy or broken.",
+    ),
+    PutStatus.MESSAGE_ILLEGAL: (ResponseCode.MESSAGE_ILLEGAL, ILLEGAL),
+    PutStatus.PROPERTIES_SIZE_EXCEEDED: (ResponseCode.MESSAGE_ILLEGAL, ILLEGAL),
+    PutStatus.SERVICE_NOT_AVAILABLE: (ResponseCode.SERVICE_NOT_AVAILABLE, NOT_AVAILABLE),
+}
+"""Response code and remark of a put that stored nothing; `{limit}` and `{disk}` are to be filled in."""
+
+_SLAVE = AppendResult(PutStatus.SERVICE_NOT_AVAILABLE)
+
+
+def put(broker: BrokerContext, message: StoreMessage) -> AppendResult:
+    """Stores a message, parked if it has a delay level. LocalProtocolError when its properties are too long then."""
+    if PropertyName.DELAY in message.properties:
+        park(broker, message)
+    return _timed(broker, broker.store.append, message, 1)
+
+
+def put_batch(broker: BrokerContext, message: StoreMessage) -> AppendResult:
+    """Stores an encoded batch; CodecError when the body is none."""
+    return _timed(broker, broker.store.append_batch, message, 0)
+
+
+def park(broker: BrokerContext, message: StoreMessage) -> None:
+    """Turns a message with a delay level above 0 into the one that waits in the schedule topic."""
+    level = delay_level(message.properties)
+    if level <= 0:
+        return
+    level = broker.delay_levels.clamp(level)
+    message.properties[PropertyName.REAL_TOPIC] = message.topic
+    message.properties[PropertyName.REAL_QID] = str(message.queue_id)
+    message.properties_text = encode_properties(message.properties)
+    message.topic = SystemTopic.SCHEDULE
+    message.queue_id = level - 1
+
+
+def delay_level(properties: dict[str, str]) -> int:
+    """The DELAY property as a number; 0 when it is none."""
+    text = properties.get(PropertyName.DELAY, "")
+    try:
+        return int(text) if len(text) <= 11 else 0
+    except ValueError:
+        return 0
+
+
+def _timed(
+    broker: BrokerContext, append: Callable[[StoreMessage], AppendResult], message: StoreMessage, count: int
+) -> AppendResult:
+    if broker.is_slave:
+        return _SLAVE
+    started = perf_counter()
+    result = append(message)
+    took = perf_counter() - started
+    rates = broker.rates
+    if result.status is not PutStatus.PUT_OK:
+        rates.put_failures += 1
+        return result
+    count = count or len(result.physical_offsets or ())
+    rates.put_messages += count
+    rates.put_bytes += result.size
+    broker.statistics.put(message.topic, message.queue_id, count, result.size)
+    if took > SLOW_PUT_SECONDS:
+        rates.slow_put(took)
+    return result

@@ -1,0 +1,81 @@
+"""Which clients are alive: those that closed their connection or fell silent leave their groups (`ClientHousekeepingService`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import trio
+
+from broker.tables import Channel
+from codec.codes import RequestCode
+from codec.frame import RemotingCommand
+
+if TYPE_CHECKING:
+    from broker.context import BrokerContext
+    from broker.session import Session
+
+__all__ = [
+    "CLIENT_EXPIRY_MS",
+    "SCAN_SECONDS",
+    "client_closed",
+    "expire_clients",
+    "notify_group",
+    "watch_clients",
+    "watch_session",
+]
+
+CLIENT_EXPIRY_MS = 120_000
+SCAN_SECONDS = 10
+
+
+def notify_group(broker: BrokerContext, group: str) -> None:
+    """Tells every client of a group to rebalance now, the one that caused the change too."""
+    config = broker.groups.get(group)
+    if not broker.config.notify_consumer_ids_changed_enable or (
+        config is not None and not config.notify_consumer_ids_changed_enable
+    ):
+        return
+    online = broker.consumers.get(group)
+    for channel in list(online.channels) if online is not None else ():
+        channel.oneway(
+            RemotingCommand(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, ext_fields={"consumerGroup": group})
+        )
+
+
+def client_closed(broker: BrokerContext, session: Session) -> None:
+    """A connection ended: its held pulls are forgotten, its groups are told."""
+    broker.holds.drop_session(session)
+    broker.producers.close(session)
+    for group in broker.consumers.close(session):
+        notify_group(broker, group)
+
+
+def watch_session(broker: BrokerContext, session: Session) -> None:
+    """Makes sure that the end of a connection is noticed; to be called when it leaves a trace in a table."""
+    if session in broker.watched:
+        return
+    broker.watched.add(session)
+
+    def closed() -> None:
+        broker.watched.discard(session)
+        client_closed(broker, session)
+
+    session.on_close(closed)
+
+
+def expire_clients(broker: BrokerContext) -> None:
+    """Removes the clients without a heartbeat for 120 s and closes their connections."""
+    before = broker.now_ms() - CLIENT_EXPIRY_MS
+    silent: dict[Channel, None] = dict.fromkeys(broker.producers.expire(before))
+    for group, channel in broker.consumers.expire(before):
+        silent[channel] = None
+        notify_group(broker, group)
+    for channel in silent:
+        cast("Session", channel).close()
+
+
+async def watch_clients(broker: BrokerContext) -> None:
+    """Looks for silent clients every 10 s until cancelled."""
+    while True:
+        await trio.sleep(SCAN_SECONDS)
+        expire_clients(broker)

@@ -1,0 +1,115 @@
+"""Delivers delayed messages when their time has come (Java class `ScheduleMessageService`).
+
+One task for each level; it sleeps until the time of the next message of its queue, or until the store brings one. The copy
+that is delivered keeps every property, DELAY, REAL_TOPIC and REAL_QID too, and its text. A delivery that fails is tried
+again; the offset moves on after success only, so a crash can deliver twice but never loses. Times are ms of the broker's
+clock; a clock that was set back makes no message wait longer than its level.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import trio
+
+from broker.context import BrokerContext
+from broker.services.restore import restored
+from broker.store.values import PutStatus
+from codec.errors import CodecError
+from codec.names import SystemTopic
+from codec.properties import PropertyName, encode_properties
+from codec.record import decode_record
+
+__all__ = ["DelayService"]
+
+BATCH = 64
+"""Messages of one level that are delivered before other tasks get their turn."""
+RETRY_SECONDS = 1.0
+LONGEST_SLEEP_SECONDS = 5.0
+"""The clock is looked at again after this time, in case somebody set it."""
+
+_log = logging.getLogger(__name__)
+
+
+class DelayService:
+    """Delivers the messages of one broker."""
+
+    def __init__(self, broker: BrokerContext) -> None:
+        self._broker = broker
+        self._arrivals = [trio.Event() for _ in broker.delay_levels.delays_ms]
+
+    def arrived(
+        self,
+        topic: str,
+        queue_id: int,
+        _max_offset: int,
+        _code: int,
+        _store_timestamp: int,
+        _properties: object,
+    ) -> None:
+        """The store's arrival listener: wakes the level of a new delayed message."""
+        if topic == SystemTopic.SCHEDULE and 0 <= queue_id < len(self._arrivals):
+            self._arrivals[queue_id].set()
+
+    def correct_offsets(self) -> None:
+        """Brings saved offsets into the range of their queues; to be called once before the levels run."""
+        broker = self._broker
+        for level in broker.delay_offsets.levels():
+            low = broker.store.min_offset(SystemTopic.SCHEDULE, level - 1)
+            high = broker.store.max_offset(SystemTopic.SCHEDULE, level - 1)
+            broker.delay_offsets.set(level, min(max(broker.delay_offsets.get(level), low), high))
+
+    async def run(self) -> None:
+        """Delivers until cancelled."""
+        async with trio.open_nursery() as nursery:
+            for level in range(1, self._broker.delay_levels.highest + 1):
+                nursery.start_soon(self._run_level, level)
+
+    async def _run_level(self, level: int) -> None:
+        while True:
+            self._arrivals[level - 1] = trio.Event()
+            wait = self._deliver_due(level)
+            if wait is None:
+                await self._arrivals[level - 1].wait()
+            else:
+                await trio.sleep(min(wait, LONGEST_SLEEP_SECONDS))
+
+    def _deliver_due(self, level: int) -> float | None:
+        """Delivers what is due, up to a batch; seconds until there is more to do, None when the queue is empty."""
+        broker = self._broker
+        offset = max(
+            broker.delay_offsets.get(level), broker.store.min_offset(SystemTopic.SCHEDULE, level - 1)
+        )
+        entries = broker.store.consume_queue_entries(SystemTopic.SCHEDULE, level - 1, offset, BATCH)
+        if not entries:
+            return None
+        for position, size, deliver_at in entries:
+            now = broker.now_ms()
+            wait = min(deliver_at, now + broker.delay_levels.delay_ms(level)) - now
+            if wait > 0:
+                return wait / 1000
+            if not self._deliver(position, size):
+                return RETRY_SECONDS
+            offset += 1
+            broker.delay_offsets.set(level, offset)
+        return 0.0
+
+    def _deliver(self, position: int, size: int) -> bool:
+        """Puts one message into its own topic; True when it is done with, for good or bad."""
+        record = self._broker.store.record_at_size(position, size)
+        if record is None:
+            return True
+        try:
+            original = decode_record(record)
+        except CodecError as error:
+            _log.error("the delayed message at %d cannot be read: %s", position, error)
+            return True
+        properties = original.properties
+        topic = properties.get(PropertyName.REAL_TOPIC)
+        queue = properties.get(PropertyName.REAL_QID, "")
+        if topic is None or not queue.isdecimal() or topic == SystemTopic.TRANS_HALF:
+            _log.error("the delayed message at %d has no topic to go to", position)
+            return True
+        message = restored(original, properties, encode_properties(properties))
+        message.topic, message.queue_id = topic, int(queue)
+        return self._broker.store.append(message).status is PutStatus.PUT_OK

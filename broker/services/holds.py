@@ -1,0 +1,167 @@
+"""Pulls that wait for a message: long polling (Java class `PullRequestHoldService`).
+
+A held pull is answered when a message arrives in its queue that its tags accept, or when its time is over; Java looks at
+the latter only every 5 s, here it is answered on time. An arrival costs one lookup when nobody waits and touches only the
+pulls of its own queue. Answers are given by the service's task, after the batch that brought the messages has been
+handled: one answer then takes all of them. Times are seconds of trio's clock.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+import math
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from itertools import count
+
+import trio
+
+from codec.frame import RemotingCommand
+
+__all__ = ["MAX_HOLDS", "MAX_HOLDS_OF_SESSION", "Hold", "Holds"]
+
+MAX_HOLDS = 200_000
+MAX_HOLDS_OF_SESSION = 20_000
+ANSWERS_PER_TURN = 64
+"""Pulls that are answered before other tasks get their turn."""
+SPARE_DEADLINES = 1024
+"""Deadlines of pulls answered already that may lie about before they are swept out."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, eq=False)
+class Hold:
+    """One pull that waits. `accepts` are the tag codes it wants, None for all."""
+
+    session: Hashable
+    request: RemotingCommand
+    topic: str
+    queue_id: int
+    offset: int
+    deadline: float
+    accepts: frozenset[int] | None = None
+
+
+QueueKey = tuple[str, int]
+
+
+class Holds:
+    """Pulls by queue. `answer` is called once for each that was held, unless its session closed before."""
+
+    def __init__(self, answer: Callable[[Hold], None]) -> None:
+        self._answer = answer
+        self._queues: dict[QueueKey, dict[Hold, None]] = {}
+        self._sessions: dict[Hashable, dict[Hold, None]] = {}
+        self._deadlines: list[tuple[float, int, Hold]] = []
+        self._order = count()
+        self._ready: list[Hold] = []
+        self._wake = trio.Event()
+        self._sleeps_until = math.inf
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def hold(self, hold: Hold) -> bool:
+        """Keeps a pull; False when there are too many, then it must be answered at once."""
+        of_session = self._sessions.get(hold.session)
+        if self._count >= MAX_HOLDS or (of_session is not None and len(of_session) >= MAX_HOLDS_OF_SESSION):
+            return False
+        if of_session is None:
+            of_session = self._sessions[hold.session] = {}
+        of_session[hold] = None
+        self._queues.setdefault((hold.topic, hold.queue_id), {})[hold] = None
+        heapq.heappush(self._deadlines, (hold.deadline, next(self._order), hold))
+        self._count += 1
+        if hold.deadline < self._sleeps_until:
+            self._wake.set()
+        return True
+
+    def arrived(
+        self,
+        topic: str,
+        queue_id: int,
+        max_offset: int,
+        tags_code: int,
+        _store_timestamp: int,
+        _properties: object,
+    ) -> None:
+        """The store's arrival listener: `max_offset` is the queue offset after the new message."""
+        waiting = self._queues.get((topic, queue_id))
+        if waiting is None:
+            return
+        woken = [
+            hold
+            for hold in waiting
+            if hold.offset < max_offset and (hold.accepts is None or tags_code in hold.accepts)
+        ]
+        for hold in woken:
+            self._release(hold)
+        if woken:
+            self._ready += woken
+            self._wake.set()
+
+    def drop_session(self, session: Hashable) -> None:
+        """Forgets the pulls of a session that closed."""
+        for hold in list(self._sessions.get(session, ())):
+            self._release(hold)
+        self._ready = [hold for hold in self._ready if hold.session is not session]
+
+    async def run(self) -> None:
+        """Answers pulls until cancelled."""
+        while True:
+            await self._rest()
+            self._expire()
+            ready, self._ready = self._ready, []
+            for n, hold in enumerate(ready):
+                self._answer_safely(hold)
+                if n % ANSWERS_PER_TURN == ANSWERS_PER_TURN - 1:
+                    await trio.lowlevel.checkpoint()
+
+    async def _rest(self) -> None:
+        self._wake = trio.Event()
+        if self._ready:
+            return
+        self._sweep()
+        self._sleeps_until = self._deadlines[0][0] if self._deadlines else math.inf
+        with trio.move_on_at(self._sleeps_until):
+            await self._wake.wait()
+        self._sleeps_until = -math.inf
+
+    def _expire(self) -> None:
+        now = trio.current_time()
+        while self._deadlines and self._deadlines[0][0] <= now:
+            _, _, hold = heapq.heappop(self._deadlines)
+            if self._is_held(hold):
+                self._release(hold)
+                self._ready.append(hold)
+
+    def _answer_safely(self, hold: Hold) -> None:
+        try:
+            self._answer(hold)
+        except Exception:  # one pull that cannot be answered must not end the answering of all others
+            _log.exception("a held pull of %s queue %d could not be answered", hold.topic, hold.queue_id)
+
+    def _is_held(self, hold: Hold) -> bool:
+        return hold in self._sessions.get(hold.session, ())
+
+    def _release(self, hold: Hold) -> None:
+        self._count -= 1
+        _remove(self._sessions, hold.session, hold)
+        _remove(self._queues, (hold.topic, hold.queue_id), hold)
+
+    def _sweep(self) -> None:
+        if len(self._deadlines) > 2 * self._count + SPARE_DEADLINES:
+            self._deadlines = [entry for entry in self._deadlines if self._is_held(entry[2])]
+            heapq.heapify(self._deadlines)
+
+
+def _remove(
+    table: dict[Hashable, dict[Hold, None]] | dict[QueueKey, dict[Hold, None]], key: object, hold: Hold
+) -> None:
+    holds = table[key]  # type: ignore[index]
+    del holds[hold]
+    if not holds:
+        del table[key]  # type: ignore[arg-type]

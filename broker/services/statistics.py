@@ -1,0 +1,199 @@
+"""Counters of what was put and read, and their rates (Java classes `BrokerStatsManager`, `StatsItem`, `StoreStatsService`).
+
+The hot path only adds to plain integers of one cell per queue, or per queue and group; the items that Java names
+(TOPIC_PUT_NUMS …, bodies.md) are sums over cells, made when somebody asks. Samples: every 10 s for the minute (7 kept),
+10 min for the hour (7), 1 h for the day (25). Rates are per second, times in ms.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+
+import trio
+
+from codec.bodies import BrokerStatsData, BrokerStatsItem
+
+__all__ = ["SAMPLE_PERIOD_MS", "Cell", "Statistics"]
+
+SAMPLE_PERIOD_MS = 10_000
+HOUR_EVERY = 60
+DAY_EVERY = 360
+
+Sample = tuple[int, int, int, int]
+"""Time, nums, size, times."""
+
+
+@dataclass(slots=True)
+class Cell:
+    """Sums since the start: messages, bytes, and operations."""
+
+    born: int
+    nums: int = 0
+    size: int = 0
+    times: int = 0
+    minute: deque[Sample] = field(default_factory=lambda: deque(maxlen=7))
+    hour: deque[Sample] = field(default_factory=lambda: deque(maxlen=7))
+    day: deque[Sample] = field(default_factory=lambda: deque(maxlen=25))
+
+    def __post_init__(self) -> None:
+        for series in (self.minute, self.hour, self.day):
+            series.append((self.born, 0, 0, 0))
+
+    def add(self, nums: int, size: int) -> None:
+        self.nums += nums
+        self.size += size
+        self.times += 1
+
+
+QueueKey = tuple[str, int]
+GroupKey = tuple[str, int, str]
+
+
+class Statistics:
+    """All counters of a broker. `cluster` is the key of the BROKER_… items."""
+
+    def __init__(self, now_ms: Callable[[], int], cluster: str) -> None:
+        self._now_ms = now_ms
+        self.cluster = cluster
+        self.puts: dict[QueueKey, Cell] = {}
+        self.gets: dict[GroupKey, Cell] = {}
+        self.send_backs: dict[GroupKey, Cell] = {}
+        self._ticks = 0
+
+    def put(self, topic: str, queue_id: int, nums: int, size: int) -> None:
+        """One successful send of `nums` messages, `size` stored bytes."""
+        cell = self.puts.get((topic, queue_id))
+        if cell is None:
+            cell = self.puts[topic, queue_id] = Cell(self._now_ms())
+        cell.nums += nums
+        cell.size += size
+        cell.times += 1
+
+    def got(self, topic: str, queue_id: int, group: str, nums: int, size: int) -> None:
+        """One pull that found `nums` messages, `size` bytes."""
+        cell = self.gets.get((topic, queue_id, group))
+        if cell is None:
+            cell = self.gets[topic, queue_id, group] = Cell(self._now_ms())
+        cell.add(nums, size)
+
+    def sent_back(self, topic: str, group: str) -> None:
+        key = (topic, 0, group)
+        cell = self.send_backs.get(key)
+        if cell is None:
+            cell = self.send_backs[key] = Cell(self._now_ms())
+        cell.add(1, 0)
+
+    def forget_topic(self, topic: str) -> None:
+        self.puts = {key: cell for key, cell in self.puts.items() if key[0] != topic}
+        self.gets = {key: cell for key, cell in self.gets.items() if key[0] != topic}
+        self.send_backs = {key: cell for key, cell in self.send_backs.items() if key[0] != topic}
+
+    def item(self, name: str, key: str) -> BrokerStatsData | None:
+        """The rates of one item; None when nothing was ever counted for it."""
+        finder = _FINDERS.get(name)
+        if finder is None:
+            return None
+        find, column = finder
+        cells = list(find(self, key))
+        if not cells:
+            return None
+        return BrokerStatsData(
+            stats_minute=_rate([cell.minute for cell in cells], column),
+            stats_hour=_rate([cell.hour for cell in cells], column),
+            stats_day=_rate([cell.day for cell in cells], column),
+        )
+
+    def consume_tps(self, topic: str, group: str) -> float:
+        """Messages a second that a group got of a topic during the last minute."""
+        found = self.item("GROUP_GET_NUMS", f"{topic}@{group}")
+        return found.stats_minute.tps if found is not None and found.stats_minute is not None else 0.0
+
+    def sample(self) -> None:
+        """Takes the next samples; to be called every 10 s."""
+        self._ticks += 1
+        now = self._now_ms()
+        for cell in chain(self.puts.values(), self.gets.values(), self.send_backs.values()):
+            sample = (now, cell.nums, cell.size, cell.times)
+            cell.minute.append(sample)
+            if self._ticks % HOUR_EVERY == 0:
+                cell.hour.append(sample)
+            if self._ticks % DAY_EVERY == 0:
+                cell.day.append(sample)
+
+    async def run(self) -> None:
+        """Samples until cancelled."""
+        while True:
+            await trio.sleep(SAMPLE_PERIOD_MS / 1000)
+            self.sample()
+
+
+def _rate(series: Iterable[deque[Sample]], column: int) -> BrokerStatsItem:
+    """Sum, rate and mean per operation between the oldest and the newest samples."""
+    total = times = 0
+    start, end = 0, 0
+    for samples in series:
+        first, last = samples[0], samples[-1]
+        total += last[column] - first[column]
+        times += last[3] - first[3]
+        start = min(start or first[0], first[0])
+        end = max(end, last[0])
+    elapsed = end - start
+    return BrokerStatsItem(
+        sum=total,
+        tps=total * 1000 / elapsed if elapsed > 0 else 0.0,
+        avgpt=total / times if times else 0.0,
+    )
+
+
+def _cells_of_topic(statistics: Statistics, key: str) -> Iterable[Cell]:
+    return [cell for (topic, _), cell in statistics.puts.items() if topic == key]
+
+
+def _cells_of_queue(statistics: Statistics, key: str) -> Iterable[Cell]:
+    topic, _, queue = key.rpartition("@")
+    cell = statistics.puts.get((topic, int(queue))) if queue.isascii() and queue.isdigit() else None
+    return [cell] if cell is not None else []
+
+
+def _cells_of_group(statistics: Statistics, key: str) -> Iterable[Cell]:
+    topic, _, group = key.rpartition("@")
+    return [cell for (name, _, of), cell in statistics.gets.items() if name == topic and of == group]
+
+
+def _cells_of_group_queue(statistics: Statistics, key: str) -> Iterable[Cell]:
+    parts = key.split("@")
+    return [
+        cell for (topic, queue, group), cell in statistics.gets.items() if [topic, str(queue), group] == parts
+    ]
+
+
+def _send_backs(statistics: Statistics, key: str) -> Iterable[Cell]:
+    topic, _, group = key.rpartition("@")
+    return [cell for (name, _, of), cell in statistics.send_backs.items() if name == topic and of == group]
+
+
+def _all_puts(statistics: Statistics, key: str) -> Iterable[Cell]:
+    return statistics.puts.values() if key == statistics.cluster else []
+
+
+def _all_gets(statistics: Statistics, key: str) -> Iterable[Cell]:
+    return statistics.gets.values() if key == statistics.cluster else []
+
+
+NUMS, SIZE = 1, 2
+_FINDERS: Mapping[str, tuple[Callable[[Statistics, str], Iterable[Cell]], int]] = {
+    "TOPIC_PUT_NUMS": (_cells_of_topic, NUMS),
+    "TOPIC_PUT_SIZE": (_cells_of_topic, SIZE),
+    "QUEUE_PUT_NUMS": (_cells_of_queue, NUMS),
+    "QUEUE_PUT_SIZE": (_cells_of_queue, SIZE),
+    "GROUP_GET_NUMS": (_cells_of_group, NUMS),
+    "GROUP_GET_SIZE": (_cells_of_group, SIZE),
+    "QUEUE_GET_NUMS": (_cells_of_group_queue, NUMS),
+    "QUEUE_GET_SIZE": (_cells_of_group_queue, SIZE),
+    "SNDBCK_PUT_NUMS": (_send_backs, NUMS),
+    "BROKER_PUT_NUMS": (_all_puts, NUMS),
+    "BROKER_GET_NUMS": (_all_gets, NUMS),
+}

@@ -1,0 +1,30 @@
+"""One client as a broker sees it: a connection, and what its last heartbeat said (Java class `ClientChannelInfo`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from codec.frame import RemotingCommand
+
+__all__ = ["Channel", "ClientChannel"]
+
+
+class Channel(Protocol):
+    """What the tables need of a connection. It is hashed by identity."""
+
+    @property
+    def peer_text(self) -> str: ...
+    def oneway(self, command: RemotingCommand) -> None: ...
+    async def request(self, command: RemotingCommand, timeout_s: float) -> RemotingCommand: ...
+
+
+@dataclass(slots=True)
+class ClientChannel:
+    """`language` and `version` are the codes of the request header, `last_update` is in ms."""
+
+    channel: Channel
+    client_id: str
+    language: int
+    version: int
+    last_update: int

@@ -1,0 +1,112 @@
+"""The consumers that are connected, by group, and what they subscribe to (Java classes `ConsumerManager`, `ConsumerGroupInfo`).
+
+Every heartbeat overwrites consume type, message model and where to start. A subscription is replaced only by one with a
+greater version; a topic that the heartbeat does not name is dropped. A group without a connection does not exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from broker.tables.channels import Channel, ClientChannel
+from codec.bodies import ConsumeFromWhere, ConsumerData, ConsumeType, MessageModel, SubscriptionData
+
+__all__ = ["ConsumerGroup", "ConsumerTable"]
+
+
+@dataclass(slots=True)
+class ConsumerGroup:
+    """One group that is online."""
+
+    name: str
+    consume_type: ConsumeType | None = None
+    message_model: MessageModel | None = None
+    consume_from_where: ConsumeFromWhere | None = None
+    subscriptions: dict[str, SubscriptionData] = field(default_factory=dict)
+    channels: dict[Channel, ClientChannel] = field(default_factory=dict)
+
+    def client_ids(self) -> list[str]:
+        return [client.client_id for client in self.channels.values()]
+
+    def find(self, client_id: str) -> ClientChannel | None:
+        for client in self.channels.values():
+            if client.client_id == client_id:
+                return client
+        return None
+
+    def is_broadcasting(self) -> bool:
+        return self.message_model is MessageModel.BROADCASTING
+
+    def update_channel(self, client: ClientChannel) -> bool:
+        """True when the group did not have this client on this connection."""
+        known = self.channels.get(client.channel)
+        self.channels[client.channel] = client
+        return known is None or known.client_id != client.client_id
+
+    def update_subscriptions(self, offered: Iterable[SubscriptionData]) -> bool:
+        """True when a topic came or went. A newer version of a known one is taken over silently, as Java does."""
+        named = {subscription.topic: subscription for subscription in offered}
+        changed = False
+        for topic, subscription in named.items():
+            known = self.subscriptions.get(topic)
+            changed |= known is None
+            if known is None or subscription.sub_version > known.sub_version:
+                self.subscriptions[topic] = subscription
+        for topic in [topic for topic in self.subscriptions if topic not in named]:
+            del self.subscriptions[topic]
+            changed = True
+        return changed
+
+
+class ConsumerTable:
+    """Group name → the group that is online."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, ConsumerGroup] = {}
+        self.get = self._groups.get
+
+    def register(self, data: ConsumerData, client: ClientChannel) -> bool:
+        """Takes in one group of a heartbeat; True when the other members must hear of it."""
+        group = self._groups.setdefault(data.group_name, ConsumerGroup(data.group_name))
+        group.consume_type = data.consume_type
+        group.message_model = data.message_model
+        group.consume_from_where = data.consume_from_where
+        came = group.update_channel(client)
+        changed = group.update_subscriptions(data.subscription_data_set)
+        return came or changed
+
+    def unregister(self, group: str, channel: Channel) -> bool:
+        """True when the connection was in the group."""
+        known = self._groups.get(group)
+        if known is None or known.channels.pop(channel, None) is None:
+            return False
+        if not known.channels:
+            del self._groups[group]
+        return True
+
+    def close(self, channel: Channel) -> list[str]:
+        """The connection is gone from every group; the names of those groups."""
+        names = [name for name, group in self._groups.items() if channel in group.channels]
+        for name in names:
+            self.unregister(name, channel)
+        return names
+
+    def expire(self, before: int) -> list[tuple[str, Channel]]:
+        """Forgets the clients whose last heartbeat is older than `before` (ms)."""
+        old = [
+            (name, channel)
+            for name, group in self._groups.items()
+            for channel, client in group.channels.items()
+            if client.last_update < before
+        ]
+        for name, channel in old:
+            self.unregister(name, channel)
+        return old
+
+    def groups(self) -> list[ConsumerGroup]:
+        return list(self._groups.values())
+
+    def subscribers(self, topic: str) -> list[str]:
+        """The groups that are online and subscribe to a topic."""
+        return [name for name, group in self._groups.items() if topic in group.subscriptions]

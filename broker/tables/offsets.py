@@ -1,0 +1,92 @@
+"""How far each group has consumed each queue (Java class `ConsumerOffsetManager`).
+
+The key of the saved table is `topic@group`; a topic name cannot contain `@`. An offset is the next queue offset to read.
+No range is checked: a smaller offset than the stored one is accepted. `dirty` says that something changed since the last
+save.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+from codec.bodies import ConsumerOffsetSerializeWrapper
+
+__all__ = ["OffsetTable"]
+
+SEPARATOR = "@"
+
+
+class OffsetTable:
+    """(topic, group) → queue id → offset."""
+
+    def __init__(self) -> None:
+        self._table: dict[str, dict[int, int]] = {}
+        self.dirty = False
+
+    def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        key = f"{topic}@{group}"
+        queues = self._table.get(key)
+        if queues is None:
+            queues = self._table[key] = {}
+        if queues.get(queue_id) != offset:
+            queues[queue_id] = offset
+            self.dirty = True
+
+    def query(self, group: str, topic: str, queue_id: int) -> int:
+        """The committed offset, -1 when the group committed none."""
+        queues = self._table.get(f"{topic}@{group}")
+        return -1 if queues is None else queues.get(queue_id, -1)
+
+    def queues(self, group: str, topic: str) -> Mapping[int, int]:
+        return self._table.get(f"{topic}@{group}", {})
+
+    def topics_of(self, group: str) -> list[str]:
+        """The topics for which a group has offsets."""
+        return [topic for topic, name in self._pairs() if name == group]
+
+    def groups_of(self, topic: str) -> list[str]:
+        """The groups that have offsets for a topic."""
+        return [group for name, group in self._pairs() if name == topic]
+
+    def smallest(self, topic: str, without: Collection[str] = ()) -> dict[int, int]:
+        """Queue id → the smallest offset of all groups of a topic except some."""
+        least: dict[int, int] = {}
+        for name, group in self._pairs():
+            if name != topic or group in without:
+                continue
+            for queue_id, offset in self.queues(group, topic).items():
+                least[queue_id] = min(offset, least.get(queue_id, offset))
+        return least
+
+    def clone(self, source: str, target: str, topic: str) -> None:
+        """Gives `target` the offsets that `source` has for a topic."""
+        queues = self._table.get(f"{topic}@{source}")
+        if queues is not None:
+            self._table[f"{topic}@{target}"] = dict(queues)
+            self.dirty = True
+
+    def remove_group(self, group: str) -> None:
+        self._drop([f"{topic}@{name}" for topic, name in self._pairs() if name == group])
+
+    def remove_topic(self, topic: str) -> None:
+        self._drop([f"{name}@{group}" for name, group in self._pairs() if name == topic])
+
+    def wrapper(self) -> ConsumerOffsetSerializeWrapper:
+        return ConsumerOffsetSerializeWrapper(
+            offset_table={key: dict(table) for key, table in self._table.items()}
+        )
+
+    def load(self, wrapper: ConsumerOffsetSerializeWrapper) -> None:
+        self._table = {key: dict(table) for key, table in wrapper.offset_table.items()}
+        self.dirty = False
+
+    def _pairs(self) -> Iterator[tuple[str, str]]:
+        for key in list(self._table):
+            topic, found, group = key.partition(SEPARATOR)
+            if found:
+                yield topic, group
+
+    def _drop(self, keys: list[str]) -> None:
+        for key in keys:
+            del self._table[key]
+        self.dirty = self.dirty or bool(keys)

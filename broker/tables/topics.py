@@ -1,0 +1,187 @@
+"""The topics of a broker and the rules by which new ones come to be (Java class `TopicConfigManager`).
+
+Plain state: whoever changes it asks for the saving and the registration. A config is replaced, never changed in place, so
+its identity says whether it is still the one that was checked before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import msgspec
+
+from broker.tables.versions import first_version, next_version
+from codec.bodies import DataVersion, TopicConfig, TopicConfigSerializeWrapper
+from codec.codes import Perm
+from codec.names import FORBIDDEN_SEND_TOPICS, SystemTopic, is_system_topic, reply_topic
+
+__all__ = ["READ_WRITE", "TopicTable", "describe_topic", "system_topics"]
+
+READ_WRITE = int(Perm.READ | Perm.WRITE)
+SCHEDULE_QUEUES = 18
+BENCHMARK_QUEUES = 1024
+CLUSTER_TOPIC_QUEUES = 16
+UNIT = 1
+UNIT_SUB = 2
+
+
+def _config(name: str, queues: int, perm: int = READ_WRITE, sys_flag: int = 0) -> TopicConfig:
+    return TopicConfig(
+        topic_name=name,
+        read_queue_nums=queues,
+        write_queue_nums=queues,
+        perm=perm,
+        topic_sys_flag=sys_flag,
+    )
+
+
+def system_topics(
+    *,
+    cluster: str,
+    broker_name: str,
+    auto_create: bool = True,
+    default_queues: int = 8,
+    cluster_topic: bool = True,
+    broker_topic: bool = True,
+    trace_topic: str | None = None,
+) -> list[TopicConfig]:
+    """The topics that a broker makes for itself at start. `trace_topic` is the name, None when traces have none."""
+    inherit = int(Perm.INHERIT)
+    topics = [
+        _config(SystemTopic.SELF_TEST, 1),
+        _config(SystemTopic.BENCHMARK, BENCHMARK_QUEUES),
+        _config(cluster, CLUSTER_TOPIC_QUEUES, inherit | (READ_WRITE if cluster_topic else 0)),
+        _config(broker_name, 1, inherit | (READ_WRITE if broker_topic else 0)),
+        _config(SystemTopic.OFFSET_MOVED_EVENT, 1),
+        _config(SystemTopic.SCHEDULE, SCHEDULE_QUEUES),
+        _config(reply_topic(cluster), 1),
+    ]
+    if auto_create:
+        topics.append(_config(SystemTopic.AUTO_CREATE, default_queues, inherit | READ_WRITE))
+    if trace_topic:
+        topics.append(_config(trace_topic, 1))
+    return topics
+
+
+class TopicTable:
+    """Topic name → config, with the version that the name servers compare.
+
+    `system` are configs that exist from the start; their names, and RocketMQ's own, cannot be created or deleted.
+    """
+
+    def __init__(
+        self, now_ms: Callable[[], int], system: Iterable[TopicConfig] = (), *, auto_create: bool = True
+    ) -> None:
+        self._now_ms = now_ms
+        self._topics = {config.topic_name: config for config in system}
+        self._system = set(self._topics)
+        self.auto_create = auto_create
+        self.version = first_version(now_ms)
+        self.get: Callable[[str], TopicConfig | None] = self._topics.get
+
+    def __contains__(self, topic: str) -> bool:
+        return topic in self._topics
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._topics)
+
+    def __len__(self) -> int:
+        return len(self._topics)
+
+    def configs(self) -> list[TopicConfig]:
+        return list(self._topics.values())
+
+    def is_system(self, topic: str) -> bool:
+        return topic in self._system or is_system_topic(topic)
+
+    def system_names(self) -> list[str]:
+        """The topics that GET_SYSTEM_TOPIC_LIST_FROM_BROKER names."""
+        own = {
+            SystemTopic.AUTO_CREATE,
+            SystemTopic.TRANS_HALF,
+            SystemTopic.TRANS_OP_HALF,
+            SystemTopic.TRANS_CHECK_MAX_TIME,
+            SystemTopic.TRACE,
+        }
+        return sorted(self._system | own)
+
+    def may_send(self, topic: str) -> bool:
+        return topic not in FORBIDDEN_SEND_TOPICS
+
+    def put(self, config: TopicConfig) -> None:
+        """Creates or overwrites a topic; the version goes up."""
+        self._topics[config.topic_name] = config
+        self.version = next_version(self.version, self._now_ms)
+
+    def remove(self, topic: str) -> bool:
+        """Forgets a topic. False when there was none."""
+        if self._topics.pop(topic, None) is None:
+            return False
+        self.version = next_version(self.version, self._now_ms)
+        return True
+
+    def inherit(
+        self, topic: str, default_topic: str, queues: int, *, sys_flag: int = 0
+    ) -> TopicConfig | None:
+        """Makes an unknown topic from the default topic that its producer names; None when that cannot be inherited."""
+        default = self._topics.get(default_topic)
+        if default is None or not default.perm & Perm.INHERIT:
+            return None
+        if default_topic == SystemTopic.AUTO_CREATE and not self.auto_create:
+            return None
+        count = max(0, min(queues, default.write_queue_nums))
+        config = msgspec.structs.replace(
+            _config(topic, count, default.perm & ~int(Perm.INHERIT), sys_flag),
+            topic_filter_type=default.topic_filter_type,
+        )
+        self.put(config)
+        return config
+
+    def ensure(
+        self, topic: str, queues: int, *, perm: int = READ_WRITE, sys_flag: int = 0
+    ) -> tuple[TopicConfig, bool]:
+        """The config of a topic, made when it is unknown; and whether it was made (retry and dead-letter topics)."""
+        config = self._topics.get(topic)
+        if config is not None:
+            return config, False
+        config = _config(topic, queues, perm, sys_flag)
+        self.put(config)
+        return config, True
+
+    def set_order_topics(self, ordered: Iterable[str]) -> bool:
+        """Marks exactly these topics as ordered (the name server's ORDER_TOPIC_CONFIG); True when a config changed."""
+        wanted = set(ordered)
+        changed = False
+        for name, config in list(self._topics.items()):
+            if config.order != (name in wanted):
+                self._topics[name] = msgspec.structs.replace(config, order=name in wanted)
+                changed = True
+        if changed:
+            self.version = next_version(self.version, self._now_ms)
+        return changed
+
+    def wrapper(self, topics: Iterable[TopicConfig] | None = None) -> TopicConfigSerializeWrapper:
+        """The table, or a part of it, as it is saved and registered."""
+        table = self._topics if topics is None else {config.topic_name: config for config in topics}
+        return TopicConfigSerializeWrapper(data_version=self.version, topic_config_table=dict(table))
+
+    def load(self, wrapper: TopicConfigSerializeWrapper) -> None:
+        """Takes over a saved table; it wins over the configs that exist from the start."""
+        self._topics.update(wrapper.topic_config_table)
+        self.version = wrapper.data_version or DataVersion(timestamp=self._now_ms(), counter=0)
+
+
+def describe_topic(config: TopicConfig) -> str:
+    """A config as Java prints it (`TopicConfig.toString`); it is part of the remark for a wrong queue id."""
+    perm = "".join(
+        (
+            ("R" if config.perm & 4 else "-"),
+            ("W" if config.perm & 2 else "-"),
+            ("X" if config.perm & 1 else "-"),
+        )
+    )
+    return (
+        f"TopicConfig [topicName={config.topic_name}, readQueueNums={config.read_queue_nums}, "
+        f"writeQueueNums={config.write_queue_nums}, perm={perm}, topicFilterType={config.topic_filter_type}, "
+        f"topicSysFlag={config.topic_sys_flag}, order={'true' if config.order else 'false'}]"
+    )

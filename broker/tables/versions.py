@@ -1,0 +1,19 @@
+"""The version of a table: it is compared, never ordered (Java class `DataVersion`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from codec.bodies import DataVersion
+
+__all__ = ["first_version", "next_version"]
+
+
+def first_version(now_ms: Callable[[], int]) -> DataVersion:
+    """The version of a table that was never changed."""
+    return DataVersion(timestamp=now_ms(), counter=0)
+
+
+def next_version(version: DataVersion, now_ms: Callable[[], int]) -> DataVersion:
+    """The version after one more change."""
+    return DataVersion(timestamp=now_ms(), counter=version.counter + 1)
