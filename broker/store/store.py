@@ -19,6 +19,7 @@ from .commit_log import CommitLog
 from .config import COMMIT_LOG_FILE_SIZE, CONSUME_QUEUE_FILE_SIZE, StoreConfig
 from .consume_queues import ConsumeQueues
 from .dispatch import Dispatcher
+from .files import sync_files
 from .flush import Flusher, InThread
 from .index import Index
 from .index_file import IndexFile
@@ -96,6 +97,7 @@ class MessageStore:
 
     def load(self) -> None:
         """Maps the folder and recovers. StoreError if it cannot be used."""
+        self.config.root.mkdir(parents=True, exist_ok=True)
         abort = self.config.abort_file
         clean = not abort.exists()
         same_boot = not clean and abort.read_bytes() == _boot_id() != b""
@@ -111,6 +113,7 @@ class MessageStore:
         )
         self.stats.last_store_timestamp = max(self._checkpoint.physic, self._checkpoint.logics)
         abort.write_bytes(_boot_id())
+        sync_files([abort], [abort.parent])
 
     async def run(self, nursery: trio.Nursery) -> None:
         """Starts the services."""

@@ -1,0 +1,185 @@
+"""Makes stores and messages, and rebuilds what a store should hold from its commit log alone, with the codec only."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from broker.store import MessageStore, StoreConfig, StoreMessage
+from codec.consume_queue import ENTRY, FILLER
+from codec.hashing import index_key_hash, tags_code
+from codec.ids import pack_host
+from codec.index_file import HEADER, ITEM, SLOT, index_file_size, item_position, slot_position, time_difference
+from codec.properties import encode_properties
+from codec.record import MAGIC_BLANK, MAGIC_V1, decode_record, peek_record
+
+HOST = pack_host("127.0.0.1", 10911)
+BORN = pack_host("10.0.0.7", 40000)
+LOG_SIZE = 16 * 1024
+QUEUE_SIZE = 20 * 16
+SLOTS = 64
+ITEMS = 256
+START_MS = 1_700_000_000_000
+
+
+class Clock:
+    """Milliseconds that pass only when told, or `step` at each look."""
+
+    def __init__(self, now: int = START_MS, step: int = 0) -> None:
+        self.now = now
+        self.step = step
+
+    def __call__(self) -> int:
+        self.now += self.step
+        return self.now
+
+
+async def inline(function: Any, *arguments: Any) -> Any:
+    """Stands for a worker thread where the clock is virtual."""
+    return function(*arguments)
+
+
+def small_config(root: Path, **settings: Any) -> StoreConfig:
+    """Files so small that a few messages roll all of them."""
+    sizes: dict[str, Any] = {
+        "mapped_file_size_commit_log": LOG_SIZE,
+        "mapped_file_size_consume_queue": QUEUE_SIZE,
+        "max_hash_slot_num": SLOTS,
+        "max_index_num": ITEMS,
+    }
+    return StoreConfig(root=root, **(sizes | settings))
+
+
+@contextlib.contextmanager
+def loaded(config: StoreConfig, clock: Clock | None = None) -> Iterator[MessageStore]:
+    """A store without services; leaving the block lets go of it as a killed process would."""
+    store = MessageStore(config, now_ms=clock or Clock(step=7), store_host=HOST, in_thread=inline)
+    try:
+        store.load()
+        yield store
+    finally:
+        store.close()
+
+
+def message(
+    number: int = 0, *, topic: str = "TopicA", queue_id: int = 0, size: int = 100, sys_flag: int = 0, **properties: str
+) -> StoreMessage:
+    """A message that tells its number in body, key and UNIQ_KEY."""
+    pairs = {"UNIQ_KEY": f"{number:032X}", "KEYS": f"k{number} all", "TAGS": f"Tag{number % 3}"} | properties
+    return StoreMessage(
+        topic=topic,
+        queue_id=queue_id,
+        body=f"{number}:".encode().ljust(size, b"b"),
+        properties=pairs,
+        properties_text=encode_properties(pairs),
+        born_timestamp=START_MS - 5,
+        born_host=BORN,
+        sys_flag=sys_flag,
+        tags_code=tags_code(pairs["TAGS"]),
+    )
+
+
+def killed(root: Path, target: Path, *, power_lost: bool = False) -> Path:
+    """What a killed process leaves of a folder that is in use; after a power loss the machine has another boot id."""
+    shutil.copytree(root, target)
+    if power_lost and (target / "abort").exists():
+        (target / "abort").write_bytes(b"")
+    return target
+
+
+def numbers(store: MessageStore, topic: str, queue_id: int) -> list[int]:
+    """The numbers of all messages of a queue, read from its minimum on."""
+    found: list[int] = []
+    offset = store.min_offset(topic, queue_id)
+    while (result := store.get(topic, queue_id, offset, 32)).count:
+        offset = result.next_begin_offset
+        data = b"".join(result.views)
+        position = 0
+        while position < len(data):
+            record = decode_record(data, position, check_crc=True)
+            found.append(int(record.body.split(b":")[0]))
+            position += record.store_size
+    return found
+
+
+class Rebuild:
+    """Queues and index files of a folder, built again from its commit log by the rules of the format."""
+
+    def __init__(self, root: Path) -> None:
+        self.records = []
+        for path in sorted((root / "commitlog").iterdir()):
+            data = path.read_bytes()
+            position = 0
+            while position + 8 <= len(data):
+                size, magic = peek_record(data, position)
+                if magic == MAGIC_BLANK or magic != MAGIC_V1:
+                    break
+                self.records.append(decode_record(data, position, check_crc=True))
+                position += size
+
+    def queues(self) -> dict[str, bytes]:
+        """Bytes of each queue, without what follows the last unit, by `topic/queueId`."""
+        content: dict[str, bytes] = defaultdict(bytes)
+        for record in self.records:
+            if record.sys_flag & 4:
+                continue
+            name = f"{record.topic}/{record.queue_id}"
+            if not content[name] and record.queue_offset:
+                content[name] = FILLER * record.queue_offset
+            assert len(content[name]) == record.queue_offset * ENTRY.size
+            content[name] += ENTRY.pack(record.commit_log_offset, record.store_size, tags_code(record.tags or None))
+        return dict(content)
+
+    def index_files(self, slots: int, items: int) -> list[bytes]:
+        """Whole index files in order."""
+        files: list[bytearray] = []
+        for record in self.records:
+            if record.sys_flag & 12 == 12:
+                continue
+            unique = record.properties.get("UNIQ_KEY")
+            for key in ([unique] if unique else []) + record.properties.get("KEYS", "").split():
+                if not files or HEADER.unpack_from(files[-1], 0)[5] >= items:
+                    files.append(_new_index_file(files, slots, items))
+                _put(files[-1], slots, index_key_hash(record.topic, key), record)
+        return [bytes(file) for file in files]
+
+
+def _new_index_file(files: list[bytearray], slots: int, items: int) -> bytearray:
+    file = bytearray(index_file_size(slots, items))
+    _, end_time, _, end_offset, _, _ = HEADER.unpack_from(files[-1], 0) if files else (0,) * 6
+    HEADER.pack_into(file, 0, end_time, end_time, end_offset, end_offset, 0, 1)
+    return file
+
+
+def _put(file: bytearray, slots: int, key_hash: int, record: Any) -> None:
+    begin, _, begin_offset, _, used, count = HEADER.unpack_from(file, 0)
+    at = slot_position(key_hash % slots)
+    (previous,) = SLOT.unpack_from(file, at)
+    seconds = time_difference(begin, record.store_timestamp)
+    ITEM.pack_into(file, item_position(slots, count), key_hash, record.commit_log_offset, seconds, previous)
+    SLOT.pack_into(file, at, count)
+    if count == 1:
+        begin, begin_offset = record.store_timestamp, record.commit_log_offset
+    HEADER.pack_into(
+        file, 0, begin, record.store_timestamp, begin_offset, record.commit_log_offset, used + (not previous), count + 1
+    )
+
+
+def queue_bytes(root: Path) -> dict[str, bytes]:
+    """What the queue files of a folder hold up to the last unit, by `topic/queueId`."""
+    content: dict[str, bytes] = defaultdict(bytes)
+    for path in sorted((root / "consumequeue").rglob("*")):
+        if path.is_file():
+            content[f"{path.parent.parent.name}/{path.parent.name}"] += path.read_bytes()
+    return {name: _without_zero_units(data) for name, data in content.items() if any(data)}
+
+
+def _without_zero_units(data: bytes) -> bytes:
+    units = len(data) // ENTRY.size
+    while units and not any(data[(units - 1) * ENTRY.size : units * ENTRY.size]):
+        units -= 1
+    return data[: units * ENTRY.size]

@@ -1,0 +1,266 @@
+"""What a store makes of a folder that was left in a bad state."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from broker.store import StoreDamaged, StoreSizeMismatch
+from broker.store.checkpoint import Checkpoint
+from codec.consume_queue import ENTRY
+from tests.broker.store.support import (
+    LOG_SIZE,
+    QUEUE_SIZE,
+    START_MS,
+    Clock,
+    Rebuild,
+    killed,
+    loaded,
+    message,
+    numbers,
+    queue_bytes,
+    small_config,
+)
+
+COUNT = 150
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """What is left of a process that was killed after 150 messages to 3 queues of one topic."""
+    with loaded(small_config(tmp_path / "used")) as store:
+        for number in range(COUNT):
+            store.append(message(number, queue_id=number % 3))
+        return killed(tmp_path / "used", tmp_path / "killed")
+
+
+def check(folder: Path, count: int = COUNT, **settings: int) -> None:
+    """The folder recovers to the first `count` messages, goes on, and its queues equal a rebuild."""
+    with loaded(small_config(folder, **settings), Clock(START_MS + 10_000_000)) as store:
+        for queue_id in range(3):
+            assert numbers(store, "TopicA", queue_id) == list(range(queue_id, count, 3))
+        for number in range(count, count + 9):
+            assert store.append(message(number, queue_id=number % 3)).queue_offset == number // 3
+        for number in range(0, count + 9, 10):
+            assert len(store.query("TopicA", f"k{number}", 9, 0, 1 << 50).views) == 1
+        assert len(store.query("TopicA", "all", 64, 0, 1 << 50).views) == 64
+    assert queue_bytes(folder) == Rebuild(folder).queues()
+
+
+def log_files(folder: Path) -> list[Path]:
+    return sorted((folder / "commitlog").iterdir())
+
+
+def overwrite(path: Path, position: int, data: bytes) -> None:
+    with path.open("r+b") as file:
+        file.seek(position)
+        file.write(data)
+
+
+def log_end(folder: Path) -> int:
+    """Where the last record of the last file ends, as a position in that file."""
+    last = Rebuild(folder).records[-1]
+    return last.commit_log_offset % LOG_SIZE + last.store_size
+
+
+def test_killed(folder: Path) -> None:
+    check(folder)
+
+
+def test_power_lost(tmp_path: Path, folder: Path) -> None:
+    check(killed(folder, tmp_path / "lost", power_lost=True))
+
+
+def test_clean_stop(folder: Path) -> None:
+    (folder / "abort").unlink()
+    check(folder)
+
+
+def _remove(*names: str) -> Callable[[Path], None]:
+    def damage(folder: Path) -> None:
+        for name in names:
+            path = folder / name
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    return damage
+
+
+def _write_checkpoint(data: bytes) -> Callable[[Path], None]:
+    return lambda folder: (folder / "checkpoint").write_bytes(data) and None
+
+
+def _garbage_tail(folder: Path) -> None:
+    overwrite(log_files(folder)[-1], log_end(folder), os.urandom(500))
+
+
+def _empty_last_file(folder: Path) -> None:
+    (folder / "commitlog" / f"{len(log_files(folder)) * LOG_SIZE:020d}").touch()
+
+
+def _zero_file_ahead(folder: Path) -> None:
+    (folder / "commitlog" / f"{len(log_files(folder)) * LOG_SIZE:020d}").write_bytes(bytes(LOG_SIZE))
+
+
+def _short_last_file(folder: Path) -> None:
+    os.truncate(log_files(folder)[-1], log_end(folder) + 11)
+
+
+def _queue_ahead(folder: Path) -> None:
+    """Units of records that never came to the log."""
+    with_units = sorted((folder / "consumequeue" / "TopicA" / "0").iterdir())[-1]
+    start = int(with_units.name) // ENTRY.size
+    end = len(log_files(folder)) * LOG_SIZE
+    unit = COUNT // 3 - start
+    overwrite(with_units, unit * ENTRY.size, ENTRY.pack(end + 5, 300, 1) + ENTRY.pack(end + 305, 300, 1))
+
+
+def _queue_hole(folder: Path) -> None:
+    """The pages of the middle of a queue never reached the disk."""
+    files = sorted((folder / "consumequeue" / "TopicA" / "1").iterdir())
+    overwrite(files[-2], 0, bytes(QUEUE_SIZE))
+
+
+def _queue_short(folder: Path) -> None:
+    files = sorted((folder / "consumequeue" / "TopicA" / "1").iterdir())
+    os.truncate(files[-1], 30)
+
+
+def _not_ours(folder: Path) -> None:
+    (folder / "commitlog" / "notes.txt").write_text("x")
+    (folder / "consumequeue" / "TopicA" / "x").mkdir()
+    (folder / "index" / "lost+found").mkdir()
+
+
+DAMAGES = [
+    _remove("consumequeue"),
+    _remove("consumequeue/TopicA/1"),
+    _remove("index"),
+    _remove("consumequeue", "index"),
+    _write_checkpoint(b""),
+    _write_checkpoint(b"\xff" * 4096),
+    _write_checkpoint(b"\x7f" * 4096),
+    _write_checkpoint(b"short"),
+    _garbage_tail,
+    _empty_last_file,
+    _zero_file_ahead,
+    _short_last_file,
+    _queue_ahead,
+    _queue_hole,
+    _queue_short,
+    _not_ours,
+]
+
+
+@pytest.mark.parametrize("power_lost", [False, True])
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damage_that_loses_nothing(
+    tmp_path: Path, folder: Path, damage: Callable[[Path], None], power_lost: bool
+) -> None:
+    root = killed(folder, tmp_path / "copy", power_lost=power_lost)
+    damage(root)
+    check(root)
+
+
+def test_queues_are_rebuilt_whole_though_recovery_starts_late(folder: Path) -> None:
+    """The checkpoint lets recovery start at the last file; a queue folder that is gone needs the first one."""
+    checkpoint = Checkpoint(folder / "checkpoint", START_MS)
+    checkpoint.physic = checkpoint.logics = START_MS + 1_000_000
+    checkpoint.save(checkpoint.content())
+    shutil.rmtree(folder / "consumequeue" / "TopicA" / "2")
+    with loaded(small_config(folder), Clock(START_MS + 10_000_000)) as store:
+        assert store.recovery.start == int(log_files(folder)[-1].name)
+        assert store.recovery.rebuilt_queues == 1
+    (folder / "abort").write_bytes(b"")
+    check(folder)
+
+
+def test_damage_in_the_middle_ends_the_log_there(folder: Path) -> None:
+    records = Rebuild(folder).records
+    victim = records[100]
+    path = log_files(folder)[victim.commit_log_offset // LOG_SIZE]
+    overwrite(path, victim.commit_log_offset % LOG_SIZE + 120, b"\0")
+    check(folder, count=100)
+
+
+def test_old_records_do_not_come_back_behind_new_ones(folder: Path) -> None:
+    """New records of the same size end exactly where an old one begins."""
+    victim = Rebuild(folder).records[COUNT - 6]
+    path = log_files(folder)[-1]
+    overwrite(path, victim.commit_log_offset % LOG_SIZE + 120, b"\0")
+    with loaded(small_config(folder), Clock(START_MS + 10_000_000)) as store:
+        assert store.append(message(COUNT - 6, queue_id=0)).physical_offset == victim.commit_log_offset
+    check(folder, count=COUNT - 5)
+
+
+def test_log_gone_takes_the_queues_along(folder: Path) -> None:
+    shutil.rmtree(folder / "commitlog")
+    with loaded(small_config(folder)) as store:
+        assert store.topics() == []
+        assert store.append(message()).queue_offset == 0
+
+
+def test_first_files_gone_raise_the_minimum(folder: Path) -> None:
+    for path in log_files(folder)[:2]:
+        path.unlink()
+    first = int(log_files(folder)[0].name)
+    kept = [record.queue_offset for record in Rebuild(folder).records if record.queue_id == 0]
+    with loaded(small_config(folder)) as store:
+        assert store.commit_log_min_offset == first
+        assert store.min_offset("TopicA", 0) == kept[0]
+        assert numbers(store, "TopicA", 0) == [3 * offset for offset in kept]
+
+
+def test_first_files_and_queues_gone_fills_with_blank_units(folder: Path) -> None:
+    for path in log_files(folder)[:2]:
+        path.unlink()
+    shutil.rmtree(folder / "consumequeue")
+    kept = [record.queue_offset for record in Rebuild(folder).records if record.queue_id == 0]
+    with loaded(small_config(folder)) as store:
+        assert numbers(store, "TopicA", 0) == [3 * offset for offset in kept]
+        queue = sorted((folder / "consumequeue" / "TopicA" / "0").iterdir())[0]
+        before = (kept[0] * ENTRY.size - int(queue.name)) // ENTRY.size
+        assert before > 0
+        assert queue.read_bytes()[: before * ENTRY.size] == ENTRY.pack(0, 0x7FFFFFFF, 0) * before
+    with loaded(small_config(folder)) as store:
+        assert store.min_offset("TopicA", 0) == kept[0]
+
+
+def test_a_topic_made_again_starts_at_zero(folder: Path) -> None:
+    with loaded(small_config(folder)) as store:
+        assert store.delete_topic("TopicA") == 3
+        assert not (folder / "consumequeue" / "TopicA").exists()
+        for number in range(5):
+            assert store.append(message(number)).queue_offset == number
+    shutil.rmtree(folder / "consumequeue")
+    with loaded(small_config(folder)) as store:
+        assert numbers(store, "TopicA", 0) == [0, 1, 2, 3, 4]
+
+
+def test_a_missing_file_in_the_middle_is_named(folder: Path) -> None:
+    log_files(folder)[1].unlink()
+    with pytest.raises(StoreDamaged, match=f"{LOG_SIZE:020d} is missing"), loaded(small_config(folder)):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"mapped_file_size_commit_log": 4096}, "mappedFileSizeCommitLog"),
+        ({"mapped_file_size_consume_queue": 100}, "mappedFileSizeConsumeQueue"),
+        ({"max_index_num": 77}, "maxIndexNum"),
+    ],
+)
+def test_other_sizes_are_refused_by_name(folder: Path, settings: dict[str, int], text: str) -> None:
+    with pytest.raises(StoreSizeMismatch, match=text), loaded(small_config(folder, **settings)):
+        pass
+
+
+def test_the_log_size_of_the_files_is_adopted(folder: Path) -> None:
+    check_settings = {"mapped_file_size_commit_log": None}
+    with loaded(small_config(folder, **check_settings)) as store:
+        assert store.append(message(COUNT)).queue_offset == COUNT // 3
+    assert {path.stat().st_size for path in log_files(folder)} == {LOG_SIZE}
