@@ -64,7 +64,7 @@ class SubscriptionData(Body, frozen=True):
     tags_set: list[str] = []
     code_set: list[Int32] = []
     sub_version: Int64 = 0
-    expression_type: str | None = "TAG"
+    expression_type: str = "TAG"
     class_filter_mode: bool = False
 
 
