@@ -151,7 +151,7 @@ def test_every_key_is_found_in_the_index(java_store: JavaStore) -> None:
     for message in messages_of(java_store):
         if message.commit_log_offset > indexed:
             continue
-        for key in {message.properties.get("UNIQ_KEY"), *message.keys} - {None}:
+        for key in {message.properties.get("UNIQ_KEY", ""), *message.keys} - {""}:
             value = index_key_hash(message.topic, key)
             if value not in found:
                 items = (item for data in files for item in items_of(data, INDEX_SLOTS, value))

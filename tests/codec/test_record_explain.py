@@ -1,0 +1,72 @@
+"""The explanation of a record says the same as its readers, and what is wrong with a damaged one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codec.errors import CodecError, CorruptionError
+from codec.record import decode_record, encode_blank, encode_record
+from codec.record_explain import explain_record
+from tests.codec.samples import make_record, record_fields
+
+
+@given(record_fields(), st.integers(0, 3))
+def test_the_fields_are_the_whole_record(fields: dict[str, Any], before: int) -> None:
+    data = encode_record(**fields)
+    explanation = explain_record(bytes(before) + data + b"next", before)
+    assert explanation.problem is None
+    assert b"".join(field.data for field in explanation.fields) == data
+    values = {field.name: field.value for field in explanation.fields}
+    assert values["topic"] == fields["topic"]
+    assert values["store_timestamp"] == fields["store_timestamp"]
+    assert [field.offset for field in explanation.fields][:4] == [0, 4, 8, 12]
+
+
+def test_blank() -> None:
+    explanation = explain_record(encode_blank(100) + bytes(92))
+    assert [field.name for field in explanation.fields] == ["total_size", "magic"]
+    assert explanation.problem is None
+
+
+@pytest.mark.parametrize(
+    ("place", "last", "problem"),
+    [
+        (0, "properties", "contradicts itself"),
+        (4, "body_length", "contradicts itself"),
+        (84, "body_length", "body at byte 88: a field of"),
+        (94, "topic_length", "topic at byte 95: a field of -"),
+    ],
+)
+def test_what_is_wrong(place: int, last: str, problem: str) -> None:
+    data = bytearray(make_record())
+    data[place] ^= 0x80
+    explanation = explain_record(data)
+    assert explanation.fields[-1].name == last
+    assert explanation.problem is not None
+    assert problem in explanation.problem
+
+
+def test_cut_at_every_byte() -> None:
+    data = make_record()
+    for length in range(8, len(data)):
+        assert explain_record(data[:length]).problem is not None
+    for length in range(8):
+        with pytest.raises(CorruptionError):
+            explain_record(data[:length])
+
+
+@given(record_fields(), st.data())
+def test_it_finds_a_problem_where_the_readers_do(fields: dict[str, Any], data: st.DataObject) -> None:
+    record = bytearray(encode_record(**fields))
+    record[data.draw(st.integers(0, len(record) - 1))] ^= data.draw(st.integers(1, 255))
+    try:
+        decode_record(record)
+    except CodecError:
+        refused = True
+    else:
+        refused = False
+    assert (explain_record(record).problem is not None) is refused
