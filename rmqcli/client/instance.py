@@ -104,15 +104,15 @@ class ClientInstance:
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
+    ) -> None:
         await self.heartbeats.leave_all()
         self.nursery.cancel_scope.cancel()
         self._nursery = None
         # A Cancelled may be the nursery's own (one of our tasks failed): it must get it back. Anything else is the block's.
         if isinstance(error, trio.Cancelled):
-            return bool(await self._manager.__aexit__(kind, error, trace))
-        await self._manager.__aexit__(None, None, None)
-        return False
+            await self._manager.__aexit__(kind, error, trace)
+        else:
+            await self._manager.__aexit__(None, None, None)
 
     @property
     def nursery(self) -> trio.Nursery:
@@ -229,5 +229,6 @@ class Client:
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
-        return await self.instance.__aexit__(kind, error, trace) if self._owns else False
+    ) -> None:
+        if self._owns:
+            await self.instance.__aexit__(kind, error, trace)

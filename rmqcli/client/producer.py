@@ -108,9 +108,9 @@ class Producer(Client):
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
+    ) -> None:
         await self.instance.heartbeats.leave_producer(self.group)
-        return await super().__aexit__(kind, error, trace)
+        await super().__aexit__(kind, error, trace)
 
     async def message_queues(self, topic: str) -> list[MessageQueue]:
         """The queues that a message to `topic` may go to; those it would get when the topic is yet to be created."""

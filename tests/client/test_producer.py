@@ -276,7 +276,9 @@ async def test_no_route_at_all(network: Network) -> None:
 
 async def test_no_name_server(network: Network) -> None:
     async with producing(network) as producer:
-        with pytest.raises(NoNameServer, match=r"cannot connect to name server ns:9876: .*Connection refused"):
+        with pytest.raises(
+            NoNameServer, match=r"cannot connect to name server ns:9876: .*Connection refused"
+        ):
             await producer.send(Message.of(TOPIC, b"x"))
 
 

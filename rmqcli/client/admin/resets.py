@@ -165,11 +165,12 @@ class ResetAdmin(GroupAdmin):
         await gather_all([reset.queue for reset in unknown], lambda queue: self._commit_planned(plan, queue))
         targets = await self._masters_of(plan)
         _, failures = await gather(targets, lambda name: self._tell(targets[name], header))
-        return {
-            reset.queue: failures[reset.queue.broker_name]
-            for reset in plan.queues
-            if reset.queue.broker_name in failures
-        }
+        # Where the clients have left meanwhile, nobody will overwrite a commit
+        left = {name for name, error in failures.items() if isinstance(error, ConsumerOffline)}
+        direct = [reset.queue for reset in plan.queues if reset.queue.broker_name in left]
+        _, failed = await gather(direct, lambda queue: self._commit_planned(plan, queue))
+        told = [reset.queue for reset in plan.queues if reset.queue.broker_name in failures.keys() - left]
+        return failed | {queue: failures[queue.broker_name] for queue in told}
 
     async def _reset_by_queue(self, plan: ResetPlan) -> Failures:
         targets = await self._masters_of(plan)

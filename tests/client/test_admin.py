@@ -1,0 +1,479 @@
+"""Topics, groups, brokers and queries, against scripted brokers."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from codec.bodies import (
+    BrokerData,
+    ClientConnection,
+    ClusterInfo,
+    ConsumerConnection,
+    ConsumeStats,
+    GroupList,
+    KVTable,
+    OffsetWrapper,
+    SubscriptionData,
+    SubscriptionGroupConfig,
+    SubscriptionGroupWrapper,
+    TopicConfig,
+    TopicConfigSerializeWrapper,
+    TopicList,
+    TopicOffset,
+    TopicStatsTable,
+    encode_body,
+)
+from codec.codes import RequestCode
+from codec.frame import RemotingCommand
+from codec.headers import CreateTopicRequestHeader, QueryMessageRequestHeader, from_ext
+from codec.ids import UniqIdFactory, pack_host
+from codec.properties import encode_properties
+from codec.queue import MessageQueue
+from codec.record import encode_record
+from rmqcli.client import (
+    Admin,
+    BrokerRefused,
+    ConsumerOffline,
+    GroupNotFound,
+    InvalidRequest,
+    NoRoute,
+    NotFound,
+    NotPermitted,
+    RequestTimeout,
+    TopicNotFound,
+    UnexpectedReply,
+)
+from tests.client.scripted import Network, Reply, ok, refuse, route, silent
+
+NAMESRV, OTHER_NS = "ns:9876", "ns2:9876"
+A, B, SLAVE = "10.0.0.1:10911", "10.0.0.2:10911", "10.0.0.3:10911"
+TOPIC = "T"
+BROKERS = {"broker-a": {0: A, 1: SLAVE}, "broker-b": {0: B}}
+NOW = 1_795_222_484_605
+
+
+def body(value: Any) -> Reply:
+    return ok(None, encode_body(value))
+
+
+def cluster_info() -> ClusterInfo:
+    data = {
+        n: BrokerData(cluster="C1" if n == "broker-a" else "C2", broker_name=n, broker_addrs=a)
+        for n, a in BROKERS.items()
+    }
+    return ClusterInfo(broker_addr_table=data, cluster_addr_table={"C1": ["broker-a"], "C2": ["broker-b"]})
+
+
+class Cluster:
+    """Two masters, one slave, two name servers."""
+
+    def __init__(self, network: Network) -> None:
+        self.network = network
+        replies = {
+            RequestCode.GET_ROUTEINFO_BY_TOPIC: route({TOPIC: {"broker-a": 1, "broker-b": 1}}, BROKERS),
+            RequestCode.GET_BROKER_CLUSTER_INFO: body(cluster_info()),
+            RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: body(
+                TopicList(topic_list=["T", "%RETRY%G2", "A"])
+            ),
+        }
+        self.namesrv = network.server(NAMESRV, replies)
+        self.other = network.server(OTHER_NS, replies)
+        self.a, self.b, self.slave = (network.server(address) for address in (A, B, SLAVE))
+
+    def both(self, code: int, reply: Reply) -> None:
+        self.a.replies[code] = self.b.replies[code] = reply
+
+
+@pytest.fixture
+def cluster(network: Network) -> Cluster:
+    return Cluster(network)
+
+
+@asynccontextmanager
+async def admin_of(cluster: Cluster) -> AsyncIterator[Admin]:
+    servers = f"{NAMESRV};{OTHER_NS}"
+    async with Admin(namesrv=servers, open_stream=cluster.network.open_stream, now_ms=lambda: NOW) as admin:
+        yield admin
+
+
+def queue(name: str, number: int = 0, topic: str = TOPIC) -> MessageQueue:
+    return MessageQueue(topic, name, number)
+
+
+# --------------------------------------------------------------------------------------------------------------- topics
+
+
+async def test_topics_are_sorted(cluster: Cluster) -> None:
+    async with admin_of(cluster) as admin:
+        assert await admin.topics() == ["%RETRY%G2", "A", "T"]
+        assert [data.broker_name for data in (await admin.route(TOPIC)).queue_datas] == [
+            "broker-a",
+            "broker-b",
+        ]
+        with pytest.raises(NoRoute):
+            await admin.route("Unknown")
+
+
+async def test_settings_and_statistics(cluster: Cluster) -> None:
+    config = TopicConfig(topic_name=TOPIC, read_queue_nums=1, write_queue_nums=1, perm=6)
+    cluster.both(
+        RequestCode.GET_ALL_TOPIC_CONFIG,
+        body(TopicConfigSerializeWrapper(topic_config_table={TOPIC: config})),
+    )
+    for name, server in (("broker-b", cluster.b), ("broker-a", cluster.a)):
+        table = TopicStatsTable(offset_table={queue(name): TopicOffset(min_offset=1, max_offset=5)})
+        server.replies[RequestCode.GET_TOPIC_STATS_INFO] = body(table)
+    cluster.a.replies[RequestCode.QUERY_TOPIC_CONSUME_BY_WHO] = body(GroupList(group_list=["G2", "G1"]))
+    cluster.b.replies[RequestCode.QUERY_TOPIC_CONSUME_BY_WHO] = body(GroupList(group_list=["G1"]))
+    async with admin_of(cluster) as admin:
+        assert set(await admin.topic_configs(TOPIC)) == {"broker-a", "broker-b"}
+        stats = await admin.topic_stats(TOPIC)
+        assert list(stats) == [queue("broker-a"), queue("broker-b")]
+        assert stats[queue("broker-a")].max_offset == 5
+        assert await admin.topic_groups(TOPIC) == ["G1", "G2"]
+
+
+async def test_topic_that_no_broker_has(cluster: Cluster) -> None:
+    cluster.both(RequestCode.GET_ALL_TOPIC_CONFIG, body(TopicConfigSerializeWrapper(topic_config_table={})))
+    async with admin_of(cluster) as admin:
+        with pytest.raises(TopicNotFound, match="no broker has topic T"):
+            await admin.topic_configs(TOPIC)
+
+
+async def test_create_topic(cluster: Cluster) -> None:
+    cluster.both(RequestCode.UPDATE_AND_CREATE_TOPIC, ok())
+    async with admin_of(cluster) as admin:
+        everywhere = await admin.create_topic("New", read_queues=3, write_queues=2, perm=4)
+        one = await admin.create_topic("New", brokers=["broker-b"])
+        of_cluster = await admin.create_topic("New", cluster="C1")
+    header = from_ext(CreateTopicRequestHeader, cluster.a.asked[0].ext_fields)
+    assert (header.topic, header.read_queue_nums, header.write_queue_nums, header.perm) == ("New", 3, 2, 4)
+    assert (header.default_topic, header.topic_filter_type) == ("TBW102", "SINGLE_TAG")
+    assert sorted(everywhere.brokers) == ["broker-a", "broker-b"]
+    assert (one.brokers, of_cluster.brokers) == (("broker-b",), ("broker-a",))
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"brokers": ["nowhere"]}, NotFound, "no broker nowhere; known: broker-a, broker-b"),
+        ({"cluster": "C9"}, NotFound, "no cluster C9; known: C1, C2"),
+        ({"topic": "b@d"}, InvalidRequest, "illegal characters"),
+    ],
+)
+async def test_create_topic_nowhere(
+    cluster: Cluster, options: dict[str, Any], error: type[Exception], text: str
+) -> None:
+    async with admin_of(cluster) as admin:
+        with pytest.raises(error, match=text):
+            await admin.create_topic(**({"topic": "New"} | options))
+
+
+async def test_create_topic_partly(cluster: Cluster) -> None:
+    cluster.a.replies[RequestCode.UPDATE_AND_CREATE_TOPIC] = ok()
+    cluster.b.replies[RequestCode.UPDATE_AND_CREATE_TOPIC] = refuse(16)
+    async with admin_of(cluster) as admin:
+        change = await admin.create_topic("New")
+        assert change.brokers == ("broker-a",)
+        assert isinstance(change.failures["broker-b"], NotPermitted)
+        cluster.a.replies[RequestCode.UPDATE_AND_CREATE_TOPIC] = refuse(1)
+        with pytest.raises(BrokerRefused):
+            await admin.create_topic("New")
+
+
+async def test_create_ordered_topic_tells_every_name_server(cluster: Cluster) -> None:
+    cluster.both(RequestCode.UPDATE_AND_CREATE_TOPIC, ok())
+    cluster.namesrv.replies[RequestCode.PUT_KV_CONFIG] = cluster.other.replies[RequestCode.PUT_KV_CONFIG] = (
+        ok()
+    )
+    async with admin_of(cluster) as admin:
+        await admin.create_topic("New", write_queues=4, order=True)
+    for server in (cluster.namesrv, cluster.other):
+        put = next(c for c in server.asked if c.code == RequestCode.PUT_KV_CONFIG)
+        assert put.ext_fields == {
+            "namespace": "ORDER_TOPIC_CONFIG",
+            "key": "New",
+            "value": "broker-a:4;broker-b:4",
+        }
+
+
+async def test_update_keeps_the_rest(cluster: Cluster) -> None:
+    config = TopicConfig(topic_name=TOPIC, read_queue_nums=3, write_queue_nums=5, perm=6, topic_sys_flag=2)
+    cluster.both(
+        RequestCode.GET_ALL_TOPIC_CONFIG,
+        body(TopicConfigSerializeWrapper(topic_config_table={TOPIC: config})),
+    )
+    cluster.both(RequestCode.UPDATE_AND_CREATE_TOPIC, ok())
+    async with admin_of(cluster) as admin:
+        change = await admin.update_topic(TOPIC, perm=4)
+    sent = [c for c in cluster.a.asked if c.code == RequestCode.UPDATE_AND_CREATE_TOPIC]
+    header = from_ext(CreateTopicRequestHeader, sent[0].ext_fields)
+    assert change.brokers == ("broker-a", "broker-b")
+    assert (header.read_queue_nums, header.write_queue_nums, header.perm, header.topic_sys_flag) == (
+        3,
+        5,
+        4,
+        2,
+    )
+
+
+async def test_delete_topic_everywhere(cluster: Cluster) -> None:
+    cluster.both(RequestCode.DELETE_TOPIC_IN_BROKER, ok())
+    for server in (cluster.namesrv, cluster.other):
+        server.replies[RequestCode.DELETE_TOPIC_IN_NAMESRV] = ok()
+    async with admin_of(cluster) as admin:
+        change = await admin.delete_topic(TOPIC)
+    assert change.brokers == ("broker-a", "broker-b")
+    assert cluster.namesrv.count(RequestCode.DELETE_TOPIC_IN_NAMESRV) == 1
+    assert cluster.other.count(RequestCode.DELETE_TOPIC_IN_NAMESRV) == 1
+
+
+async def test_delete_topic_keeps_the_route_while_a_broker_has_it(cluster: Cluster) -> None:
+    cluster.a.replies[RequestCode.DELETE_TOPIC_IN_BROKER] = ok()
+    cluster.b.refuses = True
+    async with admin_of(cluster) as admin:
+        change = await admin.delete_topic(TOPIC)
+    assert set(change.failures) == {"broker-b"}
+    assert cluster.namesrv.count(RequestCode.DELETE_TOPIC_IN_NAMESRV) == 0
+
+
+# --------------------------------------------------------------------------------------------------------------- groups
+
+
+def online(*clients: str, topic: str = TOPIC) -> Reply:
+    connection = ConsumerConnection(
+        connection_set=[
+            ClientConnection(client_id=c, client_addr="1.2.3.4:5", language="JAVA", version=409)
+            for c in clients
+        ],
+        subscription_table={topic: SubscriptionData(topic=topic, sub_string="*")},
+    )
+    return body(connection)
+
+
+def stats(table: dict[MessageQueue, tuple[int, int]], tps: float = 0.5) -> Reply:
+    offsets = {q: OffsetWrapper(broker_offset=high, consumer_offset=at) for q, (high, at) in table.items()}
+    return body(ConsumeStats(offset_table=offsets, consume_tps=tps))
+
+
+async def test_describe_group(cluster: Cluster) -> None:
+    cluster.both(RequestCode.GET_CONSUMER_CONNECTION_LIST, refuse(206))
+    cluster.a.replies[RequestCode.GET_CONSUMER_CONNECTION_LIST] = online("c2", "c1")
+    cluster.a.replies[RequestCode.GET_CONSUME_STATS] = stats({queue("broker-a"): (10, 4)})
+    cluster.b.replies[RequestCode.GET_CONSUME_STATS] = stats({queue("broker-b"): (3, 7)})
+    for name, server in (("broker-a", cluster.a), ("broker-b", cluster.b)):
+        table = TopicStatsTable(offset_table={queue(name): TopicOffset(min_offset=6, max_offset=10)})
+        server.replies[RequestCode.GET_TOPIC_STATS_INFO] = body(table)
+    async with admin_of(cluster) as admin:
+        group = await admin.describe_group("G")
+    assert group.online
+    assert [c.client_id for c in group.connections] == ["c1", "c2"]
+    assert list(group.subscriptions) == [TOPIC]
+    assert group.consume_tps == 1.0
+    # 4 is below the lowest message 6: what is gone cannot lag; 7 is beyond the end 3: never negative
+    assert [(q.queue.broker_name, q.consumer_offset, q.lag) for q in group.queues] == [
+        ("broker-a", 4, 4),
+        ("broker-b", 7, 0),
+    ]
+    assert group.lag == 4
+
+
+async def test_group_that_nobody_knows(cluster: Cluster) -> None:
+    cluster.both(RequestCode.GET_CONSUMER_CONNECTION_LIST, refuse(206))
+    cluster.both(RequestCode.GET_CONSUME_STATS, stats({}))
+    cluster.both(
+        RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
+        body(SubscriptionGroupWrapper(subscription_group_table={})),
+    )
+    async with admin_of(cluster) as admin:
+        with pytest.raises(GroupNotFound, match="no broker knows group G"):
+            await admin.describe_group("G")
+        with pytest.raises(GroupNotFound):
+            await admin.offsets("G")
+        with pytest.raises(ConsumerOffline):
+            await admin.consumer_connection("G")
+
+
+async def test_list_of_groups(cluster: Cluster) -> None:
+    table = {name: SubscriptionGroupConfig(group_name=name) for name in ("G1", "TOOLS_CONSUMER")}
+    cluster.both(
+        RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
+        body(SubscriptionGroupWrapper(subscription_group_table=table)),
+    )
+    cluster.both(RequestCode.GET_CONSUMER_CONNECTION_LIST, refuse(206))
+
+    def stats_of(command: RemotingCommand) -> Any:
+        if (command.ext_fields or {})["consumerGroup"] == "G2":
+            return command.reply(1, "broken")
+        return stats({queue("broker-a"): (10, 4)}, 0)(command)
+
+    cluster.a.replies[RequestCode.GET_CONSUME_STATS] = stats_of
+    cluster.b.replies[RequestCode.GET_CONSUME_STATS] = stats({}, 0)
+    async with admin_of(cluster) as admin:
+        assert await admin.group_names() == ["G1", "G2"]
+        assert "TOOLS_CONSUMER" in await admin.group_names(system=True)
+        first, second = await admin.groups()
+    assert (first.name, first.clients, first.lag, first.error) == ("G1", 0, 6, None)
+    assert isinstance(second.error, BrokerRefused)
+
+
+async def test_group_settings(cluster: Cluster) -> None:
+    cluster.both(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, ok())
+    cluster.both(RequestCode.DELETE_SUBSCRIPTIONGROUP, ok())
+    async with admin_of(cluster) as admin:
+        made = await admin.update_group(
+            SubscriptionGroupConfig(group_name="G", retry_max_times=3), cluster="C2"
+        )
+        gone = await admin.delete_group("G", remove_offset=True)
+        with pytest.raises(InvalidRequest):
+            await admin.update_group(SubscriptionGroupConfig(group_name="b@d"))
+    assert made.brokers == ("broker-b",)
+    assert b'"retryMaxTimes":3' in bytes(cluster.b.asked[0].body)
+    assert gone.brokers == ("broker-a", "broker-b")
+    assert (cluster.a.asked[-1].ext_fields or {})["removeOffset"] == "true"
+
+
+async def test_offsets_of_a_known_group_without_any(cluster: Cluster) -> None:
+    cluster.both(RequestCode.GET_CONSUME_STATS, stats({}))
+    table = {"G": SubscriptionGroupConfig(group_name="G")}
+    cluster.both(
+        RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
+        body(SubscriptionGroupWrapper(subscription_group_table=table)),
+    )
+    async with admin_of(cluster) as admin:
+        with pytest.raises(NotFound, match="group G has no offsets on topic T"):
+            await admin.offsets("G", TOPIC)
+
+
+# -------------------------------------------------------------------------------------------------------------- brokers
+
+
+async def test_clusters_with_what_each_broker_says(cluster: Cluster) -> None:
+    cluster.both(RequestCode.GET_BROKER_RUNTIME_INFO, body(KVTable(table={"brokerVersionDesc": "V4_9_8"})))
+    cluster.slave.refuses = True
+    async with admin_of(cluster) as admin:
+        seats = await admin.clusters()
+    assert [(s.cluster, s.broker_name, s.broker_id, s.address) for s in seats] == [
+        ("C1", "broker-a", 0, A),
+        ("C1", "broker-a", 1, SLAVE),
+        ("C2", "broker-b", 0, B),
+    ]
+    assert [s.runtime and s.runtime["brokerVersionDesc"] for s in seats] == ["V4_9_8", None, "V4_9_8"]
+    assert "cannot connect to 10.0.0.3:10911" in str(seats[1].error)
+
+
+async def test_any_request(cluster: Cluster) -> None:
+    cluster.a.replies[26] = ok({"version": "1"}, b"k=v")
+    async with admin_of(cluster) as admin:
+        reply = await admin.invoke(A, 26, {"x": "y"}, b"body")
+        unknown = await admin.invoke(A, 9999)
+    assert (reply.code, bytes(reply.body)) == (0, b"k=v")
+    assert (cluster.a.asked[0].ext_fields, bytes(cluster.a.asked[0].body)) == ({"x": "y"}, b"body")
+    assert unknown.code == 3
+
+
+async def test_name_server_that_is_silent_is_a_timeout(network: Network, autojump_clock: Any) -> None:
+    network.server(NAMESRV, {RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: silent})
+    async with Admin(namesrv=NAMESRV, open_stream=network.open_stream, timeout=2.0) as admin:
+        with pytest.raises(
+            RequestTimeout, match="did not answer GET_ALL_TOPIC_LIST_FROM_NAMESERVER within 2 s"
+        ):
+            await admin.topics()
+
+
+@pytest.mark.parametrize("data", [b"", b"null", b"[", b"\xff\xfe", b'{"topicList":5}'])
+async def test_unreadable_bodies(cluster: Cluster, data: bytes) -> None:
+    cluster.namesrv.replies[RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER] = ok(None, data)
+    async with admin_of(cluster) as admin:
+        with pytest.raises(UnexpectedReply, match="ns:9876 answered GET_ALL_TOPIC_LIST_FROM_NAMESERVER"):
+            await admin.topics()
+
+
+# -------------------------------------------------------------------------------------------------------------- queries
+
+
+def record(keys: str, uniq: str = "", topic: str = TOPIC, stored: int = 5, at: int = 0) -> bytes:
+    properties = {"KEYS": keys} | ({"UNIQ_KEY": uniq} if uniq else {})
+    host = pack_host("10.0.0.1", 10911)
+    return encode_record(
+        topic=topic.encode(), queue_id=0, flag=0, queue_offset=0, physical_offset=at, sys_flag=0, born_timestamp=1,
+        born_host=host, store_timestamp=stored, store_host=host, reconsume_times=0, prepared_transaction_offset=0,
+        body=b"x", properties=encode_properties(properties),
+    )  # fmt: skip
+
+
+async def test_query_by_key_leaves_collisions_out(cluster: Cluster) -> None:
+    found = record("k1 k2", stored=9) + record("k11", stored=1) + record("k1", topic="Other")
+    cluster.a.replies[RequestCode.QUERY_MESSAGE] = ok({}, found)
+    cluster.b.replies[RequestCode.QUERY_MESSAGE] = ok({}, record("k1", stored=3))
+    async with admin_of(cluster) as admin:
+        result = await admin.query_by_key(TOPIC, "k1")
+    assert [(m.store_timestamp, m.broker_name) for m in result.messages] == [(3, "broker-b"), (9, "broker-a")]
+    assert not result.failures
+    assert (cluster.a.asked[0].ext_fields or {})["_UNIQUE_KEY_QUERY"] == "false"
+
+
+async def test_query_tells_which_broker_could_not_be_asked(cluster: Cluster) -> None:
+    cluster.a.replies[RequestCode.QUERY_MESSAGE] = refuse(22)
+    cluster.b.replies[RequestCode.QUERY_MESSAGE] = refuse(1, "index broken")
+    async with admin_of(cluster) as admin:
+        result = await admin.query_by_key(TOPIC, "k1")
+        assert result.messages == ()
+        assert "index broken" in str(result.failures["broker-b"])
+        cluster.a.replies[RequestCode.QUERY_MESSAGE] = refuse(16)
+        with pytest.raises(NotPermitted):
+            await admin.query_by_key(TOPIC, "k1")
+
+
+async def test_unique_key_is_looked_up_from_its_time(cluster: Cluster) -> None:
+    uniq = UniqIdFactory(b"\x0a\x00\x00\x09", 0xFFFF, 0xFFFFFFFF, lambda: NOW - 60_000).next()
+    cluster.a.replies[RequestCode.QUERY_MESSAGE] = ok({}, record("k", uniq))
+    cluster.b.replies[RequestCode.QUERY_MESSAGE] = refuse(22)
+    async with admin_of(cluster) as admin:
+        result = await admin.query_by_id(TOPIC, uniq)
+    header = from_ext(QueryMessageRequestHeader, cluster.a.asked[0].ext_fields)
+    assert [m.msg_id for m in result.messages] == [uniq]
+    assert header.begin_timestamp == NOW - 61_000
+    assert (header.key, header.end_timestamp) == (uniq, 2**63 - 1)
+    assert (cluster.a.asked[0].ext_fields or {})["_UNIQUE_KEY_QUERY"] == "true"
+
+
+async def test_unique_key_with_a_misleading_time_is_looked_up_again(cluster: Cluster) -> None:
+    uniq = UniqIdFactory(b"\x0a\x00\x00\x09", 0xFFFF, 0xFFFFFFFF, lambda: NOW - 60_000).next()
+
+    def late_index(command: RemotingCommand) -> Any:
+        begin = int((command.ext_fields or {})["beginTimestamp"])
+        return command.reply(22) if begin else ok({}, record("k", uniq))(command)
+
+    cluster.both(RequestCode.QUERY_MESSAGE, late_index)
+    async with admin_of(cluster) as admin:
+        assert len((await admin.query_by_uniq_key(TOPIC, uniq)).messages) == 2
+
+
+async def test_offset_id_goes_to_the_broker_it_names(cluster: Cluster) -> None:
+    offset_id = "0A00000100002A9F0000000000001C0D"
+    cluster.a.replies[RequestCode.VIEW_MESSAGE_BY_ID] = ok({}, record("k", at=0x1C0D))
+    async with admin_of(cluster) as admin:
+        result = await admin.query_by_id(TOPIC, offset_id)
+        message = await admin.view_message(offset_id)
+    assert result.messages == (message,)
+    assert message.broker_name == "broker-a"
+    assert (cluster.a.asked[0].ext_fields or {})["offset"] == str(0x1C0D)
+
+
+async def test_nothing_at_an_offset_id(cluster: Cluster) -> None:
+    cluster.a.replies[RequestCode.VIEW_MESSAGE_BY_ID] = refuse(1, "can not find message by the offset, 7181")
+    async with admin_of(cluster) as admin:
+        with pytest.raises(NotFound, match="can not find message by the offset"):
+            await admin.view_message("0A00000100002A9F0000000000001C0D")
+        cluster.a.replies[RequestCode.VIEW_MESSAGE_BY_ID] = refuse(
+            1, "org.apache.rocketmq.acl.common.AclException: no"
+        )
+        with pytest.raises(NotPermitted):
+            await admin.view_message("0A00000100002A9F0000000000001C0D")
+        with pytest.raises(InvalidRequest):
+            await admin.view_message("nonsense")

@@ -1,0 +1,274 @@
+"""Pulling and offsets: statuses, long poll, tags, compression, slaves, errors."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import trio
+
+from codec.codes import PullSysFlag, RequestCode, ResponseCode
+from codec.compression import compress
+from codec.frame import RemotingCommand
+from codec.headers import PullMessageRequestHeader, UpdateConsumerOffsetRequestHeader, from_ext
+from codec.ids import pack_host
+from codec.properties import encode_properties
+from codec.queue import MessageQueue
+from codec.record import encode_record
+from rmqcli.client import (
+    BrokerRefused,
+    ConnectionFailed,
+    CorruptReply,
+    GroupNotFound,
+    InvalidRequest,
+    NoRoute,
+    NotFound,
+    NotPermitted,
+    PullConsumer,
+    PullStatus,
+    RequestTimeout,
+    TopicNotFound,
+)
+from tests.client.scripted import Network, Reply, Server, ok, refuse, route, silent
+
+NAMESRV, MASTER, SLAVE = "ns:9876", "m:10911", "s:10911"
+TOPIC = "T"
+QUEUE = MessageQueue(TOPIC, "broker-a", 0)
+PULL = RequestCode.PULL_MESSAGE
+HOST = pack_host("10.0.0.1", 10911)
+
+
+def record(offset: int, body: bytes = b"hi", tags: str | None = None, sys_flag: int = 0) -> bytes:
+    properties = {"UNIQ_KEY": f"id{offset}"} | ({"TAGS": tags} if tags else {})
+    return encode_record(
+        topic=TOPIC.encode(),
+        queue_id=0,
+        flag=0,
+        queue_offset=offset,
+        physical_offset=offset * 100,
+        sys_flag=sys_flag,
+        born_timestamp=1,
+        born_host=HOST,
+        store_timestamp=2,
+        store_host=HOST,
+        reconsume_times=0,
+        prepared_transaction_offset=0,
+        body=body,
+        properties=encode_properties(properties),
+    )
+
+
+def pulled(code: int, body: bytes = b"", suggest: int = 0, following: int = 10) -> Reply:
+    fields = {"suggestWhichBrokerId": suggest, "nextBeginOffset": following, "minOffset": 1, "maxOffset": 20}
+    return lambda command: command.reply(
+        code, "FOUND", {name: str(value) for name, value in fields.items()}, body
+    )
+
+
+class Cluster:
+    def __init__(self, network: Network) -> None:
+        self.network = network
+        brokers = {"broker-a": {0: MASTER, 1: SLAVE}}
+        self.namesrv = network.server(
+            NAMESRV, {RequestCode.GET_ROUTEINFO_BY_TOPIC: route({TOPIC: {"broker-a": 2}}, brokers)}
+        )
+        self.master = network.server(MASTER)
+        self.slave = network.server(SLAVE)
+
+
+@pytest.fixture
+def cluster(network: Network) -> Cluster:
+    return Cluster(network)
+
+
+@asynccontextmanager
+async def consuming(cluster: Cluster, group: str | None = None) -> AsyncIterator[PullConsumer]:
+    async with PullConsumer(group, namesrv=NAMESRV, open_stream=cluster.network.open_stream) as consumer:
+        yield consumer
+
+
+def pull_header(server: Server) -> PullMessageRequestHeader:
+    return from_ext(PullMessageRequestHeader, next(c for c in server.asked if c.code == PULL).ext_fields)
+
+
+async def test_queues_of_a_topic(cluster: Cluster) -> None:
+    async with consuming(cluster) as consumer:
+        assert await consumer.message_queues(TOPIC) == [QUEUE, MessageQueue(TOPIC, "broker-a", 1)]
+        with pytest.raises(NoRoute, match="TOPIC_NOT_EXIST"):
+            await consumer.message_queues("Unknown")
+
+
+async def test_pull_found(cluster: Cluster) -> None:
+    cluster.master.replies[PULL] = pulled(0, record(8) + record(9))
+    async with consuming(cluster) as consumer:
+        result = await consumer.pull(QUEUE, 8, 16)
+    header = pull_header(cluster.master)
+    assert result.status is PullStatus.FOUND
+    assert [m.queue_offset for m in result.messages] == [8, 9]
+    assert {m.broker_name for m in result.messages} == {"broker-a"}
+    assert (result.next_begin_offset, result.min_offset, result.max_offset) == (10, 1, 20)
+    assert (header.queue_offset, header.max_msg_nums, header.consumer_group) == (8, 16, "TOOLS_CONSUMER")
+    assert (header.sys_flag, header.subscription, header.commit_offset) == (PullSysFlag.SUBSCRIPTION, "*", 0)
+
+
+@pytest.mark.parametrize(
+    ("code", "status"), [(19, "NO_NEW_MSG"), (20, "NO_MATCHED_MSG"), (21, "OFFSET_ILLEGAL")]
+)
+async def test_statuses_without_messages(cluster: Cluster, code: int, status: str) -> None:
+    cluster.master.replies[PULL] = pulled(code, following=3)
+    async with consuming(cluster) as consumer:
+        result = await consumer.pull(QUEUE, 99)
+    assert (result.status, result.next_begin_offset, result.messages) == (PullStatus[status], 3, [])
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [(16, NotPermitted), (17, TopicNotFound), (26, GroupNotFound), (1, BrokerRefused), (23, BrokerRefused)],
+)
+async def test_refusal_is_never_an_empty_result(cluster: Cluster, code: int, error: type[Exception]) -> None:
+    cluster.master.replies[PULL] = refuse(code, "the reason")
+    async with consuming(cluster) as consumer:
+        with pytest.raises(
+            error, match=rf"m:10911 refused PULL_MESSAGE: {ResponseCode(code).name} \({code}\): the reason"
+        ):
+            await consumer.pull(QUEUE, 0)
+
+
+async def test_tags_are_compared_again(cluster: Cluster) -> None:
+    # "Aa" and "BB" have the same hash
+    cluster.master.replies[PULL] = pulled(0, record(8, tags="Aa") + record(9, tags="BB") + record(10))
+    async with consuming(cluster) as consumer:
+        result = await consumer.pull(QUEUE, 8, expression="Aa || C")
+        with pytest.raises(InvalidRequest, match="no tag"):
+            await consumer.pull(QUEUE, 8, expression="||")
+    assert [m.queue_offset for m in result.messages] == [8]
+    assert result.next_begin_offset == 10
+
+
+@pytest.mark.parametrize("kind", ["zlib", "lz4", "zstd"])
+async def test_bodies_come_decompressed(cluster: Cluster, kind: str) -> None:
+    packed, bits = compress(b"abc" * 1000, kind)
+    cluster.master.replies[PULL] = pulled(0, record(8, packed, sys_flag=bits))
+    async with consuming(cluster) as consumer:
+        result = await consumer.pull(QUEUE, 8)
+    assert result.messages[0].body == b"abc" * 1000
+
+
+async def test_damaged_messages_are_told(cluster: Cluster) -> None:
+    cluster.master.replies[PULL] = pulled(0, record(8)[:-3])
+    async with consuming(cluster) as consumer:
+        with pytest.raises(CorruptReply, match="broker-a sent damaged messages"):
+            await consumer.pull(QUEUE, 8)
+
+
+async def test_long_poll_waits_longer_than_a_request(cluster: Cluster, autojump_clock: Any) -> None:
+    cluster.master.replies[PULL] = silent
+    async with consuming(cluster) as consumer:
+        started = trio.current_time()
+        with pytest.raises(RequestTimeout):
+            await consumer.pull(QUEUE, 8, suspend=20.0)
+        assert trio.current_time() - started == pytest.approx(23.0)
+    header = pull_header(cluster.master)
+    assert header.sys_flag == PullSysFlag.SUBSCRIPTION | PullSysFlag.SUSPEND
+    assert header.suspend_timeout_millis == 20_000
+
+
+async def test_reply_that_comes_late_in_a_long_poll(cluster: Cluster, autojump_clock: Any) -> None:
+    asked: list[RemotingCommand] = []
+
+    def hold(command: RemotingCommand) -> None:
+        asked.append(command)
+
+    cluster.master.replies[PULL] = hold
+    results: list[Any] = []
+    async with consuming(cluster) as consumer, trio.open_nursery() as nursery:
+
+        async def pull() -> None:
+            results.append(await consumer.pull(QUEUE, 8, suspend=15.0))
+
+        nursery.start_soon(pull)
+        await trio.sleep(14)
+        reply = pulled(0, record(8))(asked[0])
+        assert isinstance(reply, RemotingCommand)
+        await cluster.master.push(reply)
+    assert len(results[0].messages) == 1
+
+
+async def test_slave_is_read_when_the_master_is_gone(cluster: Cluster) -> None:
+    cluster.master.refuses = True
+    cluster.slave.replies[PULL] = pulled(0, record(8))
+    cluster.slave.replies[RequestCode.GET_MAX_OFFSET] = ok({"offset": "9"})
+    async with consuming(cluster) as consumer:
+        assert len((await consumer.pull(QUEUE, 8)).messages) == 1
+        assert await consumer.max_offset(QUEUE) == 9
+
+
+async def test_suggested_broker_is_asked_next(cluster: Cluster) -> None:
+    cluster.master.replies[PULL] = pulled(0, record(8), suggest=1)
+    cluster.slave.replies[PULL] = pulled(0, record(9), suggest=1)
+    async with consuming(cluster) as consumer:
+        first = await consumer.pull(QUEUE, 8)
+        second = await consumer.pull(QUEUE, 9)
+    assert [m.queue_offset for m in first.messages + second.messages] == [8, 9]
+
+
+async def test_nobody_reachable(cluster: Cluster) -> None:
+    cluster.master.refuses = cluster.slave.refuses = True
+    async with consuming(cluster) as consumer:
+        with pytest.raises(ConnectionFailed, match="cannot connect to s:10911"):
+            await consumer.pull(QUEUE, 0)
+
+
+async def test_offsets_of_a_queue(cluster: Cluster) -> None:
+    cluster.master.replies |= {
+        RequestCode.GET_MIN_OFFSET: ok({"offset": "3"}),
+        RequestCode.GET_MAX_OFFSET: ok({"offset": "9"}),
+        RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: lambda c: c.reply(
+            0, None, {"offset": (c.ext_fields or {})["timestamp"]}
+        ),
+        RequestCode.GET_EARLIEST_MSG_STORETIME: ok({"timestamp": "-1"}),
+    }
+    async with consuming(cluster) as consumer:
+        assert await consumer.min_offset(QUEUE) == 3
+        assert await consumer.max_offset(QUEUE) == 9
+        assert await consumer.search_offset(QUEUE, 77) == 77
+        assert await consumer.earliest_store_time(QUEUE) == -1
+
+
+async def test_committed_offset(cluster: Cluster) -> None:
+    cluster.master.replies[RequestCode.QUERY_CONSUMER_OFFSET] = ok({"offset": "0"})
+    async with consuming(cluster, "G") as consumer:
+        assert await consumer.committed(QUEUE) == 0
+        cluster.master.replies[RequestCode.QUERY_CONSUMER_OFFSET] = refuse(22)
+        assert await consumer.committed(QUEUE) is None
+        cluster.master.replies[RequestCode.QUERY_CONSUMER_OFFSET] = refuse(1)
+        with pytest.raises(BrokerRefused):
+            await consumer.committed(QUEUE)
+
+
+@pytest.mark.parametrize("oneway", [False, True])
+async def test_commit(cluster: Cluster, oneway: bool) -> None:
+    cluster.master.replies[RequestCode.UPDATE_CONSUMER_OFFSET] = ok()
+    async with consuming(cluster, "G") as consumer:
+        await consumer.commit(QUEUE, 0, oneway=oneway)
+        await trio.testing.wait_all_tasks_blocked()
+    request = cluster.master.asked[0]
+    header = from_ext(UpdateConsumerOffsetRequestHeader, request.ext_fields)
+    assert (header.consumer_group, header.queue_id, header.commit_offset) == ("G", 0, 0)
+    assert request.is_oneway is oneway
+
+
+async def test_queue_of_a_broker_that_the_topic_lacks(cluster: Cluster) -> None:
+    async with consuming(cluster) as consumer:
+        with pytest.raises(NotFound, match="topic T has no queue on broker elsewhere"):
+            await consumer.max_offset(MessageQueue(TOPIC, "elsewhere", 0))
+
+
+async def test_reading_joins_no_group_and_moves_no_offset(cluster: Cluster, autojump_clock: Any) -> None:
+    cluster.master.replies[PULL] = pulled(0, record(8))
+    async with consuming(cluster, "G") as consumer:
+        await consumer.pull(QUEUE, 8)
+        await trio.sleep(100)
+    assert set(cluster.master.codes()) == {PULL}

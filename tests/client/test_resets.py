@@ -1,0 +1,315 @@
+"""Moving groups: plans, offline commits, running consumers on old and new brokers."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import trio
+
+from codec.bodies import (
+    BrokerData,
+    ClientConnection,
+    ClusterInfo,
+    ConsumerConnection,
+    KVTable,
+    ResetOffsetBody,
+    SubscriptionData,
+    encode_body,
+)
+from codec.codes import RequestCode
+from codec.frame import RemotingCommand
+from codec.headers import ResetOffsetRequestHeader, from_ext
+from codec.queue import MessageQueue
+from rmqcli.client import Admin, NotFound, OnlineResetUnsupported, ResetTarget
+from tests.client.scripted import Network, ok, refuse, route
+
+NAMESRV, ADDRESS = "ns:9876", "a:10911"
+TOPIC, GROUP = "T", "G"
+Q0, Q1 = MessageQueue(TOPIC, "broker-a", 0), MessageQueue(TOPIC, "broker-a", 1)
+LOW, HIGH = 10, 110
+
+
+class Broker:
+    """A broker with two queues, offsets, and perhaps running consumers that move `delay` seconds after they are told."""
+
+    def __init__(self, network: Network) -> None:
+        self.network = network
+        self.offsets: dict[int, int] = {0: 50, 1: 60}
+        self.version = 409
+        self.clients: list[str] = []
+        self.stuck = False
+        brokers = {"broker-a": {0: ADDRESS}}
+        info = ClusterInfo(
+            broker_addr_table={
+                "broker-a": BrokerData(cluster="C", broker_name="broker-a", broker_addrs={0: ADDRESS})
+            },
+            cluster_addr_table={"C": ["broker-a"]},
+        )
+        network.server(
+            NAMESRV,
+            {
+                RequestCode.GET_ROUTEINFO_BY_TOPIC: route({TOPIC: {"broker-a": 2}}, brokers),
+                RequestCode.GET_BROKER_CLUSTER_INFO: ok(None, encode_body(info)),
+            },
+        )
+        self.server = network.server(
+            ADDRESS,
+            {
+                RequestCode.QUERY_CONSUMER_OFFSET: self.query,
+                RequestCode.UPDATE_CONSUMER_OFFSET: self.update,
+                RequestCode.GET_MIN_OFFSET: ok({"offset": str(LOW)}),
+                RequestCode.GET_MAX_OFFSET: ok({"offset": str(HIGH)}),
+                RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: ok({"offset": "77"}),
+                RequestCode.GET_CONSUMER_CONNECTION_LIST: self.connections,
+                RequestCode.GET_BROKER_RUNTIME_INFO: self.runtime,
+                RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: self.reset,
+            },
+        )
+
+    def query(self, command: RemotingCommand) -> RemotingCommand:
+        offset = self.offsets.get(int((command.ext_fields or {})["queueId"]))
+        return command.reply(22) if offset is None else command.reply(0, None, {"offset": str(offset)})
+
+    def update(self, command: RemotingCommand) -> RemotingCommand:
+        ext = command.ext_fields or {}
+        self.offsets[int(ext["queueId"])] = int(ext["commitOffset"])
+        return command.reply(0)
+
+    def connections(self, command: RemotingCommand) -> RemotingCommand:
+        if not self.clients:
+            return command.reply(206, "Not Found the consumer group consumer Id")
+        connection = ConsumerConnection(
+            connection_set=[ClientConnection(client_id=client) for client in self.clients],
+            subscription_table={TOPIC: SubscriptionData(topic=TOPIC, sub_string="*")},
+        )
+        return command.reply(0, None, None, encode_body(connection))
+
+    def runtime(self, command: RemotingCommand) -> RemotingCommand:
+        reply = command.reply(0, None, None, encode_body(KVTable(table={})))
+        reply.version = self.version
+        return reply
+
+    def reset(self, command: RemotingCommand) -> RemotingCommand:
+        header = from_ext(ResetOffsetRequestHeader, command.ext_fields)
+        if len(self.offsets) < 2:
+            return command.reply(1, f"THe consumer group <{GROUP}> not exist")
+        if self.stuck:
+            targets = {}
+        elif header.offset is not None and header.queue_id is not None:
+            targets = {header.queue_id: header.offset}
+        else:
+            offset = {0: LOW, -1: HIGH}.get(header.timestamp, 77)
+            targets = {0: offset, 1: offset}
+        self.offsets |= targets
+        table = {MessageQueue(TOPIC, "broker-a", number): offset for number, offset in targets.items()}
+        return command.reply(0, None, None, encode_body(ResetOffsetBody(offset_table=table)))
+
+    def resets(self) -> list[ResetOffsetRequestHeader]:
+        asked = [c for c in self.server.asked if c.code == RequestCode.INVOKE_BROKER_TO_RESET_OFFSET]
+        return [from_ext(ResetOffsetRequestHeader, c.ext_fields) for c in asked]
+
+
+@pytest.fixture
+def broker(network: Network) -> Broker:
+    return Broker(network)
+
+
+@asynccontextmanager
+async def admin_of(broker: Broker) -> AsyncIterator[Admin]:
+    async with Admin(namesrv=NAMESRV, open_stream=broker.network.open_stream) as admin:
+        yield admin
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        (ResetTarget("start"), (10, 10)),
+        (ResetTarget("end"), (110, 110)),
+        (ResetTarget("offset", 0), (10, 10)),
+        (ResetTarget("offset", 42), (42, 42)),
+        (ResetTarget("offset", 9999), (110, 110)),
+        (ResetTarget("shift", 5), (55, 65)),
+        (ResetTarget("shift", -5), (45, 55)),
+        (ResetTarget("shift", -1000), (10, 10)),
+        (ResetTarget("time", 123456), (77, 77)),
+        (ResetTarget("exact", exact={Q0: 11, Q1: 12}), (11, 12)),
+    ],
+)
+async def test_plan(broker: Broker, target: ResetTarget, expected: tuple[int, int]) -> None:
+    async with admin_of(broker) as admin:
+        plan = await admin.plan_reset(GROUP, TOPIC, target)
+    assert [(reset.queue, reset.old, reset.new) for reset in plan.queues] == [
+        (Q0, 50, expected[0]),
+        (Q1, 60, expected[1]),
+    ]
+    assert broker.offsets == {0: 50, 1: 60}
+    assert not plan.online
+
+
+async def test_plan_counts_what_is_replayed_and_skipped(broker: Broker) -> None:
+    del broker.offsets[1]
+    async with admin_of(broker) as admin:
+        back = await admin.plan_reset(GROUP, TOPIC, ResetTarget("offset", 20))
+        forth = await admin.plan_reset(GROUP, TOPIC, ResetTarget("end"))
+    assert [(r.old, r.new, r.replayed, r.skipped) for r in back.queues] == [
+        (50, 20, 30, 0),
+        (None, 20, 0, 10),
+    ]
+    assert (back.replayed, back.skipped) == (30, 10)
+    assert (forth.replayed, forth.skipped) == (0, 60 + 100)
+
+
+async def test_plan_of_one_queue(broker: Broker) -> None:
+    async with admin_of(broker) as admin:
+        plan = await admin.plan_reset(GROUP, TOPIC, ResetTarget("start"), queue_id=1)
+        exact = await admin.plan_reset(GROUP, TOPIC, ResetTarget("exact", exact={Q1: 33}))
+        with pytest.raises(NotFound, match="topic T has no queue 9"):
+            await admin.plan_reset(GROUP, TOPIC, ResetTarget("start"), queue_id=9)
+    assert [reset.queue for reset in plan.queues] == [reset.queue for reset in exact.queues] == [Q1]
+
+
+async def test_offline_reset_commits_and_reads_back(broker: Broker) -> None:
+    async with admin_of(broker) as admin:
+        plan = await admin.plan_reset(GROUP, TOPIC, ResetTarget("start"))
+        result = await admin.apply_reset(plan)
+    assert broker.offsets == {0: 10, 1: 10}
+    assert result.complete
+    assert not result.online
+    assert [(q.queue, q.wanted, q.found) for q in result.queues] == [(Q0, 10, 10), (Q1, 10, 10)]
+
+
+async def test_offset_zero_is_an_offset(broker: Broker) -> None:
+    broker.server.replies[RequestCode.GET_MIN_OFFSET] = ok({"offset": "0"})
+    async with admin_of(broker) as admin:
+        result = await admin.apply_reset(await admin.plan_reset(GROUP, TOPIC, ResetTarget("offset", 0)))
+    assert broker.offsets == {0: 0, 1: 0}
+    assert result.complete
+
+
+async def test_offline_failures_are_told_by_queue(broker: Broker) -> None:
+    def update(command: RemotingCommand) -> RemotingCommand:
+        return (
+            command.reply(16, "no")
+            if (command.ext_fields or {})["queueId"] == "1"
+            else broker.update(command)
+        )
+
+    broker.server.replies[RequestCode.UPDATE_CONSUMER_OFFSET] = update
+    async with admin_of(broker) as admin:
+        result = await admin.apply_reset(await admin.plan_reset(GROUP, TOPIC, ResetTarget("end")))
+    assert not result.complete
+    assert [queue.confirmed for queue in result.queues] == [True, False]
+    assert "NO_PERMISSION" in str(result.queues[1].error)
+
+
+async def test_commit_that_does_not_stay_is_not_confirmed(broker: Broker) -> None:
+    broker.server.replies[RequestCode.UPDATE_CONSUMER_OFFSET] = ok()
+    async with admin_of(broker) as admin:
+        result = await admin.apply_reset(await admin.plan_reset(GROUP, TOPIC, ResetTarget("end")))
+    assert [(queue.found, queue.confirmed) for queue in result.queues] == [(50, False), (60, False)]
+
+
+@pytest.mark.parametrize(
+    ("target", "timestamp"),
+    [(ResetTarget("start"), 0), (ResetTarget("end"), -1), (ResetTarget("time", 1234), 1234)],
+)
+async def test_running_consumers_are_moved_by_the_broker(
+    broker: Broker, target: ResetTarget, timestamp: int, autojump_clock: Any
+) -> None:
+    broker.clients = ["c1", "c2"]
+    async with admin_of(broker) as admin:
+        plan = await admin.plan_reset(GROUP, TOPIC, target)
+        result = await admin.apply_reset(plan)
+    assert plan.clients == ("c1", "c2")
+    assert result.online
+    assert result.complete
+    assert [(reset.timestamp, reset.is_force, reset.offset) for reset in broker.resets()] == [
+        (timestamp, True, None)
+    ]
+    assert broker.server.count(RequestCode.UPDATE_CONSUMER_OFFSET) == 0
+
+
+async def test_running_consumers_that_do_not_move(broker: Broker, autojump_clock: Any) -> None:
+    broker.clients, broker.stuck = ["c1"], True
+    async with admin_of(broker) as admin:
+        plan = await admin.plan_reset(GROUP, TOPIC, ResetTarget("start"))
+        started = trio.current_time()
+        result = await admin.apply_reset(plan, settle=20)
+    assert 20 <= trio.current_time() - started < 21
+    assert [(queue.found, queue.confirmed) for queue in result.queues] == [(50, False), (60, False)]
+
+
+@pytest.mark.parametrize(
+    ("target", "queue_id", "wanted"),
+    [
+        (ResetTarget("offset", 42), None, "42"),
+        (ResetTarget("shift", -5), None, "-5"),
+        (ResetTarget("start"), 1, "start of single queues"),
+    ],
+)
+async def test_what_an_old_broker_cannot_do_with_running_consumers(
+    broker: Broker, target: ResetTarget, queue_id: int | None, wanted: str
+) -> None:
+    broker.clients = ["c1"]
+    async with admin_of(broker) as admin:
+        plan = await admin.plan_reset(GROUP, TOPIC, target, queue_id=queue_id)
+        with pytest.raises(
+            OnlineResetUnsupported, match=f"group G has 1 running clients, .* not to {wanted}; stop"
+        ):
+            await admin.apply_reset(plan)
+    assert broker.offsets == {0: 50, 1: 60}
+    assert not broker.resets()
+
+
+async def test_new_broker_moves_single_queues_of_running_consumers(
+    broker: Broker, autojump_clock: Any
+) -> None:
+    broker.clients, broker.version = ["c1"], 479
+    async with admin_of(broker) as admin:
+        plan = await admin.plan_reset(GROUP, TOPIC, ResetTarget("shift", -5), queue_id=1)
+        result = await admin.apply_reset(plan)
+    assert result.complete
+    assert broker.offsets == {0: 50, 1: 55}
+    assert [(reset.queue_id, reset.offset) for reset in broker.resets()] == [(1, 55)]
+
+
+async def test_queue_without_an_offset_does_not_stop_the_reset_of_the_others(
+    broker: Broker, autojump_clock: Any
+) -> None:
+    broker.clients = ["c1"]
+    del broker.offsets[1]
+    async with admin_of(broker) as admin:
+        result = await admin.apply_reset(await admin.plan_reset(GROUP, TOPIC, ResetTarget("start")))
+    assert result.complete
+    assert broker.offsets == {0: 10, 1: 10}
+
+
+async def test_refused_reset_is_told_by_queue(broker: Broker, autojump_clock: Any) -> None:
+    broker.clients = ["c1"]
+    broker.server.replies[RequestCode.INVOKE_BROKER_TO_RESET_OFFSET] = refuse(1, "the client is too old")
+    async with admin_of(broker) as admin:
+        result = await admin.apply_reset(await admin.plan_reset(GROUP, TOPIC, ResetTarget("start")))
+    assert not result.complete
+    assert all("the client is too old" in str(queue.error) for queue in result.queues)
+
+
+async def test_clients_of_another_topic_do_not_count(broker: Broker) -> None:
+    connection = ConsumerConnection(
+        connection_set=[ClientConnection(client_id="c1")],
+        subscription_table={"Other": SubscriptionData(topic="Other", sub_string="*")},
+    )
+    broker.server.replies[RequestCode.GET_CONSUMER_CONNECTION_LIST] = ok(None, encode_body(connection))
+    async with admin_of(broker) as admin:
+        assert not (await admin.plan_reset(GROUP, TOPIC, ResetTarget("start"))).online
+
+
+async def test_clients_that_leave_between_plan_and_reset(broker: Broker, autojump_clock: Any) -> None:
+    broker.clients = ["c1"]
+    broker.server.replies[RequestCode.INVOKE_BROKER_TO_RESET_OFFSET] = refuse(206, "Consumer not online")
+    async with admin_of(broker) as admin:
+        result = await admin.apply_reset(await admin.plan_reset(GROUP, TOPIC, ResetTarget("end")))
+    assert result.complete
+    assert broker.offsets == {0: 110, 1: 110}
