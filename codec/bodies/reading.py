@@ -25,7 +25,7 @@ __all__ = ["is_plain", "reader_of"]
 Reader = Callable[[Any], Any]
 
 _MAX_INT_TEXT: Final = 40
-_INT64: Final = (-(1 << 63), (1 << 63) - 1)
+_INT32: Final = (-(1 << 31), (1 << 31) - 1)
 
 
 def _mismatch(expected: str, value: Any) -> NoReturn:
@@ -121,7 +121,8 @@ def _member_of(enum: type[StrEnum]) -> Reader:
     return read
 
 
-_SCALARS: Final[dict[Any, Reader]] = {str: _text, int: _integer(*_INT64), float: _real, bool: _truth}
+# A bare int is the queue number of a MessageQueue; members of bodies name their bounds.
+_SCALARS: Final[dict[Any, Reader]] = {str: _text, int: _integer(*_INT32), float: _real, bool: _truth}
 
 
 # ---- collections
@@ -142,7 +143,7 @@ def _queue_key(key: Any) -> MessageQueue:
     """A MessageQueue from the text of a key, or from the object itself in an array of pairs."""
     if isinstance(key, str):
         try:
-            return msgspec.json.decode(key, type=MessageQueue, strict=False)
+            key = msgspec.json.decode(key)
         except (msgspec.MsgspecError, RecursionError, ValueError):
             key = loads(key)
     queue: MessageQueue | None = reader_of(MessageQueue)(key)
@@ -227,15 +228,12 @@ def reader_of(hint: Any) -> Reader:
 
 @cache
 def is_plain(hint: Any) -> bool:
-    """Whether msgspec reads the type as we do: no keys that are queues, no second names."""
-    if get_origin(hint) is Annotated:
-        return True
-    args = get_args(hint)
-    if args:
-        return not (get_origin(hint) is dict and args[0] is MessageQueue) and all(map(is_plain, args))
+    """Whether msgspec reads the type as we do: no message queues, whose numbers it would not bound, and no second names."""
+    if hint is MessageQueue or getattr(hint, "ALIASES", {}):
+        return False
+    if get_origin(hint) is not Annotated and get_args(hint):
+        return all(map(is_plain, get_args(hint)))
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
         hints = get_type_hints(hint, include_extras=True)
-        return not getattr(hint, "ALIASES", {}) and all(
-            is_plain(hints[name]) for name in hint.__struct_fields__
-        )
+        return all(is_plain(hints[name]) for name in hint.__struct_fields__)
     return True

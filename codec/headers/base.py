@@ -150,7 +150,7 @@ def from_ext(cls: type[HeaderT], ext: dict[str, str] | None) -> HeaderT:
             return _from_ext_slowly(cls, ext)
     try:
         return _convert(ext, cls, strict=False)
-    except msgspec.ValidationError:
+    except (msgspec.ValidationError, UnicodeEncodeError):
         return _from_ext_slowly(cls, ext)
 
 

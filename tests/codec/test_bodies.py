@@ -60,7 +60,7 @@ from tests.codec.wire import Wire
 from tests.support import JavaStore
 
 BY_NUMBER = {int(code): operation for code, operation in OPERATIONS.items()}
-FILES = {
+FILES: dict[str, type[Body]] = {
     "topics.json": TopicConfigSerializeWrapper,
     "subscriptionGroup.json": SubscriptionGroupWrapper,
     "consumerOffset.json": ConsumerOffsetSerializeWrapper,
