@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from broker.config_broker import BrokerConfig
 from broker.config_namesrv import NamesrvConfig
@@ -82,10 +83,10 @@ def update_config(config: Config, entries: Mapping[str, str]) -> ConfigUpdate:
     if forbidden:
         return ConfigUpdate(config, {}, unknown, forbidden)
     wanted = {name: value for name, value in entries.items() if name in names}
-    before = config_properties(config)
-    updated = _convert(type(config), {**before, **wanted})
-    after = config_properties(updated)
-    changed = {name: after[name] for name in wanted if after[name] != before.get(name)}
+    converted = _convert(type(config), wanted)
+    updated = replace(config, **{names[name]: getattr(converted, names[name]) for name in wanted})
+    before, after = config_properties(config), config_properties(updated)
+    changed = {name: after.get(name, "") for name in wanted if after.get(name) != before.get(name)}
     return ConfigUpdate(updated, changed, unknown, [])
 
 

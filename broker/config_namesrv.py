@@ -10,7 +10,7 @@ __all__ = ["NamesrvConfig"]
 
 
 class NamesrvConfig(msgspec.Struct, frozen=True, kw_only=True, rename=java_name):
-    """Field names are the Java property names in snake_case. `kvConfigPath` None: KV entries are not saved."""
+    """Field names are the Java property names in snake_case. `kvConfigPath` or `configStorePath` empty or None: not saved."""
 
     rocketmq_home: str | None = None
     kv_config_path: str | None = "~/namesrv/kvConfig.json"

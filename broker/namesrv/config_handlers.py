@@ -35,7 +35,7 @@ def set_config(state: NameServerState, session: Session, request: RemotingComman
 
 
 def _save(state: NameServerState) -> None:
-    if state.config.config_store_path is None:
+    if not state.config.config_store_path:
         return
     path = expand_path(state.config.config_store_path)
     try:

@@ -1,0 +1,113 @@
+"""A name server's handlers without sockets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from broker.config import NamesrvConfig
+from broker.errors import Refusal
+from broker.namesrv.handlers import bound_handlers
+from broker.namesrv.kv_config import KVConfig
+from broker.namesrv.state import NameServerState
+from codec.bodies import DataVersion, RegisterBrokerBody, TopicConfig, TopicConfigSerializeWrapper
+from codec.codes import RequestCode
+from codec.frame import RemotingCommand
+from codec.hashing import crc32
+
+NO_FILES = NamesrvConfig(kv_config_path=None, config_store_path=None)
+
+
+class FakeSession:
+    """A connection that can only be lost."""
+
+    def __init__(self) -> None:
+        self.peer_text = "10.0.0.9:5555"
+        self.callbacks: list[Callable[[], None]] = []
+
+    def on_close(self, callback: Callable[[], None]) -> None:
+        self.callbacks.append(callback)
+
+    def lose(self) -> None:
+        for callback in self.callbacks:
+            callback()
+
+
+class NameServerUnderTest:
+    """Handlers over a state of their own; `now` is the clock in ms."""
+
+    def __init__(self, config: NamesrvConfig = NO_FILES, kv: KVConfig | None = None) -> None:
+        self.now = 1_000_000
+        self.state = NameServerState(config, kv or KVConfig(), lambda: self.now)
+        self.handlers = bound_handlers(self.state)
+        self.session = FakeSession()
+
+    def ask(
+        self,
+        code: RequestCode,
+        body: bytes = b"",
+        *,
+        session: FakeSession | None = None,
+        version: int = 409,
+        **ext: str,
+    ) -> RemotingCommand:
+        request = RemotingCommand(code, ext, body, version=version)
+        return self.handle(request, session)
+
+    def handle(self, request: RemotingCommand, session: FakeSession | None = None) -> RemotingCommand:
+        try:
+            reply = self.handlers[request.code](session or self.session, request)  # type: ignore[arg-type]
+        except Refusal as refusal:
+            return request.reply(refusal.code, refusal.remark, refusal.ext_fields)
+        assert reply is not None
+        return reply
+
+    def register(self, *topics: TopicConfig, **options: Any) -> RemotingCommand:
+        return self.ask(
+            RequestCode.REGISTER_BROKER,
+            options.pop("body", None) or registration(*topics, counter=options.pop("counter", 1)),
+            session=options.pop("session", None),
+            version=options.pop("version", 409),
+            **identity(**options),
+        )
+
+
+def identity(
+    name: str = "broker-a",
+    address: str = "10.0.0.1:10911",
+    cluster: str = "DefaultCluster",
+    broker_id: int = 0,
+    **more: str,
+) -> dict[str, str]:
+    return {
+        "brokerName": name,
+        "brokerAddr": address,
+        "clusterName": cluster,
+        "haServerAddr": address[:-1] + "2",
+        "brokerId": str(broker_id),
+    } | more
+
+
+def wrapper(*topics: TopicConfig, counter: int = 1) -> TopicConfigSerializeWrapper:
+    return TopicConfigSerializeWrapper(
+        topic_config_table={topic.topic_name: topic for topic in topics},
+        data_version=DataVersion(timestamp=5, counter=counter),
+    )
+
+
+def registration(
+    *topics: TopicConfig,
+    counter: int = 1,
+    compressed: bool = False,
+    filter_servers: tuple[str, ...] = (),
+) -> bytes:
+    body = RegisterBrokerBody(wrapper(*topics, counter=counter), list(filter_servers))
+    return body.encode(compressed=compressed)
+
+
+def checksum(body: bytes) -> str:
+    return str(crc32(body))
+
+
+def topic(name: str, queues: int = 4, perm: int = 6, flag: int = 0) -> TopicConfig:
+    return TopicConfig(name, read_queue_nums=queues, write_queue_nums=queues, perm=perm, topic_sys_flag=flag)

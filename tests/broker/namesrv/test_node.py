@@ -1,0 +1,99 @@
+"""A name server that runs: sockets, silence, lost connections."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from pathlib import Path
+
+import pytest
+import trio
+import trio.testing
+
+from broker.config import NamesrvConfig
+from broker.namesrv import open_name_server
+from broker.namesrv.expiry import run_expiry
+from broker.namesrv.handlers import bound_handlers
+from broker.namesrv.kv_config import KVConfig
+from broker.namesrv.state import NameServerState
+from broker.server import Server
+from broker.store.errors import StoreDamaged
+from codec.codes import RequestCode, ResponseCode
+from codec.frame import RemotingCommand
+from tests.broker.test_server import Client
+
+from .support import NO_FILES, identity, registration, topic
+
+REGISTER = RemotingCommand(RequestCode.REGISTER_BROKER, identity(), registration(topic("T")))
+ROUTE = RemotingCommand(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "T"})
+
+
+async def connect(address: str) -> Client:
+    host, port = address.split(":")
+    return Client(await trio.open_tcp_stream(host, int(port)))
+
+
+async def test_it_serves_as_soon_as_it_is_open_and_frees_its_port() -> None:
+    async with open_name_server(NO_FILES, port=0) as server:
+        broker, client = await connect(server.address), await connect(server.address)
+        assert (await broker.ask(REGISTER)).code == ResponseCode.SUCCESS
+        assert (await client.ask(ROUTE)).code == ResponseCode.SUCCESS
+        assert (await client.ask(RemotingCommand(9999))).code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+        assert server.address == f"127.0.0.1:{server.port}"
+    assert await client.is_closed()
+    with pytest.raises(OSError, match="connect"):
+        await connect(server.address)
+
+
+async def test_a_broker_goes_at_once_with_its_connection() -> None:
+    async with open_name_server(NO_FILES, port=0) as server:
+        broker, client = await connect(server.address), await connect(server.address)
+        await broker.ask(REGISTER)
+        assert (await client.ask(ROUTE)).code == ResponseCode.SUCCESS
+        await broker.stream.aclose()
+        with trio.fail_after(5):
+            while (await client.ask(ROUTE)).code == ResponseCode.SUCCESS:
+                await trio.lowlevel.checkpoint()
+
+
+async def test_a_silent_broker_is_forgotten_after_two_minutes_and_its_connection_closed(
+    nursery: trio.Nursery, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "broker")
+    state = NameServerState(NO_FILES, KVConfig(), lambda: int(trio.current_time() * 1000))
+    server = Server(bound_handlers(state))
+    near, far = trio.testing.memory_stream_pair()
+    nursery.start_soon(server.serve_stream, far)
+    nursery.start_soon(run_expiry, state)
+    broker = Client(near)
+    await broker.ask(REGISTER)
+    await trio.sleep(60)
+    await broker.ask(REGISTER)
+    start = trio.current_time()
+    while state.routes.route("T") is not None:
+        if trio.current_time() - start < 110:
+            assert (await broker.ask(ROUTE)).code == ResponseCode.SUCCESS  # traffic, but no registration
+        await trio.sleep(5)
+    assert 120 <= trio.current_time() - start <= 140
+    assert await broker.is_closed()
+    assert "silent for too long" in caplog.text
+
+
+async def test_errors_at_the_start_and_inside_come_out_bare(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match="in use"):
+        async with open_name_server(NO_FILES, port=taken.getsockname()[1]):
+            pass
+    path = tmp_path / "kvConfig.json"
+    path.write_text("{")
+    with pytest.raises(StoreDamaged):
+        async with open_name_server(NamesrvConfig(kv_config_path=str(path)), port=0):
+            pass
+    with pytest.raises(ZeroDivisionError):
+        async with open_name_server(NO_FILES, port=0):
+            raise ZeroDivisionError
+
+
+async def test_opening_takes_little_time() -> None:
+    start = trio.current_time()
+    async with open_name_server(NO_FILES, port=0):
+        assert trio.current_time() - start < 0.05

@@ -1,0 +1,192 @@
+"""broker.conf and namesrv.conf as people write them, and changes while running."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker.config import (
+    BrokerConfig,
+    NamesrvConfig,
+    config_from_properties,
+    config_properties,
+    config_text,
+    expand_path,
+    load_config,
+    server_limits,
+    store_settings,
+    update_config,
+    warn_unknown,
+)
+from broker.errors import ConfigError
+from broker.properties_file import format_properties, parse_properties, read_properties, write_properties
+from codec.frame import decode_frame
+from tests.codec.wire import load_wire
+
+BROKER_CONF = r"""
+# a comment
+! another
+brokerClusterName = DefaultCluster
+brokerName: broker-\
+            a
+brokerIP1 10.1.2.3
+brokerId=1
+listenPort=20911
+namesrvAddr=10.0.0.1:9876;10.0.0.2:9876
+autoCreateTopicEnable=FALSE
+storePathRootDir=/data/store
+storePathCommitLog=/fast/commitlog
+mappedFileSizeCommitLog=1048576
+messageDelayLevel=1s 2s @@
+useTLS=false
+checkCRCOnRecover=false
+enableDLegerCommitLog=false
+dLegerGroup=g\u0031
+isEnableBatchPush=true
+nobodyKnowsThis=1
+brokerip1=x
+"""
+
+
+def test_a_broker_conf_is_read_by_javas_names(tmp_path: Path) -> None:
+    path = tmp_path / "broker.conf"
+    path.write_text(BROKER_CONF.replace("@@", "  "))
+    config, unknown = load_config(BrokerConfig, path)
+    assert unknown == ["nobodyKnowsThis", "brokerip1"]
+    assert (config.broker_cluster_name, config.broker_name, config.broker_id) == (
+        "DefaultCluster",
+        "broker-a",
+        1,
+    )
+    assert (config.broker_ip1, config.listen_port) == ("10.1.2.3", 20911)
+    assert config.auto_create_topic_enable is False
+    assert config.check_crc_on_recover is False
+    assert config.message_delay_level == "1s 2s"
+    assert (config.d_leger_group, config.is_enable_batch_push) == ("g1", True)
+    store = store_settings(config)
+    assert (store.root, store.commit_log_folder) == (Path("/data/store"), Path("/fast/commitlog"))
+    assert store.mapped_file_size_commit_log == 1048576
+    assert store.mapped_file_size_consume_queue is None  # Java's default: files that exist keep their size
+    assert store.message_delay_level == "1s 2s"
+
+
+def test_javas_own_listing_of_its_properties_holds_nothing_unknown() -> None:
+    seen = 0
+    wire = load_wire("json")
+    for row, frame in zip(wire.index, wire.frames, strict=True):
+        kind = {26: BrokerConfig, 319: NamesrvConfig}.get(row.get("reqcode"))
+        if kind is not None:
+            listed = parse_properties(bytes(decode_frame(frame[4:]).body).decode())
+            config, unknown = config_from_properties(kind, listed)
+            assert unknown == []
+            assert config_properties(config).items() >= listed.items()
+            seen += 1
+    assert seen >= 2
+
+
+@pytest.mark.parametrize("kind", [BrokerConfig, NamesrvConfig])
+def test_a_configuration_outlives_its_own_text(kind: type[BrokerConfig] | type[NamesrvConfig]) -> None:
+    config = kind()
+    assert config_from_properties(kind, parse_properties(config_text(config))) == (config, [])  # type: ignore[type-var,comparison-overlap]
+
+
+@pytest.mark.parametrize(
+    ("entry", "named"),
+    [("listenPort=many", "listenPort"), ("autoCreateTopicEnable=perhaps", "autoCreateTopicEnable")],
+)
+def test_a_value_of_the_wrong_kind_is_refused_by_name(tmp_path: Path, entry: str, named: str) -> None:
+    path = tmp_path / "broker.conf"
+    path.write_text(entry)
+    with pytest.raises(ConfigError, match=named):
+        load_config(BrokerConfig, path)
+
+
+def test_a_file_that_cannot_be_read_is_a_config_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="missing"):
+        load_config(BrokerConfig, tmp_path / "missing.conf")
+    (tmp_path / "latin.conf").write_bytes(b"brokerName=\xe9\xff")
+    with pytest.raises(ConfigError, match="latin"):
+        load_config(BrokerConfig, tmp_path / "latin.conf")
+
+
+def test_a_change_gives_a_new_configuration_and_says_what_changed() -> None:
+    old = BrokerConfig(namesrv_addr=None, broker_config_path=None)
+    update = update_config(old, {"brokerPermission": "4", "listenPort": "10911", "huh": "1"})
+    assert update.config.broker_permission == 4
+    assert (update.changed, update.unknown, update.forbidden) == ({"brokerPermission": "4"}, ["huh"], [])
+    assert update.config == BrokerConfig(broker_permission=4)
+    assert old.broker_permission == 6
+
+
+def test_a_change_does_not_bring_back_defaults() -> None:
+    update = update_config(NamesrvConfig(kv_config_path=None), {"clusterTest": "true"})
+    assert update.config == NamesrvConfig(kv_config_path=None, cluster_test=True)
+
+
+def test_a_forbidden_name_forbids_the_whole_change() -> None:
+    old = BrokerConfig()
+    update = update_config(old, {"brokerPermission": "4", "brokerConfigPath": "/etc/passwd"})
+    assert (update.config, update.changed, update.forbidden) == (old, {}, ["brokerConfigPath"])
+    with pytest.raises(ConfigError, match="brokerPermission"):
+        update_config(old, {"brokerPermission": "all"})
+
+
+def test_unknown_names_are_warned_about_one_by_one(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+    warn_unknown(["a", "b"], "broker.conf")
+    assert [record.getMessage() for record in caplog.records] == [
+        "broker.conf: unknown property a is ignored",
+        "broker.conf: unknown property b is ignored",
+    ]
+
+
+def test_limits_and_paths_come_from_the_configuration() -> None:
+    config = BrokerConfig(
+        max_connections=7, server_channel_max_idle_time_seconds=9, max_outgoing_bytes=1 << 20
+    )
+    limits = server_limits(config)
+    assert (limits.max_connections, limits.idle_seconds, limits.session.max_outgoing_bytes) == (7, 9, 1 << 20)
+    assert expand_path("${user.home}/store") == expand_path("~/store") == Path.home() / "store"
+
+
+def test_a_properties_file_is_replaced_whole(tmp_path: Path) -> None:
+    path = tmp_path / "x.properties"
+    write_properties(path, {"a": "1"})
+    write_properties(path, {"a": "2", "b": "x y"})
+    assert read_properties(path) == {"a": "2", "b": "x y"}
+    assert [one.name for one in tmp_path.iterdir()] == ["x.properties"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a=1\r\nb=2\rc=3\n", {"a": "1", "b": "2", "c": "3"}),
+        ("a", {"a": ""}),
+        ("a=b=c", {"a": "b=c"}),
+        (r"a\=b=c", {"a=b": "c"}),
+        (r"a=\t\u00e9\\n", {"a": "é\\n"}),
+        ("a=1\na=2", {"a": "2"}),
+        ("a=1\\", {"a": "1"}),
+        ("a=1\\\\\nb=2", {"a": "1\\", "b": "2"}),
+        ("a=\\\n  #no comment", {"a": "#no comment"}),
+    ],
+)
+def test_properties_are_read_as_java_reads_them(text: str, expected: dict[str, str]) -> None:
+    assert parse_properties(text) == expected
+
+
+plain = st.text(st.characters(min_codepoint=33, max_codepoint=126, exclude_characters="\\=:#!"), min_size=1)
+
+
+@given(st.dictionaries(plain, plain))
+def test_what_is_written_is_read_again(entries: dict[str, str]) -> None:
+    assert parse_properties(format_properties(entries)) == entries
+
+
+@given(st.text())
+def test_any_text_is_read_without_failing(text: str) -> None:
+    assert all(isinstance(value, str) for value in parse_properties(text).values())

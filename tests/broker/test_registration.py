@@ -1,0 +1,216 @@
+"""A broker's registration against name servers of our own, over loopback sockets and a virtual clock."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+import pytest
+import trio
+import trio.testing
+
+from broker.config import BrokerConfig
+from broker.errors import PeerUnreachable, RemoteClosed
+from broker.namesrv import open_name_server
+from broker.peer import Peers, parse_addresses, split_address
+from broker.registration import Registration
+from broker.server import listen, listener_address, serve
+from broker.session import Session
+from codec.bodies import DataVersion, RegisterBrokerBody, TopicConfig, TopicConfigSerializeWrapper
+from codec.codes import RequestCode
+from codec.frame import RemotingCommand
+from tests.broker.namesrv.support import NO_FILES
+
+REGISTER, QUERY, UNREGISTER = (
+    RequestCode.REGISTER_BROKER,
+    RequestCode.QUERY_DATA_VERSION,
+    RequestCode.UNREGISTER_BROKER,
+)
+
+
+class Recorder:
+    """A name server that notes what it is asked, and answers with `code` or not at all."""
+
+    def __init__(self, code: int | None = 0) -> None:
+        self.code = code
+        self.changed = "false"
+        self.requests: list[RemotingCommand] = []
+        self.address = ""
+
+    def handle(self, _session: Session, request: RemotingCommand) -> RemotingCommand | None:
+        self.requests.append(request)
+        if self.code is None:
+            return None
+        return request.reply(self.code, "told so", {"changed": self.changed})
+
+    async def start(self, nursery: trio.Nursery, port: int = 0) -> None:
+        listener = listen("127.0.0.1", port)
+        host, bound = listener_address(listener)
+        self.address = f"{host}:{bound}"
+        await nursery.start(serve, [listener], dict.fromkeys((REGISTER, QUERY, UNREGISTER), self.handle))
+
+    @property
+    def codes(self) -> list[int]:
+        return [request.code for request in self.requests]
+
+    def body(self, position: int = -1) -> RegisterBrokerBody:
+        return RegisterBrokerBody.decode(self.requests[position].body)
+
+
+@pytest.fixture
+def clock(autojump_clock: trio.testing.MockClock) -> trio.testing.MockClock:
+    # Time stands still while the kernel carries bytes from one end to the other.
+    autojump_clock.autojump_threshold = 0.02
+    return autojump_clock
+
+
+def wrapper(*names: str, counter: int = 1) -> TopicConfigSerializeWrapper:
+    topics = {name: TopicConfig(name, 4, 4, order=True) for name in names}
+    return TopicConfigSerializeWrapper(topics, DataVersion(1, counter))
+
+
+def registration(namesrv: str, **settings: object) -> Registration:
+    config = BrokerConfig(broker_name="broker-a", namesrv_addr=namesrv, **settings)  # type: ignore[arg-type]
+    return Registration(config, "127.0.0.1:10911", lambda: wrapper("T", "U"))
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+async def test_a_broker_is_known_to_every_name_server_when_it_has_started(
+    nursery: trio.Nursery, compressed: bool
+) -> None:
+    async with open_name_server(NO_FILES, port=0) as one, open_name_server(NO_FILES, port=0) as two:
+        one.state.kv.put("ORDER_TOPIC_CONFIG", "T", "broker-a:4")
+        heard: list[Mapping[str, str]] = []
+        config = BrokerConfig(
+            broker_name="broker-a",
+            namesrv_addr=f"{one.address};{two.address}",
+            compressed_register=compressed,
+        )
+        broker = Registration(config, "127.0.0.1:10911", lambda: wrapper("T", "U"), heard.append)
+        await nursery.start(broker.run)
+        for server in (one, two):
+            route = server.state.routes.route("T")
+            assert route is not None
+            assert route.broker_datas[0].broker_addrs == {0: "127.0.0.1:10911"}
+        assert heard == [{"T": "broker-a:4"}]
+        await broker.register(wrapper("New", counter=2))
+        assert set(one.state.routes.topics()) == {"T", "U", "New"}
+        await broker.unregister()
+        assert one.state.routes.topics() == two.state.routes.topics() == []
+
+
+async def test_it_registers_again_every_period_within_its_bounds(
+    nursery: trio.Nursery, clock: trio.testing.MockClock
+) -> None:
+    recorder, hasty = Recorder(), Recorder()
+    await recorder.start(nursery)
+    await hasty.start(nursery)
+    await nursery.start(registration(recorder.address).run)
+    await nursery.start(registration(hasty.address, register_name_server_period=1).run)
+    await trio.sleep(95)
+    assert recorder.codes == [REGISTER] * 4
+    assert len(hasty.codes) == 10
+    header = recorder.requests[0].ext_fields or {}
+    assert header["haServerAddr"] == "127.0.0.1:10912"
+    assert header["brokerId"] == "0"
+
+
+async def test_without_force_it_registers_only_what_is_news(
+    nursery: trio.Nursery, clock: trio.testing.MockClock
+) -> None:
+    recorder = Recorder()
+    await recorder.start(nursery)
+    await nursery.start(registration(recorder.address, force_register=False).run)
+    await trio.sleep(65)
+    assert recorder.codes == [REGISTER, QUERY, QUERY]
+    recorder.changed = "true"
+    await trio.sleep(30)
+    assert recorder.codes[3:] == [QUERY, REGISTER]
+    assert bytes(recorder.requests[3].body) == b'{"counter":1,"timestamp":1}'
+
+
+async def test_a_broker_that_may_not_write_says_so_of_every_topic(nursery: trio.Nursery) -> None:
+    recorder = Recorder()
+    await recorder.start(nursery)
+    await nursery.start(registration(recorder.address, broker_permission=4).run)
+    topics = recorder.body().topic_config_serialize_wrapper.topic_config_table
+    assert {name: (topic.perm, topic.order) for name, topic in topics.items()} == {
+        "T": (4, False),
+        "U": (4, False),
+    }
+
+
+async def test_a_name_server_that_is_down_is_named_once_and_found_again(
+    nursery: trio.Nursery, clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "broker.registration")
+    free = listen("127.0.0.1", 0)
+    port = listener_address(free)[1]
+    free.close()
+    up, late = Recorder(), Recorder()
+    await up.start(nursery)
+    await nursery.start(registration(f"127.0.0.1:{port};{up.address};not-an-address").run)
+    await trio.sleep(65)
+    assert up.codes == [REGISTER] * 3
+    assert caplog.text.count(f"127.0.0.1:{port}: cannot connect") == 1
+    assert caplog.text.count("not-an-address") >= 1
+    await late.start(nursery, port)
+    await trio.sleep(30)
+    assert late.codes == [REGISTER]
+    assert "registered again" in caplog.text
+
+
+@pytest.mark.parametrize("code", [1, None])
+async def test_a_name_server_that_refuses_or_is_silent_does_not_stop_the_broker(
+    nursery: trio.Nursery,
+    clock: trio.testing.MockClock,
+    caplog: pytest.LogCaptureFixture,
+    code: int | None,
+) -> None:
+    recorder = Recorder(code)
+    await recorder.start(nursery)
+    start = trio.current_time()
+    await nursery.start(registration(recorder.address).run)
+    assert trio.current_time() - start == pytest.approx(0 if code else 6, abs=0.5)
+    assert ("told so" if code else "did not answer") in caplog.text
+
+
+async def test_before_it_runs_nothing_happens() -> None:
+    broker = registration("127.0.0.1:1")
+    await broker.register()
+    await broker.unregister()
+
+
+async def test_a_lost_connection_is_made_again(nursery: trio.Nursery) -> None:
+    recorder = Recorder()
+    sessions: list[Session] = []
+    listener = listen("127.0.0.1", 0)
+    host, port = listener_address(listener)
+
+    def handle(session: Session, request: RemotingCommand) -> RemotingCommand | None:
+        sessions.append(session)
+        if len(sessions) == 2:
+            session.close()
+            return None
+        return recorder.handle(session, request)
+
+    await nursery.start(serve, [listener], {REGISTER: handle})
+    peers = Peers("test")
+    with pytest.raises(RemoteClosed):
+        await peers.request(f"{host}:{port}", RemotingCommand(REGISTER), 5)
+    await nursery.start(peers.run)
+    ask = RemotingCommand(REGISTER)
+    assert (await peers.request(f"{host}:{port}", ask, 5)).code == 0
+    with pytest.raises(RemoteClosed):
+        await peers.request(f"{host}:{port}", ask, 5)
+    assert (await peers.request(f"{host}:{port}", ask, 5)).code == 0
+    assert len({session.id for session in sessions}) == 2
+
+
+def test_addresses() -> None:
+    assert parse_addresses(" a:1 ;b:2,;") == ["a:1", "b:2"]
+    assert parse_addresses(None) == []
+    assert split_address("[::1]:9876") == ("::1", 9876)
+    for bad in ("host", ":1", "host:", "host:x"):
+        with pytest.raises(PeerUnreachable):
+            split_address(bad)
