@@ -11,16 +11,21 @@ import zlib
 from collections.abc import Sequence
 from functools import lru_cache
 from operator import mul
+from typing import TypeVar
 
 __all__ = ["crc32", "index_key_hash", "java_string_hash", "tags_code"]
+
+Key = TypeVar("Key")
 
 MASK = 0xFFFFFFFF
 CHUNK = 64
 """Units that are summed at once; longer texts go chunk by chunk."""
-UNIQ_KEY_FIXED = 24
-"""Leading characters of a UNIQ_KEY (IPv4) that stay the same for 65 seconds of one client process."""
-MAX_PREFIXES = 4096
-"""Cached hashes of index key prefixes; at the limit the cache starts again."""
+TAIL = 4
+"""Characters at the end of a key that are hashed apart: the counter of a UNIQ_KEY; all before it is one and the same for
+the messages that a client makes within a millisecond."""
+MAX_HEADS = 4096
+MAX_TAILS = 1 << 17
+"""Cached hashes of heads and tails of index keys (65,536 counters); at the limit a cache starts again."""
 
 POWERS: tuple[tuple[int, ...], ...] = tuple(
     tuple(pow(31, n - 1 - i, 1 << 32) for i in range(n)) for n in range(CHUNK + 1)
@@ -28,7 +33,8 @@ POWERS: tuple[tuple[int, ...], ...] = tuple(
 """POWERS[n][i]: the weight of unit i in a text of n units."""
 SCALES: tuple[int, ...] = tuple(pow(31, n, 1 << 32) for n in range(CHUNK + 1))
 
-_prefix_hashes: dict[tuple[str, str], int] = {}
+_heads: dict[tuple[str, str], int] = {}
+_tails: dict[str, int] = {}
 
 
 def java_string_hash(text: str) -> int:
@@ -38,14 +44,18 @@ def java_string_hash(text: str) -> int:
 
 def index_key_hash(topic: str, key: str) -> int:
     """The hash that an index item holds for a key: abs(hashCode of `topic#key`), 0 when that has no positive (`IndexFile`)."""
-    head = (topic, key[:UNIQ_KEY_FIXED])
-    value = _prefix_hashes.get(head)
+    head = (topic, key[:-TAIL])
+    tail = key[-TAIL:]
+    value = _heads.get(head)
     if value is None:
-        value = _remember(head)
-    tail = key[UNIQ_KEY_FIXED:]
-    if tail:
-        units = tail.encode("ascii") if tail.isascii() else _units(tail)
-        value = _extend(value, units)
+        value = _remember(_heads, MAX_HEADS, head, f"{topic}#{head[1]}")
+    if tail.isascii():
+        last = _tails.get(tail)
+        if last is None:
+            last = _remember(_tails, MAX_TAILS, tail, tail)
+        value = (value * SCALES[len(tail)] + last) & MASK
+    else:
+        value = _extend(value, _units(tail))
     if value > 0x80000000:
         return 0x100000000 - value
     return value if value < 0x80000000 else 0
@@ -84,11 +94,10 @@ def _extend(value: int, units: Sequence[int]) -> int:
     return value
 
 
-def _remember(head: tuple[str, str]) -> int:
-    if len(_prefix_hashes) >= MAX_PREFIXES:
-        _prefix_hashes.clear()
-    value = _extend(0, _units(f"{head[0]}#{head[1]}"))
-    _prefix_hashes[head] = value
+def _remember(cache: dict[Key, int], limit: int, key: Key, text: str) -> int:
+    if len(cache) >= limit:
+        cache.clear()
+    cache[key] = value = _extend(0, _units(text))
     return value
 
 

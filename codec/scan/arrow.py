@@ -1,7 +1,7 @@
 """Stored records as Arrow record batches: the schema of every export.
 
 One row is one record, with the values that `codec.record.decode_record` gives. Times are microseconds in UTC (Spark takes
-no other unit), clamped where milliseconds do not fit. Bodies are as stored unless asked to be decompressed.
+no other unit), clamped where milliseconds do not fit. Bodies are plain unless asked for as stored.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from codec.compression import COMPRESSED, decompress
+from codec.compression import COMPRESSED
+from codec.compression import decompress as decompress_body
 from codec.errors import CorruptionError
 from codec.ids import host_text, offset_msg_id
 from codec.properties import PropertyName
@@ -23,7 +24,7 @@ from codec.scan.columns import SPANS, find_bad_crc, fixed_columns, host_widths
 from codec.scan.properties import PropertyColumns, split_properties
 from codec.scan.walk import StopReason, Walk, scan_positions
 
-__all__ = ["BATCH_BYTES", "BATCH_ROWS", "message_schema", "scan_batches", "to_arrow"]
+__all__ = ["BATCH_BYTES", "BATCH_ROWS", "scan_batches", "schema", "to_arrow"]
 
 Buffer = bytes | bytearray | memoryview
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -37,7 +38,7 @@ _HEX = np.frombuffer(b"".join(b"%02X" % byte for byte in range(256)), dtype="V2"
 
 
 @cache
-def message_schema() -> pa.Schema:
+def schema() -> pa.Schema:
     """Names, order and types of the columns; `msg_id` is the UNIQ_KEY, else the offset message id."""
     moment = pa.timestamp("us", tz="UTC")
     return pa.schema(
@@ -74,19 +75,20 @@ def scan_batches(
     *,
     broker_name: str | None = None,
     check_crc: bool = False,
-    decompressed: bool = False,
+    decompress: bool = True,
     batch_rows: int = BATCH_ROWS,
     batch_bytes: int = BATCH_BYTES,
 ) -> Iterator[pa.RecordBatch]:
-    """The records from `start` to a BLANK record, zeros, or `end`, in batches; memory is bounded by one batch.
+    """The records that start in start:end, in batches, up to a BLANK record or zeros; memory is bounded by one batch.
 
-    CorruptionError where the records are damaged, after the batch of those before it.
+    The last record may reach behind `end`, the buffer must hold it whole. CorruptionError where a record is damaged, after
+    the batch of those before it.
     """
     while True:
         walk = scan_positions(buffer, start, end, max_rows=batch_rows, max_bytes=batch_bytes)
         rows, damage = _good_rows(buffer, walk, check_crc)
         if len(rows):
-            yield _to_arrow(buffer, rows, broker_name, decompressed)
+            yield _to_arrow(buffer, rows, broker_name, decompress)
         if damage is not None:
             raise damage
         if walk.reason is not StopReason.LIMIT:
@@ -95,17 +97,17 @@ def scan_batches(
 
 
 def to_arrow(
-    buffer: Buffer, positions: Array, *, broker_name: str | None = None, decompressed: bool = False
+    buffer: Buffer, positions: Array, *, broker_name: str | None = None, decompress: bool = True
 ) -> pa.RecordBatch:
     """The records at these ascending positions, one row each. CorruptionError when one is damaged (CRCs are not looked at)."""
     if (np.diff(positions) <= 0).any():
         raise ValueError("the positions of the records must ascend")
-    return _to_arrow(buffer, fixed_columns(buffer, positions), broker_name, decompressed)
+    return _to_arrow(buffer, fixed_columns(buffer, positions), broker_name, decompress)
 
 
-def _to_arrow(buffer: Buffer, rows: Array, broker_name: str | None, decompressed: bool) -> pa.RecordBatch:
+def _to_arrow(buffer: Buffer, rows: Array, broker_name: str | None, decompress: bool) -> pa.RecordBatch:
     if len(rows) == 0:
-        return pa.RecordBatch.from_pylist([], schema=message_schema())
+        return pa.RecordBatch.from_pylist([], schema=schema())
     bodies, topics, texts = _variable_columns(buffer, rows)
     properties = split_properties(texts)
     ids = _offset_msg_ids(rows)
@@ -124,12 +126,10 @@ def _to_arrow(buffer: Buffer, rows: Array, broker_name: str | None, decompressed
         "store_timestamp": _moments(rows["store_timestamp"]),
         "store_host": _hosts(rows["store_host"], store_widths),
         "store_size": _plain(rows["total_size"]),
-        "body": _decompressed(bodies, rows) if decompressed else bodies,
+        "body": _decompressed(bodies, rows) if decompress else bodies,
     }
-    schema = message_schema()
-    return pa.RecordBatch.from_arrays(
-        [columns[name] if name in columns else _plain(rows[name]) for name in schema.names], schema=schema
-    )
+    arrays = [columns[name] if name in columns else _plain(rows[name]) for name in schema().names]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema())
 
 
 def _good_rows(buffer: Buffer, walk: Walk, check_crc: bool) -> tuple[Array, CorruptionError | None]:
@@ -231,5 +231,5 @@ def _decompressed(bodies: pa.Array, rows: Array) -> pa.Array:
         return bodies
     pieces = bodies.to_pylist()
     for row in compressed:
-        pieces[row] = decompress(pieces[row], int(flags[row]))
+        pieces[row] = decompress_body(pieces[row], int(flags[row]))
     return pa.array(pieces, pa.binary())

@@ -26,13 +26,13 @@ class StopReason(StrEnum):
     """Why a walk went no further."""
 
     END = "end"
-    """The last record ends where the walk was to end."""
+    """The walk came to the end that it was given."""
     BLANK = "blank"
     """A BLANK record: the rest of the file is unused."""
     ZERO = "zero"
     """Size 0: nothing was written from here on."""
     CUT = "cut"
-    """A record that reaches behind the end."""
+    """A record that reaches behind the buffer."""
     GARBAGE = "garbage"
     """No record: an unknown magic or an impossible size."""
     LIMIT = "limit"
@@ -59,9 +59,13 @@ def scan_positions(
     max_rows: int = _NO_LIMIT,
     max_bytes: int = _NO_LIMIT,
 ) -> Walk:
-    """Walk from `start`; stop after `max_rows` records, or with the one that makes it `max_bytes` or more."""
-    limit = len(buffer) if end is None else min(end, len(buffer))
-    last = limit - MIN_RECORD_SIZE
+    """Walk over the records that start in start:end (the last may reach behind `end`, not behind the buffer).
+
+    Stop after `max_rows` records, or with the one that makes it `max_bytes` or more.
+    """
+    limit = len(buffer)
+    stop = limit if end is None else min(end, limit)
+    last = min(limit - MIN_RECORD_SIZE, stop - 1)
     full = start + max_bytes
     position = start
     positions: list[int] = []
@@ -72,22 +76,18 @@ def scan_positions(
             break
         append(position)
         position += size
-    reason = _reason(buffer, position, limit)
-    if reason is StopReason.END and position < limit:
-        reason = StopReason.LIMIT
+    reason = StopReason.END if position >= stop else _reason(buffer, position, limit)
     return Walk(np.array(positions, dtype=np.int64), position, reason)
 
 
 def _reason(buffer: Buffer, position: int, limit: int) -> StopReason:
-    """Why no record starts at a position; END when one does."""
+    """Why no record starts at a position; LIMIT when one does."""
     rest = limit - position
-    if rest <= 0:
-        return StopReason.END
     if rest < BLANK_SIZE:
         return StopReason.GARBAGE if any(buffer[position:limit]) else StopReason.ZERO
     size, magic = _size_and_magic(buffer, position)
     if magic == MAGIC_BLANK and BLANK_SIZE <= size <= rest:
         return StopReason.BLANK
     if magic in _MAGICS and size >= MIN_RECORD_SIZE:
-        return StopReason.CUT if size > rest else StopReason.END
+        return StopReason.CUT if size > rest else StopReason.LIMIT
     return StopReason.ZERO if size == 0 and magic == 0 else StopReason.GARBAGE

@@ -27,7 +27,15 @@ from codec.ids import (
     unpack_host,
 )
 from codec.message import Message, MessageQueue
-from codec.names import check_group, check_topic, is_system_group, is_system_topic, reply_topic, retry_topic
+from codec.names import (
+    check_group,
+    check_topic,
+    dlq_topic,
+    is_system_group,
+    is_system_topic,
+    reply_topic,
+    retry_topic,
+)
 from codec.properties import decode_properties, encode_properties
 from codec.record import decode_record
 from codec.selector import accepts_code, accepts_tag, parse_tags, tag_codes, tag_subscription
@@ -258,6 +266,7 @@ class TestNames:
         assert is_system_group("CID_RMQ_SYS_TRANS")
         assert not is_system_group("g")
         assert retry_topic("g") == retry_topic("%RETRY%g") == "%RETRY%g"
+        assert dlq_topic("g") == "%DLQ%g"
         assert reply_topic("DefaultCluster") == "DefaultCluster_REPLY_TOPIC"
 
 

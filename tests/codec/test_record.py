@@ -196,6 +196,13 @@ def test_crc_is_checked_when_asked_for() -> None:
         scan_record(data, check_crc=True)
 
 
+def test_a_store_time_needs_a_prefix() -> None:
+    with pytest.raises(CorruptionError):
+        store_timestamp_at(make_record()[:87])
+    with pytest.raises(CorruptionError):
+        peek_record(b"1234567")
+
+
 def test_crc_of_an_empty_body_is_not_looked_at() -> None:
     assert decode_record(make_record(body=b"", body_crc=5), check_crc=True).body_crc == 5
 

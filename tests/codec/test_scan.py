@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import mmap
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -17,7 +18,7 @@ from codec.errors import CorruptionError
 from codec.message import MessageExt
 from codec.record import decode_record, encode_blank, encode_record
 from codec.scan import StopReason, find_bad_crc, fixed_columns, scan_positions
-from codec.scan.arrow import message_schema, scan_batches, to_arrow
+from codec.scan.arrow import scan_batches, schema, to_arrow
 from tests.codec.samples import make_record, record_fields
 from tests.support import JavaStore
 
@@ -27,7 +28,7 @@ MOMENTS = ("born_timestamp", "store_timestamp")
 
 def as_row(message: MessageExt, broker_name: str | None = None) -> dict[str, Any]:
     """A decoded message as the row that it must become; times in microseconds."""
-    columns = {name: getattr(message, name) for name in message_schema().names}
+    columns = {name: getattr(message, name) for name in schema().names}
     limit = (2**63 - 1) // 1000
     moments = {name: min(max(columns[name], -limit), limit) * 1000 for name in MOMENTS}
     return {**columns, **moments, "broker_name": broker_name}
@@ -35,7 +36,7 @@ def as_row(message: MessageExt, broker_name: str | None = None) -> dict[str, Any
 
 def rows_of(batch: pa.RecordBatch) -> list[dict[str, Any]]:
     batch.validate(full=True)
-    assert batch.schema == message_schema()
+    assert batch.schema == schema()
     plain = {
         name: batch.column(name).cast(pa.int64()) if name in MOMENTS else batch.column(name)
         for name in batch.schema.names
@@ -52,7 +53,10 @@ def test_every_column_of_the_java_stores(java_store: JavaStore) -> None:
             assert batch.num_rows <= 500
             rows += rows_of(batch)
     log = java_store.commit_log
-    expected = [as_row(decode_record(log, line["phy"]), "broker-a") for line in java_store.of_kind("msg")]
+    expected = [
+        as_row(decode_record(log, line["phy"], decompress=True), "broker-a")
+        for line in java_store.of_kind("msg")
+    ]
     for row, wanted in zip(rows, expected, strict=True):
         assert row == wanted
 
@@ -85,7 +89,7 @@ def test_any_records(records: list[dict[str, Any]]) -> None:
     walk = scan_positions(data)
     assert (walk.end, walk.reason) == (len(data), StopReason.END)
     expected = [as_row(decode_record(data, position)) for position in walk.positions.tolist()]
-    for row, wanted in zip(rows_of(to_arrow(data, walk.positions)), expected, strict=True):
+    for row, wanted in zip(rows_of(to_arrow(data, walk.positions, decompress=False)), expected, strict=True):
         assert row == wanted
 
 
@@ -136,11 +140,11 @@ def test_text_that_is_not_utf_8() -> None:
 def test_bodies_are_decompressed_when_asked() -> None:
     packed, flag = compress(b"x" * 5000, "lz4")
     data = make_record() + make_record(body=packed, sys_flag=flag)
-    (batch,) = scan_batches(data, decompressed=True)
-    assert batch.column("body").to_pylist() == [b"hello0", b"x" * 5000]
     (batch,) = scan_batches(data)
+    assert batch.column("body").to_pylist() == [b"hello0", b"x" * 5000]
+    (batch,) = scan_batches(data, decompress=False)
     assert batch.column("body").to_pylist() == [b"hello0", packed]
-    (batch,) = scan_batches(make_record(), decompressed=True)
+    (batch,) = scan_batches(make_record())
     assert batch.column("body").to_pylist() == [b"hello0"]
 
 
@@ -184,7 +188,22 @@ def test_a_walk_between_two_places() -> None:
     walk = scan_positions(RECORD * 5, size, 3 * size)
     assert walk.positions.tolist() == [size, 2 * size]
     assert (walk.end, walk.reason) == (3 * size, StopReason.END)
-    assert scan_positions(RECORD * 5, 0, 3 * size - 1).reason is StopReason.CUT
+    # the record that starts before the end belongs to it
+    walk = scan_positions(RECORD * 5, 0, 2 * size + 1)
+    assert (len(walk.positions), walk.end, walk.reason) == (3, 3 * size, StopReason.END)
+    assert sum(batch.num_rows for batch in scan_batches(RECORD * 5, 0, 2 * size + 1, batch_rows=2)) == 3
+
+
+def test_parts_of_a_log_add_up(store_clean: JavaStore) -> None:
+    data = store_clean.commit_logs[0].read_bytes()
+    positions = scan_positions(data).positions
+    cuts = [0, *positions[[100, 101, 400]].tolist(), len(data)]
+    parts = [
+        batch.column("commit_log_offset").to_pylist()
+        for start, end in itertools.pairwise(cuts)
+        for batch in scan_batches(data, start, end)
+    ]
+    assert list(itertools.chain(*parts)) == positions.tolist()
 
 
 def test_limits_of_a_walk() -> None:
