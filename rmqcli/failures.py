@@ -15,7 +15,7 @@ import typer
 
 from rmqcli.exit_codes import CommandError, ExitCode
 
-__all__ = ["exit_code_of", "leaves", "message_of", "report"]
+__all__ = ["LAYER_CODES", "exit_code_of", "leaves", "message_of", "report"]
 
 UsageError = typer.BadParameter.__mro__[1]
 ClickException = UsageError.__mro__[1]
@@ -28,6 +28,28 @@ _OS_CODES: Mapping[int, ExitCode] = {
     errno.ECONNREFUSED: ExitCode.NO_CONNECTION,
     errno.EHOSTUNREACH: ExitCode.NO_CONNECTION,
     errno.ENETUNREACH: ExitCode.NO_CONNECTION,
+}
+
+# Errors of the layers below, by module and class; the nearest base class counts. By name, so that nothing is imported:
+# an error in hand means that its module is loaded.
+LAYER_CODES: Mapping[str, Mapping[str, ExitCode]] = {
+    "codec.errors": {
+        "CorruptionError": ExitCode.CORRUPT,
+        "SelectorError": ExitCode.USAGE,
+        "CodecError": ExitCode.FAILED,
+    },
+    "rmqcli.client.errors": {
+        "NotFound": ExitCode.NOT_FOUND,
+        "ConnectionFailed": ExitCode.NO_CONNECTION,
+        "ConnectionLost": ExitCode.NO_CONNECTION,
+        "NotPermitted": ExitCode.NOT_PERMITTED,
+        "RequestTimeout": ExitCode.TIMED_OUT,
+        "InvalidRequest": ExitCode.USAGE,
+        "ClientError": ExitCode.FAILED,
+    },
+    "rmqcli.export.errors": {"ExportError": ExitCode.FAILED},
+    "broker.store.errors": {"StoreDamaged": ExitCode.CORRUPT, "StoreError": ExitCode.FAILED},
+    "broker.errors": {"ConfigError": ExitCode.USAGE, "BrokerError": ExitCode.FAILED},
 }
 
 
@@ -108,31 +130,13 @@ def exit_code_of(error: BaseException) -> ExitCode:
 
 
 def _layer_code(error: BaseException) -> ExitCode | None:
-    table = _layer_table()
+    table = {
+        getattr(sys.modules[module], name): code
+        for module, names in LAYER_CODES.items()
+        if module in sys.modules
+        for name, code in names.items()
+    }
     return next((table[kind] for kind in type(error).__mro__ if kind in table), None)
-
-
-def _layer_table() -> Mapping[type, ExitCode]:
-    table: dict[type, ExitCode] = {}
-    if "codec.errors" in sys.modules:
-        from codec import errors as codec_errors
-
-        table[codec_errors.CorruptionError] = ExitCode.CORRUPT
-        table[codec_errors.SelectorError] = ExitCode.USAGE
-        table[codec_errors.CodecError] = ExitCode.FAILED
-    if "rmqcli.client.errors" in sys.modules:
-        from rmqcli.client import errors
-
-        table |= {
-            errors.NotFound: ExitCode.NOT_FOUND,
-            errors.ConnectionFailed: ExitCode.NO_CONNECTION,
-            errors.ConnectionLost: ExitCode.NO_CONNECTION,
-            errors.NotPermitted: ExitCode.NOT_PERMITTED,
-            errors.RequestTimeout: ExitCode.TIMED_OUT,
-            errors.InvalidRequest: ExitCode.USAGE,
-            errors.ClientError: ExitCode.FAILED,
-        }
-    return table
 
 
 def _is_known(error: BaseException) -> bool:

@@ -35,7 +35,7 @@ def list_clusters(settings: Settings) -> None:
         Column("IN/S", "inTps", number=True),
         Column("OUT/S", "outTps", number=True),
         Column("TODAY", "putToday", number=True),
-        Column("DISK", "diskRatio", number=True),
+        Column("DISK", "diskRatio", _percent, number=True),
     ]
 
     async def main() -> list[BrokerSummary]:
@@ -65,13 +65,18 @@ def _load(runtime: Mapping[str, str]) -> list[Any]:
     stored = [runtime.get(f"msgPutTotalToday{when}", "") for when in ("Now", "Morning")]
     today = int(stored[0]) - int(stored[1]) if all(text.isdigit() for text in stored) else None
     rates = [_first_number(runtime.get(name)) for name in ("putTps", "getTransferedTps")]
-    return [runtime.get("brokerVersionDesc"), *rates, today, runtime.get("commitLogDiskRatio")]
+    disk = _first_number(runtime.get("commitLogDiskRatio"), digits=3)
+    return [runtime.get("brokerVersionDesc"), *rates, today, disk]
 
 
-def _first_number(text: str | None) -> float | None:
+def _percent(ratio: float | None) -> str:
+    return "" if ratio is None else f"{ratio:.0%}"
+
+
+def _first_number(text: str | None, digits: int = 1) -> float | None:
     """Rates are three numbers in one text: of 10 s, 1 min, 10 min; fewer in the first seconds."""
     try:
-        return round(float((text or "").split()[0]), 1)
+        return round(float((text or "").split()[0]), digits)
     except (IndexError, ValueError):
         return None
 

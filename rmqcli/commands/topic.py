@@ -11,6 +11,7 @@ from rmqcli.options import Settings, TopicArgument, YesOption, command, command_
 from rmqcli.running import run_async
 
 if TYPE_CHECKING:
+    from codec.bodies import ClusterInfo
     from codec.queue import MessageQueue
 
 app = command_group("topic", "List, describe, create, change and delete topics.")
@@ -68,6 +69,12 @@ def _is_internal(topic: str) -> bool:
     return topic.startswith((RETRY_PREFIX, DLQ_PREFIX)) or is_system_topic(topic)
 
 
+def _own_topics(info: ClusterInfo) -> set[str]:
+    """Topics that every broker makes for itself, named like it and its cluster."""
+    clusters = set(info.cluster_addr_table)
+    return clusters | {f"{name}_REPLY_TOPIC" for name in clusters} | set(info.broker_addr_table)
+
+
 @command(app, "list", example="rmq topic list\nrmq topic list --all --json")
 def list_topics(settings: Settings, everything: AllOption = False) -> None:
     """List the topics that the name server knows, one a line."""
@@ -77,9 +84,13 @@ def list_topics(settings: Settings, everything: AllOption = False) -> None:
         from rmqcli.client import Admin
 
         async with Admin(**settings.client_options) as admin:
-            return await admin.topics()
+            found = await admin.topics()
+            if everything:
+                return found
+            hidden = _own_topics(await admin.cluster_info())
+            return [name for name in found if name not in hidden and not _is_internal(name)]
 
-    names = [name for name in run_async(main) if everything or not _is_internal(name)]
+    names = run_async(main)
     show_rows(
         settings,
         [Column("TOPIC", "topic")],

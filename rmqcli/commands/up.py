@@ -42,8 +42,6 @@ StoreOption = Annotated[
 ]
 
 _DEFAULTS = {"brokerName": "broker-a", "brokerClusterName": "DefaultCluster"}
-# Nobody keeps much in a store that is thrown away; a gigabyte at once would fill many a /tmp.
-_TEMPORARY = {"mappedFileSizeCommitLog": str(64 * 1024 * 1024)}
 
 
 @command(
@@ -66,12 +64,16 @@ def up(
 
     With --json one line is printed when both take connections: {"namesrv": "...", "broker": "...", "store": "..."}.
     """
+    from broker.cluster import light_file_sizes
     from broker.config import BrokerConfig
+    from broker.config_names import java_name
 
     log_to_stderr(settings)
     with ExitStack() as stack:
         folder = store or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rmq-")))
-        defaults = _DEFAULTS | ({} if store else _TEMPORARY)
+        # Java opens a folder only with the file sizes it is configured for, so a store that is kept has Java's sizes.
+        sizes = {} if store else light_file_sizes(folder)
+        defaults = _DEFAULTS | {java_name(name): str(value) for name, value in sizes.items()}
         fixed = {
             "listenPort": str(port),
             "brokerIP1": host,
@@ -87,10 +89,10 @@ async def _both(
     settings: Settings, broker_config: object, host: str, namesrv_port: int
 ) -> AsyncIterator[None]:
     import msgspec
-    from broker.node import open_broker
 
     from broker.config import BrokerConfig, NamesrvConfig
     from broker.namesrv import open_name_server
+    from broker.node import open_broker
 
     assert isinstance(broker_config, BrokerConfig)
     # Only for this run: nothing of the name server is kept.

@@ -6,6 +6,7 @@ not UTF-8 are written \\xNN.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from codec.message import MessageExt
@@ -17,6 +18,7 @@ from rmqcli.render.text import local_time, printable, tsv_line
 
 __all__ = ["message_renderer", "message_tsv", "message_view"]
 
+_NO_TEXT = re.compile("[\udc80-\udcff]")
 _BOLD, _DIM, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 
 
@@ -26,10 +28,11 @@ def body_text(body: bytes) -> str:
 
 
 def message_tsv(message: MessageExt) -> bytes:
-    """One line, with its end."""
+    r"""One line, with its end. A byte that is no UTF-8 is \xNN; the text \xNN is \\xNN, as every backslash is doubled."""
     place = (message.broker_name, message.queue_id, message.queue_offset, message.store_timestamp)
-    text = body_text(message.body)
-    return encode_text(tsv_line((*place, message.msg_id, message.tags, message.keys, text)) + "\n")
+    text = message.body.decode("utf-8", "surrogateescape")
+    line = tsv_line((*place, message.msg_id, message.tags, message.keys, text))
+    return encode_text(_NO_TEXT.sub(lambda match: f"\\x{ord(match[0]) - 0xDC00:02x}", line) + "\n")
 
 
 def message_view(message: MessageExt, *, color: bool) -> bytes:

@@ -12,8 +12,9 @@ r"""FORMAT: what to print of each message. It is parsed once, to a list of funct
     %B born host           %H store host
     %j the JSON line       %% a percent sign
 
-Any verb but %% may be followed by one modifier: {hex}, {base64}, {json}. Times also take {ms} (epoch milliseconds), {utc} (ISO) or a strftime pattern such as {%H:%M:%S}. Escapes: \n \t \r \0 \\ \xNN. Nothing is added: a
-line end must be written (\n).
+Any verb but %% may be followed by one modifier: {hex}, {base64}, {json}. Times also take {ms} (epoch milliseconds),
+{utc} (ISO) or a strftime pattern such as {%H:%M:%S}. Escapes: \n \t \r \0 \\ \xNN. Nothing is added: a line end must be
+written (\n).
 """
 
 from __future__ import annotations

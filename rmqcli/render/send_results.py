@@ -10,7 +10,7 @@ from rmqcli.exit_codes import CommandError, ExitCode
 from rmqcli.options import Settings
 from rmqcli.render.output import Output
 from rmqcli.render.table import Column, show_table
-from rmqcli.render.text import duration, size, tsv_line
+from rmqcli.render.text import duration, many, size, tsv_line
 from rmqcli.running import warn
 from rmqcli.sending import Acknowledged, Tally
 
@@ -89,7 +89,7 @@ def _as_json(item: Acknowledged) -> dict[str, object]:
 def _summary(tally: Tally, seconds: float, *, oneway: bool) -> str:
     done = "handed over without an answer" if oneway else "sent"
     rate = f"{tally.sent / seconds:,.0f}/s" if seconds > 0 else ""
-    return f"{tally.sent:,} messages {done} ({size(tally.size)}) in {duration(seconds)}, {rate}"
+    return f"{many(tally.sent, 'message')} {done} ({size(tally.size)}) in {duration(seconds)}, {rate}"
 
 
 def _report_failures(tally: Tally, *, unread: bool) -> ExitCode:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from rmqcli.options import Settings
 from rmqcli.render.output import Output
@@ -51,9 +51,14 @@ def show_table(
     from rich.text import Text
 
     table = Table(box=None, header_style="bold", pad_edge=False, title=title or None, title_justify="left")
-    for column in columns:
-        table.add_column(column.title, justify="right" if column.number else "left", overflow="fold")
-    for row in rows:
-        cells = zip(columns, row, strict=True)
-        table.add_row(*(Text(printable(column.show(value))) for column, value in cells))
+    texts = [
+        [printable(column.show(value)) for column, value in zip(columns, row, strict=True)] for row in rows
+    ]
+    # A column without any value would only take room from the others.
+    shown = [place for place in range(len(columns)) if any(row[place] for row in texts)]
+    for place in shown:
+        justify: Literal["right", "left"] = "right" if columns[place].number else "left"
+        table.add_column(columns[place].title, justify=justify, overflow="fold")
+    for row in texts:
+        table.add_row(*(Text(row[place]) for place in shown))
     Console(no_color=not settings.color, highlight=False).print(table)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
-__all__ = ["ago", "duration", "local_time", "printable", "size", "tsv_cell", "tsv_line"]
+__all__ = ["ago", "duration", "local_time", "many", "printable", "size", "tsv_cell", "tsv_line"]
 
 _TSV_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -43,6 +43,11 @@ def local_time(milliseconds: int | None) -> str:
     except (ValueError, OverflowError, OSError):
         return str(milliseconds)
     return f"{moment:%Y-%m-%d %H:%M:%S}.{milliseconds % 1000:03d}"
+
+
+def many(count: int, what: str) -> str:
+    """`1 message`, `2,000 messages`."""
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
 def size(count: int) -> str:

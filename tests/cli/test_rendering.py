@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+
+from codec.queue import MessageQueue
+from rmqcli.options import Given, Settings
+from rmqcli.render import Column, Output, show_rows
+from rmqcli.render.lines import message_renderer, message_tsv, message_view
+from rmqcli.render.output import encode_text, json_line
+from rmqcli.render.progress import progress
+from rmqcli.render.send_results import SendReport, number_ranges
+from rmqcli.render.table import show_table
+from rmqcli.render.text import ago, duration, local_time, printable, size, tsv_line
+from rmqcli.sending import Acknowledged
+from tests.cli.messages import stored
+
+COLUMNS = [Column("NAME", "name"), Column("COUNT", "count", number=True)]
+
+
+def test_tsv_cells() -> None:
+    assert (
+        tsv_line(["a\tb", "c\\d\n", None, True, False, 5, ["x", "y"], 1.5])
+        == "a\\tb\tc\\\\d\\n\t\ttrue\tfalse\t5\tx,y\t1.5"
+    )
+
+
+def test_rows_in_a_pipe(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    show_rows(Settings(), COLUMNS, [["a\tb", 1], ["ü", None]], empty="none")
+    assert capsysbinary.readouterr().out == "a\\tb\t1\nü\t\n".encode()
+
+
+def test_no_rows_in_a_pipe_are_no_lines(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    show_rows(Settings(), COLUMNS, [], empty="none")
+    assert capsysbinary.readouterr().out == b""
+
+
+def test_rows_as_json(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    show_rows(Settings(Given(json=True)), COLUMNS, [["a", 1]])
+    assert json.loads(capsysbinary.readouterr().out) == [{"name": "a", "count": 1}]
+
+
+def test_a_table_fits_eighty_columns(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    show_table(Settings(), COLUMNS, [["x" * 127, 12345], ["\x1b[31mred", 1]])
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= 80
+    assert "12345" in out
+    assert "\x1b" not in out
+    assert "\\x1b[31mred" in out
+
+
+def test_text_for_people() -> None:
+    assert printable("a\tb\nc\x1b[2J\x9b\r") == "a\tb\nc\\x1b[2J\\x9b\\x0d"
+    assert [size(n) for n in (0, 1023, 1536, 5 << 30)] == ["0 B", "1023 B", "1.5 KiB", "5.0 GiB"]
+    assert [duration(s) for s in (0.05, 3.21, 42, 61, 7265)] == [
+        "0.05 s",
+        "3.2 s",
+        "42 s",
+        "1 min 1 s",
+        "2 h 1 min",
+    ]
+    assert [local_time(None), local_time(0), local_time(-1)] == ["", "", ""]
+    assert local_time(10**17) == str(10**17)
+    assert ago(1000, 4000) == "3 s"
+    assert ago(0, 4000) == ""
+
+
+def test_text_that_is_no_unicode() -> None:
+    assert encode_text("a\udcff") == b"a\xff"
+    assert encode_text("a\ud800") == rb"a\ud800"
+    assert json_line({"a": "\udcff"}) == rb'{"a":"\udcff"}'
+
+
+def test_output_flushes_on_a_terminal_only() -> None:
+    class Stream(io.BytesIO):
+        flushed = 0
+        terminal = True
+
+        def flush(self) -> None:
+            self.flushed += 1
+
+        def isatty(self) -> bool:
+            return self.terminal
+
+    stream = Stream()
+    Output(stream).line("x")
+    assert (stream.getvalue(), stream.flushed) == (b"x\n", 1)
+    stream.terminal = False
+    Output(stream).json([1])
+    assert (stream.getvalue(), stream.flushed) == (b"x\n[1]\n", 1)
+
+
+def test_a_message_in_a_pipe() -> None:
+    line = message_tsv(stored(body=b"a\tb\n\xff\\"))
+    assert line == b"broker-a\t3\t17\t1714557600456\t7F0000010001\tpaid\tk1,k2\ta\\tb\\n\\xff\\\\\n"
+
+
+def test_a_message_on_a_terminal() -> None:
+    plain = message_view(stored(body="hällo\n\x1b[2J".encode(), reconsume_times=2), color=False).decode()
+    assert plain.startswith("broker-a/3@17  2024-05-01 ")
+    assert plain.endswith("  paid [k1] [k2] reconsumed 2x\n  hällo\n  \\x1b[2J\n")
+    assert message_view(stored(), color=True).startswith(b"\x1b[1mbroker-a/3@17\x1b[0m")
+
+
+def test_renderers() -> None:
+    assert message_renderer(Settings(), "%o")(stored()) == b"17"
+    assert message_renderer(Settings(), None)(stored()) == message_tsv(stored())
+    assert json.loads(message_renderer(Settings(Given(json=True)), None)(stored()))["queueOffset"] == 17
+
+
+def test_no_progress_bar_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress("x", 3) as advance:
+        advance(1)
+    assert capsys.readouterr().err == ""
+
+
+def test_line_numbers() -> None:
+    assert number_ranges([3]) == "3"
+    assert number_ranges([9, 3, 1, 4, 5, 11, 12]) == "1, 3-5, 9, 11-12"
+
+
+def test_results_as_they_come(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    item = Acknowledged(1, "ID", MessageQueue("orders", "broker-a", 2), 5, "OFFSETID", "SEND_OK")
+    SendReport(Settings(Given(json=True))).sent(item)
+    assert json.loads(capsysbinary.readouterr().out) == {
+        "msgId": "ID",
+        "brokerName": "broker-a",
+        "queueId": 2,
+        "queueOffset": 5,
+        "offsetMsgId": "OFFSETID",
+        "status": "SEND_OK",
+    }
+    SendReport(Settings()).sent(item)
+    assert capsysbinary.readouterr().out == b"broker-a\t2\t5\tID\tSEND_OK\n"
