@@ -65,6 +65,7 @@ async def embedded(
     `store` None is a temporary folder. Raises ConfigError for a setting that no broker has, OSError when a port is
     taken.
     """
+    failure: Exception | None = None
     with _folder(store) as root:
         names = NamesrvConfig(kv_config_path=None, config_store_path=None)
         async with open_name_server(names, host=host, port=namesrv_port, now_ms=now_ms) as namesrv:
@@ -77,9 +78,15 @@ async def embedded(
             }
             config = _config({"broker_name": "broker-a", **light_file_sizes(root), **settings, **fixed})
             async with open_broker(config, now_ms=now_ms, rng=rng or random.Random()) as broker:
-                yield Cluster(
+                cluster = Cluster(
                     namesrv.address, broker.address, root, config.broker_name, config.broker_cluster_name
                 )
+                try:
+                    yield cluster
+                except Exception as error:  # raised again below, outside the nurseries that would wrap it
+                    failure = error
+    if failure is not None:
+        raise failure
 
 
 @contextmanager

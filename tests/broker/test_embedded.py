@@ -1,0 +1,197 @@
+"""A whole cluster in this process, from trio, from a thread, and as a pytest fixture; spoken to with raw frames."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+import trio
+
+import broker
+from broker.errors import ConfigError
+from codec.bodies import TopicRouteData, decode_body
+from codec.codes import RequestCode, ResponseCode
+from codec.frame import RemotingCommand
+from codec.headers import PullMessageRequestHeader, SendMessageRequestHeaderV2, to_ext
+from codec.record import decode_records
+from tests.broker.test_server import Client
+
+ROOT = Path(__file__).parents[2]
+WITHOUT_PLUGIN = not entry_points(group="pytest11", name="rmq")
+
+
+async def connect(address: str) -> Client:
+    host, port = address.split(":")
+    return Client(await trio.open_tcp_stream(host, int(port)))
+
+
+async def route(namesrv: str, topic: str) -> TopicRouteData | None:
+    client = await connect(namesrv)
+    reply = await client.ask(RemotingCommand(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic}))
+    await client.stream.aclose()
+    return decode_body(TopicRouteData, reply.body) if reply.code == ResponseCode.SUCCESS else None
+
+
+def send(topic: str, body: bytes) -> RemotingCommand:
+    header = SendMessageRequestHeaderV2(
+        producer_group="G",
+        topic=topic,
+        default_topic="TBW102",
+        default_topic_queue_nums=4,
+        queue_id=0,
+        sys_flag=0,
+        born_timestamp=1,
+        flag=0,
+    )
+    return RemotingCommand(RequestCode.SEND_MESSAGE_V2, to_ext(header), body)
+
+
+def pull(topic: str) -> RemotingCommand:
+    header = PullMessageRequestHeader(
+        consumer_group="G",
+        topic=topic,
+        queue_id=0,
+        queue_offset=0,
+        max_msg_nums=32,
+        sys_flag=4,
+        commit_offset=0,
+        suspend_timeout_millis=0,
+        subscription="*",
+        sub_version=0,
+    )
+    return RemotingCommand(RequestCode.PULL_MESSAGE, to_ext(header))
+
+
+async def bodies(address: str, topic: str) -> list[bytes]:
+    client = await connect(address)
+    reply = await client.ask(pull(topic))
+    await client.stream.aclose()
+    assert reply.code == ResponseCode.SUCCESS
+    return [bytes(message.body) for message in decode_records(reply.body)]
+
+
+async def test_the_route_leads_from_the_name_server_to_the_broker_and_back_come_messages() -> None:
+    async with broker.embedded() as cluster:
+        default = await route(cluster.namesrv, "TBW102")
+        assert default is not None
+        address = default.broker_datas[0].broker_addrs[0]
+        assert address == cluster.broker_address
+        producer = await connect(address)
+        for n in range(3):
+            reply = await producer.ask(send("Fresh", b"body %d" % n))
+            assert (reply.code, (reply.ext_fields or {})["queueOffset"]) == (ResponseCode.SUCCESS, str(n))
+        assert await bodies(address, "Fresh") == [b"body 0", b"body 1", b"body 2"]
+        with trio.fail_after(5):
+            while await route(cluster.namesrv, "Fresh") is None:
+                await trio.lowlevel.checkpoint()
+        assert cluster.store_path.is_dir()
+    assert not cluster.store_path.exists()
+
+
+async def test_a_store_of_its_own_outlives_the_cluster(tmp_path: Path) -> None:
+    for round_ in range(2):
+        async with broker.embedded(store=tmp_path / "store") as cluster:
+            producer = await connect(cluster.broker_address)
+            await producer.ask(send("Kept", b"round %d" % round_))
+            kept = await bodies(cluster.broker_address, "Kept")
+        assert kept == [b"round %d" % n for n in range(round_ + 1)]
+    sizes = [file.stat().st_size for file in (tmp_path / "store" / "commitlog").iterdir()]
+    assert set(sizes) == {64 << 20}
+
+
+async def test_settings_are_broker_properties() -> None:
+    async with broker.embedded(auto_create_topic_enable=False, broker_name="b7") as cluster:
+        assert (cluster.broker_name, cluster.cluster_name) == ("b7", "DefaultCluster")
+        client = await connect(cluster.broker_address)
+        assert (await client.ask(send("Fresh", b"x"))).code == ResponseCode.TOPIC_NOT_EXIST
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"), [({"brokername": "x"}, "brokername"), ({"broker_id": "first"}, "brokerId")]
+)
+async def test_a_wrong_setting_is_refused_by_name(settings: dict[str, str], named: str) -> None:
+    with pytest.raises(ConfigError, match=named):
+        async with broker.embedded(**settings):
+            pass
+
+
+async def test_what_the_block_raises_comes_out_bare() -> None:
+    with pytest.raises(ZeroDivisionError):
+        async with broker.embedded():
+            raise ZeroDivisionError
+
+
+def test_a_cluster_in_a_thread_serves_whoever_asks() -> None:
+    with broker.embedded_in_thread() as cluster:
+        trio.run(check_send, cluster.broker_address)
+    with pytest.raises(OSError, match="connect"):
+        trio.run(connect, cluster.broker_address)
+
+
+async def check_send(address: str) -> None:
+    client = await connect(address)
+    assert (await client.ask(send("T", b"x"))).code == ResponseCode.SUCCESS
+
+
+def test_what_goes_wrong_in_the_thread_is_raised_here() -> None:
+    with pytest.raises(ConfigError, match="nonsense"), broker.embedded_in_thread(nonsense=1):
+        pass
+    with pytest.raises(ZeroDivisionError), broker.embedded_in_thread():
+        raise ZeroDivisionError
+
+
+def test_the_package_and_the_plugin_import_nothing_heavy() -> None:
+    code = (
+        "import sys, broker, broker.pytest_plugin\n"
+        "print(sorted({'trio', 'msgspec', 'numpy', 'construct', 'codec', 'ssl'} & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout == "[]\n"
+
+
+def test_the_public_names_are_there() -> None:
+    assert all(getattr(broker, name) is not None for name in broker.__all__)
+    assert set(broker.__all__) <= set(dir(broker))
+    with pytest.raises(AttributeError, match="nonsense"):
+        broker.nonsense  # noqa: B018
+
+
+USER_SUITE = """
+import socket
+import pytest
+import trio
+
+@pytest.fixture(scope="session")
+def rmq_settings():
+    return {"broker_name": "from-settings"}
+
+def address(text):
+    host, port = text.split(":")
+    return host, int(port)
+
+def test_plain(rmq_cluster):
+    assert rmq_cluster.broker_name == "from-settings"
+    socket.create_connection(address(rmq_cluster.namesrv)).close()
+
+@pytest.mark.trio
+async def test_trio(rmq_cluster):
+    await (await trio.open_tcp_stream(*address(rmq_cluster.broker_address))).aclose()
+
+SEEN = []
+
+@pytest.mark.parametrize("n", range(2))
+def test_shared(rmq_cluster_session, n):
+    SEEN.append(rmq_cluster_session.namesrv)
+    assert len(set(SEEN)) == 1
+"""
+
+
+def test_the_fixtures_serve_plain_and_trio_tests(tmp_path: Path) -> None:
+    (tmp_path / "test_user.py").write_text(USER_SUITE)
+    plugin = ["-p", "broker.pytest_plugin"] if WITHOUT_PLUGIN else []
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugin, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert "4 passed" in done.stdout, done.stdout + done.stderr
