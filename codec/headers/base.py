@@ -116,12 +116,13 @@ def _fields(cls: type[Header]) -> tuple[_Field, ...]:
     )
 
 
-class _BoolNames(dict[type[Header], tuple[str, ...]]):
-    """Wire names of the bool fields of a class, worked out when first asked for."""
+# Wire names of the bool fields of a class.
+_BOOL_NAMES: Final[dict[type[Header], tuple[str, ...]]] = {}
 
-    def __missing__(self, cls: type[Header]) -> tuple[str, ...]:
-        names = self[cls] = tuple(field.wire for field in _fields(cls) if field.parse is _parse_bool)
-        return names
+
+def _add_bool_names(cls: type[Header]) -> tuple[str, ...]:
+    names = _BOOL_NAMES[cls] = tuple(field.wire for field in _fields(cls) if field.parse is _parse_bool)
+    return names
 
 
 def _from_ext_slowly(cls: type[HeaderT], ext: dict[str, str]) -> HeaderT:
@@ -137,14 +138,11 @@ def _from_ext_slowly(cls: type[HeaderT], ext: dict[str, str]) -> HeaderT:
     return cls(**values)
 
 
-_BOOL_NAMES: Final = _BoolNames()
-
-
 def from_ext(cls: type[HeaderT], ext: dict[str, str] | None) -> HeaderT:
     """The header of type `cls` in the ext fields of a command. HeaderError names the wire field that is missing or wrong."""
     if ext is None:
         ext = {}
-    for name in _BOOL_NAMES[cls]:
+    for name in _BOOL_NAMES[cls] if cls in _BOOL_NAMES else _add_bool_names(cls):
         # msgspec reads "1" as true, Java as false.
         if name in ext and ext[name] == "1":
             return _from_ext_slowly(cls, ext)
@@ -154,37 +152,34 @@ def from_ext(cls: type[HeaderT], ext: dict[str, str] | None) -> HeaderT:
         return _from_ext_slowly(cls, ext)
 
 
-class _Writers(dict[type, Callable[[Any], str]]):
-    """How a value of a type becomes text; IntEnum and StrEnum members go by their value."""
-
-    def __missing__(self, kind: type) -> Callable[[Any], str]:
-        writer = self[kind] = int.__repr__ if issubclass(kind, int) else str.__str__
-        return writer
-
-
-_WRITERS: Final = _Writers({bool: lambda value: "true" if value else "false"})
+def _text_of(value: Any) -> str:
+    """Text of a bool, or of an IntEnum or StrEnum by its value."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return int.__repr__(value) if isinstance(value, int) else str.__str__(value)
 
 
-class _Tables(dict[type[Header], tuple[tuple[str, ...], Callable[[Header], tuple[Any, ...]]]]):
-    """Wire names of a class, and what gets the values of an instance in the same order."""
-
-    def __missing__(self, cls: type[Header]) -> tuple[tuple[str, ...], Callable[[Header], tuple[Any, ...]]]:
-        fields = _fields(cls)
-        names = tuple(field.wire for field in fields)
-        # attrgetter gives a bare value for one name, and takes no less than one.
-        get = attrgetter(*(field.name for field in fields)) if len(fields) > 1 else astuple
-        self[cls] = names, get
-        return names, get
+# Wire names of a class, and what gets the values of an instance in the same order.
+_Table = tuple[tuple[str, ...], Callable[[Header], tuple[Any, ...]]]
+_TABLES: Final[dict[type[Header], _Table]] = {}
 
 
-_TABLES: Final = _Tables()
+def _add_table(cls: type[Header]) -> _Table:
+    fields = _fields(cls)
+    # attrgetter gives a bare value for one name, and takes no less than one.
+    get = attrgetter(*(field.name for field in fields)) if len(fields) > 1 else astuple
+    table = _TABLES[cls] = tuple(field.wire for field in fields), get
+    return table
 
 
 def to_ext(header: Header) -> dict[str, str]:
     """The ext fields of a header: None is left out, integers decimal, bools `true` or `false`."""
-    names, values = _TABLES[type(header)]
-    return {
-        name: value if type(value) is str else _WRITERS[type(value)](value)
-        for name, value in zip(names, values(header), strict=True)
-        if value is not None
-    }
+    cls = type(header)
+    names, values = _TABLES[cls] if cls in _TABLES else _add_table(cls)
+    ext = {}
+    for name, value in zip(names, values(header)):  # noqa: B905  one table made both
+        if value is None:
+            continue
+        kind = type(value)
+        ext[name] = value if kind is str else f"{value}" if kind is int else _text_of(value)
+    return ext

@@ -311,6 +311,7 @@ def test_a_heartbeat_as_the_go_client_spells_it() -> None:
         (TopicConfig, '{"topicName":"t","order":[]}', "expected true or false"),
         (BrokerStatsItem, '{"tps":"fast"}', "expected a number"),
         (BrokerStatsItem, '{"tps":{}}', "expected a number"),
+        (BrokerStatsItem, '{"tps":1' + "0" * 320 + "}", "expected a number"),
         (BrokerStatsItem, '{"sum":9223372036854775808}', "expected an integer"),
         (ResetOffsetBody, '{"offsetTable":{"T":5}}', "expected"),
         (ResetOffsetBody, '{"offsetTable":{null:5}}', "expected|message queue"),
