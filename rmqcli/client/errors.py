@@ -78,6 +78,7 @@ class ConnectionFailed(ClientError):
     def __init__(self, address: str, reason: str) -> None:
         super().__init__(f"cannot connect to {address}: {reason}")
         self.address = address
+        self.reason = reason
 
 
 class ConnectionLost(ClientError):
@@ -92,7 +93,8 @@ class NoNameServer(ConnectionFailed):
     """None of the name servers answered; `address` is the whole list, `causes` one error for each."""
 
     def __init__(self, addresses: tuple[str, ...], causes: tuple[ClientError, ...] = ()) -> None:
-        reason = "; ".join(str(cause) for cause in causes) or "the list of name servers is empty"
+        only = causes[0] if len(causes) == 1 else None
+        reason = only.reason if isinstance(only, ConnectionFailed) else "; ".join(map(str, causes))
         super().__init__(f"name server {';'.join(addresses)}", reason)
         self.addresses = addresses
         self.causes = causes
@@ -172,7 +174,10 @@ class NoRoute(TopicNotFound):
 
     def __init__(self, topic: str, address: str, remark: str | None = None) -> None:
         super().__init__(
-            ResponseCode.TOPIC_NOT_EXIST, remark or f"no route of topic {topic}", address, "route"
+            ResponseCode.TOPIC_NOT_EXIST,
+            remark or f"no route of topic {topic}",
+            address,
+            RequestCode.GET_ROUTEINFO_BY_TOPIC.name,
         )
         self.topic = topic
 

@@ -39,6 +39,11 @@ class Pool:
         """Addresses with an open connection."""
         return [address for address, link in self._links.items() if link.is_open]
 
+    @property
+    def in_flight(self) -> int:
+        """Requests that wait for an answer, over all connections."""
+        return sum(link.in_flight for link in self._links.values())
+
     async def request(
         self, address: str, command: RemotingCommand, timeout: float, *, connect_timeout: float | None = None
     ) -> RemotingCommand:

@@ -50,11 +50,10 @@ class TcpStreams:
 
 
 def _reason(error: BaseException) -> str:
-    """The innermost words of an OS error: trio wraps one error per address it tried."""
-    while error.__cause__ is not None and isinstance(error.__cause__, OSError):
-        error = error.__cause__
-    if isinstance(error, BaseExceptionGroup):
-        return _reason(error.exceptions[0])
+    """The innermost words of an OS error: trio wraps the errors of all addresses it tried."""
+    inner = error.exceptions[0] if isinstance(error, BaseExceptionGroup) else error.__cause__
+    if isinstance(inner, OSError | BaseExceptionGroup):
+        return _reason(inner)
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Collection, Mapping
 
 from codec.bodies import (
     ClientConnection,
     ConsumerConnection,
+    ConsumerOffsetSerializeWrapper,
     ConsumeStats,
-    OffsetWrapper,
+    ConsumeType,
     SubscriptionData,
     SubscriptionGroupConfig,
     SubscriptionGroupWrapper,
@@ -26,6 +26,7 @@ from codec.message import RETRY_PREFIX, check_group
 from codec.names import is_system_group
 from codec.queue import MessageQueue
 from rmqcli.client.admin.base import gather, gather_all, read_body
+from rmqcli.client.admin.members import MemberAdmin
 from rmqcli.client.admin.topics import TopicAdmin
 from rmqcli.client.admin.values import GroupDescription, GroupSummary, QueueLag, TopicChange
 from rmqcli.client.errors import ConsumerOffline, GroupNotFound, InvalidRequest, NotFound
@@ -35,7 +36,7 @@ __all__ = ["GroupAdmin"]
 _NO_OFFSET = TopicOffset(min_offset=0, max_offset=0, last_update_timestamp=0)
 
 
-class GroupAdmin(TopicAdmin):
+class GroupAdmin(TopicAdmin, MemberAdmin):
     """Calls about consumer groups. They ask every master of the cluster, since a group may be known to some only."""
 
     async def group_configs_of_all(self) -> dict[str, Mapping[str, SubscriptionGroupConfig]]:
@@ -50,15 +51,29 @@ class GroupAdmin(TopicAdmin):
         return await gather_all(targets, lambda name: ask(targets[name]))
 
     async def group_names(self, *, system: bool = False) -> list[str]:
-        """Every group with settings on a broker or with a retry topic, sorted; built-in ones only with `system`."""
+        """Every group with settings, offsets or a retry topic, sorted; built-in ones only with `system`."""
         tables = await self.group_configs_of_all()
         names = {name for table in tables.values() for name in table}
+        names |= await self._groups_with_offsets()
         names |= {
             topic.removeprefix(RETRY_PREFIX)
             for topic in await self.topics()
             if topic.startswith(RETRY_PREFIX)
         }
         return sorted(name for name in names if system or not is_system_group(name))
+
+    async def _groups_with_offsets(self) -> set[str]:
+        """Groups in the offset tables of the brokers (code 43, keys `topic@group`); a broker that refuses adds none."""
+        code = RequestCode.GET_ALL_CONSUMER_OFFSET
+
+        async def ask(address: str) -> set[str]:
+            reply = await self.instance.call(address, code)
+            table = read_body(ConsumerOffsetSerializeWrapper, reply, address, code).offset_table
+            return {key.partition("@")[2] for key in table}
+
+        targets = await self.masters()
+        answers, _ = await gather(targets, lambda name: ask(targets[name]))
+        return {group for groups in answers.values() for group in groups if group}
 
     async def groups(self, *, system: bool = False) -> list[GroupSummary]:
         """One summary a group, sorted by name."""
@@ -168,17 +183,16 @@ class GroupAdmin(TopicAdmin):
             raise NotFound(
                 22, f"group {group} has no offsets{where}", address, RequestCode.GET_CONSUME_STATS.name
             )
-        return await self._lags(stats)
+        connection = await self._connection(group)
+        return await self._lags(group, stats, connection)
 
     async def describe_group(self, group: str, topic: str | None = None) -> GroupDescription:
         """Clients, subscriptions and queues of a group; GroupNotFound when no broker knows anything of it."""
-        connection: ConsumerConnection | None = None
-        with contextlib.suppress(ConsumerOffline):
-            connection = await self.consumer_connection(group)
+        connection = await self._connection(group)
         stats = await self.consume_stats(group, topic)
         if connection is None and not stats.offset_table:
             await self.group_configs(group)
-        queues = tuple(await self._lags(stats))
+        queues = tuple(await self._lags(group, stats, connection))
         if connection is None:
             return GroupDescription(group, (), {}, "", "", "", stats.consume_tps, queues)
         return GroupDescription(
@@ -192,24 +206,35 @@ class GroupAdmin(TopicAdmin):
             queues,
         )
 
-    async def _lags(self, stats: ConsumeStats) -> list[QueueLag]:
-        """The table with the lowest offsets of the queues beside; a topic that has gone counts from 0."""
+    async def _connection(self, group: str) -> ConsumerConnection | None:
+        try:
+            return await self.consumer_connection(group)
+        except ConsumerOffline:
+            return None
+
+    async def _lags(
+        self, group: str, stats: ConsumeStats, connection: ConsumerConnection | None
+    ) -> list[QueueLag]:
+        """The table with the lowest offset and the owner of each queue; a topic that has gone counts from 0."""
         topics = sorted({queue.topic for queue in stats.offset_table})
         tables, _ = await gather(topics, self.topic_stats)
-        offsets = {queue: offset for table in tables.values() for queue, offset in table.items()}
-        return [_lag(queue, wrapper, offsets) for queue, wrapper in stats.offset_table.items()]
-
-
-def _lag(
-    queue: MessageQueue, wrapper: OffsetWrapper, offsets: Mapping[MessageQueue, TopicOffset]
-) -> QueueLag:
-    return QueueLag(
-        queue,
-        offsets.get(queue, _NO_OFFSET).min_offset,
-        wrapper.broker_offset,
-        wrapper.consumer_offset,
-        wrapper.last_timestamp,
-    )
+        ends = {queue: offset for table in tables.values() for queue, offset in table.items()}
+        owners: Mapping[MessageQueue, str] = {}
+        if connection is not None and connection.consume_type == ConsumeType.CONSUME_PASSIVELY:
+            owners = await self.queue_owners(
+                group, [client.client_id for client in connection.connection_set]
+            )
+        return [
+            QueueLag(
+                queue,
+                ends.get(queue, _NO_OFFSET).min_offset,
+                wrapper.broker_offset,
+                wrapper.consumer_offset,
+                wrapper.last_timestamp,
+                owners.get(queue),
+            )
+            for queue, wrapper in stats.offset_table.items()
+        ]
 
 
 def _kind(connection: ConsumerConnection) -> tuple[int, str, str]:

@@ -1,0 +1,285 @@
+"""The client against a broker of this project, over real sockets."""
+
+from __future__ import annotations
+
+import ssl
+from collections import Counter
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import trio
+import trustme
+
+import broker
+from codec.bodies import (
+    ConsumerData,
+    ConsumeType,
+    MessageModel,
+    ResetOffsetBody,
+    SubscriptionData,
+    SubscriptionGroupConfig,
+    decode_body,
+)
+from codec.codes import RequestCode
+from codec.frame import RemotingCommand
+from codec.message import Message
+from codec.queue import MessageQueue
+from rmqcli.client import (
+    Admin,
+    ConnectionFailed,
+    GroupNotFound,
+    NoNameServer,
+    NoRoute,
+    OnlineResetUnsupported,
+    Producer,
+    PullConsumer,
+    PullStatus,
+    ResetTarget,
+    SendStatus,
+    split_batch,
+)
+from rmqcli.client.instance import ClientInstance
+from rmqcli.client.link import Link
+from rmqcli.client.streams import TcpStreams
+from tests.client.scripted import Server, ok
+
+TOPIC, GROUP = "TopicTest", "GroupTest"
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[Any]:
+    async with broker.embedded() as running:
+        yield running
+
+
+async def read_all(consumer: PullConsumer, topic: str) -> list[Any]:
+    found = []
+    for queue in await consumer.message_queues(topic):
+        offset = await consumer.min_offset(queue)
+        while (result := await consumer.pull(queue, offset)).status is PullStatus.FOUND:
+            found += result.messages
+            offset = result.next_begin_offset
+    return found
+
+
+async def test_messages_come_back_as_they_were_sent(cluster: Any) -> None:
+    large = bytes(range(256)) * 100
+    messages = [
+        Message.of(TOPIC, "héllo", tags="A", keys=["k1", "k2"], properties={"own": "wert"}, flag=7),
+        Message.of(TOPIC, large, tags="B"),
+    ]
+    async with (
+        Producer(namesrv=cluster.namesrv) as producer,
+        PullConsumer(namesrv=cluster.namesrv) as consumer,
+    ):
+        results = [await producer.send(message) for message in messages]
+        stored = {m.msg_id: m for m in await read_all(consumer, TOPIC)}
+    assert all(result.status is SendStatus.SEND_OK for result in results)
+    for message, result in zip(messages, results, strict=True):
+        found = stored[result.msg_id]
+        assert (found.body, found.flag, found.tags, found.keys) == (
+            message.body,
+            message.flag,
+            message.tags,
+            message.keys,
+        )
+        assert message.properties.items() <= found.properties.items()
+        assert found.queue == result.message_queue
+        assert (found.queue_offset, found.offset_msg_id) == (result.queue_offset, result.offset_msg_id)
+
+
+async def test_many_in_flight_are_all_stored_once(cluster: Any) -> None:
+    async with (
+        Producer(namesrv=cluster.namesrv) as producer,
+        PullConsumer(namesrv=cluster.namesrv) as consumer,
+    ):
+        acknowledged: list[str] = []
+
+        async def send(first: int) -> None:
+            for number in range(first, first + 20):
+                result = await producer.send(Message.of(TOPIC, str(number)))
+                acknowledged.append(result.msg_id)
+
+        async with trio.open_nursery() as senders:
+            for task in range(50):
+                senders.start_soon(send, task * 20)
+        stored = await read_all(consumer, TOPIC)
+    assert Counter(m.msg_id for m in stored) == Counter(acknowledged)
+    assert sorted(int(m.body) for m in stored) == list(range(1000))
+
+
+async def test_batches_oneway_and_delay(cluster: Any) -> None:
+    async with (
+        Producer(namesrv=cluster.namesrv) as producer,
+        PullConsumer(namesrv=cluster.namesrv) as consumer,
+    ):
+        parts = list(split_batch((Message.of(TOPIC, str(n)) for n in range(100)), max_count=32))
+        results = [await producer.send_batch(part) for part in parts]
+        single = await producer.send_oneway(Message.of(TOPIC, b"oneway"))
+        await producer.send(Message.of(TOPIC, b"after"))
+        stored = await read_all(consumer, TOPIC)
+    ids = {msg_id for result in results for msg_id in result.msg_id.split(",")}
+    assert len(ids) == 100
+    assert {m.msg_id for m in stored} >= ids | {single}
+
+
+async def test_long_poll_returns_when_a_message_arrives(cluster: Any) -> None:
+    async with (
+        Producer(namesrv=cluster.namesrv) as producer,
+        PullConsumer(namesrv=cluster.namesrv) as consumer,
+    ):
+        first = await producer.send(Message.of(TOPIC, b"first"))
+        results: list[Any] = []
+
+        async def wait() -> None:
+            results.append(await consumer.pull(first.message_queue, first.queue_offset + 1, suspend=15.0))
+
+        with trio.fail_after(5):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(wait)
+                while consumer.instance.pool.in_flight < 1:
+                    await trio.lowlevel.checkpoint()
+                await producer.send(Message.of(TOPIC, b"second"), queue=first.message_queue)
+    assert [m.body for m in results[0].messages] == [b"second"]
+
+
+async def test_offsets_and_their_corrections(cluster: Any) -> None:
+    async with (
+        Producer(namesrv=cluster.namesrv) as producer,
+        PullConsumer(GROUP, namesrv=cluster.namesrv) as consumer,
+    ):
+        sent = await producer.send(Message.of(TOPIC, b"x"))
+        queue = sent.message_queue
+        beyond = await consumer.pull(queue, 1000)
+        assert (beyond.status, beyond.next_begin_offset) == (PullStatus.OFFSET_ILLEGAL, 1)
+        assert (await consumer.pull(queue, 1)).status is PullStatus.NO_NEW_MSG
+        assert (await consumer.min_offset(queue), await consumer.max_offset(queue)) == (0, 1)
+        assert await consumer.search_offset(queue, 0) == 0
+        await consumer.commit(queue, 1)
+        assert await consumer.committed(queue) == 1
+        await consumer.commit(queue, 0)
+        assert await consumer.committed(queue) == 0
+
+
+async def test_administration_from_creation_to_deletion(cluster: Any) -> None:
+    async with Admin(namesrv=cluster.namesrv) as admin, Producer(instance=admin.instance) as producer:
+        await admin.create_topic("Made", read_queues=2, write_queues=2)
+        sent = [await producer.send(Message.of("Made", b"x", keys=f"k{n}")) for n in range(6)]
+        assert sum(o.max_offset for o in (await admin.topic_stats("Made")).values()) == 6
+        assert [m.msg_id for m in (await admin.query_by_key("Made", "k3")).messages] == [sent[3].msg_id]
+        for msg_id in (sent[2].msg_id, sent[2].offset_msg_id):
+            assert [m.msg_id for m in (await admin.query_by_id("Made", msg_id)).messages] == [sent[2].msg_id]
+        await admin.update_topic("Made", perm=4)
+        assert {config.perm for config in (await admin.topic_configs("Made")).values()} == {4}
+        await admin.delete_topic("Made")
+        with pytest.raises(NoRoute):
+            await admin.route("Made")
+        assert [seat.error for seat in await admin.clusters()] == [None]
+
+
+async def test_groups(cluster: Any) -> None:
+    async with Admin(namesrv=cluster.namesrv) as admin, Producer(instance=admin.instance) as producer:
+        sent = await producer.send(Message.of(TOPIC, b"x"))
+        with pytest.raises(GroupNotFound):
+            await admin.describe_group(GROUP)
+        await admin.update_group(SubscriptionGroupConfig(group_name=GROUP))
+        assert not (await admin.describe_group(GROUP)).online
+        await admin.commit(sent.message_queue, 0, GROUP)
+        assert GROUP in await admin.group_names()
+        lags = {lag.queue: lag.lag for lag in await admin.offsets(GROUP, TOPIC)}
+        assert lags[sent.message_queue] == 1
+
+
+class RunningConsumer:
+    """As much of a push consumer as a reset needs: it is in the group, and commits what it is told."""
+
+    def __init__(self, instance: ClientInstance) -> None:
+        self.instance = instance
+        self.consumer = PullConsumer(GROUP, instance=instance)
+        instance.handlers[RequestCode.RESET_CONSUMER_CLIENT_OFFSET] = self.told
+        subscription = SubscriptionData(topic=TOPIC, sub_string="*", sub_version=1)
+        instance.heartbeats.join_consumer(
+            ConsumerData(
+                group_name=GROUP,
+                consume_type=ConsumeType.CONSUME_PASSIVELY,
+                message_model=MessageModel.CLUSTERING,
+                subscription_data_set=[subscription],
+            )
+        )
+
+    def told(self, link: Link, request: RemotingCommand) -> None:
+        table = decode_body(ResetOffsetBody, request.body).offset_table
+        self.instance.nursery.start_soon(self.move, table)
+
+    async def move(self, table: dict[MessageQueue, int]) -> None:
+        for queue, offset in table.items():
+            await self.consumer.commit(queue, offset)
+
+
+async def test_reset_of_running_consumers(cluster: Any) -> None:
+    async with (
+        Admin(namesrv=cluster.namesrv) as admin,
+        Producer(instance=admin.instance) as producer,
+        ClientInstance(cluster.namesrv) as instance,
+    ):
+        sent = await producer.send(Message.of(TOPIC, b"x"))
+        running = RunningConsumer(instance)
+        for queue in await running.consumer.message_queues(TOPIC):
+            await running.consumer.commit(queue, 0)
+        with trio.fail_after(5):
+            while not (await admin.plan_reset(GROUP, TOPIC, ResetTarget("end"))).online:
+                await trio.lowlevel.checkpoint()
+        plan = await admin.plan_reset(GROUP, TOPIC, ResetTarget("end"))
+        assert plan.clients == (instance.client_id,)
+        assert plan.skipped == 1
+        result = await admin.apply_reset(plan)
+        assert result.online
+        assert result.complete
+        assert await admin.committed(sent.message_queue, GROUP) == 1
+        with pytest.raises(OnlineResetUnsupported):
+            await admin.apply_reset(await admin.plan_reset(GROUP, TOPIC, ResetTarget("offset", 0)))
+    async with Admin(namesrv=cluster.namesrv) as later:
+        result = await later.apply_reset(await later.plan_reset(GROUP, TOPIC, ResetTarget("offset", 0)))
+        assert not result.online
+        assert result.complete
+
+
+async def test_nobody_listens() -> None:
+    listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    port = listeners[0].socket.getsockname()[1]
+    await listeners[0].aclose()
+    async with Admin(namesrv=f"127.0.0.1:{port}") as admin:
+        with pytest.raises(NoNameServer, match=rf"127\.0\.0\.1:{port}: Connection refused$"):
+            await admin.topics()
+
+
+async def test_tls(nursery: trio.Nursery) -> None:
+    authority = trustme.CA()
+    server_side = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("127.0.0.1").configure_cert(server_side)
+    client_side = ssl.create_default_context()
+    authority.configure_trust(client_side)
+    scripted = Server({RequestCode.GET_BROKER_CONFIG: ok({"version": "1"}, b"k=v")})
+    listeners = await nursery.start(trio.serve_ssl_over_tcp, scripted.serve, 0, server_side)
+    address = f"127.0.0.1:{listeners[0].transport_listener.socket.getsockname()[1]}"
+    async with Admin(namesrv=address, tls=client_side) as admin:
+        reply = await admin.invoke(address, RequestCode.GET_BROKER_CONFIG)
+        assert bytes(reply.body) == b"k=v"
+    async with Admin(namesrv=address, tls=ssl.create_default_context()) as admin:
+        with pytest.raises(ConnectionFailed, match="certificate"):
+            await admin.invoke(address, RequestCode.GET_BROKER_CONFIG)
+
+
+async def test_host_that_does_not_exist() -> None:
+    async with Admin(namesrv="no-such-host.invalid:9876") as admin:
+        with pytest.raises(NoNameServer, match=r"no-such-host\.invalid"):
+            await admin.topics()
+
+
+async def test_tcp_streams_speak_plain_without_a_context(nursery: trio.Nursery) -> None:
+    scripted = Server({RequestCode.GET_BROKER_CONFIG: ok({}, b"plain")})
+    listeners = await nursery.start(trio.serve_tcp, scripted.serve, 0)
+    stream = await TcpStreams()("127.0.0.1", listeners[0].socket.getsockname()[1])
+    assert isinstance(stream, trio.SocketStream)
+    await stream.aclose()
