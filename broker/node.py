@@ -48,9 +48,17 @@ from broker.tables import (
 from broker.tables.topics import system_topics
 from broker.tables.versions import first_version
 from codec.bodies import TopicConfig
+from codec.errors import LocalProtocolError
 from codec.ids import pack_host
 
-__all__ = ["UNREGISTER_SECONDS", "BrokerNode", "open_broker"]
+__all__ = [
+    "UNREGISTER_SECONDS",
+    "BrokerNode",
+    "assemble",
+    "listen_to_store",
+    "open_broker",
+    "start_services",
+]
 
 UNREGISTER_SECONDS = 2.0
 """How long a stop waits for the name servers."""
@@ -82,21 +90,19 @@ async def open_broker(
 
     Raises OSError when the port is taken, ConfigError, StoreError when the folder is in use or cannot be read.
     """
-    levels = _delay_levels(config)
+    _delay_levels(config)
     listener = listen(config.bind_address, config.listen_port)
     try:
         bound, port = listener_address(listener)
         host = config.broker_ip1 or own_address(bound)
         settings = store_settings(config)
-        async with open_store(settings, now_ms=now_ms, store_host=pack_host(host, port)) as store:
-            broker, registration = _assemble(
-                config, (host, port), now_ms, rng or random.Random(), store, levels, settings.root
+        store_host = await packed_address(host, port)
+        async with open_store(settings, now_ms=now_ms, store_host=store_host) as store:
+            broker, registration = assemble(
+                config, address_text((host, port)), store_host, now_ms, rng or random.Random(), store
             )
-            broker.files.load()
             delays = DelayService(broker)
-            delays.correct_offsets()
-            store.add_arrival_listener(broker.holds.arrived)
-            store.add_arrival_listener(delays.arrived)
+            listen_to_store(broker, delays)
             stop = trio.Event()
             try:
                 async with background() as nursery:
@@ -123,6 +129,19 @@ def own_address(bound: str) -> str:
         return str(probe.getsockname()[0])
 
 
+async def packed_address(host: str, port: int) -> bytes:
+    """The address that records and message ids carry; a name is looked up. ConfigError when there is none for it."""
+    try:
+        return pack_host(host, port)
+    except LocalProtocolError:
+        pass
+    try:
+        found = await trio.socket.getaddrinfo(host, port, socket.AF_INET, socket.SOCK_STREAM)
+    except OSError as error:
+        raise ConfigError(f"brokerIP1: no address for {host!r}: {error}") from None
+    return pack_host(str(found[0][4][0]), port)
+
+
 def _delay_levels(config: BrokerConfig) -> DelayLevels:
     try:
         return DelayLevels(config.message_delay_level)
@@ -130,16 +149,16 @@ def _delay_levels(config: BrokerConfig) -> DelayLevels:
         raise ConfigError(str(error)) from None
 
 
-def _assemble(
+def assemble(
     config: BrokerConfig,
-    address: tuple[str, int],
+    address: str,
+    store_host: bytes,
     now_ms: NowMs,
     rng: random.Random,
     store: MessageStore,
-    levels: DelayLevels,
-    root: Path,
 ) -> tuple[BrokerContext, Registration]:
-    """The state of a broker and its registration, which know each other."""
+    """The state of a broker and its registration, which know each other. ConfigError for bad delay levels."""
+    root = store.config.root
     topics = TopicTable(now_ms, _system_topics(config), auto_create=config.auto_create_topic_enable)
     groups = GroupTable(now_ms, auto_create=config.auto_create_subscription_group)
     offsets, delay_offsets = OffsetTable(), DelayOffsets()
@@ -155,11 +174,11 @@ def _assemble(
     def answer(hold: Hold) -> None:
         answer_hold(broker, hold)
 
-    registration = Registration(config, address_text(address), topics.wrapper, order_topics)
+    registration = Registration(config, address, topics.wrapper, order_topics)
     broker = BrokerContext(
         config=config,
-        address=address_text(address),
-        store_host=pack_host(*address),
+        address=address,
+        store_host=store_host,
         now_ms=now_ms,
         rng=rng,
         store=store,
@@ -169,7 +188,7 @@ def _assemble(
         consumers=ConsumerTable(),
         producers=ProducerTable(),
         locks=LockTable(),
-        delay_levels=levels,
+        delay_levels=_delay_levels(config),
         delay_offsets=delay_offsets,
         holds=Holds(answer),
         statistics=Statistics(now_ms, config.broker_cluster_name),
@@ -194,6 +213,31 @@ def _system_topics(config: BrokerConfig) -> list[TopicConfig]:
     )
 
 
+def start_services(broker: BrokerContext, delays: DelayService, nursery: trio.Nursery) -> None:
+    """Starts what a broker does without being asked, in a nursery; cancelling it ends them."""
+    config = broker.config
+    nursery.start_soon(broker.holds.run)
+    nursery.start_soon(delays.run)
+    nursery.start_soon(watch_clients, broker)
+    nursery.start_soon(broker.statistics.run)
+    nursery.start_soon(broker.rates.run)
+    nursery.start_soon(
+        partial(
+            broker.files.run,
+            offsets_ms=config.flush_consumer_offset_interval,
+            delays_ms=config.flush_delay_offset_interval,
+        )
+    )
+
+
+def listen_to_store(broker: BrokerContext, delays: DelayService) -> None:
+    """Loads the tables, and from now on hears of every message that is stored."""
+    broker.files.load()
+    delays.correct_offsets()
+    broker.store.add_arrival_listener(broker.holds.arrived)
+    broker.store.add_arrival_listener(delays.arrived)
+
+
 async def _run(
     broker: BrokerContext,
     delays: DelayService,
@@ -208,18 +252,7 @@ async def _run(
     config = broker.config
     with trio.CancelScope() as scope:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(broker.holds.run)
-            nursery.start_soon(delays.run)
-            nursery.start_soon(watch_clients, broker)
-            nursery.start_soon(broker.statistics.run)
-            nursery.start_soon(broker.rates.run)
-            nursery.start_soon(
-                partial(
-                    broker.files.run,
-                    offsets_ms=config.flush_consumer_offset_interval,
-                    delays_ms=config.flush_delay_offset_interval,
-                )
-            )
+            start_services(broker, delays, nursery)
             await nursery.start(
                 partial(serve, [listener], handler_table(broker), limits=server_limits(config))
             )

@@ -1,0 +1,203 @@
+"""Heartbeats, groups online, who hears of changes, locks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import trio
+
+from codec.bodies import (
+    CheckClientRequestBody,
+    ConsumeFromWhere,
+    ConsumerConnection,
+    ConsumeType,
+    GetConsumerListByGroupResponseBody,
+    HeartbeatData,
+    LockBatchRequestBody,
+    LockBatchResponseBody,
+    MessageModel,
+    ProducerConnection,
+    ProducerData,
+    ProducerTableInfo,
+    SubscriptionData,
+    UnlockBatchRequestBody,
+    decode_body,
+    encode_body,
+)
+from codec.queue import MessageQueue
+from tests.broker.support import Client, fake_broker
+
+
+def notified(client: Client) -> list[str]:
+    """The groups whose change the client heard of since the last call."""
+    pushed, client.session.pushed = client.session.pushed, []
+    assert {command.code for command in pushed} <= {40}
+    return [(command.ext_fields or {})["consumerGroup"] for command in pushed]
+
+
+def members(client: Client, group: str) -> list[str]:
+    reply = client.ask(38, {"consumerGroup": group})
+    return decode_body(GetConsumerListByGroupResponseBody, reply.body).consumer_id_list if reply.code == 0 else []
+
+
+async def test_a_heartbeat_makes_group_and_retry_topic(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        reply = client.heartbeat("G", "T")
+        assert (reply.code, dict(reply.ext)) == (0, {})
+        assert "G" in broker.context.groups
+        retry = broker.context.topics.get("%RETRY%G")
+        assert retry is not None
+        assert (retry.write_queue_nums, retry.perm) == (1, 6)
+        assert members(client, "G") == [f"client-{client.session.peer[1]}"]
+
+
+async def test_every_member_hears_of_a_change_and_only_of_a_change(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path) as broker:
+        one, two = broker.client(), broker.client()
+        one.heartbeat("G", "T")
+        assert notified(one) == ["G"]
+        one.heartbeat("G", "T")
+        assert notified(one) == []
+        two.heartbeat("G", "T")
+        assert (notified(one), notified(two)) == (["G"], ["G"])
+        two.heartbeat("G", "T", "U", version=2)
+        assert (notified(one), notified(two)) == (["G"], ["G"])
+        two.ask(35, {"clientID": "x", "consumerGroup": "G"})
+        assert (notified(one), notified(two)) == (["G"], [])
+        assert len(members(one, "G")) == 1
+
+
+async def test_a_connection_that_closes_leaves_its_groups_at_once(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path) as broker:
+        one, two = broker.client(), broker.client()
+        one.heartbeat("G", "T")
+        two.heartbeat("G", "T")
+        notified(one)
+        two.session.close()
+        assert notified(one) == ["G"]
+        one.session.close()
+        reply = broker.client().ask(38, {"consumerGroup": "G"})
+        assert (reply.code, reply.remark) == (1, "no consumer for this group, G")
+
+
+@pytest.mark.parametrize("switched_off", ["group", "broker"])
+async def test_notifications_can_be_switched_off(tmp_path: Path, switched_off: str) -> None:
+    async with fake_broker(
+        tmp_path, notify_consumer_ids_changed_enable=switched_off != "broker"
+    ) as broker:
+        client = broker.client()
+        enabled = "false" if switched_off == "group" else "true"
+        client.ask(200, None, f'{{"groupName":"G","notifyConsumerIdsChangedEnable":{enabled}}}'.encode())
+        client.heartbeat("G", "T")
+        assert notified(client) == []
+
+
+async def test_silent_clients_expire(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
+    async with fake_broker(tmp_path) as broker:
+        one, two = broker.client(), broker.client()
+        one.heartbeat("G", "T")
+        two.heartbeat("G", "T")
+        for _ in range(4):
+            await trio.sleep(29)
+            one.heartbeat("G", "T")
+        notified(one)
+        await trio.sleep(20)
+        assert two.session.closed
+        assert not one.session.closed
+        assert notified(one) == ["G"]
+        await trio.sleep(130)
+        assert broker.context.consumers.get("G") is None
+
+
+async def test_subscriptions_follow_the_newest_version(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        client.heartbeat("G", "T", expression="A", version=5)
+        client.heartbeat("G", "T", expression="B", version=4)
+        group = broker.context.consumers.get("G")
+        assert group is not None
+        assert group.subscriptions["T"].sub_string == "A"
+        client.heartbeat("G", "T", expression="B", version=6)
+        assert group.subscriptions["T"].sub_string == "B"
+        client.heartbeat("G", "U", version=7)
+        assert list(group.subscriptions) == ["U"]
+
+
+async def test_connections_of_a_group(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client(version=401, language=9)
+        client.heartbeat(
+            "G",
+            "T",
+            consume_type=ConsumeType.CONSUME_PASSIVELY,
+            message_model=MessageModel.CLUSTERING,
+            consume_from_where=ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET,
+        )
+        body = decode_body(ConsumerConnection, client.ask(203, {"consumerGroup": "G"}).body)
+        (connection,) = body.connection_set
+        assert (connection.client_addr, connection.language, connection.version) == (
+            client.session.peer_text,
+            "GO",
+            401,
+        )
+        assert (body.consume_type, body.message_model) == ("CONSUME_PASSIVELY", "CLUSTERING")
+        assert list(body.subscription_table) == ["T"]
+        offline = client.ask(203, {"consumerGroup": "None"})
+        assert (offline.code, offline.remark) == (206, "the consumer group[None] not online")
+
+
+async def test_producers(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        data = HeartbeatData(client_id="c1", producer_data_set=[ProducerData(group_name="P")])
+        client.ask(34, None, encode_body(data))
+        found = decode_body(ProducerConnection, client.ask(204, {"producerGroup": "P"}).body)
+        assert [c.client_id for c in found.connection_set] == ["c1"]
+        table = decode_body(ProducerTableInfo, client.ask(328).body).data
+        assert table["P"][0].remote_ip == f"/{client.session.peer_text}"
+        client.ask(35, {"clientID": "c1", "producerGroup": "P"})
+        assert client.ask(204, {"producerGroup": "P"}).code == 1
+        client.ask(34, None, encode_body(data))
+        await trio.sleep(131)
+        assert client.session.closed
+        assert client.ask(328).body == b'{"data":{}}'
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "code"), [("TAG", "A || B", 0), ("TAG", "||", 23), ("SQL92", "a > 1", 1), (None, "*", 0)]
+)
+async def test_a_subscription_is_checked(tmp_path: Path, kind: str | None, text: str, code: int) -> None:
+    async with fake_broker(tmp_path) as broker:
+        body = CheckClientRequestBody(
+            client_id="c",
+            group="G",
+            subscription_data=SubscriptionData(topic="T", sub_string=text, expression_type=kind),
+        )
+        assert broker.client().ask(46, None, encode_body(body)).code == code
+
+
+async def test_locks_are_exclusive_and_expire(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
+    queues = [MessageQueue("T", "broker-a", n) for n in range(2)]
+
+    def lock(client: Client, who: str, wanted: list[MessageQueue]) -> list[MessageQueue]:
+        body = LockBatchRequestBody(consumer_group="G", client_id=who, mq_set=wanted)
+        reply = client.ask(41, None, encode_body(body))
+        return decode_body(LockBatchResponseBody, reply.body).lock_ok_mq_set
+
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        assert lock(client, "one", queues) == queues
+        assert lock(client, "two", queues) == []
+        assert lock(client, "one", queues[:1]) == queues[:1]
+        unlock = UnlockBatchRequestBody(consumer_group="G", client_id="two", mq_set=queues)
+        assert client.ask(42, None, encode_body(unlock)).code == 0
+        assert lock(client, "two", queues) == [], "nobody gives back another's locks"
+        await trio.sleep(60)
+        assert lock(client, "one", queues[:1]) == queues[:1]
+        await trio.sleep(0.1)
+        assert lock(client, "two", queues) == queues[1:]
+        mine = UnlockBatchRequestBody(consumer_group="G", client_id="one", mq_set=queues)
+        client.ask(42, None, encode_body(mine))
+        assert lock(client, "two", queues) == queues

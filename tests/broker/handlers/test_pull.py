@@ -1,0 +1,280 @@
+"""Pulling: checks, offset corrections, tag filters, and pulls that wait."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import trio
+
+from broker.services import holds
+from codec.codes import ResponseCode
+from tests.broker.support import Client, fake_broker, pull_header
+
+FAQ = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."
+WAIT = 2 | 4
+
+
+def fill(client: Client, topic: str = "T", count: int = 5, **fields: object) -> None:
+    for n in range(count):
+        assert client.send(topic, f"m{n}".encode(), **fields).code == 0
+
+
+async def test_found_records_come_with_all_four_offsets(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        fill(client)
+        reply = client.pull("T", 0, 1, count=2)
+        assert (reply.code, reply.remark) == (0, "FOUND")
+        assert dict(reply.ext) == {
+            "suggestWhichBrokerId": "0",
+            "nextBeginOffset": "3",
+            "minOffset": "0",
+            "maxOffset": "5",
+        }
+        assert [m.body for m in client.pulled("T", 0, 1, count=2)] == [b"m1", b"m2"]
+
+
+@pytest.mark.parametrize(
+    ("offset", "code", "remark", "next_offset"),
+    [
+        (5, 19, "OFFSET_OVERFLOW_ONE", "5"),
+        (9, 21, "OFFSET_OVERFLOW_BADLY", "5"),
+        (-1, 21, "OFFSET_TOO_SMALL", "0"),
+    ],
+)
+async def test_wrong_offsets_are_corrected(
+    tmp_path: Path, offset: int, code: int, remark: str, next_offset: str
+) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        fill(client)
+        reply = client.pull("T", 0, offset)
+        assert (reply.code, reply.remark, reply.ext["nextBeginOffset"]) == (code, remark, next_offset)
+
+
+async def test_an_empty_queue(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        fill(client)
+        assert client.pull("T", 1, 0).code == 19
+        reply = client.pull("T", 1, 7)
+        assert (reply.code, reply.ext["nextBeginOffset"]) == (21, "0")
+
+
+async def test_a_corrected_offset_leaves_an_event(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        fill(client)
+        client.pull("T", 0, 9, group="G")
+        (event,) = client.pulled("OFFSET_MOVED_EVENT")
+        assert event.tags == "G"
+        assert b'"offsetRequest":9' in event.body
+        assert b'"offsetNew":5' in event.body
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "remark"),
+    [
+        ({"topic": "Nope"}, 17, f"topic[Nope] not exist, apply first please! {FAQ}"),
+        ({"queueId": 50}, 1, "queueId[50] is illegal, topic:[T] topicConfig.readQueueNums:[4] consumer:[/{peer}]"),
+        ({"queueId": -1}, 1, "queueId[-1] is illegal, topic:[T] topicConfig.readQueueNums:[4] consumer:[/{peer}]"),
+        ({"expressionType": "SQL92"}, 1, "The broker does not support consumer to filter message by SQL92"),
+        ({"subscription": "||"}, 23, "parse the consumer's subscription failed"),
+        ({"sysFlag": 0}, 24, f"the consumer's group info not exist{FAQ}"),
+        ({"sysFlag": 0, "consumerGroup": "OnlineElsewhere"}, 24, f"the consumer's subscription not exist{FAQ}"),
+        ({"sysFlag": 0, "consumerGroup": "Online", "subVersion": 2}, 25, "the consumer's subscription not latest"),
+        ({"sysFlag": 0, "consumerGroup": "Online", "subVersion": 1}, 0, "FOUND"),
+        ({"consumerGroup": "Disabled"}, 16, "subscription group no permission, Disabled"),
+        ({"topic": "WriteOnly"}, 16, "the topic[WriteOnly] pulling message is forbidden"),
+    ],
+)
+async def test_checks_of_a_pull(tmp_path: Path, changes: dict[str, object], code: int, remark: str) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        fill(client)
+        client.heartbeat("Online", "T")
+        client.heartbeat("OnlineElsewhere", "Other")
+        client.ask(200, None, b'{"groupName":"Disabled","consumeEnable":false}')
+        client.ask(17, {"topic": "WriteOnly", "readQueueNums": "1", "writeQueueNums": "1", "perm": "2"})
+        header = pull_header("T") | {name: str(value) for name, value in changes.items()}
+        reply = client.ask(11, header)
+        assert (reply.code, reply.remark) == (code, remark.format(peer=client.session.peer_text))
+        assert bool(reply.ext) is (code == 0)
+
+
+async def test_unknown_groups_are_refused_when_they_may_not_be_made(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path, auto_create_subscription_group=False) as broker:
+        client = broker.client()
+        fill(client)
+        reply = client.pull("T")
+        assert (reply.code, reply.remark) == (26, f"subscription group [G] does not exist, {FAQ}")
+
+
+async def test_a_broker_that_may_not_be_read(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path, broker_permission=2) as broker:
+        client = broker.client()
+        reply = client.pull("T")
+        assert (reply.code, reply.remark) == (16, "the broker[127.0.0.1] pulling message is forbidden")
+
+
+async def test_tags_are_filtered_by_their_hash(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        for tag in ("A", "B", "C"):
+            fill(client, count=1, properties={"TAGS": tag})
+        assert [m.tags for m in client.pulled("T", expression="A || C")] == ["A", "C"]
+        nothing = client.pull("T", expression="D")
+        assert (nothing.code, nothing.remark, nothing.ext["nextBeginOffset"]) == (20, "NO_MATCHED_MESSAGE", "3")
+        client.heartbeat("Online", "T", expression="B")
+        assert [m.tags for m in client.pulled("T", group="Online", sys_flag=0)] == ["B"]
+
+
+async def test_the_commit_flag_commits(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        fill(client)
+        client.pull("T", 0, 3, sys_flag=4 | 1, commitOffset=3)
+        assert broker.context.offsets.query("G", "T", 0) == 3
+        client.pull("T", 0, 4, sys_flag=4, commitOffset=4)
+        assert broker.context.offsets.query("G", "T", 0) == 3
+
+
+async def test_a_waiting_pull_is_answered_when_a_message_comes(
+    tmp_path: Path, autojump_clock: trio.abc.Clock
+) -> None:
+    async with fake_broker(tmp_path) as broker:
+        producer, consumer = broker.client(), broker.client()
+        fill(producer)
+        pull = consumer.post(11, pull_header("T", 0, 5, sys_flag=WAIT, suspend_ms=20_000))
+        await trio.sleep(10)
+        assert consumer.replies(pull) == []
+        before = trio.current_time()
+        fill(producer, count=3)
+        reply = await consumer.wait(pull)
+        assert trio.current_time() - before < 0.01
+        assert (reply.code, reply.ext["nextBeginOffset"]) == (0, "8"), "one answer takes all of the batch"
+        assert len(broker.context.holds) == 0
+        assert consumer.replies(pull) == [reply]
+
+
+async def test_a_waiting_pull_is_answered_when_its_time_is_over(
+    tmp_path: Path, autojump_clock: trio.abc.Clock
+) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        fill(client)
+        start = trio.current_time()
+        pull = client.post(11, pull_header("T", 0, 5, sys_flag=WAIT, suspend_ms=2_000))
+        reply = await client.wait(pull)
+        assert (reply.code, reply.remark) == (19, "OFFSET_OVERFLOW_ONE")
+        assert trio.current_time() - start == pytest.approx(2, abs=0.1)
+
+
+async def test_short_polling(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
+    async with fake_broker(tmp_path, long_polling_enable=False, short_polling_time_mills=500) as broker:
+        client = broker.client()
+        fill(client)
+        start = trio.current_time()
+        await client.wait(client.post(11, pull_header("T", 0, 5, sys_flag=WAIT, suspend_ms=20_000)))
+        assert trio.current_time() - start == pytest.approx(0.5, abs=0.1)
+
+
+async def test_only_a_message_with_the_right_tag_wakes_a_pull(
+    tmp_path: Path, autojump_clock: trio.abc.Clock
+) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        fill(client)
+        pull = client.post(11, pull_header("T", 0, 5, sys_flag=WAIT, suspend_ms=60_000, expression="A"))
+        fill(client, count=1, properties={"TAGS": "B"})
+        await trio.sleep(1)
+        assert client.replies(pull) == []
+        fill(client, count=1, properties={"TAGS": "A"})
+        reply = await client.wait(pull)
+        assert (reply.code, reply.ext["nextBeginOffset"]) == (0, "7")
+
+
+async def test_every_pull_of_a_queue_wakes_and_no_other(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
+    async with fake_broker(tmp_path) as broker:
+        producer = broker.client()
+        fill(producer, count=1)
+        here = [broker.client() for _ in range(100)]
+        posted = [client.post(11, pull_header("T", 0, 1, sys_flag=WAIT, suspend_ms=60_000)) for client in here]
+        other = broker.client()
+        elsewhere = other.post(11, pull_header("T", 1, 0, sys_flag=WAIT, suspend_ms=60_000))
+        fill(producer, count=1)
+        for client, opaque in zip(here, posted, strict=True):
+            assert (await client.wait(opaque)).code == 0
+        assert other.replies(elsewhere) == []
+        assert len(broker.context.holds) == 1
+
+
+async def test_a_session_that_closes_drops_its_pulls(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        fill(client)
+        for queue_id in range(4):
+            client.post(11, pull_header("T", queue_id, 5 if queue_id == 0 else 0, sys_flag=WAIT, suspend_ms=60_000))
+        assert len(broker.context.holds) == 4
+        client.session.close()
+        assert len(broker.context.holds) == 0
+        await trio.sleep(120)
+        assert client.session.sent[5:] == []
+        assert broker.context.watched == set()
+
+
+async def test_pulls_over_the_bound_are_answered_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.abc.Clock
+) -> None:
+    monkeypatch.setattr(holds, "MAX_HOLDS_OF_SESSION", 2)
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        fill(client)
+        header = pull_header("T", 0, 5, sys_flag=WAIT, suspend_ms=60_000)
+        held = [client.post(11, header), client.post(11, header)]
+        assert client.ask(11, header).code == 19
+        assert [client.replies(opaque) for opaque in held] == [[], []]
+
+
+async def test_a_topic_that_goes_away_ends_the_wait_with_its_error(
+    tmp_path: Path, autojump_clock: trio.abc.Clock
+) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        fill(client)
+        pull = client.post(11, pull_header("T", 0, 5, sys_flag=WAIT, suspend_ms=1_000))
+        assert client.ask(215, {"topic": "T"}).code == 0
+        assert (await client.wait(pull)).code == ResponseCode.TOPIC_NOT_EXIST
+
+
+async def test_deadlines_of_answered_pulls_do_not_pile_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.abc.Clock
+) -> None:
+    monkeypatch.setattr(holds, "SPARE_DEADLINES", 8)
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        fill(client, count=1)
+        for offset in range(1, 100):
+            pull = client.post(11, pull_header("T", 0, offset, sys_flag=WAIT, suspend_ms=3_600_000))
+            fill(client, count=1)
+            await client.wait(pull)
+        assert len(broker.context.holds._deadlines) <= 9
+
+
+async def test_lite_pulls_are_pulls(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        fill(client)
+        assert client.ask(361, pull_header("T")).code == 0
+
+
+async def test_pulled_messages_are_counted(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        fill(client)
+        client.pull("T", count=3)
+        broker.context.statistics.sample()
+        data = broker.context.statistics.item("GROUP_GET_NUMS", "T@G")
+        assert data is not None and data.stats_minute is not None
+        assert data.stats_minute.sum == 3

@@ -1,0 +1,274 @@
+"""A broker without sockets: its real store, tables and services, and clients that talk to its handlers in memory."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from broker.config import BrokerConfig, store_settings
+from broker.context import BrokerContext
+from broker.errors import Refusal, RemoteTimeout
+from broker.handlers import handler_table
+from broker.node import assemble, listen_to_store, start_services
+from broker.services.delay import DelayService
+from broker.store import open_store
+from codec.bodies import ConsumerData, HeartbeatData, SubscriptionData, encode_body
+from codec.codes import ResponseCode
+from codec.frame import RemotingCommand
+from codec.headers import SendMessageRequestHeaderV2, to_ext
+from codec.headers.base import Header
+from codec.ids import pack_host
+from codec.message import MessageExt
+from codec.properties import encode_properties
+from codec.record import decode_records
+from codec.selector import parse_tags, tag_codes
+
+START_MS = 1_700_000_000_000
+HOST = ("127.0.0.1", 10911)
+
+SMALL_FILES: dict[str, Any] = {
+    "broker_name": "broker-a",
+    "mapped_file_size_commit_log": 4 << 20,
+    "mapped_file_size_consume_queue": 6000,
+    "max_hash_slot_num": 1000,
+    "max_index_num": 4000,
+}
+
+
+def virtual_now() -> int:
+    """Wall clock of the tests: trio's clock, from START_MS on."""
+    return START_MS + round(trio.current_time() * 1000)
+
+
+async def inline(function: Callable[..., Any], *args: Any, **_options: Any) -> Any:
+    """Instead of a worker thread, so that a virtual clock does not run ahead of it."""
+    await trio.lowlevel.checkpoint()
+    return function(*args)
+
+
+@dataclass(eq=False)
+class FakeSession:
+    """What handlers see of a connection. `answers`: request code → the peer's reply to our request."""
+
+    nursery: trio.Nursery
+    peer: tuple[str, int] = ("127.0.0.1", 40000)
+    closed: bool = False
+    sent: list[tuple[RemotingCommand, bytes]] = field(default_factory=list)
+    pushed: list[RemotingCommand] = field(default_factory=list)
+    answers: dict[int, Callable[[RemotingCommand], RemotingCommand]] = field(default_factory=dict)
+    callbacks: list[Callable[[], None]] = field(default_factory=list)
+
+    @property
+    def peer_text(self) -> str:
+        return f"{self.peer[0]}:{self.peer[1]}"
+
+    def send(self, command: RemotingCommand, views: Sequence[memoryview] = ()) -> None:
+        body = b"".join(views) if views else bytes(command.body)
+        self.sent.append((command, body))
+
+    def respond(
+        self, request: RemotingCommand, reply: RemotingCommand, views: Sequence[memoryview] = ()
+    ) -> None:
+        if not request.is_oneway:
+            self.send(reply, views)
+
+    def oneway(self, command: RemotingCommand) -> None:
+        self.pushed.append(command)
+
+    async def request(self, command: RemotingCommand, timeout_s: float) -> RemotingCommand:
+        self.pushed.append(command)
+        if command.code not in self.answers:
+            await trio.sleep(timeout_s)
+            raise RemoteTimeout("no answer")
+        return self.answers[command.code](command)
+
+    def spawn(self, function: Callable[..., Awaitable[Any]], *args: object) -> None:
+        self.nursery.start_soon(function, *args)
+
+    def on_close(self, callback: Callable[[], None]) -> None:
+        self.callbacks.append(callback)
+
+    def close(self) -> None:
+        self.closed = True
+        callbacks, self.callbacks = self.callbacks, []
+        for callback in callbacks:
+            callback()
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A reply as a client reads it."""
+
+    code: int
+    remark: str | None
+    ext: Mapping[str, str]
+    body: bytes
+    opaque: int
+
+
+class Client:
+    """One connection to the broker."""
+
+    def __init__(self, broker: FakeBroker, port: int, *, version: int = 409, language: int = 0) -> None:
+        self.broker = broker
+        self.session = FakeSession(broker.nursery, ("127.0.0.1", port))
+        self.version = version
+        self.language = language
+        self._opaque = 0
+
+    def post(
+        self, code: int, header: Header | Mapping[str, str] | None = None, body: bytes = b"", flag: int = 0
+    ) -> int:
+        """Sends a request; its opaque number."""
+        self._opaque += 1
+        ext = to_ext(header) if isinstance(header, Header) else dict(header) if header is not None else None
+        request = RemotingCommand(
+            code, ext, body, self._opaque, flag, language=self.language, version=self.version
+        )
+        try:
+            reply = self.broker.handlers[code](self.session, request)  # type: ignore[arg-type]
+        except Refusal as refusal:
+            reply = request.reply(refusal.code, refusal.remark, refusal.ext_fields)
+        if reply is not None:
+            self.session.respond(request, reply)
+        return self._opaque
+
+    def replies(self, opaque: int) -> list[Reply]:
+        return [
+            Reply(command.code, command.remark, command.ext_fields or {}, body, command.opaque)
+            for command, body in self.session.sent
+            if command.opaque == opaque
+        ]
+
+    def ask(
+        self, code: int, header: Header | Mapping[str, str] | None = None, body: bytes = b""
+    ) -> Reply:
+        """The reply to a request that is answered at once."""
+        replies = self.replies(self.post(code, header, body))
+        assert len(replies) == 1, f"code {code}: {len(replies)} replies at once"
+        return replies[0]
+
+    async def wait(self, opaque: int, timeout: float = 60) -> Reply:
+        """The reply to a request that may be answered later."""
+        with trio.fail_after(timeout):
+            while not self.replies(opaque):
+                await trio.sleep(0.001)
+        return self.replies(opaque)[0]
+
+    # what clients usually ask
+
+    def send(self, topic: str, body: bytes = b"hello", *, code: int = 310, **fields: Any) -> Reply:
+        return self.ask(code, send_header(topic, **fields), body)
+
+    def pull(self, topic: str, queue_id: int = 0, offset: int = 0, **fields: Any) -> Reply:
+        return self.ask(11, pull_header(topic, queue_id, offset, **fields))
+
+    def pulled(self, topic: str, queue_id: int = 0, offset: int = 0, **fields: Any) -> list[MessageExt]:
+        reply = self.pull(topic, queue_id, offset, **fields)
+        return decode_records(reply.body) if reply.code == ResponseCode.SUCCESS else []
+
+    def heartbeat(self, group: str, *topics: str, expression: str = "*", version: int = 1, **fields: Any) -> Reply:
+        data = HeartbeatData(
+            client_id=f"client-{self.session.peer[1]}",
+            consumer_data_set=[
+                ConsumerData(
+                    group_name=group,
+                    subscription_data_set=[subscription(topic, expression, version) for topic in topics],
+                    **fields,
+                )
+            ],
+        )
+        return self.ask(34, None, encode_body(data))
+
+
+def send_header(topic: str, properties: Mapping[str, str] | None = None, **fields: Any) -> SendMessageRequestHeaderV2:
+    values: dict[str, Any] = {
+        "producer_group": "P",
+        "default_topic": "TBW102",
+        "default_topic_queue_nums": 4,
+        "queue_id": 0,
+        "sys_flag": 0,
+        "born_timestamp": START_MS,
+        "flag": 0,
+        **fields,
+    }
+    return SendMessageRequestHeaderV2(
+        topic=topic, properties=encode_properties(properties or {}).decode(), **values
+    )
+
+
+def pull_header(
+    topic: str,
+    queue_id: int = 0,
+    offset: int = 0,
+    *,
+    group: str = "G",
+    sys_flag: int = 4,
+    expression: str = "*",
+    suspend_ms: int = 0,
+    count: int = 32,
+    **fields: Any,
+) -> dict[str, str]:
+    return {
+        "consumerGroup": group,
+        "topic": topic,
+        "queueId": str(queue_id),
+        "queueOffset": str(offset),
+        "maxMsgNums": str(count),
+        "sysFlag": str(sys_flag),
+        "commitOffset": "0",
+        "suspendTimeoutMillis": str(suspend_ms),
+        "subscription": expression,
+        "subVersion": "0",
+        "expressionType": "TAG",
+        **{name: str(value) for name, value in fields.items()},
+    }
+
+
+def subscription(topic: str, expression: str = "*", version: int = 1) -> SubscriptionData:
+    tags = parse_tags(expression)
+    return SubscriptionData(
+        topic=topic,
+        sub_string=expression,
+        tags_set=sorted(tags),
+        code_set=sorted(tag_codes(tags)),
+        sub_version=version,
+    )
+
+
+class FakeBroker:
+    """The context of a broker and its handlers."""
+
+    def __init__(self, context: BrokerContext, nursery: trio.Nursery) -> None:
+        self.context = context
+        self.nursery = nursery
+        self.handlers = handler_table(context)
+        self._ports = iter(range(40000, 65000))
+
+    def client(self, **options: Any) -> Client:
+        return Client(self, next(self._ports), **options)
+
+
+@asynccontextmanager
+async def fake_broker(root: Path, **settings: Any) -> AsyncIterator[FakeBroker]:
+    """A broker over the store folder `root`, on trio's clock, until the block ends (a clean stop)."""
+    config = BrokerConfig(**{**SMALL_FILES, **settings, "store_path_root_dir": str(root)})
+    store_host = pack_host(*HOST)
+    async with open_store(
+        store_settings(config), now_ms=virtual_now, store_host=store_host, in_thread=inline
+    ) as store:
+        context, _ = assemble(config, f"{HOST[0]}:{HOST[1]}", store_host, virtual_now, random.Random(7), store)
+        delays = DelayService(context)
+        listen_to_store(context, delays)
+        async with trio.open_nursery() as nursery:
+            start_services(context, delays, nursery)
+            nursery.start_soon(context.announcer.run)
+            yield FakeBroker(context, nursery)
+            nursery.cancel_scope.cancel()
+        context.files.save_all()
