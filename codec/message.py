@@ -1,6 +1,7 @@
 """Messages as values: one to be sent, one that a broker stored (Java classes `Message`, `MessageExt`).
 
-Times are milliseconds since 1970 UTC. Hosts are text, `ip:port` or `[v6]:port`.
+Times are milliseconds since 1970 UTC. Hosts are text, `ip:port` or `[v6]:port`. Neither can be part of a reference cycle, so
+the garbage collector need not walk the lists of thousands that a pull makes (`gc=False`).
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ __all__ = [
 ]
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True):
+class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A message to be sent. `flag` is the user's own int32; tags, keys and delay live in the properties."""
 
     topic: str
@@ -95,7 +96,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
         return Message(topic=self.topic, body=self.body, flag=self.flag, properties=merged)
 
 
-class MessageExt(msgspec.Struct, frozen=True, kw_only=True):
+class MessageExt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A stored message. `body` is as stored (perhaps compressed) unless the decoder was asked to decompress it.
 
     `queue_offset` is 0 for prepared and rolled-back transaction messages; `sys_flag` is always the stored one.

@@ -7,7 +7,7 @@ import msgspec
 __all__ = ["MessageQueue"]
 
 
-class MessageQueue(msgspec.Struct, frozen=True, order=True, rename="camel"):
+class MessageQueue(msgspec.Struct, frozen=True, order=True, rename="camel", gc=False):
     """One queue of a topic on one broker; ordered by topic, broker name, number, as Java's `compareTo`."""
 
     topic: str

@@ -57,16 +57,11 @@ def host_widths(rows: Array) -> tuple[Array, Array]:
 
 def find_bad_crc(buffer: Buffer, rows: Array) -> list[int]:
     """The row numbers whose body does not have the stored CRC; the CRC of an empty body is not looked at, as in Java."""
-    view = memoryview(buffer)
-    crc32 = zlib.crc32
-    spans = zip(
-        rows["body_start"].tolist(), rows["body_end"].tolist(), rows["body_crc"].tolist(), strict=True
-    )
-    return [
-        row
-        for row, (start, end, crc) in enumerate(spans)
-        if crc32(view[start:end]) & 0x7FFFFFFF != crc and end > start
-    ]
+    bodies = map(slice, rows["body_start"].tolist(), rows["body_end"].tolist())
+    crcs = map(zlib.crc32, map(memoryview(buffer).__getitem__, bodies))
+    found = np.fromiter(crcs, dtype=np.int64, count=len(rows)) & 0x7FFFFFFF
+    bad: list[int] = np.flatnonzero((found != rows["body_crc"]) & (rows["body_length"] > 0)).tolist()
+    return bad
 
 
 @cache

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 from enum import StrEnum
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,14 +66,15 @@ def scan_positions(
     """
     limit = len(buffer)
     stop = limit if end is None else min(end, limit)
-    last = min(limit - MIN_RECORD_SIZE, stop - 1)
-    full = start + max_bytes
+    last = min(limit - MIN_RECORD_SIZE, stop - 1, start + max_bytes - 1)
     position = start
     positions: list[int] = []
     append = positions.append
-    while position <= last and len(positions) < max_rows and position < full:
+    for _ in repeat(None, min(max_rows, limit)):
+        if position > last:
+            break
         size, magic = _size_and_magic(buffer, position)
-        if magic not in _MAGICS or size < MIN_RECORD_SIZE or size > limit - position:
+        if magic not in _MAGICS or not MIN_RECORD_SIZE <= size <= limit - position:
             break
         append(position)
         position += size
