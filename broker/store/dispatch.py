@@ -52,20 +52,16 @@ class Dispatcher:
     """Puts units and index entries that are not there yet. `gaps` collects queues whose units must be rebuilt.
 
     `partial` says that dispatching begins behind the start of the log, so that an empty queue may lack units before.
+    `indexed` is the offset of the last message that the index knows.
     """
 
     def __init__(self, queues: ConsumeQueues, index: Index | None, deliver_times: DeliverTimes) -> None:
         self._queues = queues
         self._index = index
         self._deliver_times = deliver_times
-        self._indexed = index.end_offset if index else 0
+        self.indexed = -1
         self.gaps: set[tuple[str, int]] = set()
         self.partial = False
-
-    def dispatch(self, offset: int, scan: RecordScan) -> None:
-        """What a record needs, queue and index."""
-        self.put_unit(offset, scan)
-        self.put_index(offset, scan)
 
     def put_unit(self, offset: int, scan: RecordScan) -> None:
         if scan.sys_flag & TRANSACTION_PREPARED:
@@ -91,7 +87,7 @@ class Dispatcher:
     def put_index(self, offset: int, scan: RecordScan) -> None:
         if (
             self._index is None
-            or offset <= self._indexed
+            or offset <= self.indexed
             or scan.sys_flag & TRANSACTION_BITS == TRANSACTION_ROLLBACK
         ):
             return

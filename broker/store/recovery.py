@@ -5,6 +5,7 @@
    whose first record is older than the checkpoint, dispatching each record again (puts are idempotent).
 3. The log ends at the first record that is not whole; what follows is removed. Queue units beyond it go too.
 4. After a clean stop the log behind the last queue unit is dispatched.
+5. The index gets what it lacks.
 
 Beyond Java: a queue that lacks units of records in the log is rebuilt from the whole log, bytes behind the end are
 zeroed so that they cannot come to life behind new records, and after a kill (same boot of the machine, so the page cache
@@ -40,7 +41,8 @@ __all__ = ["RecoveryReport", "recover", "walk"]
 
 RECOVERED_FILES = 3
 INDEX_CATCH_UP = 2 << 30
-"""Bytes of log before the recovery's start that are read to complete the index after an unclean stop."""
+"""Bytes of log, from its end, that are read at most to complete the index."""
+ZERO_BYTES = 8
 
 Visit = Callable[[int, RecordScan], None]
 _log = logging.getLogger(__name__)
@@ -65,6 +67,7 @@ def walk(
         if segment.end <= start:
             continue
         limit = segment.size if end is None else min(segment.size, end - segment.start)
+        limit = min(limit, segment.found_size)
         offset, visited, closed = _walk_segment(
             segment, max(start - segment.start, 0), limit, visit, check_crc
         )
@@ -80,17 +83,25 @@ def _walk_segment(
     view, base, count = segment.view, segment.start, 0
     while position < limit:
         try:
-            scan = scan_record(view, position, segment.size, check_crc=check_crc)
+            scan = scan_record(view, position, limit, check_crc=check_crc)
         except CorruptionError:
             return base + position, count, False
         if scan.magic == MAGIC_BLANK:
             return segment.end, count, True
-        if scan.physical_offset != base + position:
+        if scan.physical_offset != base + position or _is_torn(view, position, scan):
             return base + position, count, False
         visit(base + position, scan)
         position += scan.total_size
         count += 1
     return base + position, count, position >= segment.size
+
+
+def _is_torn(view: memoryview, position: int, scan: RecordScan) -> bool:
+    """Whether the last record's end never came to the disk: no checksum covers topic and properties."""
+    if not scan.properties.endswith(b"\0"):
+        return False
+    behind = position + scan.total_size
+    return not any(view[behind : behind + ZERO_BYTES])
 
 
 def recover(
@@ -109,24 +120,22 @@ def recover(
     if not log.segments.segments:
         queues.destroy()
         log.end_at(0)
+        if index is not None:
+            index.truncate(0)
         return RecoveryReport(0, 0, 0, 0)
     start = _clean_start(log) if clean else _unclean_start(config, log, checkpoint)
     dispatcher.partial = start > log.start
-    if not clean:
-        _catch_up_index(log, index, dispatcher, start)
-    visit = _look if clean else dispatcher.dispatch
+    visit = _look if clean else dispatcher.put_unit
     end, count = walk(log, start, visit, check_crc=config.check_crc_on_recover)
     log.end_at(end)
     for queue in queues:
         queue.truncate(end)
-    if index:
-        index.drain()
-        index.truncate(end)
-    if clean:
-        _dispatch_tail(log, queues, dispatcher)
+    behind = clean and _dispatch_tail(log, queues, dispatcher)
     rebuilt = _rebuild_gaps(log, queues, dispatcher)
-    if index:
-        index.drain()
+    if index is not None:
+        index.truncate(end)
+        if behind or not clean or not index.files:
+            _catch_up_index(log, index, dispatcher)
     for queue in queues:
         queue.correct_min(log.start)
     return RecoveryReport(start, end, count, rebuilt)
@@ -157,31 +166,28 @@ def _first_timestamp(segment: Segment) -> int:
     return store_timestamp_at(segment.view, 0)
 
 
-def _catch_up_index(log: CommitLog, index: Index | None, dispatcher: Dispatcher, start: int) -> None:
-    if index is None:
-        return
+def _catch_up_index(log: CommitLog, index: Index, dispatcher: Dispatcher) -> None:
     begin = max(index.end_offset, log.start)
-    if begin >= start:
-        return
-    if start - begin > INDEX_CATCH_UP:
-        _log.warning(
-            "the index lacks messages from %d to %d of the commit log", begin, start - INDEX_CATCH_UP
-        )
-        segment = log.segments.find(start - INDEX_CATCH_UP)
+    if log.end - begin > INDEX_CATCH_UP:
+        segment = log.segments.find(log.end - INDEX_CATCH_UP)
         begin = segment.start if segment else log.start
-    walk(log, begin, dispatcher.put_index, end=start)
+        _log.warning("messages before %d of the commit log will not be found by key", begin)
+    dispatcher.indexed = index.end_offset
+    walk(log, begin, dispatcher.put_index, end=log.end)
+    index.drain()
 
 
-def _dispatch_tail(log: CommitLog, queues: ConsumeQueues, dispatcher: Dispatcher) -> None:
+def _dispatch_tail(log: CommitLog, queues: ConsumeQueues, dispatcher: Dispatcher) -> bool:
+    """Gives records behind the last unit of any queue their units; tells whether there were any."""
     start = max(queues.max_physical_offset, log.start)
     dispatcher.partial = False
-    reached, _ = walk(log, start, dispatcher.dispatch, end=log.end)
-    if reached >= log.end:
-        return
-    _log.warning("no record begins at %d, where the consume queues end: they are rebuilt", start)
-    queues.destroy()
-    dispatcher.gaps.clear()
-    walk(log, log.start, dispatcher.put_unit, end=log.end)
+    reached, count = walk(log, start, dispatcher.put_unit, end=log.end)
+    if reached < log.end:
+        _log.warning("no record begins at %d, where the consume queues end: they are rebuilt", start)
+        queues.destroy()
+        dispatcher.gaps.clear()
+        walk(log, log.start, dispatcher.put_unit, end=log.end)
+    return count > 0
 
 
 def _rebuild_gaps(log: CommitLog, queues: ConsumeQueues, dispatcher: Dispatcher) -> int:

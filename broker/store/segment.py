@@ -24,9 +24,12 @@ def segment_name(start: int) -> str:
 
 
 class Segment:
-    """A mapped file; `view[position]` is the byte at queue offset `start + position`."""
+    """A mapped file; `view[position]` is the byte at queue offset `start + position`.
 
-    __slots__ = ("_map", "fresh", "path", "size", "start", "view")
+    `found_size` is how long the file was when it was opened: a short one was cut, nothing behind can be whole.
+    """
+
+    __slots__ = ("_map", "found_size", "fresh", "path", "size", "start", "view")
 
     def __init__(self, path: Path, start: int, size: int) -> None:
         """Opens the file, creates or extends it with zeros to `size`. OSError if the disk refuses."""
@@ -35,12 +38,14 @@ class Segment:
         self.size = size
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            self.fresh = os.fstat(fd).st_size == 0
-            if os.fstat(fd).st_size != size:
+            length = os.fstat(fd).st_size
+            if length != size:
                 os.ftruncate(fd, size)
             self._map = mmap.mmap(fd, size)
         finally:
             os.close(fd)
+        self.fresh = length == 0
+        self.found_size = length or size
         self.view = memoryview(self._map)
 
     @property

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import trio
 
+from broker.nursery import background
+
 from .appending import Appender
 from .checkpoint import Checkpoint
 from .commit_log import CommitLog
@@ -244,6 +246,10 @@ class MessageStore:
         return self._log.end
 
     @property
+    def flushed_offset(self) -> int:
+        return self._log.flushed
+
+    @property
     def writable(self) -> bool:
         return self.stats.writable
 
@@ -311,12 +317,9 @@ async def open_store(
             store.close()
             raise
         try:
-            async with trio.open_nursery() as nursery:
+            async with background() as nursery:
                 await store.run(nursery)
-                try:
-                    yield store
-                finally:
-                    nursery.cancel_scope.cancel()
+                yield store
         finally:
             with trio.CancelScope(shield=True):
                 await store.stop()

@@ -13,7 +13,15 @@ from broker.store import MessageStore, StoreConfig, StoreMessage
 from codec.consume_queue import ENTRY, FILLER
 from codec.hashing import index_key_hash, tags_code
 from codec.ids import pack_host
-from codec.index_file import HEADER, ITEM, SLOT, index_file_size, item_position, slot_position, time_difference
+from codec.index_file import (
+    HEADER,
+    ITEM,
+    SLOT,
+    index_file_size,
+    item_position,
+    slot_position,
+    time_difference,
+)
 from codec.properties import encode_properties
 from codec.record import MAGIC_BLANK, MAGIC_V1, decode_record, peek_record
 
@@ -66,7 +74,13 @@ def loaded(config: StoreConfig, clock: Clock | None = None) -> Iterator[MessageS
 
 
 def message(
-    number: int = 0, *, topic: str = "TopicA", queue_id: int = 0, size: int = 100, sys_flag: int = 0, **properties: str
+    number: int = 0,
+    *,
+    topic: str = "TopicA",
+    queue_id: int = 0,
+    size: int = 100,
+    sys_flag: int = 0,
+    **properties: str,
 ) -> StoreMessage:
     """A message that tells its number in body, key and UNIQ_KEY."""
     pairs = {"UNIQ_KEY": f"{number:032X}", "KEYS": f"k{number} all", "TAGS": f"Tag{number % 3}"} | properties
@@ -131,7 +145,9 @@ class Rebuild:
             if not content[name] and record.queue_offset:
                 content[name] = FILLER * record.queue_offset
             assert len(content[name]) == record.queue_offset * ENTRY.size
-            content[name] += ENTRY.pack(record.commit_log_offset, record.store_size, tags_code(record.tags or None))
+            content[name] += ENTRY.pack(
+                record.commit_log_offset, record.store_size, tags_code(record.tags or None)
+            )
         return dict(content)
 
     def index_files(self, slots: int, items: int) -> list[bytes]:
@@ -165,7 +181,14 @@ def _put(file: bytearray, slots: int, key_hash: int, record: Any) -> None:
     if count == 1:
         begin, begin_offset = record.store_timestamp, record.commit_log_offset
     HEADER.pack_into(
-        file, 0, begin, record.store_timestamp, begin_offset, record.commit_log_offset, used + (not previous), count + 1
+        file,
+        0,
+        begin,
+        record.store_timestamp,
+        begin_offset,
+        record.commit_log_offset,
+        used + (not previous),
+        count + 1,
     )
 
 

@@ -65,7 +65,9 @@ def test_index_queries_find_every_key(copy_java_store: Copy, name: str) -> None:
             key = line["properties"].get("UNIQ_KEY")
             if key is None:
                 continue
-            result = store.query(line["topic"], key, 64, line["storeTimestamp"] - 2000, line["storeTimestamp"] + 2000)
+            result = store.query(
+                line["topic"], key, 64, line["storeTimestamp"] - 2000, line["storeTimestamp"] + 2000
+            )
             assert line["phy"] in [decode_record(view).commit_log_offset for view in result.views]
 
 
@@ -80,7 +82,9 @@ def test_every_acknowledged_message_survives_the_kill(copy_java_store: Copy) -> 
             found = decode_record(record, check_crc=True)
             assert (found.properties["UNIQ_KEY"], found.queue_offset) == (ack.uniq_key, ack.queue_offset)
             assert ack.topic in (found.topic, found.properties.get("REAL_TOPIC"))
-            assert b"".join(store.get(found.topic, found.queue_id, found.queue_offset, 1).views) == bytes(record)
+            assert b"".join(store.get(found.topic, found.queue_id, found.queue_offset, 1).views) == bytes(
+                record
+            )
 
 
 def test_queue_ends_after_the_kill_are_those_of_java(copy_java_store: Copy) -> None:

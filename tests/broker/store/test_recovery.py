@@ -35,6 +35,10 @@ def folder(tmp_path: Path) -> Path:
     with loaded(small_config(tmp_path / "used")) as store:
         for number in range(COUNT):
             store.append(message(number, queue_id=number % 3))
+            if number == COUNT // 2:
+                store.query(
+                    "TopicA", "all", 1, 0, 1 << 50
+                )  # what was gathered for the index is written before a query
         return killed(tmp_path / "used", tmp_path / "killed")
 
 
@@ -76,7 +80,15 @@ def test_power_lost(tmp_path: Path, folder: Path) -> None:
 
 
 def test_clean_stop(folder: Path) -> None:
+    with loaded(small_config(folder)):
+        pass
     (folder / "abort").unlink()
+    check(folder)
+
+
+def test_clean_stop_and_no_index(folder: Path) -> None:
+    (folder / "abort").unlink()
+    shutil.rmtree(folder / "index")
     check(folder)
 
 

@@ -1,0 +1,127 @@
+"""Saved tables, the lock file, segments."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.store import StoreDamaged, StoreLocked, load_table, save_table
+from broker.store.config import delay_table
+from broker.store.lock import store_lock
+from broker.store.segment import Segment
+from codec.errors import BodyError
+
+
+def _decode(data: bytes) -> Any:
+    if data.startswith(b"!"):
+        raise BodyError("not a table")
+    return json.loads(data)
+
+
+def test_a_table_keeps_its_previous_content(tmp_path: Path) -> None:
+    path = tmp_path / "config" / "topics.json"
+    assert load_table(path, _decode) is None
+    save_table(path, b"1")
+    save_table(path, b"2")
+    assert (path.read_bytes(), path.with_name("topics.json.bak").read_bytes()) == (b"2", b"1")
+    assert load_table(path, _decode) == 2
+    assert sorted(file.name for file in path.parent.iterdir()) == ["topics.json", "topics.json.bak"]
+
+
+@pytest.mark.parametrize("damage", [b"", b"  \n", b"{", b"!", None])
+def test_a_damaged_table_is_read_from_its_backup(tmp_path: Path, damage: bytes | None) -> None:
+    path = tmp_path / "topics.json"
+    save_table(path, b"1")
+    save_table(path, b"2")
+    path.unlink() if damage is None else path.write_bytes(damage)
+    assert load_table(path, _decode) == 1
+
+
+def test_two_damaged_tables_are_not_an_empty_one(tmp_path: Path) -> None:
+    path = tmp_path / "topics.json"
+    path.write_bytes(b"{")
+    path.with_name("topics.json.bak").write_bytes(b"!")
+    with pytest.raises(StoreDamaged, match=r"topics.json.*topics.json.bak: not a table.*move"):
+        load_table(path, _decode)
+
+
+def test_the_lock_is_seen_by_other_processes(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    attempt = (
+        "import fcntl, sys; file = open(sys.argv[1], 'r+b')\n"
+        "try: fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)\n"
+        "except OSError: print('held')\n"
+        "else: print('free')"
+    )
+
+    def other() -> str:
+        return subprocess.run(
+            [sys.executable, "-c", attempt, str(path)], capture_output=True, text=True, check=True
+        ).stdout.strip()
+
+    with store_lock(path):
+        assert other() == "held"
+        with pytest.raises(StoreLocked, match="this process"), store_lock(path):
+            pass
+        assert other() == "held"
+    assert other() == "free"
+    assert path.read_bytes() == b"lock"
+
+
+def test_a_lock_of_another_process_is_respected(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    path.write_bytes(b"lock")
+    holder = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "import fcntl, sys; file = open(sys.argv[1], 'r+b'); fcntl.lockf(file, fcntl.LOCK_EX, 1, 0)\n"
+            "print('held', flush=True); sys.stdin.read()",
+            str(path),
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    try:
+        assert holder.stdout is not None and holder.stdout.readline() == b"held\n"
+        with pytest.raises(StoreLocked, match="another process"), store_lock(path):
+            pass
+    finally:
+        holder.communicate(b"")
+    with store_lock(path):
+        assert path.read_bytes() == b"lock"
+
+
+def test_clearing_keeps_time_and_length(tmp_path: Path) -> None:
+    segment = Segment(tmp_path / "s", 0, 64 * 1024)
+    segment.view[100:200] = b"x" * 100
+    segment.view[50_000:50_003] = b"abc"
+    os.utime(segment.path, ns=(0, 1_000_000_000_000))
+    segment.clear_from(150)
+    assert bytes(segment.view[:200]) == bytes(100) + b"x" * 50 + bytes(50)
+    assert not any(segment.view[200:])
+    assert segment.path.stat().st_size == segment.size
+    assert segment.modified_ms == 1_000_000
+    segment.destroy()
+    assert not segment.path.exists()
+
+
+def test_files_are_sparse_and_pages_can_be_released(tmp_path: Path) -> None:
+    segment = Segment(tmp_path / "s", 0, 1 << 30)
+    segment.view[:5] = b"first"
+    segment.release_pages(0, 1 << 30)
+    assert bytes(segment.view[:5]) == b"first"
+    assert segment.path.stat().st_blocks * 512 < 1 << 20
+    segment.close()
+
+
+def test_delay_levels() -> None:
+    assert delay_table("1s 2m 3h 1d") == (1000, 120_000, 10_800_000, 86_400_000)
+    with pytest.raises(ValueError, match="'5x'"):
+        delay_table("1s 5x")

@@ -1,0 +1,195 @@
+"""What is flushed when; who waits for it. The clock is virtual, the worker thread a recorder."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+from broker.store import MessageStore, PutStatus, StoreLocked, open_store
+from broker.store.checkpoint import Checkpoint
+from broker.store.files import sync_files
+from tests.broker.store.support import HOST, LOG_SIZE, START_MS, Clock, loaded, message, numbers, small_config
+
+
+class Threads:
+    """Runs what is given to worker threads, `seconds` later; remembers which files were flushed when."""
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        self.seconds = seconds
+        self.flushed: list[tuple[float, list[str]]] = []
+        self.failing = False
+        self.opened_at = trio.current_time()
+
+    async def __call__(self, function: Any, *arguments: Any) -> Any:
+        await trio.sleep(self.seconds)
+        if function is sync_files:
+            if self.failing:
+                raise OSError("no disk")
+            names = [path.parent.name for path in arguments[0]]
+            self.flushed.append((round(trio.current_time() - self.opened_at, 3), names))
+        return function(*arguments)
+
+
+@asynccontextmanager
+async def opened(root: Path, threads: Threads, **settings: Any) -> AsyncIterator[MessageStore]:
+    config = small_config(root, **settings)
+    async with open_store(config, now_ms=Clock(step=1), store_host=HOST, in_thread=threads) as store:
+        threads.flushed.clear()
+        threads.opened_at = trio.current_time()
+        yield store
+
+
+async def test_async_flush_waits_for_four_pages_or_ten_seconds(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    threads = Threads()
+    async with opened(tmp_path, threads) as store:
+        store.append(message(1))
+        await trio.sleep(9.4)
+        assert threads.flushed == []
+        await trio.sleep(1)
+        assert threads.flushed == [(10.0, ["commitlog"])]
+        for number in range(4):
+            store.append(message(number, size=3800))
+        await trio.sleep(0.5)
+        assert threads.flushed[1] == (10.5, ["commitlog"])
+        assert store.flushed_offset == store.commit_log_max_offset
+        assert await store.wait_flushed(1 << 50)
+
+
+async def test_queues_and_checkpoint_each_minute(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    threads = Threads()
+    async with opened(tmp_path, threads, mapped_file_size_consume_queue=20 * 1000) as store:
+        for number in range(500):
+            store.append(message(number, topic="Two"))
+        store.append(message(501, topic="One"))
+        await trio.sleep(1.1)
+        assert [names for _, names in threads.flushed if "0" in names] == [["0"]]
+        assert Checkpoint(tmp_path / "checkpoint", START_MS).logics == 0
+        await trio.sleep(59)
+        assert threads.flushed[-1] == (60.0, ["0"])
+        saved = Checkpoint(tmp_path / "checkpoint", START_MS)
+        assert saved.physic == saved.logics == store.stats.last_store_timestamp
+
+
+async def test_one_flush_serves_all_who_wait(tmp_path: Path, autojump_clock: trio.testing.MockClock) -> None:
+    threads = Threads(seconds=0.1)
+    done: list[float] = []
+    async with opened(tmp_path, threads, flush_disk_type="SYNC_FLUSH") as store:
+        start = trio.current_time()
+
+        async def send(number: int, after: float) -> None:
+            await trio.sleep(after)
+            result = store.append(message(number))
+            assert await store.wait_flushed(result.physical_offset + result.size)
+            done.append(round(trio.current_time() - start, 2))
+
+        async with trio.open_nursery() as nursery:
+            for number in range(20):
+                nursery.start_soon(send, number, 0.0)
+                nursery.start_soon(send, number, 0.05)
+        assert done == [0.1] * 20 + [0.2] * 20
+        assert [names for _, names in threads.flushed] == [["commitlog"]] * 2
+        assert await store.wait_flushed(store.commit_log_max_offset)
+
+
+async def test_a_slow_disk_times_out(tmp_path: Path, autojump_clock: trio.testing.MockClock) -> None:
+    threads = Threads()
+    async with opened(tmp_path, threads, flush_disk_type="SYNC_FLUSH", sync_flush_timeout=200) as store:
+        threads.seconds = 1.0
+        store.append(message(1))
+        start = trio.current_time()
+        assert not await store.wait_flushed(store.commit_log_max_offset)
+        assert round(trio.current_time() - start, 3) == 0.2
+
+
+async def test_a_failing_disk_closes_the_store_for_writes(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    threads = Threads()
+    async with opened(tmp_path, threads, flush_disk_type="SYNC_FLUSH") as store:
+        store.append(message(1))
+        threads.failing = True
+        assert not await store.wait_flushed(store.commit_log_max_offset)
+        assert store.append(message(2)).status is PutStatus.SERVICE_NOT_AVAILABLE
+        assert not store.writable
+    assert (tmp_path / "abort").exists()
+
+
+async def test_a_clean_stop_flushes_all(tmp_path: Path, autojump_clock: trio.testing.MockClock) -> None:
+    threads = Threads()
+    async with opened(tmp_path, threads) as store:
+        assert (tmp_path / "abort").exists()
+        for number in range(10):
+            store.append(message(number))
+        last = store.stats.last_store_timestamp
+        await trio.sleep(1)
+        assert len(list((tmp_path / "commitlog").iterdir())) == 2
+    assert [names for _, names in threads.flushed][-3:] == [["commitlog"], ["index"], ["0"]]
+    assert not (tmp_path / "abort").exists()
+    assert (tmp_path / "lock").read_bytes() == b"lock"
+    assert len(list((tmp_path / "commitlog").iterdir())) == 1
+    checkpoint = Checkpoint(tmp_path / "checkpoint", START_MS)
+    assert (checkpoint.physic, checkpoint.logics) == (last, last)
+    assert (tmp_path / "checkpoint").stat().st_size == 4096
+    with loaded(small_config(tmp_path)) as store:
+        assert numbers(store, "TopicA", 0) == list(range(10))
+        assert store.recovery.records == 10
+
+
+async def test_the_next_file_is_created_ahead(tmp_path: Path, autojump_clock: trio.testing.MockClock) -> None:
+    async with opened(tmp_path, Threads()) as store:
+        for number in range(120):
+            store.append(message(number, size=400))
+            if number % 20 == 0:
+                await trio.sleep(2)
+                names = [int(path.name) for path in sorted((tmp_path / "commitlog").iterdir())]
+                assert names[-1] == (store.commit_log_max_offset // LOG_SIZE + 1) * LOG_SIZE
+        assert numbers(store, "TopicA", 0) == list(range(120))
+
+
+async def test_full_index_files_are_flushed_and_noted(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    threads = Threads()
+    async with opened(tmp_path, threads) as store:
+        for number in range(300):
+            store.append(message(number))
+        store.query("TopicA", "all", 1, 0, 1)
+        ends = [file.end_timestamp for file in store._index.files] if store._index else []
+        assert len(ends) > 2
+        await trio.sleep(61)
+        assert Checkpoint(tmp_path / "checkpoint", START_MS).index == ends[-2]
+
+
+async def test_one_store_for_a_folder(tmp_path: Path) -> None:
+    async with opened(tmp_path, Threads()):
+        with pytest.raises(StoreLocked, match="another one"):
+            async with opened(tmp_path, Threads()):
+                pass
+    async with opened(tmp_path, Threads()) as store:
+        assert store.writable
+
+
+async def test_what_the_block_raises_comes_out_bare(tmp_path: Path) -> None:
+    with pytest.raises(KeyError, match="mine"):
+        async with opened(tmp_path, Threads()):
+            raise KeyError("mine")
+    assert not (tmp_path / "abort").exists()
+
+
+async def test_real_threads_and_views_that_outlive_the_store(tmp_path: Path) -> None:
+    config = small_config(tmp_path, flush_disk_type="SYNC_FLUSH")
+    async with open_store(config, now_ms=Clock(step=1), store_host=HOST) as store:
+        result = store.append(message(7))
+        assert await store.wait_flushed(result.physical_offset + result.size)
+        view = store.get("TopicA", 0, 0, 1).views[0]
+    assert bytes(view)[88:90] == b"7:"

@@ -1,0 +1,167 @@
+"""Which files are deleted when, and what follows them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import trio
+import trio.testing
+
+from broker.store import GetStatus, MessageStore, PutStatus
+from tests.broker.store.support import LOG_SIZE, Clock, loaded, message, numbers, small_config
+
+HOUR = 3_600_000
+NOW = 1_800_000_000_000
+NEVER = "99"
+COUNT = 230
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock(NOW)
+
+
+@pytest.fixture
+def store(tmp_path: Path, clock: Clock) -> Iterator[MessageStore]:
+    """230 messages in seven log files, the disk half full, no hour to delete."""
+    with loaded(small_config(tmp_path, delete_when=NEVER), clock) as store:
+        for number in range(COUNT):
+            store.append(message(number, size=300))
+        assert len(logs(tmp_path)) == 7
+        age(tmp_path, 1)
+        store.retention.disk_percent = lambda path: 50.0
+        yield store
+
+
+def logs(root: Path) -> list[Path]:
+    return sorted((root / "commitlog").iterdir())
+
+
+def age(root: Path, hours: int, count: int | None = None) -> None:
+    """Makes the first `count` log files look so old."""
+    for path in logs(root)[:count]:
+        os.utime(path, ns=(0, (NOW - hours * HOUR) * 1_000_000))
+
+
+async def test_nothing_goes_outside_its_hour(
+    tmp_path: Path, store: MessageStore, autojump_clock: trio.testing.MockClock
+) -> None:
+    age(tmp_path, 100)
+    assert await store.retention.run_once() == 0
+
+
+async def test_expired_files_go_but_the_last(
+    tmp_path: Path, store: MessageStore, autojump_clock: trio.testing.MockClock
+) -> None:
+    age(tmp_path, 73, 3)
+    store.retention.request_runs()
+    assert await store.retention.run_once() == 3
+    assert store.commit_log_min_offset == 3 * LOG_SIZE
+    first = store.min_offset("TopicA", 0)
+    assert numbers(store, "TopicA", 0) == list(range(first, COUNT))
+    assert store.get("TopicA", 0, first - 1, 1).status is GetStatus.OFFSET_TOO_SMALL
+    age(tmp_path, 73)
+    assert await store.retention.run_once() == 3
+    assert len(logs(tmp_path)) == 1
+
+
+async def test_queue_and_index_files_follow(
+    tmp_path: Path, store: MessageStore, autojump_clock: trio.testing.MockClock
+) -> None:
+    queue_files = len(list((tmp_path / "consumequeue" / "TopicA" / "0").iterdir()))
+    store.query("TopicA", "all", 1, 0, 1)
+    index_files = len(list((tmp_path / "index").iterdir()))
+    age(tmp_path, 73)
+    assert store.delete_expired_files() == 6
+    assert len(list((tmp_path / "consumequeue" / "TopicA" / "0").iterdir())) < queue_files - 8
+    assert len(list((tmp_path / "index").iterdir())) < index_files
+    assert store.query("TopicA", f"k{COUNT - 1}", 9, 0, 1 << 50).views
+    assert not store.query("TopicA", "k3", 9, 0, 1 << 50).views
+
+
+@pytest.mark.parametrize(
+    ("percent", "expired", "deleted", "writable"),
+    [
+        (74.0, 3, 0, True),
+        (76.0, 3, 3, True),
+        (76.0, 0, 0, True),
+        (86.0, 0, 6, True),
+        (91.0, 0, 6, False),
+    ],
+)
+async def test_a_full_disk_deletes(
+    tmp_path: Path,
+    store: MessageStore,
+    autojump_clock: trio.testing.MockClock,
+    percent: float,
+    expired: int,
+    deleted: int,
+    writable: bool,
+) -> None:
+    age(tmp_path, 73, expired)
+    store.retention.disk_percent = lambda path: percent
+    assert await store.retention.run_once() == deleted
+    assert store.writable is writable
+    assert (store.append(message()).status is PutStatus.PUT_OK) is writable
+    store.retention.disk_percent = lambda path: 50.0
+    await store.retention.run_once()
+    assert store.writable
+
+
+async def test_views_of_deleted_files_stay_readable(
+    tmp_path: Path, store: MessageStore, autojump_clock: trio.testing.MockClock
+) -> None:
+    view = store.get("TopicA", 0, 0, 1).views[0]
+    age(tmp_path, 73)
+    assert store.delete_expired_files() == 6
+    assert not (tmp_path / "commitlog" / f"{0:020d}").exists()
+    assert bytes(view)[88:90] == b"0:"
+
+
+async def test_the_service_runs_each_ten_seconds(
+    tmp_path: Path, store: MessageStore, clock: Clock, autojump_clock: trio.testing.MockClock
+) -> None:
+    age(tmp_path, 73, 1)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(store.retention.run)
+        store.retention.request_runs()
+        await trio.sleep(59)
+        assert len(logs(tmp_path)) == 7
+        await trio.sleep(2)
+        assert len(logs(tmp_path)) == 6
+        age(tmp_path, 73, 2)
+        await trio.sleep(10)
+        assert len(logs(tmp_path)) == 4
+        nursery.cancel_scope.cancel()
+
+
+async def test_the_hour_of_delete_when(tmp_path: Path, autojump_clock: trio.testing.MockClock) -> None:
+    every_hour = ";".join(f"{hour:02d}" for hour in range(24))
+    with loaded(small_config(tmp_path, delete_when=every_hour), Clock(NOW)) as store:
+        for number in range(50):
+            store.append(message(number, size=300))
+        age(tmp_path, 73)
+        store.retention.disk_percent = lambda path: 50.0
+        assert await store.retention.run_once() == 1
+
+
+async def test_queues_without_records_are_cleaned(
+    tmp_path: Path, store: MessageStore, autojump_clock: trio.testing.MockClock
+) -> None:
+    for number in range(120):
+        store.append(message(number, topic="Other", size=300))
+    age(tmp_path, 73)
+    assert store.delete_expired_files() == 9
+    assert store.max_offset("TopicA", 0) == store.min_offset("TopicA", 0) == COUNT
+    assert store.clean_expired_consume_queues() == 1
+    assert store.topics() == ["Other"]
+
+
+def test_unused_topics_go(store: MessageStore) -> None:
+    for topic in ("Other", "%LMQ%a", "SCHEDULE_TOPIC_XXXX"):
+        store.append(message(topic=topic))
+    assert store.clean_unused(["Other"]) == 1
+    assert store.topics() == ["Other", "%LMQ%a", "SCHEDULE_TOPIC_XXXX"]
