@@ -12,7 +12,7 @@ import zlib
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from codec.compression import COMPRESSED
+from codec.compression import COMPRESSED, MAX_DECOMPRESSED
 from codec.compression import decompress as decompress_body
 from codec.errors import CorruptionError, LocalProtocolError
 from codec.ids import host_text
@@ -51,6 +51,9 @@ __all__ = [
 ]
 
 Buffer = bytes | bytearray | memoryview
+
+MAX_DECOMPRESSED_TOGETHER = 256 * 1024 * 1024
+"""Bytes that the compressed bodies of one reply may become."""
 
 _PREFIX_V4 = PREFIXES[0]
 _unpack_v4 = _PREFIX_V4.struct.unpack_from
@@ -194,9 +197,14 @@ def store_timestamp_at(buffer: Buffer, position: int = 0) -> int:
 
 
 def decode_record(
-    buffer: Buffer, position: int = 0, *, check_crc: bool = False, decompress: bool = False
+    buffer: Buffer,
+    position: int = 0,
+    *,
+    check_crc: bool = False,
+    decompress: bool = False,
+    limit: int = MAX_DECOMPRESSED,
 ) -> MessageExt:
-    """The message at a position. `decompress` gives the plain body, the sys flag stays as stored.
+    """The message at a position. `decompress` gives the plain body of at most `limit` bytes, the sys flag stays as stored.
 
     CorruptionError for anything else than a whole V1 or V2 record, and for a wrong CRC if that is asked for.
     """
@@ -222,7 +230,7 @@ def decode_record(
     if check_crc:
         _check_crc(body, crc, position)
     if decompress and sys_flag & COMPRESSED:
-        body = decompress_body(body, sys_flag)
+        body = decompress_body(body, sys_flag, limit=limit)
     return MessageExt(
         topic=_topic_text(bytes(buffer[topic_start:topic_end])),
         queue_id=queue_id,
@@ -244,14 +252,21 @@ def decode_record(
 
 
 def decode_records(buffer: Buffer, *, check_crc: bool = False, decompress: bool = False) -> list[MessageExt]:
-    """The messages of a buffer that holds nothing else: the body of a pull, query or view reply."""
+    """The messages of a buffer that holds nothing else: the body of a pull, query or view reply.
+
+    CorruptionError also when the plain bodies take more than MAX_DECOMPRESSED_TOGETHER bytes.
+    """
     messages: list[MessageExt] = []
     position = 0
     end = len(buffer)
+    room = MAX_DECOMPRESSED_TOGETHER
     while position < end:
-        message = decode_record(buffer, position, check_crc=check_crc, decompress=decompress)
+        limit = min(room, MAX_DECOMPRESSED)
+        message = decode_record(buffer, position, check_crc=check_crc, decompress=decompress, limit=limit)
         messages.append(message)
         position += message.store_size
+        if message.sys_flag & COMPRESSED:
+            room = max(room - len(message.body), 0)
     return messages
 
 
