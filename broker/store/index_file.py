@@ -85,17 +85,12 @@ class IndexFile:
                 previous = 0
                 used += 1
             seconds = (timestamp - begin) // 1000 if begin > 0 else 0
+            if not 0 <= seconds <= MAX_TIME_DIFF:
+                seconds = 0 if seconds < 0 else MAX_TIME_DIFF
             if count == 1:
                 self.begin_offset, self.begin_timestamp = offset, timestamp
                 begin = timestamp
-            write_item(
-                view,
-                items_at + count * item_size,
-                key_hash,
-                offset,
-                min(max(seconds, 0), MAX_TIME_DIFF),
-                previous,
-            )
+            write_item(view, items_at + count * item_size, key_hash, offset, seconds, previous)
             write_slot(view, slot_at, count)
             count += 1
         self.count, self.used_slots = count, used
