@@ -13,19 +13,21 @@ import trio
 
 from codec.bodies import BrokerData, QueueData, TopicRouteData, decode_body
 from codec.codes import Perm, RequestCode, ResponseCode
-from codec.errors import CodecError
+from codec.errors import BodyError, CodecError
 from codec.frame import RemotingCommand
 from codec.headers import GetRouteInfoRequestHeader, to_ext
 from codec.message import SystemTopic
 from codec.queue import MessageQueue
 from rmqcli.client.commands import command
-from rmqcli.client.errors import ClientError, NoRoute, UnexpectedReply, refusal
+from rmqcli.client.errors import ClientError, NoRoute, RequestTimeout, UnexpectedReply, refusal
 from rmqcli.client.nameservers import NameServers
 
 __all__ = ["MASTER_ID", "REFRESH_INTERVAL", "Route", "Routes", "publish_queues", "subscribe_queues"]
 
 MASTER_ID = 0
 REFRESH_INTERVAL = 30.0  # seconds; ClientConfig.pollNameServerInterval
+LOCK_SLACK = 0.05  # seconds
+MAX_QUEUES = 65_536  # of one topic on one broker; a reply with more is not believed
 MIN_AGE = 1.0  # seconds; a route that looks stale is not asked for more often than this
 
 
@@ -45,10 +47,10 @@ def publish_queues(topic: str, data: TopicRouteData) -> tuple[MessageQueue, ...]
     """Queues to send to (Java `topicRouteData2TopicPublishInfo`): writable, on brokers with a master."""
     if data.order_topic_conf:
         return tuple(_ordered(topic, data.order_topic_conf))
-    masters = {broker.broker_name for broker in data.broker_datas or () if MASTER_ID in broker.broker_addrs}
+    masters = {broker.broker_name for broker in data.broker_datas if MASTER_ID in broker.broker_addrs}
     return tuple(
         MessageQueue(topic, queues.broker_name, queue_id)
-        for queues in sorted(data.queue_datas or (), key=_name)
+        for queues in sorted(data.queue_datas, key=_name)
         if queues.perm & Perm.WRITE and queues.broker_name in masters
         for queue_id in range(queues.write_queue_nums)
     )
@@ -58,7 +60,7 @@ def subscribe_queues(topic: str, data: TopicRouteData) -> tuple[MessageQueue, ..
     """Queues to read from, sorted by broker name and number."""
     return tuple(
         MessageQueue(topic, queues.broker_name, queue_id)
-        for queues in sorted(data.queue_datas or (), key=_name)
+        for queues in sorted(data.queue_datas, key=_name)
         if queues.perm & Perm.READ
         for queue_id in range(queues.read_queue_nums)
     )
@@ -74,8 +76,8 @@ def _ordered(topic: str, conf: str) -> list[MessageQueue]:
     return [
         MessageQueue(topic, name, queue_id)
         for name, _, count in pairs
-        if name and count.isascii() and count.isdigit()
-        for queue_id in range(int(count))
+        if name and count.isascii() and count.isdigit() and len(count) < 6
+        for queue_id in range(min(int(count), MAX_QUEUES))
     ]
 
 
@@ -104,13 +106,17 @@ class Routes:
         route = self.cached(topic)
         if route is not None and (create or not route.fallback):
             return route
-        async with self._locks.setdefault(topic, trio.Lock()):
-            known = self._routes.get(topic)
-            if known is not None and (create or not known.fallback):
-                young = trio.current_time() - known.read_at < MIN_AGE
-                if topic not in self._stale or young:
-                    return known
-            return await self.read(topic, timeout, create=create)
+        deadline = trio.current_time() + timeout
+        # The lock is waited for no longer than the answer; the slack lets the answer's own error come first
+        with trio.move_on_at(deadline + LOCK_SLACK):
+            async with self._locks.setdefault(topic, trio.Lock()):
+                known = self._routes.get(topic)
+                if known is not None and (create or not known.fallback):
+                    young = trio.current_time() - known.read_at < MIN_AGE
+                    if topic not in self._stale or young:
+                        return known
+                return await self.read(topic, max(0.0, deadline - trio.current_time()), create=create)
+        raise RequestTimeout(self._name_servers.current, RequestCode.GET_ROUTEINFO_BY_TOPIC.name, timeout)
 
     def doubt(self, topic: str) -> None:
         """A broker of this topic could not be reached: ask again before the route is used next."""
@@ -138,7 +144,10 @@ class Routes:
         if reply.code != ResponseCode.SUCCESS:
             raise refusal(reply.code, reply.remark, address, RequestCode.GET_ROUTEINFO_BY_TOPIC)
         try:
-            return decode_body(TopicRouteData, reply.body)
+            data = decode_body(TopicRouteData, reply.body)
+            if any(max(q.read_queue_nums, q.write_queue_nums) > MAX_QUEUES for q in data.queue_datas):
+                raise BodyError(f"more than {MAX_QUEUES} queues on one broker")
+            return data
         except CodecError as error:
             raise UnexpectedReply(address, RequestCode.GET_ROUTEINFO_BY_TOPIC.name, str(error)) from error
 
@@ -165,7 +174,7 @@ class Routes:
         publish, subscribe = publish_queues(topic, data), subscribe_queues(topic, data)
         if fallback:
             publish = tuple(queue for queue in publish if queue.queue_id < self._default_queues)
-        brokers = _addresses(list(data.broker_datas or ()))
+        brokers = _addresses(list(data.broker_datas))
         route = Route(topic, data, publish, subscribe, brokers, trio.current_time(), fallback)
         self._routes[topic] = route
         self._stale.discard(topic)

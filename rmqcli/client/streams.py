@@ -5,6 +5,8 @@ A stream is trio's: `send_all`, `receive_some`, `aclose`. Errors of opening are 
 
 from __future__ import annotations
 
+import os
+import socket
 import ssl
 from collections.abc import Awaitable, Callable
 from typing import Protocol
@@ -12,7 +14,7 @@ from typing import Protocol
 import trio
 
 from rmqcli.client.addresses import split_address
-from rmqcli.client.errors import ConnectionFailed
+from rmqcli.client.errors import ConnectionFailed, InvalidRequest
 
 __all__ = ["CONNECT_TIMEOUT", "OpenStream", "Stream", "TcpStreams", "opened"]
 
@@ -54,12 +56,19 @@ def _reason(error: BaseException) -> str:
     inner = error.exceptions[0] if isinstance(error, BaseExceptionGroup) else error.__cause__
     if isinstance(inner, OSError | BaseExceptionGroup):
         return _reason(inner)
+    if isinstance(error, ssl.SSLError):
+        return f"TLS: {getattr(error, 'verify_message', None) or error.reason or error}"
+    if isinstance(error, OSError) and not isinstance(error, socket.gaierror) and (error.errno or 0) > 0:
+        return os.strerror(error.errno or 0)
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
 async def opened(open_stream: OpenStream, address: str, timeout: float) -> Stream:
     """A stream to "host:port" within `timeout` seconds, or ConnectionFailed."""
-    host, port = split_address(address)
+    try:
+        host, port = split_address(address)
+    except InvalidRequest:
+        raise ConnectionFailed(address, "not an address, host:port is expected") from None
     try:
         with trio.fail_after(timeout):
             return await open_stream(host, port)

@@ -1,0 +1,163 @@
+"""Routes: what is made of them, when they are asked for again, and what is not believed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trio
+
+from codec.bodies import BrokerData, QueueData, TopicRouteData, encode_body
+from codec.codes import RequestCode
+from codec.message import Message
+from codec.queue import MessageQueue
+from rmqcli.client import (
+    Admin,
+    ConnectionFailed,
+    NoNameServer,
+    Producer,
+    PullConsumer,
+    RequestTimeout,
+    UnexpectedReply,
+)
+from rmqcli.client.addresses import join_address, name_servers, split_address
+from rmqcli.client.errors import InvalidRequest
+from rmqcli.client.routes import publish_queues, subscribe_queues
+from tests.client.scripted import HEARTBEATS, Network, ok, route, sent, silent
+
+NAMESRV = "ns:9876"
+ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC
+
+
+def data(*queues: QueueData, order: str | None = None, **brokers: dict[int, str]) -> TopicRouteData:
+    found = [
+        BrokerData(cluster="C", broker_name=name, broker_addrs=addresses)
+        for name, addresses in brokers.items()
+    ]
+    return TopicRouteData(order_topic_conf=order, queue_datas=list(queues), broker_datas=found)
+
+
+def spread(name: str, read: int, write: int, perm: int = 6) -> QueueData:
+    return QueueData(broker_name=name, read_queue_nums=read, write_queue_nums=write, perm=perm)
+
+
+def places(queues: tuple[MessageQueue, ...]) -> list[str]:
+    return [f"{queue.broker_name}{queue.queue_id}" for queue in queues]
+
+
+def test_queues_of_a_route() -> None:
+    masters = {"b": {0: "b:1"}, "a": {0: "a:1"}, "slave_only": {1: "s:1"}}
+    found = data(spread("b", 1, 2), spread("a", 3, 1), spread("slave_only", 1, 1), **masters)
+    assert places(publish_queues("T", found)) == ["a0", "b0", "b1"]
+    assert places(subscribe_queues("T", found)) == ["a0", "a1", "a2", "b0", "slave_only0"]
+
+
+@pytest.mark.parametrize(
+    ("perm", "publish", "subscribe"), [(6, 1, 1), (4, 0, 1), (2, 1, 0), (0, 0, 0), (7, 1, 1)]
+)
+def test_permissions(perm: int, publish: int, subscribe: int) -> None:
+    found = data(spread("a", 1, 1, perm), a={0: "a:1"})
+    assert (len(publish_queues("T", found)), len(subscribe_queues("T", found))) == (publish, subscribe)
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [("b:2;a:1", ["b0", "b1", "a0"]), ("a:x;b;:3;;a:1", ["a0"]), ("a:999999999999", []), ("a:-1", [])],
+)
+def test_order_of_an_ordered_topic(order: str, expected: list[str]) -> None:
+    assert places(publish_queues("T", data(spread("a", 4, 4), order=order, a={0: "a:1"}))) == expected
+
+
+async def test_impossible_queue_counts_are_not_believed(network: Network) -> None:
+    found = data(spread("a", 2**31 - 1, 2**31 - 1), a={0: "a:1"})
+    network.server(NAMESRV, {ROUTE: ok(None, encode_body(found))})
+    async with PullConsumer(namesrv=NAMESRV, open_stream=network.open_stream) as consumer:
+        with pytest.raises(UnexpectedReply, match="more than 65536 queues"):
+            await consumer.message_queues("T")
+
+
+@pytest.mark.parametrize("address", ["nonsense", "a:0", "a:99999", ":10911", "a:1x"])
+async def test_broker_address_that_is_none(network: Network, address: str) -> None:
+    network.server(NAMESRV, {ROUTE: route({"T": {"broker-a": 1}}, {"broker-a": {0: address}})})
+    async with PullConsumer(namesrv=NAMESRV, open_stream=network.open_stream) as consumer:
+        with pytest.raises(ConnectionFailed, match="not an address"):
+            await consumer.max_offset(MessageQueue("T", "broker-a", 0))
+
+
+async def test_many_that_wait_for_one_route_time_out_together(network: Network, autojump_clock: Any) -> None:
+    network.server(NAMESRV, {ROUTE: silent})
+    async with Producer(namesrv=NAMESRV, open_stream=network.open_stream, send_timeout=3.0) as producer:
+        ended: list[float] = []
+
+        async def send() -> None:
+            with pytest.raises((RequestTimeout, NoNameServer)):
+                await producer.send(Message.of("T", b"x"))
+            ended.append(trio.current_time())
+
+        async with trio.open_nursery() as senders:
+            for _ in range(20):
+                senders.start_soon(send)
+    assert len(ended) == 20
+    assert max(ended) < 3.5
+
+
+async def test_route_is_asked_again_after_a_failure_but_not_at_every_one(
+    network: Network, autojump_clock: Any
+) -> None:
+    namesrv = network.server(NAMESRV, {ROUTE: route({"T": {"broker-a": 1}}, {"broker-a": {0: "a:1"}})})
+    async with Producer(namesrv=NAMESRV, open_stream=network.open_stream) as producer:
+        for _ in range(5):
+            with pytest.raises(ConnectionFailed):
+                await producer.send(Message.of("T", b"x"))
+        assert namesrv.count(ROUTE) == 1
+        await trio.sleep(2)
+        namesrv.replies[ROUTE] = route({"T": {"broker-b": 1}}, {"broker-b": {0: "b:1"}})
+        network.server("b:1", {RequestCode.SEND_MESSAGE_V2: sent, **HEARTBEATS})
+        assert (await producer.send(Message.of("T", b"x"))).message_queue.broker_name == "broker-b"
+
+
+async def test_route_that_cannot_be_read_is_kept(network: Network, autojump_clock: Any) -> None:
+    namesrv = network.server(NAMESRV, {ROUTE: route({"T": {"broker-a": 1}}, {"broker-a": {0: "a:1"}})})
+    network.server("a:1", {RequestCode.SEND_MESSAGE_V2: sent, **HEARTBEATS})
+    async with Producer(namesrv=NAMESRV, open_stream=network.open_stream) as producer:
+        await producer.send(Message.of("T", b"x"))
+        namesrv.refuses = True
+        await namesrv.drop()
+        await trio.sleep(100)
+        await producer.send(Message.of("T", b"x"))
+
+
+async def test_lost_name_server_is_connected_again(network: Network) -> None:
+    namesrv = network.server(NAMESRV, {ROUTE: route({"T": {"a": 1}, "U": {"a": 1}}, {"a": {0: "a:1"}})})
+    async with Admin(namesrv=NAMESRV, open_stream=network.open_stream) as admin:
+        await admin.route("T")
+        await namesrv.drop()
+        await trio.testing.wait_all_tasks_blocked()
+        await admin.route("U")
+    assert namesrv.opened == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a:1;b:2", ("a:1", "b:2")),
+        ("a:1, b", ("a:1", "b:9876")),
+        (["a:1", "a:1", "[::1]:5"], ("a:1", "[::1]:5")),
+        ("http://a:80", ("a:80",)),
+        ("[::1]", ("[::1]:9876",)),
+    ],
+)
+def test_lists_of_name_servers(text: str | list[str], expected: tuple[str, ...]) -> None:
+    assert name_servers(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", ";", "a:b", "a:70000", ":1"])
+def test_lists_that_are_none(text: str) -> None:
+    with pytest.raises(InvalidRequest):
+        name_servers(text)
+
+
+def test_addresses_both_ways() -> None:
+    assert split_address("[fe80::1]:10911") == ("fe80::1", 10911)
+    assert join_address(*split_address("[fe80::1]:10911")) == "[fe80::1]:10911"
+    assert join_address(*split_address("host:1")) == "host:1"
