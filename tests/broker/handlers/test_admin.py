@@ -1,0 +1,344 @@
+"""Topics, groups, the broker's own state, consume statistics, queries."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+import trio
+
+from codec.bodies import (
+    BrokerStatsData,
+    ConsumeStats,
+    ConsumeStatsList,
+    GroupList,
+    KVTable,
+    QueryConsumeQueueResponseBody,
+    QueryConsumeTimeSpanBody,
+    QueryCorrectionOffsetBody,
+    SubscriptionGroupConfig,
+    SubscriptionGroupWrapper,
+    TopicConfig,
+    TopicConfigSerializeWrapper,
+    TopicList,
+    TopicStatsTable,
+    decode_body,
+)
+from codec.message import MessageQueue
+from codec.record import decode_records
+from tests.broker.support import START_MS, Client, fake_broker
+
+UNSUPPORTED = [37, 39, 323, 324, 325, 50, 51, 53, 13, 22]
+
+
+def create(topic: str, queues: int = 2, perm: int = 6, **fields: object) -> dict[str, str]:
+    header = {"topic": topic, "defaultTopic": "TBW102", "readQueueNums": queues, "writeQueueNums": queues}
+    return {name: str(value) for name, value in {**header, "perm": perm, **fields}.items()}
+
+
+def commit(client: Client, group: str, topic: str, queue_id: int, offset: int) -> None:
+    client.ask(
+        15,
+        {"consumerGroup": group, "topic": topic, "queueId": str(queue_id), "commitOffset": str(offset)},
+    )
+
+
+def stats(client: Client, group: str, topic: str | None = None) -> ConsumeStats:
+    header = {"consumerGroup": group} | ({"topic": topic} if topic else {})
+    return decode_body(ConsumeStats, client.ask(208, header).body)
+
+
+async def test_topics_are_created_overwritten_and_deleted(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        reply = client.ask(17, create("T", 3, 99, order="true", topicFilterType="MULTI_TAG", topicSysFlag=1))
+        assert (reply.code, reply.remark) == (0, "not set any response code")
+        table = decode_body(TopicConfigSerializeWrapper, client.ask(21).body)
+        assert table.topic_config_table["T"] == TopicConfig(
+            topic_name="T",
+            read_queue_nums=3,
+            write_queue_nums=3,
+            perm=99,
+            topic_filter_type="MULTI_TAG",
+            topic_sys_flag=1,
+        )
+        version = table.data_version.counter
+        client.ask(17, create("T", 5))
+        table = decode_body(TopicConfigSerializeWrapper, client.ask(21).body)
+        assert table.topic_config_table["T"].write_queue_nums == 5
+        assert table.data_version.counter == version + 1
+        assert decode_body(TopicConfig, client.ask(351, {"topic": "T"}).body).write_queue_nums == 5
+        client.send("T", b"x")
+        assert client.ask(215, {"topic": "T"}).code == 0
+        assert client.ask(351, {"topic": "T"}).code == 17
+        assert not (tmp_path / "consumequeue" / "T").exists()
+        assert '"T"' not in (tmp_path / "config" / "topics.json").read_text()
+
+
+@pytest.mark.parametrize(
+    ("topic", "remark"),
+    [
+        ("SCHEDULE_TOPIC_XXXX", "The topic[SCHEDULE_TOPIC_XXXX] is conflict with system topic."),
+        ("DefaultCluster", "The topic[DefaultCluster] is conflict with system topic."),
+        ("no blanks", "The specified topic contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$"),
+    ],
+)
+async def test_wrong_topic_names(tmp_path: Path, topic: str, remark: str) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        reply = client.ask(17, create(topic))
+        assert (reply.code, reply.remark) == (1, remark)
+        assert client.ask(215, {"topic": topic}).remark == remark
+
+
+async def test_many_topics_at_once(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        body = b'{"topicConfigList":[{"topicName":"A"},{"topicName":"B","readQueueNums":2}]}'
+        assert client.ask(18, {}, body).code == 0
+        assert {"A", "B"} <= set(broker.context.topics)
+        assert client.ask(18, {}, b'{"topicConfigList":[{"topicName":"C"},{"topicName":"TBW102"}]}').code == 1
+        assert "C" not in broker.context.topics
+
+
+async def test_system_topics(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path, trace_topic_enable=True) as broker:
+        names = decode_body(TopicList, broker.client().ask(305).body).topic_list
+        assert {"TBW102", "SCHEDULE_TOPIC_XXXX", "DefaultCluster", "broker-a", "DefaultCluster_REPLY_TOPIC"} <= set(
+            names
+        )
+        configs = {config.topic_name: config for config in broker.context.topics.configs()}
+        shape = {name: (config.write_queue_nums, config.perm) for name, config in configs.items()}
+        assert shape == {
+            "SELF_TEST_TOPIC": (1, 6),
+            "TBW102": (8, 7),
+            "BenchmarkTest": (1024, 6),
+            "DefaultCluster": (16, 7),
+            "broker-a": (1, 7),
+            "OFFSET_MOVED_EVENT": (1, 6),
+            "SCHEDULE_TOPIC_XXXX": (18, 6),
+            "DefaultCluster_REPLY_TOPIC": (1, 6),
+            "RMQ_SYS_TRACE_TOPIC": (1, 6),
+        }
+
+
+async def test_topic_stats(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        client.send("T")
+        await trio.sleep(1)
+        client.send("T")
+        table = decode_body(TopicStatsTable, client.ask(202, {"topic": "T"}).body).offset_table
+        assert len(table) == 4
+        first = table[MessageQueue("T", "broker-a", 0)]
+        assert (first.min_offset, first.max_offset, first.last_update_timestamp) == (0, 2, START_MS + 1000)
+        empty = table[MessageQueue("T", "broker-a", 1)]
+        assert (empty.max_offset, empty.last_update_timestamp) == (0, 0)
+        assert client.ask(202, {"topic": "None"}).code == 17
+
+
+async def test_groups(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        assert client.ask(200, None, b'{"groupName":"G","retryMaxTimes":3}').code == 0
+        assert client.ask(225, None, b'{"groupConfigList":[{"groupName":"H"},{"groupName":"I"}]}').code == 0
+        table = decode_body(SubscriptionGroupWrapper, client.ask(201).body).subscription_group_table
+        assert {"G", "H", "I", "TOOLS_CONSUMER"} <= table.keys()
+        assert decode_body(SubscriptionGroupConfig, client.ask(352, {"group": "G"}).body).retry_max_times == 3
+        assert client.ask(352, {"group": "None"}).code == 26
+        commit(client, "G", "T", 0, 5)
+        assert client.ask(207, {"groupName": "G"}).code == 0
+        assert broker.context.offsets.query("G", "T", 0) == 5
+        assert client.ask(207, {"groupName": "G", "removeOffset": "true"}).code == 0
+        assert broker.context.offsets.query("G", "T", 0) == -1
+        assert "G" not in broker.context.groups
+
+
+async def test_who_consumes_a_topic(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        client.heartbeat("Online", "T")
+        commit(client, "Offline", "T", 0, 1)
+        groups = decode_body(GroupList, client.ask(300, {"topic": "T"}).body).group_list
+        assert sorted(groups) == ["Offline", "Online"]
+        assert decode_body(TopicList, client.ask(343, {"group": "Offline"}).body).topic_list == ["T"]
+
+
+async def test_consume_stats(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        for _ in range(3):
+            client.send("T")
+        commit(client, "G", "T", 0, 2)
+        commit(client, "G", "Gone", 0, 2)
+        table = stats(client, "G").offset_table
+        first = table[MessageQueue("T", "broker-a", 0)]
+        assert (first.broker_offset, first.consumer_offset, len(table)) == (3, 2, 4)
+        assert first.last_timestamp > 0
+        assert stats(client, "Unknown").offset_table == {}
+        client.heartbeat("G", "Other")
+        assert stats(client, "G").offset_table == {}, "an online group no longer subscribes to the topic"
+        client.ask(200, None, b'{"groupName":"H"}')
+        commit(client, "H", "T", 0, 1)
+        everything = decode_body(ConsumeStatsList, client.ask(317, {"isOrder": "false"}).body)
+        assert everything.total_diff == 2
+        assert everything.broker_addr == "127.0.0.1:10911"
+        ordered = decode_body(ConsumeStatsList, client.ask(317, {"isOrder": "true"}).body)
+        assert ordered.total_diff == 0
+
+
+async def test_consume_time_span(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        for _ in range(3):
+            client.send("T")
+            await trio.sleep(1)
+        commit(client, "G", "T", 0, 1)
+        body = client.ask(303, {"topic": "T", "group": "G"}).body
+        spans = decode_body(QueryConsumeTimeSpanBody, body).consume_time_span_set
+        first, second = spans[0], spans[1]
+        assert first.min_time_stamp == START_MS
+        assert first.max_time_stamp == START_MS + 2000
+        assert first.consume_time_stamp == START_MS
+        assert first.delay_time == 2000
+        assert (first.min_time_stamp_str or "")[10] == "#"
+        assert (second.min_time_stamp, second.delay_time) == (-1, 0)
+        assert client.ask(303, {"topic": "None", "group": "G"}).code == 17
+
+
+async def test_correction_and_clone_of_offsets(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        client.ask(17, create("T", 2))
+        for group, first, second in (("A", 5, 9), ("B", 7, 3), ("C", 1, 1)):
+            commit(client, group, "T", 0, first)
+            commit(client, group, "T", 1, second)
+        header = {"topic": "T", "compareGroup": "B", "filterGroups": "C,D"}
+        body = decode_body(QueryCorrectionOffsetBody, client.ask(308, header).body)
+        assert body.correction_offsets == {0: 5, 1: 3}
+        header["compareGroup"] = "C"
+        body = decode_body(QueryCorrectionOffsetBody, client.ask(308, header).body)
+        assert body.correction_offsets == {0: 2**63 - 1, 1: 2**63 - 1}
+        clone = {"srcGroup": "A", "destGroup": "New", "topic": "T"}
+        assert client.ask(314, clone).code == 0
+        assert broker.context.offsets.queues("New", "T") == {0: 5, 1: 9}
+        client.heartbeat("B", "Other")
+        client.ask(314, clone | {"srcGroup": "B"})
+        assert broker.context.offsets.query("New", "T", 0) == 5
+        client.ask(314, clone | {"srcGroup": "B", "offline": "true"})
+        assert broker.context.offsets.query("New", "T", 0) == 7
+
+
+async def test_configuration_changes_while_running(tmp_path: Path) -> None:
+    path = tmp_path / "broker.conf"
+    path.write_text("brokerName=broker-a\n")
+    async with fake_broker(tmp_path, broker_config_path=str(path)) as broker:
+        client = broker.client()
+        assert client.ask(25, None, b"autoCreateTopicEnable=false\nnobodyKnows=1\n").code == 0
+        assert client.send("Nope").code == 17
+        reply = client.ask(26)
+        assert "autoCreateTopicEnable=false" in reply.body.decode().splitlines()
+        assert msgspec.json.decode(reply.ext["version"])["counter"] == 1
+        assert "autoCreateTopicEnable=false" in path.read_text()
+        black = client.ask(25, None, b"brokerConfigPath=/tmp/x")
+        assert (black.code, black.remark) == (16, "Can not update config in black list.")
+        assert client.ask(25, None, b"listenPort=many").code == 1
+
+
+async def test_runtime_info(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        for _ in range(20):
+            client.send("T", properties={"DELAY": "1"})
+            await trio.sleep(1)
+        client.pull("T")
+        table = decode_body(KVTable, client.ask(28).body).table
+        assert table["msgPutTotalTodayNow"] == "20"
+        assert table["msgGetTotalTodayNow"] == "19"
+        assert float(table["putTps"].split(" ")[0]) == pytest.approx(1, rel=0.2)
+        assert table["runtime"] == "[ 0 days, 0 hours, 0 minutes, 20 seconds ]"
+        assert table["scheduleMessageOffset_1"] == "19,20"
+        assert table["commitLogMaxOffset"] == str(broker.context.store.stats.commit_log_max_offset)
+        assert table["earliestMessageTimeStamp"] == str(START_MS)
+        assert table["brokerVersionDesc"] == "V4_9_8"
+        assert table["putMessageDistributeTime"].startswith("[<=0ms]:")
+        assert table["commitLogDirCapacity"].startswith("Total : ")
+
+
+async def test_one_statistic_item(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        for _ in range(6):
+            client.send("T")
+            await trio.sleep(10)
+        await trio.sleep(1)
+        reply = client.ask(315, {"statsName": "TOPIC_PUT_NUMS", "statsKey": "T"})
+        minute = decode_body(BrokerStatsData, reply.body).stats_minute
+        assert minute is not None
+        assert (minute.sum, minute.tps, minute.avgpt) == (6, 0.1, 1.0)
+        queue = client.ask(315, {"statsName": "QUEUE_PUT_NUMS", "statsKey": "T@0"})
+        assert queue.code == 0
+        assert client.ask(315, {"statsName": "BROKER_PUT_NUMS", "statsKey": "DefaultCluster"}).code == 0
+        await trio.sleep(120)
+        again = client.ask(315, {"statsName": "TOPIC_PUT_NUMS", "statsKey": "T"})
+        later = decode_body(BrokerStatsData, again.body).stats_minute
+        assert later is not None
+        assert later.sum == 0
+        for name, key in (("TOPIC_PUT_NUMS", "None"), ("NOTHING", "T"), ("QUEUE_PUT_NUMS", "T@x")):
+            unknown = client.ask(315, {"statsName": name, "statsKey": key})
+            assert (unknown.code, unknown.remark) == (1, f"The stats <{name}> <{key}> not exist")
+
+
+async def test_queries(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        for n in range(3):
+            client.send("T", str(n).encode(), properties={"KEYS": f"k{n} all", "UNIQ_KEY": f"U{n}"})
+        header = {"topic": "T", "key": "all", "maxNum": "2", "beginTimestamp": "0", "endTimestamp": str(2**60)}
+        found = client.ask(12, header)
+        assert found.code == 0
+        assert {m.keys[1] for m in decode_records(found.body)} == {"all"}
+        assert len(decode_records(found.body)) == 2
+        assert found.ext["indexLastUpdatePhyoffset"] != "0"
+        unique = client.ask(12, header | {"key": "U1", "_UNIQUE_KEY_QUERY": "true"})
+        (message,) = decode_records(unique.body)
+        assert message.body == b"1"
+        missing = client.ask(12, header | {"key": "none"})
+        assert (missing.code, missing.remark) == (22, "can not find message, maybe time range not correct")
+        view = client.ask(33, {"offset": str(message.commit_log_offset)})
+        assert decode_records(view.body) == [message]
+        unknown = client.ask(33, {"offset": "123456"})
+        assert (unknown.code, unknown.remark) == (1, "can not find message by the offset, 123456")
+
+
+async def test_consume_queue_entries(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        client.heartbeat("G", "T")
+        for _ in range(5):
+            client.send("T", properties={"TAGS": "TagA"})
+        header = {"topic": "T", "queueId": "0", "index": "1", "count": "3", "consumerGroup": "G"}
+        reply = client.ask(321, header)
+        assert (reply.code, reply.remark) == (0, "not set any response code")
+        body = decode_body(QueryConsumeQueueResponseBody, reply.body)
+        assert (body.min_queue_index, body.max_queue_index) == (0, 5)
+        assert [entry.tags_code for entry in body.queue_data or []] == [2598919] * 3
+        assert body.subscription_data is not None
+
+
+async def test_cleaning(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        client.send("T")
+        broker.context.topics.remove("T")
+        assert [client.ask(code).code for code in (306, 316, 329)] == [0, 0, 0]
+        assert not (tmp_path / "consumequeue" / "T").exists()
+
+
+@pytest.mark.parametrize("code", UNSUPPORTED)
+async def test_what_is_not_supported_is_refused_by_name(tmp_path: Path, code: int) -> None:
+    async with fake_broker(tmp_path) as broker:
+        reply = broker.client().ask(code, {})
+        assert reply.code == 3
+        assert (reply.remark or "").startswith(f" request type {code} not supported: ")

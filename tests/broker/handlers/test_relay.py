@@ -1,0 +1,137 @@
+"""What the broker asks of running consumers for an administrator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import trio
+
+from codec.bodies import GetConsumerStatusBody, ResetOffsetBody, decode_body
+from codec.codes import LanguageCode
+from codec.frame import RemotingCommand
+from codec.message import MessageQueue
+from codec.record import decode_records
+from tests.broker.support import START_MS, Client, FakeBroker, fake_broker
+
+RESET = {"topic": "T", "group": "G", "timestamp": "-1", "isForce": "true"}
+STATUS = {"topic": "T", "group": "G"}
+INFO = {"consumerGroup": "G", "clientId": "client-40001", "jstackEnable": "false"}
+QUEUE = MessageQueue("T", "broker-a", 0)
+
+
+def prepared(broker: FakeBroker, **options: int) -> tuple[Client, Client]:
+    """An administrator, and a consumer of one queue whose group has committed 1 of 3 messages."""
+    admin, consumer = broker.client(), broker.client(**options)
+    admin.ask(17, {"topic": "T", "defaultTopic": "TBW102", "readQueueNums": "1", "writeQueueNums": "1", "perm": "6"})
+    for _ in range(3):
+        admin.send("T", b"job")
+    admin.ask(15, {"consumerGroup": "G", "topic": "T", "queueId": "0", "commitOffset": "1"})
+    consumer.heartbeat("G", "T")
+    consumer.session.pushed.clear()
+    return admin, consumer
+
+
+async def test_a_reset_tells_every_client_in_the_form_that_go_reads(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path) as broker:
+        admin, consumer = prepared(broker)
+        reply = admin.ask(222, RESET)
+        assert (reply.code, reply.remark) == (0, "not set any response code")
+        assert decode_body(ResetOffsetBody, reply.body).offset_table == {QUEUE: 3}
+        (pushed,) = consumer.session.pushed
+        assert pushed.code == 220
+        assert pushed.body == b'{"offsetTable":{{"brokerName":"broker-a","queueId":0,"topic":"T"}:3}}'
+        assert (pushed.ext_fields or {})["isForce"] == "true"
+        assert broker.context.offsets.query("G", "T", 0) == 1, "the client moves its offsets itself"
+
+
+async def test_a_reset_asked_by_cpp_is_a_list(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path) as broker:
+        _, consumer = prepared(broker)
+        broker.client(language=int(LanguageCode.CPP)).ask(222, RESET)
+        assert consumer.session.pushed[0].body == (
+            b'{"offsetTable":[{"brokerName":"broker-a","offset":3,"queueId":0,"topic":"T"}]}'
+        )
+
+
+async def test_a_reset_goes_forward_only_by_force(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path) as broker:
+        admin, _ = prepared(broker)
+        gentle = admin.ask(222, RESET | {"isForce": "false"})
+        assert decode_body(ResetOffsetBody, gentle.body).offset_table == {QUEUE: 1}
+        back = admin.ask(222, RESET | {"isForce": "false", "timestamp": str(START_MS - 1)})
+        assert decode_body(ResetOffsetBody, back.body).offset_table == {QUEUE: 0}
+
+
+async def test_resets_that_are_refused(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path) as broker:
+        admin, consumer = prepared(broker, version=20)
+        assert admin.ask(222, RESET).code == 1
+        unknown = admin.ask(222, RESET | {"group": "Other"})
+        assert (unknown.code, unknown.remark) == (1, "THe consumer group <Other> not exist")
+        assert admin.ask(222, RESET | {"topic": "None"}).code == 1
+        consumer.session.close()
+        offline = admin.ask(222, RESET)
+        assert (offline.code, offline.remark) == (
+            206,
+            "Consumer not online, so can not reset offset, Group: G Topic: T Timestamp: -1",
+        )
+
+
+async def test_offsets_held_by_clients(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
+    async with fake_broker(tmp_path) as broker:
+        admin, consumer = prepared(broker)
+        silent = broker.client()
+        silent.heartbeat("G", "T")
+        body = b'{"messageQueueTable":{{"brokerName":"broker-a","queueId":0,"topic":"T"}:2},"consumerTable":{}}'
+        consumer.session.answers[221] = lambda command: command.reply(0, None, None, body)
+        reply = await admin.wait(admin.post(223, STATUS))
+        status = decode_body(GetConsumerStatusBody, reply.body)
+        assert status.consumer_table == {"client-40001": {QUEUE: 2}}
+        only = await admin.wait(admin.post(223, STATUS | {"clientAddr": "nobody"}))
+        assert decode_body(GetConsumerStatusBody, only.body).consumer_table == {}
+        none = admin.ask(223, STATUS | {"group": "Other"})
+        assert (none.code, none.remark) == (1, "No Any Consumer online in the consumer group: [Other]")
+
+
+async def test_running_info_is_relayed(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
+    async with fake_broker(tmp_path) as broker:
+        admin, consumer = prepared(broker)
+        consumer.session.answers[307] = lambda command: command.reply(0, "a remark", None, b'{"x":1}')
+        reply = await admin.wait(admin.post(307, INFO))
+        assert (reply.code, reply.remark, reply.body) == (0, "a remark", b'{"x":1}')
+        assert dict(consumer.session.pushed[0].ext_fields or {}) == INFO
+        unknown = admin.ask(307, INFO | {"clientId": "nobody"})
+        assert (unknown.code, unknown.remark) == (1, "The Consumer <G> <nobody> not online")
+
+
+async def test_a_relay_that_is_not_answered_times_out(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
+    async with fake_broker(tmp_path) as broker:
+        admin, _ = prepared(broker)
+        start = trio.current_time()
+        assert (await admin.wait(admin.post(307, INFO))).code == 207
+        assert 10 <= trio.current_time() - start < 11
+
+
+async def test_clients_too_old_to_be_asked(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path) as broker:
+        admin, _ = prepared(broker, version=50)
+        assert "too low to finish" in (admin.ask(307, INFO).remark or "")
+
+
+async def test_a_message_is_given_to_one_consumer(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
+    async with fake_broker(tmp_path) as broker:
+        admin, consumer = prepared(broker)
+        given: list[RemotingCommand] = []
+
+        def consume(command: RemotingCommand) -> RemotingCommand:
+            given.append(command)
+            return command.reply(0, None, None, b'{"consumeResult":"CR_SUCCESS"}')
+
+        consumer.session.answers[309] = consume
+        (message, *_) = admin.pulled("T")
+        header = {"consumerGroup": "G", "clientId": "client-40001", "msgId": message.offset_msg_id}
+        reply = await admin.wait(admin.post(309, header))
+        assert reply.body == b'{"consumeResult":"CR_SUCCESS"}'
+        assert decode_records(bytes(given[0].body)) == [message]
+        missing = header | {"msgId": "7F00000100002A9F0000000000FFFFFF"}
+        assert admin.ask(309, missing).code == 1

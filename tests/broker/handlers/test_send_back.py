@@ -1,0 +1,105 @@
+"""Messages that a consumer could not process: retry topic, delay, dead letters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import trio
+
+from codec.message import MessageExt
+from tests.broker.support import Client, fake_broker
+
+
+def back(client: Client, message: MessageExt, group: str = "G", **fields: object) -> tuple[int, str | None]:
+    header = {"offset": str(message.commit_log_offset), "group": group, "delayLevel": "0"}
+    reply = client.ask(36, header | {name: str(value) for name, value in fields.items()})
+    return reply.code, reply.remark
+
+
+async def test_a_message_comes_back_through_the_retry_topic(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        client.heartbeat("G", "T")
+        client.send("T", b"job", properties={"KEYS": "k", "TAGS": "A", "WAIT": "true"})
+        (original,) = client.pulled("T")
+        assert back(client, original) == (0, None)
+        assert client.pull("%RETRY%G").code == 19
+        await trio.sleep(10.1)
+        (retried,) = client.pulled("%RETRY%G")
+        assert (retried.body, retried.reconsume_times, retried.tags, retried.keys) == (b"job", 1, "A", ["k"])
+        assert (retried.born_timestamp, retried.born_host) == (original.born_timestamp, original.born_host)
+        assert retried.properties["RETRY_TOPIC"] == "T"
+        assert retried.properties["ORIGIN_MESSAGE_ID"] == original.offset_msg_id
+        assert retried.properties["WAIT"] == "false"
+        assert retried.properties["DELAY"] == "3"
+        assert retried.properties["REAL_TOPIC"] == "%RETRY%G"
+
+        assert back(client, retried) == (0, None)
+        await trio.sleep(29)
+        assert len(client.pulled("%RETRY%G")) == 1, "the second attempt waits for level 4, 30 s"
+        await trio.sleep(1.1)
+        second = client.pulled("%RETRY%G")[1]
+        assert second.reconsume_times == 2
+        assert second.properties["RETRY_TOPIC"] == "T"
+        assert second.properties["ORIGIN_MESSAGE_ID"] == original.offset_msg_id
+
+
+async def test_the_consumer_may_choose_the_delay(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        client.send("T")
+        (original,) = client.pulled("T")
+        assert back(client, original, delayLevel=1) == (0, None)
+        await trio.sleep(1.1)
+        assert len(client.pulled("%RETRY%G")) == 1
+
+
+@pytest.mark.parametrize("fields", [{"maxReconsumeTimes": 0}, {"delayLevel": -1}])
+async def test_dead_letters(tmp_path: Path, fields: dict[str, int]) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        client.send("T", b"job", properties={"KEYS": "k"})
+        (original,) = client.pulled("T")
+        assert back(client, original, **fields) == (0, None)
+        (dead,) = client.pulled("%DLQ%G")
+        assert (dead.body, dead.keys, dead.properties["RETRY_TOPIC"]) == (b"job", ["k"], "T")
+        config = broker.context.topics.get("%DLQ%G")
+        assert config is not None
+        assert (config.write_queue_nums, config.perm) == (1, 6)
+
+
+async def test_the_limit_of_the_group_counts_for_old_clients(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client(version=100)
+        client.ask(200, None, b'{"groupName":"G","retryMaxTimes":0}')
+        client.send("T")
+        (original,) = client.pulled("T")
+        back(client, original, maxReconsumeTimes=16)
+        assert len(client.pulled("%DLQ%G")) == 1
+
+
+async def test_refusals(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path, auto_create_subscription_group=False) as broker:
+        client = broker.client()
+        client.ask(200, None, b'{"groupName":"G"}')
+        client.ask(200, None, b'{"groupName":"NoRetry","retryQueueNums":0}')
+        client.send("T")
+        (original,) = client.pulled("T")
+        code, remark = back(client, original, group="Unknown")
+        assert (code, (remark or "")[:41]) == (26, "subscription group not exist, Unknown \nSe")
+        assert back(client, original, offset=999_999) == (1, "look message by offset failed, 999999")
+        before = broker.context.store.stats.commit_log_max_offset
+        assert back(client, original, group="NoRetry") == (0, None)
+        assert broker.context.store.stats.commit_log_max_offset == before
+        client.ask(25, None, b"brokerPermission=4")
+        assert back(client, original)[0] == 16
+
+
+async def test_send_backs_are_counted(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        client.send("T")
+        back(client, client.pulled("T")[0])
+        data = broker.context.statistics.item("SNDBCK_PUT_NUMS", "T@G")
+        assert data is not None

@@ -1,0 +1,130 @@
+"""Delayed messages: when they come, what they are, and what a stop in between costs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import trio
+
+from broker.tables import DelayLevels
+from codec.codes import ResponseCode
+from tests.broker.support import fake_broker, pull_header
+
+
+async def test_a_delayed_message_comes_at_its_time(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        reply = client.send("T", b"later", queue_id=3, properties={"DELAY": "2", "WAIT": "true", "TAGS": "A"})
+        assert (reply.code, reply.ext["queueId"], reply.ext["queueOffset"]) == (0, "3", "0")
+        pull = client.post(11, pull_header("T", 3, 0, sys_flag=6, suspend_ms=60_000, expression="A"))
+        start = trio.current_time()
+        assert (await client.wait(pull)).code == 0
+        assert trio.current_time() - start == pytest.approx(5, abs=0.05)
+        (message,) = client.pulled("T", 3)
+        assert message.body == b"later"
+        assert message.properties == {
+            "DELAY": "2",
+            "WAIT": "true",
+            "TAGS": "A",
+            "CLUSTER": "DefaultCluster",
+            "REAL_TOPIC": "T",
+            "REAL_QID": "3",
+        }
+        (parked,) = client.pulled("SCHEDULE_TOPIC_XXXX", 1)
+        assert parked.properties == message.properties
+
+
+@pytest.mark.parametrize(("level", "seconds"), [("1", 1), ("18", 7200), ("99", 7200)])
+async def test_levels(tmp_path: Path, autojump_clock: trio.abc.Clock, level: str, seconds: int) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        client.send("T", properties={"DELAY": level})
+        await trio.sleep(seconds - 0.5)
+        assert client.pulled("T") == []
+        await trio.sleep(1)
+        assert len(client.pulled("T")) == 1
+
+
+@pytest.mark.parametrize("level", ["0", "-3", "x", "9" * 20])
+async def test_no_level_is_no_delay(tmp_path: Path, level: str) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        client.send("T", properties={"DELAY": level})
+        assert len(client.pulled("T")) == 1
+
+
+async def test_the_levels_are_configured(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
+    async with fake_broker(tmp_path, message_delay_level="2s 1m") as broker:
+        client = broker.client()
+        client.send("T", b"last", properties={"DELAY": "9"})
+        client.send("T", b"first", properties={"DELAY": "1"})
+        await trio.sleep(2.1)
+        assert [m.body for m in client.pulled("T")] == [b"first"]
+        await trio.sleep(58)
+        assert [m.body for m in client.pulled("T")] == [b"first", b"last"]
+
+
+async def test_many_of_one_level_come_in_order(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        for n in range(200):
+            client.send("T", str(n).encode(), properties={"DELAY": "1"})
+        await trio.sleep(1.1)
+        bodies = [m.body for offset in range(0, 200, 32) for m in client.pulled("T", 0, offset)]
+        assert bodies == [str(n).encode() for n in range(200)]
+
+
+async def test_a_stop_in_between_loses_and_repeats_nothing(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        client.send("T", b"soon", properties={"DELAY": "1"})
+        client.send("T", b"late", properties={"DELAY": "3"})
+        await trio.sleep(2)
+    saved = (tmp_path / "config" / "delayOffset.json").read_text()
+    assert saved == '{\n\t"offsetTable":{1:1\n\t}\n}'
+    await trio.sleep(100)
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        await trio.sleep(0.1)
+        assert [m.body for m in client.pulled("T")] == [b"soon", b"late"]
+        assert json.loads(client.ask(45).body.replace(b"{1:", b'{"1":').replace(b",3:", b',"3":')) == {
+            "offsetTable": {"1": 1, "3": 1}
+        }
+
+
+async def test_offsets_outside_their_queue_are_corrected(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
+    config = tmp_path / "config"
+    config.mkdir()
+    (config / "delayOffset.json").write_text('{"offsetTable":{1:500}}')
+    async with fake_broker(tmp_path) as broker:
+        assert broker.context.delay_offsets.get(1) == 0
+        client = broker.client()
+        client.send("T", properties={"DELAY": "1"})
+        await trio.sleep(1.1)
+        assert len(client.pulled("T")) == 1
+
+
+async def test_a_delivery_that_fails_is_tried_again(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        client.send("T", properties={"DELAY": "1"})
+        broker.context.store.stats.set_disk(0.95, full=True)
+        await trio.sleep(5)
+        assert client.pull("T").code == ResponseCode.PULL_NOT_FOUND
+        broker.context.store.stats.set_disk(0.5, full=False)
+        await trio.sleep(1.1)
+        assert len(client.pulled("T")) == 1
+
+
+async def test_a_delay_never_fits_without_room_for_its_properties(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path) as broker:
+        reply = broker.client().send("T", properties={"DELAY": "1", "a": "x" * 32_720})
+        assert reply.code == ResponseCode.MESSAGE_ILLEGAL
+
+
+@pytest.mark.parametrize("text", ["", "1", "s", "1x", "-1s", "1s,2s"])
+def test_bad_level_tables(text: str) -> None:
+    with pytest.raises(ValueError, match="messageDelayLevel"):
+        DelayLevels(text)
