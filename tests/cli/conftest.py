@@ -1,0 +1,90 @@
+"""Runs command lines in this process, so that coverage and debuggers see them; against one embedded cluster."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from broker.cluster import Cluster, embedded_in_thread
+from rmqcli.__main__ import run
+from rmqcli.exit_codes import ExitCode
+
+
+class Result(NamedTuple):
+    code: ExitCode
+    out: bytes
+    err: str
+
+    @property
+    def lines(self) -> list[list[str]]:
+        """TSV."""
+        return [line.split("\t") for line in self.out.decode().splitlines()]
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def json_lines(self) -> list[Any]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture(autouse=True)
+def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the profiles nor the environment of whoever runs the tests."""
+    monkeypatch.setenv("RMQ_CONFIG_DIR", str(tmp_path / "config"))
+    monkeypatch.setenv("RMQ_STATE_DIR", str(tmp_path / "state"))
+    for name in ("RMQ_NAMESRV", "NAMESRV_ADDR", "RMQ_PROFILE", "NO_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def cli(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
+    """Runs one command line; `stdin` is what standard input holds."""
+
+    def invoke(*arguments: str, stdin: bytes = b"") -> Result:
+        saved = os.dup(0)
+        with tempfile.TemporaryFile() as source:
+            source.write(stdin)
+            source.seek(0)
+            os.dup2(source.fileno(), 0)
+            try:
+                code = run(arguments)
+            finally:
+                os.dup2(saved, 0)
+                os.close(saved)
+        out, err = capfdbinary.readouterr()
+        return Result(code, out, err.decode())
+
+    return invoke
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """One cluster for all tests; every test has topics and groups of its own."""
+    with embedded_in_thread() as running:
+        yield running
+
+
+@pytest.fixture
+def rmq(cli: Run, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """As `cli`, with the cluster in the environment."""
+    monkeypatch.setenv("RMQ_NAMESRV", cluster.namesrv)
+    return cli
+
+
+@pytest.fixture
+def topic(rmq: Run, request: pytest.FixtureRequest) -> str:
+    """A topic of four queues, named like the test."""
+    name = "".join(character if character.isalnum() else "_" for character in request.node.name)
+    assert rmq("topic", "create", name, "-q", "4").code == 0
+    return name

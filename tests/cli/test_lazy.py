@@ -1,0 +1,66 @@
+"""What is imported when: a person who asks for help must not wait for what the help does not need."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from rmqcli import __version__
+from rmqcli.app import COMMANDS
+
+HEAVY = {
+    "trio",
+    "numpy",
+    "pyarrow",
+    "pyspark",
+    "lark",
+    "rich",
+    "pandas",
+    "lz4",
+    "zstandard",
+    "construct",
+    "rmqcli.client",
+}
+PROGRAM = """
+import sys
+from rmqcli.__main__ import run
+code = run(sys.argv[1:])
+sys.stdout.flush()
+print("\\n".join(sys.modules), file=sys.stderr)
+sys.exit(code)
+"""
+
+
+def run_fresh(*arguments: str) -> tuple[str, set[str]]:
+    """Output, and the modules that were imported, of a fresh interpreter."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *arguments], capture_output=True, text=True, check=True
+    )
+    return done.stdout, set(done.stderr.split())
+
+
+def test_version_imports_nothing() -> None:
+    out, modules = run_fresh("--version")
+    assert out == f"rmq {__version__}\n"
+    assert not modules & (HEAVY | {"typer", "codec", "msgspec", "rmqcli.app"})
+
+
+def test_help_reads_only_the_table() -> None:
+    out, modules = run_fresh("--help")
+    assert all(entry.help.split()[0] in out for entry in COMMANDS.values())
+    assert not modules & (HEAVY | {"msgspec", "codec"})
+    assert not [name for name in modules if name.startswith("rmqcli.commands")]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_of_a_command_imports_only_that_command(name: str) -> None:
+    out, modules = run_fresh(name, "--help")
+    assert out.startswith(f"Usage: rmq {name} ")
+    assert "trio" not in modules or name in ("up", "broker", "namesrv")
+    assert not modules & {"numpy", "pyarrow", "pyspark", "lark", "rich"}
+
+
+def test_the_version_option_among_others() -> None:
+    assert run_fresh("--json", "--version")[0] == f"rmq {__version__}\n"

@@ -1,0 +1,114 @@
+"""What is checked in is what the command tree makes, and shells and man can read it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from rmqcli.app import COMMANDS
+from rmqcli.manual import generated_files
+from rmqcli.manual.__main__ import main
+from rmqcli.manual.tree import Node, command_nodes
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def nodes() -> list[Node]:
+    return command_nodes()
+
+
+def test_generated_files_are_up_to_date() -> None:
+    files = generated_files()
+    stale = [
+        str(path)
+        for path, text in files.items()
+        if not (ROOT / path).exists() or (ROOT / path).read_text("utf-8") != text
+    ]
+    assert not stale, "run: python -m rmqcli.manual"
+    assert {path.name for path in (ROOT / "man").iterdir()} == {
+        path.name for path in files if path.parent.name == "man"
+    }
+
+
+def test_writing_removes_pages_of_commands_that_are_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "man").mkdir()
+    (tmp_path / "man" / "rmq-gone.1").write_text("")
+    main()
+    assert {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()} == {
+        str(path) for path in generated_files()
+    }
+
+
+def test_every_command_has_help_and_an_example(nodes: list[Node]) -> None:
+    assert {node.path[0] for node in nodes if node.path} == set(COMMANDS)
+    for node in nodes:
+        assert node.summary, node.name
+        assert all(text for _, text in node.arguments), node.name
+        assert all(option.text for option in node.options), node.name
+        if not node.commands:
+            assert node.examples, node.name
+            assert all(
+                line.startswith(node.name) or "| rmq" in line or "rmq" in line for line in node.examples
+            ), node.name
+
+
+def test_help_fits_eighty_columns() -> None:
+    for entry, text in COMMANDS.items():
+        assert len(f"  {entry:8} {text.help}") <= 80, entry
+
+
+def test_every_command_has_the_global_options(nodes: list[Node]) -> None:
+    wanted = {"--namesrv", "--profile", "--json", "--no-color", "--verbose", "--timeout"}
+    for node in nodes:
+        assert wanted <= {name for option in node.options if option.is_global for name in option.names}, (
+            node.name
+        )
+
+
+def test_man_reads_the_pages_without_a_warning() -> None:
+    assert shutil.which("man"), "the package man-db is needed"
+    for path in sorted((ROOT / "man").glob("*.1")):
+        command = ["man", "--warnings", "-E", "UTF-8", "-l", "-Tutf8", "-Z", str(path)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert done.stderr == "", path
+
+
+def complete(*words: str) -> set[str]:
+    """What bash offers for the last word."""
+    script = 'source "$1"; shift; COMP_WORDS=(rmq "$@"); COMP_CWORD=$(( ${#COMP_WORDS[@]} - 1 )); _rmq; printf "%s\\n" "${COMPREPLY[@]}"'
+    command = ["bash", "-c", script, "bash", str(ROOT / "completions" / "rmq.bash"), *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stderr == ""
+    return set(done.stdout.split())
+
+
+def test_bash_completion() -> None:
+    assert complete("") == set(COMMANDS)
+    assert complete("to") == {"topic"}
+    assert complete("topic", "de") == {"describe", "delete"}
+    assert complete("-n", "topic", "topic", "li") == {"list"}
+    assert complete("topic", "--json", "list", "--a") == {"--all"}
+    assert complete("send", "orders", "--del") == {"--delay", "--delay-level", "--delimiter"}
+    assert complete("send", "orders", "--file", "pyp") == {"pyproject.toml"}
+    assert complete("send", "orders", "--key", "") == set()
+    assert complete("offsets", "reset", "--undo", "READ") <= {"README.md"}
+    assert complete("inspect", "commitlog", "rmqcl") == {"rmqcli"}
+
+
+@pytest.mark.parametrize(("shell", "name"), [("zsh", "_rmq"), ("fish", "rmq.fish")])
+def test_the_other_shells_can_parse_theirs(shell: str, name: str) -> None:
+    text = (ROOT / "completions" / name).read_text("utf-8")
+    assert text.count("offsets reset") > 0
+    assert "--dry-run" in text or "dry-run" in text
+    if shutil.which(shell):
+        done = subprocess.run(
+            [shell, "-n", str(ROOT / "completions" / name)], capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rmqcli.exit_codes import CommandError, ExitCode
+from rmqcli.options import DEFAULT_NAMESRV, Given, Settings
+from rmqcli.profiles import Profile, load_profiles, profiles_path, save_profiles
+from tests.cli.conftest import Run
+
+
+def test_the_order_of_name_servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Settings().namesrv == DEFAULT_NAMESRV
+    save_profiles({"default": Profile("default", "default:1"), "prod": Profile("prod", "prod:1")})
+    assert Settings().namesrv == "default:1"
+    monkeypatch.setenv("RMQ_PROFILE", "prod")
+    assert Settings().namesrv == "prod:1"
+    monkeypatch.setenv("NAMESRV_ADDR", "java:1")
+    assert Settings().namesrv == "java:1"
+    monkeypatch.setenv("RMQ_NAMESRV", "ours:1")
+    assert Settings().namesrv == "ours:1"
+    assert Settings(Given(profile="prod")).namesrv == "prod:1"
+    assert Settings(Given(profile="prod", namesrv="given:1")).namesrv == "given:1"
+
+
+def test_a_profile_that_is_not_there() -> None:
+    with pytest.raises(CommandError) as caught:
+        _ = Settings(Given(profile="prod")).namesrv
+    assert caught.value.code is ExitCode.NOT_FOUND
+
+
+def test_options_for_the_client() -> None:
+    assert Settings(Given(namesrv="a:1")).client_options == {"namesrv": "a:1"}
+    assert Settings(Given(namesrv="a:1", timeout=2.0)).client_options == {"namesrv": "a:1", "timeout": 2.0}
+    assert Settings(Given(namesrv="a:1", timeout=2.0)).producer_options["send_timeout"] == 2.0
+
+
+def test_profile_commands(cli: Run) -> None:
+    assert cli("profile", "list").out == b""
+    assert cli("profile", "set", "prod", "a:1;b:2").code == 0
+    assert cli("profile", "set", "test", "c:3").code == 0
+    assert cli("profile", "list").lines == [["prod", "a:1;b:2"], ["test", "c:3"]]
+    assert cli("--json", "profile", "show", "prod").json == [{"name": "prod", "namesrv": "a:1;b:2"}]
+    assert cli("profile", "remove", "prod").code == 0
+    assert list(load_profiles()) == ["test"]
+    assert cli("profile", "remove", "prod").code == ExitCode.NOT_FOUND
+    assert cli("profile", "set", "a b", "c:3").code == ExitCode.USAGE
+    assert cli("profile", "set", "ab", " ").code == ExitCode.USAGE
+
+
+@pytest.mark.parametrize(
+    "text", ["[profiles", "[profiles.prod]\n", "[profiles]\nprod = 1\n", "[profiles.prod]\nnamesrv = 5\n"]
+)
+def test_a_file_that_is_no_list_of_profiles(cli: Run, text: str) -> None:
+    profiles_path().parent.mkdir(parents=True)
+    profiles_path().write_text(text)
+    result = cli("profile", "list")
+    assert result.code == ExitCode.FAILED
+    assert str(profiles_path()) in result.err
+
+
+def test_the_configuration_folder_of_the_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("RMQ_CONFIG_DIR")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    assert profiles_path() == tmp_path / "rmq" / "profiles.toml"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--json", "profile", "list"],
+        ["profile", "--json", "list"],
+        ["profile", "list", "--json"],
+    ],
+)
+def test_global_options_stand_anywhere(cli: Run, arguments: list[str]) -> None:
+    assert cli(*arguments).out == b"[]\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (["nosuch"], "No such command 'nosuch'"),
+        (["topc", "list"], "Did you mean 'topic'?"),
+        (["topic", "list", "--nosuch"], "--nosuch"),
+        (["pull"], "TOPIC"),
+        (["pull", "t", "-c", "0"], "--count"),
+        (["pull", "t", "-o", "x"], "range 'x'"),
+        (["pull", "t", "-f", "%y"], "unknown verb %y"),
+        (["tail", "t", "-f", "%"], "character 1"),
+        (["send", "t", "x", "--delay", "7s"], "no such delay level"),
+        (["send", "t", "x", "--delay", "10s", "--delay-level", "3"], "exclude each other"),
+        (["send", "t", "x", "--whole"], "BODY excludes"),
+        (["send", "t", "--jsonl", "--whole"], "--jsonl excludes"),
+        (["send", "t", "--delimiter", ""], "may not be empty"),
+        (["send", "t", "--delimiter", "\\q"], "unknown escape"),
+        (["send", "t", "x", "-k", "a b"], "--key"),
+        (["send", "t", "x", "-p", "novalue"], "NAME=VALUE"),
+        (["send", "t", "x", "-p", "a=\x01"], "separate properties"),
+        (["query", "t"], "one of --key and --id"),
+        (["query", "t", "--key", "a", "--time", "5"], "--time '5'"),
+        (["topic", "update", "t"], "nothing to change"),
+        (["topic", "create", "t", "--perm", "z"], "--perm 'z'"),
+        (["offsets", "reset", "-g", "g"], "--topic, --to is missing"),
+        (["offsets", "reset", "-g", "g", "-t", "t", "--to", "x"], "target 'x'"),
+        (["offsets", "reset", "-g", "g", "--undo", "f"], "--undo excludes"),
+        (["topic", "list", "-n", "nonsense:x"], "nonsense"),
+        (["namesrv", "--listen", "host:port"], "--listen"),
+        (["up", "--set", "novalue"], "NAME=VALUE"),
+        (["up", "--set", "listenPort=x", "--set", "flushDelayOffsetInterval=x"], "flushDelayOffsetInterval"),
+        (["topic", "list", "--timeout", "0"], "--timeout"),
+        ([], "Usage: rmq"),
+        (["topic"], "Usage: rmq topic"),
+    ],
+)
+def test_a_wrong_command_line_is_a_usage_error(cli: Run, arguments: list[str], part: str) -> None:
+    result = cli(*arguments)
+    assert result.code == ExitCode.USAGE
+    assert result.out == b""
+    assert result.err.startswith("rmq: ")
+    assert part in result.err
+    assert "Traceback" not in result.err
+
+
+def test_no_server(cli: Run) -> None:
+    result = cli("topic", "list", "-n", "127.0.0.1:1")
+    assert result.code == ExitCode.NO_CONNECTION
+    assert result.err.count("\n") == 1
+    assert "127.0.0.1:1" in result.err
+
+
+def test_files_that_are_not_there(cli: Run, tmp_path: Path) -> None:
+    assert cli("offsets", "reset", "--undo", str(tmp_path / "no.json")).code == ExitCode.NOT_FOUND
+    assert cli("broker", "-c", str(tmp_path / "no.conf")).code == ExitCode.NOT_FOUND
+    (tmp_path / "bad.json").write_text("{}")
+    assert cli("offsets", "reset", "--undo", str(tmp_path / "bad.json")).code == ExitCode.CORRUPT
