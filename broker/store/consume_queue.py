@@ -94,6 +94,8 @@ class ConsumeQueue:
         self.flushed = segment.start
 
     def _roll(self) -> None:
+        if self._segments.segments:
+            self._segments.segments[-1].release_pages(0, self._segments.size)
         self._attach(self._segments.create(self.next_offset * UNIT), 0)
 
     def _attach(self, segment: Segment, position: int) -> None:
@@ -147,7 +149,7 @@ class ConsumeQueue:
             return
         self.max_physical_offset = 0
         first = self._segments.start // UNIT
-        keep = first + bisect_left(range(first, self.next_offset), physical_end, key=self._offset_of)
+        keep = self.first_at(physical_end)
         self._end_at(keep * UNIT)
         while self._segments.segments and self._segments.segments[-1].start == keep * UNIT:
             self._segments.segments.pop().destroy()
@@ -169,6 +171,11 @@ class ConsumeQueue:
             self._view, self._position = memoryview(b""), self._segments.size
         else:
             self._view, self._position = segment.view, end - segment.start
+
+    def first_at(self, physical_offset: int) -> int:
+        """Queue offset of the first unit whose record begins at or after `physical_offset`; the queue's end if none."""
+        first = self._segments.start // UNIT
+        return first + bisect_left(range(first, self.next_offset), physical_offset, key=self._offset_of)
 
     def correct_min(self, physical_min: int) -> None:
         """Moves the minimum to the first unit whose record still exists."""

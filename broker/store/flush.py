@@ -139,17 +139,19 @@ class Flusher:
         for queue, end in ends:
             segments += queue.segments.between(queue.flushed, end)
         if segments:
-            await self._sync(segments, [queue.segments.folder for queue in dirty])
+            await self._sync(segments, [queue.segments.folder for queue in dirty], release=True)
         for queue, end in ends:
             queue.flushed = max(queue.flushed, end)
 
-    async def _sync(self, segments: list[Segment], folders: list[Path]) -> None:
+    async def _sync(self, segments: list[Segment], folders: list[Path], *, release: bool = False) -> None:
         fresh = {segment.path.parent for segment in segments if segment.fresh}
         await self._in_thread(
             sync_files, [segment.path for segment in segments], [f for f in folders if f in fresh]
         )
         for segment in segments:
             segment.fresh = False
+            if release:
+                segment.release_pages(0, segment.size)
 
     async def flush_index_file(self, path: Path, end_timestamp: int) -> None:
         """Makes a full index file durable and notes it in the checkpoint."""

@@ -7,7 +7,8 @@
 4. After a clean stop the log behind the last queue unit is dispatched.
 5. The index gets what it lacks.
 
-Beyond Java: a queue that lacks units of records in the log is rebuilt from the whole log, bytes behind the end are
+Beyond Java: if the machine was not started anew since (clean stop, or a kill), all pages are what was written, so only the
+last 64 MiB that the queues know, and what follows, are checked. A queue that lacks units of records in the log is rebuilt from the whole log, bytes behind the end are
 zeroed so that they cannot come to life behind new records, and after a kill (same boot of the machine, so the page cache
 is whole) index files are kept and completed instead of removed.
 """
@@ -43,6 +44,8 @@ RECOVERED_FILES = 3
 INDEX_CATCH_UP = 2 << 30
 """Bytes of log, from its end, that are read at most to complete the index."""
 ZERO_BYTES = 8
+CHECKED_BYTES = 64 << 20
+RELEASED_BYTES = 16 << 20
 
 Visit = Callable[[int, RecordScan], None]
 _log = logging.getLogger(__name__)
@@ -81,6 +84,7 @@ def _walk_segment(
     segment: Segment, position: int, limit: int, visit: Visit, check_crc: bool
 ) -> tuple[int, int, bool]:
     view, base, count = segment.view, segment.start, 0
+    released = position
     while position < limit:
         try:
             scan = scan_record(view, position, limit, check_crc=check_crc)
@@ -93,6 +97,9 @@ def _walk_segment(
         visit(base + position, scan)
         position += scan.total_size
         count += 1
+        if position - released > RELEASED_BYTES:
+            segment.release_pages(released, RELEASED_BYTES)
+            released = position
     return base + position, count, position >= segment.size
 
 
@@ -113,8 +120,12 @@ def recover(
     dispatcher: Dispatcher,
     *,
     clean: bool,
+    same_boot: bool,
 ) -> RecoveryReport:
-    """Makes log, queues and index agree, and sets where the next record goes."""
+    """Makes log, queues and index agree, and sets where the next record goes.
+
+    `same_boot` says that no power was lost: every page that was written is there.
+    """
     for queue in queues:
         queue.recover()
     if not log.segments.segments:
@@ -124,6 +135,8 @@ def recover(
             index.truncate(0)
         return RecoveryReport(0, 0, 0, 0)
     start = _clean_start(log) if clean else _unclean_start(config, log, checkpoint)
+    if clean or same_boot:
+        start = max(start, _record_before_end(log, queues))
     dispatcher.partial = start > log.start
     visit = _look if clean else dispatcher.put_unit
     end, count = walk(log, start, visit, check_crc=config.check_crc_on_recover)
@@ -156,6 +169,26 @@ def _unclean_start(config: StoreConfig, log: CommitLog, checkpoint: Checkpoint) 
         if 0 < _first_timestamp(segment) <= limit:
             return segment.start
     return log.start
+
+
+def _record_before_end(log: CommitLog, queues: ConsumeQueues) -> int:
+    """Where a whole record begins, `CHECKED_BYTES` before the end that the queues know; 0 if they know none."""
+    target = queues.max_physical_offset - CHECKED_BYTES
+    if target <= log.start:
+        return 0
+    last = max(queues, key=lambda queue: queue.max_physical_offset)
+    number = last.first_at(target)
+    offset, size, _ = last.unit(number)
+    record = log.segments.find(offset)
+    if record is None:
+        return 0
+    position = offset - record.start
+    try:
+        scan = scan_record(record.view, position, min(position + size, record.found_size), check_crc=True)
+    except CorruptionError:
+        return 0
+    known = (offset, size, number, last.queue_id)
+    return offset if known == (scan.physical_offset, scan.total_size, scan.queue_offset, scan.queue_id) else 0
 
 
 def _first_timestamp(segment: Segment) -> int:

@@ -111,7 +111,14 @@ class MessageStore:
                 self._index.drop_after(self._checkpoint.index)
         dispatcher = Dispatcher(self._queues, self._index, self._appender.deliver_times)
         self.recovery = recover(
-            self.config, self._log, self._queues, self._index, self._checkpoint, dispatcher, clean=clean
+            self.config,
+            self._log,
+            self._queues,
+            self._index,
+            self._checkpoint,
+            dispatcher,
+            clean=clean,
+            same_boot=same_boot,
         )
         self.stats.last_store_timestamp = max(self._checkpoint.physic, self._checkpoint.logics)
         abort.write_bytes(_boot_id())

@@ -276,3 +276,40 @@ def test_the_log_size_of_the_files_is_adopted(folder: Path) -> None:
     with loaded(small_config(folder, **check_settings)) as store:
         assert store.append(message(COUNT)).queue_offset == COUNT // 3
     assert {path.stat().st_size for path in log_files(folder)} == {LOG_SIZE}
+
+
+@pytest.mark.parametrize("clean", [False, True])
+def test_after_a_kill_only_the_end_is_checked(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, clean: bool
+) -> None:
+    """Pages of a killed process are all there: what the queues know well before the end needs no second look."""
+    monkeypatch.setattr("broker.store.recovery.CHECKED_BYTES", 5_000)
+    if clean:
+        (folder / "abort").unlink()
+    with loaded(small_config(folder)) as store:
+        assert (
+            store.commit_log_max_offset - 5_000 < store.recovery.start < store.commit_log_max_offset - 4_000
+        )
+        assert 0 < store.recovery.records < COUNT / 5
+        assert numbers(store, "TopicA", 1) == list(range(1, COUNT, 3))
+
+
+def test_a_wrong_unit_does_not_choose_where_to_start(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("broker.store.recovery.CHECKED_BYTES", 5_000)
+    queues = [path for path in sorted((folder / "consumequeue" / "TopicA").rglob("0*")) if path.is_file()]
+    for path in queues:
+        data = path.read_bytes()
+        units = [ENTRY.unpack_from(data, position) for position in range(0, len(data), ENTRY.size)]
+        moved = [(offset + 3 if size else offset, size, code) for offset, size, code in units]
+        path.write_bytes(b"".join(ENTRY.pack(*unit) for unit in moved))
+    with loaded(small_config(folder)) as store:
+        assert store.recovery.start == 0
+        assert store.recovery.records == COUNT
+
+
+def test_after_a_power_loss_the_checkpoint_decides(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.store.recovery.CHECKED_BYTES", 5_000)
+    with loaded(small_config(killed(folder, tmp_path / "lost", power_lost=True))) as store:
+        assert (store.recovery.start, store.recovery.records) == (0, COUNT)
