@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import ssl
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -45,6 +46,8 @@ from rmqcli.client.streams import TcpStreams
 from tests.client.scripted import Server, ok
 
 TOPIC, GROUP = "TopicTest", "GroupTest"
+LONG = 30.0  # seconds: a busy machine is no failure
+PATIENT: Any = {"timeout": LONG, "send_timeout": LONG}
 
 
 @pytest.fixture
@@ -70,8 +73,8 @@ async def test_messages_come_back_as_they_were_sent(cluster: Any) -> None:
         Message.of(TOPIC, large, tags="B"),
     ]
     async with (
-        Producer(namesrv=cluster.namesrv) as producer,
-        PullConsumer(namesrv=cluster.namesrv) as consumer,
+        Producer(namesrv=cluster.namesrv, **PATIENT) as producer,
+        PullConsumer(namesrv=cluster.namesrv, timeout=LONG) as consumer,
     ):
         results = [await producer.send(message) for message in messages]
         stored = {m.msg_id: m for m in await read_all(consumer, TOPIC)}
@@ -89,10 +92,19 @@ async def test_messages_come_back_as_they_were_sent(cluster: Any) -> None:
         assert (found.queue_offset, found.offset_msg_id) == (result.queue_offset, result.offset_msg_id)
 
 
+async def test_body_larger_than_the_buffers_of_a_socket(cluster: Any) -> None:
+    body = random.Random(5).randbytes(4 << 20)
+    async with Producer(namesrv=cluster.namesrv, compression=None, **PATIENT) as producer:
+        results = [await producer.send(Message.of(TOPIC, body)) for _ in range(3)]
+        async with PullConsumer(instance=producer.instance) as consumer:
+            pulled = [await consumer.pull(r.message_queue, r.queue_offset, 1, timeout=LONG) for r in results]
+    assert [result.messages[0].body == body for result in pulled] == [True] * 3
+
+
 async def test_many_in_flight_are_all_stored_once(cluster: Any) -> None:
     async with (
-        Producer(namesrv=cluster.namesrv) as producer,
-        PullConsumer(namesrv=cluster.namesrv) as consumer,
+        Producer(namesrv=cluster.namesrv, **PATIENT) as producer,
+        PullConsumer(namesrv=cluster.namesrv, timeout=LONG) as consumer,
     ):
         acknowledged: list[str] = []
 
@@ -111,8 +123,8 @@ async def test_many_in_flight_are_all_stored_once(cluster: Any) -> None:
 
 async def test_batches_oneway_and_delay(cluster: Any) -> None:
     async with (
-        Producer(namesrv=cluster.namesrv) as producer,
-        PullConsumer(namesrv=cluster.namesrv) as consumer,
+        Producer(namesrv=cluster.namesrv, **PATIENT) as producer,
+        PullConsumer(namesrv=cluster.namesrv, timeout=LONG) as consumer,
     ):
         parts = list(split_batch((Message.of(TOPIC, str(n)) for n in range(100)), max_count=32))
         results = [await producer.send_batch(part) for part in parts]
@@ -126,8 +138,8 @@ async def test_batches_oneway_and_delay(cluster: Any) -> None:
 
 async def test_long_poll_returns_when_a_message_arrives(cluster: Any) -> None:
     async with (
-        Producer(namesrv=cluster.namesrv) as producer,
-        PullConsumer(namesrv=cluster.namesrv) as consumer,
+        Producer(namesrv=cluster.namesrv, **PATIENT) as producer,
+        PullConsumer(namesrv=cluster.namesrv, timeout=LONG) as consumer,
     ):
         first = await producer.send(Message.of(TOPIC, b"first"))
         results: list[Any] = []
@@ -135,7 +147,7 @@ async def test_long_poll_returns_when_a_message_arrives(cluster: Any) -> None:
         async def wait() -> None:
             results.append(await consumer.pull(first.message_queue, first.queue_offset + 1, suspend=15.0))
 
-        with trio.fail_after(5):
+        with trio.fail_after(LONG):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(wait)
                 while consumer.instance.pool.in_flight < 1:
@@ -146,8 +158,8 @@ async def test_long_poll_returns_when_a_message_arrives(cluster: Any) -> None:
 
 async def test_offsets_and_their_corrections(cluster: Any) -> None:
     async with (
-        Producer(namesrv=cluster.namesrv) as producer,
-        PullConsumer(GROUP, namesrv=cluster.namesrv) as consumer,
+        Producer(namesrv=cluster.namesrv, **PATIENT) as producer,
+        PullConsumer(GROUP, namesrv=cluster.namesrv, timeout=LONG) as consumer,
     ):
         sent = await producer.send(Message.of(TOPIC, b"x"))
         queue = sent.message_queue
@@ -163,7 +175,10 @@ async def test_offsets_and_their_corrections(cluster: Any) -> None:
 
 
 async def test_administration_from_creation_to_deletion(cluster: Any) -> None:
-    async with Admin(namesrv=cluster.namesrv) as admin, Producer(instance=admin.instance) as producer:
+    async with (
+        Admin(namesrv=cluster.namesrv, timeout=LONG) as admin,
+        Producer(instance=admin.instance, send_timeout=LONG) as producer,
+    ):
         await admin.create_topic("Made", read_queues=2, write_queues=2)
         sent = [await producer.send(Message.of("Made", b"x", keys=f"k{n}")) for n in range(6)]
         assert sum(o.max_offset for o in (await admin.topic_stats("Made")).values()) == 6
@@ -179,7 +194,10 @@ async def test_administration_from_creation_to_deletion(cluster: Any) -> None:
 
 
 async def test_groups(cluster: Any) -> None:
-    async with Admin(namesrv=cluster.namesrv) as admin, Producer(instance=admin.instance) as producer:
+    async with (
+        Admin(namesrv=cluster.namesrv, timeout=LONG) as admin,
+        Producer(instance=admin.instance, send_timeout=LONG) as producer,
+    ):
         sent = await producer.send(Message.of(TOPIC, b"x"))
         with pytest.raises(GroupNotFound):
             await admin.describe_group(GROUP)
@@ -219,15 +237,15 @@ class RunningConsumer:
 
 async def test_reset_of_running_consumers(cluster: Any) -> None:
     async with (
-        Admin(namesrv=cluster.namesrv) as admin,
-        Producer(instance=admin.instance) as producer,
-        ClientInstance(cluster.namesrv) as instance,
+        Admin(namesrv=cluster.namesrv, timeout=LONG) as admin,
+        Producer(instance=admin.instance, send_timeout=LONG) as producer,
+        ClientInstance(cluster.namesrv, timeout=LONG) as instance,
     ):
         sent = await producer.send(Message.of(TOPIC, b"x"))
         running = RunningConsumer(instance)
         for queue in await running.consumer.message_queues(TOPIC):
             await running.consumer.commit(queue, 0)
-        with trio.fail_after(5):
+        with trio.fail_after(LONG):
             while not (await admin.plan_reset(GROUP, TOPIC, ResetTarget("end"))).online:
                 await trio.lowlevel.checkpoint()
         plan = await admin.plan_reset(GROUP, TOPIC, ResetTarget("end"))
@@ -239,7 +257,7 @@ async def test_reset_of_running_consumers(cluster: Any) -> None:
         assert await admin.committed(sent.message_queue, GROUP) == 1
         with pytest.raises(OnlineResetUnsupported):
             await admin.apply_reset(await admin.plan_reset(GROUP, TOPIC, ResetTarget("offset", 0)))
-    async with Admin(namesrv=cluster.namesrv) as later:
+    async with Admin(namesrv=cluster.namesrv, timeout=LONG) as later:
         result = await later.apply_reset(await later.plan_reset(GROUP, TOPIC, ResetTarget("offset", 0)))
         assert not result.online
         assert result.complete

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 from trio.testing import lockstep_stream_pair, memory_stream_pair, wait_all_tasks_blocked
 
 from codec.codes import RPC_RESPONSE
@@ -17,6 +18,12 @@ from rmqcli.client.link import MAX_QUEUED, Link
 from tests.client.scripted import response
 
 ADDRESS = "broker:10911"
+
+
+@pytest.fixture(autouse=True)
+def virtual_time(autojump_clock: trio.testing.MockClock) -> trio.testing.MockClock:
+    """A busy machine cannot make a timeout here."""
+    return autojump_clock
 
 
 class Wire:
@@ -94,14 +101,14 @@ async def test_requests_of_a_busy_writer_go_out_in_one_piece(nursery: trio.Nurse
     assert sizes[1] == 4 * sizes[0]
 
 
-async def test_timeout_names_address_request_and_limit(nursery: trio.Nursery, autojump_clock: Any) -> None:
+async def test_timeout_names_address_request_and_limit(nursery: trio.Nursery) -> None:
     link, _ = connected(nursery)
     with pytest.raises(RequestTimeout, match=r"broker:10911 did not answer PULL_MESSAGE within 1\.5 s"):
         await link.request(command(11), 1.5)
     assert trio.current_time() == pytest.approx(1.5)
 
 
-async def test_each_request_has_its_own_timeout(nursery: trio.Nursery, autojump_clock: Any) -> None:
+async def test_each_request_has_its_own_timeout(nursery: trio.Nursery) -> None:
     link, wire = connected(nursery)
     ended: dict[int, float] = {}
 
@@ -120,7 +127,7 @@ async def test_each_request_has_its_own_timeout(nursery: trio.Nursery, autojump_
     assert ended[1] == pytest.approx(1.0)
 
 
-async def test_late_reply_is_dropped_and_the_link_goes_on(nursery: trio.Nursery, autojump_clock: Any) -> None:
+async def test_late_reply_is_dropped_and_the_link_goes_on(nursery: trio.Nursery) -> None:
     link, wire = connected(nursery)
     results: dict[int, Any] = {}
     nursery.start_soon(ask, link, results, 1, 1.0)
@@ -137,7 +144,7 @@ async def test_late_reply_is_dropped_and_the_link_goes_on(nursery: trio.Nursery,
     assert results[2].code == 43
 
 
-async def test_silent_peer_loses_the_link(nursery: trio.Nursery, autojump_clock: Any) -> None:
+async def test_silent_peer_loses_the_link(nursery: trio.Nursery) -> None:
     link, _ = connected(nursery)
     results: dict[int, Any] = {}
     async with trio.open_nursery() as callers:
@@ -204,7 +211,7 @@ async def test_replies_before_the_garbage_still_count(nursery: trio.Nursery) -> 
     assert results[5].code == 9
 
 
-async def test_cancelled_request_is_forgotten(nursery: trio.Nursery, autojump_clock: Any) -> None:
+async def test_cancelled_request_is_forgotten(nursery: trio.Nursery) -> None:
     link, wire = connected(nursery)
     with trio.move_on_after(0.5):
         await link.request(command(1), 10.0)
@@ -237,7 +244,7 @@ async def test_oneway_to_a_peer_that_does_not_read_times_out(
     link.close()
 
 
-async def test_requests_wait_while_too_much_is_queued(nursery: trio.Nursery, autojump_clock: Any) -> None:
+async def test_requests_wait_while_too_much_is_queued(nursery: trio.Nursery) -> None:
     ours, theirs = lockstep_stream_pair()
     link = Link(ADDRESS, ours)
     nursery.start_soon(link.run)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 
 from codec.batch import decode_batch
 from codec.codes import RequestCode, ResponseCode
@@ -283,7 +284,10 @@ async def test_no_name_server(network: Network) -> None:
 
 
 @pytest.mark.parametrize(("kind", "bits"), [("zlib", 0x301), ("lz4", 0x101), ("zstd", 0x201)])
-async def test_large_bodies_are_compressed(cluster: Cluster, kind: str, bits: int) -> None:
+async def test_large_bodies_are_compressed(
+    cluster: Cluster, kind: str, bits: int, autojump_clock: trio.testing.MockClock
+) -> None:
+    autojump_clock.autojump_threshold = 30  # compressing in a thread takes real time
     body = b"abc " * 1024
     async with producing(cluster.network, compression=kind) as producer:
         await producer.send(Message.of(TOPIC, body))
