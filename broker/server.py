@@ -20,7 +20,7 @@ import trio
 
 from broker.errors import Refusal, RemoteClosed
 from broker.session import Session, SessionLimits
-from broker.transport import SocketTransport, StreamTransport, Transport
+from broker.transport import SocketTransport, StreamTransport, Transport, read_buffer
 from codec.codes import RPC_ONEWAY, RPC_RESPONSE, ResponseCode
 from codec.connection import ReceiveError
 from codec.errors import CodecError, RemoteProtocolError
@@ -101,6 +101,7 @@ class Server:
         self._limits = limits or ServerLimits()
         self._name = name
         self._nursery: trio.Nursery | None = None
+        self._read_buffer = read_buffer()
         self._unflushed: set[Session] = set()
         self._flush_wanted = trio.Event()
 
@@ -163,7 +164,9 @@ class Server:
                 sock.close()
                 continue
             local = sock.getsockname()
-            session = self._session(SocketTransport(sock), (peer[0], peer[1]), (local[0], local[1]))
+            session = self._session(
+                SocketTransport(sock, self._read_buffer), (peer[0], peer[1]), (local[0], local[1])
+            )
             nursery.start_soon(self._run, session)
 
     def _session(self, transport: Transport, peer: tuple[str, int], local: tuple[str, int]) -> Session:
@@ -180,7 +183,10 @@ class Server:
             async with trio.open_nursery() as nursery:
                 session.attach(nursery)
                 task_status.started()
-                await self._converse(session)
+                try:
+                    await self._converse(session)
+                finally:
+                    session.detach()
                 nursery.cancel_scope.cancel()
         finally:
             self.sessions.discard(session)

@@ -176,6 +176,10 @@ class Session:
         """The nursery that the connection lives in."""
         self._nursery = nursery
 
+    def detach(self) -> None:
+        """The conversation is over: from here on no task may start in a nursery that is about to close."""
+        self._nursery = None
+
     def answered(self, reply: RemotingCommand) -> None:
         """A reply of the peer came in; late and unknown ones are dropped."""
         waiter = self.connection.match(reply)
@@ -219,7 +223,6 @@ class Session:
     def ended(self) -> None:
         """The connection is over: waiting requests fail, callbacks run."""
         self.closed = True
-        self._nursery = None
         self._outgoing.clear()
         for waiter in self.connection.abandon():
             if isinstance(waiter, _Waiter):

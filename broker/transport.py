@@ -13,7 +13,7 @@ from typing import Protocol
 
 import trio
 
-__all__ = ["Buffer", "SocketTransport", "StreamTransport", "Transport"]
+__all__ = ["Buffer", "SocketTransport", "StreamTransport", "Transport", "read_buffer"]
 
 Buffer = bytes | memoryview
 
@@ -24,6 +24,11 @@ try:
     IOV_MAX = os.sysconf("SC_IOV_MAX")
 except (OSError, ValueError):
     IOV_MAX = 1024
+
+
+def read_buffer() -> memoryview:
+    """What the sockets of one thread read into."""
+    return memoryview(bytearray(READ_SIZE))
 
 
 class Transport(Protocol):
@@ -43,13 +48,18 @@ class Transport(Protocol):
 
 
 class SocketTransport:
-    """A connected, non-blocking TCP socket; owned from here on."""
+    """A connected, non-blocking TCP socket; owned from here on.
 
-    def __init__(self, sock: socket.socket) -> None:
+    `buffer` is what it reads into, READ_SIZE bytes shared by all connections of one thread: a fresh block of that size
+    for each read costs far more than the copy of what was read.
+    """
+
+    def __init__(self, sock: socket.socket, buffer: memoryview) -> None:
         sock.setblocking(False)
         if sock.family in (socket.AF_INET, socket.AF_INET6):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._sock = sock
+        self._buffer = buffer
         self._more = False
 
     async def receive(self) -> bytes:
@@ -60,12 +70,12 @@ class SocketTransport:
             await trio.lowlevel.wait_readable(self._sock)
         while True:
             try:
-                data = self._sock.recv(READ_SIZE)
+                count = self._sock.recv_into(self._buffer)
             except (BlockingIOError, InterruptedError):
                 await trio.lowlevel.wait_readable(self._sock)
                 continue
-            self._more = len(data) == READ_SIZE
-            return data
+            self._more = count == READ_SIZE
+            return bytes(self._buffer[:count])
 
     def send_now(self, buffers: list[Buffer]) -> int:
         total = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import resource
 import socket
 from collections.abc import Callable
 
@@ -12,7 +13,7 @@ import trio.testing
 
 from broker.errors import Refusal, RemoteClosed, RemoteTimeout
 from broker.server import HandlerTable, Server, ServerLimits, listen, listener_address, serve
-from broker.session import Session, SessionLimits
+from broker.session import Session, SessionLimits, address_text
 from codec.codes import RPC_ONEWAY, ResponseCode, SerializeType
 from codec.connection import Connection
 from codec.errors import BodyError, HeaderError
@@ -403,3 +404,34 @@ async def test_readers_that_do_not_read_and_idle_ones_cost_little_and_others_are
         assert (reply.opaque, len(reply.body)) == (n, 256 << 10)
     for stream in idle:
         await stream.aclose()
+
+
+async def test_a_process_out_of_descriptors_serves_those_it_has_and_recovers(
+    nursery: trio.Nursery, caplog: pytest.LogCaptureFixture
+) -> None:
+    connect, _ = await over_tcp(nursery, {ECHO: echo})
+    first = Client(connect())
+    assert (await first.ask(request(body=b"before"))).body == b"before"
+    waiting = socket.socket()
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (waiting.fileno() + 1, limits[1]))
+    try:
+        waiting.connect(first.stream.socket.getpeername())  # type: ignore[attr-defined]
+        with trio.fail_after(5):
+            while "cannot accept" not in caplog.text:
+                assert (await first.ask(request(body=b"meanwhile"))).body == b"meanwhile"
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    late = Client(trio.SocketStream(trio.socket.from_stdlib_socket(waiting)))
+    assert (await late.ask(request(body=b"after"))).body == b"after"
+
+
+async def test_a_connection_of_ours_needs_a_running_server() -> None:
+    near, _ = trio.testing.memory_stream_pair()
+    with pytest.raises(RemoteClosed):
+        await Server({}).adopt(near, ("127.0.0.1", 1))
+
+
+def test_addresses_are_written_as_ip_and_port() -> None:
+    assert address_text(("10.0.0.1", 80)) == "10.0.0.1:80"
+    assert address_text(("::1", 80)) == "[::1]:80"
