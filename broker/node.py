@@ -35,6 +35,7 @@ from broker.services.store_rates import StoreRates
 from broker.services.table_files import TableFiles
 from broker.session import address_text
 from broker.store import MessageStore, open_store
+from broker.store.flush import InThread
 from broker.tables import (
     ConsumerTable,
     DelayLevels,
@@ -156,6 +157,7 @@ def assemble(
     now_ms: NowMs,
     rng: random.Random,
     store: MessageStore,
+    in_thread: InThread = trio.to_thread.run_sync,
 ) -> tuple[BrokerContext, Registration]:
     """The state of a broker and its registration, which know each other. ConfigError for bad delay levels."""
     root = store.config.root
@@ -193,7 +195,9 @@ def assemble(
         holds=Holds(answer),
         statistics=Statistics(now_ms, config.broker_cluster_name),
         rates=StoreRates(now_ms),
-        files=TableFiles(root, topics=topics, groups=groups, offsets=offsets, delays=delay_offsets),
+        files=TableFiles(
+            root, topics=topics, groups=groups, offsets=offsets, delays=delay_offsets, in_thread=in_thread
+        ),
         announcer=Announcer(register if config.namesrv_addr else None),
         started=now_ms(),
         config_version=first_version(now_ms),

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 import trio
 
+from broker.store.flush import InThread
 from broker.store.tables_file import load_table, save_table
 from broker.tables import DelayOffsets, GroupTable, OffsetTable, TopicTable
 from codec.bodies import (
@@ -58,7 +59,9 @@ class TableFiles:
         groups: GroupTable,
         offsets: OffsetTable,
         delays: DelayOffsets,
+        in_thread: InThread = trio.to_thread.run_sync,
     ) -> None:
+        self._in_thread = in_thread
         self._folder = root / "config"
         self._topics = topics
         self._groups = groups
@@ -126,7 +129,7 @@ class TableFiles:
             await trio.sleep(max(period_ms, SHORTEST_PERIOD_MS) / 1000)
             work = due()
             if work is not None:
-                await trio.to_thread.run_sync(self._write, work)
+                await self._in_thread(self._write, work)
 
     def _offsets_due(self) -> _Due | None:
         return self._due(self._offsets, "consumerOffset.json")

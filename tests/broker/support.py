@@ -63,6 +63,7 @@ class FakeSession:
     pushed: list[RemotingCommand] = field(default_factory=list)
     answers: dict[int, Callable[[RemotingCommand], RemotingCommand]] = field(default_factory=dict)
     callbacks: list[Callable[[], None]] = field(default_factory=list)
+    news: trio.Event = field(default_factory=trio.Event)
 
     @property
     def peer_text(self) -> str:
@@ -71,6 +72,8 @@ class FakeSession:
     def send(self, command: RemotingCommand, views: Sequence[memoryview] = ()) -> None:
         body = b"".join(views) if views else bytes(command.body)
         self.sent.append((command, body))
+        self.news.set()
+        self.news = trio.Event()
 
     def respond(
         self, request: RemotingCommand, reply: RemotingCommand, views: Sequence[memoryview] = ()
@@ -146,19 +149,17 @@ class Client:
             if command.opaque == opaque
         ]
 
-    def ask(
-        self, code: int, header: Header | Mapping[str, str] | None = None, body: bytes = b""
-    ) -> Reply:
+    def ask(self, code: int, header: Header | Mapping[str, str] | None = None, body: bytes = b"") -> Reply:
         """The reply to a request that is answered at once."""
         replies = self.replies(self.post(code, header, body))
         assert len(replies) == 1, f"code {code}: {len(replies)} replies at once"
         return replies[0]
 
-    async def wait(self, opaque: int, timeout: float = 60) -> Reply:
-        """The reply to a request that may be answered later."""
-        with trio.fail_after(timeout):
+    async def wait(self, opaque: int) -> Reply:
+        """The reply to a request that may be answered later, within a minute."""
+        with trio.fail_after(60):
             while not self.replies(opaque):
-                await trio.sleep(0.001)
+                await self.session.news.wait()
         return self.replies(opaque)[0]
 
     # what clients usually ask
@@ -173,7 +174,9 @@ class Client:
         reply = self.pull(topic, queue_id, offset, **fields)
         return decode_records(reply.body) if reply.code == ResponseCode.SUCCESS else []
 
-    def heartbeat(self, group: str, *topics: str, expression: str = "*", version: int = 1, **fields: Any) -> Reply:
+    def heartbeat(
+        self, group: str, *topics: str, expression: str = "*", version: int = 1, **fields: Any
+    ) -> Reply:
         data = HeartbeatData(
             client_id=f"client-{self.session.peer[1]}",
             consumer_data_set=[
@@ -187,7 +190,9 @@ class Client:
         return self.ask(34, None, encode_body(data))
 
 
-def send_header(topic: str, properties: Mapping[str, str] | None = None, **fields: Any) -> SendMessageRequestHeaderV2:
+def send_header(
+    topic: str, properties: Mapping[str, str] | None = None, **fields: Any
+) -> SendMessageRequestHeaderV2:
     values: dict[str, Any] = {
         "producer_group": "P",
         "default_topic": "TBW102",
@@ -263,7 +268,8 @@ async def fake_broker(root: Path, **settings: Any) -> AsyncIterator[FakeBroker]:
     async with open_store(
         store_settings(config), now_ms=virtual_now, store_host=store_host, in_thread=inline
     ) as store:
-        context, _ = assemble(config, f"{HOST[0]}:{HOST[1]}", store_host, virtual_now, random.Random(7), store)
+        address = f"{HOST[0]}:{HOST[1]}"
+        context, _ = assemble(config, address, store_host, virtual_now, random.Random(7), store, inline)
         delays = DelayService(context)
         listen_to_store(context, delays)
         async with trio.open_nursery() as nursery:

@@ -105,9 +105,13 @@ async def test_many_topics_at_once(tmp_path: Path) -> None:
 async def test_system_topics(tmp_path: Path) -> None:
     async with fake_broker(tmp_path, trace_topic_enable=True) as broker:
         names = decode_body(TopicList, broker.client().ask(305).body).topic_list
-        assert {"TBW102", "SCHEDULE_TOPIC_XXXX", "DefaultCluster", "broker-a", "DefaultCluster_REPLY_TOPIC"} <= set(
-            names
-        )
+        assert {
+            "TBW102",
+            "SCHEDULE_TOPIC_XXXX",
+            "DefaultCluster",
+            "broker-a",
+            "DefaultCluster_REPLY_TOPIC",
+        } <= set(names)
         configs = {config.topic_name: config for config in broker.context.topics.configs()}
         shape = {name: (config.write_queue_nums, config.perm) for name, config in configs.items()}
         assert shape == {
@@ -295,7 +299,13 @@ async def test_queries(tmp_path: Path) -> None:
         client = broker.client()
         for n in range(3):
             client.send("T", str(n).encode(), properties={"KEYS": f"k{n} all", "UNIQ_KEY": f"U{n}"})
-        header = {"topic": "T", "key": "all", "maxNum": "2", "beginTimestamp": "0", "endTimestamp": str(2**60)}
+        header = {
+            "topic": "T",
+            "key": "all",
+            "maxNum": "2",
+            "beginTimestamp": "0",
+            "endTimestamp": str(2**60),
+        }
         found = client.ask(12, header)
         assert found.code == 0
         assert {m.keys[1] for m in decode_records(found.body)} == {"all"}

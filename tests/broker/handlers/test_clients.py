@@ -38,7 +38,11 @@ def notified(client: Client) -> list[str]:
 
 def members(client: Client, group: str) -> list[str]:
     reply = client.ask(38, {"consumerGroup": group})
-    return decode_body(GetConsumerListByGroupResponseBody, reply.body).consumer_id_list if reply.code == 0 else []
+    return (
+        decode_body(GetConsumerListByGroupResponseBody, reply.body).consumer_id_list
+        if reply.code == 0
+        else []
+    )
 
 
 async def test_a_heartbeat_makes_group_and_retry_topic(tmp_path: Path) -> None:
@@ -84,9 +88,7 @@ async def test_a_connection_that_closes_leaves_its_groups_at_once(tmp_path: Path
 
 @pytest.mark.parametrize("switched_off", ["group", "broker"])
 async def test_notifications_can_be_switched_off(tmp_path: Path, switched_off: str) -> None:
-    async with fake_broker(
-        tmp_path, notify_consumer_ids_changed_enable=switched_off != "broker"
-    ) as broker:
+    async with fake_broker(tmp_path, notify_consumer_ids_changed_enable=switched_off != "broker") as broker:
         client = broker.client()
         enabled = "false" if switched_off == "group" else "true"
         client.ask(200, None, f'{{"groupName":"G","notifyConsumerIdsChangedEnable":{enabled}}}'.encode())

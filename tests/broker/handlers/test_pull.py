@@ -77,13 +77,29 @@ async def test_a_corrected_offset_leaves_an_event(tmp_path: Path) -> None:
     ("changes", "code", "remark"),
     [
         ({"topic": "Nope"}, 17, f"topic[Nope] not exist, apply first please! {FAQ}"),
-        ({"queueId": 50}, 1, "queueId[50] is illegal, topic:[T] topicConfig.readQueueNums:[4] consumer:[/{peer}]"),
-        ({"queueId": -1}, 1, "queueId[-1] is illegal, topic:[T] topicConfig.readQueueNums:[4] consumer:[/{peer}]"),
+        (
+            {"queueId": 50},
+            1,
+            "queueId[50] is illegal, topic:[T] topicConfig.readQueueNums:[4] consumer:[/{peer}]",
+        ),
+        (
+            {"queueId": -1},
+            1,
+            "queueId[-1] is illegal, topic:[T] topicConfig.readQueueNums:[4] consumer:[/{peer}]",
+        ),
         ({"expressionType": "SQL92"}, 1, "The broker does not support consumer to filter message by SQL92"),
         ({"subscription": "||"}, 23, "parse the consumer's subscription failed"),
         ({"sysFlag": 0}, 24, f"the consumer's group info not exist{FAQ}"),
-        ({"sysFlag": 0, "consumerGroup": "OnlineElsewhere"}, 24, f"the consumer's subscription not exist{FAQ}"),
-        ({"sysFlag": 0, "consumerGroup": "Online", "subVersion": 2}, 25, "the consumer's subscription not latest"),
+        (
+            {"sysFlag": 0, "consumerGroup": "OnlineElsewhere"},
+            24,
+            f"the consumer's subscription not exist{FAQ}",
+        ),
+        (
+            {"sysFlag": 0, "consumerGroup": "Online", "subVersion": 2},
+            25,
+            "the consumer's subscription not latest",
+        ),
         ({"sysFlag": 0, "consumerGroup": "Online", "subVersion": 1}, 0, "FOUND"),
         ({"consumerGroup": "Disabled"}, 16, "subscription group no permission, Disabled"),
         ({"topic": "WriteOnly"}, 16, "the topic[WriteOnly] pulling message is forbidden"),
@@ -125,7 +141,11 @@ async def test_tags_are_filtered_by_their_hash(tmp_path: Path) -> None:
             fill(client, count=1, properties={"TAGS": tag})
         assert [m.tags for m in client.pulled("T", expression="A || C")] == ["A", "C"]
         nothing = client.pull("T", expression="D")
-        assert (nothing.code, nothing.remark, nothing.ext["nextBeginOffset"]) == (20, "NO_MATCHED_MESSAGE", "3")
+        assert (nothing.code, nothing.remark, nothing.ext["nextBeginOffset"]) == (
+            20,
+            "NO_MATCHED_MESSAGE",
+            "3",
+        )
         client.heartbeat("Online", "T", expression="B")
         assert [m.tags for m in client.pulled("T", group="Online", sys_flag=0)] == ["B"]
 
@@ -195,12 +215,16 @@ async def test_only_a_message_with_the_right_tag_wakes_a_pull(
         assert (reply.code, reply.ext["nextBeginOffset"]) == (0, "7")
 
 
-async def test_every_pull_of_a_queue_wakes_and_no_other(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
+async def test_every_pull_of_a_queue_wakes_and_no_other(
+    tmp_path: Path, autojump_clock: trio.abc.Clock
+) -> None:
     async with fake_broker(tmp_path) as broker:
         producer = broker.client()
         fill(producer, count=1)
         here = [broker.client() for _ in range(100)]
-        posted = [client.post(11, pull_header("T", 0, 1, sys_flag=WAIT, suspend_ms=60_000)) for client in here]
+        posted = [
+            client.post(11, pull_header("T", 0, 1, sys_flag=WAIT, suspend_ms=60_000)) for client in here
+        ]
         other = broker.client()
         elsewhere = other.post(11, pull_header("T", 1, 0, sys_flag=WAIT, suspend_ms=60_000))
         fill(producer, count=1)
@@ -215,7 +239,9 @@ async def test_a_session_that_closes_drops_its_pulls(tmp_path: Path, autojump_cl
         client = broker.client()
         fill(client)
         for queue_id in range(4):
-            client.post(11, pull_header("T", queue_id, 5 if queue_id == 0 else 0, sys_flag=WAIT, suspend_ms=60_000))
+            client.post(
+                11, pull_header("T", queue_id, 5 if queue_id == 0 else 0, sys_flag=WAIT, suspend_ms=60_000)
+            )
         assert len(broker.context.holds) == 4
         client.session.close()
         assert len(broker.context.holds) == 0

@@ -22,7 +22,9 @@ QUEUE = MessageQueue("T", "broker-a", 0)
 def prepared(broker: FakeBroker, **options: int) -> tuple[Client, Client]:
     """An administrator, and a consumer of one queue whose group has committed 1 of 3 messages."""
     admin, consumer = broker.client(), broker.client(**options)
-    admin.ask(17, {"topic": "T", "defaultTopic": "TBW102", "readQueueNums": "1", "writeQueueNums": "1", "perm": "6"})
+    admin.ask(
+        17, {"topic": "T", "defaultTopic": "TBW102", "readQueueNums": "1", "writeQueueNums": "1", "perm": "6"}
+    )
     for _ in range(3):
         admin.send("T", b"job")
     admin.ask(15, {"consumerGroup": "G", "topic": "T", "queueId": "0", "commitOffset": "1"})
@@ -82,7 +84,9 @@ async def test_offsets_held_by_clients(tmp_path: Path, autojump_clock: trio.abc.
         admin, consumer = prepared(broker)
         silent = broker.client()
         silent.heartbeat("G", "T")
-        body = b'{"messageQueueTable":{{"brokerName":"broker-a","queueId":0,"topic":"T"}:2},"consumerTable":{}}'
+        body = (
+            b'{"messageQueueTable":{{"brokerName":"broker-a","queueId":0,"topic":"T"}:2},"consumerTable":{}}'
+        )
         consumer.session.answers[221] = lambda command: command.reply(0, None, None, body)
         reply = await admin.wait(admin.post(223, STATUS))
         status = decode_body(GetConsumerStatusBody, reply.body)

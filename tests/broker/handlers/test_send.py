@@ -100,7 +100,13 @@ async def test_without_automatic_creation_a_topic_must_be_asked_for(tmp_path: Pa
     async with fake_broker(tmp_path, auto_create_topic_enable=False) as broker:
         client = broker.client()
         assert client.send("Nope").code == 17
-        create = {"topic": "Nope", "defaultTopic": "TBW102", "readQueueNums": "1", "writeQueueNums": "1", "perm": "6"}
+        create = {
+            "topic": "Nope",
+            "defaultTopic": "TBW102",
+            "readQueueNums": "1",
+            "writeQueueNums": "1",
+            "perm": "6",
+        }
         assert client.ask(17, create).code == 0
         assert client.send("Nope").code == 0
 

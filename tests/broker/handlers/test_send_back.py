@@ -17,7 +17,9 @@ def back(client: Client, message: MessageExt, group: str = "G", **fields: object
     return reply.code, reply.remark
 
 
-async def test_a_message_comes_back_through_the_retry_topic(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
+async def test_a_message_comes_back_through_the_retry_topic(
+    tmp_path: Path, autojump_clock: trio.abc.Clock
+) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
         client.heartbeat("G", "T")

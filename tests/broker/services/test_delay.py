@@ -36,7 +36,7 @@ async def test_a_delayed_message_comes_at_its_time(tmp_path: Path, autojump_cloc
         assert parked.properties == message.properties
 
 
-@pytest.mark.parametrize(("level", "seconds"), [("1", 1), ("18", 7200), ("99", 7200)])
+@pytest.mark.parametrize(("level", "seconds"), [("1", 1), ("99", 7200)])
 async def test_levels(tmp_path: Path, autojump_clock: trio.abc.Clock, level: str, seconds: int) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
@@ -76,7 +76,9 @@ async def test_many_of_one_level_come_in_order(tmp_path: Path, autojump_clock: t
         assert bodies == [str(n).encode() for n in range(200)]
 
 
-async def test_a_stop_in_between_loses_and_repeats_nothing(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
+async def test_a_stop_in_between_loses_and_repeats_nothing(
+    tmp_path: Path, autojump_clock: trio.abc.Clock
+) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
         client.send("T", b"soon", properties={"DELAY": "1"})
@@ -94,7 +96,9 @@ async def test_a_stop_in_between_loses_and_repeats_nothing(tmp_path: Path, autoj
         }
 
 
-async def test_offsets_outside_their_queue_are_corrected(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
+async def test_offsets_outside_their_queue_are_corrected(
+    tmp_path: Path, autojump_clock: trio.abc.Clock
+) -> None:
     config = tmp_path / "config"
     config.mkdir()
     (config / "delayOffset.json").write_text('{"offsetTable":{1:500}}')

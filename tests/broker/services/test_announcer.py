@@ -1,0 +1,81 @@
+"""New topics reach the name servers at once, together when they come together, and nobody waits for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import trio
+
+from broker.services.announcer import MAX_WAIT_SECONDS, Announcer
+from codec.bodies import TopicConfig
+from tests.broker.support import fake_broker, send_header
+
+
+class Registry:
+    """Takes `seconds` for each registration."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.calls: list[list[str] | None] = []
+
+    async def register(self, configs: Sequence[TopicConfig] | None) -> None:
+        await trio.sleep(self.seconds)
+        self.calls.append(None if configs is None else [config.topic_name for config in configs])
+
+
+async def test_changes_during_a_registration_go_together(
+    nursery: trio.Nursery, autojump_clock: trio.abc.Clock
+) -> None:
+    registry = Registry(1)
+    announcer = Announcer(registry.register)
+    nursery.start_soon(announcer.run)
+    announcer.announce([TopicConfig(topic_name="A")])
+    await trio.sleep(0.5)
+    announcer.announce([TopicConfig(topic_name="B")])
+    announcer.announce([TopicConfig(topic_name="C")])
+    assert not announcer.is_settled
+    await announcer.settled()
+    assert announcer.is_settled
+    assert registry.calls == [["A"], ["B", "C"]]
+    announcer.announce([])
+    announcer.announce([TopicConfig(topic_name="D")])
+    await announcer.settled()
+    assert registry.calls[2] is None, "everything, and so D too"
+
+
+async def test_waiting_is_bounded(nursery: trio.Nursery, autojump_clock: trio.abc.Clock) -> None:
+    announcer = Announcer(Registry(100).register)
+    nursery.start_soon(announcer.run)
+    announcer.announce([])
+    start = trio.current_time()
+    await announcer.settled()
+    assert trio.current_time() - start == pytest.approx(MAX_WAIT_SECONDS, abs=0.1)
+
+
+async def test_the_creator_of_a_topic_is_answered_when_it_is_known(
+    tmp_path: Path, autojump_clock: trio.abc.Clock
+) -> None:
+    registry = Registry(0.5)
+    async with fake_broker(tmp_path) as broker:
+        broker.context.announcer = announcer = Announcer(registry.register)
+        broker.nursery.start_soon(announcer.run)
+        client = broker.client()
+        opaque = client.post(310, send_header("T"), b"x")
+        await trio.sleep(0.4)
+        assert client.replies(opaque) == []
+        assert (await client.wait(opaque)).code == 0
+        assert registry.calls == [["T"]]
+        assert client.send("T").code == 0, "the second send waits for nothing"
+        create = {
+            "topic": "U",
+            "defaultTopic": "TBW102",
+            "readQueueNums": "1",
+            "writeQueueNums": "1",
+            "perm": "6",
+        }
+        opaque = client.post(17, create)
+        assert client.replies(opaque) == []
+        assert (await client.wait(opaque)).code == 0
+        assert registry.calls[-1] == ["U"]

@@ -1,0 +1,141 @@
+"""The tables on disk: Java's files are read, ours are what Java writes, damage loses nothing."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import trio
+
+from broker.services.table_files import TableFiles, table_text
+from broker.store import StoreDamaged
+from broker.tables import DelayOffsets, GroupTable, OffsetTable, TopicTable
+from codec.bodies import (
+    ConsumerOffsetSerializeWrapper,
+    DelayOffsetSerializeWrapper,
+    SubscriptionGroupWrapper,
+    TopicConfigSerializeWrapper,
+    decode_body,
+)
+from tests.broker.support import fake_broker
+from tests.support import JavaStore
+
+TABLES = {
+    "topics.json": TopicConfigSerializeWrapper,
+    "subscriptionGroup.json": SubscriptionGroupWrapper,
+    "consumerOffset.json": ConsumerOffsetSerializeWrapper,
+    "delayOffset.json": DelayOffsetSerializeWrapper,
+}
+
+
+def files(root: Path) -> tuple[TableFiles, TopicTable, GroupTable, OffsetTable, DelayOffsets]:
+    topics, groups = TopicTable(lambda: 0), GroupTable(lambda: 0)
+    offsets, delays = OffsetTable(), DelayOffsets()
+    return (
+        TableFiles(root, topics=topics, groups=groups, offsets=offsets, delays=delays),
+        topics,
+        groups,
+        offsets,
+        delays,
+    )
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_what_is_written_is_what_java_writes(java_store: JavaStore, name: str) -> None:
+    original = (java_store.root / "config" / name).read_bytes()
+    assert table_text(decode_body(TABLES[name], original)) == original
+
+
+def test_java_tables_are_taken_over(store_clean: JavaStore, tmp_path: Path) -> None:
+    shutil.copytree(store_clean.root / "config", tmp_path / "config")
+    tables, topics, groups, offsets, delays = files(tmp_path)
+    tables.load()
+    assert topics.version.counter == 83
+    seed = topics.get("SeedTags")
+    assert seed is not None
+    assert "seed_group" in groups
+    assert offsets.query("seed_group", "%RETRY%seed_group", 0) == 0
+    assert [delays.get(level) for level in (1, 2, 3, 4)] == [19, 6, 2, 1]
+
+
+async def test_topics_and_groups_are_saved_on_each_change(
+    tmp_path: Path, autojump_clock: trio.abc.Clock
+) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        client.send("Auto")
+        assert '"Auto"' in (tmp_path / "config" / "topics.json").read_text()
+        client.heartbeat("G", "Auto")
+        await trio.sleep(0.01)
+        assert '"%RETRY%G"' in (tmp_path / "config" / "topics.json").read_text()
+        assert '"G"' in (tmp_path / "config" / "subscriptionGroup.json").read_text()
+        assert '"Auto"' in (tmp_path / "config" / "topics.json.bak").read_text()
+
+
+async def test_offsets_are_saved_every_five_seconds_when_they_changed(
+    tmp_path: Path, autojump_clock: trio.abc.Clock
+) -> None:
+    path = tmp_path / "config" / "consumerOffset.json"
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        header = {"consumerGroup": "G", "topic": "T", "queueId": "0", "commitOffset": "7"}
+        client.ask(15, header)
+        await trio.sleep(4.9)
+        assert not path.exists()
+        await trio.sleep(0.2)
+        assert path.read_text() == '{\n\t"offsetTable":{\n\t\t"T@G":{0:7\n\t\t}\n\t}\n}'
+        path.unlink()
+        await trio.sleep(20)
+        client.ask(15, header)
+        await trio.sleep(20)
+        assert not path.exists(), "nothing changed"
+        client.ask(15, header | {"commitOffset": "8"})
+    assert "{0:8" in path.read_text(), "saved at the stop"
+    async with fake_broker(tmp_path) as broker:
+        assert broker.context.offsets.query("G", "T", 0) == 8
+
+
+@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("garbage", [b"", b"garbage", b'{"topicConfigTable":[', b"\x00" * 300])
+def test_a_damaged_table_is_read_from_its_bak(
+    copy_java_store: Callable[[str], JavaStore], name: str, garbage: bytes
+) -> None:
+    root = copy_java_store("store-clean").root
+    (root / "config" / name).write_bytes(garbage)
+    tables, topics, groups, offsets, delays = files(root)
+    tables.load()
+    assert "SeedTags" in topics
+    assert "seed_group" in groups
+    assert offsets.groups_of("SeedTags") or offsets.topics_of("seed_group")
+    assert delays.levels()
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_two_damaged_copies_stop_the_start(copy_java_store: Callable[[str], JavaStore], name: str) -> None:
+    root = copy_java_store("store-clean").root
+    for path in (root / "config" / name, root / "config" / f"{name}.bak"):
+        path.write_bytes(b"garbage")
+    with pytest.raises(StoreDamaged, match=name) as refused:
+        files(root)[0].load()
+    assert f"{name}.bak" in str(refused.value)
+
+
+def test_a_full_disk_keeps_the_change_for_the_next_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    tables, _, _, offsets, _ = files(tmp_path)
+    offsets.commit("G", "T", 0, 1)
+
+    def refuse(_path: Path, _data: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("broker.services.table_files.save_table", refuse)
+        tables.save_offsets()
+        tables.topics_later()
+        tables.save_all()
+    assert "No space left on device" in caplog.text
+    tables.save_offsets()
+    assert (tmp_path / "config" / "consumerOffset.json").exists()

@@ -1,0 +1,201 @@
+"""A whole broker on a socket: its start, its stop however it comes, and what a restart finds."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from broker.config import BrokerConfig, NamesrvConfig
+from broker.errors import ConfigError
+from broker.namesrv.node import open_name_server
+from broker.node import BrokerNode, open_broker, own_address
+from broker.store import StoreDamaged, StoreLocked
+from codec.bodies import TopicRouteData, decode_body
+from codec.connection import Connection
+from codec.frame import RemotingCommand
+from codec.headers import to_ext
+from codec.record import decode_records
+from tests.broker.support import SMALL_FILES, pull_header, send_header
+
+TARGET_START_SECONDS = 0.15
+
+
+def config(root: Path, **settings: Any) -> BrokerConfig:
+    values = {**SMALL_FILES, "bind_address": "127.0.0.1", "listen_port": 0, **settings}
+    return BrokerConfig(**{**values, "store_path_root_dir": str(root)})
+
+
+class Peer:
+    """One connection that asks one thing at a time."""
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        self.stream = stream
+        self.connection = Connection()
+
+    @classmethod
+    async def connect(cls, address: str) -> Peer:
+        host, _, port = address.rpartition(":")
+        return cls(await trio.open_tcp_stream(host, int(port)))
+
+    async def ask(self, code: int, ext: dict[str, str] | None = None, body: bytes = b"") -> RemotingCommand:
+        await self.stream.send_all(self.connection.request(RemotingCommand(code, ext, body), object()))
+        with trio.fail_after(10):
+            while True:
+                for reply in self.connection.receive(await self.stream.receive_some()):
+                    if reply.is_response:
+                        return reply
+
+    async def send(self, topic: str, body: bytes = b"x", **fields: Any) -> RemotingCommand:
+        return await self.ask(310, to_ext(send_header(topic, **fields)), body)
+
+
+async def test_it_serves_and_a_restart_finds_everything(tmp_path: Path) -> None:
+    started = time.perf_counter()
+    async with open_broker(config(tmp_path)) as node:
+        assert time.perf_counter() - started < 10 * TARGET_START_SECONDS
+        peer = await Peer.connect(node.address)
+        port = int(node.address.rpartition(":")[2])
+        reply = await peer.send("T", b"first")
+        assert (reply.ext_fields or {})["msgId"] == f"7F000001{port:08X}{0:016X}"
+        await peer.ask(15, {"consumerGroup": "G", "topic": "T", "queueId": "0", "commitOffset": "1"})
+        assert node.store_path == tmp_path
+    assert not (tmp_path / "abort").exists()
+    async with open_broker(config(tmp_path)) as node:
+        peer = await Peer.connect(node.address)
+        pulled = await peer.ask(11, pull_header("T"))
+        assert [m.body for m in decode_records(pulled.body)] == [b"first"]
+        offset = await peer.ask(14, {"consumerGroup": "G", "topic": "T", "queueId": "0"})
+        assert offset.ext_fields == {"offset": "1"}
+
+
+async def test_a_new_topic_has_a_route_when_its_creator_is_answered(tmp_path: Path) -> None:
+    names = NamesrvConfig(kv_config_path=None, config_store_path=None)
+    async with open_name_server(names, host="127.0.0.1", port=0) as namesrv:
+        async with open_broker(config(tmp_path, namesrv_addr=namesrv.address)) as node:
+            peer, finder = await Peer.connect(node.address), await Peer.connect(namesrv.address)
+
+            async def route(topic: str) -> RemotingCommand:
+                return await finder.ask(105, {"topic": topic})
+
+            assert (await route("TBW102")).code == 0, "registered before it serves"
+            assert (await route("Auto")).code == 17
+            assert (await peer.send("Auto")).code == 0
+            data = decode_body(TopicRouteData, (await route("Auto")).body)
+            assert data.broker_datas[0].broker_addrs == {0: node.address}
+            header = {
+                "topic": "Made",
+                "defaultTopic": "TBW102",
+                "readQueueNums": "3",
+                "writeQueueNums": "3",
+                "perm": "6",
+            }
+            await peer.ask(17, header)
+            assert decode_body(TopicRouteData, (await route("Made")).body).queue_datas[0].read_queue_nums == 3
+            assert (await route("Auto")).code == 0, "an incremental registration takes nothing away"
+        assert (await route("Auto")).code == 17, "unregistered at the stop"
+
+
+async def test_a_cancelled_broker_stops_cleanly(tmp_path: Path) -> None:
+    names = NamesrvConfig(kv_config_path=None, config_store_path=None)
+    async with open_name_server(names, host="127.0.0.1", port=0) as namesrv:
+        with trio.CancelScope() as scope:
+            async with open_broker(config(tmp_path, namesrv_addr=namesrv.address)) as node:
+                peer = await Peer.connect(node.address)
+                await peer.send("T")
+                await peer.ask(15, {"consumerGroup": "G", "topic": "T", "queueId": "0", "commitOffset": "1"})
+                scope.cancel()
+                await trio.sleep_forever()
+        assert scope.cancelled_caught
+        finder = await Peer.connect(namesrv.address)
+        assert (await finder.ask(105, {"topic": "T"})).code == 17
+    assert not (tmp_path / "abort").exists()
+    assert '"T@G":{0:1' in (tmp_path / "config" / "consumerOffset.json").read_text()
+
+
+async def test_what_the_block_raises_comes_out_bare(tmp_path: Path) -> None:
+    with pytest.raises(KeyError, match="mine"):
+        async with open_broker(config(tmp_path)):
+            raise KeyError("mine")
+    assert not (tmp_path / "abort").exists()
+
+
+async def test_clients_that_connect_are_answered_though_no_name_server_is_there(tmp_path: Path) -> None:
+    async with open_broker(config(tmp_path, namesrv_addr="127.0.0.1:1")) as node:
+        peer = await Peer.connect(node.address)
+        with trio.fail_after(5):
+            assert (await peer.send("T")).code == 0
+
+
+async def test_a_store_is_served_once(tmp_path: Path) -> None:
+    async with open_broker(config(tmp_path)):
+        with pytest.raises(StoreLocked):
+            async with open_broker(config(tmp_path)):
+                raise AssertionError("two brokers on one store")
+
+
+async def test_unreadable_tables_stop_the_start_and_change_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "config"
+    folder.mkdir()
+    for name in ("topics.json", "topics.json.bak"):
+        (folder / name).write_bytes(b"garbage")
+    with pytest.raises(StoreDamaged, match=r"topics\.json"):
+        async with open_broker(config(tmp_path)):
+            raise AssertionError("it started")
+    assert (folder / "topics.json").read_bytes() == b"garbage"
+    assert (folder / "topics.json.bak").read_bytes() == b"garbage"
+
+
+async def test_bad_settings_are_named(tmp_path: Path) -> None:
+    for settings, text in (
+        ({"message_delay_level": "1s soon"}, "messageDelayLevel"),
+        ({"broker_ip1": "no.such.host.invalid"}, "brokerIP1"),
+    ):
+        with pytest.raises(ConfigError, match=text):
+            async with open_broker(config(tmp_path, **settings)):
+                raise AssertionError("it started")
+
+
+async def test_a_taken_port_is_an_os_error(tmp_path: Path) -> None:
+    async with open_broker(config(tmp_path / "one")) as node:
+        port = int(node.address.rpartition(":")[2])
+        with pytest.raises(OSError, match="in use"):
+            async with open_broker(config(tmp_path / "two", listen_port=port)):
+                raise AssertionError("it started")
+
+
+async def test_a_java_store_is_served_message_for_message(copy_java_store: Any) -> None:
+    store = copy_java_store("store-clean")
+    sizes = {"mapped_file_size_commit_log": 512 * 1024, "max_hash_slot_num": 500, "max_index_num": 2000}
+    async with open_broker(config(store.root, **sizes)) as node:
+        expected = {
+            (line["topic"], line["queueId"], line["queueOffset"])
+            for line in store.of_kind("msg")
+            if line["topic"] == "SeedTags"
+        }
+        assert expected
+        assert {(t, q, o) async for t, q, o in served(node, "SeedTags")} == expected
+
+
+async def served(node: BrokerNode, topic: str) -> Any:
+    """Every message of a topic as a client pulls it."""
+    peer = await Peer.connect(node.address)
+    topic_config = node.context.topics.get(topic)
+    assert topic_config is not None
+    for queue_id in range(topic_config.read_queue_nums):
+        offset = 0
+        while True:
+            reply = await peer.ask(11, pull_header(topic, queue_id, offset))
+            offset = int((reply.ext_fields or {})["nextBeginOffset"])
+            if reply.code == 19:
+                break
+            for message in decode_records(reply.body) if reply.code == 0 else ():
+                yield message.topic, message.queue_id, message.queue_offset
+
+
+def test_the_address_that_clients_reach() -> None:
+    assert own_address("127.0.0.1") == "127.0.0.1"
+    assert own_address("0.0.0.0").count(".") == 3
