@@ -1,14 +1,16 @@
-"""A scripted network for every test of the client, on a clock that jumps: a busy machine cannot make a timeout."""
+"""A scripted network for every test of the client.
+
+Tests take `autojump_clock` beside it, so that a busy machine cannot make a timeout.
+"""
 
 from __future__ import annotations
 
 import pytest
 import trio
-import trio.testing
 
 from tests.client.scripted import Network
 
 
 @pytest.fixture
-def network(nursery: trio.Nursery, autojump_clock: trio.testing.MockClock) -> Network:
+def network(nursery: trio.Nursery) -> Network:
     return Network(nursery)

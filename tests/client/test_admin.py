@@ -73,7 +73,7 @@ class Cluster:
 
     def __init__(self, network: Network) -> None:
         self.network = network
-        replies = {
+        replies: dict[int, Reply] = {
             RequestCode.GET_ROUTEINFO_BY_TOPIC: route({TOPIC: {"broker-a": 1, "broker-b": 1}}, BROKERS),
             RequestCode.GET_BROKER_CLUSTER_INFO: body(cluster_info()),
             RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: body(
@@ -107,7 +107,7 @@ def queue(name: str, number: int = 0, topic: str = TOPIC) -> MessageQueue:
 # --------------------------------------------------------------------------------------------------------------- topics
 
 
-async def test_topics_are_sorted(cluster: Cluster) -> None:
+async def test_topics_are_sorted(cluster: Cluster, autojump_clock: Any) -> None:
     async with admin_of(cluster) as admin:
         assert await admin.topics() == ["%RETRY%G2", "A", "T"]
         assert [data.broker_name for data in (await admin.route(TOPIC)).queue_datas] == [
@@ -118,7 +118,7 @@ async def test_topics_are_sorted(cluster: Cluster) -> None:
             await admin.route("Unknown")
 
 
-async def test_settings_and_statistics(cluster: Cluster) -> None:
+async def test_settings_and_statistics(cluster: Cluster, autojump_clock: Any) -> None:
     config = TopicConfig(topic_name=TOPIC, read_queue_nums=1, write_queue_nums=1, perm=6)
     cluster.both(
         RequestCode.GET_ALL_TOPIC_CONFIG,
@@ -137,14 +137,14 @@ async def test_settings_and_statistics(cluster: Cluster) -> None:
         assert await admin.topic_groups(TOPIC) == ["G1", "G2"]
 
 
-async def test_topic_that_no_broker_has(cluster: Cluster) -> None:
+async def test_topic_that_no_broker_has(cluster: Cluster, autojump_clock: Any) -> None:
     cluster.both(RequestCode.GET_ALL_TOPIC_CONFIG, body(TopicConfigSerializeWrapper(topic_config_table={})))
     async with admin_of(cluster) as admin:
         with pytest.raises(TopicNotFound, match="no broker has topic T"):
             await admin.topic_configs(TOPIC)
 
 
-async def test_create_topic(cluster: Cluster) -> None:
+async def test_create_topic(cluster: Cluster, autojump_clock: Any) -> None:
     cluster.both(RequestCode.UPDATE_AND_CREATE_TOPIC, ok())
     async with admin_of(cluster) as admin:
         everywhere = await admin.create_topic("New", read_queues=3, write_queues=2, perm=4)
@@ -166,14 +166,14 @@ async def test_create_topic(cluster: Cluster) -> None:
     ],
 )
 async def test_create_topic_nowhere(
-    cluster: Cluster, options: dict[str, Any], error: type[Exception], text: str
+    cluster: Cluster, options: dict[str, Any], error: type[Exception], text: str, autojump_clock: Any
 ) -> None:
     async with admin_of(cluster) as admin:
         with pytest.raises(error, match=text):
             await admin.create_topic(**({"topic": "New"} | options))
 
 
-async def test_create_topic_partly(cluster: Cluster) -> None:
+async def test_create_topic_partly(cluster: Cluster, autojump_clock: Any) -> None:
     cluster.a.replies[RequestCode.UPDATE_AND_CREATE_TOPIC] = ok()
     cluster.b.replies[RequestCode.UPDATE_AND_CREATE_TOPIC] = refuse(16)
     async with admin_of(cluster) as admin:
@@ -185,7 +185,7 @@ async def test_create_topic_partly(cluster: Cluster) -> None:
             await admin.create_topic("New")
 
 
-async def test_create_ordered_topic_tells_every_name_server(cluster: Cluster) -> None:
+async def test_create_ordered_topic_tells_every_name_server(cluster: Cluster, autojump_clock: Any) -> None:
     cluster.both(RequestCode.UPDATE_AND_CREATE_TOPIC, ok())
     cluster.namesrv.replies[RequestCode.PUT_KV_CONFIG] = cluster.other.replies[RequestCode.PUT_KV_CONFIG] = (
         ok()
@@ -201,7 +201,7 @@ async def test_create_ordered_topic_tells_every_name_server(cluster: Cluster) ->
         }
 
 
-async def test_update_keeps_the_rest(cluster: Cluster) -> None:
+async def test_update_keeps_the_rest(cluster: Cluster, autojump_clock: Any) -> None:
     config = TopicConfig(topic_name=TOPIC, read_queue_nums=3, write_queue_nums=5, perm=6, topic_sys_flag=2)
     cluster.both(
         RequestCode.GET_ALL_TOPIC_CONFIG,
@@ -221,7 +221,7 @@ async def test_update_keeps_the_rest(cluster: Cluster) -> None:
     )
 
 
-async def test_delete_topic_everywhere(cluster: Cluster) -> None:
+async def test_delete_topic_everywhere(cluster: Cluster, autojump_clock: Any) -> None:
     cluster.both(RequestCode.DELETE_TOPIC_IN_BROKER, ok())
     for server in (cluster.namesrv, cluster.other):
         server.replies[RequestCode.DELETE_TOPIC_IN_NAMESRV] = ok()
@@ -232,7 +232,9 @@ async def test_delete_topic_everywhere(cluster: Cluster) -> None:
     assert cluster.other.count(RequestCode.DELETE_TOPIC_IN_NAMESRV) == 1
 
 
-async def test_delete_topic_keeps_the_route_while_a_broker_has_it(cluster: Cluster) -> None:
+async def test_delete_topic_keeps_the_route_while_a_broker_has_it(
+    cluster: Cluster, autojump_clock: Any
+) -> None:
     cluster.a.replies[RequestCode.DELETE_TOPIC_IN_BROKER] = ok()
     cluster.b.refuses = True
     async with admin_of(cluster) as admin:
@@ -260,7 +262,7 @@ def stats(table: dict[MessageQueue, tuple[int, int]], tps: float = 0.5) -> Reply
     return body(ConsumeStats(offset_table=offsets, consume_tps=tps))
 
 
-async def test_describe_group(cluster: Cluster) -> None:
+async def test_describe_group(cluster: Cluster, autojump_clock: Any) -> None:
     cluster.both(RequestCode.GET_CONSUMER_CONNECTION_LIST, refuse(206))
     cluster.a.replies[RequestCode.GET_CONSUMER_CONNECTION_LIST] = online("c2", "c1")
     cluster.a.replies[RequestCode.GET_CONSUME_STATS] = stats({queue("broker-a"): (10, 4)})
@@ -282,7 +284,7 @@ async def test_describe_group(cluster: Cluster) -> None:
     assert group.lag == 4
 
 
-async def test_group_that_nobody_knows(cluster: Cluster) -> None:
+async def test_group_that_nobody_knows(cluster: Cluster, autojump_clock: Any) -> None:
     cluster.both(RequestCode.GET_CONSUMER_CONNECTION_LIST, refuse(206))
     cluster.both(RequestCode.GET_CONSUME_STATS, stats({}))
     cluster.both(
@@ -298,7 +300,7 @@ async def test_group_that_nobody_knows(cluster: Cluster) -> None:
             await admin.consumer_connection("G")
 
 
-async def test_list_of_groups(cluster: Cluster) -> None:
+async def test_list_of_groups(cluster: Cluster, autojump_clock: Any) -> None:
     table = {name: SubscriptionGroupConfig(group_name=name) for name in ("G1", "TOOLS_CONSUMER")}
     cluster.both(
         RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
@@ -321,7 +323,7 @@ async def test_list_of_groups(cluster: Cluster) -> None:
     assert isinstance(second.error, BrokerRefused)
 
 
-async def test_group_settings(cluster: Cluster) -> None:
+async def test_group_settings(cluster: Cluster, autojump_clock: Any) -> None:
     cluster.both(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, ok())
     cluster.both(RequestCode.DELETE_SUBSCRIPTIONGROUP, ok())
     async with admin_of(cluster) as admin:
@@ -337,7 +339,7 @@ async def test_group_settings(cluster: Cluster) -> None:
     assert (cluster.a.asked[-1].ext_fields or {})["removeOffset"] == "true"
 
 
-async def test_offsets_of_a_known_group_without_any(cluster: Cluster) -> None:
+async def test_offsets_of_a_known_group_without_any(cluster: Cluster, autojump_clock: Any) -> None:
     cluster.both(RequestCode.GET_CONSUME_STATS, stats({}))
     table = {"G": SubscriptionGroupConfig(group_name="G")}
     cluster.both(
@@ -352,7 +354,7 @@ async def test_offsets_of_a_known_group_without_any(cluster: Cluster) -> None:
 # -------------------------------------------------------------------------------------------------------------- brokers
 
 
-async def test_clusters_with_what_each_broker_says(cluster: Cluster) -> None:
+async def test_clusters_with_what_each_broker_says(cluster: Cluster, autojump_clock: Any) -> None:
     cluster.both(RequestCode.GET_BROKER_RUNTIME_INFO, body(KVTable(table={"brokerVersionDesc": "V4_9_8"})))
     cluster.slave.refuses = True
     async with admin_of(cluster) as admin:
@@ -366,7 +368,7 @@ async def test_clusters_with_what_each_broker_says(cluster: Cluster) -> None:
     assert "cannot connect to 10.0.0.3:10911" in str(seats[1].error)
 
 
-async def test_any_request(cluster: Cluster) -> None:
+async def test_any_request(cluster: Cluster, autojump_clock: Any) -> None:
     cluster.a.replies[26] = ok({"version": "1"}, b"k=v")
     async with admin_of(cluster) as admin:
         reply = await admin.invoke(A, 26, {"x": "y"}, b"body")
@@ -386,7 +388,7 @@ async def test_name_server_that_is_silent_is_a_timeout(network: Network, autojum
 
 
 @pytest.mark.parametrize("data", [b"", b"null", b"[", b"\xff\xfe", b'{"topicList":5}'])
-async def test_unreadable_bodies(cluster: Cluster, data: bytes) -> None:
+async def test_unreadable_bodies(cluster: Cluster, data: bytes, autojump_clock: Any) -> None:
     cluster.namesrv.replies[RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER] = ok(None, data)
     async with admin_of(cluster) as admin:
         with pytest.raises(UnexpectedReply, match="ns:9876 answered GET_ALL_TOPIC_LIST_FROM_NAMESERVER"):
@@ -406,7 +408,7 @@ def record(keys: str, uniq: str = "", topic: str = TOPIC, stored: int = 5, at: i
     )  # fmt: skip
 
 
-async def test_query_by_key_leaves_collisions_out(cluster: Cluster) -> None:
+async def test_query_by_key_leaves_collisions_out(cluster: Cluster, autojump_clock: Any) -> None:
     found = record("k1 k2", stored=9) + record("k11", stored=1) + record("k1", topic="Other")
     cluster.a.replies[RequestCode.QUERY_MESSAGE] = ok({}, found)
     cluster.b.replies[RequestCode.QUERY_MESSAGE] = ok({}, record("k1", stored=3))
@@ -417,7 +419,7 @@ async def test_query_by_key_leaves_collisions_out(cluster: Cluster) -> None:
     assert (cluster.a.asked[0].ext_fields or {})["_UNIQUE_KEY_QUERY"] == "false"
 
 
-async def test_query_tells_which_broker_could_not_be_asked(cluster: Cluster) -> None:
+async def test_query_tells_which_broker_could_not_be_asked(cluster: Cluster, autojump_clock: Any) -> None:
     cluster.a.replies[RequestCode.QUERY_MESSAGE] = refuse(22)
     cluster.b.replies[RequestCode.QUERY_MESSAGE] = refuse(1, "index broken")
     async with admin_of(cluster) as admin:
@@ -429,7 +431,7 @@ async def test_query_tells_which_broker_could_not_be_asked(cluster: Cluster) -> 
             await admin.query_by_key(TOPIC, "k1")
 
 
-async def test_unique_key_is_looked_up_from_its_time(cluster: Cluster) -> None:
+async def test_unique_key_is_looked_up_from_its_time(cluster: Cluster, autojump_clock: Any) -> None:
     uniq = UniqIdFactory(b"\x0a\x00\x00\x09", 0xFFFF, 0xFFFFFFFF, lambda: NOW - 60_000).next()
     cluster.a.replies[RequestCode.QUERY_MESSAGE] = ok({}, record("k", uniq))
     cluster.b.replies[RequestCode.QUERY_MESSAGE] = refuse(22)
@@ -442,7 +444,9 @@ async def test_unique_key_is_looked_up_from_its_time(cluster: Cluster) -> None:
     assert (cluster.a.asked[0].ext_fields or {})["_UNIQUE_KEY_QUERY"] == "true"
 
 
-async def test_unique_key_with_a_misleading_time_is_looked_up_again(cluster: Cluster) -> None:
+async def test_unique_key_with_a_misleading_time_is_looked_up_again(
+    cluster: Cluster, autojump_clock: Any
+) -> None:
     uniq = UniqIdFactory(b"\x0a\x00\x00\x09", 0xFFFF, 0xFFFFFFFF, lambda: NOW - 60_000).next()
 
     def late_index(command: RemotingCommand) -> Any:
@@ -454,7 +458,7 @@ async def test_unique_key_with_a_misleading_time_is_looked_up_again(cluster: Clu
         assert len((await admin.query_by_uniq_key(TOPIC, uniq)).messages) == 2
 
 
-async def test_offset_id_goes_to_the_broker_it_names(cluster: Cluster) -> None:
+async def test_offset_id_goes_to_the_broker_it_names(cluster: Cluster, autojump_clock: Any) -> None:
     offset_id = "0A00000100002A9F0000000000001C0D"
     cluster.a.replies[RequestCode.VIEW_MESSAGE_BY_ID] = ok({}, record("k", at=0x1C0D))
     async with admin_of(cluster) as admin:
@@ -465,7 +469,7 @@ async def test_offset_id_goes_to_the_broker_it_names(cluster: Cluster) -> None:
     assert (cluster.a.asked[0].ext_fields or {})["offset"] == str(0x1C0D)
 
 
-async def test_nothing_at_an_offset_id(cluster: Cluster) -> None:
+async def test_nothing_at_an_offset_id(cluster: Cluster, autojump_clock: Any) -> None:
     cluster.a.replies[RequestCode.VIEW_MESSAGE_BY_ID] = refuse(1, "can not find message by the offset, 7181")
     async with admin_of(cluster) as admin:
         with pytest.raises(NotFound, match="can not find message by the offset"):

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import trio
-import trio.testing
 from trio.testing import lockstep_stream_pair, memory_stream_pair, wait_all_tasks_blocked
 
 from codec.codes import RPC_RESPONSE
@@ -18,12 +17,6 @@ from rmqcli.client.link import MAX_QUEUED, Link
 from tests.client.scripted import response
 
 ADDRESS = "broker:10911"
-
-
-@pytest.fixture(autouse=True)
-def virtual_time(autojump_clock: trio.testing.MockClock) -> trio.testing.MockClock:
-    """A busy machine cannot make a timeout here."""
-    return autojump_clock
 
 
 class Wire:
@@ -51,7 +44,7 @@ async def ask(link: Link, results: dict[int, Any], number: int, timeout: float =
         results[number] = error
 
 
-async def test_replies_in_any_order_reach_their_requests(nursery: trio.Nursery) -> None:
+async def test_replies_in_any_order_reach_their_requests(nursery: trio.Nursery, autojump_clock: Any) -> None:
     link, wire = connected(nursery)
     results: dict[int, Any] = {}
     async with trio.open_nursery() as callers:
@@ -63,7 +56,7 @@ async def test_replies_in_any_order_reach_their_requests(nursery: trio.Nursery) 
     assert {number: reply.code for number, reply in results.items()} == {n: n + 1 for n in range(100, 110)}
 
 
-async def test_requests_queued_together_are_sent_together(nursery: trio.Nursery) -> None:
+async def test_requests_queued_together_are_sent_together(nursery: trio.Nursery, autojump_clock: Any) -> None:
     link, wire = connected(nursery)
     await wait_all_tasks_blocked()
     async with trio.open_nursery() as callers:
@@ -74,7 +67,9 @@ async def test_requests_queued_together_are_sent_together(nursery: trio.Nursery)
         await wire.stream.send_all(b"".join(response(request.opaque) for request in asked))
 
 
-async def test_requests_of_a_busy_writer_go_out_in_one_piece(nursery: trio.Nursery) -> None:
+async def test_requests_of_a_busy_writer_go_out_in_one_piece(
+    nursery: trio.Nursery, autojump_clock: Any
+) -> None:
     ours, theirs = lockstep_stream_pair()
     sizes: list[int] = []
 
@@ -84,7 +79,7 @@ async def test_requests_of_a_busy_writer_go_out_in_one_piece(nursery: trio.Nurse
             await ours.send_all(data)
 
         async def receive_some(self, max_bytes: int | None = None) -> bytes:
-            return await ours.receive_some(max_bytes)
+            return bytes(await ours.receive_some(max_bytes))
 
         async def aclose(self) -> None:
             await ours.aclose()
@@ -101,14 +96,14 @@ async def test_requests_of_a_busy_writer_go_out_in_one_piece(nursery: trio.Nurse
     assert sizes[1] == 4 * sizes[0]
 
 
-async def test_timeout_names_address_request_and_limit(nursery: trio.Nursery) -> None:
+async def test_timeout_names_address_request_and_limit(nursery: trio.Nursery, autojump_clock: Any) -> None:
     link, _ = connected(nursery)
     with pytest.raises(RequestTimeout, match=r"broker:10911 did not answer PULL_MESSAGE within 1\.5 s"):
         await link.request(command(11), 1.5)
     assert trio.current_time() == pytest.approx(1.5)
 
 
-async def test_each_request_has_its_own_timeout(nursery: trio.Nursery) -> None:
+async def test_each_request_has_its_own_timeout(nursery: trio.Nursery, autojump_clock: Any) -> None:
     link, wire = connected(nursery)
     ended: dict[int, float] = {}
 
@@ -127,7 +122,7 @@ async def test_each_request_has_its_own_timeout(nursery: trio.Nursery) -> None:
     assert ended[1] == pytest.approx(1.0)
 
 
-async def test_late_reply_is_dropped_and_the_link_goes_on(nursery: trio.Nursery) -> None:
+async def test_late_reply_is_dropped_and_the_link_goes_on(nursery: trio.Nursery, autojump_clock: Any) -> None:
     link, wire = connected(nursery)
     results: dict[int, Any] = {}
     nursery.start_soon(ask, link, results, 1, 1.0)
@@ -144,7 +139,7 @@ async def test_late_reply_is_dropped_and_the_link_goes_on(nursery: trio.Nursery)
     assert results[2].code == 43
 
 
-async def test_silent_peer_loses_the_link(nursery: trio.Nursery) -> None:
+async def test_silent_peer_loses_the_link(nursery: trio.Nursery, autojump_clock: Any) -> None:
     link, _ = connected(nursery)
     results: dict[int, Any] = {}
     async with trio.open_nursery() as callers:
@@ -156,7 +151,7 @@ async def test_silent_peer_loses_the_link(nursery: trio.Nursery) -> None:
     assert not link.is_open
 
 
-async def test_loss_of_the_connection_ends_all_requests(nursery: trio.Nursery) -> None:
+async def test_loss_of_the_connection_ends_all_requests(nursery: trio.Nursery, autojump_clock: Any) -> None:
     link, wire = connected(nursery)
     results: dict[int, Any] = {}
     async with trio.open_nursery() as callers:
@@ -169,7 +164,7 @@ async def test_loss_of_the_connection_ends_all_requests(nursery: trio.Nursery) -
         await link.request(command(1), 1.0)
 
 
-async def test_partial_frames_are_put_together(nursery: trio.Nursery) -> None:
+async def test_partial_frames_are_put_together(nursery: trio.Nursery, autojump_clock: Any) -> None:
     link, wire = connected(nursery)
     results: dict[int, Any] = {}
     async with trio.open_nursery() as callers:
@@ -190,7 +185,9 @@ async def test_partial_frames_are_put_together(nursery: trio.Nursery) -> None:
         b"\x00\x00\x00\x08\x09\x00\x00\x02{}xx",
     ],
 )
-async def test_hostile_bytes_end_only_this_link(nursery: trio.Nursery, garbage: bytes) -> None:
+async def test_hostile_bytes_end_only_this_link(
+    nursery: trio.Nursery, garbage: bytes, autojump_clock: Any
+) -> None:
     link, wire = connected(nursery)
     results: dict[int, Any] = {}
     async with trio.open_nursery() as callers:
@@ -201,7 +198,7 @@ async def test_hostile_bytes_end_only_this_link(nursery: trio.Nursery, garbage: 
     assert "does not speak the remoting protocol" in str(results[5])
 
 
-async def test_replies_before_the_garbage_still_count(nursery: trio.Nursery) -> None:
+async def test_replies_before_the_garbage_still_count(nursery: trio.Nursery, autojump_clock: Any) -> None:
     link, wire = connected(nursery)
     results: dict[int, Any] = {}
     async with trio.open_nursery() as callers:
@@ -211,7 +208,7 @@ async def test_replies_before_the_garbage_still_count(nursery: trio.Nursery) -> 
     assert results[5].code == 9
 
 
-async def test_cancelled_request_is_forgotten(nursery: trio.Nursery) -> None:
+async def test_cancelled_request_is_forgotten(nursery: trio.Nursery, autojump_clock: Any) -> None:
     link, wire = connected(nursery)
     with trio.move_on_after(0.5):
         await link.request(command(1), 10.0)
@@ -222,7 +219,7 @@ async def test_cancelled_request_is_forgotten(nursery: trio.Nursery) -> None:
     assert link.is_open
 
 
-async def test_oneway_returns_when_written(nursery: trio.Nursery) -> None:
+async def test_oneway_returns_when_written(nursery: trio.Nursery, autojump_clock: Any) -> None:
     link, wire = connected(nursery)
     await link.send_oneway(command(15), 1.0)
     received = (await wire.commands())[0]
@@ -244,7 +241,7 @@ async def test_oneway_to_a_peer_that_does_not_read_times_out(
     link.close()
 
 
-async def test_requests_wait_while_too_much_is_queued(nursery: trio.Nursery) -> None:
+async def test_requests_wait_while_too_much_is_queued(nursery: trio.Nursery, autojump_clock: Any) -> None:
     ours, theirs = lockstep_stream_pair()
     link = Link(ADDRESS, ours)
     nursery.start_soon(link.run)
@@ -261,15 +258,16 @@ async def test_requests_wait_while_too_much_is_queued(nursery: trio.Nursery) -> 
     assert link.in_flight == 1
     nursery.start_soon(ask, link, results, 12, 30.0)
     await wait_all_tasks_blocked()
-    protocol, asked = Connection(), []
+    protocol = Connection()
+    asked: list[RemotingCommand] = []
     while len(asked) < 2:
-        asked += protocol.receive(await theirs.receive_some(1 << 20))
+        asked += protocol.receive(bytes(await theirs.receive_some(1 << 20)))
     await theirs.send_all(b"".join(response(request.opaque, request.code) for request in asked))
     await wait_all_tasks_blocked()
     assert [results[0].code, results[12].code] == [10, 12]
 
 
-async def test_requests_of_the_peer_go_to_the_hook(nursery: trio.Nursery) -> None:
+async def test_requests_of_the_peer_go_to_the_hook(nursery: trio.Nursery, autojump_clock: Any) -> None:
     seen: list[int] = []
 
     def hook(link: Link, request: RemotingCommand) -> RemotingCommand | None:
@@ -284,7 +282,9 @@ async def test_requests_of_the_peer_go_to_the_hook(nursery: trio.Nursery) -> Non
     assert (reply.opaque, reply.flag, reply.remark) == (377, RPC_RESPONSE, "done")
 
 
-async def test_request_that_no_frame_can_hold_is_the_callers_fault(nursery: trio.Nursery) -> None:
+async def test_request_that_no_frame_can_hold_is_the_callers_fault(
+    nursery: trio.Nursery, autojump_clock: Any
+) -> None:
     link, _ = connected(nursery)
     with pytest.raises(InvalidRequest, match="SEND_MESSAGE cannot be sent"):
         await link.request(command(10, None, bytes(17 << 20)), 1.0)
@@ -292,7 +292,7 @@ async def test_request_that_no_frame_can_hold_is_the_callers_fault(nursery: trio
     assert link.is_open
 
 
-async def test_close_tells_why(nursery: trio.Nursery) -> None:
+async def test_close_tells_why(nursery: trio.Nursery, autojump_clock: Any) -> None:
     link, wire = connected(nursery)
     results: dict[int, Any] = {}
     async with trio.open_nursery() as callers:

@@ -71,7 +71,7 @@ def header(request: RemotingCommand) -> SendMessageRequestHeaderV2:
     return from_ext(SendMessageRequestHeaderV2, request.ext_fields)
 
 
-async def test_result_of_a_send(cluster: Cluster) -> None:
+async def test_result_of_a_send(cluster: Cluster, autojump_clock: Any) -> None:
     async with producing(cluster.network) as producer:
         result = await producer.send(Message.of(TOPIC, b"hi", tags="TagA", keys=["k1", "k2"], delay_level=3))
     request = cluster.sends()[0]
@@ -94,14 +94,14 @@ async def test_result_of_a_send(cluster: Cluster) -> None:
     assert request.language == 3
 
 
-async def test_messages_go_round_all_queues(cluster: Cluster) -> None:
+async def test_messages_go_round_all_queues(cluster: Cluster, autojump_clock: Any) -> None:
     async with producing(cluster.network) as producer:
         queues = [(await producer.send(Message.of(TOPIC, b"x"))).message_queue for _ in range(8)]
     assert sorted(set(queues)) == sorted(MessageQueue(TOPIC, f"broker-{n}", i) for n in "ab" for i in (0, 1))
     assert all(queues.count(queue) == 2 for queue in queues)
 
 
-async def test_route_is_asked_once(cluster: Cluster) -> None:
+async def test_route_is_asked_once(cluster: Cluster, autojump_clock: Any) -> None:
     async with producing(cluster.network) as producer, trio.open_nursery() as senders:
         for _ in range(20):
             senders.start_soon(producer.send, Message.of(TOPIC, b"x"))
@@ -113,7 +113,9 @@ async def test_route_is_asked_once(cluster: Cluster) -> None:
     ("code", "status"),
     [(0, "SEND_OK"), (10, "FLUSH_DISK_TIMEOUT"), (11, "SLAVE_NOT_AVAILABLE"), (12, "FLUSH_SLAVE_TIMEOUT")],
 )
-async def test_stored_but_not_as_promised_is_a_status(cluster: Cluster, code: int, status: str) -> None:
+async def test_stored_but_not_as_promised_is_a_status(
+    cluster: Cluster, code: int, status: str, autojump_clock: Any
+) -> None:
     def reply(command: RemotingCommand) -> RemotingCommand:
         answer = sent(command)
         answer.code = code
@@ -125,7 +127,9 @@ async def test_stored_but_not_as_promised_is_a_status(cluster: Cluster, code: in
 
 
 @pytest.mark.parametrize("code", [1, 14, 16, 17, 204, 205])
-async def test_refusals_that_another_broker_may_not_have(cluster: Cluster, code: int) -> None:
+async def test_refusals_that_another_broker_may_not_have(
+    cluster: Cluster, code: int, autojump_clock: Any
+) -> None:
     cluster.a.replies[SEND] = refuse(code)
     async with producing(cluster.network) as producer:
         results = [await producer.send(Message.of(TOPIC, b"x")) for _ in range(4)]
@@ -134,7 +138,7 @@ async def test_refusals_that_another_broker_may_not_have(cluster: Cluster, code:
 
 
 @pytest.mark.parametrize("code", [2, 13, 23])
-async def test_refusals_that_are_final(cluster: Cluster, code: int) -> None:
+async def test_refusals_that_are_final(cluster: Cluster, code: int, autojump_clock: Any) -> None:
     cluster.a.replies[SEND] = cluster.b.replies[SEND] = refuse(code, "because")
     async with producing(cluster.network) as producer:
         with pytest.raises(BrokerRefused) as caught:
@@ -144,7 +148,7 @@ async def test_refusals_that_are_final(cluster: Cluster, code: int) -> None:
     assert len(cluster.sends()) == 1
 
 
-async def test_access_control_refusal_is_not_retried(cluster: Cluster) -> None:
+async def test_access_control_refusal_is_not_retried(cluster: Cluster, autojump_clock: Any) -> None:
     remark = "org.apache.rocketmq.acl.common.AclException: No acl config for X, here"
     cluster.a.replies[SEND] = cluster.b.replies[SEND] = refuse(1, remark)
     async with producing(cluster.network) as producer:
@@ -153,7 +157,7 @@ async def test_access_control_refusal_is_not_retried(cluster: Cluster) -> None:
     assert len(cluster.sends()) == 1
 
 
-async def test_giving_up_names_tries_and_brokers(cluster: Cluster) -> None:
+async def test_giving_up_names_tries_and_brokers(cluster: Cluster, autojump_clock: Any) -> None:
     cluster.a.replies[SEND] = cluster.b.replies[SEND] = refuse(14, "disk full\nsecond line")
     async with producing(cluster.network) as producer:
         with pytest.raises(BrokerRefused) as caught:
@@ -164,7 +168,7 @@ async def test_giving_up_names_tries_and_brokers(cluster: Cluster) -> None:
     assert len(cluster.sends()) == 3
 
 
-async def test_unreachable_broker_is_left_for_another(cluster: Cluster) -> None:
+async def test_unreachable_broker_is_left_for_another(cluster: Cluster, autojump_clock: Any) -> None:
     cluster.a.refuses = True
     async with producing(cluster.network) as producer:
         for _ in range(4):
@@ -182,7 +186,9 @@ async def test_broker_that_hangs_while_connecting_leaves_time_for_another(
     assert trio.current_time() - started < 2.5
 
 
-async def test_connection_lost_in_flight_is_tried_on_another_broker(cluster: Cluster) -> None:
+async def test_connection_lost_in_flight_is_tried_on_another_broker(
+    cluster: Cluster, autojump_clock: Any
+) -> None:
     def drop(command: RemotingCommand) -> bytes:
         return b"\x00\x00\x00\x00"  # a frame that is none: the client hangs up
 
@@ -192,7 +198,7 @@ async def test_connection_lost_in_flight_is_tried_on_another_broker(cluster: Clu
     assert {result.message_queue.broker_name for result in results} == {"broker-b"}
 
 
-async def test_all_brokers_unreachable(cluster: Cluster) -> None:
+async def test_all_brokers_unreachable(cluster: Cluster, autojump_clock: Any) -> None:
     cluster.a.refuses = cluster.b.refuses = True
     async with producing(cluster.network) as producer:
         with pytest.raises(
@@ -211,7 +217,7 @@ async def test_timeout_covers_everything(cluster: Cluster, autojump_clock: Any) 
     assert len(cluster.sends()) == 1  # a request that was sent is not sent again for want of time
 
 
-async def test_explicit_queue_has_one_try(cluster: Cluster) -> None:
+async def test_explicit_queue_has_one_try(cluster: Cluster, autojump_clock: Any) -> None:
     cluster.a.replies[SEND] = refuse(14)
     async with producing(cluster.network) as producer:
         with pytest.raises(BrokerRefused):
@@ -225,14 +231,16 @@ async def test_explicit_queue_has_one_try(cluster: Cluster) -> None:
     ("queue", "error"),
     [(MessageQueue("Other", "broker-a", 0), InvalidRequest), (MessageQueue(TOPIC, "broker-x", 0), NoRoute)],
 )
-async def test_queue_that_cannot_be(cluster: Cluster, queue: MessageQueue, error: type[Exception]) -> None:
+async def test_queue_that_cannot_be(
+    cluster: Cluster, queue: MessageQueue, error: type[Exception], autojump_clock: Any
+) -> None:
     async with producing(cluster.network) as producer:
         with pytest.raises(error):
             await producer.send(Message.of(TOPIC, b"x"), queue=queue)
     assert not cluster.sends()
 
 
-async def test_selector_chooses_and_is_not_overruled(cluster: Cluster) -> None:
+async def test_selector_chooses_and_is_not_overruled(cluster: Cluster, autojump_clock: Any) -> None:
     seen: list[Sequence[MessageQueue]] = []
 
     def last(queues: Sequence[MessageQueue], message: Message) -> MessageQueue:
@@ -249,7 +257,7 @@ async def test_selector_chooses_and_is_not_overruled(cluster: Cluster) -> None:
     assert len(cluster.sends()) == 1
 
 
-async def test_same_key_same_queue(cluster: Cluster) -> None:
+async def test_same_key_same_queue(cluster: Cluster, autojump_clock: Any) -> None:
     async with producing(cluster.network) as producer:
         queues = {
             (await producer.send(Message.of(TOPIC, b"x"), selector=by_hash("order-1"))).message_queue
@@ -258,7 +266,7 @@ async def test_same_key_same_queue(cluster: Cluster) -> None:
     assert len(queues) == 1
 
 
-async def test_unknown_topic_is_created_through_tbw102(network: Network) -> None:
+async def test_unknown_topic_is_created_through_tbw102(network: Network, autojump_clock: Any) -> None:
     cluster = Cluster(network, {"TBW102": {"broker-a": 8}})
     async with producing(network) as producer:
         queues = await producer.message_queues("New")
@@ -268,14 +276,14 @@ async def test_unknown_topic_is_created_through_tbw102(network: Network) -> None
     assert header(cluster.sends()[0]).topic == "New"
 
 
-async def test_no_route_at_all(network: Network) -> None:
+async def test_no_route_at_all(network: Network, autojump_clock: Any) -> None:
     Cluster(network, {})
     async with producing(network) as producer:
         with pytest.raises(NoRoute, match="no route of topic New, and no broker creates topics by itself"):
             await producer.send(Message.of("New", b"x"))
 
 
-async def test_no_name_server(network: Network) -> None:
+async def test_no_name_server(network: Network, autojump_clock: Any) -> None:
     async with producing(network) as producer:
         with pytest.raises(
             NoNameServer, match=r"cannot connect to name server ns:9876: .*Connection refused"
@@ -313,20 +321,22 @@ async def test_large_bodies_are_compressed(
         (Message.of(TOPIC, b"x", properties={"p": "v" * 40000}), "limit is 32767"),
     ],
 )
-async def test_messages_that_are_not_sent(cluster: Cluster, message: Message, text: str) -> None:
+async def test_messages_that_are_not_sent(
+    cluster: Cluster, message: Message, text: str, autojump_clock: Any
+) -> None:
     async with producing(cluster.network) as producer:
         with pytest.raises(InvalidRequest, match=text):
             await producer.send(message)
     assert not cluster.sends()
 
 
-async def test_empty_body_on_request(cluster: Cluster) -> None:
+async def test_empty_body_on_request(cluster: Cluster, autojump_clock: Any) -> None:
     async with producing(cluster.network, allow_empty=True) as producer:
         await producer.send(Message.of(TOPIC, b""))
     assert cluster.sends()[0].body == b""
 
 
-async def test_retry_topic_counts_travel_in_the_header(network: Network) -> None:
+async def test_retry_topic_counts_travel_in_the_header(network: Network, autojump_clock: Any) -> None:
     cluster = Cluster(network, {"%RETRY%G": {"broker-a": 1}})
     properties = {"RECONSUME_TIME": "4", "MAX_RECONSUME_TIMES": "16", "UNIQ_KEY": "MINE"}
     async with producing(network) as producer:
@@ -337,7 +347,7 @@ async def test_retry_topic_counts_travel_in_the_header(network: Network) -> None
     assert result.msg_id == "MINE"
 
 
-async def test_oneway(cluster: Cluster) -> None:
+async def test_oneway(cluster: Cluster, autojump_clock: Any) -> None:
     async with producing(cluster.network) as producer:
         msg_id = await producer.send_oneway(Message.of(TOPIC, b"x"))
         await trio.testing.wait_all_tasks_blocked()
@@ -346,7 +356,7 @@ async def test_oneway(cluster: Cluster) -> None:
     assert decode_properties(header(request).properties or "")["UNIQ_KEY"] == msg_id
 
 
-async def test_batch(cluster: Cluster) -> None:
+async def test_batch(cluster: Cluster, autojump_clock: Any) -> None:
     messages = [Message.of(TOPIC, f"m{i}".encode(), tags="t") for i in range(3)]
     async with producing(cluster.network) as producer:
         result = await producer.send_batch(messages)
@@ -371,7 +381,7 @@ async def test_batch(cluster: Cluster) -> None:
     ],
 )
 async def test_messages_that_cannot_travel_together(
-    cluster: Cluster, messages: list[Message], text: str
+    cluster: Cluster, messages: list[Message], text: str, autojump_clock: Any
 ) -> None:
     async with producing(cluster.network) as producer:
         with pytest.raises(InvalidRequest, match=text):
@@ -388,7 +398,7 @@ def test_split_batch_cuts_at_size_count_and_topic() -> None:
     assert list(split_batch([])) == []
 
 
-async def test_split_batches_fit(cluster: Cluster) -> None:
+async def test_split_batches_fit(cluster: Cluster, autojump_clock: Any) -> None:
     messages = [Message.of(TOPIC, bytes(997)) for _ in range(50)]
     async with producing(cluster.network, max_message_size=8192) as producer:
         for part in split_batch(messages, 8192):
@@ -420,14 +430,14 @@ async def test_routes_are_refreshed(cluster: Cluster, autojump_clock: Any) -> No
     assert queues == [MessageQueue(TOPIC, "broker-b", 0)]
 
 
-async def test_name_server_failover_is_sticky(cluster: Cluster) -> None:
+async def test_name_server_failover_is_sticky(cluster: Cluster, autojump_clock: Any) -> None:
     addresses = f"dead:9876;{NAMESRV}"
     async with Producer("PG", namesrv=addresses, open_stream=cluster.network.open_stream) as producer:
         await producer.send(Message.of(TOPIC, b"x"))
         assert producer.instance.name_servers.current == NAMESRV
 
 
-async def test_exception_of_the_block_comes_out_as_it_is(cluster: Cluster) -> None:
+async def test_exception_of_the_block_comes_out_as_it_is(cluster: Cluster, autojump_clock: Any) -> None:
     with pytest.raises(KeyError):
         async with producing(cluster.network) as producer:
             await producer.send(Message.of(TOPIC, b"x"))
@@ -443,7 +453,7 @@ async def test_cancelling_ends_everything(cluster: Cluster, autojump_clock: Any)
     assert trio.current_time() < 2.0
 
 
-async def test_used_outside_its_block(cluster: Cluster) -> None:
+async def test_used_outside_its_block(cluster: Cluster, autojump_clock: Any) -> None:
     producer = Producer("PG", namesrv=NAMESRV, open_stream=cluster.network.open_stream)
     with pytest.raises(InvalidRequest, match="inside its `async with` block"):
         await producer.send(Message.of(TOPIC, b"x"))
@@ -453,14 +463,14 @@ async def test_used_outside_its_block(cluster: Cluster) -> None:
         await producer.send(Message.of(TOPIC, b"x"))
 
 
-async def test_two_producers_share_an_instance(cluster: Cluster) -> None:
+async def test_two_producers_share_an_instance(cluster: Cluster, autojump_clock: Any) -> None:
     async with producing(cluster.network) as first, Producer("Other", instance=first.instance) as second:
         await first.send(Message.of(TOPIC, b"x"))
         await second.send(Message.of(TOPIC, b"x"))
     assert cluster.a.opened + cluster.b.opened <= 2
 
 
-async def test_reply_without_its_fields(cluster: Cluster) -> None:
+async def test_reply_without_its_fields(cluster: Cluster, autojump_clock: Any) -> None:
     cluster.a.replies[SEND] = cluster.b.replies[SEND] = lambda command: command.reply(0)
     async with producing(cluster.network) as producer:
         with pytest.raises(Exception, match="answered SEND_MESSAGE_V2 with something unreadable"):

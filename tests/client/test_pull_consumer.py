@@ -93,14 +93,14 @@ def pull_header(server: Server) -> PullMessageRequestHeader:
     return from_ext(PullMessageRequestHeader, next(c for c in server.asked if c.code == PULL).ext_fields)
 
 
-async def test_queues_of_a_topic(cluster: Cluster) -> None:
+async def test_queues_of_a_topic(cluster: Cluster, autojump_clock: Any) -> None:
     async with consuming(cluster) as consumer:
         assert await consumer.message_queues(TOPIC) == [QUEUE, MessageQueue(TOPIC, "broker-a", 1)]
         with pytest.raises(NoRoute, match="TOPIC_NOT_EXIST"):
             await consumer.message_queues("Unknown")
 
 
-async def test_pull_found(cluster: Cluster) -> None:
+async def test_pull_found(cluster: Cluster, autojump_clock: Any) -> None:
     cluster.master.replies[PULL] = pulled(0, record(8) + record(9))
     async with consuming(cluster) as consumer:
         result = await consumer.pull(QUEUE, 8, 16)
@@ -116,7 +116,9 @@ async def test_pull_found(cluster: Cluster) -> None:
 @pytest.mark.parametrize(
     ("code", "status"), [(19, "NO_NEW_MSG"), (20, "NO_MATCHED_MSG"), (21, "OFFSET_ILLEGAL")]
 )
-async def test_statuses_without_messages(cluster: Cluster, code: int, status: str) -> None:
+async def test_statuses_without_messages(
+    cluster: Cluster, code: int, status: str, autojump_clock: Any
+) -> None:
     cluster.master.replies[PULL] = pulled(code, following=3)
     async with consuming(cluster) as consumer:
         result = await consumer.pull(QUEUE, 99)
@@ -127,7 +129,9 @@ async def test_statuses_without_messages(cluster: Cluster, code: int, status: st
     ("code", "error"),
     [(16, NotPermitted), (17, TopicNotFound), (26, GroupNotFound), (1, BrokerRefused), (23, BrokerRefused)],
 )
-async def test_refusal_is_never_an_empty_result(cluster: Cluster, code: int, error: type[Exception]) -> None:
+async def test_refusal_is_never_an_empty_result(
+    cluster: Cluster, code: int, error: type[Exception], autojump_clock: Any
+) -> None:
     cluster.master.replies[PULL] = refuse(code, "the reason")
     async with consuming(cluster) as consumer:
         with pytest.raises(
@@ -136,7 +140,7 @@ async def test_refusal_is_never_an_empty_result(cluster: Cluster, code: int, err
             await consumer.pull(QUEUE, 0)
 
 
-async def test_tags_are_compared_again(cluster: Cluster) -> None:
+async def test_tags_are_compared_again(cluster: Cluster, autojump_clock: Any) -> None:
     # "Aa" and "BB" have the same hash
     cluster.master.replies[PULL] = pulled(0, record(8, tags="Aa") + record(9, tags="BB") + record(10))
     async with consuming(cluster) as consumer:
@@ -148,7 +152,7 @@ async def test_tags_are_compared_again(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("kind", ["zlib", "lz4", "zstd"])
-async def test_bodies_come_decompressed(cluster: Cluster, kind: str) -> None:
+async def test_bodies_come_decompressed(cluster: Cluster, kind: str, autojump_clock: Any) -> None:
     packed, bits = compress(b"abc" * 1000, kind)
     cluster.master.replies[PULL] = pulled(0, record(8, packed, sys_flag=bits))
     async with consuming(cluster) as consumer:
@@ -156,7 +160,7 @@ async def test_bodies_come_decompressed(cluster: Cluster, kind: str) -> None:
     assert result.messages[0].body == b"abc" * 1000
 
 
-async def test_damaged_messages_are_told(cluster: Cluster) -> None:
+async def test_damaged_messages_are_told(cluster: Cluster, autojump_clock: Any) -> None:
     cluster.master.replies[PULL] = pulled(0, record(8)[:-3])
     async with consuming(cluster) as consumer:
         with pytest.raises(CorruptReply, match="broker-a sent damaged messages"):
@@ -196,7 +200,7 @@ async def test_reply_that_comes_late_in_a_long_poll(cluster: Cluster, autojump_c
     assert len(results[0].messages) == 1
 
 
-async def test_slave_is_read_when_the_master_is_gone(cluster: Cluster) -> None:
+async def test_slave_is_read_when_the_master_is_gone(cluster: Cluster, autojump_clock: Any) -> None:
     cluster.master.refuses = True
     cluster.slave.replies[PULL] = pulled(0, record(8))
     cluster.slave.replies[RequestCode.GET_MAX_OFFSET] = ok({"offset": "9"})
@@ -205,7 +209,7 @@ async def test_slave_is_read_when_the_master_is_gone(cluster: Cluster) -> None:
         assert await consumer.max_offset(QUEUE) == 9
 
 
-async def test_suggested_broker_is_asked_next(cluster: Cluster) -> None:
+async def test_suggested_broker_is_asked_next(cluster: Cluster, autojump_clock: Any) -> None:
     cluster.master.replies[PULL] = pulled(0, record(8), suggest=1)
     cluster.slave.replies[PULL] = pulled(0, record(9), suggest=1)
     async with consuming(cluster) as consumer:
@@ -214,14 +218,14 @@ async def test_suggested_broker_is_asked_next(cluster: Cluster) -> None:
     assert [m.queue_offset for m in first.messages + second.messages] == [8, 9]
 
 
-async def test_nobody_reachable(cluster: Cluster) -> None:
+async def test_nobody_reachable(cluster: Cluster, autojump_clock: Any) -> None:
     cluster.master.refuses = cluster.slave.refuses = True
     async with consuming(cluster) as consumer:
         with pytest.raises(ConnectionFailed, match="cannot connect to s:10911"):
             await consumer.pull(QUEUE, 0)
 
 
-async def test_offsets_of_a_queue(cluster: Cluster) -> None:
+async def test_offsets_of_a_queue(cluster: Cluster, autojump_clock: Any) -> None:
     cluster.master.replies |= {
         RequestCode.GET_MIN_OFFSET: ok({"offset": "3"}),
         RequestCode.GET_MAX_OFFSET: ok({"offset": "9"}),
@@ -237,7 +241,7 @@ async def test_offsets_of_a_queue(cluster: Cluster) -> None:
         assert await consumer.earliest_store_time(QUEUE) == -1
 
 
-async def test_committed_offset(cluster: Cluster) -> None:
+async def test_committed_offset(cluster: Cluster, autojump_clock: Any) -> None:
     cluster.master.replies[RequestCode.QUERY_CONSUMER_OFFSET] = ok({"offset": "0"})
     async with consuming(cluster, "G") as consumer:
         assert await consumer.committed(QUEUE) == 0
@@ -249,7 +253,7 @@ async def test_committed_offset(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("oneway", [False, True])
-async def test_commit(cluster: Cluster, oneway: bool) -> None:
+async def test_commit(cluster: Cluster, oneway: bool, autojump_clock: Any) -> None:
     cluster.master.replies[RequestCode.UPDATE_CONSUMER_OFFSET] = ok()
     async with consuming(cluster, "G") as consumer:
         await consumer.commit(QUEUE, 0, oneway=oneway)
@@ -260,7 +264,7 @@ async def test_commit(cluster: Cluster, oneway: bool) -> None:
     assert request.is_oneway is oneway
 
 
-async def test_queue_of_a_broker_that_the_topic_lacks(cluster: Cluster) -> None:
+async def test_queue_of_a_broker_that_the_topic_lacks(cluster: Cluster, autojump_clock: Any) -> None:
     async with consuming(cluster) as consumer:
         with pytest.raises(NotFound, match="topic T has no queue on broker elsewhere"):
             await consumer.max_offset(MessageQueue(TOPIC, "elsewhere", 0))

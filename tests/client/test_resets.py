@@ -138,7 +138,9 @@ async def admin_of(broker: Broker) -> AsyncIterator[Admin]:
         (ResetTarget("exact", exact={Q0: 11, Q1: 12}), (11, 12)),
     ],
 )
-async def test_plan(broker: Broker, target: ResetTarget, expected: tuple[int, int]) -> None:
+async def test_plan(
+    broker: Broker, target: ResetTarget, expected: tuple[int, int], autojump_clock: Any
+) -> None:
     async with admin_of(broker) as admin:
         plan = await admin.plan_reset(GROUP, TOPIC, target)
     assert [(reset.queue, reset.old, reset.new) for reset in plan.queues] == [
@@ -149,7 +151,7 @@ async def test_plan(broker: Broker, target: ResetTarget, expected: tuple[int, in
     assert not plan.online
 
 
-async def test_plan_counts_what_is_replayed_and_skipped(broker: Broker) -> None:
+async def test_plan_counts_what_is_replayed_and_skipped(broker: Broker, autojump_clock: Any) -> None:
     del broker.offsets[1]
     async with admin_of(broker) as admin:
         back = await admin.plan_reset(GROUP, TOPIC, ResetTarget("offset", 20))
@@ -162,7 +164,7 @@ async def test_plan_counts_what_is_replayed_and_skipped(broker: Broker) -> None:
     assert (forth.replayed, forth.skipped) == (0, 60 + 100)
 
 
-async def test_plan_of_one_queue(broker: Broker) -> None:
+async def test_plan_of_one_queue(broker: Broker, autojump_clock: Any) -> None:
     async with admin_of(broker) as admin:
         plan = await admin.plan_reset(GROUP, TOPIC, ResetTarget("start"), queue_id=1)
         exact = await admin.plan_reset(GROUP, TOPIC, ResetTarget("exact", exact={Q1: 33}))
@@ -171,7 +173,7 @@ async def test_plan_of_one_queue(broker: Broker) -> None:
     assert [reset.queue for reset in plan.queues] == [reset.queue for reset in exact.queues] == [Q1]
 
 
-async def test_offline_reset_commits_and_reads_back(broker: Broker) -> None:
+async def test_offline_reset_commits_and_reads_back(broker: Broker, autojump_clock: Any) -> None:
     async with admin_of(broker) as admin:
         plan = await admin.plan_reset(GROUP, TOPIC, ResetTarget("start"))
         result = await admin.apply_reset(plan)
@@ -181,7 +183,7 @@ async def test_offline_reset_commits_and_reads_back(broker: Broker) -> None:
     assert [(q.queue, q.wanted, q.found) for q in result.queues] == [(Q0, 10, 10), (Q1, 10, 10)]
 
 
-async def test_offset_zero_is_an_offset(broker: Broker) -> None:
+async def test_offset_zero_is_an_offset(broker: Broker, autojump_clock: Any) -> None:
     broker.server.replies[RequestCode.GET_MIN_OFFSET] = ok({"offset": "0"})
     async with admin_of(broker) as admin:
         result = await admin.apply_reset(await admin.plan_reset(GROUP, TOPIC, ResetTarget("offset", 0)))
@@ -189,7 +191,7 @@ async def test_offset_zero_is_an_offset(broker: Broker) -> None:
     assert result.complete
 
 
-async def test_offline_failures_are_told_by_queue(broker: Broker) -> None:
+async def test_offline_failures_are_told_by_queue(broker: Broker, autojump_clock: Any) -> None:
     def update(command: RemotingCommand) -> RemotingCommand:
         return (
             command.reply(16, "no")
@@ -205,7 +207,7 @@ async def test_offline_failures_are_told_by_queue(broker: Broker) -> None:
     assert "NO_PERMISSION" in str(result.queues[1].error)
 
 
-async def test_commit_that_does_not_stay_is_not_confirmed(broker: Broker) -> None:
+async def test_commit_that_does_not_stay_is_not_confirmed(broker: Broker, autojump_clock: Any) -> None:
     broker.server.replies[RequestCode.UPDATE_CONSUMER_OFFSET] = ok()
     async with admin_of(broker) as admin:
         result = await admin.apply_reset(await admin.plan_reset(GROUP, TOPIC, ResetTarget("end")))
@@ -251,7 +253,7 @@ async def test_running_consumers_that_do_not_move(broker: Broker, autojump_clock
     ],
 )
 async def test_what_an_old_broker_cannot_do_with_running_consumers(
-    broker: Broker, target: ResetTarget, queue_id: int | None, wanted: str
+    broker: Broker, target: ResetTarget, queue_id: int | None, wanted: str, autojump_clock: Any
 ) -> None:
     broker.clients = ["c1"]
     async with admin_of(broker) as admin:
@@ -296,7 +298,7 @@ async def test_refused_reset_is_told_by_queue(broker: Broker, autojump_clock: An
     assert all("the client is too old" in str(queue.error) for queue in result.queues)
 
 
-async def test_clients_of_another_topic_do_not_count(broker: Broker) -> None:
+async def test_clients_of_another_topic_do_not_count(broker: Broker, autojump_clock: Any) -> None:
     connection = ConsumerConnection(
         connection_set=[ClientConnection(client_id="c1")],
         subscription_table={"Other": SubscriptionData(topic="Other", sub_string="*")},

@@ -46,7 +46,7 @@ def places(queues: tuple[MessageQueue, ...]) -> list[str]:
 
 
 def test_queues_of_a_route() -> None:
-    masters = {"b": {0: "b:1"}, "a": {0: "a:1"}, "slave_only": {1: "s:1"}}
+    masters: Any = {"b": {0: "b:1"}, "a": {0: "a:1"}, "slave_only": {1: "s:1"}}
     found = data(spread("b", 1, 2), spread("a", 3, 1), spread("slave_only", 1, 1), **masters)
     assert places(publish_queues("T", found)) == ["a0", "b0", "b1"]
     assert places(subscribe_queues("T", found)) == ["a0", "a1", "a2", "b0", "slave_only0"]
@@ -68,7 +68,7 @@ def test_order_of_an_ordered_topic(order: str, expected: list[str]) -> None:
     assert places(publish_queues("T", data(spread("a", 4, 4), order=order, a={0: "a:1"}))) == expected
 
 
-async def test_impossible_queue_counts_are_not_believed(network: Network) -> None:
+async def test_impossible_queue_counts_are_not_believed(network: Network, autojump_clock: Any) -> None:
     found = data(spread("a", 2**31 - 1, 2**31 - 1), a={0: "a:1"})
     network.server(NAMESRV, {ROUTE: ok(None, encode_body(found))})
     async with PullConsumer(namesrv=NAMESRV, open_stream=network.open_stream) as consumer:
@@ -77,7 +77,7 @@ async def test_impossible_queue_counts_are_not_believed(network: Network) -> Non
 
 
 @pytest.mark.parametrize("address", ["nonsense", "a:0", "a:99999", ":10911", "a:1x"])
-async def test_broker_address_that_is_none(network: Network, address: str) -> None:
+async def test_broker_address_that_is_none(network: Network, address: str, autojump_clock: Any) -> None:
     network.server(NAMESRV, {ROUTE: route({"T": {"broker-a": 1}}, {"broker-a": {0: address}})})
     async with PullConsumer(namesrv=NAMESRV, open_stream=network.open_stream) as consumer:
         with pytest.raises(ConnectionFailed, match="not an address"):
@@ -127,7 +127,7 @@ async def test_route_that_cannot_be_read_is_kept(network: Network, autojump_cloc
         await producer.send(Message.of("T", b"x"))
 
 
-async def test_lost_name_server_is_connected_again(network: Network) -> None:
+async def test_lost_name_server_is_connected_again(network: Network, autojump_clock: Any) -> None:
     namesrv = network.server(NAMESRV, {ROUTE: route({"T": {"a": 1}, "U": {"a": 1}}, {"a": {0: "a:1"}})})
     async with Admin(namesrv=NAMESRV, open_stream=network.open_stream) as admin:
         await admin.route("T")
