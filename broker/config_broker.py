@@ -12,10 +12,9 @@ import socket
 import msgspec
 
 from broker.config_names import java_name
+from broker.store.config import DEFAULT_DELAY_LEVELS
 
 __all__ = ["BrokerConfig"]
-
-DEFAULT_DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 
 
 class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename=java_name):

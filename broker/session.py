@@ -242,14 +242,14 @@ class Session:
         self._outgoing += buffers
         for buffer in buffers:
             self.outgoing_bytes += len(buffer)
-        if self.in_batch or self._drainer:
-            self._check_bound()
-        else:
+        if self.outgoing_bytes > self._limits.max_outgoing_bytes:
+            self._enforce_bound()
+        elif not (self.in_batch or self._drainer):
             self._wake(self)
 
-    def _check_bound(self) -> None:
-        # A batch stops by itself between two requests (must_wait), so what is over the bound here came from elsewhere.
-        if self._drainer and self.outgoing_bytes > self._limits.max_outgoing_bytes:
+    def _enforce_bound(self) -> None:
+        self.flush()
+        if self.outgoing_bytes > self._limits.max_outgoing_bytes:
             _log.warning(
                 "%s: closed, it does not read: %d bytes wait for it", self.peer_text, self.outgoing_bytes
             )

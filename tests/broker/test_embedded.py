@@ -17,7 +17,7 @@ from codec.codes import RequestCode, ResponseCode
 from codec.frame import RemotingCommand
 from codec.headers import PullMessageRequestHeader, SendMessageRequestHeaderV2, to_ext
 from codec.record import decode_records
-from tests.broker.test_server import Client
+from tests.broker.serving import Client
 
 ROOT = Path(__file__).parents[2]
 WITHOUT_PLUGIN = not entry_points(group="pytest11", name="rmq")

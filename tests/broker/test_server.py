@@ -3,89 +3,19 @@
 from __future__ import annotations
 
 import logging
-import resource
-import socket
-from collections.abc import Callable
 
 import pytest
 import trio
 import trio.testing
 
 from broker.errors import Refusal, RemoteClosed, RemoteTimeout
-from broker.server import HandlerTable, Server, ServerLimits, listen, listener_address, serve
-from broker.session import Session, SessionLimits, address_text
+from broker.server import Server
+from broker.session import Session, address_text
 from codec.codes import RPC_ONEWAY, ResponseCode, SerializeType
-from codec.connection import Connection
 from codec.errors import BodyError, HeaderError
 from codec.frame import RemotingCommand, encode_frame
 
-ECHO, FAIL, VIEWS, SILENT, LATER = 1001, 1002, 1003, 1004, 1005
-
-
-def echo(_session: Session, request: RemotingCommand) -> RemotingCommand:
-    return request.reply(0, request.remark, request.ext_fields, request.body)
-
-
-class Client:
-    """One end of a connection, frame by frame."""
-
-    def __init__(self, stream: trio.abc.Stream) -> None:
-        self.stream = stream
-        self.connection = Connection()
-        self.received: list[RemotingCommand] = []
-
-    async def send(self, *commands: RemotingCommand) -> None:
-        await self.stream.send_all(b"".join(encode_frame(command) for command in commands))
-
-    async def next(self) -> RemotingCommand:
-        while not self.received:
-            data = await self.stream.receive_some(65536)
-            assert data, "the server closed the connection"
-            self.received += self.connection.receive(bytes(data))
-        return self.received.pop(0)
-
-    async def ask(self, command: RemotingCommand) -> RemotingCommand:
-        await self.send(command)
-        return await self.next()
-
-    async def is_closed(self) -> bool:
-        try:
-            return await self.stream.receive_some(65536) == b""
-        except trio.BrokenResourceError:
-            return True
-
-
-def request(code: int = ECHO, opaque: int = 7, **fields: object) -> RemotingCommand:
-    return RemotingCommand(code, opaque=opaque, **fields)  # type: ignore[arg-type]
-
-
-async def in_memory(
-    nursery: trio.Nursery, handlers: HandlerTable, limits: ServerLimits | None = None
-) -> tuple[Client, Server]:
-    near, far = trio.testing.memory_stream_pair()
-    server = Server(handlers, limits=limits)
-    nursery.start_soon(server.serve_stream, far)
-    return Client(near), server
-
-
-async def over_tcp(
-    nursery: trio.Nursery, handlers: HandlerTable, limits: ServerLimits | None = None
-) -> tuple[Callable[[], trio.abc.Stream], Server]:
-    listener = listen("127.0.0.1", 0)
-    host, port = listener_address(listener)
-
-    def connect() -> trio.abc.Stream:
-        sock = socket.create_connection((host, port))
-        return trio.SocketStream(trio.socket.from_stdlib_socket(sock))
-
-    return connect, await nursery.start(lambda **kw: serve([listener], handlers, limits=limits, **kw))
-
-
-def raising(error: Exception) -> Callable[[Session, RemotingCommand], RemotingCommand]:
-    def handler(_session: Session, _request: RemotingCommand) -> RemotingCommand:
-        raise error
-
-    return handler
+from .serving import ECHO, FAIL, LATER, SILENT, VIEWS, Client, echo, in_memory, over_tcp, raising, request
 
 
 async def test_requests_are_answered_in_order_whatever_the_chunks(nursery: trio.Nursery) -> None:
@@ -269,40 +199,6 @@ async def test_deferred_work_may_fail_without_harm(
     assert "in deferred work" in caplog.text
 
 
-async def test_too_much_deferred_work_stops_reading_until_some_is_done(nursery: trio.Nursery) -> None:
-    gate = trio.Event()
-    started: list[int] = []
-
-    async def wait(session: Session, command: RemotingCommand) -> None:
-        await gate.wait()
-        session.send(command.reply(0))
-
-    def handler(session: Session, command: RemotingCommand) -> None:
-        started.append(command.opaque)
-        session.spawn(wait, session, command)
-
-    limits = ServerLimits(session=SessionLimits(max_deferred=3))
-    client, _ = await in_memory(nursery, {LATER: handler}, limits)
-    await client.send(*(request(LATER, n) for n in range(10)))
-    await trio.testing.wait_all_tasks_blocked()
-    assert started == [0, 1, 2, 3]
-    gate.set()
-    assert sorted([(await client.next()).opaque for _ in range(10)]) == list(range(10))
-
-
-async def test_silence_ends_a_connection_and_traffic_keeps_it(
-    nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
-) -> None:
-    client, server = await in_memory(nursery, {ECHO: echo})
-    for _ in range(5):
-        await trio.sleep(100)
-        await client.ask(request())
-    start = trio.current_time()
-    assert await client.is_closed()
-    assert 120 <= trio.current_time() - start <= 131
-    assert not server.sessions
-
-
 async def test_close_callbacks_run_once_each_even_when_one_fails(nursery: trio.Nursery) -> None:
     calls: list[str] = []
     sessions: list[Session] = []
@@ -341,89 +237,6 @@ async def test_pushes_from_elsewhere_leave_at_once_and_together(nursery: trio.Nu
     assert all(push.is_oneway and push.code == 40 for push in pushes)
     assert session.peer_text == f"127.0.0.1:{session.peer[1]}"
     assert session.outgoing_bytes == 0
-
-
-async def test_connections_over_the_limit_are_closed_and_the_others_served(nursery: trio.Nursery) -> None:
-    connect, server = await over_tcp(nursery, {ECHO: echo}, ServerLimits(max_connections=2))
-    clients = [Client(connect()) for _ in range(2)]
-    for client in clients:
-        await client.ask(request())
-    assert await Client(connect()).is_closed()
-    await clients[0].stream.aclose()
-    while len(server.sessions) > 1:
-        await trio.testing.wait_all_tasks_blocked(0.01)
-    assert (await Client(connect()).ask(request(body=b"in"))).body == b"in"
-    assert (await clients[1].ask(request())).code == 0
-
-
-async def test_a_peer_that_does_not_read_pushes_is_closed_at_the_bound(nursery: trio.Nursery) -> None:
-    limits = ServerLimits(session=SessionLimits(max_outgoing_bytes=4 << 20))
-    connect, server = await over_tcp(nursery, {ECHO: echo}, limits)
-    client = Client(connect())
-    await client.ask(request())
-    (session,) = server.sessions
-    highest = 0
-    for _ in range(1000):
-        session.oneway(request(40, body=bytes(64 << 10)))
-        highest = max(highest, session.outgoing_bytes)
-        await trio.lowlevel.checkpoint()
-        if session.closed:
-            break
-    assert session.closed
-    assert highest < 5 << 20
-
-
-async def test_readers_that_do_not_read_and_idle_ones_cost_little_and_others_are_served(
-    nursery: trio.Nursery,
-) -> None:
-    block = memoryview(bytes(256 << 10))
-    asked = 0
-
-    def pull(session: Session, command: RemotingCommand) -> None:
-        nonlocal asked
-        asked += 1
-        session.send(command.reply(0), [block])
-
-    connect, server = await over_tcp(nursery, {VIEWS: pull, ECHO: echo})
-    idle = [connect() for _ in range(500)]
-    stuck = [Client(connect()) for _ in range(20)]
-    for client in stuck:
-        await client.send(*(request(VIEWS, n) for n in range(200)))
-    while len(server.sessions) < 520:
-        await trio.testing.wait_all_tasks_blocked(0.01)
-    other = Client(connect())
-    with trio.fail_after(20):
-        for n in range(200):
-            assert (await other.ask(request(opaque=n, body=b"served"))).body == b"served"
-    await trio.testing.wait_all_tasks_blocked(0.05)
-    assert sum(session.outgoing_bytes for session in server.sessions) <= 20 * ((1 << 20) + (300 << 10))
-    assert asked < 20 * 200
-    # one that starts to read again gets everything
-    for n in range(200):
-        reply = await stuck[0].next()
-        assert (reply.opaque, len(reply.body)) == (n, 256 << 10)
-    for stream in idle:
-        await stream.aclose()
-
-
-async def test_a_process_out_of_descriptors_serves_those_it_has_and_recovers(
-    nursery: trio.Nursery, caplog: pytest.LogCaptureFixture
-) -> None:
-    connect, _ = await over_tcp(nursery, {ECHO: echo})
-    first = Client(connect())
-    assert (await first.ask(request(body=b"before"))).body == b"before"
-    waiting = socket.socket()
-    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (waiting.fileno() + 1, limits[1]))
-    try:
-        waiting.connect(first.stream.socket.getpeername())  # type: ignore[attr-defined]
-        with trio.fail_after(5):
-            while "cannot accept" not in caplog.text:
-                assert (await first.ask(request(body=b"meanwhile"))).body == b"meanwhile"
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
-    late = Client(trio.SocketStream(trio.socket.from_stdlib_socket(waiting)))
-    assert (await late.ask(request(body=b"after"))).body == b"after"
 
 
 async def test_a_connection_of_ours_needs_a_running_server() -> None:

@@ -20,7 +20,7 @@ from broker.server import Server
 from broker.store.errors import StoreDamaged
 from codec.codes import RequestCode, ResponseCode
 from codec.frame import RemotingCommand
-from tests.broker.test_server import Client
+from tests.broker.serving import Client
 
 from .support import NO_FILES, identity, registration, topic
 

@@ -1,0 +1,88 @@
+"""A server in a test, over an in-memory stream or over real sockets, and one end of a connection to it."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+
+import trio
+import trio.testing
+
+from broker.server import HandlerTable, Server, ServerLimits, listen, listener_address, serve
+from broker.session import Session
+from codec.connection import Connection
+from codec.frame import RemotingCommand, encode_frame
+
+ECHO, FAIL, VIEWS, SILENT, LATER = 1001, 1002, 1003, 1004, 1005
+
+
+def echo(_session: Session, request: RemotingCommand) -> RemotingCommand:
+    return request.reply(0, request.remark, request.ext_fields, request.body)
+
+
+class Client:
+    """One end of a connection, frame by frame."""
+
+    def __init__(self, stream: trio.abc.Stream) -> None:
+        self.stream = stream
+        self.connection = Connection()
+        self.received: list[RemotingCommand] = []
+
+    async def send(self, *commands: RemotingCommand) -> None:
+        await self.stream.send_all(b"".join(encode_frame(command) for command in commands))
+
+    async def next(self) -> RemotingCommand:
+        while not self.received:
+            data = await self.stream.receive_some(65536)
+            assert data, "the server closed the connection"
+            self.received += self.connection.receive(bytes(data))
+        return self.received.pop(0)
+
+    async def ask(self, command: RemotingCommand) -> RemotingCommand:
+        await self.send(command)
+        return await self.next()
+
+    async def is_closed_after_reading(self) -> bool:
+        """Reads to the end of the stream."""
+        while not await self.is_closed():
+            await trio.lowlevel.checkpoint()
+        return True
+
+    async def is_closed(self) -> bool:
+        try:
+            return await self.stream.receive_some(65536) == b""
+        except trio.BrokenResourceError:
+            return True
+
+
+def request(code: int = ECHO, opaque: int = 7, **fields: object) -> RemotingCommand:
+    return RemotingCommand(code, opaque=opaque, **fields)  # type: ignore[arg-type]
+
+
+async def in_memory(
+    nursery: trio.Nursery, handlers: HandlerTable, limits: ServerLimits | None = None
+) -> tuple[Client, Server]:
+    near, far = trio.testing.memory_stream_pair()
+    server = Server(handlers, limits=limits)
+    nursery.start_soon(server.serve_stream, far)
+    return Client(near), server
+
+
+async def over_tcp(
+    nursery: trio.Nursery, handlers: HandlerTable, limits: ServerLimits | None = None
+) -> tuple[Callable[[], trio.abc.Stream], Server]:
+    listener = listen("127.0.0.1", 0)
+    host, port = listener_address(listener)
+
+    def connect() -> trio.abc.Stream:
+        sock = socket.create_connection((host, port))
+        return trio.SocketStream(trio.socket.from_stdlib_socket(sock))
+
+    return connect, await nursery.start(lambda **kw: serve([listener], handlers, limits=limits, **kw))
+
+
+def raising(error: Exception) -> Callable[[Session, RemotingCommand], RemotingCommand]:
+    def handler(_session: Session, _request: RemotingCommand) -> RemotingCommand:
+        raise error
+
+    return handler

@@ -1,0 +1,150 @@
+"""Silent, deaf and too many peers: what they cost is bounded, and the others are served."""
+
+from __future__ import annotations
+
+import resource
+import socket
+
+import pytest
+import trio
+import trio.testing
+
+from broker.server import ServerLimits
+from broker.session import Session, SessionLimits
+from codec.frame import RemotingCommand
+
+from .serving import ECHO, LATER, VIEWS, Client, echo, in_memory, over_tcp, request
+
+
+async def test_too_much_deferred_work_stops_reading_until_some_is_done(nursery: trio.Nursery) -> None:
+    gate = trio.Event()
+    started: list[int] = []
+
+    async def wait(session: Session, command: RemotingCommand) -> None:
+        await gate.wait()
+        session.send(command.reply(0))
+
+    def handler(session: Session, command: RemotingCommand) -> None:
+        started.append(command.opaque)
+        session.spawn(wait, session, command)
+
+    limits = ServerLimits(session=SessionLimits(max_deferred=3))
+    client, _ = await in_memory(nursery, {LATER: handler}, limits)
+    await client.send(*(request(LATER, n) for n in range(10)))
+    await trio.testing.wait_all_tasks_blocked()
+    assert started == [0, 1, 2, 3]
+    gate.set()
+    assert sorted([(await client.next()).opaque for _ in range(10)]) == list(range(10))
+
+
+async def test_silence_ends_a_connection_and_traffic_keeps_it(
+    nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
+) -> None:
+    client, server = await in_memory(nursery, {ECHO: echo})
+    for _ in range(5):
+        await trio.sleep(100)
+        await client.ask(request())
+    start = trio.current_time()
+    assert await client.is_closed()
+    assert 120 <= trio.current_time() - start <= 131
+    assert not server.sessions
+
+
+async def test_connections_over_the_limit_are_closed_and_the_others_served(nursery: trio.Nursery) -> None:
+    connect, server = await over_tcp(nursery, {ECHO: echo}, ServerLimits(max_connections=2))
+    clients = [Client(connect()) for _ in range(2)]
+    for client in clients:
+        await client.ask(request())
+    assert await Client(connect()).is_closed()
+    await clients[0].stream.aclose()
+    while len(server.sessions) > 1:
+        await trio.testing.wait_all_tasks_blocked(0.01)
+    assert (await Client(connect()).ask(request(body=b"in"))).body == b"in"
+    assert (await clients[1].ask(request())).code == 0
+
+
+async def test_a_peer_that_does_not_read_pushes_is_closed_at_the_bound(nursery: trio.Nursery) -> None:
+    limits = ServerLimits(session=SessionLimits(max_outgoing_bytes=4 << 20))
+    connect, server = await over_tcp(nursery, {ECHO: echo}, limits)
+    client = Client(connect())
+    await client.ask(request())
+    (session,) = server.sessions
+    highest = 0
+    for _ in range(1000):
+        session.oneway(request(40, body=bytes(64 << 10)))
+        highest = max(highest, session.outgoing_bytes)
+        await trio.lowlevel.checkpoint()
+        if session.closed:
+            break
+    assert session.closed
+    assert highest < 5 << 20
+
+
+async def test_readers_that_do_not_read_and_idle_ones_cost_little_and_others_are_served(
+    nursery: trio.Nursery,
+) -> None:
+    block = memoryview(bytes(256 << 10))
+    asked = 0
+
+    def pull(session: Session, command: RemotingCommand) -> None:
+        nonlocal asked
+        asked += 1
+        session.send(command.reply(0), [block])
+
+    connect, server = await over_tcp(nursery, {VIEWS: pull, ECHO: echo})
+    idle = [connect() for _ in range(500)]
+    stuck = [Client(connect()) for _ in range(20)]
+    for client in stuck:
+        await client.send(*(request(VIEWS, n) for n in range(200)))
+    while len(server.sessions) < 520:
+        await trio.testing.wait_all_tasks_blocked(0.01)
+    other = Client(connect())
+    with trio.fail_after(20):
+        for n in range(200):
+            assert (await other.ask(request(opaque=n, body=b"served"))).body == b"served"
+    await trio.testing.wait_all_tasks_blocked(0.05)
+    assert sum(session.outgoing_bytes for session in server.sessions) <= 20 * ((1 << 20) + (300 << 10))
+    assert asked < 20 * 200
+    # one that starts to read again gets everything
+    for n in range(200):
+        reply = await stuck[0].next()
+        assert (reply.opaque, len(reply.body)) == (n, 256 << 10)
+    for stream in idle:
+        await stream.aclose()
+
+
+async def test_a_process_out_of_descriptors_serves_those_it_has_and_recovers(
+    nursery: trio.Nursery, caplog: pytest.LogCaptureFixture
+) -> None:
+    connect, _ = await over_tcp(nursery, {ECHO: echo})
+    first = Client(connect())
+    assert (await first.ask(request(body=b"before"))).body == b"before"
+    waiting = socket.socket()
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (waiting.fileno() + 1, limits[1]))
+    try:
+        waiting.connect(first.stream.socket.getpeername())  # type: ignore[attr-defined]
+        with trio.fail_after(5):
+            while "cannot accept" not in caplog.text:
+                assert (await first.ask(request(body=b"meanwhile"))).body == b"meanwhile"
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    late = Client(trio.SocketStream(trio.socket.from_stdlib_socket(waiting)))
+    assert (await late.ask(request(body=b"after"))).body == b"after"
+
+
+async def test_pushes_beyond_the_bound_in_one_go_leave_if_the_kernel_takes_them(
+    nursery: trio.Nursery,
+) -> None:
+    limits = ServerLimits(session=SessionLimits(max_outgoing_bytes=64 << 10))
+    connect, server = await over_tcp(nursery, {ECHO: echo}, limits)
+    client = Client(connect())
+    await client.ask(request())
+    (session,) = server.sessions
+    for _ in range(20):
+        session.oneway(request(40, body=bytes(10 << 10)))
+    assert session.outgoing_bytes <= 64 << 10
+    assert [(await client.next()).code for _ in range(20)] == [40] * 20
+    for _ in range(2000):
+        session.oneway(request(40, body=bytes(10 << 10)))
+    assert await client.is_closed_after_reading()
