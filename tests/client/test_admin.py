@@ -13,10 +13,13 @@ from codec.bodies import (
     ClientConnection,
     ClusterInfo,
     ConsumerConnection,
+    ConsumerRunningInfo,
     ConsumeStats,
+    ConsumeType,
     GroupList,
     KVTable,
     OffsetWrapper,
+    ProcessQueueInfo,
     SubscriptionData,
     SubscriptionGroupConfig,
     SubscriptionGroupWrapper,
@@ -282,6 +285,33 @@ async def test_describe_group(cluster: Cluster, autojump_clock: Any) -> None:
         ("broker-b", 7, 0),
     ]
     assert group.lag == 4
+
+
+async def test_owners_of_queues(cluster: Cluster, autojump_clock: Any) -> None:
+    connection = ConsumerConnection(
+        connection_set=[ClientConnection(client_id=client) for client in ("c1", "c2")],
+        subscription_table={TOPIC: SubscriptionData(topic=TOPIC, sub_string="*")},
+        consume_type=ConsumeType.CONSUME_PASSIVELY,
+    )
+    cluster.both(RequestCode.GET_CONSUMER_CONNECTION_LIST, body(connection))
+    cluster.both(RequestCode.GET_CONSUME_STATS, stats({}))
+    cluster.a.replies[RequestCode.GET_CONSUME_STATS] = stats(
+        {queue("broker-a"): (10, 4), queue("broker-a", 1): (3, 3)}
+    )
+    cluster.both(RequestCode.GET_TOPIC_STATS_INFO, body(TopicStatsTable()))
+
+    def running(command: RemotingCommand) -> Any:
+        if (command.ext_fields or {})["clientId"] == "c2":
+            return command.reply(207, "timeout")
+        return body(ConsumerRunningInfo(mq_table={queue("broker-a"): ProcessQueueInfo()}))(command)
+
+    cluster.a.replies[RequestCode.GET_CONSUMER_RUNNING_INFO] = running
+    cluster.b.replies[RequestCode.GET_CONSUMER_RUNNING_INFO] = refuse(1, "not online")
+    async with admin_of(cluster) as admin:
+        group = await admin.describe_group("G")
+        offsets = await admin.offsets("G")
+    assert [lag.client_id for lag in group.queues] == ["c1", None]
+    assert list(group.queues) == offsets
 
 
 async def test_group_that_nobody_knows(cluster: Cluster, autojump_clock: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from trio.testing import lockstep_stream_pair, memory_stream_pair, wait_all_task
 
 from codec.codes import RPC_RESPONSE
 from codec.connection import Connection
+from codec.errors import BodyError
 from codec.frame import RemotingCommand, encode_frame
 from rmqcli.client.commands import command
 from rmqcli.client.errors import ConnectionLost, InvalidRequest, RequestTimeout
@@ -300,3 +302,72 @@ async def test_close_tells_why(nursery: trio.Nursery, autojump_clock: Any) -> No
         await wire.commands()
         link.close()
     assert str(results[5]) == "connection to broker:10911 lost: closed by this client"
+
+
+class Broken:
+    """A transport whose writes fail, or whose reads do."""
+
+    def __init__(self, writing: BaseException | None, reading: BaseException | None) -> None:
+        self.writing, self.reading = writing, reading
+
+    async def send_all(self, data: bytes) -> None:
+        await trio.lowlevel.checkpoint()
+        if self.writing:
+            raise self.writing
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        if not self.reading:
+            await trio.sleep_forever()
+        raise self.reading or OSError
+
+    async def aclose(self) -> None:
+        await trio.lowlevel.checkpoint()
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (ConnectionResetError(104, "Connection reset by peer"), "Connection reset by peer"),
+        (trio.BrokenResourceError("pipe"), "pipe"),
+        (trio.ClosedResourceError(), "ClosedResourceError"),
+        (ssl.SSLError(1, "bad record"), "bad record"),
+    ],
+)
+@pytest.mark.parametrize("reading", [True, False])
+async def test_errors_of_the_transport_become_a_lost_connection(
+    nursery: trio.Nursery, error: BaseException, text: str, reading: bool, autojump_clock: Any
+) -> None:
+    link = Link(ADDRESS, Broken(None, error) if reading else Broken(error, None))
+    nursery.start_soon(link.run)
+    results: dict[int, Any] = {}
+
+    async def oneway() -> None:
+        with pytest.raises(ConnectionLost, match=text):
+            for _ in range(100):
+                await link.send_oneway(command(15), 1.0)
+
+    async with trio.open_nursery() as callers:
+        callers.start_soon(ask, link, results, 1)
+        callers.start_soon(oneway)
+    assert isinstance(results[1], ConnectionLost)
+    assert text in str(results[1])
+    assert not link.is_open
+
+
+async def test_unreadable_request_of_the_peer_gets_no_answer(
+    nursery: trio.Nursery, autojump_clock: Any
+) -> None:
+    def hook(link: Link, request: RemotingCommand) -> RemotingCommand | None:
+        raise BodyError("unreadable")
+
+    link, wire = connected(nursery, on_request=hook)
+    await wire.stream.send_all(encode_frame(RemotingCommand(220, None, b"{", 7)))
+    await wait_all_tasks_blocked()
+    assert link.is_open
+
+
+async def test_request_without_a_hook_gets_no_answer(nursery: trio.Nursery, autojump_clock: Any) -> None:
+    link, wire = connected(nursery)
+    await wire.stream.send_all(encode_frame(RemotingCommand(40, None, b"", 7)))
+    await wait_all_tasks_blocked()
+    assert link.is_open
