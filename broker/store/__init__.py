@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .config import StoreConfig
-from .errors import StoreClosed, StoreDamaged, StoreError, StoreLocked, StoreSizeMismatch
+from .errors import StoreDamaged, StoreError, StoreLocked, StoreSizeMismatch
 from .store import MessageStore, open_store
 from .tables_file import load_table, save_table
 from .values import (
@@ -24,7 +24,6 @@ __all__ = [
     "MessageStore",
     "PutStatus",
     "QueryResult",
-    "StoreClosed",
     "StoreConfig",
     "StoreDamaged",
     "StoreError",

@@ -92,7 +92,10 @@ class Appender:
         if not log.fits(size):
             return self._make_room(size) or self.append(message)
         log.write(record)
-        self._dispatch(message, queue, offset, size, timestamp)
+        try:
+            self._dispatch(message, queue, offset, size, timestamp)
+        except OSError as error:
+            return self._half_stored(error)
         return AppendResult(_PUT_OK, offset, size, queue_offset, timestamp)
 
     def append_batch(self, message: StoreMessage) -> AppendResult:
@@ -114,10 +117,13 @@ class Appender:
             return self._make_room(end - start) or self.append_batch(message)
         self._log.write(b"".join(records))
         offsets = []
-        for item, record in zip(items, records, strict=True):
-            offsets.append(start)
-            self._dispatch(item, queue, start, len(record), timestamp)
-            start += len(record)
+        try:
+            for item, record in zip(items, records, strict=True):
+                offsets.append(start)
+                self._dispatch(item, queue, start, len(record), timestamp)
+                start += len(record)
+        except OSError as error:
+            return self._half_stored(error)
         return AppendResult(_PUT_OK, offsets[0], end - offsets[0], first, timestamp, tuple(offsets))
 
     def _items(self, message: StoreMessage) -> list[StoreMessage]:
@@ -166,6 +172,12 @@ class Appender:
             _log.error("the next commit log file cannot be created: %s", error)
             return AppendResult(PutStatus.CREATE_MAPEDFILE_FAILED)
         return None
+
+    def _half_stored(self, error: OSError) -> AppendResult:
+        """The record is in the log but its queue or index file cannot be made: only a new start puts that right."""
+        _log.error("the store takes no more messages until it is opened again: %s", error)
+        self._statistics.set_damaged()
+        return AppendResult(PutStatus.CREATE_MAPEDFILE_FAILED)
 
     def _encode(
         self, message: StoreMessage, topic: bytes, queue_offset: int, offset: int, timestamp: int

@@ -164,7 +164,7 @@ class ConsumeQueue:
 
     def _end_at(self, end: int) -> None:
         self._segments.cut(end)
-        self.next_offset = self.flushed = end // UNIT
+        self.next_offset = end // UNIT
         self.flushed = end
         segment = self._segments.find(end)
         if segment is None:

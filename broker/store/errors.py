@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["StoreClosed", "StoreDamaged", "StoreError", "StoreLocked", "StoreSizeMismatch"]
+__all__ = ["StoreDamaged", "StoreError", "StoreLocked", "StoreSizeMismatch"]
 
 
 class StoreError(Exception):
@@ -19,7 +19,3 @@ class StoreSizeMismatch(StoreError):
 
 class StoreDamaged(StoreError):
     """Files are missing or unreadable in a way that recovery must not paper over."""
-
-
-class StoreClosed(StoreError):
-    """The store is used before it was opened or after it was closed."""

@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 
 class Flusher:
-    """Flushes log, queues, index and checkpoint; `run` is its service."""
+    """Flushes log, queues, index and checkpoint; `start` begins its services."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Flusher:
         self._wanted = trio.Event()
         self._done = trio.Event()
 
-    async def run(self, nursery: trio.Nursery) -> None:
+    def start(self, nursery: trio.Nursery) -> None:
         """Starts the services in `nursery`."""
         nursery.start_soon(self._group_commit if self._config.sync_flush else self._flush_log_at_times)
         nursery.start_soon(self._flush_queues_at_times)
@@ -98,13 +98,16 @@ class Flusher:
         while True:
             await trio.sleep(config.flush_interval_consume_queue / 1000)
             thorough = trio.current_time() - last_all >= config.flush_consume_queue_thorough_interval / 1000
-            if self._index is not None:
-                self._index.drain()
+            await self._guarded(self._drain_index)
             if thorough:
                 last_all = trio.current_time()
                 await self._guarded(self.flush_all_queues)
             else:
                 await self._guarded(self._flush_dirty_queues)
+
+    async def _drain_index(self) -> None:
+        if self._index is not None:
+            self._index.drain()
 
     async def _guarded(self, flush: Callable[[], Any]) -> None:
         try:
@@ -172,7 +175,11 @@ class Flusher:
         if start is None:
             return
         segments: SegmentList = self._log.segments
-        spare = await self._in_thread(segments.build, start)
+        try:
+            spare = await self._in_thread(segments.build, start)
+        except OSError as error:
+            _log.warning("the next commit log file cannot be created ahead: %s", error)
+            return
         self._log.offer_spare(spare)
 
 

@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from .errors import StoreLocked
+from .errors import StoreError, StoreLocked
 
 __all__ = ["store_lock"]
 
@@ -23,11 +23,7 @@ _held: set[tuple[int, int]] = set()
 @contextlib.contextmanager
 def store_lock(path: Path) -> Iterator[None]:
     """Holds the lock for the block. Raises StoreLocked at once if anyone has it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    known = _identity(path)
-    if known in _held:
-        raise _locked(path, "this process")
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    fd = _open(path)
     try:
         identity = _take(fd, path)
         try:
@@ -36,6 +32,18 @@ def store_lock(path: Path) -> Iterator[None]:
             _held.discard(identity)
     finally:
         os.close(fd)
+
+
+def _open(path: Path) -> int:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if _identity(path) in _held:
+            raise _locked(path, "this process")
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise StoreError(
+            f"{path}: {error.strerror}; choose a store folder that this user can write"
+        ) from error
 
 
 def _take(fd: int, path: Path) -> tuple[int, int]:

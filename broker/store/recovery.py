@@ -141,6 +141,8 @@ def recover(
     visit = _look if clean else dispatcher.put_unit
     end, count = walk(log, start, visit, check_crc=config.check_crc_on_recover)
     log.end_at(end)
+    if not clean:
+        log.flushed = min(start, end)
     for queue in queues:
         queue.truncate(end)
     behind = clean and _dispatch_tail(log, queues, dispatcher)

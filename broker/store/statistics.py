@@ -74,7 +74,7 @@ class Statistics:
         self._decide()
 
     def set_damaged(self) -> None:
-        """A flush failed: what was acknowledged may not be on the disk, so nothing more is accepted."""
+        """A flush failed or a file could not be made: nothing more is accepted, and the stop is not a clean one."""
         self.damaged = True
         self._decide()
 

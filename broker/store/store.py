@@ -124,9 +124,9 @@ class MessageStore:
         abort.write_bytes(_boot_id())
         sync_files([abort], [abort.parent])
 
-    async def run(self, nursery: trio.Nursery) -> None:
+    def start(self, nursery: trio.Nursery) -> None:
         """Starts the services."""
-        await self._flusher.run(nursery)
+        self._flusher.start(nursery)
         nursery.start_soon(self.retention.run)
         nursery.start_soon(self._do_chores)
 
@@ -325,7 +325,7 @@ async def open_store(
             raise
         try:
             async with background() as nursery:
-                await store.run(nursery)
+                store.start(nursery)
                 yield store
         finally:
             with trio.CancelScope(shield=True):

@@ -53,6 +53,18 @@ def test_cut_at_every_byte_of_the_last_record(tmp_path: Path, folder: Path, clea
         shutil.rmtree(root)
 
 
+def test_zeros_from_every_byte_of_the_last_record_on(tmp_path: Path, folder: Path) -> None:
+    """The file has its length, but the last pages of it never came to the disk."""
+    path, start, size = _last_record(folder)
+    data = path.read_bytes()
+    for cut in range(size):
+        root = tmp_path / "case"
+        shutil.copytree(folder, root)
+        (root / "commitlog" / path.name).write_bytes(data[: start + cut] + bytes(len(data) - start - cut))
+        _recovered(root, WHOLE)
+        shutil.rmtree(root)
+
+
 @pytest.mark.parametrize("clean", [False, True])
 def test_flipped_bits_of_the_last_record(tmp_path: Path, folder: Path, clean: bool) -> None:
     """Lengths, magic, CRC, place and body are covered by checks; the format has no check over the rest."""

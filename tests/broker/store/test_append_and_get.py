@@ -228,6 +228,21 @@ def test_a_file_that_cannot_be_created(tmp_path: Path) -> None:
         assert store.append(message()).status is PutStatus.CREATE_MAPEDFILE_FAILED
 
 
+@pytest.mark.parametrize("name", ["consumequeue", "index"])
+def test_a_queue_or_index_file_that_cannot_be_created(tmp_path: Path, name: str) -> None:
+    """The record is in the log then: nothing more is taken, the next start gives it its unit."""
+    with loaded(small_config(tmp_path)) as store:
+        (tmp_path / name).write_bytes(b"in the way")
+        results = [store.append(message(number)).status for number in range(300)]
+        assert PutStatus.CREATE_MAPEDFILE_FAILED in results
+        assert results[-1] is PutStatus.SERVICE_NOT_AVAILABLE
+        count = store.stats.put_messages
+    (tmp_path / name).unlink()
+    with loaded(small_config(tmp_path)) as store:
+        assert numbers(store, "TopicA", 0) == list(range(count))
+        assert store.query("TopicA", "k0", 9, 0, 1 << 50).views
+
+
 def test_units_of_delayed_messages_hold_the_deliver_time(tmp_path: Path) -> None:
     with loaded(small_config(tmp_path), Clock()) as store:
         for level in ("3", "99", "0"):

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from broker.store import StoreDamaged, StoreLocked, load_table, save_table
+from broker.store import StoreDamaged, StoreError, StoreLocked, load_table, save_table
 from broker.store.config import delay_table
 from broker.store.lock import store_lock
 from broker.store.segment import Segment
@@ -96,6 +96,15 @@ def test_a_lock_of_another_process_is_respected(tmp_path: Path) -> None:
         holder.communicate(b"")
     with store_lock(path):
         assert path.read_bytes() == b"lock"
+
+
+def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with (
+        pytest.raises(StoreError, match="choose a store folder"),
+        store_lock(tmp_path / "file" / "store" / "lock"),
+    ):
+        pass
 
 
 def test_clearing_keeps_time_and_length(tmp_path: Path) -> None:
