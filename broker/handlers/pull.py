@@ -100,9 +100,13 @@ def _get(
     broker: BrokerContext, header: PullMessageRequestHeader, accepts: frozenset[int] | None
 ) -> GetResult:
     accepts_code: Callable[[int], bool] | None = accepts.__contains__ if accepts is not None else None
-    return broker.store.get(
+    result = broker.store.get(
         header.topic, header.queue_id, header.queue_offset, header.max_msg_nums, accepts_code=accepts_code
     )
+    if result.status is GetStatus.NO_MATCHED_LOGIC_QUEUE:
+        # Java makes the queue when it is asked for it, and so never has to say this of a topic that exists.
+        return result._replace(status=GetStatus.NO_MESSAGE_IN_QUEUE)
+    return result
 
 
 def _reply(

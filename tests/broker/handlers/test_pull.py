@@ -57,7 +57,8 @@ async def test_an_empty_queue(tmp_path: Path) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
         fill(client)
-        assert client.pull("T", 1, 0).code == 19
+        reply = client.pull("T", 1, 0)
+        assert (reply.code, reply.remark) == (19, "NO_MESSAGE_IN_QUEUE")
         reply = client.pull("T", 1, 7)
         assert (reply.code, reply.ext["nextBeginOffset"]) == (21, "0")
 
