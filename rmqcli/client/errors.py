@@ -185,7 +185,7 @@ class NoRoute(TopicNotFound):
 class GroupNotFound(NotFound):
     """SUBSCRIPTION_GROUP_NOT_EXIST (26)."""
 
-    remedy = "the broker does not create groups by itself; create it first"
+    remedy = "create it first: no broker makes it by itself"
 
 
 class ConsumerOffline(BrokerRefused):

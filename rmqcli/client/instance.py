@@ -17,7 +17,7 @@ from typing import Self, TypedDict, TypeVar
 
 import trio
 
-from codec.codes import ResponseCode
+from codec.codes import RequestCode, ResponseCode
 from codec.errors import CodecError
 from codec.frame import RemotingCommand
 from codec.headers import Header, from_ext, to_ext
@@ -173,7 +173,7 @@ class ClientInstance:
                 ResponseCode.QUERY_NOT_FOUND,
                 f"topic {queue.topic} has no queue on broker {queue.broker_name}",
                 self.name_servers.current,
-                "the address of a broker",
+                RequestCode.GET_ROUTEINFO_BY_TOPIC.name,
             )
         ids = sorted(table, key=lambda broker_id: (broker_id != prefer, broker_id))
         return [table[broker_id] for broker_id in ids]

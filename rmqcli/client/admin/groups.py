@@ -100,7 +100,12 @@ class GroupAdmin(TopicAdmin, MemberAdmin):
         found = {name: table[group] for name, table in tables.items() if group in table}
         if not found:
             address = self.instance.name_servers.current
-            raise GroupNotFound(26, f"no broker knows group {group}", address, "the group")
+            raise GroupNotFound(
+                26,
+                f"no broker knows group {group}",
+                address,
+                RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG.name,
+            )
         return found
 
     async def update_group(

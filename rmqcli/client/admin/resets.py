@@ -82,7 +82,9 @@ class ResetAdmin(GroupAdmin):
         if not chosen:
             what = "such queue" if queue_id is None else f"queue {queue_id}"
             address = self.instance.name_servers.current
-            raise NotFound(22, f"topic {topic} has no {what}", address, "the queues")
+            raise NotFound(
+                22, f"topic {topic} has no {what}", address, RequestCode.GET_ROUTEINFO_BY_TOPIC.name
+            )
         return chosen
 
     async def _plan_queue(self, group: str, queue: MessageQueue, target: ResetTarget) -> QueueReset:
@@ -135,7 +137,10 @@ class ResetAdmin(GroupAdmin):
         if missing:
             address = self.instance.name_servers.current
             raise NotFound(
-                22, f"broker {missing[0]} has no master to reset group {plan.group}", address, "the reset"
+                22,
+                f"broker {missing[0]} has no master to reset group {plan.group}",
+                address,
+                RequestCode.GET_BROKER_CLUSTER_INFO.name,
             )
         return {name: masters[name] for name in names}
 
