@@ -96,7 +96,8 @@ Examples:
 
 \b
 Exit codes: 0 done, 1 failed, 2 usage, 3 partly done, 4 not found,
-5 cannot connect, 6 not permitted, 7 timed out, 8 data corrupt, 130 interrupted."""
+5 cannot connect, 6 not permitted, 7 timed out, 8 data corrupt,
+130 interrupted."""
 
 
 def command_tree() -> Any:

@@ -21,6 +21,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from rmqcli.exit_codes import usage_error
+from rmqcli.plain_values import install, plain_values, skip_when_absent
 
 __all__ = [
     "DEFAULT_NAMESRV",
@@ -199,6 +200,7 @@ def global_options(function: Callable[..., None]) -> Callable[..., None]:
     parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
     wrapper.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    wrapper.plain_values = plain_values(parameters)  # type: ignore[attr-defined]
     return wrapper
 
 
@@ -222,12 +224,30 @@ def _format_sections(command: Any, context: Any, formatter: Any) -> None:
 class SectionedCommand(TyperCommand):
     """A command whose help keeps the global options apart."""
 
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        install(self.params, getattr(self.callback, "plain_values", {}))
+
+    def get_help_option(self, ctx: Any) -> Any:
+        option = super().get_help_option(ctx)
+        skip_when_absent(option)
+        return option
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
         _format_sections(self, ctx, formatter)
 
 
 class SectionedGroup(TyperGroup):
     """A group whose help lists its commands first."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        install(self.params, getattr(self.callback, "plain_values", {}))
+
+    def get_help_option(self, ctx: Any) -> Any:
+        option = super().get_help_option(ctx)
+        skip_when_absent(option)
+        return option
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         self.format_commands(ctx, formatter)

@@ -11,7 +11,7 @@ from rmqcli.exit_codes import usage_error
 from rmqcli.options import Settings, YesOption, command, command_group
 from rmqcli.render.table import Column
 from rmqcli.render.text import local_time
-from rmqcli.running import now_ms, run_async, warn
+from rmqcli.running import now_ms, run_async
 
 if TYPE_CHECKING:
     from rmqcli.client import QueueLag, ResetTarget
@@ -117,9 +117,6 @@ def reset(
     plan = run_async(job.plan)
     job.show_plan(plan, dry_run=dry_run)
     if dry_run:
-        return
-    if not any(step.old != step.new for step in plan.queues):
-        warn("nothing to do: the group is there already")
         return
     confirm(f"move group {plan.group} to {plan.target} of topic {plan.topic}?", yes=yes)
     job.apply(plan)

@@ -77,9 +77,9 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture
 def rmq(cli: Run, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """As `cli`, with the cluster in the environment."""
+    """As `cli`, with the cluster in the environment, and patience for a busy machine."""
     monkeypatch.setenv("RMQ_NAMESRV", cluster.namesrv)
-    return cli
+    return lambda *arguments, stdin=b"": cli("--timeout", "30", *arguments, stdin=stdin)
 
 
 @pytest.fixture

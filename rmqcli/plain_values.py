@@ -1,0 +1,98 @@
+"""Converts the values of simple options by itself, so that a right command line does not wait for typer's validator.
+
+Some versions of typer build a pydantic adapter for every parameter of a command that runs, which takes longer than most
+of our commands. Texts, numbers, paths and lists of these need none. Whatever is not plainly right (no number, out of
+range, missing) goes to typer as before, whose errors people know.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+__all__ = ["Plain", "install", "plain_values", "skip_when_absent"]
+
+_CONVERT: Mapping[object, Callable[[Any], Any]] = {str: str, int: int, float: float, bool: bool, Path: Path}
+
+
+class Plain(NamedTuple):
+    """How to convert the values of one parameter, which stands in `low` to `high` (None: no bound)."""
+
+    kind: type
+    many: bool = False
+    low: float | None = None
+    high: float | None = None
+
+    def accept(self, value: Any) -> Any:
+        """The converted value; ValueError when typer should decide."""
+        if not self.many:
+            return self._one(value)
+        if isinstance(value, str):
+            raise ValueError("not a list")
+        return [self._one(item) for item in value]
+
+    def _one(self, value: Any) -> Any:
+        if not isinstance(value, (str, self.kind)) or (self.kind is bool and not isinstance(value, bool)):
+            raise ValueError("not of this kind")
+        found = _CONVERT[self.kind](value)
+        if (self.low is not None and found < self.low) or (self.high is not None and found > self.high):
+            raise ValueError("out of range")
+        return found
+
+
+def plain_values(parameters: Iterable[inspect.Parameter]) -> dict[str, Plain]:
+    """Those parameters of a command whose annotation is plain."""
+    found = ((parameter.name, _plain(parameter.annotation)) for parameter in parameters)
+    return {name: plain for name, plain in found if plain is not None}
+
+
+def _plain(annotation: Any) -> Plain | None:
+    if typing.get_origin(annotation) is not typing.Annotated:
+        return None
+    kind, info = typing.get_args(annotation)[:2]
+    kind, many = _without_none(kind), False
+    if typing.get_origin(kind) is list:
+        (kind,), many = typing.get_args(kind), True
+    if kind not in _CONVERT or getattr(info, "callback", None) is not None:
+        return None
+    return Plain(kind, many, getattr(info, "min", None), getattr(info, "max", None))
+
+
+def _without_none(kind: Any) -> Any:
+    if isinstance(kind, types.UnionType):
+        rest = [part for part in typing.get_args(kind) if part is not types.NoneType]
+        return rest[0] if len(rest) == 1 else kind
+    return kind
+
+
+def install(parameters: Iterable[Any], plain: Mapping[str, Plain]) -> None:
+    """Puts the quick way before the way of typer in Click's parameter objects."""
+    for parameter in parameters:
+        if parameter.name in plain:
+            parameter.process_value = _processor(plain[parameter.name], parameter, parameter.process_value)
+
+
+def _processor(
+    plain: Plain, parameter: Any, otherwise: Callable[[Any, Any], Any]
+) -> Callable[[Any, Any], Any]:
+    def process_value(context: Any, value: Any) -> Any:
+        if value is None or value == ():
+            return otherwise(context, value) if parameter.required else (() if plain.many else None)
+        try:
+            return plain.accept(value)
+        except ValueError:
+            return otherwise(context, value)
+
+    return process_value
+
+
+def skip_when_absent(parameter: Any) -> None:
+    """For an option of typer's own (`--help`): nothing is converted, and no callback called, unless it was given."""
+    if parameter is None or "process_value" in vars(parameter):
+        return
+    otherwise = parameter.process_value
+    parameter.process_value = lambda context, value: None if value is None else otherwise(context, value)

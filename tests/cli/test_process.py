@@ -1,0 +1,263 @@
+"""What only a process of its own shows: signals, closed streams, pipes, terminals, servers."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from broker.cluster import Cluster
+from tests.cli.conftest import Run
+
+RMQ = [sys.executable, "-m", "rmqcli"]
+
+
+@pytest.fixture
+def environment(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[dict[str, str]]:
+    monkeypatch.setenv("RMQ_NAMESRV", cluster.namesrv)
+    yield {**os.environ, "TERM": "xterm", "COLUMNS": "80"}
+
+
+def shell(script: str, environment: dict[str, str]) -> subprocess.CompletedProcess[bytes]:
+    text = script.replace("rmq", " ".join(RMQ))
+    return subprocess.run(["bash", "-c", text], capture_output=True, timeout=60, env=environment, check=False)
+
+
+@pytest.fixture
+def full(rmq: Run, topic: str) -> str:
+    """A topic with more than a pipe holds."""
+    assert rmq("send", topic, "--batch", "100", stdin=b"x" * 99 + b"\n" + b"y" * 500 * 5000).code == 0
+    for _ in range(3):
+        assert rmq("send", topic, "--batch", "100", stdin=(b"z" * 400 + b"\n") * 1000).code == 0
+    return topic
+
+
+def test_a_reader_that_had_enough(environment: dict[str, str], full: str) -> None:
+    for options in ("", "--json", "-f '%o\\n'"):
+        done = shell(f"rmq pull {full} {options} | head -1; echo ${{PIPESTATUS[0]}}", environment)
+        assert done.stderr == b""
+        assert done.stdout.splitlines()[-1] == b"0"
+
+
+def test_a_closed_standard_output(environment: dict[str, str], topic: str) -> None:
+    done = shell(f"rmq send {topic} x >&-", environment)
+    assert (done.returncode, done.stderr) == (0, b"")
+    done = shell("rmq topic list 2>&- >&- </dev/null", environment)
+    assert done.returncode == 0
+
+
+def test_a_full_disk(environment: dict[str, str]) -> None:
+    done = shell("rmq --help >/dev/full", environment)
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"rmq: ")
+    assert done.stderr.endswith(b"No space left on device\n")
+    assert done.stderr.count(b"\n") == 1
+
+
+def test_a_closed_standard_input(environment: dict[str, str], topic: str) -> None:
+    done = shell(f"rmq send {topic} <&-", environment)
+    assert done.returncode == 2
+    assert done.stderr == b"rmq: standard input is closed: give BODY or --file\n"
+
+
+def test_results_come_before_the_input_ends(environment: dict[str, str], topic: str) -> None:
+    process = subprocess.Popen([*RMQ, "send", topic, "--json"], stdin=-1, stdout=-1, env=environment)
+    assert process.stdin
+    assert process.stdout
+    for _ in range(3):
+        process.stdin.write(b"x\n")
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["status"] == "SEND_OK"
+    process.stdin.close()
+    assert process.wait(10) == 0
+    process.stdout.close()
+
+
+def interrupt(process: subprocess.Popen[bytes], *, wait_for: IO[bytes] | None) -> tuple[int, bytes]:
+    if wait_for is not None:
+        wait_for.readline()
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=10)
+    return process.returncode, err
+
+
+def test_ctrl_c(environment: dict[str, str], rmq: Run, topic: str) -> None:
+    rmq("send", topic, "x")
+    tail = subprocess.Popen([*RMQ, "tail", topic], stdout=-1, stderr=-1, env=environment)
+    assert interrupt(tail, wait_for=tail.stdout) == (130, b"")
+
+
+def test_ctrl_c_while_standard_input_is_silent(environment: dict[str, str], topic: str) -> None:
+    send = subprocess.Popen([*RMQ, "send", topic], stdin=-1, stdout=-1, stderr=-1, env=environment)
+    assert send.stdin
+    send.stdin.write(b"x\n")
+    send.stdin.flush()
+    assert interrupt(send, wait_for=send.stdout) == (130, b"")
+
+
+def on_terminal(environment: dict[str, str], *arguments: str, typed: bytes = b"") -> tuple[int, str]:
+    """Exit code and what the screen showed, without styles. `typed` is typed at the first question."""
+    pid, screen = pty.fork()
+    if pid == 0:
+        os.execve(sys.executable, [*RMQ, *arguments], environment)
+    shown = b""
+    while select.select([screen], [], [], 30)[0]:
+        try:
+            part = os.read(screen, 65536)
+        except OSError:  # Linux says EIO when the other side is gone
+            break
+        shown += part
+        if typed and (b"? [y/N]" in shown or b"Ctrl-D" in shown):
+            os.write(screen, typed)
+            typed = b""
+    os.close(screen)
+    _, status = os.waitpid(pid, 0)
+    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown.decode())
+    return os.waitstatus_to_exitcode(status), text.replace("\r\n", "\n")
+
+
+def test_tables_on_a_terminal(environment: dict[str, str], rmq: Run, topic: str) -> None:
+    rmq("send", topic, "hello", "-k", "k1", "-t", "paid")
+    rmq("offsets", "reset", "-g", "G_screen", "-t", topic, "--to", "start", "--yes")
+    seen = [
+        on_terminal(environment, *arguments)
+        for arguments in (
+            ("topic", "describe", topic),
+            ("topic", "stats", topic),
+            ("topic", "route", topic),
+            ("cluster", "list"),
+            ("group", "describe", "G_screen"),
+            ("offsets", "show", "-g", "G_screen"),
+            ("pull", topic),
+            ("send", topic, "x"),
+            ("--help",),
+            ("send", "--help"),
+        )
+    ]
+    for code, text in seen:
+        assert code == 0
+        assert text.strip()
+        assert max(map(len, text.splitlines())) <= 80
+    assert seen[0][1].split() == [
+        "BROKER",
+        "READ",
+        "WRITE",
+        "PERM",
+        "ORDER",
+        "MESSAGES",
+        "GROUPS",
+        "broker-a",
+        "4",
+        "4",
+        "rw",
+        "false",
+        "1",
+        "G_screen",
+    ]
+    assert "[k1]\n  hello\n" in seen[6][1]
+
+
+def test_no_colour(environment: dict[str, str], rmq: Run, topic: str) -> None:
+    rmq("send", topic, "hello")
+
+    def raw(*arguments: str, **extra: str) -> bytes:
+        command = "script -qec '" + " ".join([*RMQ, *arguments]) + "' /dev/null"
+        return subprocess.run(
+            command, shell=True, capture_output=True, env={**environment, **extra}, check=True
+        ).stdout
+
+    assert b"\x1b[2m" in raw("pull", topic)
+    assert b"\x1b[2m" not in raw("pull", topic, "--no-color")
+    assert b"\x1b[2m" not in raw("pull", topic, NO_COLOR="1")
+
+
+def test_a_question(environment: dict[str, str], rmq: Run, topic: str) -> None:
+    code, text = on_terminal(environment, "topic", "delete", topic, typed=b"n\n")
+    assert (code, text.splitlines()[-1]) == (1, "rmq: nothing was done")
+    code, text = on_terminal(environment, "topic", "delete", topic, typed=b"y\n")
+    assert (code, text.splitlines()[-1]) == (0, f"topic {topic} deleted from broker-a")
+
+
+def test_typing_messages(environment: dict[str, str], topic: str) -> None:
+    code, text = on_terminal(environment, "send", topic, typed=b"one\ntwo\n\x04")
+    assert code == 0
+    assert text.count("SEND_OK") == 2
+
+
+def test_a_summary_for_many(environment: dict[str, str], topic: str, tmp_path: Path) -> None:
+    lines = tmp_path / "lines"
+    lines.write_bytes(b"x\n" * 100)
+    code, text = on_terminal(environment, "send", topic, "--file", str(lines))
+    assert code == 0
+    assert text.startswith("100 messages sent (100 B) in ")
+
+
+def started(*arguments: str) -> tuple[subprocess.Popen[bytes], dict[str, str]]:
+    process = subprocess.Popen([*RMQ, *arguments, "--json"], stdout=-1, stderr=-1)
+    assert process.stdout
+    return process, json.loads(process.stdout.readline())
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_up(number: int, cli: Run, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    process, words = started(
+        "up", "--port", "0", "--namesrv-port", "0", "--store", str(store), "--set", "no.such=1"
+    )
+    assert set(words) == {"namesrv", "broker", "store"}
+    assert words["store"] == str(store)
+    assert cli("send", "T", "x", "-n", words["namesrv"]).code == 0
+    process.send_signal(number)
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert err == b"rmq: unknown property no.such is ignored\n"
+    assert (store / "config" / "topics.json").exists()
+    assert not (store / "abort").exists()
+
+
+def test_up_with_a_store_of_its_own() -> None:
+    process, words = started("up", "--port", "0", "--namesrv-port", "0")
+    assert Path(words["store"]).is_dir()
+    process.terminate()
+    process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert not Path(words["store"]).exists()
+
+
+def test_a_broker_and_a_name_server_apart(cli: Run, tmp_path: Path) -> None:
+    namesrv, names = started(
+        "namesrv", "--listen", "127.0.0.1:0", "--set", f"kvConfigPath={tmp_path}/kv.json"
+    )
+    config = tmp_path / "broker.conf"
+    config.write_text(
+        f"brokerName=b1\nbrokerIP1=127.0.0.1\nlistenPort=0\nstorePathRootDir={tmp_path}/store\n"
+    )
+    broker, words = started("broker", "-c", str(config), "-n", names["namesrv"])
+    assert words["name"] == "b1"
+    (row,) = cli("cluster", "list", "-n", names["namesrv"]).lines
+    assert row[1] == "b1"
+    for process in (broker, namesrv):
+        process.terminate()
+        _, err = process.communicate(timeout=20)
+        assert (process.returncode, err) == (0, b"")
+
+
+def test_a_port_that_is_taken(cluster: Cluster, cli: Run) -> None:
+    port = cluster.namesrv.rpartition(":")[2]
+    result = cli("up", "--namesrv-port", port, "--port", "0")
+    assert result.code == 1
+    assert result.err.startswith("rmq: ")
+    assert port in result.err
+    assert "Address already in use" in result.err
