@@ -182,7 +182,8 @@ class Index:
         return dropped
 
     def close(self) -> None:
-        self.drain()
+        """Lets go of the files; what was gathered and not drained is lost, as for a killed process."""
+        self._pending = []
         for file in self.files:
             file.close()
         self.files = []

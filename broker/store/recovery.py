@@ -222,6 +222,7 @@ def _dispatch_tail(log: CommitLog, queues: ConsumeQueues, dispatcher: Dispatcher
         queues.destroy()
         dispatcher.gaps.clear()
         walk(log, log.start, dispatcher.put_unit, end=log.end)
+        return True
     return count > 0
 
 

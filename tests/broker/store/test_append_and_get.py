@@ -157,6 +157,7 @@ def test_queues_and_index_equal_a_rebuild(tmp_path: Path) -> None:
             store.append(message(number, sys_flag=4))
         store.append(message(306, sys_flag=8))
         store.append(message(307, sys_flag=12))
+        store.query("TopicA", "k1", 1, 0, 1)  # writes what was gathered for the index
     rebuilt = Rebuild(tmp_path)
     assert len(rebuilt.records) == 308
     assert queue_bytes(tmp_path) == rebuilt.queues()
@@ -305,3 +306,33 @@ def test_a_store_without_index(tmp_path: Path) -> None:
         store.append(message(1))
         assert store.query("TopicA", "k1", 9, 0, 1 << 50).views == []
     assert not (tmp_path / "index").exists()
+
+
+def test_records_and_units_that_are_being_removed(tmp_path: Path) -> None:
+    with loaded(small_config(tmp_path)) as store:
+        for number in range(60):
+            store.append(message(number, size=600))
+        store._log.segments.drop_first()
+        first = store.get("TopicA", 0, 0, 32)
+        second = store.get("TopicA", 0, UNITS_A_FILE, 32)
+        store._queues.ensure("TopicA", 0).segments.drop_first()
+        third = store.get("TopicA", 0, 3, 32)
+    assert (first.status, first.next_begin_offset, first.count) == (
+        GetStatus.MESSAGE_WAS_REMOVING,
+        UNITS_A_FILE,
+        0,
+    )
+    assert second.status is GetStatus.FOUND
+    assert decode_record(second.views[0]).commit_log_offset == LOG_SIZE
+    assert (third.status, third.next_begin_offset) == (GetStatus.OFFSET_FOUND_NULL, UNITS_A_FILE)
+
+
+def test_pages_that_leave_memory_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("broker.store.commit_log.TRIM_BYTES", 4096)
+    monkeypatch.setattr("broker.store.index.RELEASE_ITEMS", 100)
+    with loaded(small_config(tmp_path)) as store:
+        for number in range(400):
+            store.append(message(number, size=600))
+        for _ in range(2):
+            assert numbers(store, "TopicA", 0) == list(range(400))
+        assert len(store.query("TopicA", "k17", 9, 0, 1 << 50).views) == 1

@@ -313,3 +313,32 @@ def test_after_a_power_loss_the_checkpoint_decides(
     monkeypatch.setattr("broker.store.recovery.CHECKED_BYTES", 5_000)
     with loaded(small_config(killed(folder, tmp_path / "lost", power_lost=True))) as store:
         assert (store.recovery.start, store.recovery.records) == (0, COUNT)
+
+
+def test_a_long_log_is_not_read_whole_for_the_index(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("broker.store.recovery.INDEX_CATCH_UP", LOG_SIZE)
+    shutil.rmtree(folder / "index")
+    with loaded(small_config(folder)) as store:
+        assert store.query("TopicA", f"k{COUNT - 1}", 9, 0, 1 << 50).views
+        assert not store.query("TopicA", "k0", 9, 0, 1 << 50).views
+
+
+def test_queues_that_end_inside_a_record_are_rebuilt(folder: Path) -> None:
+    """A clean stop, but the last units point nowhere."""
+    (folder / "abort").unlink()
+    for queue_id in range(3):
+        last = sorted((folder / "consumequeue" / "TopicA" / str(queue_id)).iterdir())[-1]
+        unit = (COUNT // 3 - 1) * ENTRY.size - int(last.name)
+        offset, size, code = ENTRY.unpack_from(last.read_bytes(), unit)
+        overwrite(last, unit, ENTRY.pack(offset, size - 1, code))
+    check(folder)
+
+
+def test_topics_of_transactions_leave_no_units(tmp_path: Path) -> None:
+    with loaded(small_config(tmp_path)) as store:
+        for number, flag in enumerate((4, 12, 8, 0)):
+            store.append(message(number, sys_flag=flag))
+    shutil.rmtree(tmp_path / "consumequeue")
+    with loaded(small_config(tmp_path)) as store:
+        assert numbers(store, "TopicA", 0) == [2, 3]
+        assert [len(store.query("TopicA", f"k{n}", 9, 0, 1 << 50).views) for n in range(4)] == [1, 0, 1, 1]
