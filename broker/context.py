@@ -73,7 +73,13 @@ class BrokerContext:
     own_host_flags: int = field(init=False)
     """sysFlag bits of the store host, and of a message that the broker itself wrote."""
 
+    reply_ext: dict[str, str] = field(init=False)
+    """What every reply to a send carries."""
+    is_slave: bool = field(init=False)
+    sync_flush: bool = field(init=False)
+
     def __post_init__(self) -> None:
+        self.reconfigure(self.config)
         self.id_prefix = self.store_host.hex().upper()
         self.store_host_flag = 0 if len(self.store_host) == 8 else MessageSysFlag.STORE_HOST_V6
         self.own_host_flags = self.store_host_flag and self.store_host_flag | MessageSysFlag.BORN_HOST_V6
@@ -86,9 +92,15 @@ class BrokerContext:
     def name(self) -> str:
         return self.config.broker_name
 
-    @property
-    def is_slave(self) -> bool:
-        return self.config.broker_role == "SLAVE"
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """Takes over a changed configuration; what the hot paths need of it is worked out here."""
+        self.config = config
+        self.is_slave = config.broker_role == "SLAVE"
+        self.sync_flush = config.flush_disk_type == "SYNC_FLUSH"
+        self.reply_ext = {"MSG_REGION": config.region_id, "TRACE_ON": "true" if config.trace_on else "false"}
+        self.topics.auto_create = config.auto_create_topic_enable
+        self.groups.auto_create = config.auto_create_subscription_group
+        self.checked_topics.clear()
 
     def topics_changed(self, configs: Sequence[TopicConfig] = ()) -> None:
         """Saves the topics now and tells the name servers of `configs` soon (of all topics when there are none)."""

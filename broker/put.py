@@ -6,7 +6,6 @@ properties REAL_TOPIC and REAL_QID; its properties text is made anew from all pr
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from time import perf_counter
 
 from broker.context import BrokerContext
@@ -38,19 +37,46 @@ PUT_CODES = {
 }
 """Response code and remark of a put that stored nothing; `{limit}` and `{disk}` are to be filled in."""
 
+DELAY = PropertyName.DELAY
+PUT_OK = PutStatus.PUT_OK
 _SLAVE = AppendResult(PutStatus.SERVICE_NOT_AVAILABLE)
 
 
 def put(broker: BrokerContext, message: StoreMessage) -> AppendResult:
     """Stores a message, parked if it has a delay level. LocalProtocolError when its properties are too long then."""
-    if PropertyName.DELAY in message.properties:
+    if DELAY in message.properties:
         park(broker, message)
-    return _timed(broker, broker.store.append, message, 1)
+    if broker.is_slave:
+        return _SLAVE
+    started = perf_counter()
+    result = broker.store.append(message)
+    took = perf_counter() - started
+    rates = broker.rates
+    if result.status is not PUT_OK:
+        rates.put_failures += 1
+        return result
+    rates.put_messages += 1
+    rates.put_bytes += result.size
+    broker.statistics.put(message.topic, message.queue_id, 1, result.size)
+    if took > SLOW_PUT_SECONDS:
+        rates.slow_put(took)
+    return result
 
 
 def put_batch(broker: BrokerContext, message: StoreMessage) -> AppendResult:
     """Stores an encoded batch; CodecError when the body is none."""
-    return _timed(broker, broker.store.append_batch, message, 0)
+    if broker.is_slave:
+        return _SLAVE
+    result = broker.store.append_batch(message)
+    rates = broker.rates
+    if result.status is not PUT_OK:
+        rates.put_failures += 1
+        return result
+    count = len(result.physical_offsets or ())
+    rates.put_messages += count
+    rates.put_bytes += result.size
+    broker.statistics.put(message.topic, message.queue_id, count, result.size)
+    return result
 
 
 def park(broker: BrokerContext, message: StoreMessage) -> None:
@@ -73,24 +99,3 @@ def delay_level(properties: dict[str, str]) -> int:
         return int(text) if len(text) <= 11 else 0
     except ValueError:
         return 0
-
-
-def _timed(
-    broker: BrokerContext, append: Callable[[StoreMessage], AppendResult], message: StoreMessage, count: int
-) -> AppendResult:
-    if broker.is_slave:
-        return _SLAVE
-    started = perf_counter()
-    result = append(message)
-    took = perf_counter() - started
-    rates = broker.rates
-    if result.status is not PutStatus.PUT_OK:
-        rates.put_failures += 1
-        return result
-    count = count or len(result.physical_offsets or ())
-    rates.put_messages += count
-    rates.put_bytes += result.size
-    broker.statistics.put(message.topic, message.queue_id, count, result.size)
-    if took > SLOW_PUT_SECONDS:
-        rates.slow_put(took)
-    return result

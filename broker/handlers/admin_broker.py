@@ -42,11 +42,8 @@ def update_broker_config(
     if update.forbidden:
         raise Refusal(ResponseCode.NO_PERMISSION, "Can not update config in black list.")
     if update.changed:
-        broker.config = update.config
+        broker.reconfigure(update.config)
         broker.config_version = next_version(broker.config_version, broker.now_ms)
-        broker.topics.auto_create = broker.config.auto_create_topic_enable
-        broker.groups.auto_create = broker.config.auto_create_subscription_group
-        broker.checked_topics.clear()
         _keep(broker, update.changed)
     if "brokerPermission" in update.changed:
         broker.announcer.announce([])

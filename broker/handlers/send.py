@@ -36,15 +36,29 @@ MAX_RECONSUME_SINCE_VERSION = 121
 IPV4_HOST_BYTES = 8
 CHECKED_TOPICS = 65536
 
+# Names that the hot path looks up for each message.
+SEND_MESSAGE = int(RequestCode.SEND_MESSAGE)
+SUCCESS = int(ResponseCode.SUCCESS)
+PUT_OK = PutStatus.PUT_OK
+CLUSTER, TAGS, TRAN_MSG, WAIT = (
+    PropertyName.CLUSTER,
+    PropertyName.TAGS,
+    PropertyName.TRAN_MSG,
+    PropertyName.WAIT,
+)
+TRANSACTION_MASK = MessageSysFlag.TRANSACTION_MASK
+TRANSACTION_PREPARED = MessageSysFlag.TRANSACTION_PREPARED
+TRANSACTION_ROLLBACK = MessageSysFlag.TRANSACTION_ROLLBACK
+NOT_HOSTS = ~(MessageSysFlag.BORN_HOST_V6 | MessageSysFlag.STORE_HOST_V6)
+
 
 def send(broker: BrokerContext, session: Session, request: RemotingCommand) -> RemotingCommand | None:
     """Stores one message or one batch."""
-    ext = {"MSG_REGION": broker.config.region_id, "TRACE_ON": "true" if broker.config.trace_on else "false"}
     try:
         header: SendHeader = (
-            from_ext(SendMessageRequestHeader, request.ext_fields)
-            if request.code == RequestCode.SEND_MESSAGE
-            else from_ext(SendMessageRequestHeaderV2, request.ext_fields)
+            from_ext(SendMessageRequestHeaderV2, request.ext_fields)
+            if request.code != SEND_MESSAGE
+            else from_ext(SendMessageRequestHeader, request.ext_fields)
         )
         if broker.config.start_accept_send_request_time_stamp:
             _check_open(broker)
@@ -52,36 +66,31 @@ def send(broker: BrokerContext, session: Session, request: RemotingCommand) -> R
         message = _message(broker, session, request, header, config)
         queue_id = message.queue_id
         result = put_batch(broker, message) if header.batch else put(broker, message)
-        if result.status is not PutStatus.PUT_OK:
+        if result.status is not PUT_OK:
             raise put_refusal(broker, result)
     except Refusal as refusal:
-        raise Refusal(refusal.code, refusal.remark, ext) from None
+        raise Refusal(refusal.code, refusal.remark, broker.reply_ext) from None
     except LocalProtocolError:
-        raise put_refusal(broker, AppendResult(PutStatus.PROPERTIES_SIZE_EXCEEDED), ext) from None
+        too_long = AppendResult(PutStatus.PROPERTIES_SIZE_EXCEEDED)
+        raise put_refusal(broker, too_long, broker.reply_ext) from None
     except CodecError as error:
-        raise Refusal(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}", ext) from None
-    ext["msgId"] = _ids(broker, result)
-    ext["queueId"] = str(queue_id)
-    ext["queueOffset"] = str(result.queue_offset)
-    return _reply(broker, session, request.reply(ResponseCode.SUCCESS, None, ext), request, message, result)
-
-
-def _reply(
-    broker: BrokerContext,
-    session: Session,
-    reply: RemotingCommand,
-    request: RemotingCommand,
-    message: StoreMessage,
-    result: AppendResult,
-) -> RemotingCommand | None:
-    """The reply, unless it must wait for the disk or for the name servers to know a new topic."""
-    must_flush = message.wait_store and broker.config.flush_disk_type == "SYNC_FLUSH"
-    if request.is_oneway or not (must_flush or not broker.announcer.is_settled):
-        return reply
-    session.spawn(
-        _reply_later, broker, session, reply, result.physical_offset + result.size if must_flush else 0
-    )
-    return None
+        remark = f"{type(error).__name__}: {error}"
+        raise Refusal(ResponseCode.SYSTEM_ERROR, remark, broker.reply_ext) from None
+    ext = {
+        **broker.reply_ext,
+        "msgId": f"{broker.id_prefix}{result.physical_offset:016X}",
+        "queueId": str(queue_id),
+        "queueOffset": str(result.queue_offset),
+    }
+    if result.physical_offsets is not None:
+        ext["msgId"] = ",".join([f"{broker.id_prefix}{offset:016X}" for offset in result.physical_offsets])
+    reply = request.reply(SUCCESS, None, ext)
+    must_flush = broker.sync_flush and message.wait_store
+    if (must_flush or not broker.announcer.is_settled) and not request.is_oneway:
+        flush_to = result.physical_offset + result.size if must_flush else 0
+        session.spawn(_reply_later, broker, session, reply, flush_to)
+        return None
+    return reply
 
 
 async def _reply_later(
@@ -91,13 +100,6 @@ async def _reply_later(
         reply.code = ResponseCode.FLUSH_DISK_TIMEOUT
     await broker.announcer.settled()
     session.send(reply)
-
-
-def _ids(broker: BrokerContext, result: AppendResult) -> str:
-    prefix = broker.id_prefix
-    if result.physical_offsets is None:
-        return f"{prefix}{result.physical_offset:016X}"
-    return ",".join([f"{prefix}{offset:016X}" for offset in result.physical_offsets])
 
 
 def _check_open(broker: BrokerContext) -> None:
@@ -161,32 +163,31 @@ def _message(
     if topic.startswith(RETRY_PREFIX) and _is_exhausted(broker, request, header):
         topic, queue_id = _dead_letter_topic(broker, topic), 0
         properties.pop(PropertyName.DELAY, None)
-    _refuse_transaction(header, properties)
-    properties[PropertyName.CLUSTER] = broker.config.broker_cluster_name
-    wait = properties.get(PropertyName.WAIT)
-    if wait is None or header.batch:
-        text = encode_properties(properties)
-    else:
-        del properties[PropertyName.WAIT]
-        text = encode_properties(properties)
-        properties[PropertyName.WAIT] = wait
+    sys_flag = header.sys_flag & NOT_HOSTS | broker.store_host_flag
+    if TRAN_MSG in properties or sys_flag & TRANSACTION_MASK:
+        _refuse_transaction(sys_flag, properties)
     born_host = pack_host(*session.peer)
-    sys_flag = header.sys_flag & ~MessageSysFlag.BORN_HOST_V6 & ~MessageSysFlag.STORE_HOST_V6
     if len(born_host) != IPV4_HOST_BYTES:
         sys_flag |= MessageSysFlag.BORN_HOST_V6
+    properties[CLUSTER] = broker.config.broker_cluster_name
+    wait = None if header.batch else properties.pop(WAIT, None)
+    text = encode_properties(properties)
+    if wait is not None:
+        properties[WAIT] = wait
     return StoreMessage(
-        topic=topic,
-        queue_id=queue_id,
-        body=request.body,
-        properties=properties,
-        properties_text=text,
-        born_timestamp=header.born_timestamp,
-        born_host=born_host,
-        flag=header.flag,
-        sys_flag=sys_flag | broker.store_host_flag,
-        reconsume_times=header.reconsume_times,
-        tags_code=tags_code(properties.get(PropertyName.TAGS)),
-        wait_store=wait is None or wait.lower() != "false",
+        topic,
+        queue_id,
+        request.body,
+        properties,
+        text,
+        header.born_timestamp,
+        born_host,
+        header.flag,
+        sys_flag,
+        header.reconsume_times,
+        0,
+        tags_code(properties.get(TAGS)),
+        properties.get(WAIT, "true").lower() != "false",
     )
 
 
@@ -214,13 +215,10 @@ def _dead_letter_topic(broker: BrokerContext, retry: str) -> str:
     return topic
 
 
-def _refuse_transaction(header: SendHeader, properties: dict[str, str]) -> None:
+def _refuse_transaction(sys_flag: int, properties: dict[str, str]) -> None:
     """Half messages are not supported yet, and must never be stored as normal ones."""
-    state = header.sys_flag & MessageSysFlag.TRANSACTION_MASK
-    if properties.get(PropertyName.TRAN_MSG, "").lower() == "true" or state not in (
-        0,
-        MessageSysFlag.TRANSACTION_COMMIT,
-    ):
+    half = sys_flag & TRANSACTION_MASK in (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK)
+    if half or properties.get(TRAN_MSG, "").lower() == "true":
         raise Refusal(
             ResponseCode.NO_PERMISSION,
             "this broker does not support transaction messages: sending transaction message is forbidden",
