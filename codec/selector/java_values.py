@@ -1,0 +1,85 @@
+"""Text to values as Java does it: `Integer.valueOf`, `Long.valueOf`, `Double.valueOf`, `Boolean.valueOf`.
+
+ValueError where Java throws NumberFormatException. Blanks around an integer are an error, around a double they are not.
+An integer may be in the digits of any script (as in Java); one of more than 4300 digits is an error here only.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+__all__ = ["java_boolean", "java_double", "java_integer", "java_long", "order_of_doubles"]
+
+_SIGNS = ("+", "-")
+_TRIMMED = "".join(map(chr, range(0x21)))
+
+_is_plain = re.compile(r"[+-]?[0-9]++(?:\.[0-9]++)?").fullmatch
+_decimal = re.compile(
+    r"([+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?)[fFdD]?|([+-]?(?:NaN|Infinity))"
+).fullmatch
+_hexadecimal = re.compile(
+    r"([+-]?0[xX](?:[0-9a-fA-F]++(?:\.[0-9a-fA-F]*+)?|\.[0-9a-fA-F]++)[pP][+-]?[0-9]++)[fFdD]?"
+).fullmatch
+
+
+def java_integer(text: str) -> int:
+    """An int32. ValueError."""
+    value = _whole(text)
+    if not -0x80000000 <= value <= 0x7FFFFFFF:
+        raise ValueError(f"not an int: {text!r}")
+    return value
+
+
+def java_long(text: str) -> int:
+    """An int64. ValueError."""
+    value = _whole(text)
+    if not -0x8000000000000000 <= value <= 0x7FFFFFFFFFFFFFFF:
+        raise ValueError(f"not a long: {text!r}")
+    return value
+
+
+def _whole(text: str) -> int:
+    # Java looks at UTF-16 units, so digits beyond them are none; int() alone would take blanks and underscores.
+    if not (text.isdecimal() or (text[:1] in _SIGNS and text[1:].isdecimal())) or max(text) > "\uffff":
+        raise ValueError(f"not a number: {text!r}")
+    return int(text)
+
+
+def java_double(text: str) -> float:
+    """Decimal or hexadecimal, with or without exponent and f or d at the end; NaN and Infinity. ValueError."""
+    if _is_plain(text):
+        return float(text)
+    trimmed = text.strip(_TRIMMED)
+    match = _decimal(trimmed)
+    if match is not None:
+        return float(match[1] or match[2])
+    match = _hexadecimal(trimmed)
+    if match is None:
+        raise ValueError(f"not a double: {text!r}")
+    try:
+        return float.fromhex(match[1])
+    except OverflowError:
+        return -math.inf if trimmed.startswith("-") else math.inf
+
+
+def java_boolean(text: str) -> bool:
+    """True for `true` in any case, else False."""
+    return text.lower() == "true"
+
+
+def order_of_doubles(left: float, right: float) -> int:
+    """-1, 0 or 1 as `Double.compareTo`: NaN equals itself and is above all, -0.0 is below 0.0."""
+    if left < right:
+        return -1
+    if left > right:
+        return 1
+    left_key, right_key = _rank(left), _rank(right)
+    return (left_key > right_key) - (left_key < right_key)
+
+
+def _rank(value: float) -> float:
+    """Orders values that are neither below nor above each other, or not comparable."""
+    if math.isnan(value):
+        return 2.0
+    return math.copysign(1.0, value) if value == 0 else 0.0

@@ -1,0 +1,65 @@
+"""SQL92 filters: what a consumer wants of a topic, by the properties of a message (Java module `filter`).
+
+Accepts and refuses what 4.9.8 does, quirks included: text behind a whole expression is ignored, NOT binds tighter than a
+comparison, `0.0` and numbers with leading zeros are no literals. Values are strings and become numbers by the constant that
+they are compared with. Only TRUE lets a message through: not FALSE, not unknown, not a value that does not convert.
+
+Limits: MAX_LENGTH characters, MAX_NESTING operators within each other; the last CACHED filters are kept compiled.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from codec.errors import SelectorError
+from codec.selector.sql92_compile import Evaluation, compile_tree
+from codec.selector.sql92_scan import KEYWORDS_4, KEYWORDS_5
+
+__all__ = ["CACHED", "MAX_LENGTH", "Dialect", "Predicate", "parse_sql92"]
+
+MAX_LENGTH = 64 * 1024
+CACHED = 100
+
+
+class Dialect(enum.Enum):
+    """Whose keywords. For 4.9 `s CONTAINS 'b'` is the property s with text behind it, and so never TRUE."""
+
+    V4_9 = "4.9"
+    V5 = "5"
+
+
+_KEYWORDS = {Dialect.V4_9: KEYWORDS_4, Dialect.V5: KEYWORDS_5}
+
+
+@dataclass(frozen=True, slots=True)
+class Predicate:
+    """A compiled filter."""
+
+    text: str
+    dialect: Dialect
+    _evaluate: Evaluation = field(repr=False, compare=False)
+
+    def matches(self, properties: Mapping[str, str]) -> bool:
+        """Whether the message is wanted."""
+        try:
+            return self._evaluate(properties) is True
+        except ValueError:
+            return False
+
+    def evaluate(self, properties: Mapping[str, str]) -> bool | None:
+        """TRUE, FALSE or unknown (None). ValueError when a property does not convert."""
+        result: bool | None = self._evaluate(properties)
+        return result
+
+
+@lru_cache(maxsize=CACHED)
+def parse_sql92(text: str, dialect: Dialect = Dialect.V4_9) -> Predicate:
+    """The filter that a text means. SelectorError, one line, when it means none."""
+    from codec.selector.sql92_parser import parse_tree
+
+    if len(text) > MAX_LENGTH:
+        raise SelectorError(f"the expression has {len(text)} characters; at most {MAX_LENGTH} can be")
+    return Predicate(text, dialect, compile_tree(parse_tree(text, _KEYWORDS[dialect])))

@@ -1,0 +1,274 @@
+"""Words to a syntax tree: the grammar in sql92.lark (LALR), and the checks that Java makes while it parses.
+
+Java reads no further than a whole expression: when the next word does not go on with it, the rest is not looked at. Only
+this module imports lark; the grammar is made ready once in a process.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any
+
+from lark import Lark, Token, Transformer, v_args
+from lark.exceptions import UnexpectedToken
+from lark.parsers.lalr_interactive_parser import InteractiveParser
+
+from codec.errors import SelectorError
+from codec.selector.java_values import order_of_doubles
+from codec.selector.sql92_scan import END, KEYWORDS_5, Word, display, scan
+from codec.selector.sql92_tree import (
+    And,
+    Comparison,
+    Constant,
+    In,
+    IsNull,
+    Kind,
+    Negate,
+    Node,
+    Not,
+    Operator,
+    Or,
+    Property,
+    TextTest,
+    Truth,
+)
+
+__all__ = ["MAX_NESTING", "parse_tree"]
+
+MAX_NESTING = 256
+"""Operators within each other. Parentheses alone and chains of AND or OR do not count."""
+
+INT_MAX = 2**31 - 1
+LONG_MAX = 2**63 - 1
+LONGEST_LONG = len(str(LONG_MAX))
+DOUBLE_MIN = 5e-324
+SHOWN = 40
+
+TRUTHS = Comparison | IsNull | In | TextTest | Not | And | Or | Truth
+
+
+def parse_tree(text: str, keywords: frozenset[str]) -> Node:
+    """The tree of a filter, always of truth kind. SelectorError, one line, with the place or the reason."""
+    state = _grammar().parse_interactive()
+    for word in scan(text, keywords):
+        tree = _feed(state, word.kind, word.text)
+        if tree is _REFUSED:
+            tree = _feed(state, END, "")
+            if tree is _REFUSED:
+                raise SelectorError(_unexpected(state, word, keywords))
+            return _truth(tree)
+        if word.kind == END:
+            return _truth(tree)
+    raise AssertionError("a scan ends with END")
+
+
+_REFUSED = object()
+
+
+def _feed(state: InteractiveParser, kind: str, text: str) -> Any:
+    """The tree after END, else None; _REFUSED when the word cannot follow (the next one still may)."""
+    try:
+        return state.feed_token(Token(kind, text))
+    except UnexpectedToken:
+        return _REFUSED
+
+
+def _unexpected(state: InteractiveParser, word: Word, keywords: frozenset[str]) -> str:
+    kinds: set[str] = state.accepts()  # type: ignore[no-untyped-call]
+    unknown = KEYWORDS_5 - keywords
+    expected = sorted({display(kind) for kind in kinds} - unknown - {display(END)})
+    found = display(END) if word.kind == END else f"'{_short(word.text)}'"
+    return f"at character {word.position}: {found} where {', '.join(expected)} can be"
+
+
+def _short(text: str) -> str:
+    """In one line."""
+    line = repr(str(text))[1:-1]
+    return line if len(line) <= SHOWN else f"{line[:SHOWN]}…"
+
+
+@lru_cache(maxsize=1)
+def _grammar() -> Lark:
+    text = files(__package__).joinpath("sql92.lark").read_text(encoding="utf-8")
+    return Lark(text, parser="lalr", lexer="basic", transformer=_Builder())
+
+
+def _above(*nodes: Node) -> int:
+    """The depth of a node over these. SelectorError over MAX_NESTING."""
+    depth = 1 + max(node.depth for node in nodes)
+    if depth > MAX_NESTING:
+        raise SelectorError(f"nested more than {MAX_NESTING} levels deep")
+    return depth
+
+
+def _describe(node: Node) -> str:
+    if isinstance(node, Constant):
+        return _short(node.text)
+    if isinstance(node, Property):
+        return f"the property {_short(node.name)}"
+    return "a truth value" if isinstance(node, TRUTHS) else "a negated value"
+
+
+def _truth(node: Node) -> Node:
+    if isinstance(node, Property):
+        return Truth(node)
+    if isinstance(node, TRUTHS) or (isinstance(node, Constant) and node.kind in (Kind.BOOLEAN, Kind.NOTHING)):
+        return node
+    raise SelectorError(f"expression will not result in a boolean value: {_describe(node)}")
+
+
+def _compared(operator: Operator, left: Node, right: Node) -> Node:
+    check = _check_equal if operator is Operator.EQUAL else _check_ordered
+    check(left)
+    check(right)
+    return Comparison(operator, left, right, _above(left, right))
+
+
+def _check_equal(node: Node) -> None:
+    if isinstance(node, Constant) and node.kind is Kind.NOTHING:
+        raise SelectorError("NULL cannot be compared, use IS NULL")
+
+
+def _check_ordered(node: Node) -> None:
+    """Only numbers and properties can be below or above each other."""
+    constant = isinstance(node, Constant) and node.kind not in (Kind.INTEGER, Kind.LONG, Kind.DOUBLE)
+    if constant or isinstance(node, TRUTHS):
+        raise SelectorError(f"{_describe(node)} cannot be compared with <, <=, >, >= or BETWEEN")
+
+
+def _check_range(low: Node, high: Node) -> None:
+    if not (isinstance(low, Constant) and isinstance(high, Constant)):
+        return
+    _check_ordered(low)
+    _check_ordered(high)
+    assert isinstance(low.value, int | float) and isinstance(high.value, int | float)
+    exact = Kind.DOUBLE not in (low.kind, high.kind)
+    order = high.value - low.value if exact else order_of_doubles(float(high.value), float(low.value))
+    if order < 0:
+        raise SelectorError(f"BETWEEN {low.text} AND {high.text}: the first must not be above the second")
+
+
+def _in(left: Node, items: tuple[Token, ...], *, negated: bool) -> Node:
+    if not isinstance(left, Property):
+        raise SelectorError(f"expected a property for an IN expression, got {_describe(left)}")
+    return In(left.name, frozenset(map(_unquoted, items)), negated)
+
+
+def _unquoted(token: Token) -> str:
+    return token[1:-1].replace("''", "'")
+
+
+def _long(token: str) -> Constant:
+    digits = token.rstrip("lL")
+    if len(digits) > LONGEST_LONG or int(digits) > LONG_MAX:
+        raise SelectorError(f"{_short(token)} is greater than {LONG_MAX}")
+    value = int(digits)
+    return Constant(Kind.INTEGER if value <= INT_MAX else Kind.LONG, value, token)
+
+
+def _double(token: str) -> Constant:
+    value = float(token)
+    if value > sys.float_info.max:
+        raise SelectorError(f"{_short(token)} is greater than 1.7976931348623157E308")
+    if value < DOUBLE_MIN:
+        raise SelectorError(f"{_short(token)} is less than 4.9E-324")
+    return Constant(Kind.DOUBLE, value, token)
+
+
+@v_args(inline=True)
+class _Builder(Transformer[Token, Any]):
+    """One method for each rule and alias of the grammar."""
+
+    def disjunction(self, *parts: Node) -> Node:
+        return Or(tuple(map(_truth, parts)), _above(*parts))
+
+    def conjunction(self, *parts: Node) -> Node:
+        return And(tuple(map(_truth, parts)), _above(*parts))
+
+    def equal(self, left: Node, right: Node) -> Node:
+        if isinstance(left, Constant) and isinstance(right, Constant) and left.kind is Kind.BOOLEAN:
+            _check_equal(right)
+            if right.kind is not Kind.BOOLEAN:
+                raise SelectorError(f"{left.text} cannot be compared with {_short(right.text)}")
+        return _compared(Operator.EQUAL, left, right)
+
+    def unequal(self, left: Node, right: Node) -> Node:
+        return self.not_(self.equal(left, right))
+
+    def is_null(self, left: Node, _null: Token) -> Node:
+        return IsNull(left, _above(left))
+
+    def is_not_null(self, left: Node, null: Token) -> Node:
+        return self.not_(self.is_null(left, null))
+
+    def greater(self, left: Node, right: Node) -> Node:
+        return _compared(Operator.GREATER, left, right)
+
+    def greater_equal(self, left: Node, right: Node) -> Node:
+        return _compared(Operator.GREATER_EQUAL, left, right)
+
+    def less(self, left: Node, right: Node) -> Node:
+        return _compared(Operator.LESS, left, right)
+
+    def less_equal(self, left: Node, right: Node) -> Node:
+        return _compared(Operator.LESS_EQUAL, left, right)
+
+    def between(self, value: Node, low: Node, high: Node) -> Node:
+        _check_range(low, high)
+        return self.conjunction(self.greater_equal(value, low), self.less_equal(value, high))
+
+    def not_between(self, value: Node, low: Node, high: Node) -> Node:
+        return self.disjunction(self.less(value, low), self.greater(value, high))
+
+    def in_(self, left: Node, *items: Token) -> Node:
+        return _in(left, items, negated=False)
+
+    def not_in(self, left: Node, *items: Token) -> Node:
+        return _in(left, items, negated=True)
+
+    def contains(self, left: Node, text: Token) -> Node:
+        return TextTest("contains", left, _unquoted(text), False, _above(left))
+
+    def not_contains(self, left: Node, text: Token) -> Node:
+        return TextTest("contains", left, _unquoted(text), True, _above(left))
+
+    def starts(self, left: Node, text: Token) -> Node:
+        return TextTest("startswith", left, _unquoted(text), False, _above(left))
+
+    def not_starts(self, left: Node, text: Token) -> Node:
+        return TextTest("startswith", left, _unquoted(text), True, _above(left))
+
+    def ends(self, left: Node, text: Token) -> Node:
+        return TextTest("endswith", left, _unquoted(text), False, _above(left))
+
+    def not_ends(self, left: Node, text: Token) -> Node:
+        return TextTest("endswith", left, _unquoted(text), True, _above(left))
+
+    def negate(self, operand: Node) -> Node:
+        return Negate(operand, _above(operand))
+
+    def not_(self, operand: Node) -> Node:
+        return Not(_truth(operand), _above(operand))
+
+    def name(self, token: Token) -> Node:
+        return Property(str(token))
+
+    def string(self, token: Token) -> Node:
+        return Constant(Kind.STRING, _unquoted(token), str(token))
+
+    def decimal(self, token: Token) -> Node:
+        return _long(token)
+
+    def float_(self, token: Token) -> Node:
+        return _double(token)
+
+    def true(self, token: Token) -> Node:
+        return Constant(Kind.BOOLEAN, True, str(token))
+
+    def false(self, token: Token) -> Node:
+        return Constant(Kind.BOOLEAN, False, str(token))
+
+    def null(self, token: Token) -> Node:
+        return Constant(Kind.NOTHING, None, str(token))

@@ -1,0 +1,170 @@
+"""The syntax tree of a SQL92 filter. Values are frozen; `depth` is the height of the tree below and including a node.
+
+BETWEEN is not in it: Java makes two comparisons of it. Chains of AND and OR are one node, however long.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
+
+__all__ = [
+    "And",
+    "Comparison",
+    "Constant",
+    "In",
+    "IsNull",
+    "Kind",
+    "Negate",
+    "Node",
+    "Not",
+    "Operator",
+    "Or",
+    "Property",
+    "TextTest",
+    "Truth",
+    "kind_of",
+    "number_of",
+]
+
+
+class Kind(enum.Enum):
+    """The Java class of a value. A property is a STRING. NOTHING: never anything but null."""
+
+    INTEGER = "Integer"
+    LONG = "Long"
+    DOUBLE = "Double"
+    STRING = "String"
+    BOOLEAN = "Boolean"
+    NOTHING = "null"
+
+
+NUMBERS = frozenset({Kind.INTEGER, Kind.LONG, Kind.DOUBLE})
+
+
+class Operator(enum.Enum):
+    """`<>` is NOT of EQUAL."""
+
+    EQUAL = "="
+    LESS = "<"
+    LESS_EQUAL = "<="
+    GREATER = ">"
+    GREATER_EQUAL = ">="
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """The value of a message property, null when the message has none of this name."""
+
+    name: str
+    depth: int = field(default=1, init=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A literal; `text` as it was written, for messages."""
+
+    kind: Kind
+    value: int | float | str | bool | None
+    text: str = field(compare=False)
+    depth: int = field(default=1, init=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Negate:
+    """A minus sign. Null unless the operand is a number."""
+
+    operand: Node
+    depth: int = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """A property where a truth value is meant: never TRUE, as the value is a string."""
+
+    operand: Property
+    depth: int = field(default=2, init=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    operator: Operator
+    left: Node
+    right: Node
+    depth: int = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull:
+    operand: Node
+    depth: int = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class In:
+    name: str
+    items: frozenset[str]
+    negated: bool
+    depth: int = field(default=2, init=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TextTest:
+    """5.x: CONTAINS, STARTSWITH, ENDSWITH (`test` in lower case). Never null."""
+
+    test: str
+    operand: Node
+    text: str
+    negated: bool
+    depth: int = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    operand: Node
+    depth: int = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    operands: tuple[Node, ...]
+    depth: int = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    operands: tuple[Node, ...]
+    depth: int = field(compare=False)
+
+
+Node: TypeAlias = Property | Constant | Negate | Truth | Comparison | IsNull | In | TextTest | Not | And | Or
+
+
+class Number(NamedTuple):
+    kind: Kind
+    value: int | float
+
+
+def number_of(node: Node) -> Number | None:
+    """The number that a node always is, with its minus signs applied; None for anything else."""
+    sign = 1
+    while isinstance(node, Negate):
+        node = node.operand
+        sign = -sign
+    if isinstance(node, Constant) and node.kind in NUMBERS:
+        assert isinstance(node.value, int | float)
+        return Number(node.kind, sign * node.value)
+    return None
+
+
+def kind_of(node: Node) -> Kind:
+    """What a node's value is when it is not null."""
+    if isinstance(node, Property):
+        return Kind.STRING
+    if isinstance(node, Constant):
+        return node.kind
+    if isinstance(node, Negate):
+        number = number_of(node)
+        return number.kind if number is not None else Kind.NOTHING
+    return Kind.BOOLEAN
