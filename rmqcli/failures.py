@@ -43,6 +43,7 @@ LAYER_CODES: Mapping[str, Mapping[str, ExitCode]] = {
         "ConnectionFailed": ExitCode.NO_CONNECTION,
         "ConnectionLost": ExitCode.NO_CONNECTION,
         "NotPermitted": ExitCode.NOT_PERMITTED,
+        "CorruptReply": ExitCode.CORRUPT,
         "RequestTimeout": ExitCode.TIMED_OUT,
         "InvalidRequest": ExitCode.USAGE,
         "ClientError": ExitCode.FAILED,

@@ -27,6 +27,13 @@ _LINGER_S = 0.05
 _FATAL = (ConnectionFailed, TopicNotFound, NotPermitted)
 
 
+class NotTried(CommandError):
+    """The message was read, but sending had stopped."""
+
+    def __init__(self) -> None:
+        super().__init__("not tried")
+
+
 class Job(NamedTuple):
     """One message of the input, or why its piece of the input makes none."""
 
@@ -58,9 +65,10 @@ class SendPlan:
 
 @dataclass(slots=True)
 class Tally:
-    """What happened. `failed` are input numbers with the reason; `read` counts the input so far."""
+    """What happened. `failed` are input numbers with the reason; `read` counts the input, `last` is its last number."""
 
     read: int = 0
+    last: int = 0
     sent: int = 0
     size: int = 0
     failed: list[tuple[int, Exception]] = field(default_factory=list)
@@ -87,6 +95,7 @@ class Sender:
         self._queues: Iterator[MessageQueue | None] = itertools.cycle(plan.queues or [None])
         self._failures_in_row = 0
         self._feeding = trio.CancelScope()
+        self._open: set[int] = set()
         self.tally = Tally()
 
     async def run(self, jobs: AsyncIterator[Job]) -> Tally:
@@ -97,6 +106,8 @@ class Sender:
             async with receive:
                 for _ in range(self._plan.concurrency):
                     nursery.start_soon(self._work, receive.clone())
+        # What was read before sending stopped, and then waited in vain.
+        self.tally.failed += [(number, NotTried()) for number in sorted(self._open)]
         return self.tally
 
     async def _feed(self, jobs: AsyncIterator[Job], channel: trio.MemorySendChannel[list[Job]]) -> None:
@@ -129,17 +140,17 @@ class Sender:
             if self._plan.rate:
                 await trio.sleep_until(start + self.tally.read / self._plan.rate)
             self.tally.read += 1
+            self.tally.last = job.number
+            self._open.add(job.number)
             if isinstance(job.message, CommandError):
-                self._fail([job], job.message)
+                self._fail([job.number], job.message)
             else:
                 yield job
 
     async def _work(self, channel: trio.MemoryReceiveChannel[list[Job]]) -> None:
         async with channel:
             async for jobs in channel:
-                if self.tally.stopped:
-                    self.tally.failed += [(job.number, CommandError("not tried")) for job in jobs]
-                else:
+                if not self.tally.stopped:
                     await self._send(jobs)
 
     async def _send(self, jobs: Sequence[Job]) -> None:
@@ -153,8 +164,9 @@ class Sender:
         try:
             await self._request(part, numbers, next(self._queues))
         except (ClientError, CommandError) as error:
-            self._fail([Job(number, CommandError("")) for number in numbers], error)
+            self._fail(numbers, error)
             return
+        self._open.difference_update(numbers)
         self._failures_in_row = 0
         self.tally.sent += len(part)
         self.tally.size += sum(len(message.body) for message in part)
@@ -180,8 +192,9 @@ class Sender:
             )
             self._on_sent(acknowledged)
 
-    def _fail(self, jobs: Sequence[Job], error: Exception) -> None:
-        self.tally.failed += [(job.number, error) for job in jobs]
+    def _fail(self, numbers: Sequence[int], error: Exception) -> None:
+        self._open.difference_update(numbers)
+        self.tally.failed += [(number, error) for number in numbers]
         if isinstance(error, CommandError):
             return
         self._failures_in_row += 1

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import trio
 import typer
@@ -37,7 +37,6 @@ SetOption = Annotated[
 ]
 
 Config = TypeVar("Config", BrokerConfig, NamesrvConfig)
-Node = TypeVar("Node")
 
 
 def configure(
@@ -80,10 +79,24 @@ def announce(settings: Settings, words: Mapping[str, str], text: str) -> None:
     output.flush()
 
 
+class OneLine(logging.Formatter):
+    """Says what went wrong, not where."""
+
+    def formatException(self, ei: Any) -> str:
+        return ""
+
+    def format(self, record: logging.LogRecord) -> str:
+        text = " ".join(super().format(record).split())
+        error = record.exc_info[1] if record.exc_info else None
+        return text if error is None else f"{text}: {type(error).__name__}: {error}"
+
+
 def log_to_stderr(settings: Settings) -> None:
-    """What the servers log, from warnings on; with -v all of it."""
-    level = logging.DEBUG if settings.verbose else logging.WARNING
-    logging.basicConfig(stream=sys.stderr, level=level, format="rmq: %(name)s: %(message)s")
+    """What the servers log, from warnings on, a line each; with -v all of it and where it happened."""
+    handler = logging.StreamHandler(sys.stderr)
+    kind = logging.Formatter if settings.verbose else OneLine
+    handler.setFormatter(kind("rmq: %(name)s: %(message)s"))
+    logging.basicConfig(handlers=[handler], level=logging.DEBUG if settings.verbose else logging.WARNING)
 
 
 class Stop:

@@ -111,6 +111,7 @@ def send(
     sources = check_sources(body, file or [], whole=whole, jsonl=jsonl)
     cut = None if whole else unescape(delimiter)
     in_flight = concurrency or (1 if queue is not None else _DEFAULT_CONCURRENCY)
+    unit = None if body is not None else "message" if whole or cut != b"\n" else "line"
     code = ExitCode.DONE
 
     async def main() -> None:
@@ -129,7 +130,7 @@ def send(
             sender = Sender(producer, SendPlan(in_flight, batch, oneway, rate, queues), report.sent)
             start = trio.current_time()
             tally = await sender.run(jobs_of(sources, stamp, cut, jsonl=jsonl))
-            code = report.finish(tally, trio.current_time() - start, oneway=oneway, unread=body is None)
+            code = report.finish(tally, trio.current_time() - start, oneway=oneway, unit=unit)
 
     _hint_for_terminal(body, file)
     run_async(main)

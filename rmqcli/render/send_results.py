@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from rmqcli.exit_codes import CommandError, ExitCode
+from rmqcli.exit_codes import ExitCode
 from rmqcli.options import Settings
 from rmqcli.render.output import Output
 from rmqcli.render.table import Column, show_table
 from rmqcli.render.text import duration, many, size, tsv_line
 from rmqcli.running import warn
-from rmqcli.sending import Acknowledged, Tally
+from rmqcli.sending import Acknowledged, NotTried, Tally
 
 __all__ = ["SendReport", "number_ranges"]
 
@@ -54,14 +54,14 @@ class SendReport:
             self._output.line(tsv_line(_row(item)))
         self._output.flush()
 
-    def finish(self, tally: Tally, seconds: float, *, oneway: bool, unread: bool) -> ExitCode:
-        """The summary, the failures, and the exit code of all this."""
+    def finish(self, tally: Tally, seconds: float, *, oneway: bool, unit: str | None) -> ExitCode:
+        """The summary, the failures by `unit` of the input (None: there was but one message), and the exit code of it all."""
         if self._settings.terminal and not self._settings.json:
             self._show(tally, seconds, oneway=oneway)
         elif self._settings.verbose:
             warn(_summary(tally, seconds, oneway=oneway))
         if tally.failed:
-            return _report_failures(tally, unread=unread)
+            return _report_failures(tally, unit)
         return ExitCode.DONE
 
     def _show(self, tally: Tally, seconds: float, *, oneway: bool) -> None:
@@ -92,24 +92,28 @@ def _summary(tally: Tally, seconds: float, *, oneway: bool) -> str:
     return f"{many(tally.sent, 'message')} {done} ({size(tally.size)}) in {duration(seconds)}, {rate}"
 
 
-def _report_failures(tally: Tally, *, unread: bool) -> ExitCode:
+def _report_failures(tally: Tally, unit: str | None) -> ExitCode:
     reasons: dict[str, list[int]] = {}
     for number, error in tally.failed:
         reasons.setdefault(" ".join(str(error).split()), []).append(number)
     for reason, numbers in reasons.items():
-        warn(f"not sent: {'line ' if len(numbers) == 1 else 'lines '}{number_ranges(numbers)}: {reason}")
-    if tally.stopped and unread:
-        warn(f"stopped: input after line {tally.read} was not sent")
+        warn(f"not sent: {_place(unit, numbers)}{reason}")
+    if tally.stopped and unit is not None:
+        warn(f"stopped: the input after {unit} {tally.last} was not sent")
     if tally.sent:
         warn(f"{tally.sent} sent, {len(tally.failed)} not")
         return ExitCode.PARTLY
     return _first_code(tally)
 
 
+def _place(unit: str | None, numbers: Sequence[int]) -> str:
+    if unit is None:
+        return ""
+    return f"{unit}{'' if len(numbers) == 1 else 's'} {number_ranges(numbers)}: "
+
+
 def _first_code(tally: Tally) -> ExitCode:
     from rmqcli.failures import exit_code_of
 
-    told = [
-        error for _, error in tally.failed if not isinstance(error, CommandError) or str(error) != "not tried"
-    ]
+    told = [error for _, error in tally.failed if not isinstance(error, NotTried)]
     return exit_code_of((told or [tally.failed[0][1]])[0])

@@ -12,7 +12,7 @@ from rmqcli.client import BrokerRefused, ConnectionFailed
 from rmqcli.exit_codes import CommandError, ExitCode
 from rmqcli.options import Given, Settings
 from rmqcli.render.send_results import SendReport
-from rmqcli.sending import Acknowledged, Job, Sender, SendPlan, Tally
+from rmqcli.sending import Acknowledged, Job, NotTried, Sender, SendPlan, Tally
 from tests.cli.fakes import FakeProducer
 
 REFUSED = BrokerRefused(13, "too large", "127.0.0.1:1", "SEND_MESSAGE_V2")
@@ -120,6 +120,21 @@ async def test_without_a_connection_the_rest_is_not_read(autojump_clock: MockClo
     assert [item.number for item in heard] == [1, 2]
     assert tally.failed[0] == (3, lost)
     assert tally.read < 6
+    assert sorted(number for number, _ in tally.failed) == list(range(3, tally.last + 1))
+
+
+async def test_nothing_that_was_read_is_forgotten(autojump_clock: MockClock) -> None:
+    lost = ConnectionFailed("127.0.0.1:1", "refused")
+    for plan in (SendPlan(concurrency=5), SendPlan(batch=7), SendPlan(concurrency=3, batch=4)):
+        tally, heard = await send(FakeProducer({b"40": lost}), plan, numbers(1000))
+        told = [item.number for item in heard] + [number for number, _ in tally.failed]
+        assert sorted(told) == list(range(1, tally.last + 1))
+
+
+def test_one_message_has_no_line(capfd: pytest.CaptureFixture[str]) -> None:
+    code, _, err = report(Tally(read=1, last=1, failed=[(1, REFUSED)]), capfd, unit=None)
+    assert code is ExitCode.FAILED
+    assert err.startswith("rmq: not sent: 127.0.0.1:1 refused")
 
 
 async def test_too_many_refusals_in_a_row_stop(autojump_clock: MockClock) -> None:
@@ -129,9 +144,9 @@ async def test_too_many_refusals_in_a_row_stop(autojump_clock: MockClock) -> Non
 
 
 def report(
-    tally: Tally, capfd: pytest.CaptureFixture[str], *, unread: bool = True, **given: bool
+    tally: Tally, capfd: pytest.CaptureFixture[str], *, unit: str | None = "line", **given: bool
 ) -> tuple[ExitCode, str, str]:
-    code = SendReport(Settings(Given(**given))).finish(tally, 2.0, oneway=False, unread=unread)
+    code = SendReport(Settings(Given(**given))).finish(tally, 2.0, oneway=False, unit=unit)
     out, err = capfd.readouterr()
     return code, out, err
 
@@ -155,10 +170,10 @@ def test_some_sent(capfd: pytest.CaptureFixture[str]) -> None:
 
 def test_none_sent(capfd: pytest.CaptureFixture[str]) -> None:
     failed: list[tuple[int, Exception]] = [
-        (2, CommandError("not tried")),
+        (2, NotTried()),
         (1, ConnectionFailed("127.0.0.1:1", "refused")),
     ]
-    code, _, err = report(Tally(read=2, failed=failed, stopped=True), capfd)
+    code, _, err = report(Tally(read=2, last=2, failed=failed, stopped=True), capfd)
     assert code is ExitCode.NO_CONNECTION
-    assert "input after line 2 was not sent" in err
+    assert "the input after line 2 was not sent" in err
     assert report(Tally(read=1, failed=[(1, CommandError("x", ExitCode.USAGE))]), capfd)[0] is ExitCode.USAGE
