@@ -1,0 +1,10 @@
+"""SQL92 subscriptions on the broker: who filters what, kept over restarts, and what it lets through. No I/O."""
+
+from __future__ import annotations
+
+from broker.filters.bit_map import BitMaps
+from broker.filters.entry import ConsumerFilter
+from broker.filters.selection import SqlSelection, is_tag_type
+from broker.filters.table import FilterTable
+
+__all__ = ["BitMaps", "ConsumerFilter", "FilterTable", "SqlSelection", "is_tag_type"]

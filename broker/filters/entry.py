@@ -1,0 +1,87 @@
+"""One filter of a group for a topic (Java class `ConsumerFilterData`). Times are epoch ms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from codec.bodies import BloomFilterData, ConsumerFilterData
+from codec.errors import SelectorError
+from codec.selector import Dialect, Predicate, parse_sql92
+
+__all__ = ["SQL92", "ConsumerFilter", "compiled"]
+
+SQL92 = "SQL92"
+
+
+@dataclass(slots=True)
+class ConsumerFilter:
+    """`predicate` is None when the text of a saved filter no longer compiles: it then lets everything through.
+
+    `client_version` is the version of the subscription. `bloom` is None for one that was made for a single pull.
+    """
+
+    topic: str
+    group: str
+    expression: str
+    expression_type: str
+    predicate: Predicate | None
+    born_time: int
+    client_version: int
+    bloom: BloomFilterData | None = None
+    dead_time: int = 0
+
+    @classmethod
+    def of_data(cls, data: ConsumerFilterData, dialect: Dialect) -> ConsumerFilter:
+        """A saved filter, compiled again."""
+        expression, expression_type = data.expression or "", data.expression_type or ""
+        return cls(
+            topic=data.topic or "",
+            group=data.consumer_group or "",
+            expression=expression,
+            expression_type=expression_type,
+            predicate=_compiled_or_none(expression, expression_type, dialect),
+            born_time=data.born_time,
+            client_version=data.client_version,
+            bloom=data.bloom_filter_data,
+            dead_time=data.dead_time,
+        )
+
+    @property
+    def is_dead(self) -> bool:
+        return self.dead_time >= self.born_time
+
+    def dead_for_ms(self, now: int) -> int:
+        """How long nobody has used it; -1 while someone does."""
+        return now - self.dead_time if self.is_dead else -1
+
+    def knew(self, store_timestamp: int) -> bool:
+        """Whether it was there when a message was stored, so that the bit map of the message counts."""
+        return store_timestamp > self.born_time
+
+    def data(self) -> ConsumerFilterData:
+        """As consumerFilter.json holds it."""
+        return ConsumerFilterData(
+            consumer_group=self.group,
+            topic=self.topic,
+            expression=self.expression,
+            expression_type=self.expression_type,
+            born_time=self.born_time,
+            dead_time=self.dead_time,
+            bloom_filter_data=self.bloom,
+            client_version=self.client_version,
+            dead=self.is_dead,
+        )
+
+
+def compiled(expression: str, expression_type: str, dialect: Dialect) -> Predicate:
+    """SelectorError for a text that does not compile and for a type that is not SQL92."""
+    if expression_type != SQL92:
+        raise SelectorError(f"no filter of type {expression_type!r}")
+    return parse_sql92(expression, dialect)
+
+
+def _compiled_or_none(expression: str, expression_type: str, dialect: Dialect) -> Predicate | None:
+    try:
+        return compiled(expression, expression_type, dialect)
+    except SelectorError:
+        return None

@@ -1,0 +1,67 @@
+"""What a pull with a SQL92 subscription lets through (Java classes `ExpressionMessageFilter`, `ExpressionForRetryMessageFilter`).
+
+The consume queue only says what is surely not wanted, by the bit map of its extension; the properties of the record decide.
+Without a compiled filter everything passes, as in Java.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from broker.filters.entry import ConsumerFilter
+from codec.consume_queue_ext import Unit
+from codec.names import RETRY_PREFIX
+from codec.properties import PropertyName, decode_properties
+from codec.record import scan_record
+from codec.selector import BloomFilter
+
+__all__ = ["Filters", "SqlSelection", "is_tag_type"]
+
+
+def is_tag_type(expression_type: str | None) -> bool:
+    """Whether a subscription is one of tags (Java `ExpressionType.isTagType`)."""
+    return not expression_type or expression_type == "TAG"
+
+
+class Filters(Protocol):
+    """The part of the filter table that a selection reads."""
+
+    @property
+    def bloom(self) -> BloomFilter: ...
+
+    def get(self, topic: str, group: str) -> ConsumerFilter | None: ...
+
+
+class SqlSelection:
+    """One pull. `retry_topics` is filterSupportRetry: a message of %RETRY% is then judged by the filter of its own topic."""
+
+    def __init__(
+        self, filters: Filters, topic: str, one: ConsumerFilter | None, *, retry_topics: bool = False
+    ) -> None:
+        self._filters = filters
+        self._filter = one
+        self._bits = one.bloom if one is not None and filters.bloom.owns(one.bloom) else None
+        self._retry_group = (
+            topic.removeprefix(RETRY_PREFIX) if retry_topics and topic.startswith(RETRY_PREFIX) else None
+        )
+
+    def accepts_unit(self, unit: Unit | None) -> bool:
+        """False when the bit map of a queue entry says that the message is surely not wanted."""
+        one, bits = self._filter, self._bits
+        if one is None or one.predicate is None or bits is None:
+            return True
+        if unit is None or not one.knew(unit.store_timestamp) or len(unit.bit_map) * 8 != bits.bit_num:
+            return True
+        return self._filters.bloom.may_hold(unit.bit_map, bits)
+
+    def accepts(self, properties: Mapping[str, str]) -> bool:
+        """Whether a message with these properties is wanted."""
+        one = self._filter
+        if self._retry_group is not None:
+            one = self._filters.get(properties.get(PropertyName.RETRY_TOPIC, ""), self._retry_group)
+        return one is None or one.predicate is None or one.predicate.matches(properties)
+
+    def accepts_record(self, record: memoryview) -> bool:
+        """The same for a stored record, as `MessageStore.get` asks. CorruptionError."""
+        return self.accepts(decode_properties(scan_record(record).properties))

@@ -1,0 +1,165 @@
+"""The SQL92 filters that a broker knows, by topic and group (Java class `ConsumerFilterManager`).
+
+A heartbeat registers the filters of a group. When the group goes away, or no longer names a topic, its filter dies: it still
+counts for the bit maps of messages, so that the group finds them when it comes back, and is forgotten a day later. A filter
+is replaced only by one with a greater version. Plain state, changed by one thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from broker.filters.entry import ConsumerFilter, compiled
+from broker.filters.selection import is_tag_type
+from codec.bodies import ConsumerFilterManager, FilterDataMapByTopic, SubscriptionData
+from codec.errors import SelectorError
+from codec.selector import BloomFilter, Dialect
+
+__all__ = ["FilterTable"]
+
+DAY_MS = 24 * 3600 * 1000
+LOADED_DEAD_SINCE_MS = 30_000
+
+
+class FilterTable:
+    """Topic → group → filter. `dirty` says that something changed since the last save.
+
+    `bloom` gives each filter its bits (brokers: maxErrorRateOfBloomFilter, expectConsumerNumUseFilter); `forget_after_ms` is
+    filterDataCleanTimeSpan.
+    """
+
+    def __init__(
+        self,
+        now_ms: Callable[[], int],
+        *,
+        bloom: BloomFilter | None = None,
+        forget_after_ms: int = DAY_MS,
+        dialect: Dialect = Dialect.V4_9,
+    ) -> None:
+        self._now_ms = now_ms
+        self._forget_after_ms = forget_after_ms
+        self._topics: dict[str, dict[str, ConsumerFilter]] = {}
+        self.bloom = bloom or BloomFilter.of(20, 32)
+        self.dialect = dialect
+        self.dirty = False
+
+    def __iter__(self) -> Iterator[ConsumerFilter]:
+        for filters in self._topics.values():
+            yield from filters.values()
+
+    def get(self, topic: str, group: str) -> ConsumerFilter | None:
+        filters = self._topics.get(topic)
+        return filters.get(group) if filters else None
+
+    def of_topic(self, topic: str) -> list[ConsumerFilter]:
+        """All filters for a topic, the dead ones too."""
+        return list(self._topics.get(topic, {}).values())
+
+    def build(
+        self, topic: str, group: str, expression: str, expression_type: str, version: int
+    ) -> ConsumerFilter:
+        """A filter that is in no table and has no bits, for a pull that brings its own. SelectorError."""
+        return ConsumerFilter(
+            topic=topic,
+            group=group,
+            expression=expression,
+            expression_type=expression_type,
+            predicate=compiled(expression, expression_type, self.dialect),
+            born_time=self._now_ms(),
+            client_version=version,
+        )
+
+    def register(self, group: str, subscriptions: Iterable[SubscriptionData]) -> list[SelectorError]:
+        """Takes over the filters that a heartbeat names; those of other topics die. What did not compile."""
+        errors = []
+        named = set()
+        for subscription in subscriptions:
+            named.add(subscription.topic)
+            try:
+                self._register(group, subscription)
+            except SelectorError as error:
+                errors.append(error)
+        self._bury(one for one in self if one.group == group and one.topic not in named)
+        return errors
+
+    def unregister(self, group: str) -> None:
+        """The last member of a group has gone."""
+        self._bury(one for one in self if one.group == group)
+
+    def clean(self) -> None:
+        """Forgets the filters that have been dead for long."""
+        now = self._now_ms()
+        for topic, filters in list(self._topics.items()):
+            old = [one.group for one in filters.values() if one.dead_for_ms(now) >= self._forget_after_ms]
+            for group in old:
+                del filters[group]
+            if not filters:
+                del self._topics[topic]
+            self.dirty |= bool(old)
+
+    def wrapper(self) -> ConsumerFilterManager:
+        """consumerFilter.json, cleaned."""
+        self.clean()
+        return ConsumerFilterManager(
+            filter_data_by_topic={
+                topic: FilterDataMapByTopic(
+                    group_filter_data={group: one.data() for group, one in filters.items()}, topic=topic
+                )
+                for topic, filters in self._topics.items()
+            }
+        )
+
+    def load(self, wrapper: ConsumerFilterManager) -> None:
+        """Takes over what was saved, all of it dead; nothing of it when its bits are those of another bloom filter."""
+        loaded = {
+            topic: {
+                group: ConsumerFilter.of_data(data, self.dialect)
+                for group, data in by_topic.group_filter_data.items()
+            }
+            for topic, by_topic in wrapper.filter_data_by_topic.items()
+        }
+        every = [one for filters in loaded.values() for one in filters.values()]
+        self.dirty = False
+        if not all(self.bloom.owns(one.bloom) for one in every):
+            return
+        dead_time = self._now_ms() - LOADED_DEAD_SINCE_MS
+        for one in every:
+            if one.dead_time == 0:
+                one.dead_time = max(dead_time, one.born_time)
+        self._topics = loaded
+
+    def _register(self, group: str, subscription: SubscriptionData) -> None:
+        if is_tag_type(subscription.expression_type) or not subscription.sub_string:
+            return
+        old = self.get(subscription.topic, group)
+        if old is None or subscription.sub_version > old.client_version:
+            self._replace(group, subscription, old)
+        elif subscription.sub_version == old.client_version:
+            self._revive(old)
+
+    def _replace(self, group: str, subscription: SubscriptionData, old: ConsumerFilter | None) -> None:
+        """A text that does not compile takes the old filter with it, so that pulls tell the client."""
+        topic, version = subscription.topic, subscription.sub_version
+        expression, expression_type = subscription.sub_string, subscription.expression_type
+        self.dirty = True
+        if old is not None and (old.expression, old.expression_type) == (expression, expression_type):
+            old.client_version = version
+            self._revive(old)
+            return
+        filters = self._topics.setdefault(topic, {})
+        filters.pop(group, None)
+        new = self.build(topic, group, expression, expression_type, version)
+        new.bloom = self.bloom.data(f"{group}#{topic}")
+        filters[group] = new
+
+    def _revive(self, one: ConsumerFilter) -> None:
+        if one.is_dead:
+            one.dead_time = 0
+            self.dirty = True
+
+    def _bury(self, filters: Iterable[ConsumerFilter]) -> None:
+        now = self._now_ms()
+        for one in filters:
+            if not one.is_dead:
+                one.dead_time = now
+                self.dirty = True

@@ -1,0 +1,133 @@
+"""What a SQL92 pull lets through: the bit map of the queue's extension first, the properties of the record then."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.filters import BitMaps, FilterTable, SqlSelection, is_tag_type
+from codec.bodies import SubscriptionData
+from codec.consume_queue_ext import Unit
+from codec.properties import encode_properties
+from codec.record import encode_record
+
+TOPIC = "TopicA"
+BORN = 1_000
+HOST = bytes(8)
+
+
+def table_of(**texts: str) -> FilterTable:
+    table = FilterTable(lambda: BORN)
+    for group, text in texts.items():
+        table.register(
+            group, [SubscriptionData(topic=TOPIC, sub_string=text, sub_version=1, expression_type="SQL92")]
+        )
+    return table
+
+
+def selection(table: FilterTable, group: str) -> SqlSelection:
+    return SqlSelection(table, TOPIC, table.get(TOPIC, group))
+
+
+def unit(bit_map: bytes | None, store_timestamp: int = BORN + 1) -> Unit:
+    return Unit(0, store_timestamp, bit_map or b"")
+
+
+def test_the_bit_map_names_the_groups_that_want_a_message() -> None:
+    table = table_of(one="a = 1", two="a = 2", both="a > 0", broken="a > 'x'")
+    maps = BitMaps(table)
+    wanting = {
+        value: [group for group in ("one", "two", "both") if selection(table, group).accepts_unit(unit(maps.of(TOPIC, {"a": value})))]
+        for value in ("1", "2", "0", "x")
+    }  # fmt: skip
+    assert wanting == {"1": ["one", "both"], "2": ["two", "both"], "0": [], "x": []}
+    assert maps.of(TOPIC, {"a": "0"}) == bytes(14)
+    assert maps.of("TopicB", {"a": "1"}) is None
+
+
+def test_the_dead_count_for_bit_maps() -> None:
+    table = table_of(one="a = 1")
+    table.unregister("one")
+    assert BitMaps(table).of(TOPIC, {"a": "1"}) == table.bloom.bit_map([table.bloom.data(f"one#{TOPIC}")])
+
+
+@pytest.mark.parametrize(
+    "queue_unit",
+    [None, unit(None), unit(bytes(13)), unit(bytes(14), BORN), unit(b"\xff" * 14)],
+    ids=["no extension", "no bit map", "another length", "older than the filter", "all bits"],
+)
+def test_a_queue_entry_that_says_nothing_passes(queue_unit: Unit | None) -> None:
+    assert selection(table_of(one="a = 1"), "one").accepts_unit(queue_unit)
+
+
+def test_a_queue_entry_without_the_groups_bits_does_not_pass() -> None:
+    assert not selection(table_of(one="a = 1"), "one").accepts_unit(unit(bytes(14)))
+
+
+def test_a_filter_of_one_pull_has_no_bits() -> None:
+    table = table_of()
+    own = SqlSelection(table, TOPIC, table.build(TOPIC, "one", "a = 1", "SQL92", 1))
+    assert own.accepts_unit(unit(bytes(14)))
+    assert own.accepts({"a": "1"})
+    assert not own.accepts({"a": "2"})
+    assert list(table) == []
+
+
+def test_without_a_filter_everything_passes() -> None:
+    none = selection(table_of(), "one")
+    assert none.accepts_unit(unit(bytes(14)))
+    assert none.accepts({})
+
+
+@pytest.mark.parametrize(("value", "wanted"), [("1", True), ("2", False), ("x", False), (None, False)])
+def test_the_properties_decide(value: str | None, wanted: bool) -> None:
+    one = selection(table_of(one="a = 1"), "one")
+    properties = {"a": value} if value is not None else {"b": "1"}
+    assert one.accepts(properties) is wanted
+    assert one.accepts_record(memoryview(record(properties))) is wanted
+
+
+def record(properties: dict[str, str]) -> bytes:
+    return encode_record(
+        topic=TOPIC.encode(),
+        queue_id=0,
+        flag=0,
+        queue_offset=0,
+        physical_offset=0,
+        sys_flag=0,
+        born_timestamp=0,
+        born_host=HOST,
+        store_timestamp=0,
+        store_host=HOST,
+        reconsume_times=0,
+        prepared_transaction_offset=0,
+        body=b"body",
+        properties=encode_properties(properties),
+    )
+
+
+@pytest.mark.parametrize(
+    ("retry_topics", "properties", "wanted"),
+    [
+        (False, {"RETRY_TOPIC": TOPIC, "a": "2"}, True),
+        (True, {"RETRY_TOPIC": TOPIC, "a": "2"}, False),
+        (True, {"RETRY_TOPIC": TOPIC, "a": "1"}, True),
+        (True, {"RETRY_TOPIC": "TopicB", "a": "2"}, True),
+        (True, {"a": "2"}, True),
+    ],
+)
+def test_retries_are_judged_by_their_own_topic(
+    retry_topics: bool, properties: dict[str, str], wanted: bool
+) -> None:
+    table = table_of(one="a = 1")
+    retries = SqlSelection(table, "%RETRY%one", None, retry_topics=retry_topics)
+    assert retries.accepts(properties) is wanted
+
+
+def test_types_of_tags() -> None:
+    assert [is_tag_type(text) for text in (None, "", "TAG", "SQL92", "tag")] == [
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]
