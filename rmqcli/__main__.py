@@ -18,7 +18,10 @@ __all__ = ["main", "run"]
 def main() -> None:
     """Entry point of the command `rmq`."""
     _fill_closed_streams()
-    code = run(sys.argv[1:])
+    try:
+        code = run(sys.argv[1:])
+    except KeyboardInterrupt:  # while the first modules were imported
+        code = ExitCode.INTERRUPTED
     sys.exit(_flush(code))
 
 

@@ -66,7 +66,7 @@ def leaves(error: BaseException) -> Iterator[BaseException]:
 def report(error: BaseException, *, verbose: bool = False) -> ExitCode:
     """Says what happened on standard error and gives the exit code."""
     found = list(leaves(error))
-    if any(isinstance(leaf, KeyboardInterrupt) for leaf in found):
+    if any(_is_interrupt(leaf) for leaf in found):
         return ExitCode.INTERRUPTED
     worst = _most_telling(found)
     if isinstance(worst, (BrokenPipeError, typer.Exit, SystemExit)):
@@ -75,6 +75,15 @@ def report(error: BaseException, *, verbose: bool = False) -> ExitCode:
     if verbose and not isinstance(worst, ClickException):
         traceback.print_exception(error, file=sys.stderr)
     return exit_code_of(worst)
+
+
+def _is_interrupt(error: BaseException | None) -> bool:
+    """Whether it is Ctrl-C, or came up while that was being dealt with."""
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        error = error.__context__
+    return False
 
 
 def _most_telling(found: list[BaseException]) -> BaseException:

@@ -16,7 +16,8 @@ def run_async(main: Callable[[], Awaitable[T]]) -> T:
     """Runs to the end; errors may come in groups (see `rmqcli.failures`)."""
     import trio
 
-    return trio.run(main)
+    # Ctrl-C in the middle of a line of somebody's clean-up code would leave a different error than the interrupt.
+    return trio.run(main, restrict_keyboard_interrupt_to_checkpoints=True)
 
 
 def now_ms() -> int:

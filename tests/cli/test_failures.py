@@ -66,6 +66,13 @@ def test_an_interrupt_in_a_group_wins(capsys: pytest.CaptureFixture[str]) -> Non
     assert capsys.readouterr().err == ""
 
 
+def test_what_an_interrupt_led_to_is_an_interrupt() -> None:
+    error = RuntimeError("x")
+    error.__context__ = ValueError("y")
+    error.__context__.__context__ = KeyboardInterrupt()
+    assert report(error) is ExitCode.INTERRUPTED
+
+
 def test_a_closed_pipe_is_no_failure(capsys: pytest.CaptureFixture[str]) -> None:
     assert report(ExceptionGroup("outer", [ValueError("x"), BrokenPipeError()])) is ExitCode.DONE
     assert capsys.readouterr().err == ""

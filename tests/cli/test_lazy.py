@@ -41,6 +41,24 @@ def run_fresh(*arguments: str) -> tuple[str, set[str]]:
     return done.stdout, set(done.stderr.split())
 
 
+def test_a_command_that_runs_imports_no_drawing_and_no_columns() -> None:
+    command = [sys.executable, "-c", PROGRAM, "topic", "list", "-n", "127.0.0.1:1"]
+    modules = set(subprocess.run(command, capture_output=True, text=True, check=False).stderr.split())
+    assert "rmqcli.client" in modules
+    assert not modules & {
+        "numpy",
+        "pyarrow",
+        "pyspark",
+        "lark",
+        "rich",
+        "pandas",
+        "pydantic",
+        "lz4",
+        "zstandard",
+        "broker",
+    }
+
+
 def test_version_imports_nothing() -> None:
     out, modules = run_fresh("--version")
     assert out == f"rmq {__version__}\n"
