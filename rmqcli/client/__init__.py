@@ -45,6 +45,15 @@ from rmqcli.client.errors import (
 from rmqcli.client.instance import ClientInstance
 from rmqcli.client.producer import Producer
 from rmqcli.client.pull_consumer import PullConsumer
+from rmqcli.client.push import (
+    ConsumeContext,
+    ConsumeResult,
+    MessageSelector,
+    OrderlyContext,
+    OrderlyResult,
+    PushConsumer,
+    PushSettings,
+)
 from rmqcli.client.results import PullResult, PullStatus, SendResult, SendStatus
 
 __all__ = [
@@ -56,22 +65,29 @@ __all__ = [
     "ClientInstance",
     "ConnectionFailed",
     "ConnectionLost",
+    "ConsumeContext",
+    "ConsumeResult",
     "ConsumerOffline",
     "CorruptReply",
     "GroupDescription",
     "GroupNotFound",
     "GroupSummary",
     "InvalidRequest",
+    "MessageSelector",
     "NoNameServer",
     "NoRoute",
     "NotFound",
     "NotPermitted",
     "NotSupported",
     "OnlineResetUnsupported",
+    "OrderlyContext",
+    "OrderlyResult",
     "Producer",
     "PullConsumer",
     "PullResult",
     "PullStatus",
+    "PushConsumer",
+    "PushSettings",
     "QueryResult",
     "QueueLag",
     "QueueReset",

@@ -98,8 +98,10 @@ class ClientInstance:
             raise InvalidRequest("a client instance is entered once")
         self._entered = True
         self._manager = trio.open_nursery()
-        self._nursery = await self._manager.__aenter__()
-        self._nursery.start_soon(self._refresh_routes, name="route refresh")
+        outer = await self._manager.__aenter__()
+        with trio.CancelScope(shield=True):
+            self._nursery = inner = await outer.start(self._shelter)
+        inner.start_soon(self._refresh_routes, name="route refresh")
         return self
 
     async def __aexit__(
@@ -120,6 +122,15 @@ class ClientInstance:
         if self._nursery is None:
             raise InvalidRequest("a client works only inside its `async with` block")
         return self._nursery
+
+    async def _shelter(
+        self, *, task_status: trio.TaskStatus[trio.Nursery] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Keeps tasks and connections going while the block is cancelled: whoever leaves has things to say to brokers."""
+        with trio.CancelScope(shield=True):
+            async with trio.open_nursery() as nursery:
+                task_status.started(nursery)
+                await trio.sleep_forever()
 
     def start(self, function: Callable[[], Awaitable[None]], name: str) -> trio.CancelScope:
         """Runs a background task; cancel the scope to end it before the instance ends."""

@@ -1,0 +1,44 @@
+"""Push consumption: rebalance, pull loops, listeners, offsets (Java package `impl.consumer`)."""
+
+from __future__ import annotations
+
+from rmqcli.client.push.allocate import (
+    Allocate,
+    averagely,
+    averagely_by_circle,
+    by_config,
+    by_machine_room,
+    consistent_hash,
+    machine_room_nearby,
+)
+from rmqcli.client.push.consumer import PushConsumer
+from rmqcli.client.push.listener import (
+    ConcurrentListener,
+    ConsumeContext,
+    ConsumeResult,
+    OrderlyContext,
+    OrderlyListener,
+    OrderlyResult,
+)
+from rmqcli.client.push.offset_store import OffsetFileDamaged
+from rmqcli.client.push.settings import MessageSelector, PushSettings
+
+__all__ = [
+    "Allocate",
+    "ConcurrentListener",
+    "ConsumeContext",
+    "ConsumeResult",
+    "MessageSelector",
+    "OffsetFileDamaged",
+    "OrderlyContext",
+    "OrderlyListener",
+    "OrderlyResult",
+    "PushConsumer",
+    "PushSettings",
+    "averagely",
+    "averagely_by_circle",
+    "by_config",
+    "by_machine_room",
+    "consistent_hash",
+    "machine_room_nearby",
+]

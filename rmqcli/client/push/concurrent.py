@@ -1,0 +1,159 @@
+"""Messages to a concurrent listener, any order (Java `ConsumeMessageConcurrentlyService`).
+
+A fixed number of worker tasks takes batches from one list: a quick listener costs no task and no wake-up per message. Every
+FAIR batches a worker lets other tasks run. From the listener's return to the new offset there is no await, so what a listener
+acknowledged is counted even when the consumer is cancelled.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+import trio
+
+from codec.message import MessageExt, PropertyName, retry_topic
+from codec.queue import MessageQueue
+from rmqcli.client.push.listener import Call, ConsumeContext, ConsumeResult
+from rmqcli.client.push.process_queue import ProcessQueue
+from rmqcli.client.push.send_back import SendBack, as_original, consumed_again
+from rmqcli.client.push.state import GroupState, log
+
+__all__ = ["ConcurrentService"]
+
+FAIR = 16
+LOCAL_RETRY = 5.0  # seconds until messages that could not be sent back are consumed again
+EXPIRED_AT_ONCE = 16
+EXPIRED_LEVEL = 3
+
+Batch = list[MessageExt]
+
+
+class ConcurrentService:
+    """`submit` takes pulled messages; `consumers` tasks run the listener on them."""
+
+    def __init__(self, state: GroupState, call: Call, back: SendBack) -> None:
+        self._state = state
+        self._call = call
+        self._back = back
+        self._ready: deque[tuple[ProcessQueue, Batch]] = deque()
+        self._idle = trio.lowlevel.ParkingLot()
+        self._nursery: trio.Nursery | None = None
+
+    async def run(self) -> None:
+        async with trio.open_nursery() as self._nursery:
+            for number in range(self._state.settings.consumers):
+                self._nursery.start_soon(self._work, name=f"consumer {number} of {self._state.group}")
+            self._nursery.start_soon(self._expire)
+
+    def submit(self, held: ProcessQueue, messages: Sequence[MessageExt]) -> None:
+        """Cuts pulled messages into batches for the listener."""
+        size = self._state.settings.batch_size
+        self._ready.extend(
+            (held, list(messages[start : start + size])) for start in range(0, len(messages), size)
+        )
+        self._idle.unpark()
+
+    async def consume_queue(self, held: ProcessQueue) -> None:
+        """Nothing to do for a single queue."""
+
+    async def _work(self) -> None:
+        ready, state, turn = self._ready, self._state, 0
+        while True:
+            if not ready:
+                await self._idle.park()
+                # One worker wakes the next, as long as there is something left: a quick listener then needs only one.
+                if len(ready) > 1:
+                    self._idle.unpark()
+                continue
+            held, batch = ready.popleft()
+            if not held.dropped and not state.stopping:
+                await self._consume(held, batch)
+            turn += 1
+            if turn % FAIR == 0:
+                await trio.lowlevel.checkpoint()
+
+    async def _consume(self, held: ProcessQueue, batch: Batch) -> None:
+        state, queue = self._state, held.queue
+        started = str(state.instance.now_ms())
+        for message in batch:
+            message.properties[PropertyName.CONSUME_START_TIME] = started
+        context = ConsumeContext(queue)
+        held.in_flight += 1
+        try:
+            begun = trio.current_time()
+            result = await self._ask(batch, context)
+            counts = state.statistics[queue.topic]
+            counts.consume_time.add((trio.current_time() - begun) * 1000)
+            acknowledged = _acknowledged(result, context, len(batch))
+            counts.ok.add(acknowledged)
+            if acknowledged == len(batch):
+                state.acknowledge(held, held.remove(batch))
+            else:
+                counts.failed.add(len(batch) - acknowledged)
+                await self._failed(held, batch, batch[acknowledged:], context.delay_level)
+        finally:
+            held.last_consume_ms = int(started)
+            held.done()
+
+    async def _ask(self, batch: Batch, context: ConsumeContext) -> ConsumeResult | None:
+        try:
+            result: ConsumeResult | None = await self._call(batch, context)
+        except Exception:  # the application's: whatever it is, these messages are not consumed
+            log.warning("the listener failed on %s; it comes again", batch[0].msg_id, exc_info=True)
+            return None
+        return result
+
+    async def _failed(self, held: ProcessQueue, batch: Batch, failed: Batch, delay_level: int) -> None:
+        kept: Batch = []
+        if self._state.settings.broadcasting:
+            for message in failed:
+                log.warning("broadcasting: %s was not consumed and is dropped", message.msg_id)
+        else:
+            for message in failed:
+                if not held.closed and not await self._back.send_back(message, delay_level):
+                    consumed_again(message)
+                    kept.append(message)
+        offsets = {message.queue_offset for message in kept}
+        done = [message for message in batch if message.queue_offset not in offsets]
+        self._state.acknowledge(held, held.remove(done))
+        if kept and self._nursery is not None:
+            self._nursery.start_soon(self._later, held, kept)
+
+    async def _later(self, held: ProcessQueue, kept: Batch) -> None:
+        await trio.sleep(LOCAL_RETRY)
+        self.submit(held, kept)
+
+    async def consume_directly(self, message: MessageExt, queue: MessageQueue) -> ConsumeResult | None:
+        """One message on request of an administrator; raises what the listener raises."""
+        as_original([message], retry_topic(self._state.group))
+        result: ConsumeResult | None = await self._call([message], ConsumeContext(queue))
+        return result
+
+    async def _expire(self) -> None:
+        """Sends back what a listener has had for longer than `consume_timeout`."""
+        timeout = self._state.settings.consume_timeout
+        while True:
+            await trio.sleep(timeout)
+            for held in list(self._state.queues.values()):
+                await self._expire_queue(held, self._state.instance.now_ms() - timeout * 1000)
+
+    async def _expire_queue(self, held: ProcessQueue, before_ms: float) -> None:
+        for _ in range(EXPIRED_AT_ONCE):
+            message = next(iter(held.messages.values()), None)
+            if message is None or held.closed or self._state.settings.broadcasting:
+                return
+            started = message.properties.get(PropertyName.CONSUME_START_TIME)
+            if started is None or int(started) >= before_ms:
+                return
+            if not await self._back.send_back(message, EXPIRED_LEVEL):
+                return
+            log.warning("%s was consumed for too long; it was sent back", message.msg_id)
+            self._state.acknowledge(held, held.remove([message]))
+
+
+def _acknowledged(result: ConsumeResult | None, context: ConsumeContext, size: int) -> int:
+    """How many of the batch were consumed: all, none, or those up to the ack index."""
+    if result is not ConsumeResult.SUCCESS:
+        return 0
+    return max(0, min(context.ack_index + 1, size))

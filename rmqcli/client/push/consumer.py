@@ -1,0 +1,275 @@
+"""`PushConsumer`: a member of a group that gets its share of messages as they come (Java `DefaultMQPushConsumer`).
+
+Start: subscriptions with the group's retry topic, offsets, routes, heartbeat to all brokers, rebalance at once. Leaving the
+block goes the other way round, cancelled or not: no new listener call, running ones get `grace` seconds, offsets are stored,
+queues unlocked, the client is unregistered; what brokers must answer for that takes LEAVE seconds at most.
+
+A message may come more than once (a member left, a broker restarted, an answer was lost), never less.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from typing import Any, Self, Unpack, overload
+
+import trio
+
+from codec.bodies import CheckClientRequestBody, encode_body
+from codec.codes import RequestCode
+from codec.message import check_group
+from rmqcli.client.errors import InvalidRequest, NoRoute
+from rmqcli.client.instance import Client, ClientInstance, InstanceOptions
+from rmqcli.client.producer import Producer
+from rmqcli.client.push.concurrent import ConcurrentService
+from rmqcli.client.push.listener import ConcurrentListener, OrderlyListener, callable_listener
+from rmqcli.client.push.locks import Locks
+from rmqcli.client.push.offset_store import (
+    LocalFileOffsetStore,
+    OffsetStore,
+    RemoteBrokerOffsetStore,
+    offsets_file,
+)
+from rmqcli.client.push.orderly import OrderlyService
+from rmqcli.client.push.process_queue import ProcessQueue
+from rmqcli.client.push.pull_loop import PullLoop, StartOffsets
+from rmqcli.client.push.rebalance import Rebalancer
+from rmqcli.client.push.requests import ConsumerRequests, requests_of
+from rmqcli.client.push.send_back import SendBack
+from rmqcli.client.push.settings import MessageSelector, PushSettings
+from rmqcli.client.push.state import GroupState, log
+from rmqcli.client.push.statistics import SAMPLE_INTERVAL
+from rmqcli.client.push.subscription import Subscription, subscriptions
+
+__all__ = ["PushConsumer"]
+
+INNER_PRODUCER = "CLIENT_INNER_PRODUCER"
+FORBIDDEN_GROUP = "DEFAULT_CONSUMER"
+BROADCASTING_INSTANCE = "DEFAULT"
+LEAVE = 3.0
+FULL_PERSIST = 12
+"""Every so many rounds offsets that did not change are sent too: a broker may have restarted with older ones."""
+
+DEFAULTS = PushSettings()
+Topics = Mapping[str, str | MessageSelector]
+
+
+class PushConsumer(Client):
+    """Consumes topics in a group: `async with PushConsumer("group", {"topic": "tag || tag"}, listener): ...`.
+
+    `listener(messages, context)` is an async or a plain function; with `orderly` it gets each queue's messages in order and
+    gives an OrderlyResult, else a ConsumeResult. RECONSUME_LATER, None and exceptions bring the messages again later.
+    Entering raises InvalidRequest, NoNameServer, RequestTimeout, BrokerRefused (a SQL92 condition that the broker does not
+    take), OffsetFileDamaged. Later trouble with brokers is logged and tried again. More options: PushSettings,
+    InstanceOptions.
+    """
+
+    @overload
+    def __init__(
+        self,
+        group: str,
+        topics: Topics,
+        listener: ConcurrentListener,
+        *,
+        settings: PushSettings = ...,
+        instance: ClientInstance | None = None,
+        **options: Unpack[InstanceOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        group: str,
+        topics: Topics,
+        listener: OrderlyListener,
+        *,
+        orderly: bool,
+        settings: PushSettings = ...,
+        instance: ClientInstance | None = None,
+        **options: Unpack[InstanceOptions],
+    ) -> None: ...
+
+    def __init__(
+        self,
+        group: str,
+        topics: Topics,
+        listener: Callable[..., Any],
+        *,
+        orderly: bool = False,
+        settings: PushSettings = DEFAULTS,
+        instance: ClientInstance | None = None,
+        **options: Unpack[InstanceOptions],
+    ) -> None:
+        super().__init__(instance, options)
+        _check_group(group)
+        self.group = group
+        core = self.instance
+        if settings.broadcasting and instance is None:
+            # The offsets file is found again by this name
+            core.client_id = f"{core.ip}@{BROADCASTING_INSTANCE}"
+        wanted = subscriptions(topics, group, core.now_ms(), with_retry=not settings.broadcasting)
+        offsets = _offset_store(core, group, settings)
+        self._state = state = GroupState(core, group, settings, orderly, wanted, offsets)
+        self._producer = Producer(INNER_PRODUCER, allow_empty=True, instance=core)
+        call = callable_listener(listener, trio.CapacityLimiter(settings.consumers))
+        back = SendBack(state, self._producer)
+        self._locks = Locks(state)
+        self._service = (
+            OrderlyService(state, call, back, self._locks)
+            if orderly
+            else ConcurrentService(state, call, back)
+        )
+        starts = StartOffsets(state)
+        self._loops = PullLoop(state, self._service, starts)
+        self._rebalancer = Rebalancer(state, self._locks, starts, self._begin)
+        self._intake = trio.CancelScope()
+        self._everything = trio.CancelScope()
+        self._ended = trio.Event()
+        self._nursery: trio.Nursery | None = None
+
+    async def __aenter__(self) -> Self:
+        await super().__aenter__()
+        try:
+            await self._start()
+        except BaseException as error:
+            await self.__aexit__(type(error), error, error.__traceback__)
+            raise
+        return self
+
+    async def __aexit__(self, kind: Any, error: Any, trace: Any) -> None:
+        with trio.CancelScope(shield=True):
+            await self._stop()
+        await super().__aexit__(kind, error, trace)
+
+    @property
+    def queues(self) -> list[Any]:
+        """The queues that are ours now, sorted."""
+        return sorted(queue for queue, held in self._state.queues.items() if not held.dropped)
+
+    def pause(self) -> None:
+        """No pulls until `resume`; what is here is still consumed."""
+        self._state.paused = True
+
+    def resume(self) -> None:
+        self._state.paused = False
+        self._state.rebalance_soon()
+
+    async def _start(self) -> None:
+        state = self._state
+        groups = requests_of(self.instance)
+        if self.group in groups:
+            raise InvalidRequest(f"the group {self.group} has a consumer in this client instance already")
+        state.started_ms = self.instance.now_ms()
+        await state.offsets.load()
+        for topic, subscription in state.subscriptions.items():
+            with contextlib.suppress(NoRoute):
+                await self.instance.route(topic)
+                if subscription.is_sql:
+                    await self._check_at_broker(topic, subscription)
+        self.instance.heartbeats.join_producer(INNER_PRODUCER)
+        await self.instance.nursery.start(self._run)
+        await state.announce()
+        self._in_intake(self._rebalancer.run, "rebalance")
+
+    async def _check_at_broker(self, topic: str, subscription: Subscription) -> None:
+        route = await self.instance.route(topic)
+        addresses = [table[min(table)] for table in route.brokers.values() if table]
+        body = CheckClientRequestBody(
+            client_id=self.instance.client_id, group=self.group, subscription_data=subscription.data
+        )
+        await self.instance.call(
+            self.instance.random.choice(addresses), RequestCode.CHECK_CLIENT_CONFIG, None, encode_body(body)
+        )
+
+    async def _run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        try:
+            with self._everything:
+                async with trio.open_nursery() as self._nursery:
+                    requests_of(self.instance)[self.group] = ConsumerRequests(
+                        self._state, self._service, self._nursery
+                    )
+                    self._nursery.start_soon(self._service.run)
+                    self._nursery.start_soon(self._persist_for_ever)
+                    self._nursery.start_soon(self._sample_for_ever)
+                    if self._state.needs_locks:
+                        self._in_intake(self._locks.run, "queue locks")
+                    task_status.started()
+                    await trio.sleep_forever()
+        finally:
+            self._ended.set()
+
+    def _in_intake(self, function: Callable[..., Any], name: str) -> None:
+        """Runs what brings messages here: it ends first."""
+
+        async def run() -> None:
+            with self._intake:
+                await function()
+
+        if self._nursery is not None:
+            self._nursery.start_soon(run, name=f"{name} of {self.group}")
+
+    def _begin(self, held: ProcessQueue) -> None:
+        """A queue became ours. Its pulls end with its scope, a call of the listener goes on."""
+        if self._nursery is None or self._state.stopping:
+            return
+        self._nursery.start_soon(self._loops.run, held, name=f"pulls of {held.queue}")
+        if self._state.orderly:
+            self._nursery.start_soon(self._service.consume_queue, held, name=f"order of {held.queue}")
+
+    async def _persist_for_ever(self) -> None:
+        turn = 0
+        while True:
+            await trio.sleep(self._state.settings.persist_interval)
+            turn += 1
+            await self._persist(all_of=turn % FULL_PERSIST == 0)
+
+    async def _persist(self, *, sure: bool = False, all_of: bool = True) -> None:
+        try:
+            await self._state.offsets.persist(list(self._state.queues), sure=sure, all_of=all_of)
+        except OSError as error:
+            log.error("offsets of %s cannot be written: %s", self.group, error)
+
+    async def _sample_for_ever(self) -> None:
+        while True:
+            self._state.statistics.sample(trio.current_time())
+            await trio.sleep(SAMPLE_INTERVAL)
+
+    async def _stop(self) -> None:
+        state = self._state
+        state.stopping = True
+        # When the instance failed its connections are gone, and nobody can be told
+        failed = self._ended.is_set()
+        self._intake.cancel()
+        for held in state.queues.values():
+            held.scope.cancel()
+        if self._nursery is not None:
+            with trio.move_on_after(state.settings.grace):
+                for held in list(state.queues.values()):
+                    await held.wait_quiet(state.settings.grace)
+            self._everything.cancel()
+            await self._ended.wait()
+            requests_of(self.instance).pop(self.group, None)
+            if not failed:
+                await self._leave()
+
+    async def _leave(self) -> None:
+        with trio.move_on_after(LEAVE):
+            await self._persist(sure=True)
+            await self._locks.unlock(self._locks.held)
+        await self.instance.heartbeats.leave_consumer(self.group)
+        await self.instance.heartbeats.leave_producer(INNER_PRODUCER)
+
+
+def _check_group(group: str) -> None:
+    if group == FORBIDDEN_GROUP:
+        raise InvalidRequest(f"the group name {FORBIDDEN_GROUP} is not allowed")
+    try:
+        check_group(group)
+    except ValueError as error:
+        raise InvalidRequest(str(error)) from None
+
+
+def _offset_store(instance: ClientInstance, group: str, settings: PushSettings) -> OffsetStore:
+    if settings.broadcasting:
+        return LocalFileOffsetStore(offsets_file(settings.offsets_folder, instance.client_id, group))
+    return RemoteBrokerOffsetStore(instance, group)

@@ -1,0 +1,99 @@
+"""What an application gives a push consumer: a listener, async or plain, and what the listener says back.
+
+A listener gets a list of messages of one queue and a context. An async function runs in the consumer's tasks; a plain one in
+worker threads, at most `consumers` at once. An exception counts as "not now": it is logged and the messages come again.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Awaitable, Callable
+from enum import Enum
+from functools import partial
+from typing import Any
+
+import trio
+
+from codec.message import MessageExt
+from codec.queue import MessageQueue
+
+__all__ = [
+    "Call",
+    "ConcurrentListener",
+    "ConsumeContext",
+    "ConsumeResult",
+    "OrderlyContext",
+    "OrderlyListener",
+    "OrderlyResult",
+    "callable_listener",
+]
+
+
+class ConsumeResult(Enum):
+    """Java `ConsumeConcurrentlyStatus`."""
+
+    SUCCESS = "CONSUME_SUCCESS"
+    RECONSUME_LATER = "RECONSUME_LATER"
+
+
+class OrderlyResult(Enum):
+    """Java `ConsumeOrderlyStatus`. COMMIT and ROLLBACK are for contexts whose `auto_commit` was set to False."""
+
+    SUCCESS = "SUCCESS"
+    SUSPEND = "SUSPEND_CURRENT_QUEUE_A_MOMENT"
+    COMMIT = "COMMIT"
+    ROLLBACK = "ROLLBACK"
+
+
+class ConsumeContext:
+    """Of one call. `ack_index`: the last message that succeeded, when not all did. `delay_level` of the retry: 0 leaves it
+    to the broker (3 + times consumed), -1 makes dead letters at once."""
+
+    __slots__ = ("ack_index", "delay_level", "queue")
+
+    def __init__(self, queue: MessageQueue) -> None:
+        self.queue = queue
+        self.delay_level = 0
+        self.ack_index = sys.maxsize
+
+
+class OrderlyContext:
+    """Of one call. `suspend_time`: seconds until the queue goes on after SUSPEND (None: as the settings say)."""
+
+    __slots__ = ("auto_commit", "queue", "suspend_time")
+
+    def __init__(self, queue: MessageQueue) -> None:
+        self.queue = queue
+        self.auto_commit = True
+        self.suspend_time: float | None = None
+
+
+ConcurrentListener = Callable[
+    [list[MessageExt], ConsumeContext], ConsumeResult | Awaitable[ConsumeResult | None] | None
+]
+OrderlyListener = Callable[
+    [list[MessageExt], OrderlyContext], OrderlyResult | Awaitable[OrderlyResult | None] | None
+]
+Call = Callable[[list[MessageExt], Any], Awaitable[Any]]
+
+
+def callable_listener(listener: Callable[..., Any], limiter: trio.CapacityLimiter) -> Call:
+    """The listener as something to await."""
+    if _is_async(listener):
+        return listener
+
+    async def in_thread(messages: list[MessageExt], context: Any) -> Any:
+        # The consumer waits `grace` seconds for a thread; a thread that takes longer must not hold up its end.
+        return await trio.to_thread.run_sync(
+            partial(listener, messages, context), abandon_on_cancel=True, limiter=limiter
+        )
+
+    return in_thread
+
+
+def _is_async(listener: Callable[..., Any]) -> bool:
+    inner = listener.func if isinstance(listener, partial) else listener
+    return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(
+        getattr(type(inner), "__call__", None)  # noqa: B004  an object whose call is async
+    )

@@ -1,0 +1,115 @@
+"""The broker's locks on queues, which let one orderly consumer of a group have a queue (Java `RebalanceImpl.lock`).
+
+A broker keeps a lock for 60 s; here it counts for 30 s and is renewed every 20 s, so it is given up here first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+
+import trio
+
+from codec.bodies import (
+    LockBatchRequestBody,
+    LockBatchResponseBody,
+    UnlockBatchRequestBody,
+    decode_body,
+    encode_body,
+)
+from codec.codes import RequestCode
+from codec.errors import CodecError
+from codec.queue import MessageQueue
+from rmqcli.client.errors import ClientError
+from rmqcli.client.push.state import GroupState
+
+__all__ = ["Locks"]
+
+LOCK_INTERVAL = 20.0
+FIRST_LOCK = 1.0
+LOCK_TIMEOUT = 1.0
+
+
+class Locks:
+    """All locks of one consumer. `held`: queues that a broker may think are ours."""
+
+    def __init__(self, state: GroupState) -> None:
+        self._state = state
+        self.held: set[MessageQueue] = set()
+
+    async def run(self) -> None:
+        """Renews all locks for ever."""
+        await trio.sleep(FIRST_LOCK)
+        while True:
+            await self.renew()
+            await trio.sleep(LOCK_INTERVAL)
+
+    async def renew(self) -> None:
+        by_broker: dict[str, list[MessageQueue]] = {}
+        for queue, held in self._state.queues.items():
+            if not held.dropped:
+                by_broker.setdefault(queue.broker_name, []).append(queue)
+        async with trio.open_nursery() as nursery:
+            for queues in by_broker.values():
+                nursery.start_soon(self._renew, queues)
+
+    async def _renew(self, queues: list[MessageQueue]) -> None:
+        with contextlib.suppress(ClientError):
+            granted = await self._ask(queues)
+            for queue in queues:
+                held = self._state.queues.get(queue)
+                if held is None:
+                    continue
+                if queue in granted:
+                    held.lock(self._state.instance.now_ms())
+                else:
+                    held.unlock()
+
+    async def lock(self, queue: MessageQueue) -> bool:
+        """Whether the broker has given us this queue; False also when it cannot be asked."""
+        try:
+            granted = queue in await self._ask([queue])
+        except ClientError:
+            return False
+        held = self._state.queues.get(queue)
+        if granted and held is not None:
+            held.lock(self._state.instance.now_ms())
+        return granted
+
+    async def unlock(self, queues: Iterable[MessageQueue]) -> None:
+        """Gives locks back; what a broker does not hear of expires there."""
+        by_broker: dict[str, list[MessageQueue]] = {}
+        for queue in self.held.intersection(queues):
+            by_broker.setdefault(queue.broker_name, []).append(queue)
+        async with trio.open_nursery() as nursery:
+            for chosen in by_broker.values():
+                nursery.start_soon(self._unlock, chosen)
+
+    async def _unlock(self, queues: list[MessageQueue]) -> None:
+        with contextlib.suppress(ClientError):
+            body = UnlockBatchRequestBody(
+                consumer_group=self._state.group, client_id=self._state.instance.client_id, mq_set=queues
+            )
+            address = await self._master(queues[0])
+            await self._state.instance.call(
+                address, RequestCode.UNLOCK_BATCH_MQ, None, encode_body(body), timeout=LOCK_TIMEOUT
+            )
+            self.held.difference_update(queues)
+
+    async def _ask(self, queues: list[MessageQueue]) -> set[MessageQueue]:
+        body = LockBatchRequestBody(
+            consumer_group=self._state.group, client_id=self._state.instance.client_id, mq_set=queues
+        )
+        address = await self._master(queues[0])
+        # Before the request: when its answer is lost the broker holds locks in our name all the same.
+        self.held.update(queues)
+        reply = await self._state.instance.call(
+            address, RequestCode.LOCK_BATCH_MQ, None, encode_body(body), timeout=LOCK_TIMEOUT
+        )
+        try:
+            return set(decode_body(LockBatchResponseBody, reply.body).lock_ok_mq_set)
+        except CodecError:
+            return set()
+
+    async def _master(self, queue: MessageQueue) -> str:
+        return (await self._state.instance.broker_addresses(queue))[0]

@@ -1,0 +1,183 @@
+"""Where a group's offsets are kept: at the brokers (clustering) or in a file of this client (broadcasting).
+
+An offset is that of the next message to consume. In between they live in memory: `update` is at once, `persist` sends or
+writes. Java classes `RemoteBrokerOffsetStore` and `LocalFileOffsetStore`; the file is theirs too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Protocol
+
+import trio
+
+from codec.bodies import OffsetSerializeWrapper, decode_body, encode_body
+from codec.errors import CodecError
+from codec.fastjson_writer import FASTJSON
+from codec.queue import MessageQueue
+from rmqcli.client.errors import ClientError
+from rmqcli.client.instance import ClientInstance
+from rmqcli.client.offsets import OffsetCalls
+
+__all__ = [
+    "LocalFileOffsetStore",
+    "OffsetFileDamaged",
+    "OffsetStore",
+    "RemoteBrokerOffsetStore",
+    "offsets_file",
+]
+
+
+class OffsetFileDamaged(ClientError):
+    """Neither offsets.json nor its .bak can be read."""
+
+
+class OffsetStore(Protocol):
+    """What both kinds do."""
+
+    async def load(self) -> None:
+        """Once, before the first read."""
+
+    def update(self, queue: MessageQueue, offset: int, *, increase_only: bool = True) -> None: ...
+
+    def memory(self, queue: MessageQueue) -> int | None: ...
+
+    async def read(self, queue: MessageQueue) -> int | None:
+        """The stored offset, None when there is none; ClientError when nobody can say."""
+
+    async def persist(
+        self, queues: Iterable[MessageQueue], *, sure: bool = False, all_of: bool = True
+    ) -> None:
+        """Saves offsets of these queues; `sure` waits for the answers, `all_of` includes those that did not change."""
+
+    def remove(self, queue: MessageQueue) -> None:
+        """Forgets what is in memory."""
+
+    def table(self, topic: str) -> dict[MessageQueue, int]: ...
+
+
+class _Memory:
+    """Offsets in memory."""
+
+    def __init__(self) -> None:
+        self._table: dict[MessageQueue, int] = {}
+
+    def update(self, queue: MessageQueue, offset: int, *, increase_only: bool = True) -> None:
+        if not increase_only or offset > self._table.get(queue, -1):
+            self._table[queue] = offset
+
+    def memory(self, queue: MessageQueue) -> int | None:
+        return self._table.get(queue)
+
+    def table(self, topic: str) -> dict[MessageQueue, int]:
+        return {queue: offset for queue, offset in self._table.items() if queue.topic == topic}
+
+
+class RemoteBrokerOffsetStore(_Memory, OffsetCalls):
+    """Offsets at the broker of each queue. A broker that cannot be reached is left to the next round."""
+
+    def __init__(self, instance: ClientInstance, group: str) -> None:
+        super().__init__()
+        self.instance = instance
+        self.group = group
+        self._saved: dict[MessageQueue, int] = {}
+
+    async def load(self) -> None:
+        return
+
+    async def read(self, queue: MessageQueue) -> int | None:
+        offset = await self.committed(queue)
+        if offset is not None:
+            self.update(queue, offset, increase_only=False)
+            self._saved[queue] = offset
+        return offset
+
+    async def persist(
+        self, queues: Iterable[MessageQueue], *, sure: bool = False, all_of: bool = True
+    ) -> None:
+        by_broker: dict[str, list[MessageQueue]] = {}
+        for queue in queues:
+            offset = self._table.get(queue)
+            if offset is not None and (all_of or self._saved.get(queue) != offset):
+                by_broker.setdefault(queue.broker_name, []).append(queue)
+        async with trio.open_nursery() as nursery:
+            for chosen in by_broker.values():
+                nursery.start_soon(self._send, chosen, sure)
+
+    def remove(self, queue: MessageQueue) -> None:
+        self._table.pop(queue, None)
+        self._saved.pop(queue, None)
+
+    async def _send(self, queues: list[MessageQueue], sure: bool) -> None:
+        with contextlib.suppress(ClientError):
+            for queue in queues:
+                offset = self._table.get(queue)
+                if offset is not None:
+                    await self.commit(queue, offset, oneway=not sure)
+                    self._saved[queue] = offset
+
+
+def offsets_file(folder: Path | None, client_id: str, group: str) -> Path:
+    """`~/.rocketmq_offsets/<client id>/<group>/offsets.json`, or below another folder."""
+    root = Path.home() / ".rocketmq_offsets" if folder is None else folder
+    return root / client_id / group / "offsets.json"
+
+
+class LocalFileOffsetStore(_Memory):
+    """Offsets in a file, with the previous one beside it as .bak."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.path = path
+        self._backup = path.with_name(path.name + ".bak")
+        self._written: dict[MessageQueue, int] = {}
+
+    async def load(self) -> None:
+        """Reads the file; OffsetFileDamaged when it and its .bak are unreadable."""
+        self._table.update(await trio.to_thread.run_sync(self._load))
+        self._written = dict(self._table)
+
+    async def read(self, queue: MessageQueue) -> int | None:
+        return self._table.get(queue)
+
+    async def persist(
+        self, queues: Iterable[MessageQueue], *, sure: bool = False, all_of: bool = True
+    ) -> None:
+        if self._table != self._written:
+            table = dict(self._table)
+            await trio.to_thread.run_sync(self._save, table)
+            self._written = table
+
+    def remove(self, queue: MessageQueue) -> None:
+        """Keeps it: a broadcasting client comes back to all its queues."""
+
+    def _load(self) -> dict[MessageQueue, int]:
+        table = _read_offsets(self.path)
+        if table is None:
+            table = _read_offsets(self._backup)
+        if table is None and (self.path.exists() or self._backup.exists()):
+            raise OffsetFileDamaged(f"the offsets in {self.path} and its .bak cannot be read")
+        return table or {}
+
+    def _save(self, table: dict[MessageQueue, int]) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = self.path.with_name(self.path.name + ".tmp")
+        body = OffsetSerializeWrapper(offset_table=dict(sorted(table.items())))
+        with temporary.open("wb") as file:
+            file.write(encode_body(body, dialect=FASTJSON, pretty=True))
+            file.flush()
+            os.fsync(file.fileno())
+        if self.path.exists():
+            shutil.copyfile(self.path, self._backup)
+        temporary.replace(self.path)
+
+
+def _read_offsets(path: Path) -> dict[MessageQueue, int] | None:
+    try:
+        return decode_body(OffsetSerializeWrapper, path.read_bytes()).offset_table
+    except (OSError, CodecError):
+        return None

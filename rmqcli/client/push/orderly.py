@@ -1,0 +1,142 @@
+"""Messages to an orderly listener: one call at a time for each queue, in the order of the queue, while the broker's lock is
+ours (Java `ConsumeMessageOrderlyService`).
+
+Each queue has a task; at most `consumers` of them are in the listener at once. From the listener's return to the new offset
+there is no await.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import trio
+
+from codec.message import MessageExt, retry_topic
+from codec.queue import MessageQueue
+from rmqcli.client.push.listener import Call, OrderlyContext, OrderlyResult
+from rmqcli.client.push.locks import Locks
+from rmqcli.client.push.process_queue import ProcessQueue
+from rmqcli.client.push.send_back import SendBack, as_original, consumed_again
+from rmqcli.client.push.state import GroupState, log
+
+__all__ = ["OrderlyService"]
+
+LOCKED_AGAIN = 0.01
+LOCK_REFUSED = 3.0
+SHORTEST_SUSPEND, LONGEST_SUSPEND = 0.01, 30.0
+
+Batch = list[MessageExt]
+
+
+class OrderlyService:
+    """`consume_queue` runs for as long as the queue is ours."""
+
+    def __init__(self, state: GroupState, call: Call, back: SendBack, locks: Locks) -> None:
+        self._state = state
+        self._call = call
+        self._back = back
+        self._locks = locks
+        self._limit = state.settings.reconsume_limit(orderly=True)
+        self._turns = trio.Semaphore(state.settings.consumers)
+
+    async def run(self) -> None:
+        """Queues bring their own tasks."""
+
+    def submit(self, held: ProcessQueue, messages: Sequence[MessageExt]) -> None:
+        """The queue's task sees them by itself."""
+
+    async def consume_queue(self, held: ProcessQueue) -> None:
+        while not held.dropped:
+            await held.wait_for_messages()
+            if self._state.needs_locks and not held.locked:
+                await self._lock_again(held)
+                continue
+            async with self._turns:
+                # Waiting for a turn takes time: the lock may be gone now, or the queue.
+                if held.dropped or self._state.stopping or (self._state.needs_locks and not held.locked):
+                    pause = LOCKED_AGAIN
+                else:
+                    pause = await self._consume(held)
+            if pause:
+                await trio.sleep(pause)
+
+    async def _lock_again(self, held: ProcessQueue) -> None:
+        granted = await self._locks.lock(held.queue)
+        await trio.sleep(LOCKED_AGAIN if granted else LOCK_REFUSED)
+
+    async def _consume(self, held: ProcessQueue) -> float:
+        """One batch; gives the seconds to wait before the next."""
+        state = self._state
+        batch = held.take(state.settings.batch_size)
+        if not batch:
+            return 0.0
+        context = OrderlyContext(held.queue)
+        held.begin()
+        try:
+            begun = trio.current_time()
+            result = await self._ask(batch, context)
+            counts = state.statistics[held.queue.topic]
+            counts.consume_time.add((trio.current_time() - begun) * 1000)
+            failed = result in (OrderlyResult.SUSPEND, OrderlyResult.ROLLBACK)
+            (counts.failed if failed else counts.ok).add(len(batch))
+            return await self._finish(held, batch, result, context)
+        except trio.Cancelled:
+            held.put_back()
+            raise
+        finally:
+            held.last_consume_ms = state.instance.now_ms()
+            held.done()
+
+    async def _ask(self, batch: Batch, context: OrderlyContext) -> OrderlyResult:
+        try:
+            result: OrderlyResult | None = await self._call(batch, context)
+        except Exception:  # the application's: whatever it is, the queue waits and tries again
+            log.warning("the listener failed on %s; its queue waits", batch[0].msg_id, exc_info=True)
+            return OrderlyResult.SUSPEND
+        return OrderlyResult.SUSPEND if result is None else result
+
+    async def _finish(
+        self, held: ProcessQueue, batch: Batch, result: OrderlyResult, context: OrderlyContext
+    ) -> float:
+        if context.auto_commit and result is not OrderlyResult.SUSPEND:
+            if result is not OrderlyResult.SUCCESS:
+                log.warning("%s needs a context with auto_commit=False; taken as SUCCESS", result.name)
+            self._state.acknowledge(held, held.commit())
+            return 0.0
+        if result is OrderlyResult.SUCCESS:
+            return 0.0
+        if result is OrderlyResult.COMMIT:
+            self._state.acknowledge(held, held.commit())
+            return 0.0
+        if result is OrderlyResult.ROLLBACK:
+            held.put_back()
+            return self._pause(context)
+        return await self._suspend(held, batch, context)
+
+    async def _suspend(self, held: ProcessQueue, batch: Batch, context: OrderlyContext) -> float:
+        if not await self._all_given_up(batch):
+            held.put_back(batch)
+            return self._pause(context)
+        if context.auto_commit:
+            self._state.acknowledge(held, held.commit())
+        return 0.0
+
+    async def _all_given_up(self, batch: Batch) -> bool:
+        """Whether every message was consumed often enough and is now in the retry topic, to become a dead letter."""
+        given_up = 0
+        for message in batch:
+            if message.reconsume_times < self._limit or not await self._back.send_to_retry_topic(message):
+                consumed_again(message)
+            else:
+                given_up += 1
+        return given_up == len(batch)
+
+    def _pause(self, context: OrderlyContext) -> float:
+        wanted = self._state.settings.suspend_time if context.suspend_time is None else context.suspend_time
+        return min(max(wanted, SHORTEST_SUSPEND), LONGEST_SUSPEND)
+
+    async def consume_directly(self, message: MessageExt, queue: MessageQueue) -> OrderlyResult | None:
+        """One message on request of an administrator; raises what the listener raises."""
+        as_original([message], retry_topic(self._state.group))
+        result: OrderlyResult | None = await self._call([message], OrderlyContext(queue))
+        return result

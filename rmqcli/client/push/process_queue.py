@@ -1,0 +1,148 @@
+"""The messages of one queue that are here and not yet acknowledged (Java `ProcessQueue`), by ascending queue offset.
+
+The lowest offset in it is the group's offset: everything before is done. Sizes are bytes of bodies, times are seconds on
+trio's clock; `*_ms` are epoch milliseconds for the running info.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+
+import trio
+
+from codec.message import MessageExt
+from codec.queue import MessageQueue
+
+__all__ = ["LOCK_VALIDITY", "PULL_MAX_IDLE", "ProcessQueue"]
+
+PULL_MAX_IDLE = 120.0
+LOCK_VALIDITY = 30.0
+NOTHING = -1
+
+
+class ProcessQueue:
+    """`dropped`: nothing new is begun. `closed`: its offset has been given away, acknowledgements no longer count.
+    `retiring`: another task than the rebalance removes it. `illegal`: that is because its offset was outside the broker's."""
+
+    def __init__(self, queue: MessageQueue, next_offset: int = 0) -> None:
+        self.queue = queue
+        self.next_offset = next_offset
+        self.messages: OrderedDict[int, MessageExt] = OrderedDict()
+        self.taken: OrderedDict[int, MessageExt] = OrderedDict()
+        self.size = 0
+        self.end = 0
+        self.in_flight = 0
+        self.dropped = False
+        self.closed = False
+        self.retiring = False
+        self.illegal = False
+        self.scope = trio.CancelScope()
+        self.suggested_broker = 0
+        self.previously_locked = False
+        self.locked_at = -math.inf
+        self.pulled_at = trio.current_time()
+        self.last_pull_ms = 0
+        self.last_consume_ms = 0
+        self.last_lock_ms = 0
+        self._quiet = trio.lowlevel.ParkingLot()
+        self._arrival = trio.lowlevel.ParkingLot()
+
+    @property
+    def count(self) -> int:
+        return len(self.messages) + len(self.taken)
+
+    @property
+    def span(self) -> int:
+        """Last offset minus first offset."""
+        return self.end - 1 - next(iter(self.messages)) if self.messages else 0
+
+    @property
+    def locked(self) -> bool:
+        """The broker's lock is ours and fresh."""
+        return trio.current_time() - self.locked_at <= LOCK_VALIDITY
+
+    def lock(self, now_ms: int) -> None:
+        self.locked_at = trio.current_time()
+        self.last_lock_ms = now_ms
+
+    def unlock(self) -> None:
+        self.locked_at = -math.inf
+
+    @property
+    def idle_too_long(self) -> bool:
+        return trio.current_time() - self.pulled_at > PULL_MAX_IDLE
+
+    def put(self, messages: Sequence[MessageExt]) -> list[MessageExt]:
+        """Takes pulled messages, gives those that were not here already."""
+        known, taken = self.messages, self.taken
+        fresh = [m for m in messages if m.queue_offset not in known and m.queue_offset not in taken]
+        for message in fresh:
+            known[message.queue_offset] = message
+            self.size += len(message.body)
+        if fresh:
+            self.end = max(self.end, fresh[-1].queue_offset + 1)
+            self._arrival.unpark_all()
+        return fresh
+
+    def remove(self, messages: Iterable[MessageExt]) -> int:
+        """Forgets what was consumed; gives the offset everything before which is done (-1: nothing was here)."""
+        known = self.messages
+        if not known:
+            return NOTHING
+        for message in messages:
+            if known.pop(message.queue_offset, None) is not None:
+                self.size -= len(message.body)
+        return next(iter(known)) if known else self.end
+
+    def take(self, count: int) -> list[MessageExt]:
+        """The first messages, for an orderly listener; they stay uncommitted here."""
+        batch: list[MessageExt] = []
+        while self.messages and len(batch) < count:
+            offset, message = self.messages.popitem(last=False)
+            self.taken[offset] = message
+            batch.append(message)
+        return batch
+
+    def commit(self) -> int:
+        """All that were taken are done; gives the next offset (-1: there were none)."""
+        if not self.taken:
+            return NOTHING
+        next_offset = next(reversed(self.taken)) + 1
+        self.size -= sum(len(message.body) for message in self.taken.values())
+        self.taken.clear()
+        return next_offset
+
+    def put_back(self, batch: Iterable[MessageExt] | None = None) -> None:
+        """Taken messages (None: all of them) will be taken again, in order."""
+        chosen = list(self.taken.values() if batch is None else batch)
+        for message in reversed(chosen):
+            if self.taken.pop(message.queue_offset, None) is not None:
+                self.messages[message.queue_offset] = message
+                self.messages.move_to_end(message.queue_offset, last=False)
+
+    def begin(self) -> None:
+        self.in_flight += 1
+
+    def done(self) -> None:
+        self.in_flight -= 1
+        if not self.in_flight:
+            self._quiet.unpark_all()
+
+    def drop(self) -> None:
+        """No more pulls, and no call of the listener begins."""
+        self.dropped = True
+        self.scope.cancel()
+        self._arrival.unpark_all()
+
+    async def wait_quiet(self, timeout: float) -> bool:
+        """Waits until no listener works on this queue; False when `timeout` seconds were not enough."""
+        with trio.move_on_after(timeout):
+            while self.in_flight:
+                await self._quiet.park()
+        return not self.in_flight
+
+    async def wait_for_messages(self) -> None:
+        while not self.messages and not self.dropped:
+            await self._arrival.park()

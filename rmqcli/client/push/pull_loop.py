@@ -1,0 +1,234 @@
+"""One queue's pulls: as long as the queue is ours, one long poll after the other, held back while enough waits here
+(Java `DefaultMQPushConsumerImpl.pullMessage`).
+
+Delays are seconds: FLOW_CONTROL when too much is cached here, BUSY when the broker said FLOW_CONTROL, FAILED after any error,
+ILLEGAL until a queue whose offset was outside of the broker's is given up and rebuilt.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import trio
+
+from codec.bodies import ConsumeFromWhere
+from codec.codes import PullSysFlag, RequestCode, ResponseCode
+from codec.frame import RemotingCommand
+from codec.headers import PullMessageRequestHeader, PullMessageResponseHeader
+from codec.message import RETRY_PREFIX, MessageExt, PropertyName
+from codec.queue import MessageQueue
+from rmqcli.client.errors import BrokerRefused, ClientError
+from rmqcli.client.instance import reply_header
+from rmqcli.client.offsets import OffsetCalls
+from rmqcli.client.pull_consumer import read_messages
+from rmqcli.client.push.process_queue import ProcessQueue
+from rmqcli.client.push.send_back import as_original
+from rmqcli.client.push.state import GroupState, log
+from rmqcli.client.push.subscription import Subscription
+from rmqcli.client.results import PullStatus
+from rmqcli.client.routes import MASTER_ID
+
+__all__ = ["PullLoop", "StartOffsets", "Submit"]
+
+PAUSED = 1.0
+FLOW_CONTROL = 0.05
+BUSY = 0.02
+FAILED = 1.0
+ILLEGAL = 10.0
+_STATUS = {status.value.value: status for status in PullStatus}
+
+
+class Submit(Protocol):
+    """Where pulled messages go."""
+
+    def submit(self, held: ProcessQueue, messages: list[MessageExt]) -> None: ...
+
+
+class StartOffsets(OffsetCalls):
+    """Where to begin with a queue (Java `computePullFromWhere`)."""
+
+    def __init__(self, state: GroupState) -> None:
+        self.instance = state.instance
+        self.group = state.group
+        self._state = state
+
+    async def find(self, queue: MessageQueue) -> int:
+        """The stored offset, else what the settings say; ClientError when no broker can say now."""
+        stored = await self._state.offsets.read(queue)
+        return await self._first(queue) if stored is None else stored
+
+    async def _first(self, queue: MessageQueue) -> int:
+        settings, retry = self._state.settings, queue.topic.startswith(RETRY_PREFIX)
+        where = settings.consume_from
+        if where is ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET:
+            return 0
+        if where is ConsumeFromWhere.CONSUME_FROM_TIMESTAMP:
+            if retry:
+                return await self.max_offset(queue)
+            return await self.search_offset(queue, settings.start_timestamp(self.instance.now_ms))
+        return 0 if retry else await self.max_offset(queue)
+
+
+class PullLoop:
+    """Pulls for all queues of one consumer; `run` is one task a queue."""
+
+    def __init__(self, state: GroupState, sink: Submit, starts: StartOffsets) -> None:
+        self._state = state
+        self._sink = sink
+        self._starts = starts
+
+    async def run(self, held: ProcessQueue) -> None:
+        with held.scope:
+            while not held.dropped:
+                pause = self._hold_back(held)
+                if not pause:
+                    pause = await self._pull(held)
+                if pause:
+                    await trio.sleep(pause)
+        if held.illegal:
+            await self._retire(held)
+
+    def _hold_back(self, held: ProcessQueue) -> float:
+        """Seconds to wait instead of pulling; 0 to pull."""
+        state = self._state
+        held.pulled_at = trio.current_time()
+        if state.paused or state.stopping:
+            return PAUSED
+        limits = state.threshold(held.queue.topic)
+        if held.count > limits.messages or held.size > limits.size:
+            return FLOW_CONTROL
+        if not state.orderly:
+            return FLOW_CONTROL if held.span > state.settings.max_span else 0.0
+        return FAILED if state.needs_locks and not held.locked else 0.0
+
+    async def _pull(self, held: ProcessQueue) -> float:
+        """One pull; gives the seconds to wait before the next."""
+        subscription = self._state.subscriptions.get(held.queue.topic)
+        if subscription is None:
+            return FAILED
+        begun = trio.current_time()
+        try:
+            await self._begin_locked(held)
+            reply = await self._ask(held, subscription)
+            header = reply_header(
+                PullMessageResponseHeader, reply, held.queue.broker_name, RequestCode.PULL_MESSAGE
+            )
+            messages = self._messages(held, reply, header, subscription)
+        except BrokerRefused as error:
+            if error.code == ResponseCode.FLOW_CONTROL:
+                return BUSY
+            log.warning("pulling %s: %s", held.queue, error)
+            return FAILED
+        except ClientError as error:
+            log.warning("pulling %s: %s", held.queue, error)
+            return FAILED
+        self._count(held, begun, len(messages))
+        return self._take(held, _STATUS[reply.code], header, messages)
+
+    async def _begin_locked(self, held: ProcessQueue) -> None:
+        """With the lock in hand the offset is read again: the last owner may have stored it meanwhile."""
+        if self._state.needs_locks and not held.previously_locked:
+            held.next_offset = await self._starts.find(held.queue)
+            held.previously_locked = True
+
+    async def _ask(self, held: ProcessQueue, subscription: Subscription) -> RemotingCommand:
+        settings, queue = self._state.settings, held.queue
+        reply = await self._state.instance.read_queue(
+            queue,
+            RequestCode.PULL_MESSAGE,
+            self._header(held, subscription),
+            timeout=settings.pull_timeout,
+            prefer=held.suggested_broker,
+            ok=_STATUS,
+        )
+        held.last_pull_ms = self._state.instance.now_ms()
+        return reply
+
+    def _header(self, held: ProcessQueue, subscription: Subscription) -> PullMessageRequestHeader:
+        settings, queue = self._state.settings, held.queue
+        flags = int(PullSysFlag.SUSPEND)
+        commit = self._state.offsets.memory(queue) or 0
+        # A slave does not take offsets
+        if commit > 0 and not settings.broadcasting and held.suggested_broker == MASTER_ID:
+            flags |= PullSysFlag.COMMIT_OFFSET
+        if settings.post_subscription:
+            flags |= PullSysFlag.SUBSCRIPTION
+        return PullMessageRequestHeader(
+            consumer_group=self._state.group,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            queue_offset=held.next_offset,
+            max_msg_nums=settings.pull_batch_size,
+            sys_flag=flags,
+            commit_offset=commit if flags & PullSysFlag.COMMIT_OFFSET else 0,
+            suspend_timeout_millis=round(settings.long_poll * 1000),
+            subscription=subscription.data.sub_string if settings.post_subscription else None,
+            sub_version=subscription.announced,
+            expression_type=subscription.data.expression_type,
+            bname=queue.broker_name,
+        )
+
+    def _messages(
+        self,
+        held: ProcessQueue,
+        reply: RemotingCommand,
+        header: PullMessageResponseHeader,
+        subscription: Subscription,
+    ) -> list[MessageExt]:
+        held.suggested_broker = header.suggest_which_broker_id
+        if reply.code != ResponseCode.SUCCESS:
+            return []
+        messages = read_messages(reply.body, held.queue.broker_name)
+        if subscription.tags:
+            messages = [message for message in messages if message.tags in subscription.tags]
+        ends = {
+            PropertyName.MIN_OFFSET: str(header.min_offset),
+            PropertyName.MAX_OFFSET: str(header.max_offset),
+        }
+        for message in messages:
+            message.properties.update(ends)
+        if held.queue.topic.startswith(RETRY_PREFIX):
+            as_original(messages, held.queue.topic)
+        return messages
+
+    def _count(self, held: ProcessQueue, begun: float, pulled: int) -> None:
+        if pulled:
+            counts = self._state.statistics[held.queue.topic]
+            counts.pull_time.add((trio.current_time() - begun) * 1000)
+            counts.pulled.add(pulled)
+
+    def _take(
+        self,
+        held: ProcessQueue,
+        status: PullStatus,
+        header: PullMessageResponseHeader,
+        messages: list[MessageExt],
+    ) -> float:
+        if status is PullStatus.OFFSET_ILLEGAL:
+            self._illegal(held, header.next_begin_offset)
+            return 0.0
+        held.next_offset = header.next_begin_offset
+        if messages:
+            self._sink.submit(held, held.put(messages))
+            return self._state.settings.pull_interval
+        if not held.count:
+            # Everything up to here is consumed, or was not wanted
+            self._state.acknowledge(held, held.next_offset)
+        return 0.0
+
+    def _illegal(self, held: ProcessQueue, next_offset: int) -> None:
+        log.warning(
+            "offset %d of %s is not in the queue; going on at %d", held.next_offset, held.queue, next_offset
+        )
+        self._state.offsets.update(held.queue, next_offset, increase_only=False)
+        held.closed = held.retiring = held.illegal = True
+        held.drop()
+
+    async def _retire(self, held: ProcessQueue) -> None:
+        await trio.sleep(ILLEGAL)
+        state, queue = self._state, held.queue
+        if state.queues.get(queue) is held:
+            await state.offsets.persist([queue], sure=True)
+            state.offsets.remove(queue)
+            del state.queues[queue]
+            state.rebalance_soon()

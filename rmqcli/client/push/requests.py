@@ -1,0 +1,198 @@
+"""What brokers ask of a consumer: members changed (40), reset offsets (220), status (221), running info (307), consume one
+message now (309). Java class `ClientRemotingProcessor`. A request for a group that does not live here is answered with 1.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Protocol
+from weakref import WeakKeyDictionary
+
+import trio
+
+from codec.bodies import (
+    CMResult,
+    ConsumeMessageDirectlyResult,
+    GetConsumerStatusBody,
+    ResetOffsetBody,
+    decode_body,
+    encode_body,
+)
+from codec.codes import RequestCode, ResponseCode
+from codec.frame import RemotingCommand, encode_frame
+from codec.headers import (
+    ConsumeMessageDirectlyResultRequestHeader,
+    GetConsumerRunningInfoRequestHeader,
+    GetConsumerStatusRequestHeader,
+    NotifyConsumerIdsChangedRequestHeader,
+    ResetOffsetRequestHeader,
+    from_ext,
+)
+from codec.message import MessageExt
+from codec.queue import MessageQueue
+from codec.record import decode_record
+from rmqcli.client.instance import ClientInstance
+from rmqcli.client.link import Link
+from rmqcli.client.push.listener import ConsumeResult, OrderlyResult
+from rmqcli.client.push.process_queue import ProcessQueue
+from rmqcli.client.push.running_info import running_info
+from rmqcli.client.push.state import GroupState, log
+
+__all__ = ["ConsumerRequests", "Direct", "requests_of"]
+
+RESET_WAIT = 10.0
+"""Seconds that running listeners get before their queues are moved."""
+
+_RESULTS: dict[object, CMResult] = {
+    ConsumeResult.SUCCESS: CMResult.CR_SUCCESS,
+    ConsumeResult.RECONSUME_LATER: CMResult.CR_LATER,
+    OrderlyResult.SUCCESS: CMResult.CR_SUCCESS,
+    OrderlyResult.COMMIT: CMResult.CR_COMMIT,
+    OrderlyResult.ROLLBACK: CMResult.CR_ROLLBACK,
+    OrderlyResult.SUSPEND: CMResult.CR_LATER,
+    None: CMResult.CR_RETURN_NULL,
+}
+
+
+class Direct(Protocol):
+    """How one message is consumed on request."""
+
+    async def consume_directly(self, message: MessageExt, queue: MessageQueue) -> object: ...
+
+
+class ConsumerRequests:
+    """The answers of one consumer; slow ones run in its nursery."""
+
+    def __init__(self, state: GroupState, direct: Direct, nursery: trio.Nursery) -> None:
+        self._state = state
+        self._direct = direct
+        self._nursery = nursery
+
+    def members_changed(self) -> None:
+        self._state.rebalance_soon()
+
+    def reset(self, request: RemotingCommand) -> None:
+        header = from_ext(ResetOffsetRequestHeader, request.ext_fields)
+        table = decode_body(ResetOffsetBody, request.body).offset_table
+        self._nursery.start_soon(self._reset, header.topic, table)
+
+    async def _reset(self, topic: str, table: dict[MessageQueue, int]) -> None:
+        state = self._state
+        state.paused = True
+        try:
+            chosen = [held for queue, held in state.queues.items() if queue.topic == topic and queue in table]
+            for held in chosen:
+                held.retiring = True
+                held.drop()
+            with trio.move_on_after(RESET_WAIT):
+                for held in chosen:
+                    await held.wait_quiet(RESET_WAIT)
+            await self._move(chosen, table)
+        finally:
+            state.paused = False
+            state.rebalance_soon()
+
+    async def _move(self, chosen: list[ProcessQueue], table: dict[MessageQueue, int]) -> None:
+        state = self._state
+        for held in chosen:
+            held.closed = True
+            state.offsets.update(held.queue, table[held.queue], increase_only=False)
+        await state.offsets.persist([held.queue for held in chosen], sure=True)
+        for held in chosen:
+            if state.queues.get(held.queue) is held:
+                state.offsets.remove(held.queue)
+                del state.queues[held.queue]
+
+    def status(self, request: RemotingCommand) -> RemotingCommand:
+        header = from_ext(GetConsumerStatusRequestHeader, request.ext_fields)
+        body = GetConsumerStatusBody(message_queue_table=self._state.offsets.table(header.topic))
+        return request.reply(ResponseCode.SUCCESS, None, None, encode_body(body))
+
+    def info(self, request: RemotingCommand) -> RemotingCommand:
+        header = from_ext(GetConsumerRunningInfoRequestHeader, request.ext_fields)
+        body = running_info(self._state, stacks=header.jstack_enable)
+        return request.reply(ResponseCode.SUCCESS, None, None, encode_body(body))
+
+    def consume_directly(self, link: Link, request: RemotingCommand) -> None:
+        header = from_ext(ConsumeMessageDirectlyResultRequestHeader, request.ext_fields)
+        message = decode_record(request.body, decompress=True)
+        queue = MessageQueue(message.topic, header.broker_name or "", message.queue_id)
+        self._nursery.start_soon(self._directly, link, request, message, queue)
+
+    async def _directly(
+        self, link: Link, request: RemotingCommand, message: MessageExt, queue: MessageQueue
+    ) -> None:
+        begun = time.monotonic()
+        remark = None
+        try:
+            result = _RESULTS[await self._direct.consume_directly(message, queue)]
+        except Exception as error:  # the application's, and what the administrator wants to see
+            log.warning("the listener failed on %s, consumed on request", message.msg_id, exc_info=True)
+            result, remark = CMResult.CR_THROW_EXCEPTION, f"{type(error).__name__}: {error}"
+        body = ConsumeMessageDirectlyResult(
+            order=self._state.orderly,
+            consume_result=result,
+            remark=remark,
+            spent_time_mills=round((time.monotonic() - begun) * 1000),
+        )
+        link.send_frame(encode_frame(request.reply(ResponseCode.SUCCESS, None, None, encode_body(body))))
+
+
+_GROUPS: WeakKeyDictionary[ClientInstance, dict[str, ConsumerRequests]] = WeakKeyDictionary()
+
+
+def requests_of(instance: ClientInstance) -> dict[str, ConsumerRequests]:
+    """group → who answers, of one client instance; installs the handlers when first asked for."""
+    groups = _GROUPS.get(instance)
+    if groups is None:
+        groups = _GROUPS[instance] = {}
+        _install(instance, groups)
+    return groups
+
+
+def _install(instance: ClientInstance, groups: dict[str, ConsumerRequests]) -> None:
+    def notified(link: Link, request: RemotingCommand) -> None:
+        group = from_ext(NotifyConsumerIdsChangedRequestHeader, request.ext_fields).consumer_group
+        if group in groups:
+            groups[group].members_changed()
+
+    def reset(link: Link, request: RemotingCommand) -> None:
+        group = from_ext(ResetOffsetRequestHeader, request.ext_fields).group
+        if group in groups:
+            groups[group].reset(request)
+
+    def status(link: Link, request: RemotingCommand) -> RemotingCommand | None:
+        group = from_ext(GetConsumerStatusRequestHeader, request.ext_fields).group
+        return _answer(groups, group, request, lambda found: found.status(request))
+
+    def info(link: Link, request: RemotingCommand) -> RemotingCommand | None:
+        group = from_ext(GetConsumerRunningInfoRequestHeader, request.ext_fields).consumer_group
+        return _answer(groups, group, request, lambda found: found.info(request))
+
+    def directly(link: Link, request: RemotingCommand) -> RemotingCommand | None:
+        header = from_ext(ConsumeMessageDirectlyResultRequestHeader, request.ext_fields)
+        return _answer(
+            groups, header.consumer_group, request, lambda found: found.consume_directly(link, request)
+        )
+
+    instance.handlers |= {
+        RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: notified,
+        RequestCode.RESET_CONSUMER_CLIENT_OFFSET: reset,
+        RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: status,
+        RequestCode.GET_CONSUMER_RUNNING_INFO: info,
+        RequestCode.CONSUME_MESSAGE_DIRECTLY: directly,
+    }
+
+
+def _answer(
+    groups: dict[str, ConsumerRequests],
+    group: str,
+    request: RemotingCommand,
+    ask: Callable[[ConsumerRequests], RemotingCommand | None],
+) -> RemotingCommand | None:
+    found = groups.get(group)
+    if found is None:
+        remark = f"The Consumer Group <{group}> not exist in this consumer"
+        return request.reply(ResponseCode.SYSTEM_ERROR, remark)
+    return ask(found)

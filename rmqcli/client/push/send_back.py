@@ -1,0 +1,86 @@
+"""Messages that were not consumed go back: to the broker that stored them (36), else as a new message to %RETRY%group.
+
+The broker delivers them again after a delay, or makes dead letters of them when they were consumed often enough.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from codec.codes import RequestCode
+from codec.headers import ConsumerSendMsgBackRequestHeader
+from codec.message import Message, MessageExt, PropertyName, retry_topic
+from codec.queue import MessageQueue
+from rmqcli.client.errors import ClientError
+from rmqcli.client.producer import Producer
+from rmqcli.client.push.state import GroupState, log
+
+__all__ = ["SendBack", "as_original", "consumed_again"]
+
+SEND_BACK_TIMEOUT = 5.0
+FIRST_RETRY_LEVEL = 3
+
+
+class SendBack:
+    """Of one consumer; `producer` is the instance's CLIENT_INNER_PRODUCER."""
+
+    def __init__(self, state: GroupState, producer: Producer) -> None:
+        self._state = state
+        self._producer = producer
+        self._limit = state.settings.reconsume_limit(state.orderly)
+
+    async def send_back(self, message: MessageExt, delay_level: int) -> bool:
+        """Whether the message is safe at a broker; `delay_level` 0: the broker decides, -1: dead letter."""
+        try:
+            await self._to_broker(message, delay_level)
+        except ClientError as error:
+            log.warning("%s was not taken back, sending it to the retry topic: %s", message.msg_id, error)
+            return await self.send_to_retry_topic(message)
+        return True
+
+    async def send_to_retry_topic(self, message: MessageExt) -> bool:
+        """The same as a send, which any broker of the retry topic takes."""
+        try:
+            await self._producer.send(self._retry_message(message), timeout=SEND_BACK_TIMEOUT)
+        except ClientError as error:
+            log.warning("%s could not be sent to the retry topic: %s", message.msg_id, error)
+            return False
+        return True
+
+    async def _to_broker(self, message: MessageExt, delay_level: int) -> None:
+        instance = self._state.instance
+        queue = MessageQueue(message.topic, message.broker_name, message.queue_id)
+        address = (await instance.broker_addresses(queue))[0]
+        header = ConsumerSendMsgBackRequestHeader(
+            offset=message.commit_log_offset,
+            group=self._state.group,
+            delay_level=delay_level,
+            origin_msg_id=message.msg_id,
+            origin_topic=message.topic,
+            max_reconsume_times=self._limit,
+        )
+        await instance.call(address, RequestCode.CONSUMER_SEND_MSG_BACK, header, timeout=SEND_BACK_TIMEOUT)
+
+    def _retry_message(self, message: MessageExt) -> Message:
+        properties = dict(message.properties)
+        properties.pop(PropertyName.TRAN_MSG, None)
+        properties.setdefault(PropertyName.ORIGIN_MESSAGE_ID, message.msg_id)
+        properties[PropertyName.RETRY_TOPIC] = message.topic
+        properties[PropertyName.RECONSUME_TIME] = str(message.reconsume_times + 1)
+        properties[PropertyName.MAX_RECONSUME_TIMES] = str(self._limit)
+        properties[PropertyName.DELAY] = str(FIRST_RETRY_LEVEL + message.reconsume_times)
+        topic = retry_topic(self._state.group)
+        return Message(topic=topic, body=message.body, flag=message.flag, properties=properties)
+
+
+def as_original(messages: list[MessageExt], retry: str) -> None:
+    """Retried messages show their first topic to the listener."""
+    for message in messages:
+        original = message.properties.get(PropertyName.RETRY_TOPIC)
+        if original and message.topic == retry:
+            msgspec.structs.force_setattr(message, "topic", original)
+
+
+def consumed_again(message: MessageExt) -> None:
+    """Counts one more consumption of a message that stayed here."""
+    msgspec.structs.force_setattr(message, "reconsume_times", message.reconsume_times + 1)

@@ -1,0 +1,94 @@
+"""What all rooms of one push consumer share: who it is, what it wants, which queues it holds."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+
+import trio
+
+from codec.bodies import ConsumerData, ConsumeType
+from codec.queue import MessageQueue
+from rmqcli.client.instance import ClientInstance
+from rmqcli.client.push.offset_store import OffsetStore
+from rmqcli.client.push.process_queue import ProcessQueue
+from rmqcli.client.push.settings import PushSettings
+from rmqcli.client.push.statistics import Statistics
+from rmqcli.client.push.subscription import Subscription
+
+__all__ = ["GroupState", "Thresholds", "log"]
+
+log = logging.getLogger("rmqcli.client.push")
+
+
+@dataclass(slots=True)
+class Thresholds:
+    """How much of one queue may wait here: messages, bytes."""
+
+    messages: int
+    size: int
+
+
+@dataclass(slots=True)
+class GroupState:
+    """One consumer. `paused` holds pulls back; `stopping` lets no listener begin."""
+
+    instance: ClientInstance
+    group: str
+    settings: PushSettings
+    orderly: bool
+    subscriptions: dict[str, Subscription]
+    offsets: OffsetStore
+    started_ms: int = 0
+    paused: bool = False
+    stopping: bool = False
+    queues: dict[MessageQueue, ProcessQueue] = field(default_factory=dict)
+    thresholds: dict[str, Thresholds] = field(default_factory=dict)
+    statistics: Statistics = field(default_factory=Statistics)
+    wake: trio.Event = field(default_factory=trio.Event)
+
+    @property
+    def needs_locks(self) -> bool:
+        return self.orderly and not self.settings.broadcasting
+
+    def threshold(self, topic: str) -> Thresholds:
+        found = self.thresholds.get(topic)
+        if found is None:
+            found = self.thresholds[topic] = Thresholds(
+                self.settings.queue_messages, self.settings.queue_bytes
+            )
+        return found
+
+    def share_out(self, topic: str) -> None:
+        """Divides the thresholds of a topic over the queues owned."""
+        owned = max(1, sum(queue.topic == topic for queue in self.queues))
+        given, found = self.settings, self.threshold(topic)
+        if given.topic_messages != -1:
+            found.messages = max(1, given.topic_messages // owned)
+        if given.topic_bytes != -1:
+            found.size = max(1, given.topic_bytes // owned)
+
+    def rebalance_soon(self) -> None:
+        self.wake.set()
+
+    def acknowledge(self, held: ProcessQueue, offset: int) -> None:
+        """Everything before `offset` is done, as long as the queue is ours."""
+        if offset >= 0 and not held.closed:
+            self.offsets.update(held.queue, offset)
+
+    def heartbeat(self) -> ConsumerData:
+        return ConsumerData(
+            group_name=self.group,
+            consume_type=ConsumeType.CONSUME_PASSIVELY,
+            message_model=self.settings.message_model,
+            consume_from_where=self.settings.consume_from,
+            subscription_data_set=[subscription.data for subscription in self.subscriptions.values()],
+        )
+
+    async def announce(self) -> None:
+        """Tells all brokers the subscriptions as they are now; pulls use their versions afterwards."""
+        versions = {topic: wanted.data.sub_version for topic, wanted in self.subscriptions.items()}
+        self.instance.heartbeats.join_consumer(self.heartbeat())
+        await self.instance.heartbeats.send_all()
+        for topic, version in versions.items():
+            self.subscriptions[topic].announced = version

@@ -1,0 +1,113 @@
+"""How much is pulled and consumed, and how long it takes: per topic, over the last minute and hour, as Java reports it.
+
+Totals are sampled every 10 s (seven samples make a minute) and every 10 min (seven make an hour); a rate is the difference of
+the newest and oldest sample over their distance. Java classes `ConsumerStatsManager`, `StatsItem`. Times are milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+from codec.bodies import ConsumeStatus
+
+__all__ = ["SAMPLE_INTERVAL", "Statistics", "TopicStatistics"]
+
+SAMPLE_INTERVAL = 10.0
+SAMPLES = 7
+SAMPLES_AN_HOUR = 60
+"""Samples of ten seconds in the ten minutes between two samples of an hour."""
+
+
+class _Sample(NamedTuple):
+    at: float
+    value: float
+    times: int
+
+
+class _Item:
+    """One running total: `value` summed over `times` additions."""
+
+    __slots__ = ("_hour", "_minute", "times", "value")
+
+    def __init__(self) -> None:
+        self.value = 0.0
+        self.times = 0
+        self._minute: deque[_Sample] = deque(maxlen=SAMPLES)
+        self._hour: deque[_Sample] = deque(maxlen=SAMPLES)
+
+    def add(self, value: float, times: int = 1) -> None:
+        self.value += value
+        self.times += times
+
+    def sample(self, at: float, *, hour: bool) -> None:
+        self._minute.append(_Sample(at, self.value, self.times))
+        if hour:
+            self._hour.append(_Sample(at, self.value, self.times))
+
+    def tps(self) -> float:
+        first, last = self._ends(self._minute)
+        return (last.value - first.value) / (last.at - first.at) if last.at > first.at else 0.0
+
+    def average(self) -> float:
+        """Per addition, over the minute; over the hour when nothing happened in the minute."""
+        for samples in (self._minute, self._hour):
+            first, last = self._ends(samples)
+            if last.times > first.times:
+                return (last.value - first.value) / (last.times - first.times)
+        return 0.0
+
+    def sum_of_hour(self) -> int:
+        first, last = self._ends(self._hour)
+        return round(last.value - first.value)
+
+    @staticmethod
+    def _ends(samples: deque[_Sample]) -> tuple[_Sample, _Sample]:
+        return (samples[0], samples[-1]) if samples else (_NEVER, _NEVER)
+
+
+_NEVER = _Sample(0.0, 0.0, 0)
+
+
+class TopicStatistics:
+    """The totals of one topic."""
+
+    __slots__ = ("consume_time", "failed", "ok", "pull_time", "pulled")
+
+    def __init__(self) -> None:
+        self.pull_time = _Item()
+        self.pulled = _Item()
+        self.consume_time = _Item()
+        self.ok = _Item()
+        self.failed = _Item()
+
+    def sample(self, at: float, *, hour: bool) -> None:
+        for name in self.__slots__:
+            getattr(self, name).sample(at, hour=hour)
+
+    def status(self) -> ConsumeStatus:
+        return ConsumeStatus(
+            pull_rt=self.pull_time.average(),
+            pull_tps=self.pulled.tps(),
+            consume_rt=self.consume_time.average(),
+            consume_ok_tps=self.ok.tps(),
+            consume_failed_tps=self.failed.tps(),
+            consume_failed_msgs=self.failed.sum_of_hour(),
+        )
+
+
+class Statistics(dict[str, TopicStatistics]):
+    """topic → totals, made when first asked for."""
+
+    _count = 0
+
+    def __missing__(self, topic: str) -> TopicStatistics:
+        fresh = self[topic] = TopicStatistics()
+        return fresh
+
+    def sample(self, at: float) -> None:
+        """Every SAMPLE_INTERVAL seconds; `at` is seconds on any clock."""
+        hour = self._count % SAMPLES_AN_HOUR == 0
+        self._count += 1
+        for topic in self.values():
+            topic.sample(at, hour=hour)
