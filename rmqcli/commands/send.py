@@ -120,16 +120,20 @@ def send(
 
         from rmqcli.client import Producer
         from rmqcli.reading import select_queues
+        from rmqcli.render.progress import progress
         from rmqcli.render.send_results import SendReport
 
         async with Producer(allow_empty=True, **settings.producer_options) as producer:
             queues = []
             if queue is not None or broker is not None:
                 queues = select_queues(await producer.message_queues(topic), topic, broker, queue)
-            report = SendReport(settings)
-            sender = Sender(producer, SendPlan(in_flight, batch, oneway, rate, queues), report.sent)
             start = trio.current_time()
-            tally = await sender.run(jobs_of(sources, stamp, cut, jsonl=jsonl))
+            # Typed lines and JSON lines on the same terminal would be torn by a bar.
+            quiet = body is not None or os.isatty(0) or (settings.json and settings.terminal)
+            with progress(topic, quiet=quiet) as advance:
+                report = SendReport(settings, advance)
+                sender = Sender(producer, SendPlan(in_flight, batch, oneway, rate, queues), report.sent)
+                tally = await sender.run(jobs_of(sources, stamp, cut, jsonl=jsonl))
             code = report.finish(tally, trio.current_time() - start, oneway=oneway, unit=unit)
 
     _hint_for_terminal(body, file)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby
 
 from rmqcli.exit_codes import ExitCode
@@ -38,13 +38,15 @@ def number_ranges(numbers: Sequence[int]) -> str:
 class SendReport:
     """Collects and prints."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, advance: Callable[[int], None] = lambda count: None) -> None:
         self._settings = settings
+        self._advance = advance
         self._output = Output()
         self._first: list[Acknowledged] = []
 
     def sent(self, item: Acknowledged) -> None:
         """One acknowledged message, now."""
+        self._advance(1)
         if self._settings.json:
             self._output.json(_as_json(item))
         elif self._settings.terminal:
