@@ -48,11 +48,3 @@ class ProducerTable:
 
     def groups(self) -> Mapping[str, list[ClientChannel]]:
         return {group: list(channels.values()) for group, channels in self._groups.items()}
-
-    def find(self, client_id: str) -> ClientChannel | None:
-        """Some connection of a client, whatever its group."""
-        for channels in self._groups.values():
-            for client in channels.values():
-                if client.client_id == client_id:
-                    return client
-        return None

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 import trio
 
+from broker.store import StoreMessage
 from broker.tables import DelayLevels
 from codec.codes import ResponseCode
-from tests.broker.support import fake_broker, pull_header
+from codec.properties import encode_properties
+from tests.broker.support import START_MS, fake_broker, pull_header
 
 
 async def test_a_delayed_message_comes_at_its_time(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
@@ -132,3 +134,28 @@ async def test_a_delay_never_fits_without_room_for_its_properties(tmp_path: Path
 def test_bad_level_tables(text: str) -> None:
     with pytest.raises(ValueError, match="messageDelayLevel"):
         DelayLevels(text)
+
+
+async def test_what_cannot_be_delivered_does_not_hold_up_the_rest(
+    tmp_path: Path, autojump_clock: trio.abc.Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        store = broker.context.store
+        for properties in ({}, {"REAL_TOPIC": "T"}, {"REAL_TOPIC": "T", "REAL_QID": "x"}):
+            stray = {"DELAY": "1", **properties}
+            store.append(
+                StoreMessage(
+                    topic="SCHEDULE_TOPIC_XXXX",
+                    queue_id=0,
+                    body=b"stray",
+                    properties=stray,
+                    properties_text=encode_properties(stray),
+                    born_timestamp=START_MS,
+                    born_host=broker.context.store_host,
+                )
+            )
+        client.send("T", b"good", properties={"DELAY": "1"})
+        await trio.sleep(1.1)
+        assert [m.body for m in client.pulled("T")] == [b"good"]
+        assert caplog.text.count("has no topic to go to") == 3

@@ -1,0 +1,116 @@
+"""The rules of the tables that no request shows directly."""
+
+from __future__ import annotations
+
+from broker.tables import GroupTable, OffsetTable, ProducerTable, TopicTable
+from broker.tables.channels import ClientChannel
+from broker.tables.topics import describe_topic, system_topics
+from codec.bodies import SubscriptionGroupConfig, TopicConfig
+from tests.broker.support import FakeSession
+
+
+def table() -> TopicTable:
+    return TopicTable(lambda: 5, system_topics(cluster="C", broker_name="B"))
+
+
+def test_order_topics_of_the_name_server_are_marked() -> None:
+    topics = table()
+    topics.put(TopicConfig(topic_name="Ordered"))
+    before = topics.version.counter
+    assert topics.set_order_topics(["Ordered", "Unknown"])
+    ordered = topics.get("Ordered")
+    assert ordered is not None
+    assert ordered.order
+    assert topics.version.counter == before + 1
+    assert not topics.set_order_topics(["Ordered"])
+    assert topics.set_order_topics([])
+    unmarked = topics.get("Ordered")
+    assert unmarked is not None
+    assert not unmarked.order
+
+
+def test_a_change_is_a_new_config_and_a_new_version() -> None:
+    topics = table()
+    first, made = topics.ensure("T", 1)
+    again, made_again = topics.ensure("T", 9)
+    assert (made, made_again) == (True, False)
+    assert again is first
+    version = topics.version
+    topics.put(TopicConfig(topic_name="T"))
+    assert topics.get("T") is not first
+    assert topics.version != version
+    assert topics.remove("T")
+    assert not topics.remove("T")
+
+
+def test_topics_inherit_only_what_may_be_inherited() -> None:
+    topics = table()
+    assert topics.inherit("T", "BenchmarkTest", 4) is None
+    assert topics.inherit("T", "None", 4) is None
+    inherited = topics.inherit("T", "C", 4, sys_flag=1)
+    assert inherited is not None
+    assert (inherited.write_queue_nums, inherited.perm, inherited.topic_sys_flag) == (4, 6, 1)
+    negative = topics.inherit("U", "TBW102", -5)
+    assert negative is not None
+    assert negative.write_queue_nums == 0
+    topics.auto_create = False
+    assert topics.inherit("V", "TBW102", 4) is None
+
+
+def test_a_saved_table_wins_over_the_topics_of_the_start() -> None:
+    saved = table()
+    saved.put(TopicConfig(topic_name="SELF_TEST_TOPIC", read_queue_nums=7))
+    topics = table()
+    topics.load(saved.wrapper())
+    loaded = topics.get("SELF_TEST_TOPIC")
+    assert loaded is not None
+    assert loaded.read_queue_nums == 7
+    assert topics.version == saved.version
+    assert topics.is_system("C")
+    assert not topics.is_system("Mine")
+
+
+def test_a_topic_as_java_prints_it() -> None:
+    text = describe_topic(TopicConfig(topic_name="T", perm=1, order=True))
+    assert text == (
+        "TopicConfig [topicName=T, readQueueNums=16, writeQueueNums=16, perm=--X, "
+        "topicFilterType=SINGLE_TAG, topicSysFlag=0, order=true]"
+    )
+
+
+def test_system_groups_are_made_even_where_others_are_not() -> None:
+    groups = GroupTable(lambda: 5, auto_create=False)
+    assert groups.find("G") == (None, False)
+    config, made = groups.find("CID_RMQ_SYS_TRANS")
+    assert (config, made) == (SubscriptionGroupConfig(group_name="CID_RMQ_SYS_TRANS"), True)
+    assert not groups.remove("G")
+
+
+def test_offsets_say_when_they_changed() -> None:
+    offsets = OffsetTable()
+    offsets.commit("G", "T", 0, 5)
+    assert offsets.dirty
+    offsets.load(offsets.wrapper())
+    assert not offsets.dirty
+    offsets.commit("G", "T", 0, 5)
+    assert not offsets.dirty
+    offsets.remove_topic("Unknown")
+    assert not offsets.dirty
+    offsets.commit("H", "U", 1, 1)
+    offsets.remove_topic("T")
+    assert (offsets.query("G", "T", 0), offsets.query("H", "U", 1)) == (-1, 1)
+    assert offsets.smallest("U", without=["H"]) == {}
+    offsets.clone("Nobody", "G", "U")
+    assert offsets.topics_of("G") == []
+
+
+def test_one_producer_connection_can_be_in_many_groups() -> None:
+    producers = ProducerTable()
+    session = FakeSession(nursery=None)  # type: ignore[arg-type]
+    for group in ("P", "Q"):
+        producers.register(group, ClientChannel(session, "c", 0, 409, 1))
+    assert set(producers.groups()) == {"P", "Q"}
+    producers.close(session)
+    assert producers.clients("P") is None
+    producers.unregister("P", session)
+    assert producers.groups() == {}
