@@ -20,7 +20,6 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from rmqcli.exit_codes import usage_error
 from rmqcli.plain_values import install, plain_values, skip_when_absent
 
 __all__ = [
@@ -282,10 +281,3 @@ def single_command() -> typer.Typer:
 
 def _no_action() -> None:
     """A group by itself does nothing; its options are taken over by its commands."""
-
-
-def one_of(what: str, given: dict[str, object]) -> None:
-    """A usage error when more than one of these options was given."""
-    used = [name for name, value in given.items() if value]
-    if len(used) > 1:
-        raise usage_error(f"{what}: {' and '.join(used)} exclude each other")

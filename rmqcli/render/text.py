@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
-__all__ = ["ago", "duration", "local_time", "many", "printable", "size", "tsv_cell", "tsv_line"]
+__all__ = ["duration", "local_time", "many", "printable", "size", "tsv_cell", "tsv_line"]
 
 _TSV_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -68,8 +68,3 @@ def duration(seconds: float) -> str:
     if minutes < 60:
         return f"{minutes} min {rest} s"
     return f"{minutes // 60} h {minutes % 60} min"
-
-
-def ago(milliseconds: int, now_ms: int) -> str:
-    """How long ago; empty for what is no time."""
-    return "" if milliseconds <= 0 else duration(max(0, now_ms - milliseconds) / 1000)

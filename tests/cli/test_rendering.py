@@ -13,7 +13,7 @@ from rmqcli.render.output import encode_text, json_line
 from rmqcli.render.progress import progress
 from rmqcli.render.send_results import SendReport, number_ranges
 from rmqcli.render.table import show_table
-from rmqcli.render.text import ago, duration, local_time, printable, size, tsv_line
+from rmqcli.render.text import duration, local_time, printable, size, tsv_line
 from rmqcli.sending import Acknowledged
 from tests.cli.messages import stored
 
@@ -66,8 +66,6 @@ def test_text_for_people() -> None:
     ]
     assert [local_time(None), local_time(0), local_time(-1)] == ["", "", ""]
     assert local_time(10**17) == str(10**17)
-    assert ago(1000, 4000) == "3 s"
-    assert ago(0, 4000) == ""
 
 
 def test_text_that_is_no_unicode() -> None:
