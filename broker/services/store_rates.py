@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from datetime import date, datetime
-from itertools import pairwise
 from typing import NamedTuple
 
 import trio
@@ -20,6 +19,10 @@ KEPT = 601
 SPANS = (10, 60, 600)
 BOUNDS = (0, 10, 50, 100, 200, 500, 1000, 2000, 3000, 4000, 5000, 10000)
 """Upper ends (ms) of the classes that putMessageDistributeTime counts; one more is open."""
+CLASSES = (
+    *("[<=0ms]", "[0~10ms]", "[10~50ms]", "[50~100ms]", "[100~200ms]", "[200~500ms]", "[500ms~1s]"),
+    *("[1~2s]", "[2~3s]", "[3~4s]", "[4~5s]", "[5~10s]", "[10s~]"),
+)
 
 
 class Totals(NamedTuple):
@@ -59,12 +62,7 @@ class StoreRates:
         """The distribution of put times as Java prints it."""
         counts = list(self.slow_puts)
         counts[0] = max(0, self.put_messages - sum(counts[1:]))
-        names = [
-            "[<=0ms]",
-            *(f"[{_span(a)}~{_span(b)}]" for a, b in pairwise(BOUNDS)),
-            "[10s~]",
-        ]
-        return "".join(f"{name}:{count} " for name, count in zip(names, counts, strict=True))
+        return "".join(f"{name}:{count} " for name, count in zip(CLASSES, counts, strict=True))
 
     def rates(self, *columns: str) -> str:
         """The rate of the sum of some totals over 10 s, 1 min, 10 min; those that have samples enough."""
@@ -101,7 +99,3 @@ class StoreRates:
 
     def _today(self) -> date:
         return datetime.fromtimestamp(self._now_ms() / 1000).date()  # the local day, as Java counts
-
-
-def _span(bound: int) -> str:
-    return f"{bound // 1000}s" if bound >= 1000 else f"{bound}"

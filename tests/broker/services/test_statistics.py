@@ -1,0 +1,94 @@
+"""Rates over a minute, an hour, a day, and the broker's totals."""
+
+from __future__ import annotations
+
+from broker.services.statistics import Statistics
+from broker.services.store_rates import StoreRates
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1_700_000_000_000
+
+    def __call__(self) -> int:
+        return self.now
+
+
+def test_minute_hour_and_day_have_their_own_windows() -> None:
+    clock = Clock()
+    statistics = Statistics(clock, "C")
+    for tick in range(2 * 360):
+        if tick < 360:
+            statistics.put("T", 0, 2, 100)
+        clock.now += 10_000
+        statistics.sample()
+    data = statistics.item("TOPIC_PUT_SIZE", "T")
+    assert data is not None
+    assert data.stats_minute is not None
+    assert data.stats_hour is not None
+    assert data.stats_day is not None
+    assert (data.stats_minute.sum, data.stats_hour.sum, data.stats_day.sum) == (0, 0, 36_000)
+    assert data.stats_day.tps == 5.0
+    assert data.stats_day.avgpt == 100.0
+
+
+def test_items_are_sums_over_queues_and_groups() -> None:
+    clock = Clock()
+    statistics = Statistics(clock, "C")
+    statistics.got("T", 0, "G", 3, 30)
+    statistics.got("T", 1, "G", 4, 40)
+    statistics.got("T", 1, "H", 5, 50)
+    statistics.put("T", 1, 1, 10)
+    clock.now += 10_000
+    statistics.sample()
+
+    def minute(name: str, key: str) -> int | None:
+        data = statistics.item(name, key)
+        return None if data is None or data.stats_minute is None else data.stats_minute.sum
+
+    assert minute("GROUP_GET_NUMS", "T@G") == 7
+    assert minute("GROUP_GET_SIZE", "T@H") == 50
+    assert minute("QUEUE_GET_NUMS", "T@1@G") == 4
+    assert minute("QUEUE_GET_SIZE", "T@9@G") is None
+    assert minute("BROKER_GET_NUMS", "C") == 12
+    assert minute("BROKER_GET_NUMS", "Other") is None
+    assert minute("QUEUE_PUT_SIZE", "T@1") == 10
+    assert statistics.consume_tps("T", "G") == 0.7
+    statistics.forget_topic("T")
+    assert minute("GROUP_GET_NUMS", "T@G") is None
+    assert statistics.consume_tps("T", "G") == 0.0
+
+
+def test_rates_need_samples_enough() -> None:
+    clock = Clock()
+    rates = StoreRates(clock)
+    for _ in range(60):
+        rates.put_messages += 5
+        clock.now += 1000
+        rates.sample()
+    ten, minute, ten_minutes = rates.rates("puts").split(" ")
+    assert (float(ten), float(minute), ten_minutes) == (5.0, 5.0, "")
+
+
+def test_put_times_fall_into_their_classes() -> None:
+    rates = StoreRates(Clock())
+    rates.put_messages = 10
+    for seconds in (0.002, 0.049, 0.7, 60):
+        rates.slow_put(seconds)
+    text = rates.put_times()
+    assert text.startswith("[<=0ms]:6 [0~10ms]:1 [10~50ms]:1 ")
+    assert "[500ms~1s]:1 " in text
+    assert text.endswith("[10s~]:1 ")
+    assert rates.longest_put_ms == 60_000
+
+
+def test_a_new_day_starts_new_totals() -> None:
+    clock = Clock()
+    rates = StoreRates(clock)
+    rates.put_messages, rates.transferred = 7, 3
+    clock.now += 86_400_000
+    rates.sample()
+    rates.put_messages = 9
+    clock.now += 86_400_000
+    rates.sample()
+    assert rates.mornings == {"put": (7, 9), "get": (3, 3)}
