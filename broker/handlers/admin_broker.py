@@ -137,7 +137,8 @@ def _traffic(broker: BrokerContext) -> dict[str, str]:
 def _store_state(broker: BrokerContext) -> dict[str, str]:
     store = broker.store
     folder = store.config.commit_log_folder
-    usage = shutil.disk_usage(folder)
+    # The folder of a store that never held a message does not exist yet.
+    usage = shutil.disk_usage(next(path for path in (folder, *folder.parents) if path.exists()))
     ratio = f"{(usage.total - usage.free) / max(1, usage.total)}"
     unflushed = store.stats.commit_log_max_offset - store.stats.flushed_offset
     return {

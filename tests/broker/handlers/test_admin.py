@@ -250,6 +250,14 @@ async def test_configuration_changes_while_running(tmp_path: Path) -> None:
         assert client.ask(25, None, b"listenPort=many").code == 1
 
 
+async def test_runtime_info_of_a_new_broker(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path / "new") as broker:
+        table = decode_body(KVTable, broker.client().ask(28).body).table
+        assert table["msgPutTotalTodayNow"] == "0"
+        assert table["earliestMessageTimeStamp"] == "-1"
+        assert 0 < float(table["commitLogDiskRatio"]) < 1
+
+
 async def test_runtime_info(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
