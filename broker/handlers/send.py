@@ -54,6 +54,7 @@ NOT_HOSTS = ~(MessageSysFlag.BORN_HOST_V6 | MessageSysFlag.STORE_HOST_V6)
 
 def send(broker: BrokerContext, session: Session, request: RemotingCommand) -> RemotingCommand | None:
     """Stores one message or one batch."""
+    announced = broker.announcer.asked
     try:
         header: SendHeader = (
             from_ext(SendMessageRequestHeaderV2, request.ext_fields)
@@ -86,19 +87,21 @@ def send(broker: BrokerContext, session: Session, request: RemotingCommand) -> R
         ext["msgId"] = ",".join([f"{broker.id_prefix}{offset:016X}" for offset in result.physical_offsets])
     reply = request.reply(SUCCESS, None, ext)
     must_flush = broker.sync_flush and message.wait_store
-    if (must_flush or not broker.announcer.is_settled) and not request.is_oneway:
+    made_topic = broker.announcer.asked != announced and not broker.announcer.is_settled
+    if (must_flush or made_topic) and not request.is_oneway:
         flush_to = result.physical_offset + result.size if must_flush else 0
-        session.spawn(_reply_later, broker, session, reply, flush_to)
+        session.spawn(_reply_later, broker, session, reply, flush_to, made_topic)
         return None
     return reply
 
 
 async def _reply_later(
-    broker: BrokerContext, session: Session, reply: RemotingCommand, flush_to: int
+    broker: BrokerContext, session: Session, reply: RemotingCommand, flush_to: int, made_topic: bool
 ) -> None:
     if flush_to and not await broker.store.wait_flushed(flush_to):
         reply.code = ResponseCode.FLUSH_DISK_TIMEOUT
-    await broker.announcer.settled()
+    if made_topic:
+        await broker.announcer.settled()
     session.send(reply)
 
 

@@ -25,7 +25,8 @@ class Announcer:
         self._register = register
         self._pending: dict[str, TopicConfig] = {}
         self._all = False
-        self._asked = 0
+        self.asked = 0
+        """How often something was announced; who compares it knows whether it announced something itself."""
         self._done = 0
         self._wake = trio.Event()
         self._progress = trio.Event()
@@ -34,17 +35,17 @@ class Announcer:
         """Registers these topics soon; all of them when there are none given."""
         self._all = self._all or not configs
         self._pending.update((config.topic_name, config) for config in configs)
-        self._asked += 1
+        self.asked += 1
         self._wake.set()
 
     @property
     def is_settled(self) -> bool:
         """Nothing waits to be registered."""
-        return self._register is None or self._done == self._asked
+        return self._register is None or self._done == self.asked
 
     async def settled(self) -> None:
         """Waits until everything announced so far is registered, for a bounded time."""
-        wanted = self._asked if self._register is not None else -math.inf
+        wanted = self.asked if self._register is not None else -math.inf
         with trio.move_on_after(MAX_WAIT_SECONDS):
             while self._done < wanted:
                 await self._progress.wait()
@@ -54,7 +55,7 @@ class Announcer:
         while True:
             await self._wake.wait()
             self._wake = trio.Event()
-            asked, everything = self._asked, self._all
+            asked, everything = self.asked, self._all
             configs = list(self._pending.values())
             self._pending.clear()
             self._all = False

@@ -65,6 +65,7 @@ async def test_the_creator_of_a_topic_is_answered_when_it_is_known(
         opaque = client.post(310, send_header("T"), b"x")
         await trio.sleep(0.4)
         assert client.replies(opaque) == []
+        assert broker.client().send("T").code == 0, "only the creator waits"
         assert (await client.wait(opaque)).code == 0
         assert registry.calls == [["T"]]
         assert client.send("T").code == 0, "the second send waits for nothing"
