@@ -11,20 +11,22 @@ from typing import NamedTuple
 
 import trio
 
-from codec.codes import MessageSysFlag
+from codec.codes import MessageSysFlag, RequestCode
 from codec.compression import compress
 from codec.errors import LocalProtocolError
 from codec.message import RETRY_PREFIX, Message, PropertyName, check_topic
 from codec.properties import encode_properties
 from rmqcli.client.errors import InvalidRequest
 
-__all__ = ["COMPRESS_OVER", "MAX_MESSAGE_SIZE", "Outgoing", "Preparer", "properties_bytes"]
+__all__ = ["COMPRESS_OVER", "MAX_MESSAGE_SIZE", "REPLY_TYPE", "Outgoing", "Preparer", "properties_bytes"]
 
 MAX_MESSAGE_SIZE = 4 * 1024 * 1024
 COMPRESS_OVER = 4096
 COMPRESS_LEVEL = 5
 COMPRESS_IN_THREAD = 64 * 1024
 COMPRESSIONS = ("zlib", "lz4", "zstd")
+REPLY_TYPE = "reply"
+"""MSG_TYPE of a message that answers a request: brokers hand it to the client that asked."""
 
 
 class Outgoing(NamedTuple):
@@ -39,6 +41,13 @@ class Outgoing(NamedTuple):
     reconsume_times: int = 0
     max_reconsume_times: int | None = None
     batch: bool = False
+    reply: bool = False
+
+    @property
+    def code(self) -> RequestCode:
+        if self.reply:
+            return RequestCode.SEND_REPLY_MESSAGE_V2
+        return RequestCode.SEND_BATCH_MESSAGE if self.batch else RequestCode.SEND_MESSAGE_V2
 
 
 class Preparer:
@@ -79,7 +88,10 @@ class Preparer:
         if message.topic.startswith(RETRY_PREFIX):
             times, maximum = _retry_counts(properties)
         text = properties_bytes(properties).decode()
-        return Outgoing(message.topic, body, message.flag, text, sys_flag, msg_id, times, maximum)
+        reply = properties.get(PropertyName.MSG_TYPE) == REPLY_TYPE
+        return Outgoing(
+            message.topic, body, message.flag, text, sys_flag, msg_id, times, maximum, False, reply
+        )
 
     def identified(self, message: Message) -> Message:
         """The message with a UNIQ_KEY."""

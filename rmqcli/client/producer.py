@@ -15,7 +15,7 @@ from typing import Self, Unpack
 import msgspec
 import trio
 
-from codec.codes import RequestCode, ResponseCode
+from codec.codes import ResponseCode
 from codec.headers import SendMessageRequestHeaderV2, SendMessageResponseHeader, to_ext
 from codec.ids import UniqIdFactory
 from codec.message import Message, SystemTopic, check_group
@@ -34,10 +34,12 @@ from rmqcli.client.errors import (
     refusal,
 )
 from rmqcli.client.instance import Client, ClientInstance, InstanceOptions, reply_header
+from rmqcli.client.latency import LatencyFaults
 from rmqcli.client.outgoing import COMPRESS_OVER, MAX_MESSAGE_SIZE, Outgoing, Preparer
 from rmqcli.client.queue_select import QueueSelector, RoundRobin
 from rmqcli.client.results import SendResult, SendStatus
 from rmqcli.client.routes import MASTER_ID, Route
+from rmqcli.client.trace import TraceDispatcher, published, trace_topic
 
 __all__ = ["RETRY_CODES", "Producer"]
 
@@ -64,7 +66,10 @@ class Producer(Client):
 
     `group` is the producer group, `send_timeout` seconds, `retries` further tries after the first (synchronous sends to a
     queue of the producer's own choice only), `compress_over` and `max_message_size` bytes, `compression` zlib, lz4, zstd or
-    None. `allow_empty` sends empty bodies, which Java's producer refuses. More options: InstanceOptions.
+    None. `allow_empty` sends empty bodies, which Java's producer refuses. `latency_faults` leaves brokers alone that answer
+    slowly or not at all; `retry_unstored` tries another broker after a SendStatus other than SEND_OK too (the message may
+    then exist twice). `trace`: True writes traces to RMQ_SYS_TRACE_TOPIC, a text to another topic. More options:
+    InstanceOptions.
     """
 
     def __init__(
@@ -77,6 +82,9 @@ class Producer(Client):
         compression: str | None = "zlib",
         max_message_size: int = MAX_MESSAGE_SIZE,
         allow_empty: bool = False,
+        latency_faults: bool = False,
+        retry_unstored: bool = False,
+        trace: bool | str = False,
         instance: ClientInstance | None = None,
         **options: Unpack[InstanceOptions],
     ) -> None:
@@ -99,16 +107,24 @@ class Producer(Client):
             allow_empty=allow_empty,
         )
         self._round_robin = RoundRobin(core.random)
+        self._faults = LatencyFaults(core.random) if latency_faults else None
+        self._retry_unstored = retry_unstored
+        topic = trace_topic(trace)
+        self._trace = None if topic is None else TraceDispatcher(core, group, "PRODUCE", topic)
         self._kept: dict[MessageQueue, dict[str, str]] = {}
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()
         self.instance.heartbeats.join_producer(self.group)
+        if self._trace is not None:
+            await self._trace.start()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._trace is not None:
+            await self._trace.close()
         await self.instance.heartbeats.leave_producer(self.group)
         await super().__aexit__(kind, error, trace)
 
@@ -131,7 +147,7 @@ class Producer(Client):
         """
         deadline = trio.current_time() + (self._send_timeout if timeout is None else timeout)
         outgoing = await self._preparer.single(message)
-        return await self._deliver(outgoing, message, queue, selector, deadline)
+        return await self._deliver(outgoing, [message], queue, selector, deadline)
 
     async def send_batch(
         self,
@@ -144,7 +160,7 @@ class Producer(Client):
         """Sends messages of one topic to one queue in one request; all are stored or none. See `split_batch`."""
         deadline = trio.current_time() + (self._send_timeout if timeout is None else timeout)
         outgoing = batch_outgoing(messages, self._preparer)
-        return await self._deliver(outgoing, messages[0], queue, selector, deadline)
+        return await self._deliver(outgoing, messages, queue, selector, deadline)
 
     async def send_oneway(
         self,
@@ -163,14 +179,14 @@ class Producer(Client):
         route = await self._route(outgoing.topic, deadline)
         target = queue or self._select(route, message, selector, None)
         address = self._master(route, target)
-        request = command(RequestCode.SEND_MESSAGE_V2, self._ext(outgoing, target), outgoing.body)
+        request = command(outgoing.code, self._ext(outgoing, target), outgoing.body)
         await self.instance.pool.oneway(address, request, deadline - trio.current_time())
         return outgoing.msg_id
 
     async def _deliver(
         self,
         outgoing: Outgoing,
-        message: Message,
+        messages: Sequence[Message],
         queue: MessageQueue | None,
         selector: QueueSelector | None,
         deadline: float,
@@ -179,17 +195,30 @@ class Producer(Client):
             raise InvalidRequest(f"a message to {outgoing.topic} cannot go to a queue of {queue.topic}")
         tries = 1 if queue or selector else 1 + self._retries
         brokers: list[str] = []
+        unstored: SendResult | None = None
         while True:
             route = await self._route(outgoing.topic, deadline)
-            target = queue or self._select(route, message, selector, brokers[-1] if brokers else None)
+            target = queue or self._select(route, messages[0], selector, brokers[-1] if brokers else None)
             brokers.append(target.broker_name)
             try:
-                return await self._send_to(route, target, outgoing, deadline, tries - len(brokers))
+                result = await self._send_to(
+                    route, target, outgoing, deadline, tries - len(brokers), messages
+                )
+                if result.status is SendStatus.SEND_OK or not self._retry_unstored:
+                    return result
+                unstored = result
+                if self._is_last(brokers, tries, deadline):
+                    return result
             except (ConnectionFailed, ConnectionLost, RequestTimeout, BrokerRefused) as error:
-                left = deadline - trio.current_time()
-                if len(brokers) >= tries or left <= 0 or not self._worth_another(error, route):
+                if self._is_last(brokers, tries, deadline) or not self._worth_another(error, route):
+                    if unstored is not None:
+                        return unstored
                     error.tries, error.brokers = len(brokers), tuple(dict.fromkeys(brokers))
                     raise
+
+    @staticmethod
+    def _is_last(brokers: Sequence[str], tries: int, deadline: float) -> bool:
+        return len(brokers) >= tries or deadline <= trio.current_time()
 
     def _worth_another(self, error: ClientError, route: Route) -> bool:
         if isinstance(error, BrokerRefused):
@@ -199,12 +228,42 @@ class Producer(Client):
         return True
 
     async def _send_to(
-        self, route: Route, queue: MessageQueue, outgoing: Outgoing, deadline: float, tries_left: int
+        self,
+        route: Route,
+        queue: MessageQueue,
+        outgoing: Outgoing,
+        deadline: float,
+        tries_left: int,
+        messages: Sequence[Message],
     ) -> SendResult:
         address = self._master(route, queue)
-        code = RequestCode.SEND_BATCH_MESSAGE if outgoing.batch else RequestCode.SEND_MESSAGE_V2
+        began = trio.current_time()
+        if self._faults is None and self._trace is None:
+            return await self._request(address, queue, outgoing, deadline - began, tries_left)
+        began_ms = self.instance.now_ms()
+        try:
+            result = await self._request(address, queue, outgoing, deadline - began, tries_left)
+        except ClientError as error:
+            # Whoever refuses what no broker takes is in good health
+            self._judge(
+                queue, began, failed=not isinstance(error, BrokerRefused) or error.code in RETRY_CODES
+            )
+            raise
+        self._judge(queue, began)
+        if self._trace is not None and result.trace_on:
+            cost = trio.current_time() - began
+            self._trace.put(published(self.group, messages, result, address, began_ms, cost))
+        return result
+
+    def _judge(self, queue: MessageQueue, began: float, *, failed: bool = False) -> None:
+        if self._faults is not None:
+            self._faults.update(queue.broker_name, trio.current_time() - began, failed=failed)
+
+    async def _request(
+        self, address: str, queue: MessageQueue, outgoing: Outgoing, left: float, tries_left: int
+    ) -> SendResult:
+        code = outgoing.code
         request = command(code, self._ext(outgoing, queue), outgoing.body)
-        left = deadline - trio.current_time()
         # Connecting must leave time for the other tries; waiting for an answer may take all there is, since a second
         # try of a request that was sent makes a second message.
         reply = await self.instance.pool.request(
@@ -225,6 +284,7 @@ class Producer(Client):
             header.queue_offset,
             header.transaction_id,
             fields.get("MSG_REGION") or DEFAULT_REGION,
+            fields.get("TRACE_ON") != "false",
         )
 
     async def _route(self, topic: str, deadline: float) -> Route:
@@ -241,6 +301,8 @@ class Producer(Client):
         if not route.publish:
             remark = f"topic {route.topic} has no writable queue on a broker with a master"
             raise NoRoute(route.topic, self.instance.name_servers.current, remark)
+        if selector is None and self._faults is not None:
+            return self._faults.choose(route.publish, self._round_robin.choose)
         if selector is None:
             return self._round_robin.choose(route.publish, avoid)
         try:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from codec.hashing import java_string_hash
 from codec.message import Message
 from codec.queue import MessageQueue
 
-__all__ = ["QueueSelector", "RoundRobin", "by_hash", "by_queue_id"]
+__all__ = ["QueueSelector", "RoundRobin", "by_hash", "by_machine_room", "by_queue_id", "by_random"]
 
 QueueSelector = Callable[[Sequence[MessageQueue], Message], MessageQueue]
 """Chooses one of the writable queues of the topic; never called with none. Its choice is not retried elsewhere."""
@@ -55,3 +56,28 @@ def by_queue_id(queue_id: int, broker_name: str | None = None) -> QueueSelector:
         raise ValueError(f"topic {message.topic} has no writable queue {queue_id}{place}")
 
     return select
+
+
+def by_random(rng: random.Random | None = None) -> QueueSelector:
+    """Any queue (Java `SelectMessageQueueByRandom`)."""
+    source = rng or random.Random()
+    return lambda queues, message: source.choice(queues)
+
+
+def by_machine_room(rooms: Collection[str]) -> QueueSelector:
+    """In turn, queues of brokers named `room@name` with one of these rooms. ValueError when there is none."""
+    turn = itertools.count()
+
+    def select(queues: Sequence[MessageQueue], message: Message) -> MessageQueue:
+        near = [queue for queue in queues if room_of(queue) in rooms]
+        if not near:
+            raise ValueError(f"topic {message.topic} has no queue in {', '.join(sorted(rooms)) or 'no room'}")
+        return near[next(turn) % len(near)]
+
+    return select
+
+
+def room_of(queue: MessageQueue) -> str | None:
+    """The machine room in a broker's name; None when it names none."""
+    room, at, name = queue.broker_name.partition("@")
+    return room if at and "@" not in name else None

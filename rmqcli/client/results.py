@@ -25,7 +25,7 @@ class SendResult(NamedTuple):
     """An acknowledged message or batch (Java `SendResult`).
 
     `msg_id` is the UNIQ_KEY, `offset_msg_id` what the broker made of host and position; both are comma-joined for a batch,
-    whose `queue_offset` is that of the first message.
+    whose `queue_offset` is that of the first message. `trace_on`: the broker does not mind traces.
     """
 
     status: SendStatus
@@ -35,6 +35,7 @@ class SendResult(NamedTuple):
     queue_offset: int
     transaction_id: str | None = None
     region_id: str = "DefaultRegion"
+    trace_on: bool = True
 
 
 class PullStatus(Enum):

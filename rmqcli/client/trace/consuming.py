@@ -1,0 +1,79 @@
+"""Trace records of what a listener got and how it ended (Java `ConsumeMessageTraceHookImpl`).
+
+Messages whose broker said TRACE_ON=false are left out. Nothing here waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+from uuid import uuid4
+
+from codec.message import MessageExt, PropertyName
+from rmqcli.client.instance import ClientInstance
+from rmqcli.client.trace.dispatcher import TraceDispatcher, trace_topic
+from rmqcli.client.trace.records import ConsumeEnd, ConsumeStart, ContextCode
+
+__all__ = ["ConsumeMark", "ConsumeTracer"]
+
+
+class ConsumeMark(NamedTuple):
+    """One call of a listener, from `before` for `after`."""
+
+    request_id: str
+    messages: Sequence[MessageExt]
+    began_ms: int
+
+
+class ConsumeTracer:
+    """Of one consumer group. `trace`: True, or the name of another trace topic."""
+
+    def __init__(self, instance: ClientInstance, group: str, trace: bool | str = True) -> None:
+        self._group = group
+        self._now_ms = instance.now_ms
+        self._dispatcher = TraceDispatcher(instance, group, "CONSUME", trace_topic(trace) or "")
+
+    async def start(self) -> None:
+        await self._dispatcher.start()
+
+    async def close(self) -> None:
+        """Sends what waits, a second at most."""
+        await self._dispatcher.close()
+
+    def before(self, messages: Sequence[MessageExt]) -> ConsumeMark:
+        """A listener is about to get these."""
+        traced = [m for m in messages if m.properties.get(PropertyName.TRACE_ON) != "false"]
+        mark = ConsumeMark(uuid4().hex.upper(), traced, self._now_ms())
+        self._dispatcher.put(
+            ConsumeStart(
+                mark.began_ms,
+                message.properties.get(PropertyName.MSG_REGION),
+                self._group,
+                mark.request_id,
+                message.msg_id,
+                message.reconsume_times,
+                message.properties.get(PropertyName.KEYS),
+            )
+            for message in traced
+        )
+        return mark
+
+    def after(self, mark: ConsumeMark, success: bool, code: ContextCode | None = None) -> None:
+        """The listener has ended; the time it took is shared out to its messages, as Java does."""
+        if code is None:
+            code = ContextCode.SUCCESS if success else ContextCode.FAILED
+        now = self._now_ms()
+        cost = (now - mark.began_ms) // max(1, len(mark.messages))
+        self._dispatcher.put(
+            ConsumeEnd(
+                mark.request_id,
+                message.msg_id,
+                cost,
+                success,
+                message.properties.get(PropertyName.KEYS),
+                code,
+                now,
+                self._group,
+            )
+            for message in mark.messages
+        )

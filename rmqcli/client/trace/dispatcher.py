@@ -1,0 +1,171 @@
+"""Sends trace records behind the application's back: in batches, and never so that the application waits (Java
+`AsyncTraceDispatcher`).
+
+Up to BATCH records, or what came within LINGER seconds, go into one message of at most MAX_BODY bytes; its KEYS are the ids
+and keys of the traced messages, by which `rmq trace` and Java's tools find it. When MAX_WAITING records wait, further ones
+are dropped and counted; so are those whose sending failed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+import trio
+
+from codec.message import Message, SystemTopic
+from codec.properties import PropertyName
+from rmqcli.client.errors import ClientError, InvalidRequest
+from rmqcli.client.instance import ClientInstance
+from rmqcli.client.trace.records import TraceRecord, encode_record
+
+__all__ = ["TRACE_TOPIC", "TraceDispatcher", "pack", "trace_topic"]
+
+TRACE_TOPIC = SystemTopic.TRACE
+BATCH = 100
+LINGER = 0.1
+MAX_BODY = 128_000
+MAX_KEYS = 30_000  # bytes; all properties of a message have 32,767
+MAX_WAITING = 2048
+SEND_TIMEOUT = 5.0
+CLOSE_TIMEOUT = 1.0
+
+log = logging.getLogger("rmqcli.client.trace")
+_counter = itertools.count()
+
+
+class TraceProducer(Protocol):
+    """What sends: a `Producer` without a trace of its own."""
+
+    async def send(self, message: Message, *, timeout: float | None = ...) -> object: ...
+
+
+def trace_topic(trace: bool | str) -> str | None:
+    """The topic that an option `trace` means; None for no trace."""
+    return TRACE_TOPIC if trace is True else trace or None
+
+
+class TraceDispatcher:
+    """Of one producer or consumer group; `kind` is PRODUCE or CONSUME. Use between `start` and `close`."""
+
+    def __init__(self, instance: ClientInstance, group: str, kind: str, topic: str) -> None:
+        self.topic = topic
+        self.dropped = 0
+        self._instance = instance
+        self._group = f"_INNER_TRACE_PRODUCER-{group}-{kind}-{next(_counter)}"
+        self._waiting: deque[TraceRecord] = deque()
+        self._arrival = trio.Event()
+        self._full = trio.Event()
+        self._idle = trio.Event()
+        self._scope: trio.CancelScope | None = None
+
+    def put(self, records: Iterable[TraceRecord]) -> None:
+        """Takes records; never waits."""
+        for record in records:
+            if len(self._waiting) >= MAX_WAITING:
+                self.dropped += 1
+            else:
+                self._waiting.append(record)
+        if self._waiting:
+            self._arrival.set()
+        if len(self._waiting) >= BATCH:
+            self._full.set()
+
+    async def start(self) -> None:
+        # Producers trace, so this module is below them
+        from rmqcli.client.producer import Producer
+
+        try:
+            self._producer = Producer(self._group, instance=self._instance, send_timeout=SEND_TIMEOUT)
+        except InvalidRequest:  # only the length can be wrong: the group's name was checked
+            self._producer = Producer(self._group[:100], instance=self._instance, send_timeout=SEND_TIMEOUT)
+        await self._producer.__aenter__()
+        self._scope = self._instance.start(self._run, "trace")
+
+    async def close(self) -> None:
+        """Sends what waits, for CLOSE_TIMEOUT seconds at most, even when cancelled."""
+        if self._scope is None:
+            return
+        with trio.move_on_after(CLOSE_TIMEOUT, shield=True):
+            while self._waiting or not self._idle.is_set():
+                self._full.set()
+                self._arrival.set()
+                await self._idle.wait()
+        self._scope.cancel()
+        await self._producer.__aexit__(None, None, None)
+
+    async def _run(self) -> None:
+        while True:
+            if not self._waiting:
+                self._idle.set()
+                self._arrival = trio.Event()
+                await self._arrival.wait()
+                self._idle = trio.Event()
+            with trio.move_on_after(LINGER):
+                await self._full.wait()
+            await self.send_some(self._producer)
+
+    async def send_some(self, producer: TraceProducer) -> None:
+        """Sends the next batch."""
+        batch = [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
+        if len(self._waiting) < BATCH:
+            self._full = trio.Event()
+        for message, count in pack(batch, self.topic):
+            try:
+                await producer.send(message, timeout=SEND_TIMEOUT)
+            except ClientError as error:
+                self.dropped += count
+                log.info("%d trace records were not sent: %s", count, error)
+
+
+class _Parcel:
+    """One trace message in the making."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._keys: dict[str, None] = {}
+        self._size = 0
+        self._key_size = 0
+
+    def add(self, data: bytes, keys: Iterable[str]) -> bool:
+        """False, and nothing added, when there is no room left."""
+        fresh = [key for key in keys if key not in self._keys]
+        size, key_size = self._size + len(data), self._key_size + _size_of(fresh)
+        if self._parts and (size > MAX_BODY or key_size > MAX_KEYS):
+            return False
+        self._parts.append(data)
+        self._keys.update(dict.fromkeys(fresh))
+        self._size, self._key_size = size, key_size
+        return True
+
+    def message(self, topic: str) -> tuple[Message, int]:
+        properties = {PropertyName.KEYS: " ".join(self._keys)}
+        return Message(topic=topic, body=b"".join(self._parts), properties=properties), len(self._parts)
+
+
+def pack(records: Iterable[TraceRecord], topic: str) -> Iterator[tuple[Message, int]]:
+    """Trace messages within the limits, each with the number of records in it."""
+    parcel: _Parcel | None = None
+    for record in records:
+        data, keys = encode_record(record).encode("utf-8", "replace"), _keys(record)
+        if parcel is not None and parcel.add(data, keys):
+            continue
+        if parcel is not None:
+            yield parcel.message(topic)
+        parcel = _Parcel()
+        parcel.add(data, keys)
+    if parcel is not None:
+        yield parcel.message(topic)
+
+
+def _keys(record: TraceRecord) -> list[str]:
+    """The id and the keys; only the id when no message could carry them all."""
+    keys = [key for key in (record.keys or "").split(" ") if key]
+    return [record.msg_id, *keys] if _size_of(keys) <= MAX_KEYS // 2 else [record.msg_id]
+
+
+def _size_of(keys: Iterable[str]) -> int:
+    return sum(len(key.encode("utf-8", "replace")) + 1 for key in keys)

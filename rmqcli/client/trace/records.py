@@ -1,0 +1,208 @@
+r"""What a trace message says, and its text: fields separated by \x01, every record ended by \x02 (Java `TraceDataEncoder`).
+
+Timestamps are epoch ms, costs ms. A missing text is written `null`, as Java does. Whoever reads gets the records that can
+be read: of types that nobody here knows (5.x has `Recall`) and of damaged ones nothing comes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import IntEnum
+from typing import NamedTuple
+
+__all__ = [
+    "ConsumeEnd",
+    "ConsumeStart",
+    "ContextCode",
+    "MessageType",
+    "Published",
+    "TraceRecord",
+    "TransactionEnd",
+    "decode_trace",
+    "encode_record",
+]
+
+FIELD = "\x01"
+RECORD = "\x02"
+NULL = "null"
+
+
+class MessageType(IntEnum):
+    """Java `MessageType`, by ordinal."""
+
+    NORMAL = 0
+    HALF = 1
+    COMMIT = 2
+    DELAY = 3
+
+
+class ContextCode(IntEnum):
+    """How a listener ended (Java `ConsumeReturnType`, by ordinal)."""
+
+    SUCCESS = 0
+    TIME_OUT = 1
+    EXCEPTION = 2
+    RETURN_NULL = 3
+    FAILED = 4
+
+
+class Published(NamedTuple):
+    """`Pub`: an acknowledged send. `store_host` is the broker's address."""
+
+    timestamp: int
+    region: str | None
+    group: str
+    topic: str
+    msg_id: str
+    tags: str | None
+    keys: str | None
+    store_host: str
+    body_length: int
+    cost: int
+    message_type: MessageType
+    offset_msg_id: str | None
+    success: bool
+
+
+class ConsumeStart(NamedTuple):
+    """`SubBefore`: a listener got the message. `request_id` is that of the matching ConsumeEnd."""
+
+    timestamp: int
+    region: str | None
+    group: str
+    request_id: str
+    msg_id: str
+    retry_times: int
+    keys: str | None
+
+
+class ConsumeEnd(NamedTuple):
+    """`SubAfter`. Old clients write no time and no group."""
+
+    request_id: str
+    msg_id: str
+    cost: int
+    success: bool
+    keys: str | None
+    context_code: ContextCode = ContextCode.SUCCESS
+    timestamp: int | None = None
+    group: str | None = None
+
+
+class TransactionEnd(NamedTuple):
+    """`EndTransaction`: what a producer said of a half message. `state` is COMMIT_MESSAGE, ROLLBACK_MESSAGE or UNKNOW."""
+
+    timestamp: int
+    region: str | None
+    group: str
+    topic: str
+    msg_id: str
+    tags: str | None
+    keys: str | None
+    store_host: str
+    message_type: MessageType
+    transaction_id: str | None
+    state: str
+    from_check: bool
+
+
+TraceRecord = Published | ConsumeStart | ConsumeEnd | TransactionEnd
+
+_NAMES: dict[type[TraceRecord], str] = {
+    Published: "Pub",
+    ConsumeStart: "SubBefore",
+    ConsumeEnd: "SubAfter",
+    TransactionEnd: "EndTransaction",
+}
+
+
+def encode_record(record: TraceRecord) -> str:
+    """One record with its end."""
+    return FIELD.join([_NAMES[type(record)], *map(_text, record)]) + RECORD
+
+
+def decode_trace(text: str) -> list[TraceRecord]:
+    """The records of the body of a trace message, in order."""
+    found = []
+    for part in text.split(RECORD):
+        name, *fields = part.split(FIELD)
+        read = _READERS.get(name)
+        try:
+            found += [read(fields)] if read is not None else []
+        except (ValueError, IndexError):
+            continue
+    return found
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return NULL
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(int(value))
+    # A property may hold \x01; here it would be the end of the field
+    return str(value).replace(FIELD, " ").replace(RECORD, " ")
+
+
+def _none(text: str) -> str | None:
+    return None if text in {NULL, ""} else text
+
+
+def _true(text: str) -> bool:
+    return text.lower() == "true"
+
+
+def _published(f: list[str]) -> Published:
+    """12 fields: no offset id; 13; 14 (older): the client's address behind."""
+    offset_id, success = (None, f[11]) if len(f) == 12 else (_none(f[11]), f[12])
+    return Published(
+        int(f[0]),
+        _none(f[1]),
+        f[2],
+        f[3],
+        f[4],
+        _none(f[5]),
+        _none(f[6]),
+        f[7],
+        int(f[8]),
+        int(f[9]),
+        MessageType(int(f[10])),
+        offset_id,
+        _true(success),
+    )
+
+
+def _start(f: list[str]) -> ConsumeStart:
+    return ConsumeStart(int(f[0]), _none(f[1]), f[2], f[3], f[4], int(f[5]), _none(f[6]))
+
+
+def _end(f: list[str]) -> ConsumeEnd:
+    code = ContextCode(int(f[5])) if len(f) > 5 else ContextCode.SUCCESS
+    timestamp, group = (int(f[6]), _none(f[7])) if len(f) > 7 else (None, None)
+    return ConsumeEnd(f[0], f[1], int(f[2]), _true(f[3]), _none(f[4]), code, timestamp, group)
+
+
+def _transaction(f: list[str]) -> TransactionEnd:
+    return TransactionEnd(
+        int(f[0]),
+        _none(f[1]),
+        f[2],
+        f[3],
+        f[4],
+        _none(f[5]),
+        _none(f[6]),
+        f[7],
+        MessageType(int(f[8])),
+        _none(f[9]),
+        f[10],
+        _true(f[11]),
+    )
+
+
+_READERS: dict[str, Callable[[list[str]], TraceRecord]] = {
+    "Pub": _published,
+    "SubBefore": _start,
+    "SubAfter": _end,
+    "EndTransaction": _transaction,
+}
