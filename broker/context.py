@@ -18,6 +18,7 @@ from broker.tables import (
     DelayLevels,
     DelayOffsets,
     GroupTable,
+    HalfCopies,
     LockTable,
     OffsetTable,
     ProducerTable,
@@ -67,6 +68,8 @@ class BrokerContext:
     """Topic configs whose name a send has checked; empty it when the broker's permission changes."""
     watched: set[Session] = field(default_factory=set)
     """Sessions whose end is waited for: those that held a pull or sent a heartbeat."""
+    half_copies: HalfCopies = field(default_factory=HalfCopies)
+    """Where half messages stand that were written again."""
     id_prefix: str = field(init=False)
     """The part of an offset message id that all messages of this broker share."""
     store_host_flag: int = field(init=False)

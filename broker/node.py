@@ -33,6 +33,7 @@ from broker.services.holds import Hold, Holds
 from broker.services.statistics import Statistics
 from broker.services.store_rates import StoreRates
 from broker.services.table_files import TableFiles
+from broker.services.transactions import check_transactions
 from broker.session import address_text
 from broker.store import MessageStore, open_store
 from broker.store.flush import InThread
@@ -223,6 +224,7 @@ def start_services(broker: BrokerContext, delays: DelayService, nursery: trio.Nu
     nursery.start_soon(broker.holds.run)
     nursery.start_soon(delays.run)
     nursery.start_soon(watch_clients, broker)
+    nursery.start_soon(check_transactions, broker)
     nursery.start_soon(broker.statistics.run)
     nursery.start_soon(broker.rates.run)
     nursery.start_soon(

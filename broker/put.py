@@ -38,6 +38,8 @@ PUT_CODES = {
 """Response code and remark of a put that stored nothing; `{limit}` and `{disk}` are to be filled in."""
 
 DELAY = PropertyName.DELAY
+NEVER_PARKED = frozenset((SystemTopic.TRANS_HALF, SystemTopic.TRANS_CHECK_MAX_TIME))
+"""A half message keeps its delay level for the commit."""
 PUT_OK = PutStatus.PUT_OK
 _SLAVE = AppendResult(PutStatus.SERVICE_NOT_AVAILABLE)
 
@@ -82,7 +84,7 @@ def put_batch(broker: BrokerContext, message: StoreMessage) -> AppendResult:
 def park(broker: BrokerContext, message: StoreMessage) -> None:
     """Turns a message with a delay level above 0 into the one that waits in the schedule topic."""
     level = delay_level(message.properties)
-    if level <= 0:
+    if level <= 0 or message.topic in NEVER_PARKED:
         return
     level = broker.delay_levels.clamp(level)
     message.properties[PropertyName.REAL_TOPIC] = message.topic

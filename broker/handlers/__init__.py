@@ -23,8 +23,10 @@ from broker.handlers import (
     pull,
     query,
     relay,
+    replies,
     send,
     send_back,
+    transactions,
 )
 from broker.handlers.common import BrokerHandler
 from broker.server import Handler
@@ -41,6 +43,10 @@ HANDLERS: Mapping[RequestCode, BrokerHandler] = {
     R.SEND_MESSAGE_V2: send.send,
     R.SEND_BATCH_MESSAGE: send.send,
     R.CONSUMER_SEND_MSG_BACK: send_back.send_back,
+    R.SEND_REPLY_MESSAGE: replies.send_reply,
+    R.SEND_REPLY_MESSAGE_V2: replies.send_reply,
+    R.END_TRANSACTION: transactions.end_transaction,
+    R.RESUME_CHECK_HALF_MESSAGE: transactions.resume_check,
     R.PULL_MESSAGE: pull.pull,
     R.LITE_PULL_MESSAGE: pull.pull,
     R.QUERY_MESSAGE: query.query_message,

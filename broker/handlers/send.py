@@ -13,6 +13,7 @@ from broker.context import BrokerContext
 from broker.errors import Refusal
 from broker.handlers.common import FAQ, no_topic, put_refusal, valid_topic
 from broker.put import put, put_batch
+from broker.services.transactions import prepare
 from broker.session import Session
 from broker.store.values import AppendResult, PutStatus, StoreMessage
 from broker.tables.topics import READ_WRITE, UNIT, UNIT_SUB, describe_topic
@@ -26,7 +27,7 @@ from codec.ids import pack_host
 from codec.names import RETRY_PREFIX, dlq_topic
 from codec.properties import PropertyName, decode_properties, encode_properties
 
-__all__ = ["send"]
+__all__ = ["check_open", "checked_topic", "send"]
 
 SendHeader = SendMessageRequestHeader | SendMessageRequestHeaderV2
 
@@ -47,8 +48,6 @@ CLUSTER, TAGS, TRAN_MSG, WAIT = (
     PropertyName.WAIT,
 )
 TRANSACTION_MASK = MessageSysFlag.TRANSACTION_MASK
-TRANSACTION_PREPARED = MessageSysFlag.TRANSACTION_PREPARED
-TRANSACTION_ROLLBACK = MessageSysFlag.TRANSACTION_ROLLBACK
 NOT_HOSTS = ~(MessageSysFlag.BORN_HOST_V6 | MessageSysFlag.STORE_HOST_V6)
 
 
@@ -62,10 +61,12 @@ def send(broker: BrokerContext, session: Session, request: RemotingCommand) -> R
             else from_ext(SendMessageRequestHeader, request.ext_fields)
         )
         if broker.config.start_accept_send_request_time_stamp:
-            _check_open(broker)
-        config = _checked_topic(broker, session, header)
+            check_open(broker)
+        config = checked_topic(broker, session, header)
         message = _message(broker, session, request, header, config)
         queue_id = message.queue_id
+        if TRAN_MSG in message.properties or message.sys_flag & TRANSACTION_MASK:
+            prepare(broker, message, is_batch=header.batch)
         result = put_batch(broker, message) if header.batch else put(broker, message)
         if result.status is not PUT_OK:
             raise put_refusal(broker, result)
@@ -105,14 +106,15 @@ async def _reply_later(
     session.send(reply)
 
 
-def _check_open(broker: BrokerContext) -> None:
+def check_open(broker: BrokerContext) -> None:
+    """Refusal before the time from which on the broker takes messages."""
     opens = broker.config.start_accept_send_request_time_stamp
     if broker.now_ms() < opens:
         until = datetime.fromtimestamp(opens / 1000).strftime("%Y-%m-%d %H:%M:%S")
         raise Refusal(ResponseCode.SYSTEM_ERROR, f"broker unable to service, until {until}")
 
 
-def _checked_topic(broker: BrokerContext, session: Session, header: SendHeader) -> TopicConfig:
+def checked_topic(broker: BrokerContext, session: Session, header: SendHeader) -> TopicConfig:
     """The config of the topic, made if it may be; Refusal otherwise."""
     config = broker.topics.get(header.topic)
     if config is None or broker.checked_topics.get(header.topic) is not config:
@@ -167,8 +169,6 @@ def _message(
         topic, queue_id = _dead_letter_topic(broker, topic), 0
         properties.pop(PropertyName.DELAY, None)
     sys_flag = header.sys_flag & NOT_HOSTS | broker.store_host_flag
-    if TRAN_MSG in properties or sys_flag & TRANSACTION_MASK:
-        _refuse_transaction(sys_flag, properties)
     born_host = pack_host(*session.peer)
     if len(born_host) != IPV4_HOST_BYTES:
         sys_flag |= MessageSysFlag.BORN_HOST_V6
@@ -216,13 +216,3 @@ def _dead_letter_topic(broker: BrokerContext, retry: str) -> str:
     if made:
         broker.topics_changed([config])
     return topic
-
-
-def _refuse_transaction(sys_flag: int, properties: dict[str, str]) -> None:
-    """Half messages are not supported yet, and must never be stored as normal ones."""
-    half = sys_flag & TRANSACTION_MASK in (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK)
-    if half or properties.get(TRAN_MSG, "").lower() == "true":
-        raise Refusal(
-            ResponseCode.NO_PERMISSION,
-            "this broker does not support transaction messages: sending transaction message is forbidden",
-        )

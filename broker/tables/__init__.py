@@ -6,6 +6,7 @@ from broker.tables.channels import Channel, ClientChannel
 from broker.tables.consumers import ConsumerGroup, ConsumerTable
 from broker.tables.delay_offsets import DelayLevels, DelayOffsets
 from broker.tables.groups import GroupTable
+from broker.tables.half_copies import HalfCopies
 from broker.tables.locks import LockTable
 from broker.tables.offsets import OffsetTable
 from broker.tables.producers import ProducerTable
@@ -19,6 +20,7 @@ __all__ = [
     "DelayLevels",
     "DelayOffsets",
     "GroupTable",
+    "HalfCopies",
     "LockTable",
     "OffsetTable",
     "ProducerTable",

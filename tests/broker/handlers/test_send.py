@@ -134,16 +134,6 @@ async def test_a_bad_batch_is_refused(tmp_path: Path, body: bytes) -> None:
         assert client.pull("T").code == ResponseCode.PULL_NOT_FOUND
 
 
-async def test_half_messages_are_refused_not_stored(tmp_path: Path) -> None:
-    async with fake_broker(tmp_path) as broker:
-        client = broker.client()
-        for fields in ({"properties": {"TRAN_MSG": "true"}}, {"sys_flag": 4}, {"sys_flag": 12}):
-            reply = client.send("T", **fields)
-            assert reply.code == ResponseCode.NO_PERMISSION
-            assert "transaction" in (reply.remark or "")
-        assert client.pull("T").code == ResponseCode.PULL_NOT_FOUND
-
-
 async def test_too_large_bodies_and_properties(tmp_path: Path) -> None:
     async with fake_broker(tmp_path, max_message_size=1000) as broker:
         client = broker.client()

@@ -1,0 +1,96 @@
+"""END_TRANSACTION (37) and RESUME_CHECK_HALF_MESSAGE (323) (Java classes `EndTransactionProcessor`, `AdminBrokerProcessor`).
+
+A commit stores the real message first and the op message behind it: whoever dies in between is asked again, and the message
+may come twice, but is never lost. Clients end transactions one-way; replies are for those that do not.
+"""
+
+from __future__ import annotations
+
+from broker.context import BrokerContext
+from broker.errors import Refusal
+from broker.handlers.common import ok, put_refusal
+from broker.put import put
+from broker.services.transactions import end_half, final_message, half_again
+from broker.session import Session
+from broker.store.values import PutStatus
+from codec.codes import MessageSysFlag, ResponseCode
+from codec.errors import CodecError
+from codec.frame import RemotingCommand
+from codec.headers import EndTransactionRequestHeader, ResumeCheckHalfMessageRequestHeader, from_ext
+from codec.ids import parse_offset_msg_id
+from codec.message import MessageExt
+from codec.names import SystemTopic
+from codec.properties import PropertyName
+from codec.record import decode_record
+
+__all__ = ["end_transaction", "resume_check"]
+
+COMMIT = MessageSysFlag.TRANSACTION_COMMIT
+ROLLBACK = MessageSysFlag.TRANSACTION_ROLLBACK
+NOT_FOUND = "Find prepared transaction message failed"
+NOT_RESUMED = "Putting message back to RMQ_SYS_TRANS_HALF_TOPIC failed."
+RESUMABLE = frozenset((SystemTopic.TRANS_CHECK_MAX_TIME, SystemTopic.TRANS_HALF))
+
+
+def end_transaction(
+    broker: BrokerContext, _session: Session, request: RemotingCommand
+) -> RemotingCommand | None:
+    """37: commits or rolls back a half message. A producer that does not know yet is not answered."""
+    header = from_ext(EndTransactionRequestHeader, request.ext_fields)
+    if broker.is_slave:
+        raise Refusal(ResponseCode.SLAVE_NOT_AVAILABLE, "")
+    if header.commit_or_rollback not in (COMMIT, ROLLBACK):
+        return None
+    half = _half(broker, header)
+    if header.commit_or_rollback == COMMIT:
+        _commit(broker, half)
+    end_half(broker, half.queue_offset)
+    return ok(request)
+
+
+def _half(broker: BrokerContext, header: EndTransactionRequestHeader) -> MessageExt:
+    half = _message_at(broker, header.commit_log_offset)
+    if half is None or half.topic != SystemTopic.TRANS_HALF:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, NOT_FOUND)
+    wrong = (
+        (half.properties.get(PropertyName.PGROUP) != header.producer_group, "The producer group wrong"),
+        (half.queue_offset != header.tran_state_table_offset, "The transaction state table offset wrong"),
+        (half.commit_log_offset != header.commit_log_offset, "The commit log offset wrong"),
+    )
+    for is_wrong, remark in wrong:
+        if is_wrong:
+            raise Refusal(ResponseCode.SYSTEM_ERROR, remark)
+    return half
+
+
+def _message_at(broker: BrokerContext, offset: int) -> MessageExt | None:
+    record = broker.store.record_at(offset)
+    try:
+        return decode_record(record) if record is not None else None
+    except CodecError:  # an offset that a client made up is in the middle of something
+        return None
+
+
+def _commit(broker: BrokerContext, half: MessageExt) -> None:
+    message = final_message(half)
+    if message is None:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, NOT_FOUND)
+    result = put(broker, message)
+    if result.status is not PutStatus.PUT_OK:
+        raise put_refusal(broker, result)
+
+
+def resume_check(broker: BrokerContext, _session: Session, request: RemotingCommand) -> RemotingCommand:
+    """323: a half message that was given up is checked again, its attempts counted from 0."""
+    header = from_ext(ResumeCheckHalfMessageRequestHeader, request.ext_fields)
+    try:
+        _, _, offset = parse_offset_msg_id(header.msg_id or "")
+    except CodecError:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, NOT_RESUMED) from None
+    message = _message_at(broker, offset)
+    if message is None or message.topic not in RESUMABLE:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, NOT_RESUMED)
+    properties = {**message.properties, PropertyName.TRANSACTION_CHECK_TIMES: "0"}
+    if half_again(broker, message, properties).status is not PutStatus.PUT_OK:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, NOT_RESUMED)
+    return ok(request)

@@ -1,0 +1,75 @@
+"""CHECK_TRANSACTION_STATE (39): asks a producer what became of a transaction (Java class `AbstractTransactionalMessageCheckListener`).
+
+One way, to one connection of the producer group; the answer is an END_TRANSACTION. The body is the half message as it would
+be in its real queue, with the offsets of its newest copy.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from broker.context import BrokerContext
+from broker.services.transactions.half import real_place
+from broker.store.values import AppendResult
+from codec.codes import RequestCode
+from codec.errors import LocalProtocolError
+from codec.frame import RemotingCommand
+from codec.headers import CheckTransactionStateRequestHeader, to_ext
+from codec.ids import pack_host_text
+from codec.message import MessageExt
+from codec.properties import PropertyName, encode_properties
+from codec.record import encode_record
+
+__all__ = ["ask_producer"]
+
+_log = logging.getLogger(__name__)
+
+
+def ask_producer(
+    broker: BrokerContext, half: MessageExt, properties: dict[str, str], copy: AppendResult
+) -> None:
+    """Sends the question; `copy` is where the half message stands now. Nobody is asked when no producer is there."""
+    group = properties.get(PropertyName.PGROUP, "")
+    producer = broker.producers.available(group)
+    if producer is None:
+        _log.info("no producer of group %s can be asked about a transaction", group)
+        return
+    try:
+        record = _record(half, properties, copy)
+    except LocalProtocolError as error:
+        _log.error("the half message at %d cannot be shown to its producer: %s", copy.physical_offset, error)
+        return
+    key = properties.get(PropertyName.UNIQ_KEY)
+    header = CheckTransactionStateRequestHeader(
+        tran_state_table_offset=copy.queue_offset,
+        commit_log_offset=copy.physical_offset,
+        msg_id=key,
+        transaction_id=key,
+        offset_msg_id=f"{broker.id_prefix}{copy.physical_offset:016X}",
+    )
+    producer.channel.oneway(
+        RemotingCommand(RequestCode.CHECK_TRANSACTION_STATE, ext_fields=to_ext(header), body=record)
+    )
+
+
+def _record(half: MessageExt, properties: dict[str, str], copy: AppendResult) -> bytes:
+    place = real_place(properties)
+    if place is None:
+        raise LocalProtocolError("it has no topic to go to")
+    topic, queue_id = place
+    return encode_record(
+        topic=topic.encode(),
+        queue_id=queue_id,
+        flag=half.flag,
+        queue_offset=copy.queue_offset,
+        physical_offset=copy.physical_offset,
+        sys_flag=half.sys_flag,
+        born_timestamp=half.born_timestamp,
+        born_host=pack_host_text(half.born_host),
+        store_timestamp=half.store_timestamp,
+        store_host=pack_host_text(half.store_host),
+        reconsume_times=half.reconsume_times,
+        prepared_transaction_offset=half.prepared_transaction_offset,
+        body=half.body,
+        properties=encode_properties(properties),
+    )

@@ -1,0 +1,88 @@
+"""The op queue: which half messages are ended (Java `TransactionalMessageServiceImpl.fillOpRemoveMap`).
+
+Read from the saved progress on, in batches of 32. The progress goes on only over op messages that are used up, so that one
+behind an open half message is read again by the next scan.
+"""
+
+from __future__ import annotations
+
+from broker.services.transactions.half import HALF_QUEUE
+from broker.store import MessageStore
+from codec.errors import CodecError
+from codec.names import SystemTopic
+from codec.record import decode_record
+
+__all__ = ["Operations"]
+
+BATCH = 32
+SEPARATOR = ","
+MAX_DIGITS = 19
+_TOPIC = SystemTopic.TRANS_OP_HALF
+
+
+class Operations:
+    """What the op queue says to one scan of the half queue that begins at `half_start`."""
+
+    def __init__(self, store: MessageStore, start: int, half_start: int) -> None:
+        low, high = store.min_offset(_TOPIC, HALF_QUEUE), store.max_offset(_TOPIC, HALF_QUEUE)
+        self.progress = min(max(start, low), high)
+        """The first op message that is still needed."""
+        self.ended: set[int] = set()
+        """Queue offsets of half messages that an op message read by this scan named."""
+        self._store = store
+        self._next = self.progress
+        self._half_start = half_start
+        self._of: dict[int, int] = {}
+        self._open: dict[int, int] = {}
+
+    def read(self) -> bool:
+        """Reads the next op messages; False when there are none."""
+        self._next = max(self._next, self._store.min_offset(_TOPIC, HALF_QUEUE))
+        units = self._store.consume_queue_entries(_TOPIC, HALF_QUEUE, self._next, BATCH)
+        for position, size, _ in units:
+            self._note(self._next, self._half_offsets(position, size))
+            self._next += 1
+        self._advance()
+        return bool(units)
+
+    def take(self, half_offset: int) -> bool:
+        """Whether a half message is ended by an op message read so far, which is used up by that."""
+        operation = self._of.pop(half_offset, None)
+        if operation is None:
+            return False
+        self._use(operation)
+        self._advance()
+        return True
+
+    def ended_at(self, half_offset: int) -> bool:
+        """Whether an op message read so far names a half message."""
+        return half_offset in self.ended
+
+    def _half_offsets(self, position: int, size: int) -> list[int]:
+        record = self._store.record_at_size(position, size)
+        if record is None:
+            return []
+        try:
+            body = decode_record(record).body
+        except CodecError:
+            return []
+        numbers = str(bytes(body), "ascii", "replace").split(SEPARATOR)
+        return [int(text) for text in numbers if text.isdecimal() and len(text) <= MAX_DIGITS]
+
+    def _note(self, operation: int, half_offsets: list[int]) -> None:
+        self.ended.update(half_offsets)
+        wanted = {offset for offset in half_offsets if offset >= self._half_start}
+        self._open[operation] = len(wanted)
+        for offset in wanted:
+            earlier = self._of.get(offset)
+            self._of[offset] = operation
+            if earlier is not None:
+                self._use(earlier)
+
+    def _use(self, operation: int) -> None:
+        self._open[operation] -= 1
+
+    def _advance(self) -> None:
+        while self._open.get(self.progress) == 0:
+            del self._open[self.progress]
+            self.progress += 1

@@ -1,0 +1,185 @@
+"""Finds the half messages that nobody ended, and asks their producers (Java classes `TransactionalMessageCheckService`,
+`TransactionalMessageServiceImpl`).
+
+Every `transactionCheckInterval` (60 s) the half queue is walked from the saved progress on, for at most 60 s:
+
+* ended by an op message: passed over;
+* asked about `transactionCheckMax` (15) times, or born more than `fileReservedTime` hours ago: moved to
+  TRANS_CHECK_MAX_TIME_TOPIC;
+* stored since the walk began, or younger than `transactionTimeOut` (6 s): the end of the walk;
+* younger than its property CHECK_IMMUNITY_TIME_IN_SECONDS: put off, that is, copied to the end of the queue;
+* else: copied to the end of the queue, and its producer is asked.
+
+Every copy counts as an attempt (TRANSACTION_CHECK_TIMES), one that was put off too, as in Java. Ages count from the time the
+client said; a message from the future is asked about at once. What cannot be written ends the walk, and the next one tries
+again. Between two half messages other tasks get their turn; op messages are read to the end before a half message counts as open.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import trio
+
+from broker.context import BrokerContext
+from broker.services.transactions.ask import ask_producer
+from broker.services.transactions.half import HALF_QUEUE, PROGRESS_GROUP, half_again, retire
+from broker.services.transactions.operations import Operations
+from broker.store.values import AppendResult, PutStatus
+from codec.errors import CodecError, LocalProtocolError
+from codec.message import MessageExt
+from codec.names import SystemTopic
+from codec.properties import PropertyName
+from codec.record import decode_record
+
+__all__ = ["check_half_messages", "check_transactions"]
+
+WALK_LIMIT_MS = 60_000
+SHORTEST_INTERVAL_SECONDS = 0.1
+MS_PER_HOUR = 3_600_000
+MAX_DIGITS = 18
+_TOPIC = SystemTopic.TRANS_HALF
+_NEVER_ASKED = -1
+P = PropertyName
+
+_log = logging.getLogger(__name__)
+
+
+async def check_transactions(broker: BrokerContext) -> None:
+    """Walks the half queue now and then until cancelled."""
+    while True:
+        interval = broker.config.transaction_check_interval / 1000
+        await trio.sleep(max(interval, SHORTEST_INTERVAL_SECONDS))
+        if not broker.is_slave:
+            await check_half_messages(broker)
+
+
+async def check_half_messages(broker: BrokerContext) -> None:
+    """Walks the half queue once."""
+    await _Scan(broker).run()
+
+
+class _Scan:
+    def __init__(self, broker: BrokerContext) -> None:
+        low, high = broker.store.min_offset(_TOPIC, HALF_QUEUE), broker.store.max_offset(_TOPIC, HALF_QUEUE)
+        self._broker = broker
+        self._started = broker.now_ms()
+        self._position = min(max(_progress(broker, _TOPIC), low), high)
+        self._operations = Operations(
+            broker.store, _progress(broker, SystemTopic.TRANS_OP_HALF), self._position
+        )
+
+    async def run(self) -> None:
+        try:
+            while self._broker.now_ms() - self._started <= WALK_LIMIT_MS and self._step():
+                await trio.lowlevel.checkpoint()
+        finally:
+            _save(self._broker, _TOPIC, self._position)
+            _save(self._broker, SystemTopic.TRANS_OP_HALF, self._operations.progress)
+
+    def _step(self) -> bool:
+        """Deals with one half message, or reads on in the op queue; False at the end of the walk."""
+        if self._operations.take(self._position):
+            return self._done()
+        if self._operations.read():
+            return True
+        self._position = max(self._position, self._broker.store.min_offset(_TOPIC, HALF_QUEUE))
+        units = self._broker.store.consume_queue_entries(_TOPIC, HALF_QUEUE, self._position, 1)
+        if not units:
+            return False
+        half = self._read(*units[0][:2])
+        return self._done() if half is None else self._judge(half)
+
+    def _read(self, position: int, size: int) -> MessageExt | None:
+        record = self._broker.store.record_at_size(position, size)
+        try:
+            return decode_record(record) if record is not None else None
+        except CodecError as error:
+            _log.error("the half message at %d cannot be read: %s", position, error)
+            return None
+
+    def _judge(self, half: MessageExt) -> bool:
+        config = self._broker.config
+        age = self._broker.now_ms() - half.born_timestamp
+        if _times(half) >= config.transaction_check_max:
+            return self._give_up(half, half.properties)
+        counted = {**half.properties, P.TRANSACTION_CHECK_TIMES: str(max(_times(half), 0) + 1)}
+        if age > config.file_reserved_time * MS_PER_HOUR:
+            return self._give_up(half, counted)
+        if half.store_timestamp >= self._started:
+            return False
+        immunity = _immunity(half, config.transaction_time_out)
+        if immunity is None:
+            return not 0 <= age < config.transaction_time_out and self._ask(half, counted)
+        if self._operations.ended_at(_number(half, P.TRAN_PREPARED_QUEUE_OFFSET)):
+            return self._done()
+        return self._put_off(half, counted) if age < immunity else self._ask(half, counted)
+
+    def _give_up(self, half: MessageExt, properties: dict[str, str]) -> bool:
+        try:
+            result = retire(self._broker, half, properties)
+        except LocalProtocolError:
+            result = retire(self._broker, half, half.properties)
+        return result.status is PutStatus.PUT_OK and self._done()
+
+    def _ask(self, half: MessageExt, properties: dict[str, str]) -> bool:
+        copy = self._copy(half, properties)
+        if copy is None:
+            return self._give_up(half, half.properties)
+        if not self._moved(copy):
+            return False
+        ask_producer(self._broker, half, properties, copy)
+        return True
+
+    def _put_off(self, half: MessageExt, properties: dict[str, str]) -> bool:
+        properties.setdefault(P.TRAN_PREPARED_QUEUE_OFFSET, str(half.queue_offset))
+        properties[P.WAIT] = "false"
+        copy = self._copy(half, properties)
+        return self._give_up(half, half.properties) if copy is None else self._moved(copy)
+
+    def _copy(self, half: MessageExt, properties: dict[str, str]) -> AppendResult | None:
+        """None when the properties have no room for what a copy needs."""
+        try:
+            return half_again(self._broker, half, properties)
+        except LocalProtocolError:
+            _log.warning("the half message at %d cannot be asked about", half.commit_log_offset)
+            return None
+
+    def _moved(self, copy: AppendResult) -> bool:
+        if copy.status is not PutStatus.PUT_OK:
+            return False
+        self._broker.half_copies.moved(self._position, copy.queue_offset)
+        self._position += 1
+        return True
+
+    def _done(self) -> bool:
+        self._broker.half_copies.forget(self._position)
+        self._position += 1
+        return True
+
+
+def _progress(broker: BrokerContext, topic: str) -> int:
+    return broker.offsets.query(PROGRESS_GROUP, topic, HALF_QUEUE)
+
+
+def _save(broker: BrokerContext, topic: str, offset: int) -> None:
+    if offset != max(0, _progress(broker, topic)):
+        broker.offsets.commit(PROGRESS_GROUP, topic, HALF_QUEUE, offset)
+
+
+def _number(half: MessageExt, name: str) -> int:
+    """A property that should be a number; -1 when it is none."""
+    text = half.properties.get(name, "")
+    return int(text) if text.isdecimal() and len(text) <= MAX_DIGITS else _NEVER_ASKED
+
+
+def _times(half: MessageExt) -> int:
+    return _number(half, P.TRANSACTION_CHECK_TIMES)
+
+
+def _immunity(half: MessageExt, timeout_ms: int) -> int | None:
+    """For how long (ms) nobody is to be asked; None when the message does not say, the timeout when it says nonsense."""
+    if P.CHECK_IMMUNITY_TIME_IN_SECONDS not in half.properties:
+        return None
+    seconds = _number(half, P.CHECK_IMMUNITY_TIME_IN_SECONDS)
+    return timeout_ms if seconds < 0 else seconds * 1000
