@@ -7,6 +7,7 @@ left to the next round. The version in the reply is the broker's.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import trio
@@ -19,6 +20,7 @@ from rmqcli.client.errors import ClientError
 
 if TYPE_CHECKING:
     from rmqcli.client.instance import ClientInstance
+    from rmqcli.client.link import Link
 
 __all__ = ["HEARTBEAT_INTERVAL", "Heartbeats"]
 
@@ -35,7 +37,7 @@ class Heartbeats:
         self._producers: Counter[str] = Counter()
         self._consumers: dict[str, ConsumerData] = {}
         self._running: trio.CancelScope | None = None
-        self._told: set[str] = set()
+        self._told: dict[str, Link | None] = {}
         self.versions: dict[str, int] = {}
 
     def join_producer(self, group: str) -> None:
@@ -82,6 +84,16 @@ class Heartbeats:
 
     async def send_all(self) -> None:
         """One heartbeat to every broker that should know, all at the same time."""
+        await self._send_to(self._addresses())
+
+    async def introduce(self, addresses: Iterable[str]) -> None:
+        """A heartbeat to those of the brokers that have had none on the connection in use: they know this client then."""
+        link = self._instance.pool.link
+        await self._send_to(
+            [a for a in addresses if self._told.get(a) is None or self._told[a] is not link(a)]
+        )
+
+    async def _send_to(self, addresses: Iterable[str]) -> None:
         if not self._producers and not self._consumers:
             return
         data = HeartbeatData(
@@ -91,7 +103,7 @@ class Heartbeats:
         )
         body = encode_body(data)
         async with trio.open_nursery() as nursery:
-            for address in self._addresses():
+            for address in addresses:
                 nursery.start_soon(self._send, address, body)
 
     def _start(self) -> None:
@@ -118,11 +130,11 @@ class Heartbeats:
             reply = await self._instance.call(address, RequestCode.HEART_BEAT, body=body)
         except ClientError:
             return
-        self._told.add(address)
+        self._told[address] = self._instance.pool.link(address)
         self.versions[address] = reply.version
 
     async def _leave(self, headers: list[UnregisterClientRequestHeader]) -> None:
-        told = self._told.intersection(self._instance.pool.addresses)
+        told = self._told.keys() & set(self._instance.pool.addresses)
         if not headers or not told:
             return
         with trio.move_on_after(LEAVE_TIMEOUT, shield=True):

@@ -39,6 +39,11 @@ class Pool:
         """Addresses with an open connection."""
         return [address for address, link in self._links.items() if link.is_open]
 
+    def link(self, address: str) -> Link | None:
+        """The open connection to `address`, if there is one."""
+        link = self._links.get(address)
+        return link if link is not None and link.is_open else None
+
     @property
     def in_flight(self) -> int:
         """Requests that wait for an answer, over all connections."""

@@ -37,6 +37,7 @@ from rmqcli.client.instance import Client, ClientInstance, InstanceOptions, repl
 from rmqcli.client.latency import LatencyFaults
 from rmqcli.client.outgoing import COMPRESS_OVER, MAX_MESSAGE_SIZE, Outgoing, Preparer
 from rmqcli.client.queue_select import QueueSelector, RoundRobin
+from rmqcli.client.request_reply import Requesting, Requests
 from rmqcli.client.results import SendResult, SendStatus
 from rmqcli.client.routes import MASTER_ID, Route
 from rmqcli.client.trace import TraceDispatcher, published, trace_topic
@@ -61,7 +62,7 @@ _WIRE = {field.name: field.encode_name for field in msgspec.structs.fields(SendM
 _BORN_TIMESTAMP, _PROPERTIES = _WIRE["born_timestamp"], _WIRE["properties"]
 
 
-class Producer(Client):
+class Producer(Requesting, Client):
     """Sends messages; any number of tasks may send at the same time over one connection a broker.
 
     `group` is the producer group, `send_timeout` seconds, `retries` further tries after the first (synchronous sends to a
@@ -110,12 +111,14 @@ class Producer(Client):
         self._faults = LatencyFaults(core.random) if latency_faults else None
         self._retry_unstored = retry_unstored
         topic = trace_topic(trace)
+        self._requests = Requests(core)
         self._trace = None if topic is None else TraceDispatcher(core, group, "PRODUCE", topic)
         self._kept: dict[MessageQueue, dict[str, str]] = {}
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()
         self.instance.heartbeats.join_producer(self.group)
+        self._requests.open()
         if self._trace is not None:
             await self._trace.start()
         return self
@@ -123,6 +126,7 @@ class Producer(Client):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._requests.close()
         if self._trace is not None:
             await self._trace.close()
         await self.instance.heartbeats.leave_producer(self.group)
