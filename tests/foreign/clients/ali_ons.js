@@ -21,7 +21,7 @@ async function send() {
     while (next < count) {
       const n = next++;
       const message = new Message(topic, `tag${n % 3}`, `${prefix}-${n}${padding}`);
-      message.keys = `${prefix}-key-${n}`;
+      message.keys = [`${prefix}-key-${n}`];
       const result = await producer.send(message);
       if (mode !== 'quiet') print({ n, status: result.sendStatus, msgId: result.msgId, queueOffset: result.queueOffset });
     }
@@ -29,7 +29,7 @@ async function send() {
   await Promise.all(Array.from({ length: Number(inFlightText || 1) }, lane));
   print({ done: count, seconds: Number(process.hrtime.bigint() - started) / 1e9 });
   await producer.close();
-  process.exit(0);
+  process.stdout.write('', () => process.exit(0));
 }
 
 async function consume() {
@@ -45,18 +45,18 @@ async function consume() {
       failed.add(body);
       return ACTION_RETRY;
     }
-    seen.add(message.keys || body);
+    seen.add(body);
     if (mode !== 'quiet') {
       print({ body, tags: message.tags, keys: message.keys, msgId: message.msgId, reconsumeTimes: message.reconsumeTimes, queueId: message.queueId });
     }
     if (seen.size === count) {
       print({ done: seen.size, seconds: Number(process.hrtime.bigint() - started) / 1e9 });
-      setTimeout(() => consumer.close().then(() => process.exit(0)), mode === 'quiet' ? 0 : 200);
+      setTimeout(() => consumer.close().then(() => process.stdout.write('', () => process.exit(0))), mode === 'quiet' ? 0 : 200);
     }
   });
   await consumer.ready();
   print({ ready: true });
-  process.on('SIGTERM', () => consumer.close().then(() => process.exit(0)));
+  process.on('SIGTERM', () => consumer.close().then(() => process.stdout.write('', () => process.exit(0))));
 }
 
 (verb === 'send' ? send() : consume()).catch(error => {
