@@ -38,7 +38,7 @@ from rmqcli.client.push.requests import ConsumerRequests, requests_of
 from rmqcli.client.push.send_back import SendBack
 from rmqcli.client.push.settings import MessageSelector, PushSettings
 from rmqcli.client.push.state import GroupState, log
-from rmqcli.client.push.statistics import SAMPLE_INTERVAL
+from rmqcli.client.push.statistics import SAMPLE_INTERVAL, TopicStatistics
 from rmqcli.client.push.subscription import Subscription, subscriptions
 
 __all__ = ["PushConsumer"]
@@ -122,7 +122,7 @@ class PushConsumer(Client):
         starts = StartOffsets(state)
         self._loops = PullLoop(state, self._service, starts)
         self._rebalancer = Rebalancer(state, self._locks, starts, self._begin)
-        self._intake = trio.CancelScope()
+        self._intake: list[trio.CancelScope] = []
         self._everything = trio.CancelScope()
         self._ended = trio.Event()
         self._nursery: trio.Nursery | None = None
@@ -201,8 +201,11 @@ class PushConsumer(Client):
     def _in_intake(self, function: Callable[..., Any], name: str) -> None:
         """Runs what brings messages here: it ends first."""
 
+        scope = trio.CancelScope()
+        self._intake.append(scope)
+
         async def run() -> None:
-            with self._intake:
+            with scope:
                 await function()
 
         if self._nursery is not None:
@@ -230,6 +233,9 @@ class PushConsumer(Client):
             log.error("offsets of %s cannot be written: %s", self.group, error)
 
     async def _sample_for_ever(self) -> None:
+        for topic in self._state.subscriptions:
+            # A first sample of nothing: rates are differences
+            self._state.statistics.setdefault(topic, TopicStatistics())
         while True:
             self._state.statistics.sample(trio.current_time())
             await trio.sleep(SAMPLE_INTERVAL)
@@ -239,9 +245,8 @@ class PushConsumer(Client):
         state.stopping = True
         # When the instance failed its connections are gone, and nobody can be told
         failed = self._ended.is_set()
-        self._intake.cancel()
-        for held in state.queues.values():
-            held.scope.cancel()
+        for scope in (*self._intake, *(held.scope for held in state.queues.values())):
+            scope.cancel()
         if self._nursery is not None:
             with trio.move_on_after(state.settings.grace):
                 for held in list(state.queues.values()):

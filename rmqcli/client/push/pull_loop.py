@@ -209,6 +209,8 @@ class PullLoop:
             return 0.0
         held.next_offset = header.next_begin_offset
         if messages:
+            # What follows the last of them was not wanted: when they are done, it is done too
+            held.end = max(held.end, held.next_offset)
             self._sink.submit(held, held.put(messages))
             return self._state.settings.pull_interval
         if not held.count:

@@ -1,0 +1,68 @@
+"""Consumers of the model cluster, and listeners that remember."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import trio
+
+from codec.bodies import ConsumeFromWhere
+from codec.message import MessageExt
+from rmqcli.client import ClientInstance, ConsumeContext, ConsumeResult, PushConsumer, PushSettings
+from tests.client.push.model_broker import NAMESRV, ModelCluster, now_ms
+
+DONE, LATER = ConsumeResult.SUCCESS, ConsumeResult.RECONSUME_LATER
+
+
+TOPIC, GROUP = "TopicTest", "GroupTest"
+
+
+def consumer(
+    cluster: ModelCluster,
+    listener: Any,
+    name: str = "c1",
+    *,
+    topics: Any = None,
+    orderly: bool = False,
+    instance: ClientInstance | None = None,
+    **settings: Any,
+) -> PushConsumer:
+    """A consumer of the model cluster that reads from the first message on; `name` is its client id."""
+    settings.setdefault("consume_from", ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET)
+    options: Any = (
+        {} if instance else {"namesrv": NAMESRV, "open_stream": cluster.open_stream, "now_ms": now_ms}
+    )
+    made = PushConsumer(
+        GROUP,
+        topics or {TOPIC: "*"},
+        listener,
+        orderly=orderly,
+        settings=PushSettings(**settings),
+        instance=instance,
+        **options,
+    )
+    if instance is None:
+        made.instance.client_id = name
+    return made
+
+
+class Taken:
+    """A listener that remembers and says what its script says (default: SUCCESS)."""
+
+    def __init__(self, *script: ConsumeResult | Exception | None) -> None:
+        self.script = list(script)
+        self.messages: list[tuple[float, MessageExt]] = []
+        self.context: Any = None
+
+    async def __call__(self, messages: list[MessageExt], context: ConsumeContext) -> ConsumeResult | None:
+        self.messages += [(trio.current_time(), message) for message in messages]
+        if self.context is not None:
+            self.context(context)
+        answer = self.script.pop(0) if self.script else DONE
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    @property
+    def bodies(self) -> list[bytes]:
+        return [message.body for _, message in self.messages]

@@ -1,0 +1,217 @@
+"""What becomes of messages that a concurrent listener takes, refuses, fails on, or never gives back."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from typing import Any
+
+import pytest
+import trio
+
+from codec.bodies import MessageModel
+from codec.codes import RequestCode
+from codec.message import MessageExt
+from rmqcli.client import ConsumeContext, ConsumeResult
+from tests.client.push.consuming import DONE, GROUP, LATER, TOPIC, Taken, consumer
+from tests.client.push.model_broker import ModelCluster
+
+
+async def test_each_message_once_and_offsets_at_the_end(cluster: ModelCluster, autojump_clock: Any) -> None:
+    for number in range(100):
+        cluster.put(cluster.queue(TOPIC, number % 4), b"%d" % number)
+    taken = Taken()
+    async with consumer(cluster, taken):
+        await trio.sleep(1)
+        assert sorted(map(int, taken.bodies)) == list(range(100))
+        cluster.put(cluster.queue(TOPIC, 2), b"100")
+        await trio.sleep(0.1)
+        assert taken.bodies[-1] == b"100"
+    assert cluster.committed(GROUP, TOPIC) == {0: 25, 1: 25, 2: 26, 3: 25}
+    assert not cluster.members["a"][GROUP]
+
+
+@pytest.mark.parametrize("answer", [LATER, None, RuntimeError("no")])
+async def test_refused_messages_come_again_by_the_retry_topic(
+    cluster: ModelCluster, autojump_clock: Any, answer: Any
+) -> None:
+    cluster.put(cluster.queue(TOPIC), b"x")
+    taken = Taken(answer, answer)
+    async with consumer(cluster, taken):
+        await trio.sleep(3600)
+    assert [(m.topic, m.reconsume_times) for _, m in taken.messages] == [(TOPIC, 0), (TOPIC, 1), (TOPIC, 2)]
+    gaps = [
+        later - earlier for (earlier, _), (later, _) in zip(taken.messages, taken.messages[1:], strict=False)
+    ]
+    # levels 3 and 4; the first one also waits until the retry topic's route is read
+    assert [round(gap) for gap in gaps] == [10, 30] or (gaps[0] >= 10 and round(gaps[1]) == 30)
+    assert cluster.committed(GROUP, TOPIC)[0] == 1
+
+
+async def test_dead_letters_after_the_limit(cluster: ModelCluster, autojump_clock: Any) -> None:
+    cluster.put(cluster.queue(TOPIC), b"x")
+    taken = Taken(*[LATER] * 10)
+    async with consumer(cluster, taken, max_reconsume_times=2):
+        await trio.sleep(3600)
+    assert len(taken.messages) == 3
+    assert cluster.bodies(f"%DLQ%{GROUP}") == [b"x"]
+
+
+async def test_the_context_chooses_the_delay_and_how_many_are_done(
+    cluster: ModelCluster, autojump_clock: Any
+) -> None:
+    cluster.put_many(cluster.queue(TOPIC), [b"0", b"1", b"2", b"3"])
+    taken = Taken()
+
+    def context(given: ConsumeContext) -> None:
+        if len(taken.messages) == 4:
+            given.ack_index, given.delay_level = 1, 2
+
+    taken.context = context
+    async with consumer(cluster, taken, batch_size=4):
+        await trio.sleep(100)
+    assert taken.bodies[:4] == [b"0", b"1", b"2", b"3"]
+    assert sorted(taken.bodies[4:]) == [b"2", b"3"]
+    assert [fields["delayLevel"] for fields in cluster.fields(RequestCode.CONSUMER_SEND_MSG_BACK)] == [
+        "2",
+        "2",
+    ]
+
+
+def refuse(code: int = 1) -> Any:
+    return lambda command: command.reply(code, "no")
+
+
+async def test_a_message_nobody_takes_back_goes_to_the_retry_topic_by_a_send(
+    cluster: ModelCluster, autojump_clock: Any
+) -> None:
+    cluster.trouble[RequestCode.CONSUMER_SEND_MSG_BACK] = refuse()
+    cluster.put(cluster.queue(TOPIC), b"x", {"own": "1"})
+    taken = Taken(LATER)
+    async with consumer(cluster, taken):
+        await trio.sleep(200)
+    assert [(m.topic, m.reconsume_times, m.properties["own"]) for _, m in taken.messages] == [
+        (TOPIC, 0, "1"),
+        (TOPIC, 1, "1"),
+    ]
+    assert cluster.committed(GROUP, TOPIC)[0] == 1
+
+
+async def test_a_message_that_cannot_leave_is_consumed_again_here_after_5_s(
+    cluster: ModelCluster, autojump_clock: Any
+) -> None:
+    for code in (RequestCode.CONSUMER_SEND_MSG_BACK, RequestCode.SEND_MESSAGE_V2):
+        cluster.trouble[code] = refuse()
+    cluster.put_many(cluster.queue(TOPIC), [b"x", b"y"])
+    taken = Taken(LATER)
+    async with consumer(cluster, taken, persist_interval=1.0):
+        await trio.sleep(4.5)
+        assert taken.bodies == [b"x", b"y"]
+        assert cluster.committed(GROUP, TOPIC)[0] == 0
+        await trio.sleep(3)
+        assert cluster.committed(GROUP, TOPIC)[0] == 2
+    (first, _), _, (again, message) = taken.messages
+    assert again - first == pytest.approx(5)
+    assert (message.body, message.reconsume_times) == (b"x", 1)
+
+
+async def test_the_lowest_message_at_work_is_the_offset(cluster: ModelCluster, autojump_clock: Any) -> None:
+    cluster.put_many(cluster.queue(TOPIC), [b"%d" % number for number in range(10)])
+    gate = trio.Event()
+
+    async def listener(messages: list[MessageExt], context: ConsumeContext) -> ConsumeResult:
+        if messages[0].body == b"4":
+            await gate.wait()
+        return DONE
+
+    async with consumer(cluster, listener):
+        await trio.sleep(11)
+        assert cluster.committed(GROUP, TOPIC)[0] == 4
+        gate.set()
+        await trio.sleep(6)
+        assert cluster.committed(GROUP, TOPIC)[0] == 10
+
+
+async def test_what_takes_too_long_is_sent_back_with_level_3(
+    cluster: ModelCluster, autojump_clock: Any
+) -> None:
+    cluster.put(cluster.queue(TOPIC), b"x")
+    calls: list[int] = []
+
+    async def listener(messages: list[MessageExt], context: ConsumeContext) -> ConsumeResult:
+        calls.append(messages[0].reconsume_times)
+        if len(calls) == 1:
+            await trio.sleep_forever()
+        return DONE
+
+    async with consumer(cluster, listener):
+        await trio.sleep(31 * 60)
+        assert [f["delayLevel"] for f in cluster.fields(RequestCode.CONSUMER_SEND_MSG_BACK)] == ["3"]
+        await trio.sleep(60)
+        assert calls == [0, 1]
+        assert cluster.committed(GROUP, TOPIC)[0] == 1
+
+
+async def test_broadcasting_drops_what_fails(
+    cluster: ModelCluster, autojump_clock: Any, tmp_path: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster.put_many(cluster.queue(TOPIC), [b"x", b"y"])
+    taken = Taken(LATER)
+    settings = {"message_model": MessageModel.BROADCASTING, "offsets_folder": tmp_path}
+    async with consumer(cluster, taken, **settings):
+        await trio.sleep(100)
+    assert taken.bodies == [b"x", b"y"]
+    assert "is dropped" in caplog.text
+    assert not cluster.count(RequestCode.CONSUMER_SEND_MSG_BACK)
+    assert not cluster.commits
+    again = Taken()
+    cluster.put(cluster.queue(TOPIC), b"z")
+    async with consumer(cluster, again, **settings):
+        await trio.sleep(10)
+    assert again.bodies == [b"z"]
+
+
+async def test_a_plain_function_runs_in_other_threads_at_most_so_many_at_once(cluster: ModelCluster) -> None:
+    cluster.put_many(cluster.queue(TOPIC), [b"%d" % number for number in range(60)])
+    running, most, seen, lock = 0, 0, Counter[int](), threading.Lock()
+    meet = threading.Barrier(3, timeout=5)
+    all_seen, token = trio.Event(), trio.lowlevel.current_trio_token()
+
+    def listener(messages: list[MessageExt], context: ConsumeContext) -> ConsumeResult:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+            seen[threading.get_ident()] += 1
+        meet.wait()
+        with lock:
+            running -= 1
+            if seen.total() == 60 and not running:
+                token.run_sync_soon(all_seen.set)
+        return DONE
+
+    async with consumer(cluster, listener, consumers=3):
+        with trio.fail_after(20):
+            await all_seen.wait()
+    assert most == 3
+    assert threading.get_ident() not in seen
+    assert cluster.committed(GROUP, TOPIC)[0] == 60
+
+
+async def test_leaving_waits_for_a_running_listener_but_begins_no_other(
+    cluster: ModelCluster, autojump_clock: Any
+) -> None:
+    cluster.put_many(cluster.queue(TOPIC), [b"0", b"1", b"2"])
+    begun = trio.Event()
+    bodies: list[bytes] = []
+
+    async def slow(messages: list[MessageExt], context: ConsumeContext) -> ConsumeResult:
+        bodies.append(messages[0].body)
+        begun.set()
+        await trio.sleep(2)
+        return DONE
+
+    async with consumer(cluster, slow, consumers=1):
+        await begun.wait()
+    assert bodies == [b"0"]
+    assert cluster.committed(GROUP, TOPIC)[0] == 1

@@ -1,0 +1,118 @@
+"""Offsets: the file of a broadcasting client as Java writes it, and what clustering sends when."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from codec.bodies import MessageModel
+from codec.codes import RequestCode
+from codec.queue import MessageQueue
+from rmqcli.client.push.offset_store import LocalFileOffsetStore, OffsetFileDamaged, offsets_file
+from tests.client.push.consuming import GROUP, TOPIC, Taken, consumer
+from tests.client.push.model_broker import ModelCluster
+
+QUEUE = MessageQueue("T", "b", 1)
+WRITTEN_BY_JAVA = (
+    '{\n\t"offsetTable":{{\n\t\t\t"brokerName":"b",\n\t\t\t"queueId":1,\n\t\t\t"topic":"T"\n\t\t}:3\n\t}\n}'
+)
+
+
+def test_where_java_looks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/somebody")
+    path = offsets_file(None, "10.0.0.1@DEFAULT", "G")
+    assert path == Path("/home/somebody/.rocketmq_offsets/10.0.0.1@DEFAULT/G/offsets.json")
+
+
+async def test_a_file_that_java_wrote_is_read_and_written_alike(tmp_path: Path) -> None:
+    path = tmp_path / "offsets.json"
+    path.write_text(WRITTEN_BY_JAVA)
+    store = LocalFileOffsetStore(path)
+    await store.load()
+    assert await store.read(QUEUE) == 3
+    store.update(QUEUE, 4)
+    await store.persist([QUEUE])
+    assert path.read_text() == WRITTEN_BY_JAVA.replace(":3", ":4")
+    assert (tmp_path / "offsets.json.bak").read_text() == WRITTEN_BY_JAVA
+    assert not store.path.with_name("offsets.json.tmp").exists()
+
+
+async def test_the_backup_helps_when_the_file_is_damaged(tmp_path: Path) -> None:
+    path = tmp_path / "offsets.json"
+    path.write_text("{")
+    (tmp_path / "offsets.json.bak").write_text(WRITTEN_BY_JAVA)
+    store = LocalFileOffsetStore(path)
+    await store.load()
+    assert await store.read(QUEUE) == 3
+    (tmp_path / "offsets.json.bak").write_text("")
+    with pytest.raises(OffsetFileDamaged):
+        await LocalFileOffsetStore(path).load()
+
+
+async def test_no_file_is_no_offsets(tmp_path: Path) -> None:
+    store = LocalFileOffsetStore(tmp_path / "new" / "offsets.json")
+    await store.load()
+    assert await store.read(QUEUE) is None
+    store.update(QUEUE, 1)
+    await store.persist([])
+    assert store.path.exists()
+
+
+async def test_offsets_only_rise_unless_told_otherwise(tmp_path: Path) -> None:
+    store = LocalFileOffsetStore(tmp_path / "offsets.json")
+    for offset in (5, 3, 5):
+        store.update(QUEUE, offset)
+    assert store.memory(QUEUE) == 5
+    store.update(QUEUE, 2, increase_only=False)
+    assert store.table("T") == {QUEUE: 2}
+
+
+async def test_clustering_sends_what_changed_within_5_s_and_all_of_it_each_minute(
+    cluster: ModelCluster, autojump_clock: Any
+) -> None:
+    async with consumer(cluster, Taken()):
+        await trio.sleep(4)
+        cluster.put(cluster.queue(TOPIC, 1), b"x")
+        await trio.sleep(2)
+        assert cluster.committed(GROUP, TOPIC)[1] == 1
+        await trio.sleep(116)
+        sent = [fields["queueId"] for fields in cluster.fields(RequestCode.UPDATE_CONSUMER_OFFSET)]
+        assert sent.count("1") == 3
+    assert cluster.commits[-1][2] in (0, 1)
+
+
+async def test_a_broker_away_does_not_keep_offsets_from_another(
+    nursery: trio.Nursery, autojump_clock: Any
+) -> None:
+    cluster = ModelCluster(nursery, {TOPIC: 1}, {"a": "a:1", "b": "b:1"})
+    async with consumer(cluster, Taken()):
+        await trio.sleep(1)
+        reachable = cluster.open_stream
+
+        async def open_stream(host: str, port: int) -> Any:
+            if host == "a":
+                raise ConnectionRefusedError(111, "Connection refused")
+            return await reachable(host, port)
+
+        cluster.open_stream = open_stream  # type: ignore[method-assign]
+        for broker in "ab":
+            cluster.put(MessageQueue(TOPIC, broker, 0), b"x")
+        await trio.sleep(0.1)
+        cluster.trouble[RequestCode.UPDATE_CONSUMER_OFFSET] = lambda command: None
+        await trio.sleep(5)
+        assert cluster.offsets[GROUP, MessageQueue(TOPIC, "b", 0)] == 1
+
+
+async def test_a_broadcasting_consumer_resumes_from_its_file(
+    cluster: ModelCluster, autojump_clock: Any, tmp_path: Path
+) -> None:
+    options = {"message_model": MessageModel.BROADCASTING, "offsets_folder": tmp_path}
+    for round_number in range(3):
+        cluster.put(cluster.queue(TOPIC), b"%d" % round_number)
+        taken = Taken()
+        async with consumer(cluster, taken, **options):
+            await trio.sleep(7)
+        assert taken.bodies == [b"%d" % round_number]

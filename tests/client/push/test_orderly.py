@@ -1,0 +1,201 @@
+"""The order of each queue, under refusals, several members, lost locks, and commits by hand."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+import trio
+
+from codec.bodies import LockBatchRequestBody, LockBatchResponseBody, decode_body, encode_body
+from codec.codes import RequestCode
+from codec.message import MessageExt
+from codec.queue import MessageQueue
+from rmqcli.client import OrderlyContext, OrderlyResult
+from tests.client.push.consuming import GROUP, TOPIC, consumer
+from tests.client.push.model_broker import ModelCluster
+
+DONE, SUSPEND = OrderlyResult.SUCCESS, OrderlyResult.SUSPEND
+COMMIT, ROLLBACK = OrderlyResult.COMMIT, OrderlyResult.ROLLBACK
+
+
+class Taken:
+    """Remembers what came, by queue, and answers by its script."""
+
+    def __init__(self, *script: OrderlyResult | Exception | None, **context: Any) -> None:
+        self.script = list(script)
+        self.context = context
+        self.calls: list[tuple[float, int, list[int]]] = []
+
+    async def __call__(self, messages: list[MessageExt], context: OrderlyContext) -> OrderlyResult | None:
+        for name, value in self.context.items():
+            setattr(context, name, value)
+        numbers = [int(message.body) for message in messages]
+        self.calls.append((trio.current_time(), context.queue.queue_id, numbers))
+        answer = self.script.pop(0) if self.script else DONE
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def of(self, queue_id: int) -> list[int]:
+        return [n for _, number, numbers in self.calls if number == queue_id for n in numbers]
+
+
+def fill(cluster: ModelCluster, count: int, queue_id: int = 0) -> None:
+    cluster.put_many(cluster.queue(TOPIC, queue_id), [b"%d" % number for number in range(count)])
+
+
+async def test_each_queue_in_its_order(cluster: ModelCluster, autojump_clock: Any) -> None:
+    for number in range(4):
+        fill(cluster, 50, number)
+    rng, running, seen = random.Random(1), set[MessageQueue](), dict[int, list[int]]()
+
+    async def listener(messages: list[MessageExt], context: OrderlyContext) -> OrderlyResult:
+        assert context.queue not in running
+        running.add(context.queue)
+        await trio.sleep(rng.random())
+        running.remove(context.queue)
+        seen.setdefault(context.queue.queue_id, []).extend(int(m.body) for m in messages)
+        return DONE
+
+    async with consumer(cluster, listener, orderly=True, batch_size=3):
+        await trio.sleep(100)
+    assert seen == {number: list(range(50)) for number in range(4)}
+    assert cluster.committed(GROUP, TOPIC) == dict.fromkeys(range(4), 50)
+    assert not cluster.locks
+
+
+@pytest.mark.parametrize("answer", [SUSPEND, None, RuntimeError("no")])
+async def test_a_refused_message_holds_up_its_queue_only(
+    cluster: ModelCluster, autojump_clock: Any, answer: Any
+) -> None:
+    fill(cluster, 3)
+    taken = Taken(DONE, answer, answer)
+    async with consumer(cluster, taken, orderly=True):
+        await trio.sleep(10)
+    assert taken.of(0) == [0, 1, 1, 1, 2]
+    times = [at for at, _, _ in taken.calls]
+    assert times[2] - times[1] == pytest.approx(1.0)
+    assert times[3] - times[2] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(("wanted", "waits"), [(5.0, 5.0), (0.001, 0.01), (100.0, 30.0)])
+async def test_the_context_says_how_long(
+    cluster: ModelCluster, autojump_clock: Any, wanted: float, waits: float
+) -> None:
+    fill(cluster, 1)
+    taken = Taken(SUSPEND, suspend_time=wanted)
+    async with consumer(cluster, taken, orderly=True):
+        await trio.sleep(50)
+    (first, *_), (second, *_) = taken.calls
+    assert second - first == pytest.approx(waits, rel=0.01)
+
+
+async def test_consumed_too_often_it_becomes_a_dead_letter(
+    cluster: ModelCluster, autojump_clock: Any
+) -> None:
+    fill(cluster, 2)
+    taken = Taken(*[SUSPEND] * 3)
+    async with consumer(cluster, taken, orderly=True, max_reconsume_times=2):
+        await trio.sleep(20)
+    assert taken.of(0) == [0, 0, 0, 1]
+    assert cluster.bodies(f"%DLQ%{GROUP}") == [b"0"]
+    assert cluster.committed(GROUP, TOPIC)[0] == 2
+
+
+async def test_commit_and_rollback_by_hand(cluster: ModelCluster, autojump_clock: Any) -> None:
+    fill(cluster, 4)
+    taken = Taken(DONE, COMMIT, DONE, ROLLBACK, DONE, DONE, auto_commit=False)
+    async with consumer(cluster, taken, orderly=True):
+        await trio.sleep(20)
+        assert taken.of(0) == [0, 1, 2, 3, 2, 3]
+        assert cluster.committed(GROUP, TOPIC)[0] == 2
+    again = Taken(COMMIT, COMMIT, auto_commit=False)
+    async with consumer(cluster, again, orderly=True):
+        await trio.sleep(20)
+    assert again.of(0) == [2, 3]
+    assert cluster.committed(GROUP, TOPIC)[0] == 4
+
+
+async def test_no_lock_no_messages(cluster: ModelCluster, autojump_clock: Any) -> None:
+    """Another member has the lock, and its 60 s go by."""
+    fill(cluster, 1)
+    fill(cluster, 1, 1)
+    cluster.locks[GROUP, cluster.queue(TOPIC)] = ("gone", 0.0)
+    taken = Taken()
+    async with consumer(cluster, taken, orderly=True):
+        await trio.sleep(50)
+        assert [number for _, number, _ in taken.calls] == [1]
+        await trio.sleep(50)
+        assert [number for _, number, _ in taken.calls] == [1, 0]
+        assert taken.calls[1][0] > 60
+
+
+async def test_a_lock_that_is_taken_away_stops_the_queue_until_it_comes_back(
+    cluster: ModelCluster, autojump_clock: Any
+) -> None:
+    taken = Taken()
+    async with consumer(cluster, taken, orderly=True):
+        await trio.sleep(30)
+        cluster.trouble[RequestCode.LOCK_BATCH_MQ] = lambda command: command.reply(
+            0, None, None, encode_body(LockBatchResponseBody())
+        )
+        await trio.sleep(30)
+        fill(cluster, 1)
+        await trio.sleep(30)
+        assert not taken.calls
+        del cluster.trouble[RequestCode.LOCK_BATCH_MQ]
+        await trio.sleep(25)
+        assert taken.of(0) == [0]
+
+
+async def test_locks_are_renewed_every_20_seconds(cluster: ModelCluster, autojump_clock: Any) -> None:
+    async with consumer(cluster, Taken(), orderly=True):
+        await trio.sleep(102)
+        whole = [
+            at
+            for at, command in cluster.asked
+            if command.code == RequestCode.LOCK_BATCH_MQ
+            and len(decode_body(LockBatchRequestBody, command.body).mq_set) == 5
+        ]
+    assert [round(at) for at in whole] == [1, 21, 41, 61, 81, 101]
+
+
+async def test_order_is_kept_when_queues_move(
+    cluster: ModelCluster, nursery: trio.Nursery, autojump_clock: Any
+) -> None:
+    """Members come and go while messages arrive: a queue's numbers never go back further than the last commit."""
+    seen: dict[int, list[int]] = {number: [] for number in range(4)}
+    busy: set[int] = set()
+
+    async def listener(messages: list[MessageExt], context: OrderlyContext) -> OrderlyResult:
+        number = context.queue.queue_id
+        assert number not in busy
+        busy.add(number)
+        await trio.sleep(0.2)
+        busy.discard(number)
+        seen[number].append(int(messages[0].body))
+        return DONE
+
+    sent = 0
+
+    async def produce() -> None:
+        nonlocal sent
+        while sent < 600:
+            for number in range(4):
+                cluster.put(cluster.queue(TOPIC, number), b"%d" % sent)
+            sent += 1
+            await trio.sleep(0.5)
+
+    async def member(name: str, start: float, end: float) -> None:
+        await trio.sleep(start)
+        async with consumer(cluster, listener, name, orderly=True):
+            await trio.sleep(end - start)
+
+    async with trio.open_nursery() as members:
+        members.start_soon(produce)
+        for name, start, end in (("a", 0, 400), ("b", 50, 200), ("c", 70, 90), ("d", 210, 400)):
+            members.start_soon(member, name, start, end)
+    for numbers in seen.values():
+        assert numbers == list(range(600))

@@ -1,0 +1,283 @@
+"""Flow control, delays, offsets that do not fit, brokers' advice, tags and versions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import trio
+
+from codec.bodies import ConsumeFromWhere, HeartbeatData, decode_body
+from codec.codes import PullSysFlag, RequestCode, ResponseCode
+from codec.frame import RemotingCommand
+from codec.message import MessageExt
+from rmqcli.client import (
+    BrokerRefused,
+    ConsumeContext,
+    ConsumeResult,
+    InvalidRequest,
+    MessageSelector,
+    PushSettings,
+)
+from rmqcli.client.push.settings import MIB
+from tests.client.push.consuming import DONE, GROUP, TOPIC, Taken, consumer
+from tests.client.push.model_broker import EPOCH, ModelCluster
+
+PULL = RequestCode.PULL_MESSAGE
+
+
+def pulls(cluster: ModelCluster, queue_id: int = 0) -> list[tuple[float, dict[str, str]]]:
+    return [
+        (at, command.ext_fields or {})
+        for at, command in cluster.asked
+        if command.code == PULL
+        and (command.ext_fields or {})["topic"] == TOPIC
+        and (command.ext_fields or {})["queueId"] == str(queue_id)
+    ]
+
+
+class Gate:
+    """A listener that holds everything until it is opened."""
+
+    def __init__(self) -> None:
+        self.open = trio.Event()
+        self.begun = 0
+
+    async def __call__(self, messages: list[MessageExt], context: ConsumeContext) -> ConsumeResult:
+        self.begun += 1
+        await self.open.wait()
+        return DONE
+
+
+@pytest.mark.parametrize(
+    ("body", "count", "settings", "pulled"),
+    [
+        (b"x", 300, {"queue_messages": 64}, 96),
+        (b"x" * MIB, 20, {"queue_bytes": 4 * MIB, "pull_batch_size": 2}, 6),
+        (b"x", 300, {"max_span": 100}, 128),
+        (b"x", 300, {"topic_messages": 256}, 96),
+        (b"x" * MIB, 20, {"topic_bytes": 16 * MIB, "pull_batch_size": 2}, 6),
+    ],
+)
+async def test_enough_is_enough(
+    cluster: ModelCluster, autojump_clock: Any, body: bytes, count: int, settings: Any, pulled: int
+) -> None:
+    cluster.put_many(cluster.queue(TOPIC), [body] * count)
+    gate = Gate()
+    async with consumer(cluster, gate, **settings) as running:
+        await trio.sleep(10)
+        held = running._state.queues[cluster.queue(TOPIC)]
+        assert held.count == pulled
+        asked = len(pulls(cluster))
+        await trio.sleep(5)
+        assert len(pulls(cluster)) == asked
+        gate.open.set()
+        await trio.sleep(0.5 if count < 100 else 2)
+        assert gate.begun == count
+
+
+async def test_long_polls_of_15_seconds_follow_each_other(cluster: ModelCluster, autojump_clock: Any) -> None:
+    async with consumer(cluster, Taken()):
+        await trio.sleep(100)
+    times = [at for at, _ in pulls(cluster)]
+    assert [round(later - earlier) for earlier, later in pairwise(times)] == [15] * 6
+    fields = pulls(cluster)[0][1]
+    assert (fields["suspendTimeoutMillis"], fields["maxMsgNums"], fields["sysFlag"]) == ("15000", "32", "2")
+
+
+def first_answers(*codes: int) -> Callable[[RemotingCommand], RemotingCommand | None]:
+    """Refuses the first pulls of queue 0."""
+    left = list(codes)
+
+    def answer(command: RemotingCommand) -> RemotingCommand | None:
+        fields = command.ext_fields or {}
+        if fields["queueId"] != "0" or fields["topic"] != TOPIC or not left:
+            return None
+        return command.reply(left.pop(0), "no")
+
+    return answer
+
+
+async def test_delays_after_refusals(cluster: ModelCluster, autojump_clock: Any) -> None:
+    cluster.trouble[PULL] = first_answers(ResponseCode.FLOW_CONTROL, ResponseCode.SYSTEM_ERROR, 25)
+    async with consumer(cluster, Taken()):
+        await trio.sleep(5)
+    times = [at for at, _ in pulls(cluster)]
+    gaps = [later - earlier for earlier, later in pairwise(times)]
+    assert gaps == pytest.approx([0.02, 1.0, 1.0])
+
+
+async def test_a_queue_whose_offset_is_gone_goes_on_after_10_seconds(
+    cluster: ModelCluster, autojump_clock: Any
+) -> None:
+    queue = cluster.queue(TOPIC)
+    cluster.put_many(queue, [b"%d" % number for number in range(10)])
+    cluster.first_offset[queue] = 6
+    cluster.offsets[GROUP, queue] = 2
+    taken = Taken()
+    async with consumer(cluster, taken):
+        await trio.sleep(9)
+        assert not taken.messages
+        await trio.sleep(3)
+        assert taken.bodies == [b"6", b"7", b"8", b"9"]
+    assert cluster.offsets[GROUP, queue] == 10
+
+
+@pytest.mark.parametrize(
+    ("where", "begins"),
+    [
+        (ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET, 0),
+        (ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET, 10),
+        (ConsumeFromWhere.CONSUME_FROM_TIMESTAMP, 5),
+    ],
+)
+async def test_where_a_new_group_begins(
+    cluster: ModelCluster, autojump_clock: Any, where: ConsumeFromWhere, begins: int
+) -> None:
+    queue = cluster.queue(TOPIC)
+    cluster.put_many(queue, [b"%d" % number for number in range(10)])
+    taken = Taken()
+    async with consumer(cluster, taken, consume_from=where, from_timestamp=EPOCH):
+        await trio.sleep(1)
+        cluster.put(queue, b"10")
+        await trio.sleep(1)
+    assert [int(body) for body in taken.bodies] == list(range(begins, 11))
+
+
+async def test_an_offset_that_nobody_can_say_is_not_guessed(
+    cluster: ModelCluster, autojump_clock: Any
+) -> None:
+    cluster.put_many(cluster.queue(TOPIC), [b"x"] * 3)
+    cluster.trouble[RequestCode.QUERY_CONSUMER_OFFSET] = lambda command: command.reply(1, "not now")
+    taken = Taken()
+    async with consumer(cluster, taken) as running:
+        await trio.sleep(10)
+        assert not running.queues
+        del cluster.trouble[RequestCode.QUERY_CONSUMER_OFFSET]
+        await trio.sleep(15)
+        assert len(taken.messages) == 3
+
+
+async def test_tags_are_compared_again_here(cluster: ModelCluster, autojump_clock: Any) -> None:
+    for tag in ("A", "B", "C", None):
+        cluster.put(cluster.queue(TOPIC), b"%r" % tag, {"TAGS": tag} if tag else None)
+    taken = Taken()
+    async with consumer(cluster, taken, topics={TOPIC: "A || C"}):
+        await trio.sleep(6)
+        assert cluster.committed(GROUP, TOPIC)[0] == 4
+    assert [m.tags for _, m in taken.messages] == ["A", "C"]
+
+
+async def test_the_offset_passes_messages_that_nobody_wants(
+    cluster: ModelCluster, autojump_clock: Any
+) -> None:
+    cluster.put_many(cluster.queue(TOPIC), [b"x"] * 40, {"TAGS": "other"})
+    async with consumer(cluster, Taken(), topics={TOPIC: "A"}):
+        await trio.sleep(6)
+    assert cluster.committed(GROUP, TOPIC)[0] == 40
+
+
+async def test_pulls_carry_the_offset_and_a_version_that_brokers_know(
+    cluster: ModelCluster, autojump_clock: Any
+) -> None:
+    cluster.put(cluster.queue(TOPIC), b"x")
+    async with consumer(cluster, Taken()):
+        await trio.sleep(20)
+        last = pulls(cluster)[-1][1]
+        assert int(last["sysFlag"]) == PullSysFlag.SUSPEND | PullSysFlag.COMMIT_OFFSET
+        assert last["commitOffset"] == "1"
+        said = [
+            decode_body(HeartbeatData, c.body) for _, c in cluster.asked if c.code == RequestCode.HEART_BEAT
+        ]
+    versions = {
+        wanted.sub_version
+        for data in said
+        for group in data.consumer_data_set
+        for wanted in group.subscription_data_set
+        if wanted.topic == TOPIC
+    }
+    assert {int(fields["subVersion"]) for _, fields in pulls(cluster)} <= versions
+    assert len(versions) == 2
+
+
+async def test_the_suggested_broker_is_asked_and_gets_no_offset(
+    nursery: trio.Nursery, autojump_clock: Any
+) -> None:
+    cluster = ModelCluster(nursery, {TOPIC: 1})
+    cluster.suggest = 1
+    slave: list[RemotingCommand] = []
+    opened = cluster.open_stream
+
+    async def open_stream(host: str, port: int) -> Any:
+        stream = await opened("a" if host == "slave" else host, port)
+        if host == "slave":
+            slave.append(RemotingCommand(0))
+        return stream
+
+    cluster.open_stream = open_stream  # type: ignore[method-assign]
+    cluster.put(cluster.queue(TOPIC), b"x")
+    made = consumer(cluster, Taken())
+    async with made:
+        made.instance.routes.brokers["a"] = {0: "a:1", 1: "slave:1"}
+        await trio.sleep(10)
+    assert slave
+    assert pulls(cluster)[-1][1]["sysFlag"] == "2"
+
+
+async def test_a_queue_without_pulls_for_two_minutes_is_rebuilt(
+    cluster: ModelCluster, autojump_clock: Any
+) -> None:
+    async with consumer(cluster, Taken()) as running:
+        await trio.sleep(5)
+        queue = cluster.queue(TOPIC)
+        stuck = running._state.queues[queue]
+        stuck.scope.cancel()
+        await trio.sleep(100)
+        assert running._state.queues[queue] is stuck
+        await trio.sleep(45)
+        assert running._state.queues[queue] is not stuck
+        assert stuck.dropped
+
+
+async def test_pause_and_resume(cluster: ModelCluster, autojump_clock: Any) -> None:
+    taken = Taken()
+    async with consumer(cluster, taken) as running:
+        await trio.sleep(1)
+        running.pause()
+        await trio.sleep(20)
+        cluster.put(cluster.queue(TOPIC), b"x")
+        await trio.sleep(20)
+        assert not taken.messages
+        running.resume()
+        await trio.sleep(2)
+        assert taken.bodies == [b"x"]
+
+
+async def test_sql_is_checked_by_a_broker_and_travels_in_heartbeats(
+    cluster: ModelCluster, autojump_clock: Any
+) -> None:
+    async with consumer(cluster, Taken(), topics={TOPIC: MessageSelector.by_sql("a > 5")}):
+        await trio.sleep(1)
+    assert cluster.count(RequestCode.CHECK_CLIENT_CONFIG) == 1
+    assert pulls(cluster)[0][1]["expressionType"] == "SQL92"
+    cluster.trouble[RequestCode.CHECK_CLIENT_CONFIG] = lambda command: command.reply(23, "parse error")
+    with pytest.raises(BrokerRefused, match="parse error"):
+        async with consumer(cluster, Taken(), topics={TOPIC: MessageSelector.by_sql("a >")}):
+            pytest.fail("entered")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"consumers": 0},
+        {"batch_size": 1025},
+        {"queue_messages": 0},
+        {"long_poll": 40.0},
+        {"topic_messages": 0},
+    ],
+)
+def test_options_out_of_range(wrong: Any) -> None:
+    with pytest.raises(InvalidRequest):
+        PushSettings(**wrong)

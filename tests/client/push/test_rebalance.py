@@ -1,0 +1,229 @@
+"""Members come, leave and vanish: at every quiet point each queue has exactly one owner."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+import pytest
+import trio
+
+from codec.bodies import MessageModel
+from codec.codes import RequestCode
+from codec.message import MessageExt
+from rmqcli.client import (
+    ConsumeContext,
+    ConsumeResult,
+    InvalidRequest,
+    NoNameServer,
+    OrderlyResult,
+    PushConsumer,
+)
+from rmqcli.client.push import averagely_by_circle
+from tests.client.push.consuming import DONE, GROUP, TOPIC, Taken, consumer
+from tests.client.push.model_broker import ModelCluster
+
+
+class Member:
+    """A consumer that lives in a task of its own until it is told to leave, or is cancelled on the spot."""
+
+    def __init__(self, made: PushConsumer) -> None:
+        self.consumer = made
+        self.ready = trio.Event()
+        self.leave = trio.Event()
+        self.left = trio.Event()
+        self.scope = trio.CancelScope()
+
+    async def run(self) -> None:
+        with self.scope:
+            async with self.consumer:
+                self.ready.set()
+                await self.leave.wait()
+        self.left.set()
+
+
+async def join(nursery: trio.Nursery, made: PushConsumer) -> Member:
+    member = Member(made)
+    nursery.start_soon(member.run)
+    await member.ready.wait()
+    return member
+
+
+def owned(members: list[Member], topic: str = TOPIC) -> list[list[int]]:
+    return [[q.queue_id for q in m.consumer.queues if q.topic == topic] for m in members]
+
+
+async def test_the_first_member_has_all_queues_at_once(cluster: ModelCluster, autojump_clock: Any) -> None:
+    async with consumer(cluster, Taken()) as alone:
+        await trio.sleep(0.5)
+        assert [(q.topic, q.queue_id) for q in alone.queues] == [
+            (f"%RETRY%{GROUP}", 0),
+            *[(TOPIC, number) for number in range(4)],
+        ]
+        asked = [command.code for _, command in cluster.asked]
+        first = {code: asked.index(code) for code in set(asked)}
+        assert (
+            first[RequestCode.GET_ROUTEINFO_BY_TOPIC]
+            < first[RequestCode.HEART_BEAT]
+            < first[RequestCode.GET_CONSUMER_LIST_BY_GROUP]
+            < first[RequestCode.QUERY_CONSUMER_OFFSET]
+            < first[RequestCode.PULL_MESSAGE]
+        )
+
+
+async def test_a_second_member_takes_its_share_within_seconds(
+    cluster: ModelCluster, nursery: trio.Nursery, autojump_clock: Any
+) -> None:
+    members = [await join(nursery, consumer(cluster, Taken(), f"c{number}")) for number in (1, 2)]
+    await trio.sleep(3)
+    assert owned(members) == [[0, 1], [2, 3]]
+    members[0].leave.set()
+    await trio.sleep(3)
+    assert owned(members[1:]) == [[0, 1, 2, 3]]
+    members[1].scope.cancel()
+    await members[1].left.wait()
+    assert not cluster.members["a"][GROUP]
+
+
+async def test_another_strategy(cluster: ModelCluster, nursery: trio.Nursery, autojump_clock: Any) -> None:
+    members = [
+        await join(nursery, consumer(cluster, Taken(), f"c{number}", allocate=averagely_by_circle))
+        for number in (1, 2)
+    ]
+    await trio.sleep(3)
+    assert owned(members) == [[0, 2], [1, 3]]
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_lost_notification_costs_20_seconds(
+    cluster: ModelCluster, nursery: trio.Nursery, autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "_notify", lambda broker, group: None)
+    members = [await join(nursery, consumer(cluster, Taken(), "c1"))]
+    await trio.sleep(10)
+    members.append(await join(nursery, consumer(cluster, Taken(), "c2")))
+    await trio.sleep(5)
+    assert owned(members) == [[0, 1, 2, 3], [2, 3]]
+    await trio.sleep(15)
+    assert owned(members) == [[0, 1], [2, 3]]
+    nursery.cancel_scope.cancel()
+
+
+async def test_broadcasting_members_all_have_all_queues(
+    cluster: ModelCluster, nursery: trio.Nursery, autojump_clock: Any, tmp_path: Any
+) -> None:
+    settings = {"message_model": MessageModel.BROADCASTING, "offsets_folder": tmp_path}
+    takers = [Taken(), Taken()]
+    members = [
+        await join(nursery, consumer(cluster, taken, f"c{number}", **settings))
+        for number, taken in enumerate(takers)
+    ]
+    cluster.put(cluster.queue(TOPIC, 3), b"x")
+    await trio.sleep(3)
+    assert owned(members) == [[0, 1, 2, 3]] * 2
+    assert [taken.bodies for taken in takers] == [[b"x"], [b"x"]]
+    assert not cluster.count(RequestCode.GET_CONSUMER_LIST_BY_GROUP)
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_released_queue_waits_for_its_listener_and_is_stored(
+    cluster: ModelCluster, nursery: trio.Nursery, autojump_clock: Any
+) -> None:
+    for number in range(4):
+        cluster.put(cluster.queue(TOPIC, number), b"%d" % number)
+    counts = Counter[bytes]()
+
+    async def half_a_second(messages: list[MessageExt], context: ConsumeContext) -> ConsumeResult:
+        await trio.sleep(0.5)
+        counts[messages[0].body] += 1
+        return DONE
+
+    first = await join(nursery, consumer(cluster, half_a_second, "c1"))
+    second = await join(nursery, consumer(cluster, half_a_second, "c2"))
+    await trio.sleep(5)
+    assert sum(counts.values()) >= 4
+    assert set(counts) == {b"0", b"1", b"2", b"3"}
+    first.leave.set()
+    second.leave.set()
+    await first.left.wait()
+    await second.left.wait()
+    assert cluster.committed(GROUP, TOPIC) == {0: 1, 1: 1, 2: 1, 3: 1}
+    nursery.cancel_scope.cancel()
+
+
+async def test_brokers_that_restart_find_the_group_again(
+    cluster: ModelCluster, nursery: trio.Nursery, autojump_clock: Any
+) -> None:
+    takers = [Taken(), Taken()]
+    members = [
+        await join(nursery, consumer(cluster, taken, f"c{number}")) for number, taken in enumerate(takers)
+    ]
+    await trio.sleep(30)
+    cluster.cut()
+    await trio.sleep(60)
+    for number in range(40):
+        cluster.put(cluster.queue(TOPIC, number % 4), b"%d" % number)
+    await trio.sleep(60)
+    assert sorted(map(int, takers[0].bodies + takers[1].bodies)) == list(range(40))
+    assert owned(members) == [[0, 1], [2, 3]]
+    nursery.cancel_scope.cancel()
+
+
+async def test_a_group_lives_once_in_an_instance(cluster: ModelCluster, autojump_clock: Any) -> None:
+    async with consumer(cluster, Taken()) as first:
+        with pytest.raises(InvalidRequest, match="already"):
+            async with consumer(cluster, Taken(), instance=first.instance):
+                pytest.fail("a second consumer of the group")
+        await trio.sleep(1)
+        assert len(first.queues) == 5
+
+
+async def test_no_name_server_is_said_at_the_start(cluster: ModelCluster, autojump_clock: Any) -> None:
+    async def refuse(host: str, port: int) -> Any:
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    cluster.open_stream = refuse  # type: ignore[method-assign]
+    with pytest.raises(NoNameServer):
+        async with consumer(cluster, Taken()):
+            pytest.fail("entered")
+
+
+@pytest.mark.parametrize("orderly", [False, True])
+async def test_a_day_of_joins_and_leaves(
+    cluster: ModelCluster, nursery: trio.Nursery, autojump_clock: Any, orderly: bool
+) -> None:
+    """24 hours; every 20 to 40 minutes somebody joins, leaves or is cancelled, then two minutes of quiet."""
+    rng, counts, sent = random.Random(7), Counter[bytes](), 0
+    cluster.record = False
+
+    async def listener(messages: list[MessageExt], context: Any) -> Any:
+        counts[messages[0].body] += 1
+        return OrderlyResult.SUCCESS if orderly else DONE
+
+    def fresh(number: int) -> PushConsumer:
+        return consumer(cluster, listener, f"c{number:03}", orderly=orderly, long_poll=28.0)
+
+    members = [await join(nursery, fresh(0))]
+    number = 0
+    while trio.current_time() < 24 * 3600:
+        if len(members) == 1 or (len(members) < 4 and rng.random() < 0.5):
+            number += 1
+            members.append(await join(nursery, fresh(number)))
+        else:
+            gone = members.pop(rng.randrange(len(members)))
+            if rng.random() < 0.5:
+                gone.leave.set()
+            else:
+                gone.scope.cancel()
+            await gone.left.wait()
+        for _ in range(8):
+            cluster.put(cluster.queue(TOPIC, rng.randrange(4)), b"%d" % sent)
+            sent += 1
+        await trio.sleep(120)
+        queues = sorted(q for m in members for q in m.consumer.queues)
+        assert [q.queue_id for q in queues if q.topic == TOPIC] == [0, 1, 2, 3]
+        assert sorted(counts) == sorted(b"%d" % n for n in range(sent))
+        await trio.sleep(rng.uniform(1200, 2400))
+    assert number > 10
+    nursery.cancel_scope.cancel()

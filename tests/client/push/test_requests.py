@@ -1,0 +1,142 @@
+"""What brokers ask of a running consumer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trio
+
+from codec.bodies import (
+    ConsumeMessageDirectlyResult,
+    ConsumerRunningInfo,
+    GetConsumerStatusBody,
+    ResetOffsetBody,
+    decode_body,
+    encode_body,
+)
+from codec.bodies.running import CMResult
+from codec.codes import RequestCode
+from codec.frame import RemotingCommand
+from rmqcli.client import ConsumeResult, OrderlyResult
+from tests.client.push.consuming import GROUP, LATER, TOPIC, Taken, consumer
+from tests.client.push.model_broker import EPOCH, ModelCluster
+
+
+async def ask(cluster: ModelCluster, code: int, ext: dict[str, str], body: bytes = b"") -> RemotingCommand:
+    """The consumer's reply."""
+    cluster.push(GROUP, RemotingCommand(code, ext, body, opaque=4711))
+    await trio.sleep(0.5)
+    replies = [command for _, command in cluster.asked if command.is_response and command.opaque == 4711]
+    (reply,) = replies[-1:]
+    return reply
+
+
+async def test_offsets_are_reset_while_messages_are_consumed(
+    cluster: ModelCluster, autojump_clock: Any
+) -> None:
+    queue = cluster.queue(TOPIC)
+    cluster.put_many(queue, [b"%d" % number for number in range(10)])
+    taken = Taken()
+    async with consumer(cluster, taken):
+        await trio.sleep(10)
+        assert cluster.offsets[GROUP, queue] == 10
+        body = encode_body(ResetOffsetBody(offset_table={queue: 4}))
+        ext = {"topic": TOPIC, "group": GROUP, "timestamp": "0", "isForce": "true"}
+        cluster.push(GROUP, RemotingCommand(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, ext, body, flag=2))
+        await trio.sleep(11)
+        assert [int(body) for body in taken.bodies[10:]] == [4, 5, 6, 7, 8, 9]
+        assert (GROUP, queue, 4) in cluster.commits
+        await trio.sleep(10)
+    assert cluster.offsets[GROUP, queue] == 10
+
+
+async def test_consumer_status_is_its_offsets(cluster: ModelCluster, autojump_clock: Any) -> None:
+    cluster.put(cluster.queue(TOPIC, 2), b"x")
+    async with consumer(cluster, Taken()):
+        await trio.sleep(1)
+        ext = {"topic": TOPIC, "group": GROUP}
+        reply = await ask(cluster, RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, ext)
+    table = decode_body(GetConsumerStatusBody, reply.body).message_queue_table
+    assert table[cluster.queue(TOPIC, 2)] == 1
+
+
+async def test_running_info(cluster: ModelCluster, autojump_clock: Any) -> None:
+    taken = Taken(LATER)
+    async with consumer(cluster, taken):
+        await trio.sleep(15)
+        cluster.put_many(cluster.queue(TOPIC, 1), [b"x"] * 60)
+        await trio.sleep(10)
+        ext = {"consumerGroup": GROUP, "clientId": "c1", "jstackEnable": "true"}
+        reply = await ask(cluster, RequestCode.GET_CONSUMER_RUNNING_INFO, ext)
+    info = decode_body(ConsumerRunningInfo, reply.body)
+    assert info.properties["PROP_CONSUMER_START_TIMESTAMP"] == str(EPOCH)
+    assert info.properties["PROP_CONSUMEORDERLY"] == "false"
+    assert info.properties["PROP_CONSUME_TYPE"] == "CONSUME_PASSIVELY"
+    assert info.properties["PROP_CLIENT_VERSION"] == "V4_9_8"
+    assert info.properties["consumeMessageBatchMaxSize"] == "1"
+    assert sorted(wanted.topic for wanted in info.subscription_set) == [f"%RETRY%{GROUP}", TOPIC]
+    assert info.mq_table[cluster.queue(TOPIC, 1)].commit_offset == 60
+    assert info.status_table[TOPIC].consume_ok_tps == pytest.approx(59 / 20)
+    assert info.status_table[TOPIC].consume_failed_tps == pytest.approx(1 / 20)
+    assert info.status_table[TOPIC].pull_tps == pytest.approx(60 / 20)
+    assert "thread" in (info.jstack or "")
+
+
+async def test_running_info_shows_what_waits(cluster: ModelCluster, autojump_clock: Any) -> None:
+    cluster.put_many(cluster.queue(TOPIC), [b"x"] * 3)
+
+    async def forever(messages: Any, context: Any) -> OrderlyResult:
+        await trio.sleep_forever()
+        return OrderlyResult.SUCCESS
+
+    async with consumer(cluster, forever, orderly=True):
+        await trio.sleep(5)
+        ext = {"consumerGroup": GROUP, "clientId": "c1"}
+        reply = await ask(cluster, RequestCode.GET_CONSUMER_RUNNING_INFO, ext)
+    held = decode_body(ConsumerRunningInfo, reply.body).mq_table[cluster.queue(TOPIC)]
+    assert (held.cached_msg_min_offset, held.cached_msg_max_offset, held.cached_msg_count) == (1, 2, 2)
+    assert (held.transaction_msg_min_offset, held.transaction_msg_count) == (0, 1)
+    assert held.locked
+
+
+@pytest.mark.parametrize(
+    ("answer", "orderly", "result"),
+    [
+        (ConsumeResult.SUCCESS, False, CMResult.CR_SUCCESS),
+        (ConsumeResult.RECONSUME_LATER, False, CMResult.CR_LATER),
+        (None, False, CMResult.CR_RETURN_NULL),
+        (ValueError("no"), False, CMResult.CR_THROW_EXCEPTION),
+        (OrderlyResult.SUSPEND, True, CMResult.CR_LATER),
+        (OrderlyResult.COMMIT, True, CMResult.CR_COMMIT),
+        (OrderlyResult.ROLLBACK, True, CMResult.CR_ROLLBACK),
+    ],
+)
+async def test_one_message_on_request(
+    cluster: ModelCluster, autojump_clock: Any, answer: Any, orderly: bool, result: CMResult
+) -> None:
+    other = cluster.queue("Other")
+    cluster.put(other, b"direct")
+    taken = Taken(answer)
+    async with consumer(cluster, taken, orderly=orderly):
+        await trio.sleep(1)
+        ext = {"consumerGroup": GROUP, "clientId": "c1", "msgId": "x", "brokerName": "a"}
+        record = cluster.queues[other][0].record
+        reply = await ask(cluster, RequestCode.CONSUME_MESSAGE_DIRECTLY, ext, record)
+    assert taken.bodies == [b"direct"]
+    answered = decode_body(ConsumeMessageDirectlyResult, reply.body)
+    assert (answered.consume_result, answered.order) == (result, orderly)
+    assert answered.remark == ("ValueError: no" if isinstance(answer, ValueError) else None)
+
+
+async def test_a_group_that_does_not_live_here(cluster: ModelCluster, autojump_clock: Any) -> None:
+    async with consumer(cluster, Taken()):
+        await trio.sleep(1)
+        ext = {"consumerGroup": "Other", "clientId": "c1"}
+        reply = await ask(cluster, RequestCode.GET_CONSUMER_RUNNING_INFO, ext)
+        assert (reply.code, reply.remark) == (1, "The Consumer Group <Other> not exist in this consumer")
+        cluster.push(
+            GROUP,
+            RemotingCommand(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": "Other"}, flag=2),
+        )
+        await trio.sleep(1)
