@@ -102,18 +102,18 @@ _rmq_describe() {
             values="-n --namesrv --profile --timeout"
             ;;
         "inspect commitlog")
-            options="-o --offsets -c --count --topic -f --format --verify --stats --explain -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
-            values="-o --offsets -c --count --topic -f --format -n --namesrv --profile --timeout"
+            options="-o --offset -c --count --topic -f --format --verify --stats --explain -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-o --offset -c --count --topic -f --format -n --namesrv --profile --timeout"
             paths="yes"
             ;;
         "inspect consumequeue")
-            options="-o --offsets -c --count --commit-log --verify --stats --explain -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
-            values="-o --offsets -c --count --commit-log -n --namesrv --profile --timeout"
+            options="-o --offset -c --count --commit-log --verify --stats --explain -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-o --offset -c --count --commit-log -n --namesrv --profile --timeout"
             files="--commit-log"
             paths="yes"
             ;;
         "export")
-            options="--out --store -t --topic -o --offset --spark --master --conf -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            options="--out --store -t --topic -o --offset --verify --no-verify --spark --master --conf -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
             values="--out --store -t --topic -o --offset --master --conf -n --namesrv --profile --timeout"
             files="--out --store"
             ;;

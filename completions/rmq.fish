@@ -20,7 +20,7 @@ function __rmq_at --description 'Whether this is the command'
 end
 
 complete --command rmq --no-files
-set --global __rmq_values --batch --broker --cluster --commit-log --concurrency --conf --config --count --delay --delay-level --delimiter --file --format --group --host --id --idle --key --last --listen --master --namesrv --namesrv-port --offset --offsets --out --perm --port --profile --property --queue --queues --rate --read-queues --set --store --tag --time --timeout --to --topic --undo --write-queues -b -c -f -g -k -n -o -p -q -t
+set --global __rmq_values --batch --broker --cluster --commit-log --concurrency --conf --config --count --delay --delay-level --delimiter --file --format --group --host --id --idle --key --last --listen --master --namesrv --namesrv-port --offset --out --perm --port --profile --property --queue --queues --rate --read-queues --set --store --tag --time --timeout --to --topic --undo --write-queues -b -c -f -g -k -n -o -p -q -t
 set --global __rmq_commands ' send' ' pull' ' tail' ' query' ' topic' ' topic list' ' topic describe' ' topic route' ' topic stats' ' topic create' ' topic update' ' topic delete' ' group' ' group list' ' group describe' ' offsets' ' offsets show' ' offsets reset' ' cluster' ' cluster list' ' inspect' ' inspect commitlog' ' inspect consumequeue' ' export' ' up' ' broker' ' namesrv' ' profile' ' profile list' ' profile show' ' profile set' ' profile remove'
 complete --command rmq --condition '__rmq_at \'\'' --arguments send --description 'Send messages: an argument, or standard input by lines.'
 complete --command rmq --condition '__rmq_at \'\'' --arguments pull --description 'Read a range of messages; no group, no offset is touched.'
@@ -255,8 +255,8 @@ complete --command rmq --condition '__rmq_at \' cluster list\'' --long-option no
 complete --command rmq --condition '__rmq_at \' cluster list\'' --short-option v --long-option verbose --description 'Say more on standard error.'
 complete --command rmq --condition '__rmq_at \' cluster list\'' --long-option timeout --require-parameter --description 'Wait so long for each answer. [x>=0.001]'
 complete --command rmq --condition '__rmq_at \' cluster list\'' --short-option h --long-option help --description 'Show this message and exit.'
-complete --command rmq --condition '__rmq_at \' inspect\'' --arguments commitlog --description 'List the records of a commit log: a file, its folder, or a store folder.'
-complete --command rmq --condition '__rmq_at \' inspect\'' --arguments consumequeue --description 'List the entries of consume queues: a file, a queue\'s folder, a topic\'s, or all of a store.'
+complete --command rmq --condition '__rmq_at \' inspect\'' --arguments commitlog --description 'List the records of a commit log.'
+complete --command rmq --condition '__rmq_at \' inspect\'' --arguments consumequeue --description 'List the entries of consume queues.'
 complete --command rmq --condition '__rmq_at \' inspect\'' --short-option n --long-option namesrv --require-parameter --description 'Name servers, separated by \';\'. Else RMQ_NAMESRV, NAMESRV_ADDR, the profile, 127.0.0.1:9876.'
 complete --command rmq --condition '__rmq_at \' inspect\'' --long-option profile --require-parameter --description 'A cluster of `rmq profile list`.'
 complete --command rmq --condition '__rmq_at \' inspect\'' --long-option json --description 'JSON: one document, or one line a message.'
@@ -264,7 +264,7 @@ complete --command rmq --condition '__rmq_at \' inspect\'' --long-option no-colo
 complete --command rmq --condition '__rmq_at \' inspect\'' --short-option v --long-option verbose --description 'Say more on standard error.'
 complete --command rmq --condition '__rmq_at \' inspect\'' --long-option timeout --require-parameter --description 'Wait so long for each answer. [x>=0.001]'
 complete --command rmq --condition '__rmq_at \' inspect\'' --short-option h --long-option help --description 'Show this message and exit.'
-complete --command rmq --condition '__rmq_at \' inspect commitlog\'' --short-option o --long-option offsets --require-parameter --description 'Commit-log offsets or store times, as for `rmq pull`. [default: start]'
+complete --command rmq --condition '__rmq_at \' inspect commitlog\'' --short-option o --long-option offset --require-parameter --description 'Commit-log offsets or store times, as for `rmq pull`. [default: start]'
 complete --command rmq --condition '__rmq_at \' inspect commitlog\'' --short-option c --long-option count --require-parameter --description 'Show at most N. [x>=0]'
 complete --command rmq --condition '__rmq_at \' inspect commitlog\'' --long-option topic --require-parameter --description 'Only this topic; may be repeated.'
 complete --command rmq --condition '__rmq_at \' inspect commitlog\'' --short-option f --long-option format --require-parameter --description 'What to print of each message, e.g. \'%o %k %v\\n\'; the verbs are in rmq-pull(1).'
@@ -279,7 +279,7 @@ complete --command rmq --condition '__rmq_at \' inspect commitlog\'' --short-opt
 complete --command rmq --condition '__rmq_at \' inspect commitlog\'' --long-option timeout --require-parameter --description 'Wait so long for each answer. [x>=0.001]'
 complete --command rmq --condition '__rmq_at \' inspect commitlog\'' --short-option h --long-option help --description 'Show this message and exit.'
 complete --command rmq --condition '__rmq_at \' inspect commitlog\'' --force-files
-complete --command rmq --condition '__rmq_at \' inspect consumequeue\'' --short-option o --long-option offsets --require-parameter --description 'Queue offsets: start, N, -N, A:B. [default: start]'
+complete --command rmq --condition '__rmq_at \' inspect consumequeue\'' --short-option o --long-option offset --require-parameter --description 'Queue offsets: start, N, -N, A:B. [default: start]'
 complete --command rmq --condition '__rmq_at \' inspect consumequeue\'' --short-option c --long-option count --require-parameter --description 'Show at most N. [x>=0]'
 complete --command rmq --condition '__rmq_at \' inspect consumequeue\'' --long-option commit-log --require-parameter --force-files --description 'With --verify: check against this commit log. Default: the store\'s.'
 complete --command rmq --condition '__rmq_at \' inspect consumequeue\'' --long-option verify --description 'Check structure and CRC; exit 8 when damaged.'
@@ -297,6 +297,7 @@ complete --command rmq --condition '__rmq_at \' export\'' --long-option out --re
 complete --command rmq --condition '__rmq_at \' export\'' --long-option store --require-parameter --force-files --description 'Read this store folder, without a broker.'
 complete --command rmq --condition '__rmq_at \' export\'' --short-option t --long-option topic --require-parameter --description 'This topic: of the cluster, or with --store of the folder.'
 complete --command rmq --condition '__rmq_at \' export\'' --short-option o --long-option offset --require-parameter --description 'Queue offsets or store times, as for `rmq pull`. [default: start]'
+complete --command rmq --condition '__rmq_at \' export\'' --long-option verify --long-option no-verify --description 'With --store: check the CRC of every body. [default: verify]'
 complete --command rmq --condition '__rmq_at \' export\'' --long-option spark --description 'As a PySpark job; each task scans its own part.'
 complete --command rmq --condition '__rmq_at \' export\'' --long-option master --require-parameter --description 'Spark master. Default: local[*].'
 complete --command rmq --condition '__rmq_at \' export\'' --long-option conf --require-parameter --description 'Spark setting; may be repeated.'

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,7 +14,12 @@ from rmqcli.exit_codes import ExitCode, usage_error
 from rmqcli.offset_range import OffsetRange, parse_range
 from rmqcli.options import FormatOption, Settings, command, command_group
 
-app = command_group("inspect", "Read store files: commit log and consume queues, verified and explained.")
+if TYPE_CHECKING:
+    from rmqcli.store import DamagedFile
+
+_LONGEST_EXPLAINED = 16 * 1024 * 1024
+
+app = command_group("inspect", "Read store files without a broker.")
 
 PathArgument = Annotated[
     Path, typer.Argument(metavar="PATH", help="A file, or the folder that holds the files.")
@@ -42,7 +47,7 @@ def commitlog(
     range_text: Annotated[
         str,
         typer.Option(
-            "--offsets", "-o", metavar="RANGE", help="Commit-log offsets or store times, as for `rmq pull`."
+            "--offset", "-o", metavar="RANGE", help="Commit-log offsets or store times, as for `rmq pull`."
         ),
     ] = "start",
     count: CountOption = None,
@@ -54,7 +59,10 @@ def commitlog(
     stats: StatsOption = False,
     explain: ExplainOption = False,
 ) -> None:
-    """List the records of a commit log: a file, its folder, or a store folder."""
+    """List the records of a commit log.
+
+    PATH is a file, its folder, or a store folder. -N is the last N records, of the chosen topics if any are.
+    """
     from rmqcli.store import CommitLog, verify_commit_log
 
     _one_view(verify=verify, stats=stats, explain=explain, format=format_text)
@@ -62,8 +70,9 @@ def commitlog(
     if verify:
         from rmqcli.render.progress import progress
 
-        with progress("verify", sum(file.size for file in log.files)) as advance:
-            _show_report(settings, verify_commit_log(log, advance), "records")
+        with progress("verify", sum(file.size for file in log.files), sizes=True) as advance:
+            report = verify_commit_log(log, advance)
+        _show_report(settings, report, "record")
         return
     wanted = parse_range(range_text, int(time.time() * 1000))
     found = _records(log, wanted, frozenset(topics or ()))
@@ -84,7 +93,7 @@ def consumequeue(
     settings: Settings,
     path: PathArgument,
     range_text: Annotated[
-        str, typer.Option("--offsets", "-o", metavar="RANGE", help="Queue offsets: start, N, -N, A:B.")
+        str, typer.Option("--offset", "-o", metavar="RANGE", help="Queue offsets: start, N, -N, A:B.")
     ] = "start",
     count: CountOption = None,
     commit_log: Annotated[
@@ -99,13 +108,16 @@ def consumequeue(
     stats: StatsOption = False,
     explain: ExplainOption = False,
 ) -> None:
-    """List the entries of consume queues: a file, a queue's folder, a topic's, or all of a store."""
+    """List the entries of consume queues.
+
+    PATH is a file, the folder of a queue or of a topic, or a store folder for all of them. -N is the last N of each queue.
+    """
     from rmqcli.store import queue_folders, verify_consume_queues
 
     _one_view(verify=verify, stats=stats, explain=explain)
     queues = queue_folders(path)
     if verify:
-        _show_report(settings, verify_consume_queues(queues, commit_log), "entries")
+        _show_report(settings, verify_consume_queues(queues, commit_log), "entry")
         return
     wanted = parse_range(range_text, 0)
     if wanted.begin_time is not None or wanted.end_time is not None:
@@ -120,16 +132,23 @@ def consumequeue(
 
 def _records(log: Any, wanted: OffsetRange, topics: frozenset[str]) -> Iterator[tuple[Any, Any]]:
     """(place, message) of what is asked for, the body decompressed."""
+    from codec.errors import CorruptionError
     from codec.record import decode_record
+    from rmqcli.store import DamagedFile
 
-    if wanted.only_new:
+    if wanted.only_new or wanted.last == 0:
         return
-    begin = log.last(wanted.last) if wanted.last is not None else wanted.begin or 0
+    begin = wanted.begin or 0
+    if wanted.last is not None:
+        begin = log.last(wanted.last, topics or None)
     start = log.first_file_at(wanted.begin_time) if wanted.begin_time is not None else 0
     for place, data in log.records(from_offset=begin, from_file=start):
         if wanted.end is not None and place.offset >= wanted.end:
             return
-        message = decode_record(data, place.position, decompress=True)
+        try:
+            message = decode_record(data, place.position, decompress=True)
+        except CorruptionError as error:
+            raise DamagedFile(place.file.path, CorruptionError(str(error), place.position)) from None
         if wanted.holds_time(message.store_timestamp) and (not topics or message.topic in topics):
             yield place, message
 
@@ -162,11 +181,32 @@ def _show_entries(settings: Settings, found: Iterator[tuple[Any, Any]]) -> None:
 
 
 def _explain_records(settings: Settings, found: Iterator[tuple[Any, Any]]) -> None:
+    from codec.record_explain import explain_record
     from rmqcli.render.inspection import show_fields
-    from rmqcli.store import explain_record
+    from rmqcli.store import DamagedFile
 
-    for place, _ in found:
-        show_fields(settings, place.file.path, place.position, explain_record(place.bytes()))
+    try:
+        for place, _ in found:
+            show_fields(settings, place.file.path, place.position, explain_record(place.bytes()).fields)
+    except DamagedFile as damage:
+        _explain_damage(settings, damage)
+        raise
+
+
+def _explain_damage(settings: Settings, damage: DamagedFile) -> None:
+    """What a damaged record says as far as it makes sense."""
+    from codec.record_explain import explain_record
+    from rmqcli.render.inspection import show_fields
+    from rmqcli.running import warn
+
+    if damage.position is None:
+        return
+    with damage.path.open("rb") as file:
+        file.seek(damage.position)
+        explanation = explain_record(file.read(_LONGEST_EXPLAINED))
+    show_fields(settings, damage.path, damage.position, explanation.fields)
+    if explanation.problem:
+        warn(explanation.problem)
 
 
 def _explain_entries(settings: Settings, found: Iterator[tuple[Any, Any]]) -> None:

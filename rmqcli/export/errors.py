@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-__all__ = ["ExportError"]
+__all__ = ["ExportError", "OutputExists"]
 
 
 class ExportError(Exception):
     """The export cannot be made as asked; the text names the thing and the remedy. Nothing half is left under --out."""
+
+
+class OutputExists(ExportError):
+    """There is something under --out already: an export never mixes with another."""

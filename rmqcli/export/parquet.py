@@ -1,45 +1,54 @@
-"""Parquet files of one export folder: temporary names until whole, a new file when one is large, `_SUCCESS` at the end."""
+"""Parquet files of one export: written under a temporary name below --out, renamed when all of them are whole.
+
+An export that fails leaves nothing, one that is killed leaves a folder `_temporary-…` that readers of Parquet skip, and no
+`_SUCCESS`. Sizes are bytes of columns in memory.
+"""
 
 from __future__ import annotations
 
 import shutil
 import uuid
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from rmqcli.export.errors import ExportError
+from rmqcli.export.errors import OutputExists
 
-__all__ = ["COMPRESSION", "FILE_BYTES", "ParquetFolder", "refuse_existing"]
+__all__ = ["ExportFolder", "ParquetFiles", "refuse_existing"]
 
 COMPRESSION = "zstd"
 FILE_BYTES = 512 * 1024 * 1024
-"""A file is ended after about so many bytes of columns in memory."""
+"""A file is ended after about so many bytes."""
 ROW_GROUP_BYTES = 64 * 1024 * 1024
+REPEATING = ["topic", "broker_name", "tags", "born_host", "store_host", "properties.key_value.key"]
+"""Columns worth a dictionary; trying one on bodies costs time and is given up every time."""
+SUCCESS = "_SUCCESS"
 
 
 def refuse_existing(out: Path) -> None:
-    """ExportError when there is something under `out` already: an export never mixes with another."""
+    """OutputExists when there is something under `out`."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise ExportError(f"{out}: exists and is not empty; name a new folder with --out")
+        raise OutputExists(f"{out}: exists and is not empty; name a new folder with --out")
 
 
-class ParquetFolder:
-    """`with ParquetFolder(out, schema) as folder: folder.write(batch)`. An error inside leaves nothing behind."""
+class ParquetFiles:
+    """`with ParquetFiles(folder, "part", schema) as files: files.write(batch)`; then `files.names` are the files made.
 
-    def __init__(self, out: Path, schema: Any, metadata: dict[str, str] | None = None) -> None:
-        refuse_existing(out)
-        self._out = out
-        self._schema = schema.with_metadata(metadata or {})
-        self._temporary = out / f"_temporary-{uuid.uuid4().hex}"
+    An error inside may leave broken files: the folder is a temporary one.
+    """
+
+    def __init__(self, folder: Path, prefix: str, schema: Any) -> None:
+        self.names: list[str] = []
+        self._folder = folder
+        self._prefix = prefix
+        self._schema = schema
         self._pending: list[Any] = []
         self._pending_bytes = 0
         self._file_bytes = 0
-        self._files = 0
         self._writer: Any = None
 
-    def __enter__(self) -> ParquetFolder:
-        self._temporary.mkdir(parents=True)
+    def __enter__(self) -> ParquetFiles:
         return self
 
     def write(self, batch: Any) -> None:
@@ -51,20 +60,26 @@ class ParquetFolder:
 
     def _write_group(self) -> None:
         import pyarrow as pa
-        from pyarrow import parquet
 
-        if not self._pending:
-            return
-        if self._writer is None:
-            path = self._temporary / f"part-{self._files:05d}.parquet"
-            self._writer = parquet.ParquetWriter(path, self._schema, compression=COMPRESSION)
-            self._files += 1
-        table = pa.Table.from_batches(self._pending).cast(self._schema)
-        self._writer.write_table(table, row_group_size=max(1, table.num_rows))
+        table = pa.Table.from_batches(self._pending, self._pending[0].schema).cast(self._schema)
+        self._open().write_table(table, row_group_size=max(1, table.num_rows))
         self._file_bytes += self._pending_bytes
         self._pending, self._pending_bytes = [], 0
         if self._file_bytes >= FILE_BYTES:
             self._end_file()
+
+    def _open(self) -> Any:
+        from pyarrow import parquet
+
+        if self._writer is None:
+            self.names.append(f"{self._prefix}-{len(self.names):05d}.parquet")
+            self._writer = parquet.ParquetWriter(
+                self._folder / self.names[-1],
+                self._schema,
+                compression=COMPRESSION,
+                use_dictionary=REPEATING,
+            )
+        return self._writer
 
     def _end_file(self) -> None:
         if self._writer is not None:
@@ -75,15 +90,42 @@ class ParquetFolder:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            if kind is None:
+            if kind is None and self._pending:
                 self._write_group()
-                self._commit()
         finally:
             self._end_file()
-            shutil.rmtree(self._temporary, ignore_errors=True)
 
-    def _commit(self) -> None:
-        self._end_file()
-        for file in sorted(self._temporary.iterdir()):
-            file.rename(self._out / file.name)
-        (self._out / "_SUCCESS").touch()
+
+class ExportFolder:
+    """`with ExportFolder(out, schema) as folder:` write files to `folder.temporary`, then `folder.commit(names)`."""
+
+    def __init__(self, out: Path, schema: Any) -> None:
+        """OutputExists when there is something under `out`."""
+        refuse_existing(out)
+        self.temporary = out / f"_temporary-{uuid.uuid4().hex}"
+        self._out = out
+        self._schema = schema
+        self._is_new = not out.exists()
+
+    def __enter__(self) -> ExportFolder:
+        self.temporary.mkdir(parents=True)
+        return self
+
+    def commit(self, names: Iterable[str]) -> None:
+        """These files, in this order, are the export. No rows at all are one empty file: it still has the schema."""
+        for number, name in enumerate(list(names) or [self._empty_file()]):
+            (self.temporary / name).rename(self._out / f"part-{number:05d}.parquet")
+        (self._out / SUCCESS).touch()
+
+    def _empty_file(self) -> str:
+        from pyarrow import parquet
+
+        parquet.write_table(self._schema.empty_table(), self.temporary / "empty.parquet")
+        return "empty.parquet"
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        shutil.rmtree(self.temporary, ignore_errors=True)
+        if kind is not None and self._is_new and not any(self._out.iterdir()):
+            self._out.rmdir()

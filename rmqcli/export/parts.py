@@ -1,8 +1,12 @@
 """A store cut into parts that can be scanned apart: byte ranges of commit log files.
 
 A part takes every record that starts inside its range. It does not know where the first of them is: it looks for the first
-place from its begin on where a whole record lies whose CRC and commit-log offset are right, and walks on from there past its
-end to the record that starts there. So no driver has to read the store to cut it, and no record is taken twice or missed.
+place from its begin on where a whole record lies whose CRC and commit-log offset are right, and walks on from there. So no
+driver has to read the store to cut it.
+
+A part also answers for what is behind its last record: there must be a sound record, where the next part will begin, or the
+end of the file's records. From the first byte of a file on, every byte is looked at by somebody, so damage is never skipped,
+and no record is taken twice or missed wherever the cuts are.
 """
 
 from __future__ import annotations
@@ -13,9 +17,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from codec.errors import CorruptionError
+from codec.record import BLANK_SIZE, MAGIC_BLANK, decode_record, scan_record
+from rmqcli.export.errors import ExportError
 from rmqcli.export.rows import RowFilter
-from rmqcli.store.commit_log import CommitLog, next_record
-from rmqcli.store.files import NamedFile, mapped
+from rmqcli.store.commit_log import CommitLog, next_record, require_zeros
+from rmqcli.store.files import NamedFile, mapped, naming_damage
 
 __all__ = ["Part", "parts_of", "scan_part"]
 
@@ -30,41 +36,87 @@ class Part(NamedTuple):
     end: int
 
 
-def parts_of(store: Path, part_size: int) -> list[Part]:
-    """The commit log of a store folder (or a commit log folder or file) in ranges of about `part_size` bytes."""
+def parts_of(store: Path, rows: RowFilter, part_size: int | None = None) -> list[Part]:
+    """The commit log of a store folder (or a commit log folder or file) in ranges of about `part_size` bytes.
+
+    None: a part a file. Files that hold nothing of `rows` are left out. FileNotFoundError when there is no commit log.
+    """
     found: list[Part] = []
     for file in CommitLog(store).files:
-        count = max(1, -(-file.size // part_size)) if file.base is not None else 1
+        if rows.is_empty or (file.base is not None and file.base + file.size <= rows.begin_commit_log):
+            continue
+        # Without a base the places of its records cannot be told before the first of them is read.
+        whole = part_size is None or file.base is None
+        count = 1 if whole or part_size is None else max(1, -(-file.size // part_size))
         cuts = [file.size * n // count for n in range(count + 1)]
-        pairs = pairwise(cuts)
-        found += [Part(str(file.path), file.base, file.size, begin, end) for begin, end in pairs]
+        found += [Part(str(file.path), file.base, file.size, *cut) for cut in pairwise(cuts)]
     return found
 
 
 def scan_part(part: Part, rows: RowFilter) -> Iterator[Any]:
-    """Record batches of the part's records. CorruptionError, naming file and byte, at damage inside the part."""
+    """Record batches of the part's records. CorruptionError, naming file and byte, at damage."""
+    file = NamedFile(Path(part.path), part.base, part.size)
+    with naming_damage(file), mapped(file) as data:
+        begin = 0 if part.begin == 0 else next_record(file, data, part.begin, part.end)
+        if begin is not None:
+            yield from _scan(file, data, begin, part.end, rows)
+
+
+def _scan(file: NamedFile, data: memoryview, begin: int, end: int, rows: RowFilter) -> Iterator[Any]:
     from codec.scan.arrow import scan_batches
 
-    file = NamedFile(Path(part.path), part.base, part.size)
-    with mapped(file) as data:
-        begin = _first_record(file, data, part)
-        if begin is None:
-            return
+    position = begin
+    batches = scan_batches(data, begin, end, check_crc=rows.check_crc)
+    while True:
         try:
-            for batch in scan_batches(data, begin, part.end):
-                taken = rows.apply(batch)
-                if taken.num_rows:
-                    yield taken
+            batch = next(batches, None)
         except CorruptionError as error:
-            raise CorruptionError(f"{file.path}: byte {error.position}: {error}", error.position) from None
+            raise _placed(error, data, position) from None
+        if batch is None:
+            break
+        if file.base is None:
+            file = file._replace(base=batch["commit_log_offset"][0].as_py() - position)
+        position = _check_places(batch, position, file.base or 0)
+        taken = rows.apply(batch)
+        if taken.num_rows:
+            yield taken
+    _check_rest(file, data, position, end)
 
 
-def _first_record(file: NamedFile, data: memoryview, part: Part) -> int | None:
-    if part.begin == 0:
-        return 0
-    found = next_record(file, data[: part.end + _HEAD], part.begin)
-    return None if found is None or found >= part.end else found
+def _check_places(batch: Any, position: int, base: int) -> int:
+    """That every record says where it is; gives the byte behind the last."""
+    import numpy as np
+
+    ends = position + np.cumsum(batch["store_size"].to_numpy(), dtype=np.int64)
+    starts = np.concatenate(([position], ends[:-1]))
+    said = batch["commit_log_offset"].to_numpy() - base
+    wrong = np.flatnonzero(said != starts)
+    if len(wrong):
+        here, there = int(starts[wrong[0]]), int(said[wrong[0]])
+        raise CorruptionError(f"a record that says it is at {base + there} is at {base + here}", here)
+    return int(ends[-1])
 
 
-_HEAD = 1 << 23
-"""A record that starts just before a part's end reaches behind it: at most the broker's largest message."""
+def _check_rest(file: NamedFile, data: memoryview, position: int, end: int) -> None:
+    """That the records end where this part's do, or go on with the one that the next part will find."""
+    if not any(data[position : position + BLANK_SIZE]) or len(data) - position < BLANK_SIZE:
+        require_zeros(data, position)
+        return
+    following = scan_record(data, position, check_crc=True)
+    if following.magic == MAGIC_BLANK:
+        return
+    if following.physical_offset != (file.base or 0) + position:
+        raise CorruptionError(f"a record that says it is at {following.physical_offset}", position)
+    found = next_record(file, data, end, position + 1)
+    if found != position:
+        raise ExportError(f"{file.path}: byte {found}: a body looks like a record; export without --spark")
+
+
+def _placed(error: CorruptionError, data: memoryview, position: int) -> CorruptionError:
+    """An error about a body that cannot be decompressed does not say where: the first such record from `position` on."""
+    try:
+        while error.position is None:
+            position += decode_record(data, position, decompress=True).store_size
+    except CorruptionError as found:
+        return CorruptionError(str(found), position)
+    return error

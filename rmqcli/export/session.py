@@ -1,4 +1,4 @@
-"""A Spark session for one export: quiet unless asked, this Python for its workers, times in UTC and in microseconds."""
+"""A Spark session for one export: quiet unless asked, this Python for its workers."""
 
 from __future__ import annotations
 
@@ -16,41 +16,45 @@ from rmqcli.export.java import java_home
 __all__ = ["spark_session"]
 
 DEFAULT_MASTER = "local[*]"
-_SETTINGS = {
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    "spark.sql.parquet.compression.codec": "zstd",
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "8192",
-}
+_SETTINGS = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
 
 
 @contextmanager
 def spark_session(
     master: str | None = None, conf: Mapping[str, str] | None = None, *, verbose: bool = False
 ) -> Iterator[Any]:
-    """A session that ends with the block. ExportError, with what Spark said last, when it does not start."""
+    """A session that ends with the block; a session that runs already in this process is used as it is, and left.
+
+    ExportError, with what Spark said last, when it does not start.
+    """
     try:
         from pyspark.sql import SparkSession
     except ImportError:
         raise ExportError("--spark needs PySpark: `pip install 'rmqcli[spark]'`") from None
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        yield running
+        return
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rmq-spark-")))
         stack.enter_context(_environment(folder))
         builder = SparkSession.builder.appName("rmq export").master(master or DEFAULT_MASTER)
         for name, value in {**_SETTINGS, **(conf or {})}.items():
             builder = builder.config(name, value)
-        log = folder / "start.log"
-        try:
-            with _quiet(log, verbose):
-                session = builder.getOrCreate()
-        except Exception as error:  # Py4J and the launcher raise many kinds; the log says why
-            said = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
-            raise ExportError(f"Spark did not start: {(said or [str(error)])[-1]}") from error
+        session = _start(builder, folder / "start.log", verbose)
         stack.callback(session.stop)
         session.sparkContext.setLogLevel("WARN" if verbose else "OFF")
         yield session
+
+
+def _start(builder: Any, log: Path, verbose: bool) -> Any:
+    try:
+        with _quiet(log, verbose):
+            return builder.getOrCreate()
+    except Exception as error:  # Py4J and the launcher raise many kinds; the log says why
+        said = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
+        telling = [line for line in said if "rror" in line or "xception" in line]
+        raise ExportError(f"Spark did not start: {(telling or said or [str(error)])[0].strip()}") from error
 
 
 @contextmanager
@@ -76,7 +80,9 @@ def _environment(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _quiet(log: Path, verbose: bool) -> Iterator[None]:
-    """Standard error of the JVM that is started meanwhile goes to a file: its launcher prints before any log setting holds."""
+    """Standard error of the JVM that is started meanwhile, and of its workers, goes to a file for good: the launcher prints
+    before any log setting holds.
+    """
     if verbose:
         yield
         return

@@ -1,11 +1,13 @@
-"""What an export came to."""
+"""What an export came to, and the schema that it has."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-__all__ = ["ExportSummary", "summarize"]
+import rmqcli
+
+__all__ = ["ExportSummary", "schema_of", "summarize"]
 
 
 class ExportSummary(NamedTuple):
@@ -16,6 +18,13 @@ class ExportSummary(NamedTuple):
     rows: int
     size: int
     seconds: float
+
+
+def schema_of(source: str) -> Any:
+    """The schema of every export; its metadata says what was exported, and by which version."""
+    from codec.scan.arrow import schema
+
+    return schema().with_metadata({"rmq.source": source, "rmq.version": rmqcli.__version__})
 
 
 def summarize(out: Path, seconds: float) -> ExportSummary:

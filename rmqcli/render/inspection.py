@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from codec.ids import host_text
 from codec.message import MessageExt
+from codec.properties import decode_properties
+from codec.record_explain import ExplainedField
 from rmqcli.options import Settings
 from rmqcli.render.output import Output
 from rmqcli.render.table import Column, show_rows, show_table
-from rmqcli.render.text import local_time, size, tsv_cell, tsv_line
-from rmqcli.store import FieldBytes, LogStatistics, Queue, QueueEntry, QueueStatistics, Report
+from rmqcli.render.text import local_time, many, printable, size, tsv_line
+from rmqcli.store import LogStatistics, Queue, QueueEntry, QueueStatistics, Report
 
 __all__ = [
     "ENTRY_COLUMNS",
     "RECORD_COLUMNS",
     "entry_row",
+    "field_value",
     "record_row",
     "show_fields",
     "show_log_statistics",
@@ -29,13 +33,24 @@ __all__ = [
 BLOCK = 200
 """Rows of one table on a terminal; its column widths are those of the block."""
 
+SHORT_FIELD = 8
+"""Bytes that stand on the line of their field."""
+SHOWN_BYTES = 64
+"""Of a longer field, unless everything is asked for."""
+_DUMP_WIDTH = 16
+
+
+def _to_seconds(milliseconds: int | None) -> str:
+    return local_time(milliseconds).partition(".")[0]
+
+
 RECORD_COLUMNS = (
     Column("OFFSET", "commitLogOffset", number=True),
     Column("SIZE", "storeSize", number=True),
     Column("TOPIC", "topic"),
-    Column("QUEUE", "queueId", number=True),
+    Column("Q", "queueId", number=True),
     Column("Q.OFFSET", "queueOffset", number=True),
-    Column("STORED", "storeTimestamp", local_time),
+    Column("STORED", "storeTimestamp", local_time, whole=True),
     Column("TAG", "tags"),
     Column("KEYS", "keys"),
 )
@@ -53,8 +68,8 @@ _TOPIC_COLUMNS = (
     Column("MESSAGES", "messages", number=True),
     Column("BYTES", "bytes", size, number=True),
     Column("BODIES", "bodyBytes", size, number=True),
-    Column("FIRST STORED", "firstStoreTimestamp", local_time),
-    Column("LAST STORED", "lastStoreTimestamp", local_time),
+    Column("FIRST STORED", "firstStoreTimestamp", _to_seconds, whole=True),
+    Column("LAST STORED", "lastStoreTimestamp", _to_seconds, whole=True),
 )
 _QUEUE_COLUMNS = (
     Column("TOPIC", "topic"),
@@ -100,20 +115,29 @@ def stream_rows(settings: Settings, columns: Sequence[Column], rows: Iterable[Se
 
 
 def show_report(settings: Settings, report: Report, items: str) -> None:
-    """The findings, then what was looked at."""
+    """The findings, a line each, then what was looked at. `items` is what is counted, in the singular."""
     if settings.json:
         findings = [
             {"file": str(f.path), "position": f.position, "problem": f.problem, "length": f.length}
             for f in report.findings
         ]
-        facts = {"sound": report.sound, "files": report.files, items: report.items, "bytes": report.size}
+        facts = {
+            "sound": report.sound,
+            "files": report.files,
+            _plural(items): report.items,
+            "bytes": report.size,
+        }
         Output().json(facts | {"damaged": report.damaged, "findings": findings})
         return
     output = Output()
     for finding in report.findings:
         output.line(str(finding))
-    verdict = "sound" if report.sound else f"{report.damaged} damaged"
-    output.line(f"{verdict}: {report.items} {items} in {report.files} files, {report.size} bytes")
+    if report.damaged > len(report.findings):
+        output.line(f"… and {report.damaged - len(report.findings):,} more")
+    verdict = "sound" if report.sound else f"damaged in {many(report.damaged, 'place')}"
+    named = items if report.items == 1 else _plural(items)
+    counted = f"{report.items:,} {named} in {many(report.files, 'file')}, {size(report.size)}"
+    output.line(f"{verdict}: {counted}")
 
 
 def show_log_statistics(settings: Settings, statistics: LogStatistics) -> None:
@@ -136,9 +160,13 @@ def show_log_statistics(settings: Settings, statistics: LogStatistics) -> None:
         total = {"messages": sum(row[2] for row in rows), "bytes": sum(row[3] for row in rows)}
         Output().json({"topics": topics, "total": total})
         return
-    show_rows(settings, _TOPIC_COLUMNS, rows, empty="no records")
-    if settings.terminal and rows:
-        print(f"{sum(row[2] for row in rows)} messages, {size(sum(row[3] for row in rows))}")
+    if not settings.terminal or not rows:
+        show_rows(settings, _TOPIC_COLUMNS, rows, empty="no records")
+        return
+    bodies = next(place for place, column in enumerate(_TOPIC_COLUMNS) if column.key == "bodyBytes")
+    without = [(*row[:bodies], *row[bodies + 1 :]) for row in rows]  # a line of 80 has no room for it
+    show_table(settings, (*_TOPIC_COLUMNS[:bodies], *_TOPIC_COLUMNS[bodies + 1 :]), without)
+    print(f"{many(sum(row[2] for row in rows), 'message')}, {size(sum(row[3] for row in rows))}")
 
 
 def show_queue_statistics(settings: Settings, found: Sequence[tuple[Queue, QueueStatistics]]) -> None:
@@ -150,24 +178,50 @@ def show_queue_statistics(settings: Settings, found: Sequence[tuple[Queue, Queue
     show_rows(settings, _QUEUE_COLUMNS, rows, empty="no entries")
 
 
-def show_fields(settings: Settings, path: Path, position: int, fields: Sequence[FieldBytes]) -> None:
-    """Field by field: place, name, value, bytes in hex (16 a line)."""
+def show_fields(settings: Settings, path: Path, position: int, fields: Sequence[ExplainedField]) -> None:
+    """Field by field: place, name, bytes, value. Long ones in lines of 16 bytes, shortened unless `-v` is given."""
     output = Output()
     if settings.json:
         listed = [
-            {"field": f.name, "position": f.position, "hex": f.raw.hex(), "value": f.value} for f in fields
+            {"field": f.name, "position": f.offset, "hex": f.data.hex(), "value": field_value(f)}
+            for f in fields
         ]
         output.json({"file": str(path), "position": position, "fields": listed})
         return
     output.line(f"{path}: byte {position}")
     for field in fields:
-        chunks = [field.raw[at : at + 8].hex(" ") for at in range(0, len(field.raw), 8)] or [""]
-        output.line(
-            f"{field.position:>6}  {field.name:<27} {chunks[0]:<24} {tsv_cell(_short(field.value))}".rstrip()
-        )
-        for number, chunk in enumerate(chunks[1:], 1):
-            output.line(f"{field.position + 8 * number:>6}  {'':<27} {chunk}")
+        for line in _field_lines(field, settings.verbose):
+            output.line(line.rstrip())
 
 
-def _short(value: str) -> str:
-    return value if len(value) <= 200 else f"{value[:200]}… ({len(value)} characters)"
+def field_value(field: ExplainedField) -> str:
+    """What the bytes mean."""
+    if isinstance(field.value, int):
+        return f"0x{field.value:08X}" if field.name == "magic" else str(field.value)
+    if field.name in ("born_host", "store_host"):
+        return host_text(field.value)
+    if field.name == "properties":
+        return " ".join(f"{name}={value}" for name, value in decode_properties(field.value).items())
+    return field.value.decode("utf-8", "backslashreplace")
+
+
+def _field_lines(field: ExplainedField, everything: bool) -> Iterator[str]:
+    head = f"{field.offset:>6}  {field.name:<27}  "
+    count = len(field.data)
+    if count <= SHORT_FIELD:
+        yield f"{head}{field.data.hex(' '):<23}  {printable(field_value(field))}"
+        return
+    yield f"{head}{many(count, 'byte')}" + (f": {field_value(field)}" if field.name.endswith("host") else "")
+    shown = field.data if everything else field.data[:SHOWN_BYTES]
+    for at in range(0, len(shown), _DUMP_WIDTH):
+        piece = shown[at : at + _DUMP_WIDTH]
+        text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in piece)
+        yield f"{field.offset + at:>6}  {piece.hex(' '):<47}  {text}"
+    if len(shown) < count:
+        yield f"{'':>6}  … {count - len(shown):,} bytes more (-v shows them)"
+    if field.name == "properties":
+        yield from (f"{'':>6}  {printable(f'{k}={v}')}" for k, v in decode_properties(field.data).items())
+
+
+def _plural(item: str) -> str:
+    return "entries" if item == "entry" else f"{item}s"

@@ -15,13 +15,14 @@ __all__ = ["Column", "show_rows", "show_table"]
 class Column(NamedTuple):
     """`title` heads the column on a terminal, `key` is the name in JSON. `show` makes the text for people.
 
-    `number` aligns to the right. TSV gets the plain value, which is easier to compute with than the text for people.
+    `number` aligns to the right; numbers and `whole` values are never broken over two lines. TSV gets the plain value, which is easier to compute with than the text for people.
     """
 
     title: str
     key: str
     show: Callable[[Any], str] = tsv_cell
     number: bool = False
+    whole: bool = False
 
 
 def show_rows(
@@ -57,8 +58,11 @@ def show_table(
     # A column without any value would only take room from the others.
     shown = [place for place in range(len(columns)) if any(row[place] for row in texts)]
     for place in shown:
-        justify: Literal["right", "left"] = "right" if columns[place].number else "left"
-        table.add_column(columns[place].title, justify=justify, overflow="fold")
+        column = columns[place]
+        justify: Literal["right", "left"] = "right" if column.number else "left"
+        table.add_column(
+            column.title, justify=justify, overflow="fold", no_wrap=column.number or column.whole
+        )
     for row in texts:
         table.add_row(*(Text(row[place]) for place in shown))
     Console(no_color=not settings.color, highlight=False).print(table)

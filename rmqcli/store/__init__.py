@@ -1,4 +1,4 @@
-"""Store folders read without a broker: commit log and consume queue files, verified and explained. Nothing here writes.
+"""Store folders read without a broker: commit log and consume queue files, walked, counted and verified. Nothing here writes.
 
 Paths may be one file, or the folder that holds the files. A file is named after the offset of its first byte, 20 digits.
 """
@@ -6,8 +6,8 @@ Paths may be one file, or the folder that holds the files. A file is named after
 from __future__ import annotations
 
 from rmqcli.store.commit_log import CommitLog, Place
-from rmqcli.store.consume_queue import ConsumeQueueFiles, Queue, QueueEntry, queue_folders
-from rmqcli.store.explain import FieldBytes, explain_entry, explain_record
+from rmqcli.store.consume_queue import ConsumeQueueFiles, Queue, QueueEntry, explain_entry, queue_folders
+from rmqcli.store.files import DamagedFile
 from rmqcli.store.findings import Finding, Report
 from rmqcli.store.statistics import LogStatistics, QueueStatistics
 from rmqcli.store.verify import verify_commit_log, verify_consume_queues
@@ -15,7 +15,7 @@ from rmqcli.store.verify import verify_commit_log, verify_consume_queues
 __all__ = [
     "CommitLog",
     "ConsumeQueueFiles",
-    "FieldBytes",
+    "DamagedFile",
     "Finding",
     "LogStatistics",
     "Place",
@@ -24,7 +24,6 @@ __all__ = [
     "QueueStatistics",
     "Report",
     "explain_entry",
-    "explain_record",
     "queue_folders",
     "verify_commit_log",
     "verify_consume_queues",

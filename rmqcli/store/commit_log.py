@@ -7,7 +7,7 @@ a file that holds only zeros is empty. Places are commit-log offsets and bytes o
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,12 +17,13 @@ from codec.record import (
     MAGIC_BLANK,
     MAGIC_V1,
     MAGIC_V2,
+    RecordScan,
     scan_record,
     store_timestamp_at,
 )
-from rmqcli.store.files import NamedFile, mapped, offset_files
+from rmqcli.store.files import NamedFile, mapped, naming_damage, offset_files
 
-__all__ = ["CommitLog", "Place", "commit_log_folder", "next_record", "walk_file"]
+__all__ = ["CommitLog", "Place", "commit_log_folder", "next_record", "require_zeros", "walk_file"]
 
 _MAGICS = (MAGIC_V1.to_bytes(4, "big"), MAGIC_V2.to_bytes(4, "big"))
 
@@ -62,21 +63,30 @@ class CommitLog:
         for file in self.files[from_file:]:
             if file.base is not None and file.base + file.size <= from_offset:
                 continue
-            with mapped(file) as data:
-                try:
-                    for place in walk_file(file, data):
-                        if place.offset >= from_offset:
-                            yield place, data
-                except CorruptionError as error:
-                    raise CorruptionError(
-                        f"{file.path}: byte {error.position}: {error}", error.position
-                    ) from None
+            with naming_damage(file), mapped(file) as data:
+                for place, _ in walk_file(file, data):
+                    if place.offset >= from_offset:
+                        yield place, data
 
-    def last(self, count: int) -> int:
-        """The commit-log offset from which the last `count` records start."""
-        tail: deque[int] = deque(maxlen=count)
-        tail.extend(place.offset for place, _ in self.records())
-        return tail[0] if tail else 0
+    def last(self, count: int, topics: Container[str] | None = None) -> int:
+        """The commit-log offset of the `count`-th record from the end (of these topics, or of all), else of the first one.
+
+        0 when there are no such records. Only as many files as are needed are read, the last one first.
+        """
+        found = 0
+        for file in reversed(self.files):
+            offsets: deque[int] = deque(maxlen=count)
+            with naming_damage(file), mapped(file) as data:
+                offsets.extend(
+                    place.offset
+                    for place, record in walk_file(file, data)
+                    if topics is None or str(record.topic, "utf-8", "replace") in topics
+                )
+            found = offsets[0] if offsets else found
+            count -= len(offsets)
+            if count == 0:
+                break
+        return found
 
     def first_file_at(self, time_ms: int) -> int:
         """Index of the file that may hold the first record stored at or after a time."""
@@ -91,14 +101,13 @@ class CommitLog:
         return found
 
 
-def walk_file(file: NamedFile, data: memoryview, start: int = 0) -> Iterator[Place]:
-    """The places of whole, well-formed records from byte `start` on. CorruptionError(position) at the first that is not."""
+def walk_file(file: NamedFile, data: memoryview, start: int = 0) -> Iterator[tuple[Place, RecordScan]]:
+    """Whole, well-formed records from byte `start` on. CorruptionError(position) at the first that is not."""
     base = file.base
     position, end = start, len(data)
     while end - position >= BLANK_SIZE:
         if data[position : position + BLANK_SIZE] == bytes(BLANK_SIZE):
-            _require_zeros(data, position)
-            return
+            break
         record = scan_record(data, position, end)
         if record.magic == MAGIC_BLANK:
             return
@@ -108,12 +117,13 @@ def walk_file(file: NamedFile, data: memoryview, start: int = 0) -> Iterator[Pla
             raise CorruptionError(
                 f"a record that says it is at {record.physical_offset} is at {base + position}", position
             )
-        yield Place(file, position, record.total_size, base + position)
+        yield Place(file, position, record.total_size, base + position), record
         position += record.total_size
-    _require_zeros(data, position)
+    require_zeros(data, position)
 
 
-def _require_zeros(data: memoryview, position: int) -> None:
+def require_zeros(data: memoryview, position: int) -> None:
+    """CorruptionError(position) unless there are only zeros from there on: the unused rest of a preallocated file."""
     step = 1 << 20
     zeros = bytes(step)
     for at in range(position, len(data), step):
@@ -122,9 +132,10 @@ def _require_zeros(data: memoryview, position: int) -> None:
             raise CorruptionError("bytes behind the end of the records that are not zero", position)
 
 
-def next_record(file: NamedFile, data: memoryview, start: int) -> int | None:
-    """The first byte from `start` on where a whole record lies whose CRC and commit-log offset are right; None: no more."""
-    for at in _magic_places(data, start):
+def next_record(file: NamedFile, data: memoryview, start: int, stop: int | None = None) -> int | None:
+    """The first byte in [start, stop) where a whole record lies whose CRC and commit-log offset are right; None: nowhere."""
+    end = len(data) if stop is None else min(stop, len(data))
+    for at in _magic_places(data, start, end):
         try:
             record = scan_record(data, at, check_crc=True)
         except CorruptionError:
@@ -134,11 +145,11 @@ def next_record(file: NamedFile, data: memoryview, start: int) -> int | None:
     return None
 
 
-def _magic_places(data: memoryview, start: int) -> Iterator[int]:
+def _magic_places(data: memoryview, start: int, stop: int) -> Iterator[int]:
     """Where a record with a known magic could begin; in windows, so that a file of any size costs little memory."""
     window = 1 << 22
-    for at in range(start + 4, len(data), window):
-        part = bytes(data[at : at + window + 3])
+    for at in range(start + 4, stop + 4, window):
+        part = bytes(data[at : min(at + window, stop + 4) + 3])
         for place in sorted(place for magic in _MAGICS for place in _occurrences(part, magic)):
             yield at + place - 4
 

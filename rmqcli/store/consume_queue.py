@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from codec.consume_queue import ENTRY
+from codec.record_explain import ExplainedField
 from rmqcli.store.files import NamedFile, mapped, offset_files
 
-__all__ = ["BLANK_ENTRY_SIZE", "ConsumeQueueFiles", "Queue", "QueueEntry", "queue_folders"]
+__all__ = ["BLANK_ENTRY_SIZE", "ConsumeQueueFiles", "Queue", "QueueEntry", "explain_entry", "queue_folders"]
 
 BLANK_ENTRY_SIZE = 0x7FFFFFFF
 """The size in the entries that fill a first file up to where its queue starts."""
@@ -55,12 +57,31 @@ class ConsumeQueueFiles:
                         yield entry
 
     def bounds(self) -> tuple[int, int]:
-        """The first queue offset and the one behind the last."""
-        first, end = None, 0
-        for entry in self.entries():
-            first = entry.queue_offset if first is None else first
-            end = entry.queue_offset + 1
-        return first or 0, end
+        """The first queue offset and the one behind the last; (0, 0) for a queue without entries. Reads few entries."""
+        first = next((entry.queue_offset for entry in self._from_first_written()), 0)
+        for file in reversed(self.files):
+            with mapped(file) as data:
+                # Written entries come first, the unused rest has size 0.
+                written = bisect_left(
+                    range(file.size // ENTRY.size),
+                    True,
+                    key=lambda number: ENTRY.unpack_from(data, number * ENTRY.size)[1] == 0,
+                )
+            if written:
+                return first, max(first, (file.base or 0) // ENTRY.size + written)
+        return first, first
+
+    def _from_first_written(self) -> Iterator[QueueEntry]:
+        """The entries of the first file, those that only fill it skipped at once."""
+        file = self.files[0]
+        with mapped(file) as data:
+            blanks = bisect_left(range(file.size // ENTRY.size), True, key=lambda n: not _is_blank(data, n))
+        return self.entries((file.base or 0) // ENTRY.size + blanks)
+
+
+def _is_blank(data: memoryview, number: int) -> bool:
+    offset, size, _ = ENTRY.unpack_from(data, number * ENTRY.size)
+    return bool(offset == 0 and size == BLANK_ENTRY_SIZE)
 
 
 class Queue(NamedTuple):
@@ -109,3 +130,13 @@ def _queue(path: Path) -> Queue:
     known = folder.name.isdigit()
     topic, queue_id = (folder.parent.name, int(folder.name)) if known else (None, None)
     return Queue(topic, queue_id, path, ConsumeQueueFiles(path))
+
+
+def explain_entry(entry: QueueEntry) -> list[ExplainedField]:
+    """The fields of an entry with their bytes."""
+    values = entry[1:4]
+    raw = ENTRY.pack(*values)
+    return [
+        ExplainedField(field.name, field.offset, raw[field.offset :][: field.size], value)
+        for field, value in zip(ENTRY.fields, values, strict=True)
+    ]

@@ -9,7 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["NamedFile", "mapped", "offset_files"]
+from codec.errors import CorruptionError
+
+__all__ = ["DamagedFile", "NamedFile", "mapped", "naming_damage", "offset_files"]
 
 _OFFSET_NAME = re.compile(r"[0-9]{20}")
 
@@ -33,15 +35,38 @@ def offset_files(path: Path) -> list[NamedFile]:
     return [NamedFile(item, int(item.name), item.stat().st_size) for item in found]
 
 
+class DamagedFile(CorruptionError):
+    """Damage at byte `position` of the file `path`; the text says both."""
+
+    def __init__(self, path: Path, damage: CorruptionError) -> None:
+        place = "" if damage.position is None else f"byte {damage.position}: "
+        super().__init__(f"{path}: {place}{damage}", damage.position)
+        self.path = path
+
+
 @contextmanager
 def mapped(file: NamedFile) -> Iterator[memoryview]:
     """The bytes of a file as a view that must not outlive the block. An empty file is an empty view."""
     if file.size == 0:
         yield memoryview(b"")
         return
-    with file.path.open("rb") as handle, mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ) as pages:
-        view = memoryview(pages)
+    with file.path.open("rb") as handle:
+        pages = mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ)
+    view = memoryview(pages)
+    try:
+        yield view
+    finally:
         try:
-            yield view
-        finally:
             view.release()
+            pages.close()
+        except BufferError:  # the frames of an error on its way still hold some; the mapping goes with them
+            del view, pages
+
+
+@contextmanager
+def naming_damage(file: NamedFile) -> Iterator[None]:
+    """A CorruptionError out of the block becomes a DamagedFile."""
+    try:
+        yield
+    except CorruptionError as error:
+        raise DamagedFile(file.path, error) from None

@@ -45,7 +45,7 @@ def _verify_file(
     position, told = 0, 0
     while True:
         try:
-            for place in walk_file(file, data, position):
+            for place, _ in walk_file(file, data, position):
                 position = place.position
                 scan = scan_record(data, position, check_crc=True)
                 decode_properties(scan.properties)

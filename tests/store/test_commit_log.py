@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from codec.consume_queue import ENTRY
 from codec.errors import CorruptionError
 from codec.record import decode_record
-from rmqcli.store import CommitLog, ConsumeQueueFiles, explain_entry, explain_record, queue_folders
+from rmqcli.store import CommitLog, ConsumeQueueFiles, DamagedFile, explain_entry, queue_folders
 from rmqcli.store.commit_log import next_record
-from rmqcli.store.files import NamedFile, mapped
+from rmqcli.store.consume_queue import BLANK_ENTRY_SIZE
+from rmqcli.store.files import NamedFile, mapped, naming_damage
 from tests.support import JavaStore
 
 
@@ -88,24 +90,34 @@ def test_a_record_inside_a_body_is_not_taken_for_one(tmp_path: Path, store_clean
         assert next_record(file._replace(base=-100), data, 0) == 100
 
 
-def test_a_record_explained_is_the_record(store_clean: JavaStore) -> None:
-    for line in store_clean.of_kind("msg")[::97]:
-        message = decode_record(store_clean.commit_log, line["phy"])
-        fields = explain_record(store_clean.commit_log, line["phy"])
-        assert (
-            b"".join(field.raw for field in fields)
-            == store_clean.commit_log[line["phy"] :][: message.store_size]
-        )
-        values = {field.name: field.value for field in fields}
-        assert (values["topic"], values["queue_offset"]) == (message.topic, str(message.queue_offset))
-        assert (values["born_host"], values["magic"]) == (message.born_host, "0xDAA320A7")
-        assert [field.position for field in fields][:4] == [0, 4, 8, 12]
+def test_the_last_records(store_clean: JavaStore) -> None:
+    log = CommitLog(store_clean.root)
+    messages = store_clean.of_kind("msg")
+    offsets = [line["phy"] for line in messages]
+    of_topic = [line["phy"] for line in messages if line["topic"] in ("SeedNormal", "SeedTx")]
+    for count in (1, 2, 700, 1500, 3090, 9999):
+        assert log.last(count) == offsets[-min(count, len(offsets))]
+        assert log.last(count, {"SeedNormal", "SeedTx"}) == of_topic[-min(count, len(of_topic))]
+    assert log.last(3, {"no such topic"}) == 0
 
 
-@pytest.mark.parametrize("length", [0, 3, 50, 87, 90])
-def test_a_cut_record_is_not_explained(store_clean: JavaStore, length: int) -> None:
-    with pytest.raises(CorruptionError):
-        explain_record(store_clean.commit_log[:length])
+def test_only_the_files_that_are_needed_are_read_for_the_last(
+    copy_java_store: Callable[[str], JavaStore],
+) -> None:
+    store = copy_java_store("store-clean")
+    store.commit_logs[0].write_bytes(b"\xff" * 1000)
+    assert CommitLog(store.root).last(5) == store.of_kind("msg")[-5]["phy"]
+
+
+def test_an_error_on_its_way_does_not_hold_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "00000000000000000000"
+    path.write_bytes(bytes(100))
+    file = NamedFile(path, 0, 100)
+    with pytest.raises(DamagedFile) as caught, naming_damage(file), mapped(file) as data:
+        held = data[10:20]
+        raise CorruptionError("of this place", 10)
+    assert str(caught.value) == f"{path}: byte 10: of this place"
+    assert (caught.value.path, caught.value.position, bytes(held)) == (path, 10, bytes(10))
 
 
 def test_queue_entries_are_those_of_the_dump(java_store: JavaStore) -> None:
@@ -125,5 +137,27 @@ def test_a_range_of_queue_entries(store_clean: JavaStore) -> None:
     assert queue.bounds() == (0, 375)
     assert [entry.queue_offset for entry in queue.entries(298, 303)] == [298, 299, 300, 301, 302]
     entry = next(queue.entries(300))
-    assert [field.value for field in explain_entry(entry)] == [str(value) for value in entry[1:4]]
+    assert [field.value for field in explain_entry(entry)] == list(entry[1:4])
     assert (entry.file.path.name, entry.position) == ("00000000000000006000", 0)
+
+
+def test_bounds_of_every_queue(java_store: JavaStore) -> None:
+    for queue in queue_folders(java_store.root):
+        entries = [entry.queue_offset for entry in queue.files.entries()]
+        assert queue.files.bounds() == ((entries[0], entries[-1] + 1) if entries else (0, 0))
+
+
+def test_bounds_of_a_queue_that_starts_late(tmp_path: Path) -> None:
+    """Its first file is filled up with blank entries, as Java does when a queue begins in the middle of a file."""
+    blank, entry = ENTRY.pack(0, BLANK_ENTRY_SIZE, 0), ENTRY.pack(500, 100, 7)
+    folder = tmp_path / "0"
+    folder.mkdir()
+    (folder / f"{2000:020d}").write_bytes(blank * 30 + entry * 70)
+    (folder / f"{4000:020d}").write_bytes(entry * 10 + bytes(1800))
+    queue = ConsumeQueueFiles(folder)
+    assert queue.bounds() == (130, 210)
+    assert [found.queue_offset for found in queue.entries()] == list(range(130, 210))
+    (folder / f"{4000:020d}").write_bytes(bytes(2000))
+    assert queue.bounds() == (130, 200)
+    (folder / f"{2000:020d}").write_bytes(bytes(2000))
+    assert queue.bounds() == (0, 0)
