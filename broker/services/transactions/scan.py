@@ -12,7 +12,8 @@ Every `transactionCheckInterval` (60 s) the half queue is walked from the saved 
 
 Every copy counts as an attempt (TRANSACTION_CHECK_TIMES), one that was put off too, as in Java. Ages count from the time the
 client said; a message from the future is asked about at once. What cannot be written ends the walk, and the next one tries
-again. Between two half messages other tasks get their turn; op messages are read to the end before a half message counts as open.
+again. Progress is saved like every consumer offset, after the copies are on the disk; a kill in between makes a second copy, and
+the producer is asked twice. Between two half messages other tasks get their turn; op messages are read to the end before a half message counts as open.
 """
 
 from __future__ import annotations
@@ -73,6 +74,8 @@ class _Scan:
         try:
             while self._broker.now_ms() - self._started <= WALK_LIMIT_MS and self._step():
                 await trio.lowlevel.checkpoint()
+            if self._broker.sync_flush:
+                await self._broker.store.wait_flushed(self._broker.store.commit_log_max_offset)
         finally:
             _save(self._broker, _TOPIC, self._position)
             _save(self._broker, SystemTopic.TRANS_OP_HALF, self._operations.progress)

@@ -1,0 +1,106 @@
+"""Producers that send half messages and are asked about them, and the records that come of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import trio
+
+from broker.store import MessageStore
+from codec.bodies import HeartbeatData, ProducerData, encode_body
+from codec.headers import CheckTransactionStateRequestHeader, from_ext
+from codec.ids import parse_offset_msg_id
+from codec.message import MessageExt
+from codec.record import decode_record
+from tests.broker.support import Client, FakeBroker, Reply, virtual_now
+
+HALF, OP, GIVEN_UP = "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "TRANS_CHECK_MAX_TIME_TOPIC"
+COMMIT, ROLLBACK, UNKNOWN = 8, 12, 0
+GROUP = "PG"
+
+
+def producer(broker: FakeBroker, group: str = GROUP, client_id: str | None = None) -> Client:
+    """A client that names a producer group in a heartbeat, every 30 s until its connection is closed."""
+    client = broker.client()
+    data = HeartbeatData(
+        client_id=client_id or f"client-{client.session.peer[1]}",
+        producer_data_set=[ProducerData(group_name=group)],
+    )
+    assert client.ask(34, None, encode_body(data)).code == 0
+    broker.nursery.start_soon(_beat, client, encode_body(data))
+    return client
+
+
+async def _beat(client: Client, body: bytes) -> None:
+    while True:
+        await trio.sleep(30)
+        if client.session.closed:
+            return
+        client.ask(34, None, body)
+
+
+def send_half(
+    client: Client, body: bytes = b"half", properties: Mapping[str, str] | None = None, **fields: object
+) -> Reply:
+    """A half message for queue 2 of topic T, as Java's producer sends it."""
+    own = {"UNIQ_KEY": f"KEY-{body.decode()}", "WAIT": "true", "TRAN_MSG": "true", "PGROUP": GROUP}
+    values = {"topic": "T", "queue_id": 2, "sys_flag": 4, "born_timestamp": virtual_now(), **fields}
+    return client.send(body=body, properties={**own, **(properties or {})}, **values)  # type: ignore[arg-type]
+
+
+def end_header(
+    queue_offset: int, commit_log_offset: int, state: int = COMMIT, group: str = GROUP
+) -> dict[str, str]:
+    return {
+        "producerGroup": group,
+        "tranStateTableOffset": str(queue_offset),
+        "commitLogOffset": str(commit_log_offset),
+        "commitOrRollback": str(state),
+        "fromTransactionCheck": "false",
+        "msgId": "KEY",
+        "transactionId": "KEY",
+    }
+
+
+def end(client: Client, sent: Reply, state: int = COMMIT) -> Reply:
+    """Ends the transaction of a half message that was sent."""
+    offset = parse_offset_msg_id(sent.ext["msgId"])[2]
+    return client.ask(37, end_header(int(sent.ext["queueOffset"]), offset, state))
+
+
+def questions(client: Client) -> list[tuple[CheckTransactionStateRequestHeader, MessageExt]]:
+    """What the broker has asked a producer."""
+    return [
+        (from_ext(CheckTransactionStateRequestHeader, one.ext_fields), decode_record(one.body))
+        for one in client.session.pushed
+        if one.code == 39
+    ]
+
+
+def answer(client: Client, state: int, number: int = -1) -> Reply:
+    """Answers a question, the last one unless told."""
+    header, _ = questions(client)[number]
+    return client.ask(37, end_header(header.tran_state_table_offset, header.commit_log_offset, state))
+
+
+def log(store: MessageStore) -> list[MessageExt]:
+    """Every record of a commit log that has one file."""
+    records, offset = [], store.commit_log_min_offset
+    while (record := store.record_at(offset)) is not None:
+        records.append(decode_record(record))
+        offset += len(record)
+    return records
+
+
+def of_topic(broker: FakeBroker, topic: str) -> list[MessageExt]:
+    return [record for record in log(broker.context.store) if record.topic == topic]
+
+
+def bodies(broker: FakeBroker, topic: str = "T") -> list[bytes]:
+    return [record.body for record in of_topic(broker, topic)]
+
+
+def progress(broker: FakeBroker) -> tuple[int, int]:
+    """How far the half and the op queue have been checked; -1 when never."""
+    offsets = broker.context.offsets
+    return offsets.query("CID_RMQ_SYS_TRANS", HALF, 0), offsets.query("CID_RMQ_SYS_TRANS", OP, 0)
