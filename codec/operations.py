@@ -202,4 +202,6 @@ _ALL: Final = (
 )
 # fmt: on
 
-OPERATIONS: Final[Mapping[_C, Operation]] = MappingProxyType({operation.code: operation for operation in _ALL})
+OPERATIONS: Final[Mapping[_C, Operation]] = MappingProxyType(
+    {operation.code: operation for operation in _ALL}
+)

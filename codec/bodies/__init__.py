@@ -2,145 +2,141 @@
 
 from __future__ import annotations
 
-from codec.bodies.acl import (
-    AclConfig,
-    AclInfo,
-    ClusterAclVersionInfo,
-    PlainAccessConfig,
-    PolicyEntryInfo,
-    PolicyInfo,
-    UserInfo,
-)
-from codec.bodies.base import (
-    Body,
-    decode_body,
-    encode_body,
-)
-from codec.bodies.config import (
-    CreateTopicListRequestBody,
-    CustomizedRetryPolicy,
-    DataVersion,
-    ExponentialRetryPolicy,
-    GroupForbidden,
-    GroupRetryPolicy,
-    SimpleSubscriptionData,
-    SubscriptionGroupConfig,
-    SubscriptionGroupList,
-    SubscriptionGroupWrapper,
-    TopicConfig,
-    TopicConfigAndMappingSerializeWrapper,
-    TopicConfigAndQueueMapping,
-    TopicConfigSerializeWrapper,
-)
-from codec.bodies.connections import (
-    ClientConnection,
-    ConsumerConnection,
-    GetConsumerListByGroupResponseBody,
-    ProducerConnection,
-    ProducerInfo,
-    ProducerTableInfo,
-)
-from codec.bodies.controller import (
-    BrokerReplicasInfo,
-    ElectMasterResponseBody,
-    EpochEntry,
-    EpochEntryCache,
-    HAClientRuntimeInfo,
-    HAConnectionRuntimeInfo,
-    HARuntimeInfo,
-    ReplicaIdentity,
-    ReplicasInfo,
-    SyncStateSet,
-)
-from codec.bodies.filters import (
-    BloomFilterData,
-    ConsumerFilterData,
-    ConsumerFilterManager,
-    FilterDataMapByTopic,
-)
-from codec.bodies.heartbeat import (
-    CheckClientRequestBody,
-    ConsumeFromWhere,
-    ConsumerData,
-    ConsumeType,
-    HeartbeatData,
-    MessageModel,
-    ProducerData,
-    QuerySubscriptionResponseBody,
-    SubscriptionData,
-)
-from codec.bodies.offsets import (
-    ConsumerOffsetSerializeWrapper,
-    DelayOffsetSerializeWrapper,
-    GetConsumerStatusBody,
-    LockBatchRequestBody,
-    LockBatchResponseBody,
-    MessageQueueForC,
-    OffsetMovedEvent,
-    OffsetSerializeWrapper,
-    QueryCorrectionOffsetBody,
-    ResetOffsetBody,
-    ResetOffsetBodyForC,
-    UnlockBatchRequestBody,
-)
-from codec.bodies.pop import (
-    AckMsg,
-    BatchAck,
-    BatchAckMessageRequestBody,
-    BatchAckMsg,
-    MessageQueueAssignment,
-    MessageRequestModeSerializeWrapper,
-    PopCheckPoint,
-    QueryAssignmentRequestBody,
-    QueryAssignmentResponseBody,
-    SetMessageRequestModeRequestBody,
-)
-from codec.bodies.properties import (
-    decode_properties_text,
-    encode_properties_text,
-)
-from codec.bodies.registration import (
-    RegisterBrokerBody,
-)
-from codec.bodies.route import (
-    BrokerData,
-    BrokerMemberGroup,
-    ClusterInfo,
-    GetBrokerMemberGroupResponseBody,
-    KVConfigSerializeWrapper,
-    KVTable,
-    LogicQueueMappingItem,
-    QueueData,
-    TopicList,
-    TopicQueueMappingDetail,
-    TopicQueueMappingInfo,
-    TopicRouteData,
-)
-from codec.bodies.running import (
-    CMResult,
-    ConsumeMessageDirectlyResult,
-    ConsumerRunningInfo,
-    ConsumeStatus,
-    PopProcessQueueInfo,
-    ProcessQueueInfo,
-)
-from codec.bodies.stats import (
-    BrokerStatsData,
-    BrokerStatsItem,
-    ConsumeQueueData,
-    ConsumeStats,
-    ConsumeStatsList,
-    GroupList,
-    OffsetWrapper,
-    QueryConsumeQueueResponseBody,
-    QueryConsumeTimeSpanBody,
-    QueueTimeSpan,
-    TimerMetric,
-    TimerMetricsSerializeWrapper,
-    TopicOffset,
-    TopicStatsTable,
-)
-from codec.fastjson import FASTJSON, STANDARD, JsonDialect
+from typing import TYPE_CHECKING
+
+from codec.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from codec.bodies.acl import (
+        AclConfig,
+        AclInfo,
+        ClusterAclVersionInfo,
+        PlainAccessConfig,
+        PolicyEntryInfo,
+        PolicyInfo,
+        UserInfo,
+    )
+    from codec.bodies.base import Body, decode_body, encode_body
+    from codec.bodies.config import (
+        CreateTopicListRequestBody,
+        CustomizedRetryPolicy,
+        DataVersion,
+        ExponentialRetryPolicy,
+        GroupForbidden,
+        GroupRetryPolicy,
+        SimpleSubscriptionData,
+        SubscriptionGroupConfig,
+        SubscriptionGroupList,
+        SubscriptionGroupWrapper,
+        TopicConfig,
+        TopicConfigAndMappingSerializeWrapper,
+        TopicConfigAndQueueMapping,
+        TopicConfigSerializeWrapper,
+    )
+    from codec.bodies.connections import (
+        ClientConnection,
+        ConsumerConnection,
+        GetConsumerListByGroupResponseBody,
+        ProducerConnection,
+        ProducerInfo,
+        ProducerTableInfo,
+    )
+    from codec.bodies.controller import (
+        BrokerReplicasInfo,
+        ElectMasterResponseBody,
+        EpochEntry,
+        EpochEntryCache,
+        HAClientRuntimeInfo,
+        HAConnectionRuntimeInfo,
+        HARuntimeInfo,
+        ReplicaIdentity,
+        ReplicasInfo,
+        SyncStateSet,
+    )
+    from codec.bodies.filters import (
+        BloomFilterData,
+        ConsumerFilterData,
+        ConsumerFilterManager,
+        FilterDataMapByTopic,
+    )
+    from codec.bodies.heartbeat import (
+        CheckClientRequestBody,
+        ConsumeFromWhere,
+        ConsumerData,
+        ConsumeType,
+        HeartbeatData,
+        MessageModel,
+        ProducerData,
+        QuerySubscriptionResponseBody,
+        SubscriptionData,
+    )
+    from codec.bodies.offsets import (
+        ConsumerOffsetSerializeWrapper,
+        DelayOffsetSerializeWrapper,
+        GetConsumerStatusBody,
+        LockBatchRequestBody,
+        LockBatchResponseBody,
+        MessageQueueForC,
+        OffsetMovedEvent,
+        OffsetSerializeWrapper,
+        QueryCorrectionOffsetBody,
+        ResetOffsetBody,
+        ResetOffsetBodyForC,
+        UnlockBatchRequestBody,
+    )
+    from codec.bodies.pop import (
+        AckMsg,
+        BatchAck,
+        BatchAckMessageRequestBody,
+        BatchAckMsg,
+        MessageQueueAssignment,
+        MessageRequestModeSerializeWrapper,
+        PopCheckPoint,
+        QueryAssignmentRequestBody,
+        QueryAssignmentResponseBody,
+        SetMessageRequestModeRequestBody,
+    )
+    from codec.bodies.properties import decode_properties_text, encode_properties_text
+    from codec.bodies.registration import RegisterBrokerBody
+    from codec.bodies.route import (
+        BrokerData,
+        BrokerMemberGroup,
+        ClusterInfo,
+        GetBrokerMemberGroupResponseBody,
+        KVConfigSerializeWrapper,
+        KVTable,
+        LogicQueueMappingItem,
+        QueueData,
+        TopicList,
+        TopicQueueMappingDetail,
+        TopicQueueMappingInfo,
+        TopicRouteData,
+    )
+    from codec.bodies.running import (
+        CMResult,
+        ConsumeMessageDirectlyResult,
+        ConsumerRunningInfo,
+        ConsumeStatus,
+        PopProcessQueueInfo,
+        ProcessQueueInfo,
+    )
+    from codec.bodies.stats import (
+        BrokerStatsData,
+        BrokerStatsItem,
+        ConsumeQueueData,
+        ConsumeStats,
+        ConsumeStatsList,
+        GroupList,
+        OffsetWrapper,
+        QueryConsumeQueueResponseBody,
+        QueryConsumeTimeSpanBody,
+        QueueTimeSpan,
+        TimerMetric,
+        TimerMetricsSerializeWrapper,
+        TopicOffset,
+        TopicStatsTable,
+    )
+    from codec.fastjson import FASTJSON, STANDARD, JsonDialect
 
 __all__ = [
     "FASTJSON",
@@ -257,3 +253,151 @@ __all__ = [
     "encode_body",
     "encode_properties_text",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = lazy_names(
+        __name__,
+        {
+            "codec.bodies.acl": (
+                "AclConfig",
+                "AclInfo",
+                "ClusterAclVersionInfo",
+                "PlainAccessConfig",
+                "PolicyEntryInfo",
+                "PolicyInfo",
+                "UserInfo",
+            ),
+            "codec.bodies.base": (
+                "Body",
+                "decode_body",
+                "encode_body",
+            ),
+            "codec.bodies.config": (
+                "CreateTopicListRequestBody",
+                "CustomizedRetryPolicy",
+                "DataVersion",
+                "ExponentialRetryPolicy",
+                "GroupForbidden",
+                "GroupRetryPolicy",
+                "SimpleSubscriptionData",
+                "SubscriptionGroupConfig",
+                "SubscriptionGroupList",
+                "SubscriptionGroupWrapper",
+                "TopicConfig",
+                "TopicConfigAndMappingSerializeWrapper",
+                "TopicConfigAndQueueMapping",
+                "TopicConfigSerializeWrapper",
+            ),
+            "codec.bodies.connections": (
+                "ClientConnection",
+                "ConsumerConnection",
+                "GetConsumerListByGroupResponseBody",
+                "ProducerConnection",
+                "ProducerInfo",
+                "ProducerTableInfo",
+            ),
+            "codec.bodies.controller": (
+                "BrokerReplicasInfo",
+                "ElectMasterResponseBody",
+                "EpochEntry",
+                "EpochEntryCache",
+                "HAClientRuntimeInfo",
+                "HAConnectionRuntimeInfo",
+                "HARuntimeInfo",
+                "ReplicaIdentity",
+                "ReplicasInfo",
+                "SyncStateSet",
+            ),
+            "codec.bodies.filters": (
+                "BloomFilterData",
+                "ConsumerFilterData",
+                "ConsumerFilterManager",
+                "FilterDataMapByTopic",
+            ),
+            "codec.bodies.heartbeat": (
+                "CheckClientRequestBody",
+                "ConsumeFromWhere",
+                "ConsumerData",
+                "ConsumeType",
+                "HeartbeatData",
+                "MessageModel",
+                "ProducerData",
+                "QuerySubscriptionResponseBody",
+                "SubscriptionData",
+            ),
+            "codec.bodies.offsets": (
+                "ConsumerOffsetSerializeWrapper",
+                "DelayOffsetSerializeWrapper",
+                "GetConsumerStatusBody",
+                "LockBatchRequestBody",
+                "LockBatchResponseBody",
+                "MessageQueueForC",
+                "OffsetMovedEvent",
+                "OffsetSerializeWrapper",
+                "QueryCorrectionOffsetBody",
+                "ResetOffsetBody",
+                "ResetOffsetBodyForC",
+                "UnlockBatchRequestBody",
+            ),
+            "codec.bodies.pop": (
+                "AckMsg",
+                "BatchAck",
+                "BatchAckMessageRequestBody",
+                "BatchAckMsg",
+                "MessageQueueAssignment",
+                "MessageRequestModeSerializeWrapper",
+                "PopCheckPoint",
+                "QueryAssignmentRequestBody",
+                "QueryAssignmentResponseBody",
+                "SetMessageRequestModeRequestBody",
+            ),
+            "codec.bodies.properties": (
+                "decode_properties_text",
+                "encode_properties_text",
+            ),
+            "codec.bodies.registration": ("RegisterBrokerBody",),
+            "codec.bodies.route": (
+                "BrokerData",
+                "BrokerMemberGroup",
+                "ClusterInfo",
+                "GetBrokerMemberGroupResponseBody",
+                "KVConfigSerializeWrapper",
+                "KVTable",
+                "LogicQueueMappingItem",
+                "QueueData",
+                "TopicList",
+                "TopicQueueMappingDetail",
+                "TopicQueueMappingInfo",
+                "TopicRouteData",
+            ),
+            "codec.bodies.running": (
+                "CMResult",
+                "ConsumeMessageDirectlyResult",
+                "ConsumerRunningInfo",
+                "ConsumeStatus",
+                "PopProcessQueueInfo",
+                "ProcessQueueInfo",
+            ),
+            "codec.bodies.stats": (
+                "BrokerStatsData",
+                "BrokerStatsItem",
+                "ConsumeQueueData",
+                "ConsumeStats",
+                "ConsumeStatsList",
+                "GroupList",
+                "OffsetWrapper",
+                "QueryConsumeQueueResponseBody",
+                "QueryConsumeTimeSpanBody",
+                "QueueTimeSpan",
+                "TimerMetric",
+                "TimerMetricsSerializeWrapper",
+                "TopicOffset",
+                "TopicStatsTable",
+            ),
+            "codec.fastjson": (
+                "FASTJSON",
+                "STANDARD",
+                "JsonDialect",
+            ),
+        },
+    )

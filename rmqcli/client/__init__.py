@@ -7,54 +7,70 @@ a `ClientError`; a refusal is never an empty result.
 
 from __future__ import annotations
 
-from rmqcli.client.admin import Admin
-from rmqcli.client.admin.values import (
-    BrokerSummary,
-    GroupDescription,
-    GroupSummary,
-    QueryResult,
-    QueueLag,
-    QueueReset,
-    QueueResetResult,
-    ResetPlan,
-    ResetResult,
-    ResetTarget,
-    TopicChange,
+from typing import TYPE_CHECKING
+
+from codec.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from rmqcli.client.admin import Admin
+    from rmqcli.client.admin.values import (
+        BrokerSummary,
+        GroupDescription,
+        GroupSummary,
+        QueryResult,
+        QueueLag,
+        QueueReset,
+        QueueResetResult,
+        ResetPlan,
+        ResetResult,
+        ResetTarget,
+        TopicChange,
+    )
+    from rmqcli.client.batches import split_batch
+    from rmqcli.client.errors import (
+        BrokerBusy,
+        BrokerRefused,
+        ClientError,
+        ConnectionFailed,
+        ConnectionLost,
+        ConsumerOffline,
+        CorruptReply,
+        GroupNotFound,
+        InvalidRequest,
+        NoNameServer,
+        NoRoute,
+        NotFound,
+        NotPermitted,
+        NotSupported,
+        OnlineResetUnsupported,
+        RequestTimeout,
+        TopicNotFound,
+        UnexpectedReply,
+    )
+    from rmqcli.client.instance import ClientInstance
+    from rmqcli.client.producer import Producer
+    from rmqcli.client.pull_consumer import PullConsumer
+    from rmqcli.client.push import (
+        ConsumeContext,
+        ConsumeResult,
+        MessageSelector,
+        OrderlyContext,
+        OrderlyResult,
+        PushConsumer,
+        PushSettings,
+    )
+    from rmqcli.client.results import PullResult, PullStatus, SendResult, SendStatus
+from rmqcli.client.lite import LitePullConsumer, LiteSettings
+from rmqcli.client.queue_select import by_hash, by_machine_room, by_queue_id, by_random
+from rmqcli.client.request_reply import ReplyTimeout, create_reply_message
+from rmqcli.client.scheduled_pull import PullTask, ScheduledPull
+from rmqcli.client.transaction import (
+    LocalTransaction,
+    TransactionCheck,
+    TransactionProducer,
+    TransactionResult,
+    TransactionState,
 )
-from rmqcli.client.batches import split_batch
-from rmqcli.client.errors import (
-    BrokerBusy,
-    BrokerRefused,
-    ClientError,
-    ConnectionFailed,
-    ConnectionLost,
-    ConsumerOffline,
-    CorruptReply,
-    GroupNotFound,
-    InvalidRequest,
-    NoNameServer,
-    NoRoute,
-    NotFound,
-    NotPermitted,
-    NotSupported,
-    OnlineResetUnsupported,
-    RequestTimeout,
-    TopicNotFound,
-    UnexpectedReply,
-)
-from rmqcli.client.instance import ClientInstance
-from rmqcli.client.producer import Producer
-from rmqcli.client.pull_consumer import PullConsumer
-from rmqcli.client.push import (
-    ConsumeContext,
-    ConsumeResult,
-    MessageSelector,
-    OrderlyContext,
-    OrderlyResult,
-    PushConsumer,
-    PushSettings,
-)
-from rmqcli.client.results import PullResult, PullStatus, SendResult, SendStatus
 
 __all__ = [
     "Admin",
@@ -73,6 +89,9 @@ __all__ = [
     "GroupNotFound",
     "GroupSummary",
     "InvalidRequest",
+    "LitePullConsumer",
+    "LiteSettings",
+    "LocalTransaction",
     "MessageSelector",
     "NoNameServer",
     "NoRoute",
@@ -86,20 +105,92 @@ __all__ = [
     "PullConsumer",
     "PullResult",
     "PullStatus",
+    "PullTask",
     "PushConsumer",
     "PushSettings",
     "QueryResult",
     "QueueLag",
     "QueueReset",
     "QueueResetResult",
+    "ReplyTimeout",
     "RequestTimeout",
     "ResetPlan",
     "ResetResult",
     "ResetTarget",
+    "ScheduledPull",
     "SendResult",
     "SendStatus",
     "TopicChange",
     "TopicNotFound",
+    "TransactionCheck",
+    "TransactionProducer",
+    "TransactionResult",
+    "TransactionState",
     "UnexpectedReply",
+    "by_hash",
+    "by_machine_room",
+    "by_queue_id",
+    "by_random",
+    "create_reply_message",
     "split_batch",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = lazy_names(
+        __name__,
+        {
+            "rmqcli.client.admin": ("Admin",),
+            "rmqcli.client.admin.values": (
+                "BrokerSummary",
+                "GroupDescription",
+                "GroupSummary",
+                "QueryResult",
+                "QueueLag",
+                "QueueReset",
+                "QueueResetResult",
+                "ResetPlan",
+                "ResetResult",
+                "ResetTarget",
+                "TopicChange",
+            ),
+            "rmqcli.client.batches": ("split_batch",),
+            "rmqcli.client.errors": (
+                "BrokerBusy",
+                "BrokerRefused",
+                "ClientError",
+                "ConnectionFailed",
+                "ConnectionLost",
+                "ConsumerOffline",
+                "CorruptReply",
+                "GroupNotFound",
+                "InvalidRequest",
+                "NoNameServer",
+                "NoRoute",
+                "NotFound",
+                "NotPermitted",
+                "NotSupported",
+                "OnlineResetUnsupported",
+                "RequestTimeout",
+                "TopicNotFound",
+                "UnexpectedReply",
+            ),
+            "rmqcli.client.instance": ("ClientInstance",),
+            "rmqcli.client.producer": ("Producer",),
+            "rmqcli.client.pull_consumer": ("PullConsumer",),
+            "rmqcli.client.push": (
+                "ConsumeContext",
+                "ConsumeResult",
+                "MessageSelector",
+                "OrderlyContext",
+                "OrderlyResult",
+                "PushConsumer",
+                "PushSettings",
+            ),
+            "rmqcli.client.results": (
+                "PullResult",
+                "PullStatus",
+                "SendResult",
+                "SendStatus",
+            ),
+        },
+    )

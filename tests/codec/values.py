@@ -14,14 +14,15 @@ from codec import bodies, headers
 from codec.bodies.base import Body
 from codec.queue import MessageQueue
 
-HEADERS = sorted(
-    (cls for cls in vars(headers).values() if isinstance(cls, type) and issubclass(cls, headers.Header)),
-    key=lambda cls: cls.__name__,
-)
-BODIES = sorted(
-    (cls for cls in vars(bodies).values() if isinstance(cls, type) and issubclass(cls, Body)),
-    key=lambda cls: cls.__name__,
-)
+
+def public_classes(package: types.ModuleType, base: type) -> list[type]:
+    """The classes below `base` that a package makes public, by name."""
+    found = [getattr(package, name) for name in sorted(package.__all__)]
+    return [cls for cls in found if isinstance(cls, type) and issubclass(cls, base)]
+
+
+HEADERS = public_classes(headers, headers.Header)
+BODIES = public_classes(bodies, Body)
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
 _SCALARS: dict[Any, st.SearchStrategy[Any]] = {
