@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         UnexpectedReply,
     )
     from rmqcli.client.instance import ClientInstance
+    from rmqcli.client.lite import LitePullConsumer, LiteSettings
     from rmqcli.client.producer import Producer
     from rmqcli.client.pull_consumer import PullConsumer
     from rmqcli.client.push import (
@@ -59,18 +60,17 @@ if TYPE_CHECKING:
         PushConsumer,
         PushSettings,
     )
+    from rmqcli.client.queue_select import by_hash, by_machine_room, by_queue_id, by_random
+    from rmqcli.client.request_reply import ReplyTimeout, create_reply_message
     from rmqcli.client.results import PullResult, PullStatus, SendResult, SendStatus
-from rmqcli.client.lite import LitePullConsumer, LiteSettings
-from rmqcli.client.queue_select import by_hash, by_machine_room, by_queue_id, by_random
-from rmqcli.client.request_reply import ReplyTimeout, create_reply_message
-from rmqcli.client.scheduled_pull import PullTask, ScheduledPull
-from rmqcli.client.transaction import (
-    LocalTransaction,
-    TransactionCheck,
-    TransactionProducer,
-    TransactionResult,
-    TransactionState,
-)
+    from rmqcli.client.scheduled_pull import PullTask, ScheduledPull
+    from rmqcli.client.transaction import (
+        LocalTransaction,
+        TransactionCheck,
+        TransactionProducer,
+        TransactionResult,
+        TransactionState,
+    )
 
 __all__ = [
     "Admin",
@@ -185,6 +185,31 @@ if not TYPE_CHECKING:
                 "OrderlyResult",
                 "PushConsumer",
                 "PushSettings",
+            ),
+            "rmqcli.client.lite": (
+                "LitePullConsumer",
+                "LiteSettings",
+            ),
+            "rmqcli.client.queue_select": (
+                "by_hash",
+                "by_machine_room",
+                "by_queue_id",
+                "by_random",
+            ),
+            "rmqcli.client.request_reply": (
+                "ReplyTimeout",
+                "create_reply_message",
+            ),
+            "rmqcli.client.scheduled_pull": (
+                "PullTask",
+                "ScheduledPull",
+            ),
+            "rmqcli.client.transaction": (
+                "LocalTransaction",
+                "TransactionCheck",
+                "TransactionProducer",
+                "TransactionResult",
+                "TransactionState",
             ),
             "rmqcli.client.results": (
                 "PullResult",

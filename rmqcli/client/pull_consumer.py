@@ -1,5 +1,5 @@
-"""Reading queues at one's own pace (Java `DefaultMQPullConsumer`): pull, long poll, offsets. Joins no group and moves no
-offset unless told to `commit`.
+"""Reading queues at one's own pace (Java `DefaultMQPullConsumer`): pull, long poll, offsets. Moves no offset unless told to
+`commit`, and joins the group only when told to `register` topics, to share their queues with other members.
 
 The broker matches hashes of tags; tags are compared again here, so a hash collision never shows. Bodies come decompressed.
 A slave is read when the master cannot be reached, or when the broker suggests it.
@@ -7,10 +7,14 @@ A slave is read when the master cannot be reached, or when the broker suggests i
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from types import TracebackType
 from typing import Unpack
 
 import msgspec
 
+from codec.bodies import ConsumeFromWhere, ConsumerData, ConsumeType, MessageModel
 from codec.codes import PullSysFlag, RequestCode
 from codec.errors import CodecError, SelectorError
 from codec.frame import RemotingCommand
@@ -18,17 +22,23 @@ from codec.headers import PullMessageRequestHeader, PullMessageResponseHeader
 from codec.message import MessageExt, check_group
 from codec.queue import MessageQueue
 from codec.record import decode_records
-from codec.selector import parse_tags
+from codec.selector import parse_tags, tag_subscription
+from rmqcli.client.balance import Balance
 from rmqcli.client.errors import CorruptReply, InvalidRequest
 from rmqcli.client.instance import Client, ClientInstance, InstanceOptions, reply_header
 from rmqcli.client.offsets import OffsetCalls
 from rmqcli.client.results import PullResult, PullStatus
 from rmqcli.client.routes import MASTER_ID
 
-__all__ = ["MAX_BATCH", "TOOLS_GROUP", "PullConsumer"]
+__all__ = ["BLOCK_SUSPEND", "BLOCK_TIMEOUT", "MAX_BATCH", "TOOLS_GROUP", "PullConsumer", "QueuesChanged"]
 
 TOOLS_GROUP = "TOOLS_CONSUMER"  # a group that every broker knows, even when it creates none by itself
 MAX_BATCH = 1024
+BLOCK_SUSPEND = 20.0  # seconds; brokerSuspendMaxTimeMillis
+BLOCK_TIMEOUT = 10.0  # seconds more until the answer must be here; consumerTimeoutMillisWhenSuspend is 30 s
+QueuesChanged = Callable[[str, Sequence[MessageQueue], Sequence[MessageQueue]], Awaitable[None] | None]
+"""Hears (topic, all queues, our queues) when the division of a topic changed; async, or plain and quick."""
+log = logging.getLogger("rmqcli.client.pull")
 _STATUS = {status.value.value: status for status in PullStatus}
 
 
@@ -49,6 +59,50 @@ class PullConsumer(OffsetCalls, Client):
         except ValueError as error:
             raise InvalidRequest(str(error)) from None
         self._suggested: dict[MessageQueue, int] = {}
+        self._listeners: dict[str, QueuesChanged | None] = {}
+        self._balance = Balance(self.instance, self.group, self._on_change)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._balance.stop()
+        if self._listeners:
+            await self.instance.heartbeats.leave_consumer(self.group)
+        await super().__aexit__(kind, error, trace)
+
+    async def register(self, topics: Mapping[str, QueuesChanged | None]) -> None:
+        """Joins the group for these topics. A topic's listener hears of its queues and ours: at once, and when they change.
+
+        Raises NoRoute for an unknown topic. A listener that raises is logged.
+        """
+        for topic in topics:
+            await self.instance.route(topic)
+        self._listeners.update(topics)
+        version = self.instance.now_ms()
+        data = ConsumerData(
+            group_name=self.group,
+            consume_type=ConsumeType.CONSUME_ACTIVELY,
+            message_model=MessageModel.CLUSTERING,
+            consume_from_where=ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET,
+            subscription_data_set=[
+                tag_subscription(topic, "*", version) for topic in sorted(self._listeners)
+            ],
+        )
+        self.instance.heartbeats.join_consumer(data)
+        await self.instance.heartbeats.send_all()
+        self._balance.topics.update(topics)
+        self._balance.start()
+
+    async def queues_in_balance(self, topic: str) -> list[MessageQueue]:
+        """Our share of the queues of a topic that was registered, as it is now (Java `fetchMessageQueuesInBalance`)."""
+        if topic not in self._listeners:
+            raise InvalidRequest(f"topic {topic} is not registered")
+        return (await self._balance.divide(topic))[1]
+
+    async def _on_change(
+        self, topic: str, queues: Sequence[MessageQueue], mine: Sequence[MessageQueue]
+    ) -> None:
+        await tell(self._listeners.get(topic), topic, queues, mine)
 
     async def message_queues(self, topic: str) -> list[MessageQueue]:
         """The readable queues of a topic, sorted by broker name and number; NoRoute when the topic is unknown."""
@@ -70,6 +124,51 @@ class PullConsumer(OffsetCalls, Client):
         `suspend`: seconds the broker may wait for a message when there is none (long poll); `timeout` (seconds) is added
         to it. An offset outside the queue is the status OFFSET_ILLEGAL, not an error; whatever the broker refuses raises.
         """
+        return await self.pull_as(
+            RequestCode.PULL_MESSAGE,
+            queue,
+            offset,
+            max_nums,
+            expression,
+            suspend=suspend,
+            timeout=timeout,
+            expression_type=expression_type,
+        )
+
+    async def pull_block_if_not_found(
+        self,
+        queue: MessageQueue,
+        offset: int,
+        max_nums: int = 32,
+        expression: str = "*",
+        *,
+        expression_type: str = "TAG",
+    ) -> PullResult:
+        """As `pull`; when there is nothing the broker waits BLOCK_SUSPEND seconds for a message, we BLOCK_TIMEOUT more."""
+        return await self.pull(
+            queue,
+            offset,
+            max_nums,
+            expression,
+            suspend=BLOCK_SUSPEND,
+            timeout=BLOCK_TIMEOUT,
+            expression_type=expression_type,
+        )
+
+    async def pull_as(
+        self,
+        code: RequestCode,
+        queue: MessageQueue,
+        offset: int,
+        max_nums: int,
+        expression: str,
+        *,
+        suspend: float,
+        timeout: float | None,
+        expression_type: str,
+        flags: int = 0,
+    ) -> PullResult:
+        """What `pull` does, with the request `code` and more `flags` of PullSysFlag."""
         tags = _tags(expression) if expression_type == "TAG" else frozenset()
         header = PullMessageRequestHeader(
             consumer_group=self.group,
@@ -77,7 +176,7 @@ class PullConsumer(OffsetCalls, Client):
             queue_id=queue.queue_id,
             queue_offset=offset,
             max_msg_nums=min(max_nums, MAX_BATCH),
-            sys_flag=PullSysFlag.SUBSCRIPTION | (PullSysFlag.SUSPEND if suspend > 0 else 0),
+            sys_flag=flags | PullSysFlag.SUBSCRIPTION | (PullSysFlag.SUSPEND if suspend > 0 else 0),
             commit_offset=0,
             suspend_timeout_millis=round(suspend * 1000),
             subscription=expression or "*",
@@ -87,7 +186,7 @@ class PullConsumer(OffsetCalls, Client):
         )
         reply = await self.instance.read_queue(
             queue,
-            RequestCode.PULL_MESSAGE,
+            code,
             header,
             timeout=(timeout or self.instance.timeout) + suspend,
             prefer=self._suggested.get(queue, MASTER_ID),
@@ -104,6 +203,20 @@ class PullConsumer(OffsetCalls, Client):
         if tags:
             messages = [message for message in messages if message.tags in tags]
         return PullResult(status, header.next_begin_offset, header.min_offset, header.max_offset, messages)
+
+
+async def tell(
+    listener: QueuesChanged | None, topic: str, queues: Sequence[MessageQueue], mine: Sequence[MessageQueue]
+) -> None:
+    """Calls a listener; what it raises is logged, since the next division must still reach it."""
+    if listener is None:
+        return
+    try:
+        heard = listener(topic, queues, mine)
+        if heard is not None:
+            await heard
+    except Exception:
+        log.exception("the listener of the queues of %s failed", topic)
 
 
 def _tags(expression: str) -> frozenset[str]:

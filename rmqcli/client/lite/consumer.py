@@ -1,0 +1,389 @@
+"""`LitePullConsumer`: the application polls, pulling goes on behind it (Java `DefaultLitePullConsumer`).
+
+Either `subscribe` (the queues of topics are shared with the other members of the group) or `assign` (these queues and no
+others), not both. What `poll` gave counts as consumed when `poll` is called again, or when the block is left without an
+exception; only that is committed by itself. So a message may come more than once, never less.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Self, Unpack
+
+import trio
+
+from codec.bodies import CheckClientRequestBody, ConsumerData, ConsumeType, SubscriptionData, encode_body
+from codec.codes import RequestCode
+from codec.errors import SelectorError
+from codec.message import MessageExt, check_topic
+from codec.queue import MessageQueue
+from codec.selector import tag_subscription
+from rmqcli.client.balance import Balance
+from rmqcli.client.errors import ClientError, InvalidRequest
+from rmqcli.client.instance import Client, ClientInstance, InstanceOptions
+from rmqcli.client.lite.held import Held
+from rmqcli.client.lite.pulling import Pulling
+from rmqcli.client.lite.settings import LiteSettings
+from rmqcli.client.pull_consumer import PullConsumer, QueuesChanged, tell
+from rmqcli.client.push.offset_store import (
+    LocalFileOffsetStore,
+    OffsetStore,
+    RemoteBrokerOffsetStore,
+    offsets_file,
+)
+from rmqcli.client.push.settings import MessageSelector
+from rmqcli.client.trace import ConsumeTracer
+
+__all__ = ["LitePullConsumer"]
+
+LEAVE = 3.0  # seconds to store offsets when the consumer is left
+DEFAULTS = LiteSettings()
+
+
+class LitePullConsumer(Client):
+    """`async with LitePullConsumer("group") as consumer: await consumer.subscribe("topic"); await consumer.poll()`.
+
+    One task polls. More options: LiteSettings, InstanceOptions.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        *,
+        settings: LiteSettings = DEFAULTS,
+        instance: ClientInstance | None = None,
+        **options: Unpack[InstanceOptions],
+    ) -> None:
+        super().__init__(instance, options)
+        core = self.instance
+        if settings.broadcasting and instance is None:
+            core.client_id = f"{core.ip}@DEFAULT"  # the offsets file is found again by this name
+        self._settings = settings
+        self._pull = PullConsumer(group, instance=core)
+        self.group = self._pull.group
+        self._offsets = _offset_store(core, self.group, settings)
+        self._held: dict[MessageQueue, Held] = {}
+        self._selectors: dict[str, MessageSelector] = {}
+        self._listeners: dict[str, QueuesChanged | None] = {}
+        self._balance = Balance(
+            core,
+            self.group,
+            self._on_balance,
+            shared=not settings.broadcasting,
+            allocate=settings.allocate,
+            interval=settings.rebalance_interval,
+        )
+        self._pulling = Pulling(
+            self._pull, settings, self._offsets, self._held, self._selectors, self._has_arrived
+        )
+        self._assigned = False
+        self._arrival = trio.Event()
+        self._last: Held | None = None
+        self._next_commit = math.inf
+        self._turn: list[Held] = []
+        self._tracer = ConsumeTracer(core, self.group, settings.trace) if settings.trace else None
+
+    async def __aenter__(self) -> Self:
+        await super().__aenter__()
+        try:
+            await self._offsets.load()
+            if self._tracer is not None:
+                await self._tracer.start()
+        except BaseException as error:
+            await super().__aexit__(type(error), error, error.__traceback__)
+            raise
+        self._next_commit = trio.current_time() + self._settings.commit_interval
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._balance.stop()
+        queues = list(self._held)
+        if error is None:
+            self._acknowledge()
+        for held in self._held.values():
+            held.drop()
+        with trio.move_on_after(LEAVE, shield=True):
+            if self._settings.auto_commit:
+                self._remember(queues)
+            await self._offsets.persist(queues, sure=True, all_of=False)
+        if self._tracer is not None:
+            await self._tracer.close()
+        await self.instance.heartbeats.leave_consumer(self.group)
+        await super().__aexit__(kind, error, trace)
+
+    @property
+    def assignment(self) -> list[MessageQueue]:
+        """The queues that are ours now, sorted."""
+        return sorted(self._held)
+
+    async def subscribe(
+        self,
+        topic: str,
+        selector: str | MessageSelector = "*",
+        *,
+        on_change: QueuesChanged | None = None,
+    ) -> None:
+        """Shares the queues of `topic` with the group; `selector` is a tag expression or MessageSelector.by_sql.
+
+        `on_change` hears of all its queues and ours whenever they change. Raises InvalidRequest after `assign`, NoRoute for
+        an unknown topic, BrokerRefused for a SQL92 condition that the broker does not take.
+        """
+        if self._assigned:
+            raise InvalidRequest("Subscribe and assign are mutually exclusive.")
+        chosen = selector if isinstance(selector, MessageSelector) else MessageSelector(selector)
+        data = _subscription(topic, chosen, self.instance.now_ms())
+        await self.instance.route(topic)
+        if chosen.expression_type != "TAG":
+            await self._check_at_broker(data)
+        self._selectors[topic] = chosen
+        self._listeners[topic] = on_change
+        await self._announce()
+        self._balance.topics.add(topic)
+        self._balance.start()
+
+    async def unsubscribe(self, topic: str) -> None:
+        """Gives the queues of `topic` up."""
+        self._balance.topics.discard(topic)
+        self._balance.forget(topic)
+        self._selectors.pop(topic, None)
+        self._listeners.pop(topic, None)
+        await self._own(topic, ())
+        await self._announce()
+
+    async def assign(self, queues: Iterable[MessageQueue]) -> None:
+        """Reads exactly these queues, instead of those assigned before. InvalidRequest after `subscribe`."""
+        if self._selectors:
+            raise InvalidRequest("Subscribe and assign are mutually exclusive.")
+        wanted = set(queues)
+        self._assigned = True
+        await self._announce()
+        for topic in sorted({queue.topic for queue in [*self._held, *wanted]}):
+            await self._own(topic, [queue for queue in wanted if queue.topic == topic])
+
+    async def poll(self, timeout: float | None = None) -> list[MessageExt]:
+        """The next messages, all of one queue and in its order; none when `timeout` seconds (5) brought nothing.
+
+        Messages of earlier calls count as consumed now, and are committed when the commit interval has passed.
+        """
+        self._acknowledge()
+        deadline = trio.current_time() + (self._settings.poll_timeout if timeout is None else timeout)
+        await trio.lowlevel.checkpoint()
+        while True:
+            if self._settings.auto_commit and trio.current_time() >= self._next_commit:
+                await self._commit_by_itself()
+            batch = self._take()
+            if batch or trio.current_time() >= deadline:
+                return batch
+            with trio.move_on_at(min(deadline, self._wake_at())):
+                await self._arrival.wait()
+
+    async def seek(self, queue: MessageQueue, offset: int) -> None:
+        """The next poll gives messages from `offset` on. InvalidRequest outside of the queue, or when it is not ours."""
+        self._ours(queue)
+        low, high = await self._pull.min_offset(queue), await self._pull.max_offset(queue)
+        if not low <= offset <= high:
+            raise InvalidRequest(
+                f"Seek offset illegal, seek offset = {offset}, min offset = {low}, max offset = {high}"
+            )
+        self._ours(queue).seek(offset)
+
+    async def seek_to_begin(self, queue: MessageQueue) -> None:
+        """The next poll gives the oldest messages that are there."""
+        self._ours(queue)
+        offset = await self._pull.min_offset(queue)
+        self._ours(queue).seek(offset)
+
+    async def seek_to_end(self, queue: MessageQueue) -> None:
+        """The next poll gives what is sent from now on."""
+        self._ours(queue)
+        offset = await self._pull.max_offset(queue)
+        self._ours(queue).seek(offset)
+
+    def pause(self, queues: Iterable[MessageQueue]) -> None:
+        """Neither pulls these queues nor gives what waits of them, until `resume`."""
+        for queue in queues:
+            self._ours(queue).pause()
+
+    def resume(self, queues: Iterable[MessageQueue]) -> None:
+        for queue in queues:
+            self._ours(queue).resume()
+        self._has_arrived()
+
+    async def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
+        """Stores these next offsets; without any, those behind all that `poll` gave. ClientError when a broker cannot."""
+        if offsets is None:
+            offsets = {q: held.consumed for q, held in self._held.items() if held.consumed is not None}
+        for queue, offset in offsets.items():
+            self._offsets.update(queue, offset, increase_only=False)
+            if not self._settings.broadcasting:
+                await self._pull.commit(queue, offset)
+        if self._settings.broadcasting:
+            await self._offsets.persist(offsets)
+
+    async def committed(self, queue: MessageQueue) -> int | None:
+        """The stored next offset of the group; None when it has none there."""
+        if self._settings.broadcasting:
+            return self._offsets.memory(queue)
+        return await self._pull.committed(queue)
+
+    async def offset_for_timestamp(self, queue: MessageQueue, timestamp_ms: int) -> int:
+        """The offset of the first message stored at `timestamp_ms` (epoch) or later; the end when there is none."""
+        return await self._pull.search_offset(queue, timestamp_ms)
+
+    async def message_queues(self, topic: str) -> list[MessageQueue]:
+        """The readable queues of a topic; NoRoute when it is unknown."""
+        return await self._pull.message_queues(topic)
+
+    async def watch_queues(self, topic: str) -> trio.MemoryReceiveChannel[list[MessageQueue]]:
+        """A channel that gives the queues of `topic` whenever they became others (Java
+        `registerTopicMessageQueueChangeListener`); the newest state only, looked at every 30 s."""
+        known = await self.message_queues(topic)
+        sender, receiver = trio.open_memory_channel[list[MessageQueue]](1)
+
+        async def watch() -> None:
+            await self._watch(topic, known, sender)
+
+        self.instance.start(watch, f"queues of {topic}")
+        return receiver
+
+    async def _watch(
+        self, topic: str, known: list[MessageQueue], sender: trio.MemorySendChannel[list[MessageQueue]]
+    ) -> None:
+        async with sender:
+            while True:
+                await trio.sleep(self._settings.queue_check_interval)
+                with contextlib.suppress(ClientError):
+                    route = await self.instance.routes.read(topic, self.instance.timeout)
+                    if list(route.subscribe) != known:
+                        known = list(route.subscribe)
+                        try:
+                            await sender.send(known)
+                        except trio.BrokenResourceError:
+                            return
+
+    def _ours(self, queue: MessageQueue) -> Held:
+        held = self._held.get(queue)
+        if held is None:
+            raise InvalidRequest(f"The message queue is not in assigned list, may be rebalancing: {queue}")
+        return held
+
+    def _acknowledge(self) -> None:
+        """What the last poll gave is consumed."""
+        if self._last is not None:
+            self._last.done = self._last.consumed
+            self._last = None
+
+    def _take(self) -> list[MessageExt]:
+        """The oldest batch of the queue whose turn it is."""
+        for held in self._turn:
+            if held.batches and not held.paused:
+                batch = held.take()
+                self._turn.remove(held)
+                self._turn.append(held)
+                self._last = held
+                if self._tracer is not None:
+                    self._tracer.after(self._tracer.before(batch), True)
+                return batch
+        self._arrival = trio.Event()
+        return []
+
+    def _has_arrived(self) -> None:
+        self._arrival.set()
+
+    def _wake_at(self) -> float:
+        return self._next_commit if self._settings.auto_commit else math.inf
+
+    async def _commit_by_itself(self) -> None:
+        self._next_commit = trio.current_time() + self._settings.commit_interval
+        self._remember(self._held)
+        await self._offsets.persist(list(self._held), all_of=False)
+
+    def _remember(self, queues: Collection[MessageQueue]) -> None:
+        """Takes what is consumed over into the offset store."""
+        for queue in queues:
+            done = self._held[queue].done
+            if done is not None:
+                self._offsets.update(queue, done, increase_only=False)
+
+    async def _on_balance(
+        self, topic: str, queues: Sequence[MessageQueue], mine: Sequence[MessageQueue]
+    ) -> None:
+        if topic not in self._selectors:
+            return  # given up while the division was asked for
+        await self._own(topic, mine)
+        await tell(self._listeners.get(topic), topic, queues, mine)
+
+    async def _own(self, topic: str, mine: Collection[MessageQueue]) -> None:
+        """Makes `mine` the queues of `topic` that are ours."""
+        leaving = [queue for queue in self._held if queue.topic == topic and queue not in mine]
+        if self._settings.auto_commit:
+            self._remember(leaving)
+        for queue in leaving:
+            held = self._held.pop(queue)
+            held.drop()
+            self._turn.remove(held)
+            if self._last is held:
+                self._last = None
+        if leaving:
+            await self._offsets.persist(leaving, sure=True, all_of=False)
+        for queue in leaving:
+            self._offsets.remove(queue)
+        for queue in sorted(set(mine) - self._held.keys()):
+            self._begin(queue)
+
+    def _begin(self, queue: MessageQueue) -> None:
+        held = self._held[queue] = Held(queue)
+        self._turn.append(held)
+
+        async def pull() -> None:
+            await self._pulling.run(held)
+
+        self.instance.start(pull, f"pulls of {queue.topic} {queue.broker_name} {queue.queue_id}")
+
+    async def _announce(self) -> None:
+        now = self.instance.now_ms()
+        data = ConsumerData(
+            group_name=self.group,
+            consume_type=ConsumeType.CONSUME_ACTIVELY,
+            message_model=self._settings.message_model,
+            consume_from_where=self._settings.consume_from,
+            subscription_data_set=[_subscription(topic, one, now) for topic, one in self._selectors.items()],
+        )
+        self.instance.heartbeats.join_consumer(data)
+        await self.instance.heartbeats.send_all()
+
+    async def _check_at_broker(self, data: SubscriptionData) -> None:
+        route = await self.instance.route(data.topic)
+        addresses = [table[min(table)] for table in route.brokers.values() if table]
+        body = CheckClientRequestBody(
+            client_id=self.instance.client_id, group=self.group, subscription_data=data
+        )
+        await self.instance.call(
+            self.instance.random.choice(addresses), RequestCode.CHECK_CLIENT_CONFIG, None, encode_body(body)
+        )
+
+
+def _offset_store(core: ClientInstance, group: str, settings: LiteSettings) -> OffsetStore:
+    if settings.broadcasting:
+        return LocalFileOffsetStore(offsets_file(settings.offsets_folder, core.client_id, group))
+    return RemoteBrokerOffsetStore(core, group)
+
+
+def _subscription(topic: str, selector: MessageSelector, version: int) -> SubscriptionData:
+    try:
+        check_topic(topic)
+        if selector.expression_type == "TAG":
+            return tag_subscription(topic, selector.expression, version)
+    except (ValueError, SelectorError) as error:
+        raise InvalidRequest(str(error)) from None
+    return SubscriptionData(
+        topic=topic,
+        sub_string=selector.expression,
+        sub_version=version,
+        expression_type=selector.expression_type,
+    )

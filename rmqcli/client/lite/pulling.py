@@ -1,0 +1,141 @@
+"""The pulls of a lite pull consumer: one task a queue, held back while enough waits (Java `DefaultLitePullConsumerImpl`)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+
+import trio
+
+from codec.bodies import ConsumeFromWhere
+from codec.codes import PullSysFlag, RequestCode, ResponseCode
+from codec.queue import MessageQueue
+from rmqcli.client.errors import BrokerRefused, ClientError, NotSupported
+from rmqcli.client.lite.held import Held
+from rmqcli.client.lite.settings import LiteSettings
+from rmqcli.client.pull_consumer import PullConsumer
+from rmqcli.client.push.offset_store import OffsetStore
+from rmqcli.client.push.settings import MessageSelector
+from rmqcli.client.results import PullResult, PullStatus
+
+__all__ = ["Pulling"]
+
+PAUSED = 1.0
+FLOW_CONTROL = 0.05
+BUSY = 0.02
+FAILED = 1.0
+HALF_AN_HOUR = 30 * 60 * 1000
+
+log = logging.getLogger("rmqcli.client.lite")
+
+
+class Pulling:
+    """Fills the queues that are ours; `arrived` is called when one got messages."""
+
+    def __init__(
+        self,
+        consumer: PullConsumer,
+        settings: LiteSettings,
+        offsets: OffsetStore,
+        held: Mapping[MessageQueue, Held],
+        selectors: Mapping[str, MessageSelector],
+        arrived: Callable[[], None],
+    ) -> None:
+        self._consumer = consumer
+        self._settings = settings
+        self._offsets = offsets
+        self._held = held
+        self._selectors = selectors
+        self._arrived = arrived
+        self._code = RequestCode.LITE_PULL_MESSAGE
+
+    async def run(self, held: Held) -> None:
+        """Until the queue is dropped."""
+        while not held.dropped:
+            with trio.CancelScope() as held.step:
+                pause = self._hold_back(held) or await self._step(held)
+                await trio.sleep(pause)
+
+    def _hold_back(self, held: Held) -> float:
+        """Seconds to wait instead of pulling; 0 to pull."""
+        limits = self._settings
+        if held.paused:
+            return PAUSED
+        full = (
+            held.count >= limits.queue_messages
+            or held.size >= limits.queue_bytes
+            or held.span > limits.max_span
+            or sum(each.count for each in self._held.values()) >= limits.all_messages
+        )
+        return FLOW_CONTROL if full else 0.0
+
+    async def _step(self, held: Held) -> float:
+        """One pull; gives the seconds to wait before the next."""
+        try:
+            if held.next_offset is None:
+                held.begin(await self.start_offset(held.queue))
+                return 0.0
+            result = await self._pull(held.queue, held.next_offset)
+        except ClientError as error:
+            return self._after_failure(held, error)
+        if not held.step.cancel_called:  # else it was moved while the answer was on its way
+            self._take(held, result)
+        return 0.0
+
+    def _after_failure(self, held: Held, error: ClientError) -> float:
+        if isinstance(error, NotSupported) and self._code is RequestCode.LITE_PULL_MESSAGE:
+            # Older brokers know only the request of all consumers
+            self._code = RequestCode.PULL_MESSAGE
+            return 0.0
+        if isinstance(error, BrokerRefused) and error.code == ResponseCode.FLOW_CONTROL:
+            return BUSY
+        log.warning("pulling %s: %s", held.queue, error)
+        return FAILED
+
+    async def _pull(self, queue: MessageQueue, offset: int) -> PullResult:
+        settings = self._settings
+        selector = self._selectors.get(queue.topic, _EVERYTHING)
+        return await self._consumer.pull_as(
+            self._code,
+            queue,
+            offset,
+            settings.pull_batch_size,
+            selector.expression,
+            suspend=settings.suspend,
+            timeout=settings.pull_timeout - settings.suspend,
+            expression_type=selector.expression_type,
+            flags=PullSysFlag.LITE_PULL,
+        )
+
+    def _take(self, held: Held, result: PullResult) -> None:
+        if result.status is PullStatus.OFFSET_ILLEGAL:
+            log.warning(
+                "offset %s of %s is not in the queue; going on at %d",
+                held.next_offset,
+                held.queue,
+                result.next_begin_offset,
+            )
+        held.next_offset = result.next_begin_offset
+        if result.messages:
+            held.put(result.messages)
+            self._arrived()
+        elif not held.batches and held.consumed == held.done:
+            # Everything up to here was consumed, or is not wanted
+            held.consumed = held.done = result.next_begin_offset
+
+    async def start_offset(self, queue: MessageQueue) -> int:
+        """Where to begin (Java `computePullFromWhere`): the stored offset, else what the settings say."""
+        stored = await self._offsets.read(queue)
+        if stored is not None:
+            return stored
+        where = self._settings.consume_from
+        if where is ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET:
+            return 0
+        if where is ConsumeFromWhere.CONSUME_FROM_TIMESTAMP:
+            given = self._settings.from_timestamp
+            now = self._consumer.instance.now_ms()
+            return await self._consumer.search_offset(queue, now - HALF_AN_HOUR if given is None else given)
+        return await self._consumer.max_offset(queue)
+
+
+_EVERYTHING = MessageSelector("*")
