@@ -139,7 +139,7 @@ class Reset:
                 self._output.line(tsv_line(_row(step)))
         self._output.flush()
         way = f"moves {len(plan.clients)} running clients" if plan.online else "no client is running"
-        warn(f"{plan.replayed} messages will be consumed again, {plan.skipped} never; {way}")
+        warn(f"{plan.replayed} messages will be consumed again, {plan.skipped} skipped; {way}")
 
     def apply(self, plan: ResetPlan) -> None:
         """Does it; the exit code says whether all queues were moved."""

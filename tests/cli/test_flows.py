@@ -247,7 +247,7 @@ def test_offsets(rmq: Run, topic: str, tmp_path: Path) -> None:
     assert offsets(rmq, group) == [3] * 4
     plan = rmq("offsets", "reset", "-g", group, "-t", topic, "--to", "start", "--dry-run")
     assert plan.lines == [["broker-a", str(queue), "3", "0", "3", "0"] for queue in range(4)]
-    assert "12 messages will be consumed again, 0 never" in plan.err
+    assert "12 messages will be consumed again, 0 skipped" in plan.err
     assert offsets(rmq, group) == [3] * 4
     back = rmq(*reset, "-2", "-q", "1", "--json").json
     assert (back["replayed"], back["skipped"], back["moved"]) == (2, 0, 1)

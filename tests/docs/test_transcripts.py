@@ -1,0 +1,121 @@
+"""Terminal sessions in README.md and docs/ are run against a cluster of their own and must print what they show.
+
+In a ```console block a line `$ COMMAND` is run by bash, on a terminal of 80 columns without colours; the lines below it are what
+it prints: `…` stands for any text in a line, a line that is only `…` for any lines. Standard error comes behind standard output.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import re
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
+BLOCK = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+CONTROL = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
+
+
+def steps(page: Path) -> list[tuple[str, list[str]]]:
+    """(command, expected lines) of all blocks of a page, in order: a page is one session."""
+    found: list[tuple[str, list[str]]] = []
+    for block in BLOCK.findall(page.read_text()):
+        for line in block.splitlines():
+            if line.startswith("$ "):
+                found.append((line[2:], []))
+            else:
+                found[-1][1].append(line.rstrip())
+    return found
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
+    levels = "messageDelayLevel=" + " ".join(["1s"] * 18)
+    command = [sys.executable, "-m", "rmqcli", "up", "--json", "--port", "0", "--namesrv-port", "0"]
+    command += ["--store", str(tmp_path / "store"), "--set", levels, "--set", "enablePropertyFilter=true"]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    assert server.stdout is not None
+    try:
+        address = json.loads(server.stdout.readline())["namesrv"]
+        binaries = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        settings = {
+            "RMQ_NAMESRV": address,
+            "STORE": str(tmp_path / "store"),
+            "HOME": str(tmp_path),
+            "PATH": binaries,
+        }
+        yield (
+            os.environ
+            | settings
+            | {"NO_COLOR": "1", "COLUMNS": "80", "TERM": "xterm", "XDG_STATE_HOME": str(tmp_path)}
+        )
+    finally:
+        server.send_signal(signal.SIGTERM)
+        server.wait(20)
+
+
+def run_on_terminal(command: str, environment: dict[str, str], folder: Path) -> str:
+    terminal, child_side = pty.openpty()
+    fcntl.ioctl(child_side, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 80, 0, 0))
+    process = subprocess.Popen(
+        ["bash", "-c", command],
+        stdin=subprocess.DEVNULL,
+        stdout=child_side,
+        stderr=subprocess.PIPE,
+        env=environment,
+        cwd=folder,
+    )
+    os.close(child_side)
+    chunks: list[bytes] = []
+
+    def read() -> None:
+        try:
+            while chunk := os.read(terminal, 65536):
+                chunks.append(chunk)
+        except OSError:  # the other side is closed
+            return
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    _, errors = process.communicate(timeout=60)
+    reader.join(10)
+    os.close(terminal)
+    text = b"".join(chunks).decode() + errors.decode()
+    return CONTROL.sub("", text.replace("\r\n", "\n"))
+
+
+def pattern(expected: list[str]) -> re.Pattern[str]:
+    lines = [
+        r"(?:.*\n)*?" if line == "…" else re.escape(line).replace("…", ".*") + r" *\n" for line in expected
+    ]
+    return re.compile("".join(lines))
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if steps(page)], ids=lambda page: page.name)
+def test_a_session_prints_what_the_page_shows(
+    page: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
+    for command, expected in steps(page):
+        printed = run_on_terminal(command, environment, tmp_path)
+        assert pattern(expected).fullmatch(printed), (
+            f"$ {command}\n--- shown:\n" + "\n".join(expected) + f"\n--- printed:\n{printed}"
+        )
+
+
+def test_the_readme_names_every_command() -> None:
+    from rmqcli.app import COMMANDS
+
+    text = (ROOT / "README.md").read_text()
+    assert [name for name in COMMANDS if f"rmq {name}" not in text] == []
