@@ -6,7 +6,7 @@ _rmq_describe() {
     commands="" options="" values="" files="" paths=""
     case "$1" in
         "")
-            commands="send pull tail query topic group offsets cluster inspect export up broker namesrv profile"
+            commands="send pull tail consume query topic group offsets cluster inspect export up broker namesrv profile"
             options="-V --version -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
             values="-n --namesrv --profile --timeout"
             ;;
@@ -22,6 +22,10 @@ _rmq_describe() {
         "tail")
             options="--last -q --queue -b --broker -c --count --idle -t --tag -f --format -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
             values="--last -q --queue -b --broker -c --count --idle -t --tag -f --format -n --namesrv --profile --timeout"
+            ;;
+        "consume")
+            options="-g --group --orderly --broadcast --from -t --tag --sql --exec -j --jobs -c --count --idle -f --format -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-g --group --from -t --tag --sql --exec -j --jobs -c --count --idle -f --format -n --namesrv --profile --timeout"
             ;;
         "query")
             options="-k --key --id --time -c --count -f --format -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"

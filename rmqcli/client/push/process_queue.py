@@ -127,7 +127,7 @@ class ProcessQueue:
 
     def done(self) -> None:
         self.in_flight -= 1
-        if not self.in_flight:
+        if not self.in_flight and self._quiet:
             self._quiet.unpark_all()
 
     def drop(self) -> None:

@@ -1,0 +1,128 @@
+"""`rmq consume`: a member of a consumer group."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rmqcli.commands.pull import CountOption
+from rmqcli.commands.tail import IdleOption
+from rmqcli.exit_codes import usage_error
+from rmqcli.options import FormatOption, Settings, TagOption, TopicArgument, command, single_command
+from rmqcli.running import now_ms, run_async, warn
+
+if TYPE_CHECKING:
+    from rmqcli.client import PushSettings
+
+app = single_command()
+
+GroupOption = Annotated[str, typer.Option("--group", "-g", metavar="GROUP", help="The consumer group.")]
+OrderlyOption = Annotated[
+    bool, typer.Option("--orderly", help="Each queue in its order, locked at the broker.")
+]
+BroadcastOption = Annotated[
+    bool, typer.Option("--broadcast", help="All messages, not a share; offsets are kept on this machine.")
+]
+FromOption = Annotated[
+    str,
+    typer.Option("--from", metavar="PLACE", help="Where a group without offsets begins: first, last or @T."),
+]
+SqlOption = Annotated[
+    str | None, typer.Option("--sql", metavar="EXPR", help="Only messages whose properties fulfil this.")
+]
+ExecOption = Annotated[
+    str | None,
+    typer.Option("--exec", metavar="CMD", help="Run this for each message, its body on standard input."),
+]
+JobsOption = Annotated[
+    int, typer.Option("--jobs", "-j", metavar="N", min=1, max=64, help="Run so many commands at once.")
+]
+
+
+@command(
+    app,
+    "consume",
+    example="""rmq consume orders -g billing
+rmq consume orders -g billing --from first --idle 5 --json
+rmq consume orders -g billing --exec 'curl -fsS --data-binary @- http://localhost/paid' -j 8
+rmq consume orders -g audit --orderly --tag 'paid || sent' -c 100""",
+)
+def consume(
+    topic: TopicArgument,
+    settings: Settings,
+    group: GroupOption,
+    orderly: OrderlyOption = False,
+    broadcast: BroadcastOption = False,
+    place: FromOption = "last",
+    tag: TagOption = "*",
+    sql: SqlOption = None,
+    exec_command: ExecOption = None,
+    jobs: JobsOption = 1,
+    count: CountOption = None,
+    idle: IdleOption = None,
+    format_text: FormatOption = None,
+) -> None:
+    """Take part in a consumer group, and acknowledge what was printed.
+
+    The group's members share the queues of the topic. With --exec a message is acknowledged when its command ends with
+    status 0; else it comes again after a delay (with --orderly its queue waits), and becomes a dead letter in the end. The
+    command finds RMQ_TOPIC, RMQ_MSG_ID, RMQ_TAG, RMQ_KEYS, RMQ_QUEUE_ID, RMQ_QUEUE_OFFSET, RMQ_BROKER and
+    RMQ_RECONSUME_TIMES in its environment. Brokers let a new group begin at the start of a queue that is still small,
+    whatever --from says. Ends with Ctrl-C (exit code 130), after --count messages, or after --idle seconds without one.
+    """
+    from rmqcli.render import Output
+    from rmqcli.render.lines import message_renderer
+
+    if sql is not None and tag != "*":
+        raise usage_error("--tag and --sql exclude each other")
+    if exec_command is not None and format_text is not None:
+        raise usage_error("--exec and --format exclude each other: a command prints by itself")
+    render = message_renderer(settings, format_text)
+
+    async def main() -> None:
+        from rmqcli.client import ConsumeResult, MessageSelector, OrderlyResult, PushConsumer
+        from rmqcli.consuming import Consumption, printing, running
+
+        act = printing(Output(), render) if exec_command is None else running(exec_command)
+        done, later = (
+            (OrderlyResult.SUCCESS, OrderlyResult.SUSPEND)
+            if orderly
+            else (ConsumeResult.SUCCESS, ConsumeResult.RECONSUME_LATER)
+        )
+        listener = Consumption(act, count=count, done=done, later=later)
+        consumer: Any = PushConsumer
+        selector = MessageSelector(tag) if sql is None else MessageSelector.by_sql(sql)
+        push = _push_settings(place, broadcast=broadcast, jobs=jobs if exec_command else 1)
+        async with consumer(
+            group, {topic: selector}, listener, orderly=orderly, settings=push, **settings.client_options
+        ) as member:
+            await member.instance.route(topic)
+            await listener.wait(idle)
+        if settings.verbose:
+            warn(f"{listener.consumed} messages")
+
+    run_async(main)
+
+
+def _push_settings(place: str, *, broadcast: bool, jobs: int) -> PushSettings:
+    from codec.bodies import ConsumeFromWhere, MessageModel
+    from rmqcli.client import PushSettings
+    from rmqcli.offset_range import parse_time
+
+    where = {
+        "first": ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
+        "last": ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET,
+    }.get(place, ConsumeFromWhere.CONSUME_FROM_TIMESTAMP)
+    timestamp = None
+    if where is ConsumeFromWhere.CONSUME_FROM_TIMESTAMP:
+        if not place.startswith("@"):
+            raise usage_error(f"--from {place}: first, last or @T is expected")
+        timestamp = parse_time(place[1:], now_ms())
+    return PushSettings(
+        message_model=MessageModel.BROADCASTING if broadcast else MessageModel.CLUSTERING,
+        consume_from=where,
+        from_timestamp=timestamp,
+        consumers=jobs,
+        grace=0.0,
+    )

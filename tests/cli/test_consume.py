@@ -1,0 +1,97 @@
+"""`rmq consume` against a running cluster: what it prints, acknowledges, gives to commands, and leaves alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rmqcli.exit_codes import ExitCode
+from tests.cli.conftest import Run
+
+IDLE = ("--idle", "1", "--from", "first")
+
+
+def send(rmq: Run, topic: str, *bodies: str, options: tuple[str, ...] = ()) -> None:
+    assert rmq("send", topic, *options, stdin="".join(f"{body}\n" for body in bodies).encode()).code == 0
+
+
+def test_each_message_is_printed_once_and_acknowledged(rmq: Run, topic: str) -> None:
+    send(rmq, topic, *map(str, range(20)))
+    first = rmq("consume", topic, "-g", f"g_{topic}", *IDLE, "-f", r"%v\n")
+    assert first.code == 0
+    assert sorted(map(int, first.out.split())) == list(range(20))
+    send(rmq, topic, "20")
+    again = rmq("consume", topic, "-g", f"g_{topic}", *IDLE, "--json", "-v")
+    assert [line["body"] for line in again.json_lines] == ["20"]
+    assert "1 messages" in again.err
+
+
+def test_a_count_leaves_the_rest_to_the_group(rmq: Run, topic: str) -> None:
+    send(rmq, topic, *map(str, range(30)), options=("-q", "1"))
+    parts = [
+        rmq("consume", topic, "-g", f"g_{topic}", "--from", "first", "-c", "10", "-f", r"%v\n").out.split()
+        for _ in range(3)
+    ]
+    assert [[int(body) for body in part] for part in parts] == [
+        list(range(start, start + 10)) for start in (0, 10, 20)
+    ]
+
+
+def test_in_order_and_with_tags(rmq: Run, topic: str) -> None:
+    send(rmq, topic, *map(str, range(30)), options=("-q", "2", "-t", "A"))
+    send(rmq, topic, "other", options=("-q", "2", "-t", "B"))
+    done = rmq("consume", topic, "-g", f"g_{topic}", "--orderly", "-t", "A || C", *IDLE, "-f", r"%v\n")
+    assert [int(body) for body in done.out.split()] == list(range(30))
+
+
+def test_broadcasting_keeps_its_place_in_a_file(
+    rmq: Run, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    send(rmq, topic, "a")
+    arguments = ("consume", topic, "-g", f"g_{topic}", "--broadcast", *IDLE, "-f", r"%v\n")
+    assert rmq(*arguments).out == b"a\n"
+    send(rmq, topic, "b")
+    assert rmq(*arguments).out == b"b\n"
+    (file,) = (tmp_path / ".rocketmq_offsets").rglob("offsets.json")
+    assert file.parent.name == f"g_{topic}"
+
+
+def test_a_command_gets_each_body_and_its_failure_brings_the_message_again(
+    rmq: Run, topic: str, tmp_path: Path
+) -> None:
+    send(rmq, topic, "x", "y", options=("-t", "paid"))
+    log = tmp_path / "log"
+    script = f'cat >> {log}; echo " $RMQ_TAG $RMQ_RECONSUME_TIMES" >> {log}; test ! -e {tmp_path}/fail'
+    done = rmq("consume", topic, "-g", f"g_{topic}", *IDLE, "--exec", script)
+    assert done.code == 0
+    assert sorted(log.read_text().splitlines()) == ["x paid 0", "y paid 0"]
+    (tmp_path / "fail").touch()
+    send(rmq, topic, "z", options=("-t", "paid"))
+    failed = rmq("consume", topic, "-g", f"g_{topic}", *IDLE, "--exec", script)
+    assert "status 1" in failed.err
+    assert log.read_text().splitlines()[-1] == "z paid 0"
+    group = rmq("group", "describe", f"g_{topic}")
+    assert group.code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("--from", "middle"), ExitCode.USAGE),
+        (("--from", "@yesterday-ish"), ExitCode.USAGE),
+        (("--tag", "A", "--sql", "a > 1"), ExitCode.USAGE),
+        (("--exec", "true", "-f", "%v"), ExitCode.USAGE),
+    ],
+)
+def test_what_makes_no_sense(rmq: Run, topic: str, arguments: tuple[str, ...], code: ExitCode) -> None:
+    assert rmq("consume", topic, "-g", "g", *arguments).code == code
+
+
+def test_a_topic_that_does_not_exist(rmq: Run) -> None:
+    assert rmq("consume", "NoSuchTopic", "-g", "g").code == ExitCode.NOT_FOUND
+
+
+def test_nobody_listens(cli: Run) -> None:
+    assert cli("consume", "T", "-g", "g", "-n", "127.0.0.1:1").code == ExitCode.NO_CONNECTION

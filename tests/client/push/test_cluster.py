@@ -1,0 +1,163 @@
+"""Push consumers against a broker of this project, over real sockets and the real clock."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+import trio
+
+import broker
+from codec.bodies import ConsumeFromWhere, ConsumerRunningInfo, decode_body
+from codec.codes import RequestCode
+from codec.message import Message, MessageExt
+from codec.queue import MessageQueue
+from rmqcli.client import (
+    Admin,
+    ConsumeContext,
+    ConsumeResult,
+    OrderlyContext,
+    OrderlyResult,
+    Producer,
+    PushConsumer,
+    PushSettings,
+    ResetTarget,
+)
+
+TOPIC, GROUP = "PushTest", "PushGroup"
+FIRST = PushSettings(consume_from=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET)
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[Any]:
+    async with broker.embedded() as running:
+        yield running
+
+
+@pytest.fixture
+async def producer(cluster: Any) -> AsyncIterator[Producer]:
+    async with Producer(namesrv=cluster.namesrv) as running:
+        yield running
+
+
+class Taken:
+    """Counts bodies; `until` waits for a condition that a new message may fulfil."""
+
+    def __init__(self) -> None:
+        self.bodies: Counter[bytes] = Counter()
+        self.messages: list[MessageExt] = []
+        self._changed = trio.Event()
+
+    async def __call__(self, messages: list[MessageExt], context: ConsumeContext) -> ConsumeResult:
+        self.take(messages)
+        return ConsumeResult.SUCCESS
+
+    def take(self, messages: list[MessageExt]) -> None:
+        self.messages += messages
+        self.bodies.update(message.body for message in messages)
+        self._changed.set()
+        self._changed = trio.Event()
+
+    async def until(self, condition: Callable[[], bool], timeout: float = 20) -> None:
+        with trio.fail_after(timeout):
+            while not condition():
+                await self._changed.wait()
+
+
+async def send(producer: Producer, numbers: range, *, queue: MessageQueue | None = None) -> None:
+    for number in numbers:
+        await producer.send(Message.of(TOPIC, str(number)), queue=queue, timeout=20)
+
+
+async def test_members_share_and_resume(cluster: Any, producer: Producer) -> None:
+    await send(producer, range(100))
+    taken, other = Taken(), Taken()
+    async with PushConsumer(GROUP, {TOPIC: "*"}, taken, settings=FIRST, namesrv=cluster.namesrv):
+        await taken.until(lambda: len(taken.bodies) == 100)
+        async with PushConsumer(GROUP, {TOPIC: "*"}, other, settings=FIRST, namesrv=cluster.namesrv):
+            await send(producer, range(100, 200))
+            await taken.until(lambda: len(taken.bodies | other.bodies) == 200)
+        await send(producer, range(200, 300))
+        await taken.until(lambda: len(taken.bodies | other.bodies) == 300)
+    async with Admin(instance=producer.instance) as admin:
+        assert all(lag.lag == 0 for lag in await admin.offsets(GROUP, TOPIC))
+    again = Taken()
+    async with PushConsumer(GROUP, {TOPIC: "*"}, again, settings=FIRST, namesrv=cluster.namesrv):
+        await send(producer, range(300, 301))
+        await again.until(lambda: b"300" in again.bodies)
+    assert set(again.bodies) == {b"300"}
+
+
+async def test_a_refused_message_comes_back_from_the_retry_topic(cluster: Any, producer: Producer) -> None:
+    taken = Taken()
+
+    async def once(messages: list[MessageExt], context: ConsumeContext) -> ConsumeResult:
+        taken.take(messages)
+        context.delay_level = 1
+        return ConsumeResult.SUCCESS if messages[0].reconsume_times else ConsumeResult.RECONSUME_LATER
+
+    await send(producer, range(1))
+    async with PushConsumer(GROUP, {TOPIC: "*"}, once, settings=FIRST, namesrv=cluster.namesrv):
+        await taken.until(lambda: taken.bodies[b"0"] == 2)
+    first, second = taken.messages
+    assert (second.topic, second.reconsume_times, second.msg_id) == (TOPIC, 1, first.msg_id)
+    assert second.properties["ORIGIN_MESSAGE_ID"] == first.offset_msg_id
+
+
+async def test_in_the_order_of_the_queue_by_a_plain_function(cluster: Any, producer: Producer) -> None:
+    taken, seen = Taken(), list[int]()
+    token = trio.lowlevel.current_trio_token()
+
+    def listener(messages: list[MessageExt], context: OrderlyContext) -> OrderlyResult:
+        seen.extend(int(message.body) for message in messages)
+        token.run_sync_soon(taken.take, messages)
+        return OrderlyResult.SUCCESS
+
+    queue = (await producer.message_queues(TOPIC))[0]
+    await send(producer, range(50), queue=queue)
+    options: Any = {"orderly": True, "settings": FIRST, "namesrv": cluster.namesrv}
+    async with PushConsumer(GROUP, {TOPIC: "*"}, listener, **options):
+        await taken.until(lambda: len(taken.bodies) == 50)
+    assert seen == list(range(50))
+
+
+async def test_administrators_move_and_ask_running_consumers(cluster: Any, producer: Producer) -> None:
+    await send(producer, range(20))
+    taken = Taken()
+    settings = PushSettings(consume_from=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET, persist_interval=0.1)
+    async with (
+        PushConsumer(GROUP, {TOPIC: "*"}, taken, settings=settings, namesrv=cluster.namesrv) as running,
+        Admin(namesrv=cluster.namesrv) as admin,
+    ):
+        await taken.until(lambda: len(taken.bodies) == 20)
+        client = running.instance.client_id
+        ext = {"consumerGroup": GROUP, "clientId": client, "jstackEnable": "false"}
+        reply = await admin.invoke(
+            cluster.broker_address, RequestCode.GET_CONSUMER_RUNNING_INFO, ext, timeout=10
+        )
+        info = decode_body(ConsumerRunningInfo, reply.body)
+        assert sum(held.commit_offset for queue, held in info.mq_table.items() if queue.topic == TOPIC) == 20
+        # A broker moves a group only when it has an offset of every queue
+        with trio.fail_after(10):
+            for queue in await producer.message_queues(TOPIC):
+                while await admin.committed(queue, GROUP) != 5:
+                    await trio.lowlevel.checkpoint()
+        result = await admin.apply_reset(await admin.plan_reset(GROUP, TOPIC, ResetTarget("start")))
+        assert result.online
+        await taken.until(lambda: all(times == 2 for times in taken.bodies.values()))
+
+
+async def test_cancelled_applications_leave_their_offsets(cluster: Any, producer: Producer) -> None:
+    await send(producer, range(10))
+    taken = Taken()
+    with trio.CancelScope() as scope:
+        async with PushConsumer(GROUP, {TOPIC: "*"}, taken, settings=FIRST, namesrv=cluster.namesrv):
+            await taken.until(lambda: len(taken.bodies) == 10)
+            scope.cancel()
+            await trio.sleep_forever()
+    assert scope.cancelled_caught
+    async with Admin(instance=producer.instance) as admin:
+        assert all(lag.lag == 0 for lag in await admin.offsets(GROUP, TOPIC))
+        assert not (await admin.describe_group(GROUP)).online
