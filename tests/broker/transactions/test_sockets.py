@@ -1,0 +1,82 @@
+"""Transactions and request-reply once over real sockets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import trio
+
+import broker
+from broker.clock import system_now_ms
+from codec.bodies import HeartbeatData, ProducerData, encode_body
+from codec.codes import RequestCode
+from codec.frame import RemotingCommand
+from codec.headers import CheckTransactionStateRequestHeader, from_ext, to_ext
+from codec.ids import parse_offset_msg_id
+from codec.record import decode_record, decode_records
+from tests.broker.serving import Client
+from tests.broker.support import pull_header, send_header
+from tests.broker.transactions.support import COMMIT, GROUP, end_header
+from tests.broker.transactions.test_replies import PROPERTIES, REQUESTER, TOPIC
+
+FAST = {"transaction_check_interval": 100, "transaction_time_out": 100}
+ONE_WAY = 2
+
+
+async def connect(address: str) -> Client:
+    host, port = address.split(":")
+    return Client(await trio.open_tcp_stream(host, int(port)))
+
+
+async def connect_producer(address: str, client_id: str = REQUESTER) -> Client:
+    client = await connect(address)
+    data = HeartbeatData(client_id=client_id, producer_data_set=[ProducerData(group_name=GROUP)])
+    assert (await client.ask(RemotingCommand(RequestCode.HEART_BEAT, body=encode_body(data)))).code == 0
+    return client
+
+
+def send(
+    code: int, topic: str, body: bytes, properties: dict[str, str], sys_flag: int = 0
+) -> RemotingCommand:
+    born = system_now_ms()
+    header = send_header(topic, properties, sys_flag=sys_flag, born_timestamp=born)
+    return RemotingCommand(code, to_ext(header), body)
+
+
+async def pulled(client: Client, topic: str) -> list[bytes]:
+    """Waits for a message by long polling."""
+    reply = await client.ask(RemotingCommand(11, pull_header(topic, sys_flag=6, suspend_ms=10_000)))
+    return [message.body for message in decode_records(reply.body)] if reply.code == 0 else []
+
+
+async def test_a_transaction_is_checked_and_committed(tmp_path: Path) -> None:
+    with trio.fail_after(20):
+        async with broker.embedded(store=tmp_path, **FAST) as cluster:
+            client = await connect_producer(cluster.broker_address)
+            properties = {"TRAN_MSG": "true", "PGROUP": GROUP, "UNIQ_KEY": "K"}
+            sent = await client.ask(send(310, "T", b"paid", properties, sys_flag=4))
+            assert sent.code == 0
+            question = await client.next()
+            assert (question.code, question.is_oneway) == (39, True)
+            header = from_ext(CheckTransactionStateRequestHeader, question.ext_fields)
+            assert decode_record(question.body).body == b"paid"
+            ends = end_header(header.tran_state_table_offset, header.commit_log_offset, COMMIT)
+            await client.send(RemotingCommand(37, ends, flag=ONE_WAY))
+            reader = await connect(cluster.broker_address)
+            assert await pulled(reader, "T") == [b"paid"]
+            first = parse_offset_msg_id((sent.ext_fields or {})["msgId"])[2]
+            assert header.commit_log_offset > first
+
+
+async def test_a_reply_finds_who_asked(tmp_path: Path) -> None:
+    with trio.fail_after(20):
+        async with broker.embedded(store=tmp_path) as cluster:
+            asking = await connect_producer(cluster.broker_address)
+            answering = await connect(cluster.broker_address)
+            await answering.send(send(325, TOPIC, b"yes", PROPERTIES))
+            pushed = await asking.next()
+            assert (pushed.code, pushed.body, pushed.is_oneway) == (326, b"yes", False)
+            await asking.send(pushed.reply(0))
+            assert (await answering.next()).code == 0
+            await asking.stream.aclose()
+            assert await pulled(answering, TOPIC) == [b"yes"]
