@@ -28,6 +28,7 @@ from codec.bodies import DataVersion, TopicConfig
 from codec.codes import MessageSysFlag
 
 if TYPE_CHECKING:
+    from broker.filters import FilterTable
     from broker.services.announcer import Announcer
     from broker.services.holds import Holds
     from broker.services.statistics import Statistics
@@ -55,6 +56,7 @@ class BrokerContext:
     consumers: ConsumerTable
     producers: ProducerTable
     locks: LockTable
+    filters: FilterTable
     delay_levels: DelayLevels
     delay_offsets: DelayOffsets
     holds: Holds

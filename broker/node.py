@@ -21,6 +21,7 @@ from broker.clock import NowMs, system_now_ms
 from broker.config import BrokerConfig, server_limits, store_settings
 from broker.context import BrokerContext
 from broker.errors import ConfigError
+from broker.filters import FilterTable
 from broker.handlers import handler_table
 from broker.handlers.pull import answer_hold
 from broker.nursery import background
@@ -52,6 +53,7 @@ from broker.tables.versions import first_version
 from codec.bodies import TopicConfig
 from codec.errors import LocalProtocolError
 from codec.ids import pack_host
+from codec.selector import BloomFilter, parse_sql92
 
 __all__ = [
     "UNREGISTER_SECONDS",
@@ -165,6 +167,7 @@ def assemble(
     topics = TopicTable(now_ms, _system_topics(config), auto_create=config.auto_create_topic_enable)
     groups = GroupTable(now_ms, auto_create=config.auto_create_subscription_group)
     offsets, delay_offsets = OffsetTable(), DelayOffsets()
+    filters = _filters(config, now_ms)
 
     def order_topics(table: Mapping[str, str]) -> None:
         if topics.set_order_topics(table):
@@ -191,19 +194,34 @@ def assemble(
         consumers=ConsumerTable(),
         producers=ProducerTable(),
         locks=LockTable(),
+        filters=filters,
         delay_levels=_delay_levels(config),
         delay_offsets=delay_offsets,
         holds=Holds(answer),
         statistics=Statistics(now_ms, config.broker_cluster_name),
         rates=StoreRates(now_ms),
         files=TableFiles(
-            root, topics=topics, groups=groups, offsets=offsets, delays=delay_offsets, in_thread=in_thread
+            root,
+            topics=topics,
+            groups=groups,
+            offsets=offsets,
+            delays=delay_offsets,
+            filters=filters,
+            in_thread=in_thread,
         ),
         announcer=Announcer(register if config.namesrv_addr else None),
         started=now_ms(),
         config_version=first_version(now_ms),
     )
     return broker, registration
+
+
+def _filters(config: BrokerConfig, now_ms: NowMs) -> FilterTable:
+    try:
+        bloom = BloomFilter.of(config.max_error_rate_of_bloom_filter, config.expect_consumer_num_use_filter)
+    except ValueError as error:
+        raise ConfigError(f"maxErrorRateOfBloomFilter, expectConsumerNumUseFilter: {error}") from None
+    return FilterTable(now_ms, bloom=bloom, forget_after_ms=config.filter_data_clean_time_span)
 
 
 def _system_topics(config: BrokerConfig) -> list[TopicConfig]:
@@ -259,6 +277,10 @@ async def _run(
     with trio.CancelScope() as scope:
         async with trio.open_nursery() as nursery:
             start_services(broker, delays, nursery)
+            if config.enable_property_filter:
+                nursery.start_soon(
+                    trio.to_thread.run_sync, parse_sql92, "TRUE"
+                )  # so that no request waits for lark
             await nursery.start(
                 partial(serve, [listener], handler_table(broker), limits=server_limits(config))
             )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from broker.filters.bit_map import BitMaps
-from broker.filters.entry import ConsumerFilter
+from broker.filters.entry import ConsumerFilter, compiled
 from broker.filters.selection import SqlSelection, is_tag_type
 from broker.filters.table import FilterTable
 
-__all__ = ["BitMaps", "ConsumerFilter", "FilterTable", "SqlSelection", "is_tag_type"]
+__all__ = ["BitMaps", "ConsumerFilter", "FilterTable", "SqlSelection", "compiled", "is_tag_type"]

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import logging
+
+from msgspec.structs import replace
+
 from broker.context import BrokerContext
 from broker.errors import Refusal
+from broker.filters import compiled, is_tag_type
 from broker.handlers.common import ok
 from broker.handlers.pull import SQL_REFUSED
-from broker.services.clients import notify_group, watch_session
+from broker.services.clients import left_group, notify_group, watch_session
 from broker.session import Session
 from broker.tables import ClientChannel
 from broker.tables.topics import UNIT_SUB
@@ -27,16 +32,24 @@ from codec.selector import parse_tags
 
 __all__ = ["check_client", "consumer_list", "heartbeat", "unregister"]
 
+_log = logging.getLogger(__name__)
+
 
 def heartbeat(broker: BrokerContext, session: Session, request: RemotingCommand) -> RemotingCommand:
-    """34: the client is alive, and these are its groups."""
+    """34: the client is alive, and these are its groups. Without subscriptions (5.x) the known ones stay."""
     data = decode_body(HeartbeatData, request.body)
     client = ClientChannel(session, data.client_id, request.language, request.version, broker.now_ms())
     watch_session(broker, session)
     for consumer in data.consumer_data_set:
         _ensure_group(broker, consumer)
+        known = broker.consumers.get(consumer.group_name) if data.without_sub else None
+        if known is not None:
+            subscriptions = list(known.subscriptions.values())
+            consumer = replace(consumer, subscription_data_set=subscriptions)
         if broker.consumers.register(consumer, client):
             notify_group(broker, consumer.group_name)
+        for error in broker.filters.register(consumer.group_name, consumer.subscription_data_set):
+            _log.error("a filter of group %s does not compile: %s", consumer.group_name, error)
     for producer in data.producer_data_set:
         broker.producers.register(producer.group_name, client)
     return ok(request)
@@ -65,7 +78,7 @@ def unregister(broker: BrokerContext, session: Session, request: RemotingCommand
     if header.producer_group is not None:
         broker.producers.unregister(header.producer_group, session)
     if header.consumer_group is not None and broker.consumers.unregister(header.consumer_group, session):
-        notify_group(broker, header.consumer_group)
+        left_group(broker, header.consumer_group)
     return ok(request, {})
 
 
@@ -79,15 +92,19 @@ def consumer_list(broker: BrokerContext, _session: Session, request: RemotingCom
     return ok(request, {}, encode_body(body))
 
 
-def check_client(_broker: BrokerContext, _session: Session, request: RemotingCommand) -> RemotingCommand:
+def check_client(broker: BrokerContext, _session: Session, request: RemotingCommand) -> RemotingCommand:
     """46: whether the broker can serve a subscription."""
     subscription = decode_body(CheckClientRequestBody, request.body).subscription_data
     if subscription is None:
         return ok(request)
-    if subscription.expression_type not in (None, "", "TAG"):
+    kind = subscription.expression_type
+    if not is_tag_type(kind) and not broker.config.enable_property_filter:
         raise Refusal(ResponseCode.SYSTEM_ERROR, SQL_REFUSED)
     try:
-        parse_tags(subscription.sub_string)
+        if is_tag_type(kind):
+            parse_tags(subscription.sub_string)
+        else:
+            compiled(subscription.sub_string, kind, broker.filters.dialect)
     except SelectorError as error:
         raise Refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error)) from None
     return ok(request)

@@ -2,18 +2,21 @@
 
 A pull that finds nothing new and may be suspended is held (services/holds.py) and tried once more when a message comes or
 its time is over. The offset it commits is taken over at the first try only. Records leave as views of the mapped files.
-Only tag filters exist: an SQL92 subscription is refused as by a broker with enablePropertyFilter=false.
+SQL92 subscriptions are refused unless enablePropertyFilter is on. A text in the request itself that does not compile lets
+everything pass, as in Java; one of a heartbeat is refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from typing import NamedTuple
 
 import trio
 
 from broker.context import BrokerContext
 from broker.errors import Refusal
+from broker.filters import ConsumerFilter, SqlSelection, is_tag_type
 from broker.handlers.common import FAQ, no_topic
 from broker.put import put
 from broker.services.clients import watch_session
@@ -26,16 +29,25 @@ from codec.errors import HeaderError, SelectorError
 from codec.frame import RemotingCommand
 from codec.hashing import tags_code
 from codec.headers import PullMessageRequestHeader, from_ext
-from codec.names import SystemTopic
+from codec.names import RETRY_PREFIX, SystemTopic
 from codec.properties import PropertyName, encode_properties
 from codec.queue import MessageQueue
 from codec.selector import ALL, parse_tags, tag_codes
 
 __all__ = ["SQL_REFUSED", "answer_hold", "pull"]
 
+_NO_FILTER = "The broker's consumer filter data is not exist!Your expression may be wrong!"
 SQL_REFUSED = "The broker does not support consumer to filter message by SQL92"
 MAX_SUSPEND_MS = 3_600_000
 """A longer wait is cut: the client asks again."""
+
+
+class Wanted(NamedTuple):
+    """What a pull lets through: tag codes (None: all), and what the properties say."""
+
+    codes: frozenset[int] | None = None
+    sql: SqlSelection | None = None
+
 
 _CODES = {
     GetStatus.FOUND: ResponseCode.SUCCESS,
@@ -52,10 +64,10 @@ def pull(broker: BrokerContext, session: Session, request: RemotingCommand) -> R
     """Answers with records, with a correction of the offset, or later."""
     header = from_ext(PullMessageRequestHeader, request.ext_fields)
     try:
-        accepts = _check(broker, session, header)
+        wanted = _check(broker, session, header)
     except Refusal as refusal:
         raise Refusal(refusal.code, refusal.remark, {}) from None
-    result = _get(broker, header, accepts)
+    result = _get(broker, header, wanted)
     code = _code(result.status, header.queue_offset)
     if header.sys_flag & PullSysFlag.COMMIT_OFFSET and not broker.is_slave:
         broker.offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
@@ -66,7 +78,14 @@ def pull(broker: BrokerContext, session: Session, request: RemotingCommand) -> R
             wait_ms = broker.config.short_polling_time_mills
         deadline = trio.current_time() + min(max(wait_ms, 0), MAX_SUSPEND_MS) / 1000
         hold = Hold(
-            session, request, header.topic, header.queue_id, result.next_begin_offset, deadline, accepts
+            session,
+            request,
+            header.topic,
+            header.queue_id,
+            result.next_begin_offset,
+            deadline,
+            wanted.codes,
+            wanted.sql.accepts if wanted.sql is not None else None,
         )
         if broker.holds.hold(hold):
             watch_session(broker, session)
@@ -96,12 +115,16 @@ def _code(status: GetStatus, offset: int) -> ResponseCode:
     return ResponseCode.PULL_NOT_FOUND if offset == 0 else ResponseCode.PULL_OFFSET_MOVED
 
 
-def _get(
-    broker: BrokerContext, header: PullMessageRequestHeader, accepts: frozenset[int] | None
-) -> GetResult:
-    accepts_code: Callable[[int], bool] | None = accepts.__contains__ if accepts is not None else None
+def _get(broker: BrokerContext, header: PullMessageRequestHeader, wanted: Wanted) -> GetResult:
+    codes, sql = wanted
+    accepts_code: Callable[[int], bool] | None = codes.__contains__ if codes is not None else None
     result = broker.store.get(
-        header.topic, header.queue_id, header.queue_offset, header.max_msg_nums, accepts_code=accepts_code
+        header.topic,
+        header.queue_id,
+        header.queue_offset,
+        header.max_msg_nums,
+        accepts_code=accepts_code,
+        accepts_record=sql.accepts_record if sql is not None else None,
     )
     if result.status is GetStatus.NO_MATCHED_LOGIC_QUEUE:
         # Java makes the queue when it is asked for it, and so never has to say this of a topic that exists.
@@ -139,10 +162,8 @@ def _reply(
     return reply
 
 
-def _check(
-    broker: BrokerContext, session: Session, header: PullMessageRequestHeader
-) -> frozenset[int] | None:
-    """The tag codes that are wanted, None for all; Refusal when the pull is not allowed."""
+def _check(broker: BrokerContext, session: Session, header: PullMessageRequestHeader) -> Wanted:
+    """What to let through; Refusal when the pull is not allowed."""
     if not broker.config.broker_permission & Perm.READ:
         raise Refusal(ResponseCode.NO_PERMISSION, f"the broker[{broker.host}] pulling message is forbidden")
     group, made = broker.groups.find(header.consumer_group)
@@ -167,24 +188,50 @@ def _check(
             f"topicConfig.readQueueNums:[{topic.read_queue_nums}] consumer:[/{session.peer_text}]",
         )
     if header.sys_flag & PullSysFlag.SUBSCRIPTION:
-        return _codes_of_header(header)
-    return _codes_of_group(broker, header, group.consume_broadcast_enable)
+        return _wanted_by_header(broker, header)
+    return _wanted_by_group(broker, header, group.consume_broadcast_enable)
 
 
-def _codes_of_header(header: PullMessageRequestHeader) -> frozenset[int] | None:
-    if not _is_tag(header.expression_type):
-        raise Refusal(ResponseCode.SYSTEM_ERROR, SQL_REFUSED)
+def _wanted_by_header(broker: BrokerContext, header: PullMessageRequestHeader) -> Wanted:
+    if not is_tag_type(header.expression_type):
+        return _wanted_by_sql(broker, header.topic, _filter_of_header(broker, header))
     try:
-        return _codes_of_text(header.subscription or ALL)
+        return _wanted_by_tags(broker, header.topic, _codes_of_text(header.subscription or ALL))
     except SelectorError:
-        raise Refusal(
-            ResponseCode.SUBSCRIPTION_PARSE_FAILED, "parse the consumer's subscription failed"
-        ) from None
+        raise _unreadable() from None
 
 
-def _codes_of_group(
+def _unreadable() -> Refusal:
+    return Refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, "parse the consumer's subscription failed")
+
+
+def _filter_of_header(broker: BrokerContext, header: PullMessageRequestHeader) -> ConsumerFilter | None:
+    text, kind = header.subscription, header.expression_type or ""
+    if not text:
+        raise _unreadable()
+    try:
+        return broker.filters.build(header.topic, header.consumer_group, text, kind, header.sub_version)
+    except SelectorError:
+        return None
+
+
+def _wanted_by_tags(broker: BrokerContext, topic: str, codes: frozenset[int] | None) -> Wanted:
+    """Messages of a retry topic can also be judged by the filters of the topics that they come from."""
+    if broker.config.filter_support_retry and topic.startswith(RETRY_PREFIX):
+        return Wanted(codes, SqlSelection(broker.filters, topic, None, retry_topics=True))
+    return Wanted(codes)
+
+
+def _wanted_by_sql(broker: BrokerContext, topic: str, one: ConsumerFilter | None) -> Wanted:
+    config = broker.config
+    if not config.enable_property_filter:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, SQL_REFUSED)
+    return Wanted(None, SqlSelection(broker.filters, topic, one, retry_topics=config.filter_support_retry))
+
+
+def _wanted_by_group(
     broker: BrokerContext, header: PullMessageRequestHeader, broadcast_allowed: bool
-) -> frozenset[int] | None:
+) -> Wanted:
     group = broker.consumers.get(header.consumer_group)
     if group is None:
         raise Refusal(ResponseCode.SUBSCRIPTION_NOT_EXIST, f"the consumer's group info not exist{FAQ}")
@@ -196,9 +243,18 @@ def _codes_of_group(
         raise Refusal(ResponseCode.SUBSCRIPTION_NOT_EXIST, f"the consumer's subscription not exist{FAQ}")
     if subscription.sub_version < header.sub_version:
         raise Refusal(ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest")
-    if not _is_tag(subscription.expression_type):
-        raise Refusal(ResponseCode.SYSTEM_ERROR, SQL_REFUSED)
-    return _codes_of_subscription(subscription)
+    if is_tag_type(subscription.expression_type):
+        return _wanted_by_tags(broker, header.topic, _codes_of_subscription(subscription))
+    return _wanted_by_sql(broker, header.topic, _filter_of_group(broker, header))
+
+
+def _filter_of_group(broker: BrokerContext, header: PullMessageRequestHeader) -> ConsumerFilter:
+    one = broker.filters.get(header.topic, header.consumer_group)
+    if one is None:
+        raise Refusal(ResponseCode.FILTER_DATA_NOT_EXIST, _NO_FILTER)
+    if one.client_version < header.sub_version:
+        raise Refusal(ResponseCode.FILTER_DATA_NOT_LATEST, "the consumer's consumer filter data not latest")
+    return one
 
 
 def _codes_of_subscription(subscription: SubscriptionData) -> frozenset[int] | None:
@@ -211,10 +267,6 @@ def _codes_of_subscription(subscription: SubscriptionData) -> frozenset[int] | N
 def _codes_of_text(expression: str) -> frozenset[int] | None:
     tags = parse_tags(expression)
     return tag_codes(tags) if tags else None
-
-
-def _is_tag(expression_type: str | None) -> bool:
-    return not expression_type or expression_type == "TAG"
 
 
 def _store_offset_moved(broker: BrokerContext, header: PullMessageRequestHeader, offset: int) -> None:

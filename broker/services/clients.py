@@ -19,6 +19,7 @@ __all__ = [
     "SCAN_SECONDS",
     "client_closed",
     "expire_clients",
+    "left_group",
     "notify_group",
     "watch_clients",
     "watch_session",
@@ -42,12 +43,19 @@ def notify_group(broker: BrokerContext, group: str) -> None:
         )
 
 
+def left_group(broker: BrokerContext, group: str) -> None:
+    """A client has left a group: the others are told; with the last one the group's filters die."""
+    if broker.consumers.get(group) is None:
+        broker.filters.unregister(group)
+    notify_group(broker, group)
+
+
 def client_closed(broker: BrokerContext, session: Session) -> None:
     """A connection ended: its held pulls are forgotten, its groups are told."""
     broker.holds.drop_session(session)
     broker.producers.close(session)
     for group in broker.consumers.close(session):
-        notify_group(broker, group)
+        left_group(broker, group)
 
 
 def watch_session(broker: BrokerContext, session: Session) -> None:
@@ -69,7 +77,7 @@ def expire_clients(broker: BrokerContext) -> None:
     silent: dict[Channel, None] = dict.fromkeys(broker.producers.expire(before))
     for group, channel in broker.consumers.expire(before):
         silent[channel] = None
-        notify_group(broker, group)
+        left_group(broker, group)
     for channel in silent:
         cast("Session", channel).close()
 

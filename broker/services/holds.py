@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 import logging
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from itertools import count
 
@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True, eq=False)
 class Hold:
-    """One pull that waits. `accepts` are the tag codes it wants, None for all."""
+    """One pull that waits. `accepts` are the tag codes it wants, None for all; `wants` judges the properties."""
 
     session: Hashable
     request: RemotingCommand
@@ -42,9 +42,11 @@ class Hold:
     offset: int
     deadline: float
     accepts: frozenset[int] | None = None
+    wants: Wants | None = None
 
 
 QueueKey = tuple[str, int]
+Wants = Callable[[Mapping[str, str]], bool]
 
 
 class Holds:
@@ -86,7 +88,7 @@ class Holds:
         max_offset: int,
         tags_code: int,
         _store_timestamp: int,
-        _properties: object,
+        properties: Mapping[str, str],
     ) -> None:
         """The store's arrival listener: `max_offset` is the queue offset after the new message."""
         waiting = self._queues.get((topic, queue_id))
@@ -95,7 +97,9 @@ class Holds:
         woken = [
             hold
             for hold in waiting
-            if hold.offset < max_offset and (hold.accepts is None or tags_code in hold.accepts)
+            if hold.offset < max_offset
+            and (hold.accepts is None or tags_code in hold.accepts)
+            and (hold.wants is None or hold.wants(properties))
         ]
         for hold in woken:
             self._release(hold)

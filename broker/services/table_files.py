@@ -2,7 +2,7 @@
 
 Topics and groups are written on each change before anything that depends on them is acknowledged; those that a client's
 next heartbeat would make again may wait for the end of the turn. Offsets are written every flushConsumerOffsetInterval,
-delivered delay levels every flushDelayOffsetInterval, both only when they changed, and all at the end.
+delivered delay levels every flushDelayOffsetInterval, SQL92 filters every 10 s, all only when they changed and at the end.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 import trio
 
+from broker.filters import FilterTable
 from broker.store.flush import InThread
 from broker.store.tables_file import load_table, save_table
 from broker.tables import DelayOffsets, GroupTable, OffsetTable, TopicTable
 from codec.bodies import (
     FASTJSON,
+    ConsumerFilterManager,
     ConsumerOffsetSerializeWrapper,
     DelayOffsetSerializeWrapper,
     SubscriptionGroupWrapper,
@@ -33,6 +35,7 @@ __all__ = ["TableFiles", "table_text"]
 TableT = TypeVar("TableT", bound=msgspec.Struct)
 
 SHORTEST_PERIOD_MS = 100
+FILTERS_MS = 10_000
 
 _log = logging.getLogger(__name__)
 
@@ -43,7 +46,7 @@ def table_text(table: msgspec.Struct) -> bytes:
 
 
 class _Due(NamedTuple):
-    table: OffsetTable | DelayOffsets
+    table: OffsetTable | DelayOffsets | FilterTable
     path: Path
     text: bytes
 
@@ -59,6 +62,7 @@ class TableFiles:
         groups: GroupTable,
         offsets: OffsetTable,
         delays: DelayOffsets,
+        filters: FilterTable,
         in_thread: InThread = trio.to_thread.run_sync,
     ) -> None:
         self._in_thread = in_thread
@@ -67,6 +71,7 @@ class TableFiles:
         self._groups = groups
         self._offsets = offsets
         self._delays = delays
+        self._filters = filters
         self._late: dict[str, Callable[[], None]] = {}
         self._wake = trio.Event()
 
@@ -76,6 +81,7 @@ class TableFiles:
         self._load("subscriptionGroup.json", SubscriptionGroupWrapper, self._groups)
         self._load("consumerOffset.json", ConsumerOffsetSerializeWrapper, self._offsets)
         self._load("delayOffset.json", DelayOffsetSerializeWrapper, self._delays)
+        self._load("consumerFilter.json", ConsumerFilterManager, self._filters)
 
     def save_topics(self) -> None:
         """Writes topics.json now. OSError if the disk refuses."""
@@ -95,6 +101,10 @@ class TableFiles:
         """Writes delayOffset.json if a message was delivered since the last time."""
         self._write(self._delays_due())
 
+    def save_filters(self) -> None:
+        """Writes consumerFilter.json if a filter came, went or died since the last time."""
+        self._write(self._filters_due())
+
     def topics_later(self) -> None:
         """Writes topics.json at the end of this turn, once for all changes of the turn."""
         self._late["topics"] = self.save_topics
@@ -110,12 +120,14 @@ class TableFiles:
         self._save_late()
         self.save_offsets()
         self.save_delays()
+        self.save_filters()
 
     async def run(self, *, offsets_ms: int, delays_ms: int) -> None:
         """Saves until cancelled."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._every, offsets_ms, self._offsets_due)
             nursery.start_soon(self._every, delays_ms, self._delays_due)
+            nursery.start_soon(self._every, FILTERS_MS, self._filters_due)
             nursery.start_soon(self._run_late)
 
     async def _run_late(self) -> None:
@@ -137,7 +149,11 @@ class TableFiles:
     def _delays_due(self) -> _Due | None:
         return self._due(self._delays, "delayOffset.json")
 
-    def _due(self, table: OffsetTable | DelayOffsets, name: str) -> _Due | None:
+    def _filters_due(self) -> _Due | None:
+        self._filters.clean()
+        return self._due(self._filters, "consumerFilter.json")
+
+    def _due(self, table: OffsetTable | DelayOffsets | FilterTable, name: str) -> _Due | None:
         if not table.dirty:
             return None
         table.dirty = False

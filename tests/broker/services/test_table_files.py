@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from broker.filters import FilterTable
 from broker.services.table_files import TableFiles, table_text
 from broker.store import StoreDamaged
 from broker.tables import DelayOffsets, GroupTable, OffsetTable, TopicTable
@@ -34,7 +35,9 @@ def files(root: Path) -> tuple[TableFiles, TopicTable, GroupTable, OffsetTable, 
     topics, groups = TopicTable(lambda: 0), GroupTable(lambda: 0)
     offsets, delays = OffsetTable(), DelayOffsets()
     return (
-        TableFiles(root, topics=topics, groups=groups, offsets=offsets, delays=delays),
+        TableFiles(
+            root, topics=topics, groups=groups, offsets=offsets, delays=delays, filters=FilterTable(lambda: 0)
+        ),
         topics,
         groups,
         offsets,
