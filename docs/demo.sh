@@ -4,6 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH="$PWD/.venv/bin:$PATH"
 work=$(mktemp -d)
+export XDG_STATE_HOME=$work # the undo files of this run go with it
 cluster=""
 finish() {
     [ -z "$cluster" ] || kill "$cluster" 2>/dev/null || true
@@ -28,14 +29,13 @@ export RMQ_NAMESRV
 
 show rmq topic create Orders --queues 4
 show rmq send Orders '{"order": 1, "state": "paid"}' -t paid -k order-1 -p shop=berlin
-printf '\n$ seq 1 10000 | rmq send Orders -t bulk\n'
-seq 1 10000 | rmq send Orders -t bulk
+printf '\n$ seq 1 10000 | rmq send Orders -t bulk | tail -n 3\n'
+seq 1 10000 | rmq send Orders -t bulk | tail -n 3
 show rmq pull Orders --tag paid --json
 show rmq tail Orders --last 3 --idle 0.2 -f '%q:%o %v\n'
 show rmq query Orders --key order-1
 show rmq topic stats Orders
-printf '\n$ rmq offsets reset -g billing -t Orders --to end --yes\n'
-rmq offsets reset -g billing -t Orders --to end --yes
+show rmq offsets reset -g billing -t Orders --to end --yes
 show rmq offsets reset -g billing -t Orders --to -100 --dry-run
 show rmq group describe billing
 show rmq inspect commitlog "$work/store/commitlog/00000000000000000000" --stats
