@@ -33,6 +33,7 @@ class Server:
         self.receive_calls = 0
         self.greeting = b""
         self.chunk = 0
+        self._sending = trio.Lock()
 
     def codes(self) -> list[int]:
         return [command.code for command in self.asked]
@@ -48,7 +49,8 @@ class Server:
 
     async def push(self, command: RemotingCommand) -> None:
         """Sends a request or any other command to the last client."""
-        await self.streams[-1].send_all(encode_frame(command))
+        async with self._sending:
+            await self.streams[-1].send_all(encode_frame(command))
 
     async def serve(self, stream: Any) -> None:
         protocol = Connection()
@@ -70,9 +72,10 @@ class Server:
             return
         data = reply if isinstance(reply, bytes) else encode_frame(reply)
         step = self.chunk or len(data)
-        for start in range(0, len(data), step):
-            await stream.send_all(data[start : start + step])
-            await trio.lowlevel.checkpoint()
+        async with self._sending:
+            for start in range(0, len(data), step):
+                await stream.send_all(data[start : start + step])
+                await trio.lowlevel.checkpoint()
 
 
 def not_supported(command: RemotingCommand) -> RemotingCommand:

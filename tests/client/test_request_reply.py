@@ -1,0 +1,237 @@
+"""Requests and their replies: what travels, what is matched, what times out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import trio
+
+from codec.codes import RequestCode
+from codec.compression import compress
+from codec.frame import RemotingCommand
+from codec.headers import ReplyMessageRequestHeader, SendMessageRequestHeaderV2, from_ext, to_ext
+from codec.message import Message, MessageExt
+from codec.properties import decode_properties, encode_properties
+from rmqcli.client import BrokerRefused, InvalidRequest, ReplyTimeout, RequestTimeout, create_reply_message
+from tests.client.scripted import Network, refuse, sent
+from tests.client.test_producer import SEND, TOPIC, A, Cluster, producing
+
+PUSH = RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT
+REPLY_TOPIC = "C_REPLY_TOPIC"
+
+
+@pytest.fixture
+def cluster(network: Network) -> Cluster:
+    return Cluster(network, {TOPIC: {"broker-a": 1}, REPLY_TOPIC: {"broker-a": 1}})
+
+
+def properties_of(command: RemotingCommand) -> dict[str, str]:
+    return decode_properties(from_ext(SendMessageRequestHeaderV2, command.ext_fields).properties or "")
+
+
+def pushed(
+    correlation_id: str, body: bytes = b"pong", sys_flag: int = 0, **properties: str
+) -> RemotingCommand:
+    header = ReplyMessageRequestHeader(
+        producer_group="RG",
+        topic=REPLY_TOPIC,
+        default_topic="TBW102",
+        default_topic_queue_nums=4,
+        queue_id=0,
+        sys_flag=sys_flag,
+        born_timestamp=5,
+        flag=0,
+        born_host="10.0.0.9:4000",
+        store_host="10.0.0.1:10911",
+        store_timestamp=6,
+        properties=encode_properties({"CORRELATION_ID": correlation_id, **properties}).decode(),
+    )
+    return RemotingCommand(PUSH, to_ext(header), body, 77)
+
+
+def answering(cluster: Cluster, nursery: trio.Nursery, **reply: Any) -> Callable[[RemotingCommand], Any]:
+    """A broker that pushes a reply before it acknowledges the request, as a quick consumer may bring about."""
+
+    def store(command: RemotingCommand) -> RemotingCommand:
+        correlation_id = properties_of(command)["CORRELATION_ID"]
+        nursery.start_soon(cluster.a.push, pushed(correlation_id, **reply))
+        return sent(command)
+
+    return store
+
+
+async def test_a_request_and_its_reply(cluster: Cluster, nursery: trio.Nursery, autojump_clock: Any) -> None:
+    cluster.a.replies[SEND] = answering(cluster, nursery, K="v")
+    async with producing(cluster.network) as producer:
+        reply = await producer.request(Message.of(TOPIC, b"ping", tags="t"), timeout=2.5)
+        client_id = producer.instance.client_id
+        await trio.testing.wait_all_tasks_blocked()
+    named = properties_of(next(c for c in cluster.a.asked if c.code == SEND))
+    assert named["REPLY_TO_CLIENT"] == client_id
+    assert (named["TTL"], named["TAGS"]) == ("2500", "t")
+    assert reply.body == b"pong"
+    assert reply.properties["K"] == "v"
+    assert reply.properties["CORRELATION_ID"] == named["CORRELATION_ID"]
+    assert int(reply.properties["ARRIVE_TIME"]) > 0
+    assert (reply.born_host, reply.store_host, reply.topic) == (
+        "10.0.0.9:4000",
+        "10.0.0.1:10911",
+        REPLY_TOPIC,
+    )
+    # The broker was told who we are before it got the request
+    codes = cluster.a.codes()
+    assert codes.index(RequestCode.HEART_BEAT) < codes.index(SEND)
+
+
+async def test_many_requests_get_their_own_replies(
+    cluster: Cluster, nursery: trio.Nursery, autojump_clock: Any
+) -> None:
+    waiting: list[tuple[str, bytes]] = []
+
+    def store(command: RemotingCommand) -> RemotingCommand:
+        waiting.append((properties_of(command)["CORRELATION_ID"], bytes(command.body)))
+        return sent(command)
+
+    cluster.a.replies[SEND] = store
+    replies: dict[bytes, bytes] = {}
+
+    async with producing(cluster.network) as producer:
+
+        async def ask(body: bytes) -> None:
+            replies[body] = (await producer.request(Message.of(TOPIC, body))).body
+
+        async with trio.open_nursery() as asking:
+            for number in range(10):
+                asking.start_soon(ask, b"%d" % number)
+            await trio.testing.wait_all_tasks_blocked()
+            for correlation_id, body in reversed(waiting):
+                await cluster.a.push(pushed(correlation_id, b"to " + body))
+    assert replies == {b"%d" % number: b"to %d" % number for number in range(10)}
+
+
+async def test_a_compressed_reply(cluster: Cluster, nursery: trio.Nursery, autojump_clock: Any) -> None:
+    packed, bits = compress(b"long " * 1000)
+    cluster.a.replies[SEND] = answering(cluster, nursery, body=packed, sys_flag=bits)
+    async with producing(cluster.network) as producer:
+        assert (await producer.request(Message.of(TOPIC, b"ping"))).body == b"long " * 1000
+
+
+async def test_nobody_replies(cluster: Cluster, autojump_clock: Any) -> None:
+    async with producing(cluster.network) as producer:
+        started = trio.current_time()
+        with pytest.raises(
+            ReplyTimeout, match=f"no reply to request .* of topic {TOPIC} within 7 s"
+        ) as caught:
+            await producer.request(Message.of(TOPIC, b"ping"), timeout=7)
+    assert trio.current_time() - started == pytest.approx(7, abs=0.6)
+    assert isinstance(caught.value, RequestTimeout)
+
+
+async def test_a_late_reply_and_an_unreadable_one_are_answered(cluster: Cluster, autojump_clock: Any) -> None:
+    answers: list[tuple[int, str | None]] = []
+    async with producing(cluster.network) as producer:
+        await producer.send(Message.of(TOPIC, b"x"))
+        broken = pushed("nobody")
+        broken.ext_fields = {"topic": "T"}
+        damaged = pushed("nobody", b"no zlib", sys_flag=1)
+        for command in (pushed("nobody"), broken, damaged):
+            stream = cluster.a.streams[-1]
+            reply = await _reply_to(producer, command)
+            answers.append((reply.code, reply.remark))
+            assert stream
+    assert answers[0] == (0, None)
+    assert [code for code, _ in answers] == [0, 1, 1]
+    assert "unknown err when receiveReplyMsg" in (answers[1][1] or "")
+
+
+async def _reply_to(producer: Any, command: RemotingCommand) -> RemotingCommand:
+    await trio.lowlevel.checkpoint()
+    reply = producer.instance.handlers[PUSH](None, command)
+    assert isinstance(reply, RemotingCommand)
+    return reply
+
+
+async def test_a_refused_request_raises_at_once(cluster: Cluster, autojump_clock: Any) -> None:
+    cluster.a.replies[SEND] = refuse(13, "too large")
+    async with producing(cluster.network) as producer:
+        with pytest.raises(BrokerRefused, match="too large"):
+            await producer.request(Message.of(TOPIC, b"ping"))
+
+
+async def test_a_new_connection_is_introduced_again(
+    cluster: Cluster, nursery: trio.Nursery, autojump_clock: Any
+) -> None:
+    cluster.a.replies[SEND] = answering(cluster, nursery)
+    async with producing(cluster.network) as producer:
+        await producer.request(Message.of(TOPIC, b"ping"))
+        beats = cluster.a.count(RequestCode.HEART_BEAT)
+        await producer.request(Message.of(TOPIC, b"ping"))
+        assert cluster.a.count(RequestCode.HEART_BEAT) == beats
+        await cluster.a.drop()
+        await trio.testing.wait_all_tasks_blocked()
+        await producer.request(Message.of(TOPIC, b"ping"))
+        assert cluster.a.count(RequestCode.HEART_BEAT) == beats + 1
+    assert cluster.network.servers[A].opened == 2
+
+
+def request_message(**properties: str) -> MessageExt:
+    return MessageExt(
+        topic=TOPIC,
+        queue_id=0,
+        queue_offset=1,
+        commit_log_offset=2,
+        flag=0,
+        sys_flag=0,
+        born_timestamp=1,
+        born_host="10.0.0.2:1",
+        store_timestamp=2,
+        store_host="10.0.0.1:10911",
+        reconsume_times=0,
+        prepared_transaction_offset=0,
+        body_crc=0,
+        store_size=0,
+        body=b"ping",
+        properties=properties,
+    )
+
+
+REQUEST = {"CLUSTER": "C", "CORRELATION_ID": "c1", "REPLY_TO_CLIENT": "me@1", "TTL": "3000"}
+
+
+async def test_a_reply_goes_the_reply_way(cluster: Cluster, autojump_clock: Any) -> None:
+    code = RequestCode.SEND_REPLY_MESSAGE_V2
+    cluster.a.replies[code] = sent
+    async with producing(cluster.network) as producer:
+        await producer.reply(request_message(**REQUEST), "pong", properties={"own": "1"})
+    (command,) = [c for c in cluster.a.asked if c.code == code]
+    fields = from_ext(SendMessageRequestHeaderV2, command.ext_fields)
+    named = properties_of(command)
+    assert (fields.topic, command.body) == (REPLY_TOPIC, b"pong")
+    assert named | {"UNIQ_KEY": ""} == {
+        "CORRELATION_ID": "c1",
+        "REPLY_TO_CLIENT": "me@1",
+        "TTL": "3000",
+        "MSG_TYPE": "reply",
+        "own": "1",
+        "UNIQ_KEY": "",
+    }
+
+
+async def test_whoever_asked_is_gone(cluster: Cluster, autojump_clock: Any) -> None:
+    remark = "push reply message fail, channel of <me@1> not found."
+    cluster.a.replies[RequestCode.SEND_REPLY_MESSAGE_V2] = refuse(1, remark)
+    async with producing(cluster.network) as producer:
+        with pytest.raises(BrokerRefused, match="channel of <me@1> not found"):
+            await producer.reply(request_message(**REQUEST), b"pong")
+
+
+@pytest.mark.parametrize(
+    ("missing", "reason"),
+    [("CLUSTER", r"property\[CLUSTER\] is null"), ("REPLY_TO_CLIENT", "asks for no reply")],
+)
+def test_what_is_no_request_has_no_reply(missing: str, reason: str) -> None:
+    properties = {name: value for name, value in REQUEST.items() if name != missing}
+    with pytest.raises(InvalidRequest, match=reason):
+        create_reply_message(request_message(**properties), b"")

@@ -1,0 +1,294 @@
+"""Half messages, their ends, and what a producer answers when it is asked about them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import trio
+
+from codec.codes import MessageSysFlag, RequestCode
+from codec.frame import RemotingCommand
+from codec.headers import (
+    CheckTransactionStateRequestHeader,
+    EndTransactionRequestHeader,
+    SendMessageRequestHeaderV2,
+    from_ext,
+    to_ext,
+)
+from codec.ids import pack_host
+from codec.message import Message, MessageExt
+from codec.properties import decode_properties, encode_properties
+from codec.record import encode_record
+from rmqcli.client import BrokerRefused, ClientInstance, SendStatus, TransactionProducer, TransactionState
+from tests.client.scripted import Network, ok, refuse
+from tests.client.test_latency import flush_timeout
+from tests.client.test_producer import NAMESRV, SEND, TOPIC, Cluster
+
+END = RequestCode.END_TRANSACTION
+COMMIT, ROLLBACK, UNKNOW = (
+    TransactionState.COMMIT_MESSAGE,
+    TransactionState.ROLLBACK_MESSAGE,
+    TransactionState.UNKNOW,
+)
+
+
+@pytest.fixture
+def cluster(network: Network) -> Cluster:
+    return Cluster(network, {TOPIC: {"broker-a": 1}})
+
+
+async def never_asked(message: MessageExt) -> TransactionState:
+    raise AssertionError("nobody asked")
+
+
+@asynccontextmanager
+async def transacting(
+    cluster: Cluster, check: Any = never_asked, **options: Any
+) -> AsyncIterator[TransactionProducer]:
+    async with TransactionProducer(
+        "TG", check, namesrv=NAMESRV, open_stream=cluster.network.open_stream, **options
+    ) as producer:
+        yield producer
+
+
+async def ends(cluster: Cluster) -> list[RemotingCommand]:
+    await trio.testing.wait_all_tasks_blocked()
+    return [command for command in cluster.a.asked if command.code == END]
+
+
+def end_header(command: RemotingCommand) -> EndTransactionRequestHeader:
+    return from_ext(EndTransactionRequestHeader, command.ext_fields)
+
+
+@pytest.mark.parametrize(
+    ("said", "code", "state"),
+    [(COMMIT, 8, COMMIT), (ROLLBACK, 12, ROLLBACK), (UNKNOW, 0, UNKNOW), (None, 0, UNKNOW)],
+)
+async def test_the_outcome_is_told(
+    cluster: Cluster, said: Any, code: int, state: TransactionState, autojump_clock: Any
+) -> None:
+    seen: list[Message] = []
+
+    async def local(message: Message) -> Any:
+        seen.append(message)
+        assert len(cluster.sends()) == 1
+        return said
+
+    async with transacting(cluster) as producer:
+        result = await producer.send_in_transaction(Message.of(TOPIC, b"x", delay_level=3, tags="t"), local)
+        (end,) = await ends(cluster)
+    fields = from_ext(SendMessageRequestHeaderV2, cluster.sends()[0].ext_fields)
+    properties = decode_properties(fields.properties or "")
+    assert fields.sys_flag == MessageSysFlag.TRANSACTION_PREPARED
+    assert properties == {"TRAN_MSG": "true", "PGROUP": "TG", "TAGS": "t", "UNIQ_KEY": result.sent.msg_id}
+    assert seen[0].uniq_key == result.sent.msg_id
+    assert (result.state, result.told) == (state, True)
+    header = end_header(end)
+    assert end.is_oneway
+    assert (header.commit_or_rollback, header.from_transaction_check) == (code, False)
+    assert (header.producer_group, header.tran_state_table_offset, header.commit_log_offset) == ("TG", 7, 0)
+    assert (header.msg_id, header.transaction_id, header.bname) == (
+        result.sent.msg_id,
+        result.sent.msg_id,
+        "broker-a",
+    )
+
+
+async def test_a_plain_function_runs_in_a_thread(cluster: Cluster) -> None:
+    threads = []
+
+    def local(message: Message) -> TransactionState:
+        threads.append(threading.current_thread())
+        return COMMIT
+
+    async with transacting(cluster) as producer:
+        assert (await producer.send_in_transaction(Message.of(TOPIC, b"x"), local)).state is COMMIT
+    assert threads != [threading.current_thread()]
+
+
+async def test_what_the_local_transaction_raises(cluster: Cluster, autojump_clock: Any) -> None:
+    async def local(message: Message) -> TransactionState:
+        raise LookupError("no row")
+
+    async with transacting(cluster) as producer:
+        with pytest.raises(LookupError, match="no row"):
+            await producer.send_in_transaction(Message.of(TOPIC, b"x"), local)
+        (end,) = await ends(cluster)
+    assert end_header(end).commit_or_rollback == 0
+    assert end.remark == "executeLocalTransactionBranch exception: no row"
+
+
+async def test_not_stored_as_promised_is_rolled_back(cluster: Cluster, autojump_clock: Any) -> None:
+    cluster.a.replies[SEND] = flush_timeout
+    async with transacting(cluster) as producer:
+        result = await producer.send_in_transaction(Message.of(TOPIC, b"x"), never_asked)  # type: ignore[arg-type]
+        (end,) = await ends(cluster)
+    assert (result.sent.status, result.state) == (SendStatus.FLUSH_DISK_TIMEOUT, ROLLBACK)
+    assert end_header(end).commit_or_rollback == 12
+
+
+async def test_not_stored_at_all(cluster: Cluster, autojump_clock: Any) -> None:
+    cluster.a.replies[SEND] = refuse(16, "no transactions here")
+    async with transacting(cluster) as producer:
+        with pytest.raises(BrokerRefused, match="no transactions here"):
+            await producer.send_in_transaction(Message.of(TOPIC, b"x"), never_asked)  # type: ignore[arg-type]
+        assert await ends(cluster) == []
+
+
+async def test_an_outcome_is_told_even_when_cancelled(cluster: Cluster, autojump_clock: Any) -> None:
+    async with transacting(cluster) as producer:
+        with trio.CancelScope() as scope:
+
+            async def local(message: Message) -> TransactionState:
+                scope.cancel()
+                return COMMIT
+
+            await producer.send_in_transaction(Message.of(TOPIC, b"x"), local)
+        (end,) = await ends(cluster)
+    assert end_header(end).commit_or_rollback == 8
+
+
+async def test_a_broker_that_is_gone_will_ask(cluster: Cluster, autojump_clock: Any) -> None:
+    async def local(message: Message) -> TransactionState:
+        cluster.a.refuses = True
+        await cluster.a.drop()
+        await trio.testing.wait_all_tasks_blocked()
+        return COMMIT
+
+    async with transacting(cluster) as producer:
+        result = await producer.send_in_transaction(Message.of(TOPIC, b"x"), local)
+    assert (result.state, result.told) == (COMMIT, False)
+
+
+def check_request(group: str = "TG", uniq_key: str = "id1", offset: int = 900) -> RemotingCommand:
+    host = pack_host("10.0.0.1", 10911)
+    record = encode_record(
+        topic=TOPIC.encode(),
+        queue_id=1,
+        flag=0,
+        queue_offset=3,
+        physical_offset=offset,
+        sys_flag=0,
+        born_timestamp=1,
+        born_host=host,
+        store_timestamp=2,
+        store_host=host,
+        reconsume_times=0,
+        prepared_transaction_offset=0,
+        body=b"body",
+        properties=encode_properties({"PGROUP": group, "UNIQ_KEY": uniq_key, "TRAN_MSG": "true"}),
+    )
+    header = CheckTransactionStateRequestHeader(
+        tran_state_table_offset=33, commit_log_offset=offset, msg_id=uniq_key, transaction_id=uniq_key
+    )
+    return RemotingCommand(RequestCode.CHECK_TRANSACTION_STATE, to_ext(header), record, 1, 2)
+
+
+async def connected(cluster: Cluster, producer: TransactionProducer) -> None:
+    await producer.message_queues(TOPIC)
+    await producer.instance.heartbeats.send_all()
+
+
+@pytest.mark.parametrize(("said", "code"), [(COMMIT, 8), (ROLLBACK, 12), (UNKNOW, 0), (None, 0)])
+async def test_a_check_is_answered(cluster: Cluster, said: Any, code: int, autojump_clock: Any) -> None:
+    asked: list[MessageExt] = []
+
+    async def check(message: MessageExt) -> Any:
+        asked.append(message)
+        return said
+
+    async with transacting(cluster, check) as producer:
+        await connected(cluster, producer)
+        await cluster.a.push(check_request())
+        (end,) = await ends(cluster)
+    header = end_header(end)
+    assert [(m.body, m.queue_id, m.msg_id) for m in asked] == [(b"body", 1, "id1")]
+    assert end.is_oneway
+    assert (header.commit_or_rollback, header.from_transaction_check) == (code, True)
+    assert (header.tran_state_table_offset, header.commit_log_offset) == (33, 900)
+    assert (header.producer_group, header.msg_id, header.transaction_id) == ("TG", "id1", "id1")
+
+
+async def test_a_check_that_raises_knows_nothing_and_the_next_is_answered(
+    cluster: Cluster, autojump_clock: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def check(message: MessageExt) -> TransactionState:
+        if message.msg_id == "bad":
+            raise LookupError("no row")
+        return COMMIT
+
+    async with transacting(cluster, check) as producer:
+        await connected(cluster, producer)
+        await cluster.a.push(check_request(uniq_key="bad"))
+        await cluster.a.push(check_request(uniq_key="good"))
+        first, second = await ends(cluster)
+    assert (end_header(first).commit_or_rollback, first.remark) == (
+        0,
+        "checkLocalTransactionState Exception: no row",
+    )
+    assert (end_header(second).commit_or_rollback, second.remark) == (8, None)
+    assert "the transaction check of bad failed" in caplog.text
+
+
+@pytest.mark.parametrize("checks", [1, 3])
+async def test_so_many_checks_at_once(cluster: Cluster, checks: int, autojump_clock: Any) -> None:
+    at_once = most = 0
+
+    async def check(message: MessageExt) -> TransactionState:
+        nonlocal at_once, most
+        at_once += 1
+        most = max(most, at_once)
+        await trio.sleep(1)
+        at_once -= 1
+        return COMMIT
+
+    async with transacting(cluster, check, checks=checks) as producer:
+        await connected(cluster, producer)
+        for number in range(6):
+            await cluster.a.push(check_request(uniq_key=str(number)))
+        await trio.sleep(10)
+        assert len(await ends(cluster)) == 6
+    assert most == checks
+
+
+async def test_two_groups_on_one_instance(cluster: Cluster, autojump_clock: Any) -> None:
+    asked: list[str] = []
+
+    def answering(name: str) -> Any:
+        async def check(message: MessageExt) -> TransactionState:
+            asked.append(name)
+            return COMMIT
+
+        return check
+
+    async with (
+        ClientInstance(NAMESRV, open_stream=cluster.network.open_stream) as instance,
+        TransactionProducer("G1", answering("one"), instance=instance) as first,
+        TransactionProducer("G2", answering("two"), instance=instance),
+    ):
+        await connected(cluster, first)
+        await cluster.a.push(check_request("G2"))
+        await cluster.a.push(check_request("G1"))
+        await cluster.a.push(check_request("unknown"))
+        found = [end_header(end).producer_group for end in await ends(cluster)]
+    assert sorted(found) == ["G1", "G2"]
+    assert sorted(asked) == ["one", "two"]
+    assert instance.handlers == {}
+
+
+@pytest.mark.parametrize("body", [b"", b"nonsense"])
+async def test_a_check_that_cannot_be_read_is_left(
+    cluster: Cluster, body: bytes, autojump_clock: Any
+) -> None:
+    async with transacting(cluster) as producer:
+        await connected(cluster, producer)
+        broken = check_request()
+        broken.body = body
+        await cluster.a.push(broken)
+        assert await ends(cluster) == []
+        cluster.a.replies[RequestCode.GET_MIN_OFFSET] = ok({"offset": "0"})
+        await producer.send(Message.of(TOPIC, b"still there"))
