@@ -28,12 +28,12 @@ def spark_session(
     ExportError, with what Spark said last, when it does not start.
     """
     try:
+        from pyspark import SparkContext
         from pyspark.sql import SparkSession
     except ImportError:
         raise ExportError("--spark needs PySpark: `pip install 'rmqcli[spark]'`") from None
-    running = SparkSession.getActiveSession()
-    if running is not None:
-        yield running
+    if SparkContext._active_spark_context is not None:  # the active session is known to its own thread only
+        yield SparkSession.builder.getOrCreate()
         return
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rmq-spark-")))

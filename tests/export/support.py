@@ -1,0 +1,84 @@
+"""Rows of an export and of decoded messages in one form, and small commit logs to cut and to damage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import parquet
+
+from codec.message import MessageExt
+from codec.record import decode_record
+from codec.scan.arrow import schema
+from rmqcli.export.parts import parts_of, scan_part
+from rmqcli.export.rows import RowFilter
+from tests.codec.samples import make_record
+from tests.support import JavaStore
+
+MOMENTS = ("born_timestamp", "store_timestamp")
+Row = dict[str, Any]
+
+
+def as_row(message: MessageExt) -> Row:
+    """A decoded message as the row that it must become; times in microseconds."""
+    columns = {name: getattr(message, name) for name in schema().names}
+    return {
+        **columns,
+        **{name: columns[name] * 1000 for name in MOMENTS},
+        "broker_name": message.broker_name or None,
+    }
+
+
+def java_rows(store: JavaStore) -> list[Row]:
+    """Every record of the dump, decoded one by one from its place."""
+    log = store.commit_log
+    return [
+        as_row(decode_record(log, line["phy"], check_crc=True, decompress=True))
+        for line in store.of_kind("msg")
+    ]
+
+
+def table_of(out: Path) -> pa.Table:
+    """All files of an export; each must have the schema of every export, names and nullability included."""
+    files = sorted(out.glob("part-*.parquet"))
+    tables = [parquet.read_table(file) for file in files]
+    for table in tables:
+        assert table.schema.equals(schema()), table.schema
+        assert table.schema.metadata[b"rmq.source"]
+    return pa.concat_tables(tables)
+
+
+def rows_of(out: Path) -> list[Row]:
+    """All rows of an export in the order of the files."""
+    table = table_of(out)
+    columns = {
+        name: (table[name].cast(pa.int64()) if name in MOMENTS else table[name]).to_pylist()
+        for name in table.column_names
+    }
+    columns["properties"] = list(map(dict, columns["properties"]))
+    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+
+
+def by_place(rows: Iterable[Row]) -> list[Row]:
+    return sorted(rows, key=lambda row: row["commit_log_offset"])
+
+
+def write_log(folder: Path, bodies: Iterable[bytes], tail: bytes = b"") -> list[int]:
+    """One commit log file whose records have these bodies; the bytes where they start."""
+    data, starts = bytearray(), []
+    for number, body in enumerate(bodies):
+        starts.append(len(data))
+        data += make_record(body=body, physical_offset=len(data), queue_offset=number)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{0:020d}").write_bytes(bytes(data) + tail)
+    return starts
+
+
+def scanned(folder: Path, part_size: int, rows: RowFilter | None = None) -> Iterator[int]:
+    """The commit-log offsets that all parts of a log give, part after part."""
+    wanted = rows or RowFilter()
+    for part in parts_of(folder, wanted, part_size):
+        for batch in scan_part(part, wanted):
+            yield from batch["commit_log_offset"].to_pylist()

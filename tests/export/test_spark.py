@@ -1,0 +1,181 @@
+"""The same exports as Spark jobs, on the one session of the run: same rows, same schema, quiet, safe against failing tasks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from broker.cluster import Cluster
+from codec.errors import CorruptionError
+from rmqcli.client import PullConsumer
+from rmqcli.exit_codes import ExitCode
+from rmqcli.export import (
+    ExportError,
+    OutputExists,
+    QueueRange,
+    RowFilter,
+    export_store_on_spark,
+    export_topic,
+    export_topic_on_spark,
+)
+from rmqcli.export.parts import parts_of, scan_part
+from rmqcli.export.spark import _export
+from tests.cli.conftest import Run
+from tests.export.conftest import SparkRun
+from tests.export.support import by_place, java_rows, rows_of
+from tests.export.test_live import fill, in_order
+from tests.support import JavaStore
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+
+@pytest.fixture(autouse=True)
+def silence(capfdbinary: pytest.CaptureFixture[bytes]) -> Iterator[None]:
+    """Nothing that a Spark export does may be seen on standard output or error."""
+    yield
+    assert capfdbinary.readouterr() == (b"", b"")
+
+
+def test_a_store_cut_into_parts(store_clean: JavaStore, tmp_path: Path) -> None:
+    summary = export_store_on_spark(store_clean.root, tmp_path / "out", RowFilter(), part_bytes=150_000)
+    rows = rows_of(tmp_path / "out")
+    assert summary.rows == 3090
+    assert summary.files == 14  # of 16 parts; two are behind the last record
+    assert rows == java_rows(store_clean)
+    names = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert names == ["_SUCCESS", *(f"part-{number:05d}.parquet" for number in range(14))]
+
+
+def test_a_filter_reaches_the_tasks(store_killed: JavaStore, tmp_path: Path) -> None:
+    wanted = RowFilter(topic=store_killed.of_kind("msg")[0]["topic"], begin=5)
+    export_store_on_spark(store_killed.root, tmp_path / "out", wanted, part_bytes=300_000)
+    expected = [
+        row for row in java_rows(store_killed) if row["topic"] == wanted.topic and row["queue_offset"] >= 5
+    ]
+    assert expected
+    assert rows_of(tmp_path / "out") == expected
+
+
+def test_spark_reads_what_was_written(store_clean: JavaStore, tmp_path: Path) -> None:
+    export_store_on_spark(store_clean.root, tmp_path / "out", RowFilter(topic="SeedTags"))
+    session = SparkSession.getActiveSession()
+    assert session is not None
+    frame = session.read.parquet(str(tmp_path / "out"))
+    assert frame.count() == 300
+    assert frame.where("properties['TAGS'] = tags and body is not null").count() == 300
+    assert dict(frame.dtypes)["store_timestamp"] == "timestamp"
+
+
+def test_no_rows_no_tasks(store_clean: JavaStore, tmp_path: Path) -> None:
+    summary = export_store_on_spark(store_clean.root, tmp_path / "out", RowFilter(end=0))
+    assert (summary.files, summary.rows) == (1, 0)
+    assert rows_of(tmp_path / "out") == []
+
+
+def test_damage_names_file_and_byte_and_leaves_nothing(
+    copy_java_store: Callable[[str], JavaStore], tmp_path: Path
+) -> None:
+    store = copy_java_store("store-clean")
+    damaged = store.of_kind("msg")[2500]["phy"]
+    path = store.commit_logs[damaged // 524288]
+    data = bytearray(path.read_bytes())
+    data[damaged % 524288 + 4] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(CorruptionError, match=f"{path}: byte {damaged % 524288}: ") as caught:
+        export_store_on_spark(store.root, tmp_path / "out", RowFilter(), part_bytes=100_000)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_existing_folder_is_refused(store_clean: JavaStore, tmp_path: Path) -> None:
+    (tmp_path / "mine").touch()
+    with pytest.raises(OutputExists):
+        export_store_on_spark(store_clean.root, tmp_path, RowFilter())
+
+
+async def test_a_topic_as_without_spark(cluster: Cluster, topic: str, tmp_path: Path) -> None:
+    import trio
+
+    await fill(cluster, topic)
+    async with PullConsumer(namesrv=cluster.namesrv) as client:
+        queues = await client.message_queues(topic)
+        ranges = [QueueRange(queue, 1, await client.max_offset(queue)) for queue in queues]
+        await export_topic(client, ranges, tmp_path / "here")
+
+    def on_spark() -> None:
+        export_topic_on_spark({"namesrv": cluster.namesrv}, ranges, tmp_path / "spark")
+
+    await trio.to_thread.run_sync(on_spark)
+    rows = rows_of(tmp_path / "spark")
+    assert len(rows) == 56
+    assert in_order(rows) == in_order(rows_of(tmp_path / "here"))
+
+
+def test_the_command(cli: Run, store_clean: JavaStore, tmp_path: Path) -> None:
+    export = ("export", "--store", str(store_clean.root), "--spark", "--json", "--out")
+    done = cli(*export, str(tmp_path / "out"), "--topic", "SeedTags", "-o", "-10")
+    assert (done.code, done.err) == (0, "")
+    assert (done.json["files"], done.json["rows"]) == (1, 10)
+    refused = cli(*export, str(tmp_path / "out"))
+    assert (refused.code, refused.out) == (ExitCode.USAGE, b"")
+    assert refused.err == f"rmq: {tmp_path}/out: exists and is not empty; name a new folder with --out\n"
+
+
+def test_the_command_on_a_topic(rmq: Run, topic: str, tmp_path: Path) -> None:
+    rmq("send", topic, stdin=b"\n".join(b"%d" % number for number in range(40)))
+    done = rmq("export", "--topic", topic, "-o", "-7", "--spark", "--out", str(tmp_path / "out"))
+    assert (done.code, done.err, done.lines[0][2]) == (0, "", "7")
+    wanted = rmq("pull", topic, "-o", "-7", "--json").json_lines
+    assert {row["msg_id"] for row in rows_of(tmp_path / "out")} == {line["msgId"] for line in wanted}
+
+
+def test_a_cluster_that_is_not_there(tmp_path: Path) -> None:
+    from codec.queue import MessageQueue
+
+    ranges = [QueueRange(MessageQueue("T", "broker-a", 0), 0, 10)]
+    with pytest.raises(ExportError, match=r"the Spark job failed: .*cannot connect"):
+        export_topic_on_spark({"namesrv": "127.0.0.1:1"}, ranges, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def failing_once(parts: list[Any], marks: Path, fail: Callable[[], None]) -> Callable[[int], Iterator[Any]]:
+    """Reads parts, but the first attempt of every other task ends in the middle."""
+
+    def read(task: int) -> Iterator[Any]:
+        for batch in scan_part(parts[task], RowFilter()):
+            yield batch.slice(0, batch.num_rows // 2)
+            if task % 2 and not (marks / str(task)).exists():
+                (marks / str(task)).touch()
+                fail()
+            yield batch.slice(batch.num_rows // 2)
+
+    return read
+
+
+def raise_error() -> None:
+    raise ValueError("in the middle of a task")
+
+
+def end_process() -> None:
+    os._exit(7)
+
+
+@pytest.mark.parametrize("fail", [raise_error, end_process])
+def test_a_failed_attempt_changes_nothing(
+    store_clean: JavaStore, tmp_path: Path, fail: Callable[[], None]
+) -> None:
+    (tmp_path / "marks").mkdir()
+    parts = parts_of(store_clean.root, RowFilter(), 400_000)
+    summary = _export(len(parts), failing_once(parts, tmp_path / "marks", fail), "test", tmp_path / "out", {})
+    assert {path.name for path in (tmp_path / "marks").iterdir()} == {"1", "3", "5"}
+    assert summary.files == 7
+    assert by_place(rows_of(tmp_path / "out")) == java_rows(store_clean)
+
+
+def test_starting_spark_was_quiet(spark: SparkRun) -> None:
+    assert spark.said.read_bytes() == b""
