@@ -18,6 +18,7 @@ import trio
 from codec.bodies import CheckClientRequestBody, encode_body
 from codec.codes import RequestCode
 from codec.message import check_group
+from codec.queue import MessageQueue
 from rmqcli.client.errors import InvalidRequest, NoRoute
 from rmqcli.client.instance import Client, ClientInstance, InstanceOptions
 from rmqcli.client.producer import Producer
@@ -142,7 +143,7 @@ class PushConsumer(Client):
         await super().__aexit__(kind, error, trace)
 
     @property
-    def queues(self) -> list[Any]:
+    def queues(self) -> list[MessageQueue]:
         """The queues that are ours now, sorted."""
         return sorted(queue for queue, held in self._state.queues.items() if not held.dropped)
 
@@ -157,6 +158,8 @@ class PushConsumer(Client):
     async def _start(self) -> None:
         state = self._state
         groups = requests_of(self.instance)
+        if state.started_ms:
+            raise InvalidRequest("a push consumer is entered once")
         if self.group in groups:
             raise InvalidRequest(f"the group {self.group} has a consumer in this client instance already")
         state.started_ms = self.instance.now_ms()

@@ -70,7 +70,15 @@ class Rebalancer:
         if me not in clients:
             log.warning("%s is not in the group %s that the broker knows", me, state.group)
             return set()
-        return set(state.settings.allocate(me, queues, sorted(clients)))
+        return self._allocated(queues, sorted(clients))
+
+    def _allocated(self, queues: list[MessageQueue], clients: list[str]) -> set[MessageQueue] | None:
+        state = self._state
+        try:
+            return set(state.settings.allocate(state.instance.client_id, queues, clients))
+        except Exception:  # a strategy may be the application's own: as long as it fails, all stays as it is
+            log.exception("the queues of %s cannot be allocated", state.group)
+            return None
 
     async def _clients(self, topic: str) -> list[str]:
         state = self._state

@@ -79,7 +79,7 @@ class ConsumerRequests:
 
     async def _reset(self, topic: str, table: dict[MessageQueue, int]) -> None:
         state = self._state
-        state.paused = True
+        paused, state.paused = state.paused, True
         try:
             chosen = [held for queue, held in state.queues.items() if queue.topic == topic and queue in table]
             for held in chosen:
@@ -90,7 +90,7 @@ class ConsumerRequests:
                     await held.wait_quiet(RESET_WAIT)
             await self._move(chosen, table)
         finally:
-            state.paused = False
+            state.paused = paused
             state.rebalance_soon()
 
     async def _move(self, chosen: list[ProcessQueue], table: dict[MessageQueue, int]) -> None:

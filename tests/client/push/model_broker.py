@@ -89,6 +89,7 @@ class ModelCluster:
         self.locks: dict[tuple[str, MessageQueue], tuple[str, float]] = {}
         self.asked: list[tuple[float, RemotingCommand]] = []
         self.record = True
+        self.silent = False
         self.trouble: dict[int, Trouble] = {}
         self.first_offset: dict[MessageQueue, int] = {}
         self.suggest = 0
@@ -214,6 +215,8 @@ class ModelCluster:
             return
         if self.record:
             self.asked.append((trio.current_time(), command))
+        if self.silent:
+            return
         trouble = self.trouble.get(command.code)
         reply = None if trouble is None else trouble(command)
         if reply is None:

@@ -227,3 +227,21 @@ async def test_a_day_of_joins_and_leaves(
         await trio.sleep(rng.uniform(1200, 2400))
     assert number > 10
     nursery.cancel_scope.cancel()
+
+
+async def test_a_strategy_that_fails_leaves_the_queues_where_they_are(
+    cluster: ModelCluster, autojump_clock: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    fails = False
+
+    def allocate(client: str, queues: Any, clients: Any) -> Any:
+        if fails:
+            raise KeyError("no such room")
+        return list(queues)
+
+    async with consumer(cluster, Taken(), allocate=allocate) as running:
+        await trio.sleep(1)
+        before, fails = running.queues, True
+        await trio.sleep(60)
+        assert running.queues == before
+    assert "cannot be allocated" in caplog.text
