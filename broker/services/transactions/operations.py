@@ -27,8 +27,8 @@ class Operations:
         low, high = store.min_offset(_TOPIC, HALF_QUEUE), store.max_offset(_TOPIC, HALF_QUEUE)
         self.progress = min(max(start, low), high)
         """The first op message that is still needed."""
-        self.ended: set[int] = set()
-        """Queue offsets of half messages that an op message read by this scan named."""
+        self.late: set[int] = set()
+        """Half messages before `half_start` that an op message read by this scan named: earlier copies, ended late."""
         self._store = store
         self._next = self.progress
         self._half_start = half_start
@@ -54,10 +54,6 @@ class Operations:
         self._advance()
         return True
 
-    def ended_at(self, half_offset: int) -> bool:
-        """Whether an op message read so far names a half message."""
-        return half_offset in self.ended
-
     def _half_offsets(self, position: int, size: int) -> list[int]:
         record = self._store.record_at_size(position, size)
         if record is None:
@@ -70,8 +66,8 @@ class Operations:
         return [int(text) for text in numbers if text.isdecimal() and len(text) <= MAX_DIGITS]
 
     def _note(self, operation: int, half_offsets: list[int]) -> None:
-        self.ended.update(half_offsets)
         wanted = {offset for offset in half_offsets if offset >= self._half_start}
+        self.late.update(set(half_offsets) - wanted)
         self._open[operation] = len(wanted)
         for offset in wanted:
             earlier = self._of.get(offset)

@@ -13,7 +13,7 @@ Every `transactionCheckInterval` (60 s) the half queue is walked from the saved 
 Every copy counts as an attempt (TRANSACTION_CHECK_TIMES), one that was put off too, as in Java. Ages count from the time the
 client said; a message from the future is asked about at once. What cannot be written ends the walk, and the next one tries
 again. Progress is saved like every consumer offset, after the copies are on the disk; a kill in between makes a second copy, and
-the producer is asked twice. Between two half messages other tasks get their turn; op messages are read to the end before a half message counts as open.
+the producer is asked twice. Op messages are read to the end before a half message counts as open.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ __all__ = ["check_half_messages", "check_transactions"]
 
 WALK_LIMIT_MS = 60_000
 SHORTEST_INTERVAL_SECONDS = 0.1
+STEPS_IN_A_TURN = 8
+"""Half messages, or batches of op messages, before other tasks get their turn."""
 MS_PER_HOUR = 3_600_000
 MAX_DIGITS = 18
 _TOPIC = SystemTopic.TRANS_HALF
@@ -72,13 +74,16 @@ class _Scan:
 
     async def run(self) -> None:
         try:
-            while self._broker.now_ms() - self._started <= WALK_LIMIT_MS and self._step():
+            while all(self._may_go_on() and self._step() for _ in range(STEPS_IN_A_TURN)):
                 await trio.lowlevel.checkpoint()
             if self._broker.sync_flush:
                 await self._broker.store.wait_flushed(self._broker.store.commit_log_max_offset)
         finally:
             _save(self._broker, _TOPIC, self._position)
             _save(self._broker, SystemTopic.TRANS_OP_HALF, self._operations.progress)
+
+    def _may_go_on(self) -> bool:
+        return self._broker.now_ms() - self._started <= WALK_LIMIT_MS
 
     def _step(self) -> bool:
         """Deals with one half message, or reads on in the op queue; False at the end of the walk."""
@@ -114,7 +119,7 @@ class _Scan:
         immunity = _immunity(half, config.transaction_time_out)
         if immunity is None:
             return not 0 <= age < config.transaction_time_out and self._ask(half, counted)
-        if self._operations.ended_at(_number(half, P.TRAN_PREPARED_QUEUE_OFFSET)):
+        if _number(half, P.TRAN_PREPARED_QUEUE_OFFSET) in self._operations.late:
             return self._done()
         return self._put_off(half, counted) if age < immunity else self._ask(half, counted)
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import trio
 
 from broker.store import MessageStore
 from codec.bodies import HeartbeatData, ProducerData, encode_body
-from codec.headers import CheckTransactionStateRequestHeader, from_ext
+from codec.headers import CheckTransactionStateRequestHeader, SendMessageRequestHeaderV2, from_ext
 from codec.ids import parse_offset_msg_id
 from codec.message import MessageExt
 from codec.record import decode_record
-from tests.broker.support import Client, FakeBroker, Reply, virtual_now
+from tests.broker.support import Client, FakeBroker, Reply, send_header, virtual_now
 
 HALF, OP, GIVEN_UP = "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "TRANS_CHECK_MAX_TIME_TOPIC"
 COMMIT, ROLLBACK, UNKNOWN = 8, 12, 0
@@ -40,12 +41,18 @@ async def _beat(client: Client, body: bytes) -> None:
 
 
 def send_half(
-    client: Client, body: bytes = b"half", properties: Mapping[str, str] | None = None, **fields: object
+    client: Client, body: bytes = b"half", properties: Mapping[str, str] | None = None, **fields: Any
 ) -> Reply:
     """A half message for queue 2 of topic T, as Java's producer sends it."""
-    own = {"UNIQ_KEY": f"KEY-{body.decode()}", "WAIT": "true", "TRAN_MSG": "true", "PGROUP": GROUP}
+    return client.ask(310, half_header(body.decode(), properties, **fields), body)
+
+
+def half_header(
+    key: str, properties: Mapping[str, str] | None = None, **fields: Any
+) -> SendMessageRequestHeaderV2:
+    own = {"UNIQ_KEY": f"KEY-{key}", "WAIT": "true", "TRAN_MSG": "true", "PGROUP": GROUP}
     values = {"topic": "T", "queue_id": 2, "sys_flag": 4, "born_timestamp": virtual_now(), **fields}
-    return client.send(body=body, properties={**own, **(properties or {})}, **values)  # type: ignore[arg-type]
+    return send_header(properties={**own, **(properties or {})}, **values)
 
 
 def end_header(

@@ -19,6 +19,7 @@ from tests.broker.transactions.support import (
     answer,
     bodies,
     end,
+    half_header,
     log,
     of_topic,
     producer,
@@ -301,6 +302,26 @@ async def test_a_half_message_without_room_for_a_counter_is_given_up(
         await trio.sleep(MINUTE + 1)
         assert bodies(broker, GIVEN_UP) == [b"half"]
         assert [message.body for _, message in questions(client)] == [b"next"]
+
+
+async def test_with_synchronous_flush_copies_are_on_the_disk_before_the_progress_counts(
+    tmp_path: Path, autojump_clock: trio.abc.Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with fake_broker(tmp_path, flush_disk_type="SYNC_FLUSH") as broker:
+        store, client = broker.context.store, producer(broker)
+        waiting = client.post(310, half_header("half"), b"half")
+        assert (await client.wait(waiting)).code == 0
+        seen = []
+        commit = broker.context.offsets.commit
+
+        def watched(group: str, topic: str, queue_id: int, offset: int) -> None:
+            seen.append(store.flushed_offset == store.commit_log_max_offset)
+            commit(group, topic, queue_id, offset)
+
+        monkeypatch.setattr(broker.context.offsets, "commit", watched)
+        await trio.sleep(MINUTE + 1)
+        assert len(of_topic(broker, HALF)) == 2
+        assert seen == [True]
 
 
 async def test_a_slave_asks_nobody(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:

@@ -92,6 +92,22 @@ async def test_a_kill_before_the_progress_is_saved_asks_again(
         assert progress(broker)[0] == len(of_topic(broker, HALF))
 
 
+async def test_a_message_that_was_put_off_is_ended_by_its_first_place_after_a_restart(
+    tmp_path: Path, autojump_clock: trio.abc.Clock
+) -> None:
+    async with fake_broker(tmp_path) as broker:
+        sent = send_half(producer(broker), properties={"CHECK_IMMUNITY_TIME_IN_SECONDS": "90"})
+        await trio.sleep(MINUTE + 6)
+        assert progress(broker)[0] == 1
+    async with fake_broker(tmp_path) as broker:
+        client = producer(broker)
+        assert end(client, sent).code == 0
+        assert bodies(broker, OP) == [b"0"], "where the copy stands is not known any more"
+        await trio.sleep(10 * MINUTE)
+        assert questions(client) == []
+        assert progress(broker) == (2, 1)
+
+
 @pytest.mark.parametrize("offset", [-5, 500])
 async def test_saved_progress_outside_the_queues_is_corrected(
     tmp_path: Path, autojump_clock: trio.abc.Clock, offset: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import trio
 
@@ -19,7 +20,7 @@ from tests.broker.support import pull_header, send_header
 from tests.broker.transactions.support import COMMIT, GROUP, end_header
 from tests.broker.transactions.test_replies import PROPERTIES, REQUESTER, TOPIC
 
-FAST = {"transaction_check_interval": 100, "transaction_time_out": 100}
+FAST: dict[str, Any] = {"transaction_check_interval": 100, "transaction_time_out": 100}
 ONE_WAY = 2
 
 
