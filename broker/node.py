@@ -21,7 +21,7 @@ from broker.clock import NowMs, system_now_ms
 from broker.config import BrokerConfig, server_limits, store_settings
 from broker.context import BrokerContext
 from broker.errors import ConfigError
-from broker.filters import FilterTable
+from broker.filters import BitMaps, FilterTable
 from broker.handlers import handler_table
 from broker.handlers.pull import answer_hold
 from broker.nursery import background
@@ -256,7 +256,13 @@ def start_services(broker: BrokerContext, delays: DelayService, nursery: trio.Nu
 
 def listen_to_store(broker: BrokerContext, delays: DelayService) -> None:
     """Loads the tables, and from now on hears of every message that is stored."""
+    maps = BitMaps(broker.filters)
+
+    def bit_map(topic: str, properties: Mapping[str, str]) -> bytes | None:
+        return maps.of(topic, properties) if broker.config.enable_calc_filter_bit_map else None
+
     broker.files.load()
+    broker.store.set_bit_map(bit_map)
     delays.correct_offsets()
     broker.store.add_arrival_listener(broker.holds.arrived)
     broker.store.add_arrival_listener(delays.arrived)

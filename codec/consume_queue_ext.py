@@ -20,6 +20,7 @@ from codec.layout import fused
 __all__ = [
     "END_OF_FILE",
     "FILE_SIZE",
+    "HIGHEST_ADDRESS",
     "UNIT",
     "Unit",
     "address_of",

@@ -125,6 +125,7 @@ def _get(broker: BrokerContext, header: PullMessageRequestHeader, wanted: Wanted
         header.max_msg_nums,
         accepts_code=accepts_code,
         accepts_record=sql.accepts_record if sql is not None else None,
+        accepts_unit=sql.accepts_unit if sql is not None else None,
     )
     if result.status is GetStatus.NO_MATCHED_LOGIC_QUEUE:
         # Java makes the queue when it is asked for it, and so never has to say this of a topic that exists.

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
+from collections.abc import Callable
+
+import msgspec
+
 from broker.context import BrokerContext
 from broker.errors import Refusal
+from broker.filters import SqlSelection, is_tag_type
 from broker.handlers.common import NOT_SET, ok
+from broker.services.table_files import table_text
 from broker.session import Session
-from codec.bodies import ConsumeQueueData, QueryConsumeQueueResponseBody, encode_body
+from codec.bodies import ConsumeQueueData, QueryConsumeQueueResponseBody, SubscriptionData, encode_body
 from codec.codes import ResponseCode
+from codec.consume_queue_ext import Unit, is_address
 from codec.frame import RemotingCommand
 from codec.headers import (
     QueryConsumeQueueRequestHeader,
@@ -15,6 +23,7 @@ from codec.headers import (
     ViewMessageRequestHeader,
     from_ext,
 )
+from codec.selector import ALL
 
 __all__ = ["query_consume_queue", "query_message", "view_message"]
 
@@ -22,6 +31,8 @@ UNIQUE_KEY_QUERY = "_UNIQUE_KEY_QUERY"
 DEFAULT_COUNT = 10
 MAX_COUNT = 10_000
 """Consume queue entries in one answer."""
+
+Judge = Callable[[Unit], bool]
 
 
 def query_message(
@@ -62,19 +73,72 @@ def view_message(broker: BrokerContext, session: Session, request: RemotingComma
 def query_consume_queue(
     broker: BrokerContext, _session: Session, request: RemotingCommand
 ) -> RemotingCommand:
-    """321: entries of a consume queue."""
+    """321: entries of a consume queue, and what the filter of a group says to their extensions."""
     header = from_ext(QueryConsumeQueueRequestHeader, request.ext_fields)
     topic, queue_id = header.topic or "", header.queue_id or 0
     count = min(header.count or DEFAULT_COUNT, MAX_COUNT)
-    group = broker.consumers.get(header.consumer_group or "")
-    entries = broker.store.consume_queue_entries(topic, queue_id, header.index or 0, count)
+    subscription, filter_text = _subscription(broker, topic, header.consumer_group)
+    judge = _judge(broker, header.consumer_group, subscription)
+    units = broker.store.consume_queue_units(topic, queue_id, header.index or 0, count)
     body = QueryConsumeQueueResponseBody(
-        subscription_data=group.subscriptions.get(topic) if group is not None else None,
-        queue_data=[
-            ConsumeQueueData(physic_offset=position, physic_size=size, tags_code=code)
-            for position, size, code in entries
-        ],
+        subscription_data=subscription,
+        filter_data=filter_text,
+        queue_data=[_entry(*unit, judge) for unit in units],
         max_queue_index=broker.store.max_offset(topic, queue_id),
         min_queue_index=broker.store.min_offset(topic, queue_id),
     )
     return request.reply(ResponseCode.SUCCESS, NOT_SET, None, encode_body(body))
+
+
+def _subscription(
+    broker: BrokerContext, topic: str, group: str | None
+) -> tuple[SubscriptionData | None, str | None]:
+    """The group's subscription, and its SQL92 filter as text."""
+    if group is None:
+        return None, None
+    online = broker.consumers.get(group)
+    subscription = online.subscriptions.get(topic) if online is not None else None
+    if subscription is None:
+        return None, f"{group}@{topic} is not online!"
+    one = broker.filters.get(topic, group)
+    return subscription, "null" if one is None else table_text(one.data()).decode()
+
+
+def _judge(broker: BrokerContext, group: str | None, subscription: SubscriptionData | None) -> Judge | None:
+    """Whether the extension of an entry lets a message through to a group that is online."""
+    if group is None or subscription is None:
+        return None
+    if not is_tag_type(subscription.expression_type):
+        topic = subscription.topic
+        return SqlSelection(broker.filters, topic, broker.filters.get(topic, group)).accepts_unit
+    every, codes = subscription.sub_string == ALL, frozenset(subscription.code_set)
+    return lambda unit: every or unit.tags_code in codes
+
+
+def _entry(
+    position: int, size: int, code: int, extension: Unit | None, judge: Judge | None
+) -> ConsumeQueueData:
+    if extension is None:
+        lost = f"Cq extend not exist!addr: {code}" if is_address(code) else None
+        return ConsumeQueueData(physic_offset=position, physic_size=size, tags_code=code, msg=lost)
+    return ConsumeQueueData(
+        physic_offset=position,
+        physic_size=size,
+        tags_code=code,
+        extend_data_json=_extension_text(extension),
+        bit_map=_bits(extension.bit_map) if extension.bit_map else None,
+        eval=judge is not None and judge(extension),
+    )
+
+
+def _extension_text(unit: Unit) -> str:
+    """As fastjson writes a Java `CqExtUnit`: by name, bytes in Base64, nothing for what is missing."""
+    values: dict[str, str | int] = {"filterBitMap": b64encode(unit.bit_map).decode()} if unit.bit_map else {}
+    values |= {"msgStoreTime": unit.store_timestamp, "size": unit.size, "tagsCode": unit.tags_code}
+    return msgspec.json.encode(values).decode()
+
+
+def _bits(bit_map: bytes) -> str:
+    """As Java `BitsArray` prints itself: the highest bit first, a line for every eight bytes."""
+    lines = [bit_map[start : start + 8][::-1] for start in range(0, len(bit_map), 8)]
+    return "".join("".join(f"{byte:08b}" for byte in line) + "\n" for line in reversed(lines))

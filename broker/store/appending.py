@@ -24,7 +24,7 @@ from .consume_queues import ConsumeQueues
 from .dispatch import TRANSACTION_PREPARED, TRANSACTION_ROLLBACK, DeliverTimes
 from .index import Index
 from .statistics import Statistics
-from .values import AppendResult, ArrivalListener, PutStatus, StoreMessage
+from .values import AppendResult, ArrivalListener, BitMapOf, PutStatus, StoreMessage
 
 __all__ = ["Appender"]
 
@@ -68,6 +68,7 @@ class Appender:
         self._max_record = config.max_message_size + RECORD_OVERHEAD
         self._topics: dict[str, bytes] = {}
         self.listeners: list[ArrivalListener] = []
+        self.bit_map: BitMapOf | None = None
         self.deliver_times = DeliverTimes(config.message_delay_level)
         self.schedule_tags_code: Callable[[StoreMessage, int], int] = self._deliver_time
 
@@ -213,7 +214,11 @@ class Appender:
         code = message.tags_code
         if message.topic == _SCHEDULE:
             code = self.schedule_tags_code(message, timestamp)
-        queue.append(offset, size, code)
+        if queue.extension is None:
+            queue.append(offset, size, code)
+        else:
+            bit_map = self.bit_map(message.topic, properties) if self.bit_map is not None else None
+            queue.append(offset, size, queue.extension.put(code, timestamp, bit_map))
         for listener in self.listeners:
             listener(message.topic, message.queue_id, queue.next_offset, code, timestamp, properties)
 

@@ -10,6 +10,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from codec.consume_queue_ext import FILE_SIZE
+
 __all__ = [
     "COMMIT_LOG_FILE_SIZE",
     "CONSUME_QUEUE_FILE_SIZE",
@@ -51,6 +53,8 @@ class StoreConfig:
     commit_log_path: Path | None = None
     mapped_file_size_commit_log: int | None = None
     mapped_file_size_consume_queue: int | None = None
+    enable_consume_queue_ext: bool = False
+    mapped_file_size_consume_queue_ext: int = FILE_SIZE
     max_hash_slot_num: int = 5_000_000
     max_index_num: int = 5_000_000 * 4
     message_index_enable: bool = True
@@ -96,6 +100,10 @@ class StoreConfig:
     @property
     def consume_queue_folder(self) -> Path:
         return self.root / "consumequeue"
+
+    @property
+    def consume_queue_ext_folder(self) -> Path:
+        return self.root / "consumequeue_ext"
 
     @property
     def index_folder(self) -> Path:

@@ -2,6 +2,7 @@
 
 * A queue whose first unit is not number 0 starts with blank units (0, 0x7FFFFFFF, 0) up to it; they count as below the minimum.
 * `put` is idempotent: a unit whose record ends at or before `max_physical_offset` is already there.
+* With an extension (consume_queue_ext.py) the tags code of a unit may be the address of what is meant.
 * A unit is valid if its offset is >= 0 and its size > 0; recovery keeps what precedes the first invalid one.
 """
 
@@ -13,7 +14,9 @@ from pathlib import Path
 from typing import Final
 
 from codec.consume_queue import ENTRY
+from codec.consume_queue_ext import Unit, is_address
 
+from .consume_queue_ext import QueueExtension
 from .segment import Segment
 from .segment_list import SegmentList
 
@@ -32,13 +35,18 @@ class QueueGap(Exception):
 
 
 class ConsumeQueue:
-    """`next_offset` is the queue's max offset; `min_offset` its first readable one."""
+    """`next_offset` is the queue's max offset; `min_offset` its first readable one.
+
+    `lacks_extension` says after `recover` that addresses lead nowhere: the queue must be rebuilt.
+    """
 
     __slots__ = (
         "_position",
         "_segments",
         "_view",
+        "extension",
         "flushed",
+        "lacks_extension",
         "max_physical_offset",
         "min_offset",
         "next_offset",
@@ -46,7 +54,14 @@ class ConsumeQueue:
         "topic",
     )
 
-    def __init__(self, topic: str, queue_id: int, folder: Path, file_size: int) -> None:
+    def __init__(
+        self,
+        topic: str,
+        queue_id: int,
+        folder: Path,
+        file_size: int,
+        extension: QueueExtension | None = None,
+    ) -> None:
         self.topic = topic
         self.queue_id = queue_id
         self._segments = SegmentList(folder, file_size // UNIT * UNIT, "mappedFileSizeConsumeQueue")
@@ -56,6 +71,8 @@ class ConsumeQueue:
         self.min_offset = 0
         self.max_physical_offset = 0
         self.flushed = 0
+        self.extension = extension
+        self.lacks_extension = False
 
     @property
     def segments(self) -> SegmentList:
@@ -72,7 +89,9 @@ class ConsumeQueue:
         self.next_offset += 1
         self.max_physical_offset = physical_offset + size
 
-    def put(self, queue_offset: int, physical_offset: int, size: int, tags_code: int) -> None:
+    def put(
+        self, queue_offset: int, physical_offset: int, size: int, tags_code: int, store_timestamp: int
+    ) -> None:
         """Adds a unit on dispatch of a stored record, if it is not there yet. QueueGap if units before it are missing."""
         if physical_offset + size <= self.max_physical_offset or queue_offset < self.next_offset:
             return
@@ -82,6 +101,8 @@ class ConsumeQueue:
                     f"{self.topic}-{self.queue_id}: unit {queue_offset} after {self.next_offset - 1}"
                 )
             self.start_at(queue_offset)
+        if self.extension is not None:
+            tags_code = self.extension.put(tags_code, store_timestamp)
         self.append(physical_offset, size, tags_code)
 
     def start_at(self, queue_offset: int) -> None:
@@ -119,6 +140,10 @@ class ConsumeQueue:
         end = min(start + count * UNIT, segment.end, self.next_offset * UNIT)
         return _walk(segment.view[start - segment.start : max(end, start) - segment.start])
 
+    def extended(self, code: int) -> Unit | None:
+        """What a unit's tags code is the address of; None if it is none, or leads nowhere."""
+        return self.extension.get(code) if self.extension is not None and is_address(code) else None
+
     def next_file_offset(self, queue_offset: int) -> int:
         """Queue offset of the first unit of the next file (Java `rollNextFile`)."""
         per_file = self._segments.size // UNIT
@@ -126,6 +151,8 @@ class ConsumeQueue:
 
     def load(self) -> None:
         self._segments.load()
+        if self.extension is not None:
+            self.extension.load()
 
     def recover(self) -> None:
         """Finds the end of the valid units, from the third-last file on, and zeroes what follows."""
@@ -171,6 +198,16 @@ class ConsumeQueue:
             self._view, self._position = memoryview(b""), self._segments.size
         else:
             self._view, self._position = segment.view, end - segment.start
+        if self.extension is not None:
+            self.lacks_extension = not self.extension.end_behind(self._last_address())
+
+    def _last_address(self) -> int | None:
+        """Where the last unit's extension is; the queue may have been without one for a while."""
+        for number in range(self.next_offset - 1, self._segments.start // UNIT - 1, -1):
+            code = self.unit(number)[2]
+            if is_address(code):
+                return code
+        return None
 
     def first_at(self, physical_offset: int) -> int:
         """Queue offset of the first unit whose record begins at or after `physical_offset`; the queue's end if none."""
@@ -183,6 +220,10 @@ class ConsumeQueue:
         self.min_offset = first + bisect_left(
             range(first, self.next_offset), max(physical_min, 0), key=self._offset_of
         )
+        if self.extension is not None and self.min_offset < self.next_offset:
+            code = self.unit(self.min_offset)[2]
+            if is_address(code):
+                self.extension.drop_before(code)
 
     def drop_expired(self, physical_min: int) -> int:
         """Removes files whose last unit lies before `physical_min`, never the last file. Returns how many."""
@@ -203,7 +244,11 @@ class ConsumeQueue:
     def close(self) -> None:
         self.release_views()
         self._segments.close()
+        if self.extension is not None:
+            self.extension.close()
 
     def destroy(self) -> None:
         self.release_views()
         self._segments.destroy()
+        if self.extension is not None:
+            self.extension.destroy()

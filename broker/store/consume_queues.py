@@ -1,4 +1,4 @@
-"""All consume queues: `consumequeue/<topic>/<queueId>/`."""
+"""All consume queues: `consumequeue/<topic>/<queueId>/`, and `consumequeue_ext/<topic>/<queueId>/` where they are extended."""
 
 from __future__ import annotations
 
@@ -6,19 +6,24 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from .consume_queue import ConsumeQueue
+from .consume_queue_ext import QueueExtension
 from .files import remove_empty_folder
 
 __all__ = ["ConsumeQueues"]
 
 
 class ConsumeQueues:
-    """Queues by topic and id; a queue comes into being with its first unit."""
+    """Queues by topic and id; a queue comes into being with its first unit.
 
-    __slots__ = ("_by_topic", "_file_size", "_folder")
+    `extensions` is the folder of their extensions and the size of its files in bytes, None for queues without.
+    """
 
-    def __init__(self, folder: Path, file_size: int) -> None:
+    __slots__ = ("_by_topic", "_extensions", "_file_size", "_folder")
+
+    def __init__(self, folder: Path, file_size: int, extensions: tuple[Path, int] | None = None) -> None:
         self._folder = folder
         self._file_size = file_size
+        self._extensions = extensions
         self._by_topic: dict[str, dict[int, ConsumeQueue]] = {}
 
     def __iter__(self) -> Iterator[ConsumeQueue]:
@@ -38,8 +43,21 @@ class ConsumeQueues:
         queue = queues.get(queue_id)
         if queue is None:
             folder = self._folder / topic / str(queue_id)
-            queue = queues[queue_id] = ConsumeQueue(topic, queue_id, folder, self._file_size)
+            extension = self._extension(topic, queue_id)
+            queue = queues[queue_id] = ConsumeQueue(topic, queue_id, folder, self._file_size, extension)
         return queue
+
+    def _extension(self, topic: str, queue_id: int) -> QueueExtension | None:
+        if self._extensions is None:
+            return None
+        folder, file_size = self._extensions
+        return QueueExtension(folder / topic / str(queue_id), file_size)
+
+    def _remove_folder(self, topic: str) -> None:
+        """The folders of a topic that has no queue left."""
+        remove_empty_folder(self._folder / topic)
+        if self._extensions is not None:
+            remove_empty_folder(self._extensions[0] / topic)
 
     def load(self) -> None:
         """Maps every queue folder. StoreSizeMismatch, StoreDamaged."""
@@ -63,7 +81,7 @@ class ConsumeQueues:
         queues = self._by_topic.pop(topic, {})
         for queue in queues.values():
             queue.destroy()
-        remove_empty_folder(self._folder / topic)
+        self._remove_folder(topic)
         return len(queues)
 
     def destroy_queue(self, queue: ConsumeQueue) -> None:
@@ -72,7 +90,7 @@ class ConsumeQueues:
         queue.destroy()
         if not queues:
             self._by_topic.pop(queue.topic, None)
-            remove_empty_folder(self._folder / queue.topic)
+            self._remove_folder(queue.topic)
 
     def destroy(self, topics: Iterable[str] | None = None) -> None:
         for topic in list(self._by_topic if topics is None else topics):

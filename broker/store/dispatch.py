@@ -18,7 +18,7 @@ from .consume_queue import ConsumeQueue, QueueGap
 from .consume_queues import ConsumeQueues
 from .index import Index
 
-__all__ = ["TRANSACTION_PREPARED", "TRANSACTION_ROLLBACK", "DeliverTimes", "Dispatcher"]
+__all__ = ["TRANSACTION_PREPARED", "TRANSACTION_ROLLBACK", "DeliverTimes", "Dispatcher", "record_code"]
 
 TRANSACTION_PREPARED = 4
 TRANSACTION_ROLLBACK = 12
@@ -48,6 +48,15 @@ def _topic_text(topic: bytes) -> str:
     return topic.decode("utf-8", "replace")
 
 
+def record_code(deliver_times: DeliverTimes, topic: str, scan: RecordScan) -> int:
+    """The tags code or deliver time that the queue unit of a stored record has."""
+    properties = decode_properties(scan.properties)
+    code = tags_code(properties.get(PropertyName.TAGS))
+    if topic == SystemTopic.SCHEDULE:
+        return deliver_times.code(properties, scan.store_timestamp, code)
+    return code
+
+
 class Dispatcher:
     """Puts units and index entries that are not there yet. `gaps` collects queues whose units must be rebuilt.
 
@@ -75,7 +84,8 @@ class Dispatcher:
             self.gaps.add((queue.topic, queue.queue_id))
             return
         try:
-            queue.put(scan.queue_offset, offset, scan.total_size, self._tags_code(queue.topic, scan))
+            code = record_code(self._deliver_times, queue.topic, scan)
+            queue.put(scan.queue_offset, offset, scan.total_size, code, scan.store_timestamp)
         except QueueGap:
             self.gaps.add((queue.topic, queue.queue_id))
 
@@ -100,13 +110,6 @@ class Dispatcher:
         """Like `put_unit`, for some queues only."""
         if (_topic_text(scan.topic), scan.queue_id) in wanted:
             self.put_unit(offset, scan)
-
-    def _tags_code(self, topic: str, scan: RecordScan) -> int:
-        properties = decode_properties(scan.properties)
-        code = tags_code(properties.get(PropertyName.TAGS))
-        if topic == SystemTopic.SCHEDULE:
-            return self._deliver_times.code(properties, scan.store_timestamp, code)
-        return code
 
     def queue_of(self, key: tuple[str, int]) -> ConsumeQueue | None:
         return self._queues.find(*key)

@@ -19,6 +19,7 @@ from .checkpoint import Checkpoint
 from .commit_log import CommitLog
 from .config import PAGE, StoreConfig
 from .consume_queue import UNIT, ConsumeQueue
+from .consume_queue_ext import QueueExtension
 from .consume_queues import ConsumeQueues
 from .files import sync_file, sync_files
 from .index import Index
@@ -138,6 +139,7 @@ class Flusher:
     async def _flush_queues(self, least_pages: int) -> None:
         dirty = [queue for queue in self._queues if _unflushed_pages(queue) >= least_pages]
         ends = [(queue, queue.next_offset * UNIT) for queue in dirty]
+        await self._flush_extensions([queue.extension for queue in dirty if queue.extension is not None])
         segments: list[Segment] = []
         for queue, end in ends:
             segments += queue.segments.between(queue.flushed, end)
@@ -145,6 +147,17 @@ class Flusher:
             await self._sync(segments, [queue.segments.folder for queue in dirty], release=True)
         for queue, end in ends:
             queue.flushed = max(queue.flushed, end)
+
+    async def _flush_extensions(self, extensions: list[QueueExtension]) -> None:
+        """Before the queues, whose units hold addresses of theirs."""
+        ends = [(extension, extension.end) for extension in extensions]
+        segments: list[Segment] = []
+        for extension, end in ends:
+            segments += extension.segments.between(extension.flushed, end)
+        if segments:
+            await self._sync(segments, [extension.segments.folder for extension in extensions], release=True)
+        for extension, end in ends:
+            extension.flushed = max(extension.flushed, end)
 
     async def _sync(self, segments: list[Segment], folders: list[Path], *, release: bool = False) -> None:
         fresh = {segment.path.parent for segment in segments if segment.fresh}

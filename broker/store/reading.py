@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from codec.consume_queue_ext import HIGHEST_ADDRESS, Unit
+
 from .commit_log import CommitLog
 from .config import StoreConfig, physical_memory
 from .consume_queue import UNIT, ConsumeQueue
@@ -20,6 +22,8 @@ WINDOW_BYTES = 16_000
 
 AcceptsCode = Callable[[int], bool]
 AcceptsRecord = Callable[[memoryview], bool]
+AcceptsUnit = Callable[[Unit | None], bool]
+"""Judges the extension of a queue unit; None: it has none."""
 
 
 class Reader:
@@ -44,6 +48,7 @@ class Reader:
         max_nums: int,
         accepts_code: AcceptsCode | None,
         accepts_record: AcceptsRecord | None,
+        accepts_unit: AcceptsUnit | None,
     ) -> GetResult:
         """Records from `offset` on, at most `max_nums` (the first is always given, whatever its size)."""
         if queue is None:
@@ -52,7 +57,7 @@ class Reader:
         if refusal is not None:
             status, begin = refusal
             return GetResult(status, begin, queue.min_offset, queue.next_offset, [])
-        return self._scan(queue, offset, max_nums, accepts_code, accepts_record)
+        return self._scan(queue, offset, max_nums, accepts_code, accepts_record, accepts_unit)
 
     def _scan(
         self,
@@ -61,6 +66,7 @@ class Reader:
         max_nums: int,
         accepts_code: AcceptsCode | None,
         accepts_record: AcceptsRecord | None,
+        accepts_unit: AcceptsUnit | None,
     ) -> GetResult:
         log = self._log
         status = GetStatus.NO_MATCHED_MESSAGE
@@ -75,7 +81,13 @@ class Reader:
             if batch.count and self._full(batch, max_nums, size, log.end - physical):
                 break
             scanned += 1
-            if accepts_code is not None and not accepts_code(code):
+            if (
+                accepts_code is not None
+                and not accepts_code(code)
+                and (code > HIGHEST_ADDRESS or not _passes(queue, code, accepts_code))
+            ):
+                continue
+            if accepts_unit is not None and not accepts_unit(queue.extended(code)):
                 continue
             record = log.slice(physical, size) if physical >= log.start else None
             if record is None:
@@ -109,6 +121,12 @@ class Reader:
             return True
         most_bytes, most = self._in_disk if behind > self.memory_limit else self._in_memory
         return batch.size + size > most_bytes or batch.count >= most
+
+
+def _passes(queue: ConsumeQueue, address: int, accepts_code: AcceptsCode) -> bool:
+    """Whether the tags code at an address is wanted; one that cannot be found may be, as in Java."""
+    unit = queue.extended(address)
+    return unit is None or accepts_code(unit.tags_code)
 
 
 def _range_status(queue: ConsumeQueue, offset: int) -> tuple[GetStatus, int] | None:

@@ -8,7 +8,7 @@
 5. The index gets what it lacks.
 
 Beyond Java: if the machine was not started anew since (clean stop, or a kill), all pages are what was written, so only the
-last 64 MiB that the queues know, and what follows, are checked. A queue that lacks units of records in the log is rebuilt from the whole log, bytes behind the end are
+last 64 MiB that the queues know, and what follows, are checked. A queue that lacks units of records in the log, or their extensions, is rebuilt from the whole log, bytes behind the end are
 zeroed so that they cannot come to life behind new records, and after a kill (same boot of the machine, so the page cache
 is whole) index files are kept and completed instead of removed.
 """
@@ -145,6 +145,8 @@ def recover(
         log.flushed = min(start, end)
     for queue in queues:
         queue.truncate(end)
+        if queue.lacks_extension:
+            dispatcher.gaps.add((queue.topic, queue.queue_id))
     behind = clean and _dispatch_tail(log, queues, dispatcher)
     rebuilt = _rebuild_gaps(log, queues, dispatcher)
     if index is not None:

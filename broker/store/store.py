@@ -14,26 +14,29 @@ from pathlib import Path
 import trio
 
 from broker.nursery import background
+from codec.consume_queue_ext import Unit, is_address
+from codec.errors import CorruptionError
+from codec.record import scan_record
 
 from .appending import Appender
 from .checkpoint import Checkpoint
 from .commit_log import CommitLog
 from .config import COMMIT_LOG_FILE_SIZE, CONSUME_QUEUE_FILE_SIZE, StoreConfig
 from .consume_queues import ConsumeQueues
-from .dispatch import Dispatcher
+from .dispatch import Dispatcher, record_code
 from .files import sync_files
 from .flush import Flusher, InThread
 from .index import Index
 from .index_file import IndexFile
 from .lock import store_lock
 from .query import query_messages
-from .reading import AcceptsCode, AcceptsRecord, Reader
+from .reading import AcceptsCode, AcceptsRecord, AcceptsUnit, Reader
 from .recovery import RecoveryReport, recover
 from .retention import Retention
 from .search import offset_by_time, store_time
 from .segment_list import SegmentList, adopted_size
 from .statistics import Statistics
-from .values import ArrivalListener, GetResult, QueryResult, StoreMessage
+from .values import ArrivalListener, BitMapOf, GetResult, QueryResult, StoreMessage
 
 __all__ = ["MessageStore", "open_store"]
 
@@ -57,7 +60,10 @@ class MessageStore:
         self._log = CommitLog(SegmentList(log_folder, log_size, "mappedFileSizeCommitLog"))
         self.stats = Statistics(self._log)
         queue_size = config.mapped_file_size_consume_queue or CONSUME_QUEUE_FILE_SIZE
-        self._queues = ConsumeQueues(config.consume_queue_folder, queue_size)
+        extensions = (config.consume_queue_ext_folder, config.mapped_file_size_consume_queue_ext)
+        self._queues = ConsumeQueues(
+            config.consume_queue_folder, queue_size, extensions if config.enable_consume_queue_ext else None
+        )
         self._index = self._make_index()
         self._checkpoint = Checkpoint(config.checkpoint_file, now_ms())
         self._flusher = Flusher(
@@ -172,6 +178,10 @@ class MessageStore:
         """Replaces how units of SCHEDULE_TOPIC_XXXX get their deliver time: `code(message, store_timestamp)`."""
         self._appender.schedule_tags_code = code
 
+    def set_bit_map(self, bit_map: BitMapOf) -> None:
+        """`bit_map(topic, properties)` is asked for each message whose queue has an extension; it must not raise."""
+        self._appender.bit_map = bit_map
+
     # --- reading
 
     def get(
@@ -183,10 +193,11 @@ class MessageStore:
         *,
         accepts_code: AcceptsCode | None = None,
         accepts_record: AcceptsRecord | None = None,
+        accepts_unit: AcceptsUnit | None = None,
     ) -> GetResult:
-        """Records of a queue from `offset` on, filtered by tags code and then by record."""
+        """Records of a queue from `offset` on, filtered by tags code, by the queue's extension, and then by record."""
         queue = self._queues.find(topic, queue_id)
-        result = self._reader.get(queue, offset, max_nums, accepts_code, accepts_record)
+        result = self._reader.get(queue, offset, max_nums, accepts_code, accepts_record, accepts_unit)
         self.stats.count_get(result.count)
         return result
 
@@ -226,9 +237,35 @@ class MessageStore:
     def consume_queue_entries(
         self, topic: str, queue_id: int, start: int, count: int
     ) -> list[tuple[int, int, int]]:
-        """Units (physical offset, size, tags code), at most `count`, not beyond one queue file."""
+        """Units (physical offset, size, tags code), at most `count`, not beyond one queue file.
+
+        Where the code is the address of an extension, it is the code that stands there, else that of the record.
+        """
+        units = self.consume_queue_units(topic, queue_id, start, count)
+        return [
+            (offset, size, self._code(topic, offset, size, extension) if is_address(code) else code)
+            for offset, size, code, extension in units
+        ]
+
+    def consume_queue_units(
+        self, topic: str, queue_id: int, start: int, count: int
+    ) -> list[tuple[int, int, int, Unit | None]]:
+        """The same as they stand in the file, and their extensions."""
         queue = self._queues.find(topic, queue_id)
-        return list(queue.units(max(start, queue.min_offset), count)) if queue else []
+        if queue is None:
+            return []
+        units = queue.units(max(start, queue.min_offset), count)
+        return [(offset, size, code, queue.extended(code)) for offset, size, code in units]
+
+    def _code(self, topic: str, offset: int, size: int, extension: Unit | None) -> int:
+        """0 when neither extension nor record is there."""
+        if extension is not None:
+            return extension.tags_code
+        record = self._log.slice(offset, size)
+        try:
+            return record_code(self._appender.deliver_times, topic, scan_record(record or b""))
+        except CorruptionError:
+            return 0
 
     def query(self, topic: str, key: str, max_num: int, begin: int, end: int) -> QueryResult:
         """Messages whose keys hash as `key` does, stored in [begin, end], at most 64."""

@@ -11,6 +11,7 @@ import msgspec
 __all__ = [
     "AppendResult",
     "ArrivalListener",
+    "BitMapOf",
     "GetResult",
     "GetStatus",
     "PutStatus",
@@ -20,6 +21,9 @@ __all__ = [
 
 ArrivalListener = Callable[[str, int, int, int, int, dict[str, str]], None]
 """Called with topic, queue id, the queue's new max offset, tags code, store timestamp (ms), properties."""
+
+BitMapOf = Callable[[str, dict[str, str]], bytes | None]
+"""Gives the bit map of a message by topic and properties, for the extension of its queue; None: it has none."""
 
 
 class PutStatus(Enum):
