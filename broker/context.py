@@ -26,6 +26,7 @@ from broker.tables import (
 )
 from codec.bodies import DataVersion, TopicConfig
 from codec.codes import MessageSysFlag
+from codec.send_reply import SendReplyFrames
 
 if TYPE_CHECKING:
     from broker.filters import FilterTable
@@ -80,12 +81,13 @@ class BrokerContext:
 
     reply_ext: dict[str, str] = field(init=False)
     """What every reply to a send carries."""
+    send_replies: SendReplyFrames = field(init=False)
     is_slave: bool = field(init=False)
     sync_flush: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        self.reconfigure(self.config)
         self.id_prefix = self.store_host.hex().upper()
+        self.reconfigure(self.config)
         self.store_host_flag = 0 if len(self.store_host) == 8 else MessageSysFlag.STORE_HOST_V6
         self.own_host_flags = self.store_host_flag and self.store_host_flag | MessageSysFlag.BORN_HOST_V6
 
@@ -103,6 +105,7 @@ class BrokerContext:
         self.is_slave = config.broker_role == "SLAVE"
         self.sync_flush = config.flush_disk_type == "SYNC_FLUSH"
         self.reply_ext = {"MSG_REGION": config.region_id, "TRACE_ON": "true" if config.trace_on else "false"}
+        self.send_replies = SendReplyFrames(self.reply_ext, self.id_prefix)
         self.topics.auto_create = config.auto_create_topic_enable
         self.groups.auto_create = config.auto_create_subscription_group
         self.checked_topics.clear()

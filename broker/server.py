@@ -1,9 +1,9 @@
 """Accepts connections and answers requests from a table of handlers.
 
 One task per connection. It reads as much as there is, decodes all whole frames, calls the handlers in order, and the
-replies of a batch leave in one write. A handler is a plain function: it returns the reply, or None when there is none
-(yet). What a handler raises is answered and logged, never more. A peer that breaks the protocol loses its own
-connection, nobody else's.
+replies of a batch leave in one write. A handler is a plain function: it returns the reply, or its whole frame, or None
+when there is none (yet). What a handler raises is answered and logged, never more. A peer that breaks the protocol loses
+its own connection, nobody else's.
 
 Limits: connections at a time, silence (`idle_seconds` without a byte either way), and the session's own bounds.
 """
@@ -37,7 +37,7 @@ __all__ = [
     "unsupported",
 ]
 
-Handler = Callable[[Session, RemotingCommand], RemotingCommand | None]
+Handler = Callable[[Session, RemotingCommand], RemotingCommand | bytes | None]
 HandlerTable = Mapping[int, Handler]
 
 _log = logging.getLogger("broker.server")
@@ -229,7 +229,7 @@ class Server:
             try:
                 reply = handlers.get(command.code, unsupported)(session, command)
                 if reply is not None and not command.flag & RPC_ONEWAY:
-                    session.queue_reply(encode_frame(reply))
+                    session.queue_reply(reply if isinstance(reply, bytes) else encode_frame(reply))
             except (
                 Exception
             ) as error:  # whatever a handler raises, the connection and its other requests go on

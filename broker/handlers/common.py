@@ -27,7 +27,7 @@ __all__ = [
     "valid_topic",
 ]
 
-BrokerHandler = Callable[[BrokerContext, Session, RemotingCommand], RemotingCommand | None]
+BrokerHandler = Callable[[BrokerContext, Session, RemotingCommand], RemotingCommand | bytes | None]
 
 FAQ = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."
 NOT_SET = "not set any response code"

@@ -51,7 +51,7 @@ TRANSACTION_MASK = MessageSysFlag.TRANSACTION_MASK
 NOT_HOSTS = ~(MessageSysFlag.BORN_HOST_V6 | MessageSysFlag.STORE_HOST_V6)
 
 
-def send(broker: BrokerContext, session: Session, request: RemotingCommand) -> RemotingCommand | None:
+def send(broker: BrokerContext, session: Session, request: RemotingCommand) -> RemotingCommand | bytes | None:
     """Stores one message or one batch."""
     announced = broker.announcer.asked
     try:
@@ -78,22 +78,31 @@ def send(broker: BrokerContext, session: Session, request: RemotingCommand) -> R
     except CodecError as error:
         remark = f"{type(error).__name__}: {error}"
         raise Refusal(ResponseCode.SYSTEM_ERROR, remark, broker.reply_ext) from None
-    ext = {
-        **broker.reply_ext,
-        "msgId": f"{broker.id_prefix}{result.physical_offset:016X}",
-        "queueId": str(queue_id),
-        "queueOffset": str(result.queue_offset),
-    }
-    if result.physical_offsets is not None:
-        ext["msgId"] = ",".join([f"{broker.id_prefix}{offset:016X}" for offset in result.physical_offsets])
-    reply = request.reply(SUCCESS, None, ext)
     must_flush = broker.sync_flush and message.wait_store
     made_topic = broker.announcer.asked != announced and not broker.announcer.is_settled
+    if not (must_flush or made_topic or result.physical_offsets or request.serialize_type):
+        return broker.send_replies.json_frame(
+            request.opaque, result.physical_offset, queue_id, result.queue_offset
+        )
+    reply = _reply(broker, request, queue_id, result)
     if (must_flush or made_topic) and not request.is_oneway:
         flush_to = result.physical_offset + result.size if must_flush else 0
         session.spawn(_reply_later, broker, session, reply, flush_to, made_topic)
         return None
     return reply
+
+
+def _reply(
+    broker: BrokerContext, request: RemotingCommand, queue_id: int, result: AppendResult
+) -> RemotingCommand:
+    offsets = result.physical_offsets or (result.physical_offset,)
+    ext = {
+        **broker.reply_ext,
+        "msgId": ",".join([f"{broker.id_prefix}{offset:016X}" for offset in offsets]),
+        "queueId": str(queue_id),
+        "queueOffset": str(result.queue_offset),
+    }
+    return request.reply(SUCCESS, None, ext)
 
 
 async def _reply_later(

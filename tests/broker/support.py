@@ -20,7 +20,7 @@ from broker.services.delay import DelayService
 from broker.store import open_store
 from codec.bodies import ConsumerData, HeartbeatData, SubscriptionData, encode_body
 from codec.codes import ResponseCode
-from codec.frame import RemotingCommand
+from codec.frame import RemotingCommand, decode_frame
 from codec.headers import SendMessageRequestHeaderV2, to_ext
 from codec.headers.base import Header
 from codec.ids import pack_host
@@ -138,6 +138,8 @@ class Client:
             reply = self.broker.handlers[code](self.session, request)  # type: ignore[arg-type]
         except Refusal as refusal:
             reply = request.reply(refusal.code, refusal.remark, refusal.ext_fields)
+        if isinstance(reply, bytes):
+            reply = decode_frame(reply[4:])
         if reply is not None:
             self.session.respond(request, reply)
         return self._opaque

@@ -34,6 +34,8 @@ def ask(client: Client, request: RemotingCommand) -> None:
         reply = request.reply(refusal.code, refusal.remark, refusal.ext_fields)
     except CodecError as error:
         reply = request.reply(1, f"{type(error).__name__}: {error}")
+    if isinstance(reply, bytes):
+        reply = decode_frame(reply[4:])
     if reply is not None:
         client.session.respond(request, reply)
 
