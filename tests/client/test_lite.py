@@ -1,0 +1,414 @@
+"""Lite pull consumers: subscribe and assign, poll, commits, seek, pause, flow control, rebalance."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from codec.bodies import ConsumeFromWhere, ConsumeType, HeartbeatData, MessageModel, decode_body
+from codec.codes import PullSysFlag, RequestCode, ResponseCode
+from codec.frame import RemotingCommand
+from codec.message import MessageExt
+from codec.queue import MessageQueue
+from rmqcli.client import InvalidRequest, LitePullConsumer, LiteSettings, MessageSelector, NoRoute
+from tests.client.polling import GROUP, TOPIC, PollingCluster, lite
+
+LITE = RequestCode.LITE_PULL_MESSAGE
+FIRST = {"consume_from": ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET}
+
+
+@pytest.fixture
+def cluster(nursery: trio.Nursery) -> PollingCluster:
+    return PollingCluster(nursery, {TOPIC: 4})
+
+
+async def drain(consumer: LitePullConsumer, timeout: float = 1.0) -> list[bytes]:
+    found: list[bytes] = []
+    while batch := await consumer.poll(timeout):
+        assert len({message.queue for message in batch}) == 1
+        found += [message.body for message in batch]
+    return found
+
+
+def in_order(bodies: list[bytes], counts: dict[int, int]) -> bool:
+    """All messages once, each queue's in its order."""
+    return all(
+        [body for body in bodies if body.startswith(b"%d-" % queue_id)]
+        == [b"%d-%d" % (queue_id, number) for number in range(count)]
+        for queue_id, count in counts.items()
+    ) and len(bodies) == sum(counts.values())
+
+
+async def test_subscribe_and_poll(cluster: PollingCluster, autojump_clock: Any) -> None:
+    counts = {0: 25, 1: 3, 2: 0, 3: 11}
+    cluster.fill(counts)
+    async with lite(cluster, **FIRST) as consumer:
+        await consumer.subscribe(TOPIC)
+        found = await drain(consumer)
+        assert consumer.assignment == [cluster.queue(TOPIC, number) for number in range(4)]
+        cluster.fill({2: 1})
+        (late,) = await consumer.poll()
+    assert in_order(found, counts)
+    assert late.body == b"2-0"
+    fields = cluster.fields(LITE)[0]
+    assert int(fields["sysFlag"]) == PullSysFlag.LITE_PULL | PullSysFlag.SUBSCRIPTION | PullSysFlag.SUSPEND
+    assert (fields["maxMsgNums"], fields["suspendTimeoutMillis"], fields["subscription"]) == (
+        "10",
+        "20000",
+        "*",
+    )
+    beat = next(command for _, command in cluster.asked if command.code == RequestCode.HEART_BEAT)
+    (data,) = decode_body(HeartbeatData, beat.body).consumer_data_set
+    assert (data.group_name, data.consume_type) == (GROUP, ConsumeType.CONSUME_ACTIVELY)
+    assert [one.topic for one in data.subscription_data_set] == [TOPIC]
+
+
+async def test_nothing_comes_within_the_timeout(cluster: PollingCluster, autojump_clock: Any) -> None:
+    async with lite(cluster) as consumer:
+        await consumer.subscribe(TOPIC)
+        started = trio.current_time()
+        assert await consumer.poll() == []
+        assert trio.current_time() - started == pytest.approx(5)
+        assert await consumer.poll(0) == []
+        assert trio.current_time() - started == pytest.approx(5)
+
+
+@pytest.mark.parametrize(
+    ("where", "first"),
+    [
+        (ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET, 0),
+        (ConsumeFromWhere.CONSUME_FROM_TIMESTAMP, 4),
+        (ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET, None),
+    ],
+)
+async def test_where_a_new_group_starts(
+    cluster: PollingCluster, where: ConsumeFromWhere, first: int | None, autojump_clock: Any
+) -> None:
+    cluster.fill({0: 8})
+    async with lite(cluster, consume_from=where) as consumer:
+        await consumer.subscribe(TOPIC)
+        found = await drain(consumer)
+    assert found == ([b"0-%d" % number for number in range(first, 8)] if first is not None else [])
+
+
+async def test_a_known_group_goes_on(cluster: PollingCluster, autojump_clock: Any) -> None:
+    cluster.fill({0: 8})
+    cluster.offsets[GROUP, cluster.queue(TOPIC, 0)] = 6
+    async with lite(cluster, **FIRST) as consumer:
+        await consumer.subscribe(TOPIC)
+        assert await drain(consumer) == [b"0-6", b"0-7"]
+
+
+async def test_only_what_was_polled_before_is_committed(cluster: PollingCluster, autojump_clock: Any) -> None:
+    cluster.fill({0: 30})
+    async with lite(cluster, **FIRST) as consumer:
+        await consumer.assign([cluster.queue(TOPIC, 0)])
+        assert len(await consumer.poll()) == 10
+        assert len(await consumer.poll()) == 10
+        assert cluster.committed(GROUP, TOPIC) == {}
+        await trio.sleep(5)
+        assert len(await consumer.poll()) == 10
+        await trio.testing.wait_all_tasks_blocked()
+        # Called after the interval: what the first two calls gave
+        assert cluster.committed(GROUP, TOPIC) == {0: 20}
+        assert await consumer.poll(12) == []
+        assert cluster.committed(GROUP, TOPIC) == {0: 30}
+        assert [offset for _, _, offset in cluster.commits] == [20, 30]
+
+
+async def test_leaving_commits_what_was_polled(cluster: PollingCluster, autojump_clock: Any) -> None:
+    cluster.fill({0: 30})
+    async with lite(cluster, **FIRST) as consumer:
+        await consumer.assign([cluster.queue(TOPIC, 0)])
+        await consumer.poll()
+    assert cluster.committed(GROUP, TOPIC) == {0: 10}
+    assert cluster.members["a"][GROUP] == {}
+
+
+async def test_leaving_in_anger_does_not_commit_the_last(
+    cluster: PollingCluster, autojump_clock: Any
+) -> None:
+    cluster.fill({0: 30})
+    with pytest.raises(LookupError):
+        async with lite(cluster, **FIRST) as consumer:
+            await consumer.assign([cluster.queue(TOPIC, 0)])
+            await consumer.poll()
+            await consumer.poll()
+            raise LookupError
+    assert cluster.committed(GROUP, TOPIC) == {0: 10}
+
+
+async def test_a_cancelled_poll_loses_nothing(cluster: PollingCluster, autojump_clock: Any) -> None:
+    counts = {0: 40, 1: 40}
+    cluster.fill(counts)
+    found: list[bytes] = []
+
+    async def cancel_after(steps: int, scope: trio.CancelScope) -> None:
+        for _ in range(steps):
+            await trio.lowlevel.checkpoint()
+        scope.cancel()
+
+    async with lite(cluster, **FIRST) as consumer, trio.open_nursery() as nursery:
+        await consumer.subscribe(TOPIC)
+        for steps in range(60):
+            with trio.CancelScope() as scope:
+                nursery.start_soon(cancel_after, steps % 6, scope)
+                found += [message.body for message in await consumer.poll()]
+    assert in_order(found, counts)
+
+
+async def test_commits_by_hand(cluster: PollingCluster, autojump_clock: Any) -> None:
+    cluster.fill({0: 30, 1: 5})
+    first = cluster.queue(TOPIC, 0)
+    async with lite(cluster, auto_commit=False, **FIRST) as consumer:
+        await consumer.assign([first, cluster.queue(TOPIC, 1)])
+        await drain(consumer)
+        await trio.sleep(30)
+        assert cluster.committed(GROUP, TOPIC) == {}
+        assert await consumer.committed(first) is None
+        await consumer.commit({first: 7})
+        assert cluster.committed(GROUP, TOPIC) == {0: 7}
+        assert await consumer.committed(first) == 7
+        await consumer.commit()
+        assert cluster.committed(GROUP, TOPIC) == {0: 30, 1: 5}
+    assert cluster.committed(GROUP, TOPIC) == {0: 30, 1: 5}
+
+
+async def test_assign_and_subscribe_exclude_each_other(cluster: PollingCluster, autojump_clock: Any) -> None:
+    async with lite(cluster) as consumer:
+        await consumer.assign([cluster.queue(TOPIC, 0)])
+        with pytest.raises(InvalidRequest, match="mutually exclusive"):
+            await consumer.subscribe(TOPIC)
+    async with lite(cluster) as consumer:
+        await consumer.subscribe(TOPIC)
+        with pytest.raises(InvalidRequest, match="mutually exclusive"):
+            await consumer.assign([cluster.queue(TOPIC, 0)])
+        with pytest.raises(NoRoute):
+            await consumer.subscribe("Unknown")
+        with pytest.raises(InvalidRequest, match="no tag"):
+            await consumer.subscribe(TOPIC, "||")
+
+
+async def test_assigning_others(cluster: PollingCluster, autojump_clock: Any) -> None:
+    cluster.fill({0: 5, 1: 5})
+    one, two = cluster.queue(TOPIC, 0), cluster.queue(TOPIC, 1)
+    async with lite(cluster, **FIRST) as consumer:
+        await consumer.assign([one])
+        assert [message.body for message in await consumer.poll()] == [b"0-%d" % n for n in range(5)]
+        await consumer.poll(0)
+        await consumer.assign([two])
+        assert cluster.committed(GROUP, TOPIC) == {0: 5}
+        assert consumer.assignment == [two]
+        cluster.fill({0: 5}, start=5)
+        assert await drain(consumer) == [b"1-%d" % n for n in range(5)]
+
+
+async def test_seek(cluster: PollingCluster, autojump_clock: Any) -> None:
+    cluster.fill({0: 50})
+    queue = cluster.queue(TOPIC, 0)
+    cluster.first_offset[queue] = 3
+    async with lite(cluster) as consumer:
+        await consumer.assign([queue])
+        assert await drain(consumer) == []
+        await consumer.seek(queue, 45)
+        assert await drain(consumer) == [b"0-%d" % number for number in range(45, 50)]
+        await consumer.seek_to_begin(queue)
+        first = await consumer.poll()
+        assert first[0].queue_offset == 3
+        # What waits here of the old place is forgotten
+        await trio.sleep(1)
+        await consumer.seek(queue, 20)
+        assert (await consumer.poll())[0].queue_offset == 20
+        await consumer.seek_to_end(queue)
+        assert await drain(consumer) == []
+        cluster.fill({0: 1}, start=50)
+        assert await drain(consumer) == [b"0-50"]
+        for offset in (2, 52):
+            with pytest.raises(
+                InvalidRequest, match=f"seek offset = {offset}, min offset = 3, max offset = 51"
+            ):
+                await consumer.seek(queue, offset)
+        with pytest.raises(InvalidRequest, match="not in assigned list"):
+            await consumer.seek_to_end(cluster.queue(TOPIC, 1))
+        assert await consumer.offset_for_timestamp(queue, 5) == 25
+
+
+async def test_seek_at_every_moment_of_a_pull(cluster: PollingCluster, autojump_clock: Any) -> None:
+    """However an answer and a seek meet, the next poll begins at the new place."""
+    cluster.fill({0: 50})
+    queue = cluster.queue(TOPIC, 0)
+    async with lite(cluster, **FIRST) as consumer:
+        for steps in range(60):
+            await consumer.assign([])
+            await consumer.assign([queue])
+            for _ in range(steps):
+                await trio.lowlevel.checkpoint()
+            held = consumer._held[queue]
+            held.seek(40)
+            assert (await consumer.poll())[0].queue_offset == 40
+        await consumer.assign([])
+
+
+async def test_pause_and_resume(cluster: PollingCluster, autojump_clock: Any) -> None:
+    cluster.fill({0: 30, 1: 3})
+    one, two = cluster.queue(TOPIC, 0), cluster.queue(TOPIC, 1)
+    async with lite(cluster, **FIRST) as consumer:
+        await consumer.assign([one, two])
+        await trio.sleep(0.1)
+        consumer.pause([one])
+        assert await drain(consumer) == [b"1-0", b"1-1", b"1-2"]
+        pulls = len([f for f in cluster.fields(LITE) if f["queueId"] == "0"])
+        await trio.sleep(60)
+        assert len([f for f in cluster.fields(LITE) if f["queueId"] == "0"]) <= pulls + 1
+        consumer.resume([one])
+        assert await drain(consumer) == [b"0-%d" % number for number in range(30)]
+
+
+@pytest.mark.parametrize(
+    ("limits", "most"),
+    [
+        ({"queue_messages": 50}, 50),
+        ({"all_messages": 70, "queue_messages": 1000}, 70),
+        ({"max_span": 30}, 40),
+        ({"queue_bytes": 1024 * 1024}, 110),
+    ],
+)
+async def test_flow_control(
+    cluster: PollingCluster, limits: dict[str, int], most: int, autojump_clock: Any
+) -> None:
+    queue = cluster.queue(TOPIC, 0)
+    cluster.put_many(queue, [b"x" * 10_000] * 300)
+    async with lite(cluster, **FIRST, **limits) as consumer:
+        await consumer.assign([queue])
+        await trio.sleep(5)
+        assert consumer._held[queue].count == most
+        assert len(await drain(consumer)) == 300
+
+
+async def test_an_offset_outside_of_the_queue(cluster: PollingCluster, autojump_clock: Any) -> None:
+    cluster.fill({0: 9})
+    queue = cluster.queue(TOPIC, 0)
+    cluster.first_offset[queue] = 4
+    async with lite(cluster, **FIRST) as consumer:
+        await consumer.assign([queue])
+        assert await drain(consumer) == [b"0-%d" % number for number in range(4, 9)]
+
+
+async def test_trouble_is_waited_out(cluster: PollingCluster, autojump_clock: Any) -> None:
+    cluster.fill({0: 3})
+    codes = [ResponseCode.SYSTEM_ERROR, ResponseCode.FLOW_CONTROL, ResponseCode.SYSTEM_ERROR]
+
+    def trouble(command: RemotingCommand) -> RemotingCommand | None:
+        return command.reply(codes.pop(), "no") if codes else None
+
+    cluster.trouble[LITE] = trouble
+    async with lite(cluster, **FIRST) as consumer:
+        await consumer.assign([cluster.queue(TOPIC, 0)])
+        assert await drain(consumer, 3) == [b"0-0", b"0-1", b"0-2"]
+    times = cluster.times(LITE)
+    assert [round(later - at, 2) for at, later in itertools.pairwise(times[:4])] == [1.0, 0.02, 1.0]
+
+
+async def test_older_brokers(nursery: trio.Nursery, autojump_clock: Any) -> None:
+    cluster = PollingCluster(nursery, {TOPIC: 1}, old=True)
+    cluster.fill({0: 3})
+    async with lite(cluster, **FIRST) as consumer:
+        await consumer.assign([cluster.queue(TOPIC, 0)])
+        assert len(await drain(consumer)) == 3
+    assert cluster.count(LITE) == 1
+
+
+async def test_two_members_share_and_take_over(cluster: PollingCluster, autojump_clock: Any) -> None:
+    changes: list[tuple[str, int, list[int]]] = []
+
+    def heard(topic: str, queues: Any, mine: Any) -> None:
+        changes.append((topic, len(queues), [queue.queue_id for queue in mine]))
+
+    async with lite(cluster, **FIRST) as first:
+        await first.subscribe(TOPIC, on_change=heard)
+        await trio.sleep(1)
+        async with lite(cluster, **FIRST) as second:
+            await second.subscribe(TOPIC)
+            await trio.sleep(1)
+            counts = dict.fromkeys(range(4), 20)
+            cluster.fill(counts)
+            ours, theirs = await drain(first), await drain(second)
+            assert not set(first.assignment) & set(second.assignment)
+            assert len(first.assignment) == len(second.assignment) == 2
+            assert in_order(ours + theirs, counts)
+            assert len(ours) == 40
+        await trio.sleep(1)
+        assert len(first.assignment) == 4
+        # What the other had committed does not come again
+        assert await drain(first) == []
+        await first.unsubscribe(TOPIC)
+        assert first.assignment == []
+    assert [len(mine) for _, _, mine in changes] == [4, 2, 4]
+    assert cluster.committed(GROUP, TOPIC) == dict.fromkeys(range(4), 20)
+
+
+async def test_broadcasting_keeps_its_offsets_in_a_file(
+    cluster: PollingCluster, tmp_path: Path, autojump_clock: Any
+) -> None:
+    cluster.fill({0: 5, 1: 5})
+    options: dict[str, Any] = {
+        "message_model": MessageModel.BROADCASTING,
+        "offsets_folder": tmp_path,
+        **FIRST,
+    }
+    async with lite(cluster, **options) as consumer:
+        await consumer.subscribe(TOPIC)
+        assert len(await drain(consumer)) == 10
+        assert cluster.count(RequestCode.GET_CONSUMER_LIST_BY_GROUP) == 0
+    cluster.fill({0: 1}, start=5)
+    async with lite(cluster, **options) as consumer:
+        await consumer.subscribe(TOPIC)
+        assert await drain(consumer) == [b"0-5"]
+        assert await consumer.committed(cluster.queue(TOPIC, 1)) == 5
+    assert cluster.commits == []
+
+
+async def test_tags_and_conditions(cluster: PollingCluster, autojump_clock: Any) -> None:
+    queue = cluster.queue(TOPIC, 0)
+    for tag in ("A", "B", "C"):
+        cluster.put(queue, tag.encode(), {"TAGS": tag})
+    async with lite(cluster, **FIRST) as consumer:
+        await consumer.subscribe(TOPIC, "A || C")
+        assert await drain(consumer) == [b"A", b"C"]
+    async with lite(cluster, **FIRST) as consumer:
+        await consumer.subscribe(TOPIC, MessageSelector.by_sql("a > 1"))
+        await consumer.poll()
+    assert cluster.count(RequestCode.CHECK_CLIENT_CONFIG) == 1
+    last = cluster.fields(LITE)[-1]
+    assert (last["expressionType"], last["subscription"]) == ("SQL92", "a > 1")
+
+
+async def test_queues_that_come_later(cluster: PollingCluster, autojump_clock: Any) -> None:
+    async with lite(cluster) as consumer:
+        changed = await consumer.watch_queues(TOPIC)
+        await trio.sleep(100)
+        cluster.topics[TOPIC] = 6
+        with trio.fail_after(31):
+            queues = await changed.receive()
+        assert [queue.queue_id for queue in queues] == list(range(6))
+        await changed.aclose()
+
+
+def test_options_out_of_range() -> None:
+    for options in ({"pull_batch_size": 0}, {"commit_interval": 0.5}, {"suspend": 30.0}):
+        with pytest.raises(InvalidRequest):
+            LiteSettings(**options)  # type: ignore[arg-type]
+
+
+async def test_queues_take_turns(cluster: PollingCluster, autojump_clock: Any) -> None:
+    cluster.fill({0: 100, 1: 20})
+    async with lite(cluster, **FIRST) as consumer:
+        await consumer.assign([cluster.queue(TOPIC, 0), cluster.queue(TOPIC, 1)])
+        await trio.sleep(1)
+        batches: list[list[MessageExt]] = [await consumer.poll() for _ in range(4)]
+    assert [batch[0].queue_id for batch in batches] == [0, 1, 0, 1]
+    assert isinstance(batches[0][0].queue, MessageQueue)
