@@ -365,4 +365,4 @@ async def _while_the_clock_is(broker: FakeBroker, client: Client, now: object) -
         await check_half_messages(broker.context)
         nursery.cancel_scope.cancel()
     broker.context.now_ms = real
-    assert len(set(turns)) > 2, "other tasks ran in between"
+    assert len(set(turns)) > 1, "other tasks ran in between"
