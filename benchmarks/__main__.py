@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from benchmarks import broker
+from benchmarks import broker, cli, clients, codec, scan
 from benchmarks.harness import Benchmark, Measured
 
 GROUPS: dict[str, Benchmark] = {
@@ -13,13 +13,17 @@ GROUPS: dict[str, Benchmark] = {
     "pulls": broker.pulls,
     "memory": broker.memory,
     "start": broker.start,
+    "codec": codec.frames_and_records,
+    "scan": scan.scan,
+    "clients": clients.clients,
+    "cli": cli.cli,
 }
 
 
 def line(measured: Measured) -> str:
     ratio = "" if measured.ratio is None else f"{measured.ratio:8.2f} × {measured.against}"
     target = f"  (target {measured.target})" if measured.target else ""
-    return f"{measured.name:<46} {measured.value:>12,.2f} {measured.unit:<7}{ratio}{target}"
+    return f"{measured.name:<50} {measured.value:>12,.2f} {measured.unit:<7}{ratio}{target}"
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ import signal
 import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -62,6 +63,17 @@ def resident_mib(pid: int) -> float:
     """Resident memory of a process that is its own (RssAnon): pages of mapped files are the kernel's to take back."""
     fields = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
     return int(fields["RssAnon"].split()[0]) / 1024
+
+
+def best_of(*actions: Callable[[], object], rounds: int = 5) -> list[float]:
+    """Seconds of each action, the best of some rounds in which they take turns: what disturbs one disturbs the others."""
+    best = [float("inf")] * len(actions)
+    for _ in range(rounds):
+        for place, action in enumerate(actions):
+            started = time.perf_counter()
+            action()
+            best[place] = min(best[place], time.perf_counter() - started)
+    return best
 
 
 def median_of(measure: Callable[[], float], runs: int = 3) -> float:

@@ -1,0 +1,73 @@
+"""Wall time of command lines, processes from start to end; the compared ones take turns, the best of many rounds counts."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+from benchmarks.harness import Measured, best_of, cluster
+
+ROUNDS = 15
+
+TWO_COMMANDS = """
+import typer
+
+app = typer.Typer()
+
+
+@app.command()
+def one(name: str, count: int = typer.Option(1, help="How often.")) -> None:
+    "The first."
+
+
+@app.command()
+def two(name: str) -> None:
+    "The second."
+
+
+app()
+"""
+
+
+def command(*arguments: str) -> Callable[[], object]:
+    """Runs one process to its end. CalledProcessError when it fails."""
+    return partial(
+        subprocess.run,
+        arguments,
+        check=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        env=os.environ,
+    )
+
+
+def rmq(*arguments: str) -> Callable[[], object]:
+    """The installed script if there is one beside this Python, else the module."""
+    script = Path(sys.executable).with_name("rmq")
+    return command(*([str(script)] if script.exists() else [sys.executable, "-m", "rmqcli"]), *arguments)
+
+
+def cli() -> Iterator[Measured]:
+    """`rmq --version`, `rmq --help` and `rmq topic list` against what typer alone costs."""
+    with tempfile.TemporaryDirectory() as folder, cluster(Path(folder) / "store") as up:
+        app = Path(folder) / "two.py"
+        app.write_text(TWO_COMMANDS)
+        importing, version, two, help_text, topics = best_of(
+            command(sys.executable, "-c", "import typer"),
+            rmq("--version"),
+            command(sys.executable, str(app), "--help"),
+            rmq("--help"),
+            rmq("topic", "list", "-n", up["namesrv"]),
+            rounds=ROUNDS,
+        )
+    typer = "python -c 'import typer'"
+    yield Measured(typer, importing * 1000, "ms")
+    yield Measured("rmq --version", version * 1000, "ms", version / importing, typer, "1.3")
+    yield Measured("help of a typer app of two commands", two * 1000, "ms", two / importing, typer)
+    yield Measured("rmq --help", help_text * 1000, "ms", help_text / two, "the help of two commands", "1.3")
+    yield Measured("rmq topic list, a running broker", topics * 1000, "ms", topics / importing, typer, "4")

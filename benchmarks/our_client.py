@@ -1,0 +1,70 @@
+"""Our Producer and PullConsumer, called like the drivers of the foreign clients in `tests/foreign/clients`.
+
+`python -m benchmarks.our_client send|consume NAMESRV TOPIC GROUP COUNT PREFIX quiet [IN_FLIGHT] [BODY_BYTES]`
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from functools import partial
+
+import trio
+
+from codec.message import Message
+from codec.queue import MessageQueue
+from rmqcli.client import Producer, PullConsumer, PullStatus
+
+
+async def send(
+    namesrv: str, topic: str, group: str, count: int, prefix: str, in_flight: int, size: int
+) -> None:
+    padding = "x" * size
+    numbers = iter(range(count))
+    async with Producer(group, namesrv=namesrv, send_timeout=30) as producer:
+
+        async def lane() -> None:
+            for n in numbers:
+                body = f"{prefix}-{n}{padding}".encode()
+                await producer.send(Message.of(topic, body, tags=f"tag{n % 3}", keys=[f"{prefix}-key-{n}"]))
+
+        started = time.perf_counter()
+        async with trio.open_nursery() as nursery:
+            for _ in range(in_flight):
+                nursery.start_soon(lane)
+        print(json.dumps({"done": count, "seconds": time.perf_counter() - started}))
+
+
+async def consume(
+    namesrv: str, topic: str, group: str, count: int, prefix: str, in_flight: int, size: int
+) -> None:
+    seen: set[str] = set()
+    async with PullConsumer(group, namesrv=namesrv) as consumer, trio.open_nursery() as nursery:
+
+        async def read(queue: MessageQueue) -> None:
+            offset = 0
+            while len(seen) < count:
+                result = await consumer.pull(queue, offset, suspend=5.0)
+                offset = result.next_begin_offset
+                if result.status is PullStatus.FOUND:
+                    seen.update(message.body.decode() for message in result.messages)
+            nursery.cancel_scope.cancel()
+
+        queues = await consumer.message_queues(topic)
+        print(json.dumps({"ready": True}), flush=True)
+        started = time.perf_counter()
+        for queue in queues:
+            nursery.start_soon(read, queue)
+    print(json.dumps({"done": len(seen), "seconds": time.perf_counter() - started}))
+
+
+def main() -> None:
+    verb, namesrv, topic, group, count, prefix, _quiet, *rest = sys.argv[1:]
+    in_flight, size = (int(text) for text in [*rest, "1", "0"][:2]) if len(rest) != 1 else (int(rest[0]), 0)
+    action = {"send": send, "consume": consume}[verb]
+    trio.run(partial(action, namesrv, topic, group, int(count), prefix, in_flight, size))
+
+
+if __name__ == "__main__":
+    main()

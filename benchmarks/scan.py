@@ -1,0 +1,132 @@
+"""Scans of a commit log in one file, page cache warm, one thread unless a library has its own; best of several rounds.
+
+Bodies are random bytes, so that compression has nothing to find and costs what it costs.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import tempfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import parquet
+
+from benchmarks.codec import record
+from benchmarks.harness import Measured, best_of
+from codec.scan import find_bad_crc, fixed_columns, scan_positions
+from codec.scan.arrow import scan_batches
+from rmqcli.export import RowFilter, export_store
+from rmqcli.export.parquet import COMPRESSION, REPEATING
+from rmqcli.store import CommitLog, verify_commit_log
+
+LOG_BYTES = 128 * 1024 * 1024
+ROWS = 16384
+"""Records handled at once, as in an export."""
+_SMALL, _LARGE = 100, 1024
+
+
+def write_log(folder: Path, body_size: int, size: int = LOG_BYTES) -> Path:
+    """A store with one commit log file of about `size` bytes."""
+    source = random.Random(7)
+    path = folder / "commitlog" / f"{0:020d}"
+    path.parent.mkdir(parents=True)
+    with path.open("wb") as file:
+        offset = number = 0
+        while offset < size:
+            offset += file.write(record(source.randbytes(body_size), offset, number))
+            number += 1
+    return path
+
+
+def scan() -> Iterator[Measured]:
+    """Walk, fixed columns, CRC, Arrow and export of 1 KB and of 100 B bodies."""
+    for body_size in (_LARGE, _SMALL):
+        with tempfile.TemporaryDirectory() as folder:
+            data = write_log(Path(folder), body_size).read_bytes()
+            name = f"{body_size} B bodies, "
+            yield from _in_memory(name, data, small=body_size == _SMALL)
+            yield from _to_parquet(name, Path(folder), data, small=body_size == _SMALL)
+
+
+def _windows(data: bytes) -> Iterator[np.ndarray]:
+    start = 0
+    while start < len(data):
+        walk = scan_positions(data, start, max_rows=ROWS)
+        yield walk.positions
+        start = walk.end
+
+
+def _in_memory(name: str, data: bytes, *, small: bool) -> Iterator[Measured]:
+    source = np.frombuffer(data, dtype=np.uint8)
+    target = np.empty_like(source)
+    count = len(scan_positions(data).positions)
+
+    def fixed() -> None:
+        for positions in _windows(data):
+            fixed_columns(data, positions)
+
+    def crcs() -> None:
+        for positions in _windows(data):
+            assert not find_bad_crc(data, fixed_columns(data, positions))
+
+    copy, walk, columns, crc, checked, arrow = best_of(
+        lambda: np.copyto(target, source),
+        lambda: scan_positions(data),
+        fixed,
+        lambda: zlib.crc32(data),
+        crcs,
+        lambda: sum(batch.num_rows for batch in scan_batches(data)),
+    )
+    enough = "2,000,000 msg/s" if small else ""
+    yield Measured(f"{name}walk", count / walk, "msg/s", copy / walk, "memcpy", enough)
+    yield Measured(
+        f"{name}walk + fixed columns", count / columns, "msg/s", copy / columns, "memcpy", enough or "0.5"
+    )
+    yield Measured(
+        f"{name}walk + CRC",
+        len(data) / checked / 1e6,
+        "MB/s",
+        crc / checked,
+        "zlib.crc32",
+        "" if small else "0.3",
+    )
+    yield Measured(f"{name}all columns in Arrow", count / arrow, "msg/s", copy / arrow, "memcpy")
+
+
+def _to_parquet(name: str, store: Path, data: bytes, *, small: bool) -> Iterator[Measured]:
+    table = pa.Table.from_batches(list(scan_batches(data)))
+    out, plain = store / "out", store / "plain.parquet"
+
+    def export(rows: RowFilter) -> None:
+        shutil.rmtree(out, ignore_errors=True)
+        export_store(store, out, rows)
+
+    def write() -> None:
+        parquet.write_table(table, plain, compression=COMPRESSION, use_dictionary=REPEATING)
+
+    exported, unchecked, written, verified, crc = best_of(
+        lambda: export(RowFilter()),
+        lambda: export(RowFilter(check_crc=False)),
+        write,
+        lambda: verify_commit_log(CommitLog(store)),
+        lambda: zlib.crc32(data),
+        rounds=3,
+    )
+    count, against = table.num_rows, "pyarrow's own write"
+    yield Measured(
+        f"{name}export",
+        count / exported,
+        "msg/s",
+        written / exported,
+        against,
+        "1,000,000 msg/s" if small else "0.5",
+    )
+    yield Measured(f"{name}export --no-verify", count / unchecked, "msg/s", written / unchecked, against)
+    yield Measured(
+        f"{name}inspect --verify", len(data) / verified / 1e6, "MB/s", crc / verified, "zlib.crc32"
+    )
