@@ -156,15 +156,15 @@ async def test_tasks_follow_the_queues(cluster: PollingCluster, autojump_clock: 
 
     async with pulling(cluster) as first, trio.open_nursery() as running:
         running.start_soon(ScheduledPull(first, {TOPIC: task_of("one")}).run)
-        await trio.sleep(3.5)
+        await trio.sleep(3.3)
         assert now("one") == {0, 1, 2, 3}
         async with pulling(cluster) as second, trio.open_nursery() as joining:
             joining.start_soon(ScheduledPull(second, {TOPIC: task_of("two")}).run)
-            await trio.sleep(3.5)
+            await trio.sleep(3.3)
             assert len(now("one")) == len(now("two")) == 2
             assert now("one") | now("two") == {0, 1, 2, 3}
             joining.cancel_scope.cancel()
-        await trio.sleep(3.5)
+        await trio.sleep(3.3)
         assert now("one") == {0, 1, 2, 3}
         assert now("two") == set()
         running.cancel_scope.cancel()
