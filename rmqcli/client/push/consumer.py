@@ -19,6 +19,7 @@ from codec.bodies import CheckClientRequestBody, encode_body
 from codec.codes import RequestCode
 from codec.message import check_group
 from codec.queue import MessageQueue
+from codec.selector import ALL
 from rmqcli.client.errors import InvalidRequest, NoRoute
 from rmqcli.client.instance import Client, ClientInstance, InstanceOptions
 from rmqcli.client.producer import Producer
@@ -40,7 +41,7 @@ from rmqcli.client.push.send_back import SendBack
 from rmqcli.client.push.settings import MessageSelector, PushSettings
 from rmqcli.client.push.state import GroupState, log
 from rmqcli.client.push.statistics import SAMPLE_INTERVAL, TopicStatistics
-from rmqcli.client.push.subscription import Subscription, subscriptions
+from rmqcli.client.push.subscription import Subscription, subscription_of, subscriptions
 
 __all__ = ["PushConsumer"]
 
@@ -147,6 +148,23 @@ class PushConsumer(Client):
         """The queues that are ours now, sorted."""
         return sorted(queue for queue, held in self._state.queues.items() if not held.dropped)
 
+    async def subscribe(self, topic: str, selector: str | MessageSelector = ALL) -> None:
+        """Adds a topic, or changes what is wanted of one; brokers know when this returns, queues follow.
+
+        Raises InvalidRequest, BrokerRefused for a SQL92 condition that the broker does not take, NoNameServer.
+        """
+        subscription = subscription_of(topic, selector, self.instance.now_ms())
+        await self._prepare(topic, subscription)
+        self._state.subscriptions[topic] = subscription
+        await self._state.announce()
+        self._state.rebalance_soon()
+
+    async def unsubscribe(self, topic: str) -> None:
+        """Gives up the queues of a topic; their offsets are stored."""
+        if self._state.subscriptions.pop(topic, None) is not None:
+            await self._state.announce()
+            self._state.rebalance_soon()
+
     def pause(self) -> None:
         """No pulls until `resume`; what is here is still consumed."""
         self._state.paused = True
@@ -165,14 +183,18 @@ class PushConsumer(Client):
         state.started_ms = self.instance.now_ms()
         await state.offsets.load()
         for topic, subscription in state.subscriptions.items():
-            with contextlib.suppress(NoRoute):
-                await self.instance.route(topic)
-                if subscription.is_sql:
-                    await self._check_at_broker(topic, subscription)
+            await self._prepare(topic, subscription)
         self.instance.heartbeats.join_producer(INNER_PRODUCER)
         await self.instance.nursery.start(self._run)
         await state.announce()
         self._in_intake(self._rebalancer.run, "rebalance")
+
+    async def _prepare(self, topic: str, subscription: Subscription) -> None:
+        """A topic that is not there yet may come; its route is asked for with every rebalance."""
+        with contextlib.suppress(NoRoute):
+            await self.instance.route(topic)
+            if subscription.is_sql:
+                await self._check_at_broker(topic, subscription)
 
     async def _check_at_broker(self, topic: str, subscription: Subscription) -> None:
         route = await self.instance.route(topic)

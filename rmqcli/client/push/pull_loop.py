@@ -110,6 +110,8 @@ class PullLoop:
         try:
             await self._begin_locked(held)
             reply = await self._ask(held, subscription)
+            if self._state.subscriptions.get(held.queue.topic) is not subscription:
+                return 0.0  # chosen by what was wanted before: the same place is asked again
             header = reply_header(
                 PullMessageResponseHeader, reply, held.queue.broker_name, RequestCode.PULL_MESSAGE
             )

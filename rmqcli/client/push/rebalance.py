@@ -48,7 +48,11 @@ class Rebalancer:
 
     async def once(self) -> None:
         """One round over all topics; a topic that nobody can say anything about stays as it is."""
-        for topic in list(self._state.subscriptions):
+        state = self._state
+        await self._release(
+            [held for queue, held in state.queues.items() if queue.topic not in state.subscriptions]
+        )
+        for topic in list(state.subscriptions):
             try:
                 mine = await self._mine(topic)
             except ClientError as error:
@@ -103,8 +107,9 @@ class Rebalancer:
         if not found and not released:
             return
         state.share_out(topic)
-        if not state.settings.broadcasting:
-            state.subscriptions[topic].renew(state.instance.now_ms())
+        subscription = state.subscriptions.get(topic)
+        if subscription is not None and not state.settings.broadcasting:
+            subscription.renew(state.instance.now_ms())
         await state.announce()
         for one in found:
             self._begin(one)

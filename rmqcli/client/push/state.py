@@ -87,8 +87,8 @@ class GroupState:
 
     async def announce(self) -> None:
         """Tells all brokers the subscriptions as they are now; pulls use their versions afterwards."""
-        versions = {topic: wanted.data.sub_version for topic, wanted in self.subscriptions.items()}
+        told = [(wanted, wanted.data.sub_version) for wanted in self.subscriptions.values()]
         self.instance.heartbeats.join_consumer(self.heartbeat())
         await self.instance.heartbeats.send_all()
-        for topic, version in versions.items():
-            self.subscriptions[topic].announced = version
+        for wanted, version in told:
+            wanted.announced = version

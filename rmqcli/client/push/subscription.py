@@ -17,7 +17,7 @@ from codec.selector import ALL, parse_tags, tag_subscription
 from rmqcli.client.errors import InvalidRequest
 from rmqcli.client.push.settings import MessageSelector
 
-__all__ = ["Subscription", "subscriptions"]
+__all__ = ["Subscription", "subscription_of", "subscriptions"]
 
 
 class Subscription:
@@ -59,6 +59,16 @@ def _data(topic: str, selector: MessageSelector, version: int) -> SubscriptionDa
     )
 
 
+def subscription_of(topic: str, given: str | MessageSelector, version: int) -> Subscription:
+    """InvalidRequest when the topic's name or the expression is none."""
+    try:
+        check_topic(topic)
+    except ValueError as error:
+        raise InvalidRequest(str(error)) from None
+    selector = given if isinstance(given, MessageSelector) else MessageSelector(given)
+    return Subscription(topic, selector, version)
+
+
 def subscriptions(
     wanted: Mapping[str, str | MessageSelector], group: str, version: int, *, with_retry: bool
 ) -> dict[str, Subscription]:
@@ -67,12 +77,7 @@ def subscriptions(
         raise InvalidRequest("a push consumer needs at least one topic")
     found: dict[str, Subscription] = {}
     for topic, given in wanted.items():
-        try:
-            check_topic(topic)
-        except ValueError as error:
-            raise InvalidRequest(str(error)) from None
-        selector = given if isinstance(given, MessageSelector) else MessageSelector(given)
-        found[topic] = Subscription(topic, selector, version)
+        found[topic] = subscription_of(topic, given, version)
     if with_retry:
         topic = retry_topic(group)
         found[topic] = Subscription(topic, MessageSelector(ALL), version)

@@ -245,3 +245,33 @@ async def test_a_strategy_that_fails_leaves_the_queues_where_they_are(
         await trio.sleep(60)
         assert running.queues == before
     assert "cannot be allocated" in caplog.text
+
+
+async def test_topics_may_be_added_changed_and_given_up(cluster: ModelCluster, autojump_clock: Any) -> None:
+    cluster.topics["Other"] = 2
+    for tag in ("A", "B"):
+        cluster.put(cluster.queue("Other"), tag.encode(), {"TAGS": tag})
+    taken = Taken()
+    async with consumer(cluster, taken) as running:
+        await trio.sleep(1)
+        await running.subscribe("Other", "A")
+        await trio.sleep(2)
+        assert taken.bodies == [b"A"]
+        await running.subscribe("Other", "B")
+        cluster.put(cluster.queue("Other"), b"B2", {"TAGS": "B"})
+        await trio.sleep(2)
+        assert taken.bodies == [b"A", b"B2"]
+        await running.unsubscribe("Other")
+        await trio.sleep(2)
+        assert {q.topic for q in running.queues} == {TOPIC, f"%RETRY%{GROUP}"}
+        assert cluster.committed(GROUP, "Other")[0] == 3
+
+
+async def test_a_topic_that_comes_later(cluster: ModelCluster, autojump_clock: Any) -> None:
+    taken = Taken()
+    async with consumer(cluster, taken, topics={"Later": "*"}):
+        await trio.sleep(50)
+        cluster.topics["Later"] = 1
+        cluster.put(cluster.queue("Later"), b"x")
+        await trio.sleep(25)
+        assert taken.bodies == [b"x"]
