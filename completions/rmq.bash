@@ -16,12 +16,12 @@ _rmq_describe() {
             files="--file"
             ;;
         "pull")
-            options="-q --queue -b --broker -o --offset -c --count -t --tag -f --format -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
-            values="-q --queue -b --broker -o --offset -c --count -t --tag -f --format -n --namesrv --profile --timeout"
+            options="-q --queue -b --broker -o --offset -c --count -t --tag --sql -f --format -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-q --queue -b --broker -o --offset -c --count -t --tag --sql -f --format -n --namesrv --profile --timeout"
             ;;
         "tail")
-            options="--last -q --queue -b --broker -c --count --idle -t --tag -f --format -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
-            values="--last -q --queue -b --broker -c --count --idle -t --tag -f --format -n --namesrv --profile --timeout"
+            options="--last -q --queue -b --broker -c --count --idle -t --tag --sql -f --format -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="--last -q --queue -b --broker -c --count --idle -t --tag --sql -f --format -n --namesrv --profile --timeout"
             ;;
         "consume")
             options="-g --group --orderly --broadcast --from -t --tag --sql --exec -j --jobs -c --count --idle -f --format -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"

@@ -27,6 +27,7 @@ __all__ = [
     "BrokerOption",
     "FormatOption",
     "Settings",
+    "SqlOption",
     "TagOption",
     "TopicArgument",
     "YesOption",
@@ -47,6 +48,12 @@ BrokerOption = Annotated[
 TagOption = Annotated[
     str,
     typer.Option("--tag", "-t", metavar="EXPR", help="Only these tags: 'A', 'A || B', '*' is all of them."),
+]
+SqlOption = Annotated[
+    str | None,
+    typer.Option(
+        "--sql", metavar="EXPR", help="Only messages whose properties meet EXPR (SQL92), e.g. 'price > 5'."
+    ),
 ]
 FormatOption = Annotated[
     str | None,

@@ -11,6 +11,7 @@ from rmqcli.options import (
     BrokerOption,
     FormatOption,
     Settings,
+    SqlOption,
     TagOption,
     TopicArgument,
     command,
@@ -42,6 +43,7 @@ CountOption = Annotated[
     "pull",
     example="""rmq pull orders -o -10
 rmq pull orders -q 0 -o 100:200 --json
+rmq pull orders --sql "shop = 'berlin' AND price BETWEEN 5 AND 9"
 rmq pull orders -o @-1h --tag 'paid || sent' -f '%o %k %v\\n'""",
 )
 def pull(
@@ -52,6 +54,7 @@ def pull(
     offset: RangeOption = "start",
     count: CountOption = None,
     tag: TagOption = "*",
+    sql: SqlOption = None,
     format_text: FormatOption = None,
 ) -> None:
     """Read a range of messages and end.
@@ -64,7 +67,9 @@ def pull(
     from rmqcli.render import Output
     from rmqcli.render.lines import message_renderer
     from rmqcli.render.progress import progress
+    from rmqcli.sql_reading import filtered, one_filter
 
+    one_filter(tag, sql)
     wanted = parse_range(offset, now_ms())
     render = message_renderer(settings, format_text)
     output = Output()
@@ -74,9 +79,11 @@ def pull(
 
         async with AsyncExitStack() as stack:
             consumer = await stack.enter_async_context(PullConsumer(**settings.client_options))
-            found = await spans(consumer, await choose_queues(consumer, topic, broker, queue), wanted)
+            queues = await choose_queues(consumer, topic, broker, queue)
+            reader, expression = await filtered(consumer, queues, tag, sql)
+            found = await spans(reader, queues, wanted)
             advance = stack.enter_context(progress(topic, count or total(found), quiet=settings.terminal))
-            messages = await stack.enter_async_context(open_range(consumer, found, wanted, tag))
+            messages = await stack.enter_async_context(open_range(reader, found, wanted, expression))
             printed = 0
             async for message in messages:
                 output.write(render(message))

@@ -11,6 +11,7 @@ from rmqcli.options import (
     BrokerOption,
     FormatOption,
     Settings,
+    SqlOption,
     TagOption,
     TopicArgument,
     command,
@@ -44,6 +45,7 @@ def tail(
     count: CountOption = None,
     idle: IdleOption = None,
     tag: TagOption = "*",
+    sql: SqlOption = None,
     format_text: FormatOption = None,
 ) -> None:
     """Show the last messages of a topic, then follow it.
@@ -56,18 +58,24 @@ def tail(
     from rmqcli.reading import choose_queues, open_range, spans
     from rmqcli.render import Output
     from rmqcli.render.lines import message_renderer
+    from rmqcli.sql_reading import filtered, one_filter
 
+    one_filter(tag, sql)
     printer = Printer(Output(), message_renderer(settings, format_text), count)
     wanted = OffsetRange(last=last)
 
     async def main() -> None:
         from rmqcli.client import PullConsumer
 
-        async with PullConsumer(**settings.client_options) as reader:
-            found = await spans(reader, await choose_queues(reader, topic, broker, queue), wanted)
-            async with open_range(reader, found, wanted, tag) as messages:
+        async with PullConsumer(**settings.client_options) as consumer:
+            queues = await choose_queues(consumer, topic, broker, queue)
+            reader, expression = await filtered(consumer, queues, tag, sql)
+            found = await spans(reader, queues, wanted)
+            async with open_range(reader, found, wanted, expression) as messages:
                 await printer.print_all(messages)
             everything = queue is None and broker is None
-            await follow_and_print(reader, topic, found, tag, printer, idle=idle, new_queues=everything)
+            await follow_and_print(
+                reader, topic, found, expression, printer, idle=idle, new_queues=everything
+            )
 
     run_async(main)

@@ -1,0 +1,84 @@
+"""Reads only the messages whose properties meet a SQL92 condition; the broker decides (enablePropertyFilter in its broker.conf).
+
+The condition is checked at every broker first: one that cannot be read would let everything through when pulling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from codec.bodies import CheckClientRequestBody, SubscriptionData, encode_body
+from codec.codes import RequestCode, ResponseCode
+from codec.queue import MessageQueue
+from rmqcli.client import BrokerRefused, PullConsumer, PullResult
+from rmqcli.exit_codes import CommandError, ExitCode, usage_error
+from rmqcli.reading import Reader
+
+__all__ = ["SqlReader", "filtered", "one_filter"]
+
+SQL92 = "SQL92"
+_NOT_SERVED = "does not support consumer to filter message"
+
+
+class SqlReader:
+    """A `Reader` whose expressions are SQL92 conditions."""
+
+    def __init__(self, consumer: PullConsumer) -> None:
+        self._consumer = consumer
+        self.message_queues = consumer.message_queues
+        self.min_offset = consumer.min_offset
+        self.max_offset = consumer.max_offset
+        self.search_offset = consumer.search_offset
+
+    async def pull(
+        self,
+        queue: MessageQueue,
+        offset: int,
+        max_nums: int = 32,
+        expression: str = "",
+        *,
+        suspend: float = 0.0,
+    ) -> PullResult:
+        """As `PullConsumer.pull`."""
+        return await self._consumer.pull(
+            queue, offset, max_nums, expression, suspend=suspend, expression_type=SQL92
+        )
+
+
+def one_filter(tag: str, sql: str | None) -> None:
+    """CommandError when both are given."""
+    if sql is not None and tag != "*":
+        raise usage_error("--tag and --sql exclude each other; TAGS is a property: --sql \"TAGS = 'paid'\"")
+
+
+async def filtered(
+    consumer: PullConsumer, queues: Sequence[MessageQueue], tag: str, sql: str | None
+) -> tuple[Reader, str]:
+    """What to read with, and the expression to pull with; CommandError when a broker of `queues` does not take `sql`."""
+    if sql is None:
+        return consumer, tag
+    for queue in {queue.broker_name: queue for queue in queues}.values():
+        await _check(consumer, queue, sql)
+    return SqlReader(consumer), sql
+
+
+async def _check(consumer: PullConsumer, queue: MessageQueue, sql: str) -> None:
+    instance = consumer.instance
+    (address, *_) = await instance.broker_addresses(queue)
+    subscription = SubscriptionData(topic=queue.topic, sub_string=sql, expression_type=SQL92)
+    body = CheckClientRequestBody(
+        client_id=instance.client_id, group=consumer.group, subscription_data=subscription
+    )
+    try:
+        await instance.call(address, RequestCode.CHECK_CLIENT_CONFIG, body=encode_body(body))
+    except BrokerRefused as error:
+        raise _explained(error, queue.broker_name) from error
+
+
+def _explained(error: BrokerRefused, broker: str) -> Exception:
+    if error.code == ResponseCode.SUBSCRIPTION_PARSE_FAILED:
+        return usage_error(f"--sql: {error.remark or 'the broker cannot read the condition'}")
+    if _NOT_SERVED in error.remark:
+        text = f"{broker} filters by tags only: set enablePropertyFilter=true in its broker.conf"
+        return CommandError(text, ExitCode.NOT_PERMITTED)
+    return error

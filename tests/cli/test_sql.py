@@ -1,0 +1,81 @@
+"""--sql: what the properties of a message decide, against brokers that filter and one that does not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from broker.cluster import Cluster, embedded_in_thread
+from rmqcli.exit_codes import ExitCode
+from tests.cli.conftest import Run
+
+
+@pytest.fixture(scope="module")
+def filtering() -> Iterator[Cluster]:
+    with embedded_in_thread(enable_property_filter=True) as running:
+        yield running
+
+
+@pytest.fixture
+def sql(rmq: Run, filtering: Cluster, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """As `rmq`, against a broker that filters by properties."""
+    monkeypatch.setenv("RMQ_NAMESRV", filtering.namesrv)
+    return rmq
+
+
+@pytest.fixture
+def orders(sql: Run, request: pytest.FixtureRequest) -> str:
+    """Eight messages with prices 0 to 7, in one topic."""
+    name = f"orders_{request.node.originalname}"
+    assert sql("topic", "create", name, "-q", "2").code == 0
+    for price in range(8):
+        assert sql("send", name, f"m{price}", "-q", str(price % 2), "-p", f"price={price}").code == 0
+    return name
+
+
+def bodies(run: Run, *arguments: str) -> list[str]:
+    result = run(*arguments, "-f", r"%v\n")
+    assert result.code == 0, result.err
+    return result.out.decode().splitlines()
+
+
+def test_pull_gives_what_meets_the_condition(sql: Run, orders: str) -> None:
+    assert bodies(sql, "pull", orders, "--sql", "price BETWEEN 2 AND 4 OR price = 7") == [
+        "m2",
+        "m3",
+        "m4",
+        "m7",
+    ]
+    assert bodies(sql, "pull", orders, "--sql", "price > 2", "-c", "2") == ["m3", "m4"]
+    assert bodies(sql, "pull", orders, "--sql", "nothing = 2") == []
+
+
+def test_tail_begins_and_goes_on_with_what_meets_the_condition(sql: Run, orders: str) -> None:
+    shown = bodies(sql, "tail", orders, "--sql", "price >= 3", "--last", "4", "--idle", "0.2")
+    assert shown == ["m4", "m5", "m6", "m7"]
+
+
+@pytest.mark.parametrize("command", ["pull", "tail"])
+def test_a_condition_that_cannot_be_read_is_an_error(sql: Run, orders: str, command: str) -> None:
+    result = sql(command, orders, "--sql", "price >")
+    assert (result.code, result.out) == (ExitCode.USAGE, b"")
+    assert result.err.startswith("rmq: --sql: ")
+    assert result.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["pull", "tail"])
+def test_tag_and_sql_exclude_each_other(sql: Run, command: str) -> None:
+    result = sql(command, "any", "--tag", "A", "--sql", "a = 1")
+    assert result.code == ExitCode.USAGE
+    assert "--tag and --sql exclude each other" in result.err
+
+
+@pytest.mark.parametrize("command", ["pull", "tail"])
+def test_a_broker_that_filters_by_tags_only_is_named_with_the_remedy(
+    rmq: Run, topic: str, command: str
+) -> None:
+    result = rmq(command, topic, "--sql", "a = 1")
+    assert (result.code, result.out) == (ExitCode.NOT_PERMITTED, b"")
+    expected = "rmq: broker-a filters by tags only: set enablePropertyFilter=true in its broker.conf\n"
+    assert result.err == expected
