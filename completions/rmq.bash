@@ -6,14 +6,18 @@ _rmq_describe() {
     commands="" options="" values="" files="" paths=""
     case "$1" in
         "")
-            commands="send pull tail consume query topic group offsets cluster inspect export up broker namesrv profile"
+            commands="send request pull tail consume query trace topic group offsets cluster inspect export up broker namesrv profile"
             options="-V --version -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
             values="-n --namesrv --profile --timeout"
             ;;
         "send")
-            options="-k --key -t --tag -p --property -q --queue -b --broker --delay-level --delay --file --delimiter --whole --jsonl --oneway --batch --concurrency --rate -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
-            values="-k --key -t --tag -p --property -q --queue -b --broker --delay-level --delay --file --delimiter --batch --concurrency --rate -n --namesrv --profile --timeout"
+            options="-k --key -t --tag -p --property -q --queue -b --broker --delay-level --delay --file --delimiter --whole --jsonl --oneway --batch --concurrency --rate --transaction --trace -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-k --key -t --tag -p --property -q --queue -b --broker --delay-level --delay --file --delimiter --batch --concurrency --rate --transaction -n --namesrv --profile --timeout"
             files="--file"
+            ;;
+        "request")
+            options="-k --key -t --tag -p --property -f --format -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-k --key -t --tag -p --property -f --format -n --namesrv --profile --timeout"
             ;;
         "pull")
             options="-q --queue -b --broker -o --offset -c --count -t --tag --sql -f --format -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
@@ -30,6 +34,10 @@ _rmq_describe() {
         "query")
             options="-k --key --id --time -c --count -f --format -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
             values="-k --key --id --time -c --count -f --format -n --namesrv --profile --timeout"
+            ;;
+        "trace")
+            options="--id --trace-topic -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="--id --trace-topic -n --namesrv --profile --timeout"
             ;;
         "topic")
             commands="list describe route stats create update delete"

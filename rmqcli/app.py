@@ -33,10 +33,12 @@ class Entry(NamedTuple):
 
 COMMANDS: dict[str, Entry] = {
     "send": Entry("rmqcli.commands.send", "Send messages: an argument, or standard input by lines."),
+    "request": Entry("rmqcli.commands.request", "Send a request and print the reply to it."),
     "pull": Entry("rmqcli.commands.pull", "Read a range of messages; no group, no offset is touched."),
     "tail": Entry("rmqcli.commands.tail", "Show the last messages of a topic, then follow it."),
     "consume": Entry("rmqcli.commands.consume", "Consume as a member of a group; print, or run a command."),
     "query": Entry("rmqcli.commands.query", "Find messages by key or by message id."),
+    "trace": Entry("rmqcli.commands.trace", "Show who sent and consumed a message, as traces tell."),
     "topic": Entry("rmqcli.commands.topic", "List, describe, create, change and delete topics."),
     "group": Entry("rmqcli.commands.group", "List and describe consumer groups: lag and clients."),
     "offsets": Entry("rmqcli.commands.offsets", "Show and reset the offsets of a consumer group."),

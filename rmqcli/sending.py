@@ -19,7 +19,7 @@ from codec.queue import MessageQueue
 from rmqcli.client import ClientError, ConnectionFailed, NotPermitted, SendResult, TopicNotFound, split_batch
 from rmqcli.exit_codes import CommandError
 
-__all__ = ["Acknowledged", "Job", "SendPlan", "Sender", "Tally"]
+__all__ = ["Acknowledged", "Job", "SendPlan", "Sender", "Tally", "Target"]
 
 _GIVE_UP = 20
 _LINGER_S = 0.05

@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rmqcli.exit_codes import ExitCode
+from rmqcli.exit_codes import ExitCode, usage_error
 from rmqcli.options import BrokerOption, Settings, TopicArgument, command, single_command
 from rmqcli.running import run_async
+
+if TYPE_CHECKING:
+    from rmqcli.client import Producer
+    from rmqcli.sending import Target
 
 app = single_command()
 
@@ -68,6 +72,15 @@ ConcurrencyOption = Annotated[
 RateOption = Annotated[
     float | None, typer.Option("--rate", metavar="N", min=0.001, help="Messages a second.")
 ]
+TransactionOption = Annotated[
+    str | None,
+    typer.Option(
+        "--transaction",
+        metavar="END",
+        help="As half messages that end so: commit, rollback, or unknown (the broker will ask).",
+    ),
+]
+TraceOption = Annotated[bool, typer.Option("--trace", help="Write traces, which `rmq trace` shows.")]
 
 
 @command(
@@ -76,7 +89,8 @@ RateOption = Annotated[
     example="""rmq send orders 'hello' -k 42 -t paid -p source=cli
 rmq send orders < lines.txt
 rmq pull orders --json | rmq send copy --jsonl
-rmq send files --whole --file a.bin --file b.bin""",
+rmq send files --whole --file a.bin --file b.bin
+rmq send orders 'paid' --transaction commit""",
 )
 def send(
     topic: TopicArgument,
@@ -97,6 +111,8 @@ def send(
     batch: BatchOption = 1,
     concurrency: ConcurrencyOption = None,
     rate: RateOption = None,
+    transaction: TransactionOption = None,
+    trace: TraceOption = False,
 ) -> None:
     """Send messages to a topic.
 
@@ -113,17 +129,23 @@ def send(
     in_flight = concurrency or (1 if queue is not None else _DEFAULT_CONCURRENCY)
     unit = None if body is not None else "message" if whole or cut != b"\n" else "line"
     code = ExitCode.DONE
+    if transaction is not None:
+        _check_transaction(
+            transaction,
+            **{"--oneway": oneway, "--batch": batch > 1, "--queue": queue is not None, "--broker": broker},
+            **{"--delay-level": delay_level, "--delay": delay},
+        )
 
     async def main() -> None:
         nonlocal code
         import trio
 
-        from rmqcli.client import Producer
         from rmqcli.reading import select_queues
         from rmqcli.render.progress import progress
         from rmqcli.render.send_results import SendReport
 
-        async with Producer(allow_empty=True, **settings.producer_options) as producer:
+        target, producer = _target(transaction, allow_empty=True, trace=trace, **settings.producer_options)
+        async with producer:
             queues = []
             if queue is not None or broker is not None:
                 queues = select_queues(await producer.message_queues(topic), topic, broker, queue)
@@ -132,13 +154,34 @@ def send(
             quiet = body is not None or os.isatty(0) or (settings.json and settings.terminal)
             with progress(topic, quiet=quiet) as advance:
                 report = SendReport(settings, advance)
-                sender = Sender(producer, SendPlan(in_flight, batch, oneway, rate, queues), report.sent)
+                sender = Sender(target, SendPlan(in_flight, batch, oneway, rate, queues), report.sent)
                 tally = await sender.run(jobs_of(sources, stamp, cut, jsonl=jsonl))
             code = report.finish(tally, trio.current_time() - start, oneway=oneway, unit=unit)
 
     _hint_for_terminal(body, file)
     run_async(main)
     raise typer.Exit(code)
+
+
+def _check_transaction(end: str, **others: object) -> None:
+    if end not in ("commit", "rollback", "unknown"):
+        raise usage_error(f"--transaction {end}: commit, rollback or unknown is expected")
+    for name, given in others.items():
+        if given:
+            raise usage_error(f"--transaction and {name} exclude each other")
+
+
+def _target(transaction: str | None, **options: Any) -> tuple[Target, Producer]:
+    """What takes the messages, and the producer to enter for it."""
+    if transaction is None:
+        from rmqcli.client import Producer
+
+        producer = Producer(**options)
+        return producer, producer
+    from rmqcli.transacting import OUTCOMES, Transacting
+
+    transacting = Transacting(OUTCOMES[transaction], **options)
+    return transacting, transacting.producer
 
 
 def _hint_for_terminal(body: str | None, file: list[Path] | None) -> None:

@@ -1,0 +1,74 @@
+"""`rmq request`: a message that is answered."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rmqcli.commands.send import KeyOption, PropertyOption, TagsOption
+from rmqcli.options import FormatOption, Settings, TopicArgument, command, single_command
+from rmqcli.running import run_async
+
+if TYPE_CHECKING:
+    from codec.message import MessageExt
+
+app = single_command()
+
+BodyArgument = Annotated[str, typer.Argument(metavar="BODY", help="The request.")]
+
+# A reply is handed over by a broker, not read from a queue: it has no place there.
+_NO_PLACE = frozenset(
+    {"brokerName", "queueOffset", "commitLogOffset", "offsetMsgId", "storeSize", "bodyCrc", "sysFlag"}
+)
+
+
+@command(
+    app,
+    "request",
+    example="""rmq request prices '{"item": 42}'
+rmq --timeout 10 request prices '{"item": 42}' -t current --json""",
+)
+def request(
+    topic: TopicArgument,
+    body: BodyArgument,
+    settings: Settings,
+    key: KeyOption = None,
+    tag: TagsOption = None,
+    prop: PropertyOption = None,
+    format_text: FormatOption = None,
+) -> None:
+    """Send a request and print the reply of whoever consumed it.
+
+    Waits --timeout seconds (3) for both together; exit code 7 when the request was stored and no reply came. The body of
+    the reply is printed as it is, with a line end.
+    """
+    from rmqcli.outgoing import Stamp
+    from rmqcli.render import Output
+
+    stamp = Stamp.of(topic, key or [], tag, prop or [], None, None)
+    timeout: dict[str, Any] = {} if settings.given.timeout is None else {"timeout": settings.given.timeout}
+
+    async def main() -> MessageExt:
+        from rmqcli.client import Producer
+
+        async with Producer(**settings.producer_options) as producer:
+            return await producer.request(stamp.on_body(os.fsencode(body)), **timeout)
+
+    reply = run_async(main)
+    output = Output()
+    if format_text is not None:
+        from rmqcli.render.message_format import parse_format
+
+        output.write(parse_format(format_text)(reply))
+    elif settings.json:
+        output.json(_as_json(reply))
+    else:
+        output.line(reply.body)
+
+
+def _as_json(reply: MessageExt) -> dict[str, Any]:
+    from rmqcli.render.message_json import message_object
+
+    return {name: value for name, value in message_object(reply).items() if name not in _NO_PLACE}

@@ -1,0 +1,117 @@
+"""What trace messages say about one message: a row for whoever sent, consumed, or ended a transaction of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from codec.message import MessageExt
+from rmqcli.client.trace import (
+    ConsumeEnd,
+    ConsumeStart,
+    Published,
+    TraceRecord,
+    TransactionEnd,
+    decode_trace,
+)
+
+__all__ = ["TraceRow", "trace_rows"]
+
+
+class TraceRow(NamedTuple):
+    """`time` is epoch ms, of the beginning where it is known; `cost` is ms. None: the trace does not say."""
+
+    what: str
+    group: str
+    client: str
+    time: int
+    cost: int | None
+    status: str
+    retries: int | None
+    topic: str | None
+    broker: str | None
+
+
+class _Said(NamedTuple):
+    """A record and the address of the client that wrote it."""
+
+    client: str
+    record: TraceRecord
+
+
+def trace_rows(messages: Iterable[MessageExt], msg_id: str) -> list[TraceRow]:
+    """The rows of one message, oldest first; a consumption whose end was never told is `unfinished`."""
+    said = [
+        _Said(message.born_host.rpartition(":")[0], record)
+        for message in messages
+        for record in decode_trace(message.body.decode("utf-8", "replace"))
+        if record.msg_id == msg_id
+    ]
+    return sorted({*_sends(said), *_ends(said), *_consumptions(said)}, key=lambda row: row.time)
+
+
+def _sends(said: list[_Said]) -> Iterator[TraceRow]:
+    for client, record in said:
+        if isinstance(record, Published):
+            yield TraceRow(
+                "sent"
+                if record.message_type.name == "NORMAL"
+                else f"sent {record.message_type.name.lower()}",
+                record.group,
+                client,
+                record.timestamp,
+                record.cost,
+                _status(record.success),
+                None,
+                record.topic,
+                record.store_host,
+            )
+
+
+def _ends(said: list[_Said]) -> Iterator[TraceRow]:
+    for client, record in said:
+        if isinstance(record, TransactionEnd):
+            what = "transaction check" if record.from_check else "transaction"
+            status = record.state.removesuffix("_MESSAGE").lower()
+            yield TraceRow(
+                what,
+                record.group,
+                client,
+                record.timestamp,
+                None,
+                status,
+                None,
+                record.topic,
+                record.store_host,
+            )
+
+
+def _consumptions(said: list[_Said]) -> Iterator[TraceRow]:
+    starts = {one.record.request_id: one for one in said if isinstance(one.record, ConsumeStart)}
+    for client, record in said:
+        if not isinstance(record, ConsumeEnd):
+            continue
+        begun = starts.pop(record.request_id, None)
+        start = begun.record if begun is not None and isinstance(begun.record, ConsumeStart) else None
+        group = record.group or (start.group if start is not None else "")
+        time = start.timestamp if start is not None else (record.timestamp or 0)
+        status = "success" if record.success else record.context_code.name.lower()
+        retries = None if start is None else start.retry_times
+        yield TraceRow("consumed", group, client, time, record.cost, status, retries, None, None)
+    for client, record in starts.values():
+        if isinstance(record, ConsumeStart):
+            yield TraceRow(
+                "consumed",
+                record.group,
+                client,
+                record.timestamp,
+                None,
+                "unfinished",
+                record.retry_times,
+                None,
+                None,
+            )
+
+
+def _status(success: bool) -> str:
+    return "success" if success else "failed"
