@@ -15,7 +15,7 @@ from codec.batch import decode_batch
 from codec.hashing import tags_code
 from codec.names import SystemTopic
 from codec.properties import PropertyName, decode_properties
-from codec.record import encode_record
+from codec.record_encoder import RecordEncoder
 
 from .commit_log import BLANK_ROOM, CommitLog
 from .config import StoreConfig
@@ -63,7 +63,7 @@ class Appender:
         self._index = index
         self._statistics = statistics
         self._now_ms = now_ms
-        self._store_host = store_host
+        self._encode_record = RecordEncoder(store_host).encode
         self._max_body = config.max_message_size
         self._max_record = config.max_message_size + RECORD_OVERHEAD
         self._topics: dict[str, bytes] = {}
@@ -77,7 +77,7 @@ class Appender:
 
     def append(self, message: StoreMessage) -> AppendResult:
         """Stores one message."""
-        topic = self._topics.get(message.topic) or self._topic_bytes(message.topic)
+        topic = self._topics.get(message.topic) or self._sized_topic(message.topic)
         refusal = self._refusal(topic, message)
         if refusal is not None:
             return refusal
@@ -90,9 +90,8 @@ class Appender:
         offset = log.end
         record = self._encode(message, topic, queue_offset, offset, timestamp)
         size = len(record)
-        if not log.fits(size):
+        if not log.write(record):
             return self._make_room(size) or self.append(message)
-        log.write(record)
         try:
             self._dispatch(message, queue, offset, size, timestamp)
         except OSError as error:
@@ -101,7 +100,7 @@ class Appender:
 
     def append_batch(self, message: StoreMessage) -> AppendResult:
         """Stores the items of an encoded batch, all in one file, with consecutive queue offsets. CodecError for a bad body."""
-        topic = self._topics.get(message.topic) or self._topic_bytes(message.topic)
+        topic = self._topics.get(message.topic) or self._sized_topic(message.topic)
         items = self._items(message)
         refusal = next(filter(None, (self._refusal(topic, item) for item in (message, *items))), None)
         if refusal is not None or not items:
@@ -114,9 +113,8 @@ class Appender:
         for number, item in enumerate(items):
             records.append(self._encode(item, topic, first + number, end, timestamp))
             end += len(records[-1])
-        if not self._log.fits(end - start):
+        if not self._log.write(b"".join(records)):
             return self._make_room(end - start) or self.append_batch(message)
-        self._log.write(b"".join(records))
         offsets = []
         try:
             for item, record in zip(items, records, strict=True):
@@ -145,11 +143,15 @@ class Appender:
             )
         return items
 
-    def _topic_bytes(self, topic: str) -> bytes:
+    def _sized_topic(self, topic: str) -> bytes:
+        """The name behind the byte that holds its length; nothing for one that is too long."""
+        encoded = topic.encode("utf-8", "replace")
+        if len(encoded) > MAX_TOPIC_BYTES:
+            return b""
         if len(self._topics) >= MAX_CACHED_TOPICS:
             self._topics.clear()
-        encoded = self._topics[topic] = topic.encode("utf-8", "replace")
-        return encoded
+        sized = self._topics[topic] = bytes((len(encoded),)) + encoded
+        return sized
 
     def _queue(self, topic: str, queue_id: int) -> ConsumeQueue:
         queues = self._by_topic.get(topic)
@@ -159,7 +161,7 @@ class Appender:
     def _refusal(self, topic: bytes, message: StoreMessage) -> AppendResult | None:
         if not self._statistics.writable:
             return _NOT_AVAILABLE
-        if len(topic) > MAX_TOPIC_BYTES or len(message.body) > self._max_body:
+        if not topic or len(message.body) > self._max_body:
             return _ILLEGAL
         return _TOO_MANY_PROPERTIES if len(message.properties_text) > MAX_PROPERTIES_BYTES else None
 
@@ -183,21 +185,20 @@ class Appender:
     def _encode(
         self, message: StoreMessage, topic: bytes, queue_offset: int, offset: int, timestamp: int
     ) -> bytes:
-        return encode_record(
-            topic=topic,
-            queue_id=message.queue_id,
-            flag=message.flag,
-            queue_offset=queue_offset,
-            physical_offset=offset,
-            sys_flag=message.sys_flag,
-            born_timestamp=message.born_timestamp,
-            born_host=message.born_host,
-            store_timestamp=timestamp,
-            store_host=self._store_host,
-            reconsume_times=message.reconsume_times,
-            prepared_transaction_offset=message.prepared_transaction_offset,
-            body=message.body,
-            properties=message.properties_text,
+        return self._encode_record(
+            topic,
+            message.queue_id,
+            message.flag,
+            queue_offset,
+            offset,
+            message.sys_flag,
+            message.born_timestamp,
+            message.born_host,
+            timestamp,
+            message.reconsume_times,
+            message.prepared_transaction_offset,
+            message.body,
+            message.properties_text,
         )
 
     def _dispatch(

@@ -22,7 +22,17 @@ BLANK_ROOM = 8
 class CommitLog:
     """`end` is the offset of the next record, `flushed` what is known to be on the disk."""
 
-    __slots__ = ("_position", "_read_since_trim", "_spare", "_trim_at", "_view", "end", "flushed", "segments")
+    __slots__ = (
+        "_last_end",
+        "_position",
+        "_read_since_trim",
+        "_spare",
+        "_trim_at",
+        "_view",
+        "end",
+        "flushed",
+        "segments",
+    )
 
     def __init__(self, segments: SegmentList) -> None:
         self.segments = segments
@@ -31,6 +41,7 @@ class CommitLog:
         self._spare: Segment | None = None
         self._view = memoryview(b"")
         self._position = segments.size
+        self._last_end = segments.size - BLANK_ROOM
         self._trim_at = TRIM_BYTES
         self._read_since_trim = 0
 
@@ -48,10 +59,6 @@ class CommitLog:
             self._view, self._position = memoryview(b""), self.segments.size
         else:
             self._attach(segment, end - segment.start)
-
-    def fits(self, length: int) -> bool:
-        """Whether a run of `length` bytes still goes into the current file."""
-        return self._position + length + BLANK_ROOM <= self.segments.size
 
     def roll(self) -> None:
         """Ends the current file with a BLANK record and opens the next one. OSError if it cannot be created."""
@@ -75,11 +82,13 @@ class CommitLog:
         self._position = position
         self._trim_at = position + TRIM_BYTES
 
-    def write(self, run: bytes) -> None:
-        """Appends whole records that fit."""
+    def write(self, run: bytes) -> bool:
+        """Appends whole records; False if they do not go into the current file any more."""
         position = self._position
         length = len(run)
         end = position + length
+        if end > self._last_end:
+            return False
         view = self._view
         view[position + 4 : end] = run[4:]
         view[position : position + 4] = run[:4]
@@ -87,6 +96,7 @@ class CommitLog:
         self.end += length
         if end >= self._trim_at:
             self._trim(end)
+        return True
 
     def _trim(self, end: int) -> None:
         segment = self.segments.segments[-1]

@@ -51,7 +51,7 @@ class GetStatus(Enum):
     NO_MESSAGE_IN_QUEUE = "NO_MESSAGE_IN_QUEUE"
 
 
-class StoreMessage(msgspec.Struct):
+class StoreMessage(msgspec.Struct, gc=False):
     """A message on its way into the commit log (Java `MessageExtBrokerInner`).
 
     `properties` and `properties_text` are the same properties, decoded and as stored. `born_host` is the address (4 or 16
@@ -73,7 +73,7 @@ class StoreMessage(msgspec.Struct):
     wait_store: bool = True
 
 
-class AppendResult(NamedTuple):
+class AppendResult(msgspec.Struct, frozen=True, gc=False):
     """What became of an append; offsets are -1 unless `status` is PUT_OK."""
 
     status: PutStatus
