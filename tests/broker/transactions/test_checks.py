@@ -338,16 +338,16 @@ async def test_a_walk_gives_others_their_turn_and_ends_after_60_s(
 ) -> None:
     async with fake_broker(tmp_path) as broker:
         client = producer(broker)
-        for n in range(40):
+        for n in range(200):
             send_half(client, str(n).encode())
         await trio.sleep(10)
         looks = iter(range(1000))
 
         def slow_clock() -> int:
-            return virtual_now() + next(looks) * 1000
+            return virtual_now() + next(looks) * 250
 
         await _while_the_clock_is(broker, client, slow_clock)
-        assert 0 < len(questions(client)) < 40
+        assert 0 < len(questions(client)) < 200
         assert progress(broker)[0] == len(questions(client))
 
 
@@ -365,4 +365,4 @@ async def _while_the_clock_is(broker: FakeBroker, client: Client, now: object) -
         await check_half_messages(broker.context)
         nursery.cancel_scope.cancel()
     broker.context.now_ms = real
-    assert len(set(turns)) > 1, "other tasks ran in between"
+    assert len(set(turns)) > 3, "other tasks ran in between"

@@ -48,7 +48,7 @@ async def test_a_reply_is_pushed_to_who_asked_and_stored(
     async with fake_broker(tmp_path) as broker:
         asking, answering = requester(broker), broker.client()
         await trio.sleep(5)
-        reply = await reply_to(answering, code=code, sys_flag=0x301, flag=7)
+        reply = await reply_to(answering, code=code, sys_flag=0x305, flag=7)
         (stored,) = log(broker.context.store)
         assert (reply.code, reply.remark) == (0, None)
         assert reply.ext == {
@@ -69,7 +69,7 @@ async def test_a_reply_is_pushed_to_who_asked_and_stored(
             default_topic="TBW102",
             default_topic_queue_nums=4,
             queue_id=0,
-            sys_flag=0x301,
+            sys_flag=0x305,
             born_timestamp=START_MS,
             flag=7,
             born_host=answering.session.peer_text,
