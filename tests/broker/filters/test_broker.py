@@ -1,0 +1,333 @@
+"""SQL92 subscriptions at a broker: heartbeats, pulls, pulls that wait, the file, the bit maps, who looks into queues."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from codec.bodies import (
+    CheckClientRequestBody,
+    ConsumerData,
+    ConsumerFilterManager,
+    HeartbeatData,
+    QueryConsumeQueueResponseBody,
+    SubscriptionData,
+    decode_body,
+    encode_body,
+)
+from codec.consume_queue_ext import walk_units
+from codec.record import decode_records
+from tests.broker.support import Client, Reply, fake_broker, pull_header, send_header
+
+SQL = {"enable_property_filter": True}
+EXTENDED = SQL | {"enable_consume_queue_ext": True, "enable_calc_filter_bit_map": True}
+REFUSED = "The broker does not support consumer to filter message by SQL92"
+BY_GROUP, BY_HEADER, SUSPENDED = 0, 4, 2
+FILE = "config/consumerFilter.json"
+
+
+def subscribed(
+    client: Client, text: str, *, version: int = 1, topic: str = "T", group: str = "G", **data: Any
+) -> None:
+    subscription = SubscriptionData(
+        topic=topic, sub_string=text, sub_version=version, expression_type="SQL92"
+    )
+    consumer = ConsumerData(group_name=group, subscription_data_set=[] if data else [subscription])
+    heartbeat = HeartbeatData(
+        client_id=f"client-{client.session.peer[1]}", consumer_data_set=[consumer], **data
+    )
+    assert client.ask(34, None, encode_body(heartbeat)).code == 0
+
+
+def fill(client: Client, count: int = 6, topic: str = "T") -> None:
+    """Messages m0, m1, … with their number as the property a."""
+    for number in range(count):
+        header = send_header(topic, {"a": str(number), "TAGS": f"Tag{number}"})
+        assert client.ask(310, header, f"m{number}".encode()).code == 0
+
+
+def pull(client: Client, text: str | None = None, **fields: Any) -> Reply:
+    """By the group's subscription, or by a text that the pull brings."""
+    flag = BY_GROUP if text is None else BY_HEADER
+    return client.pull("T", sys_flag=flag, expression=text or "", expressionType="SQL92", **fields)
+
+
+def bodies(reply: Reply) -> list[str]:
+    assert reply.code in (0, 20), reply
+    return [message.body.decode() for message in decode_records(reply.body)]
+
+
+async def test_a_group_gets_what_its_filter_wants(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path, **SQL) as broker:
+        client = broker.client()
+        fill(client)
+        subscribed(client, "a > 1 AND a <> 4")
+        reply = pull(client)
+        assert bodies(reply) == ["m2", "m3", "m5"]
+        assert reply.ext["nextBeginOffset"] == "6"
+        subscribed(client, "a = 9", version=2)
+        reply = pull(client, subVersion=2)
+        assert (reply.code, reply.remark, reply.ext["nextBeginOffset"]) == (20, "NO_MATCHED_MESSAGE", "6")
+
+
+async def test_a_filter_that_is_not_there_or_too_old(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path, **SQL) as broker:
+        client = broker.client()
+        fill(client)
+        subscribed(client, "a >", group="Wrong")
+        reply = pull(client, group="Wrong")
+        text = "The broker's consumer filter data is not exist!Your expression may be wrong!"
+        assert (reply.code, reply.remark, dict(reply.ext)) == (27, text, {})
+        subscribed(client, "a > 1", version=3)
+        broker.context.filters.get("T", "G").client_version = 2  # type: ignore[union-attr]
+        reply = pull(client, subVersion=3)
+        assert (reply.code, reply.remark) == (28, "the consumer's consumer filter data not latest")
+        assert pull(client, subVersion=2).code == 0
+        assert pull(client, subVersion=4).code == 25
+
+
+async def test_without_the_property_filter_it_is_refused(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        fill(client)
+        subscribed(client, "a > 1")
+        assert [(reply.code, reply.remark) for reply in (pull(client), pull(client, "a > 1"))] == [
+            (1, REFUSED)
+        ] * 2
+        assert pull(client, group="Unknown").code == 24
+
+
+async def test_a_pull_can_bring_its_own_filter(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path, **SQL) as broker:
+        client = broker.client()
+        fill(client)
+        assert bodies(pull(client, "a BETWEEN 1 AND 2")) == ["m1", "m2"]
+        everything = [f"m{n}" for n in range(6)]
+        assert bodies(pull(client, "a BETWEEN")) == everything, "as in Java"
+        assert bodies(client.pull("T", expression="x", expressionType="XPATH")) == everything
+        empty = pull(client, "")
+        assert (empty.code, empty.remark) == (23, "parse the consumer's subscription failed")
+
+
+@pytest.mark.parametrize("text", [None, "a = 2"], ids=["by group", "by header"])
+async def test_a_pull_waits_for_a_message_that_it_wants(
+    tmp_path: Path, autojump_clock: trio.abc.Clock, text: str | None
+) -> None:
+    async with fake_broker(tmp_path, **SQL) as broker:
+        consumer, producer = broker.client(), broker.client()
+        fill(producer, 1)
+        subscribed(consumer, "a = 2")
+        flag = SUSPENDED | (BY_GROUP if text is None else BY_HEADER)
+        fields = {"expression": text or "", "expressionType": "SQL92", "subVersion": 1}
+        before = trio.current_time()
+        opaque = consumer.post(
+            11, pull_header("T", offset=1, sys_flag=flag, suspend_ms=30_000, **fields), b""
+        )
+        fill(producer, 2)
+        await trio.sleep(5)
+        assert consumer.replies(opaque) == []
+        fill(producer, 3)
+        assert bodies(await consumer.wait(opaque)) == ["m2"]
+        assert trio.current_time() - before == pytest.approx(5, abs=0.1)
+
+
+async def test_filters_die_with_the_last_member(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
+    async with fake_broker(tmp_path, **SQL) as broker:
+        one, two, three = (broker.client() for _ in range(3))
+        for client in (one, two, three):
+            subscribed(client, "a > 1")
+        kept = broker.context.filters.get("T", "G")
+        assert kept is not None
+        one.session.close()
+        two.ask(35, {"clientID": "client", "consumerGroup": "G"})
+        assert not kept.is_dead
+        await trio.sleep(131)
+        assert kept.is_dead, "the third fell silent"
+        subscribed(one, "a > 1")
+        assert not kept.is_dead
+        one.ask(35, {"clientID": "client", "consumerGroup": "G"})
+        assert kept.is_dead
+
+
+async def test_a_heartbeat_without_subscriptions_changes_none(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path, **SQL) as broker:
+        client = broker.client()
+        fill(client)
+        subscribed(client, "a = 5")
+        subscribed(client, "", heartbeat_fingerprint=7, without_sub=True)
+        assert bodies(pull(client)) == ["m5"]
+        subscribed(client, "", group="Other", heartbeat_fingerprint=7, without_sub=True)
+        assert broker.context.consumers.get("Other") is not None
+        subscribed(client, "", heartbeat_fingerprint=7, without_sub=False)
+        assert pull(client).code == 24
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind", "text", "code", "remark"),
+    [
+        ({}, "SQL92", "a > 1", 1, REFUSED),
+        (SQL, "SQL92", "a > 1", 0, None),
+        (SQL, "SQL92", "a > 'x'", 23, "'x' cannot be compared with <, <=, >, >= or BETWEEN"),
+        (SQL, "XPATH", "a", 23, "no filter of type 'XPATH'"),
+    ],
+)
+async def test_a_subscription_is_checked(
+    tmp_path: Path, settings: dict[str, Any], kind: str, text: str, code: int, remark: str | None
+) -> None:
+    async with fake_broker(tmp_path, **settings) as broker:
+        subscription = SubscriptionData(topic="T", sub_string=text, expression_type=kind)
+        body = CheckClientRequestBody(client_id="c", group="G", subscription_data=subscription)
+        reply = broker.client().ask(46, None, encode_body(body))
+        assert (reply.code, reply.remark) == (code, remark)
+
+
+async def test_filters_are_saved_every_ten_seconds_and_at_the_end(
+    tmp_path: Path, autojump_clock: trio.abc.Clock
+) -> None:
+    async with fake_broker(tmp_path, **SQL) as broker:
+        client = broker.client()
+        subscribed(client, "a > 1")
+        await trio.sleep(9.9)
+        assert not (tmp_path / FILE).exists()
+        await trio.sleep(0.2)
+        saved = decode_body(ConsumerFilterManager, (tmp_path / FILE).read_bytes())
+        one = saved.filter_data_by_topic["T"].group_filter_data["G"]
+        assert (one.expression, one.client_version, one.dead) == ("a > 1", 1, False)
+        subscribed(client, "a > 2", version=2)
+    async with fake_broker(tmp_path, **SQL) as broker:
+        loaded = broker.context.filters.get("T", "G")
+        assert loaded is not None
+        assert (loaded.expression, loaded.is_dead) == ("a > 2", True)
+        client = broker.client()
+        fill(client)
+        subscribed(client, "a > 2", version=2)
+        assert bodies(pull(client)) == ["m3", "m4", "m5"]
+    (tmp_path / FILE).unlink()
+    async with fake_broker(tmp_path, **SQL):
+        await trio.sleep(21)
+        assert not (tmp_path / FILE).exists(), "nothing changed"
+
+
+async def test_a_filter_that_nobody_uses_is_forgotten(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
+    async with fake_broker(tmp_path, **SQL, filter_data_clean_time_span=60_000) as broker:
+        client = broker.client()
+        subscribed(client, "a > 1")
+        client.session.close()
+        await trio.sleep(75)
+        saved = decode_body(ConsumerFilterManager, (tmp_path / FILE).read_bytes())
+        assert saved.filter_data_by_topic == {}
+
+
+@pytest.mark.parametrize("kind", ["TAG", "SQL92"])
+@pytest.mark.parametrize("retry", [True, False])
+async def test_messages_of_a_retry_topic(tmp_path: Path, kind: str, retry: bool) -> None:
+    """filterSupportRetry: the filter of the topic that a message comes from judges it."""
+    async with fake_broker(tmp_path, **SQL, filter_support_retry=retry) as broker:
+        client = broker.client()
+        subscribed(client, "a = 2")
+        for number in range(4):
+            for topic in ("T", "Unfiltered"):
+                header = send_header("%RETRY%G", {"a": str(number), "RETRY_TOPIC": topic})
+                assert client.ask(310, header, f"{topic}{number}".encode()).code == 0
+        text = "*" if kind == "TAG" else "a < 9"
+        reply = client.pull("%RETRY%G", expression=text, expressionType=kind)
+        others = {f"Unfiltered{number}" for number in range(4)}
+        mine = {"T2"} if retry else {f"T{number}" for number in range(4)}
+        assert set(bodies(reply)) == others | mine
+
+
+async def test_bit_maps_spare_the_look_at_the_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.abc.Clock
+) -> None:
+    looked: list[bytes] = []
+
+    def look(self: object, record: memoryview) -> bool:
+        looked.append(bytes(record))
+        return True
+
+    async with fake_broker(tmp_path, **EXTENDED) as broker:
+        client = broker.client()
+        subscribed(client, "a = 2")
+        await trio.sleep(0.001)
+        fill(client)
+        monkeypatch.setattr("broker.filters.SqlSelection.accepts_record", look)
+        assert bodies(pull(client)) == ["m2"]
+        assert len(looked) == 1
+        (file,) = (tmp_path / "consumequeue_ext" / "T" / "0").iterdir()
+        maps = [unit.bit_map for _, unit in walk_units(file.read_bytes())]
+        bit_map = broker.context.filters.bloom.bit_map([broker.context.filters.get("T", "G").bloom])  # type: ignore
+        assert maps == [bytes(14)] * 2 + [bit_map] + [bytes(14)] * 3
+
+
+async def test_bit_maps_are_an_option_of_their_own(tmp_path: Path) -> None:
+    settings = EXTENDED | {"enable_calc_filter_bit_map": False}
+    async with fake_broker(tmp_path, **settings) as broker:
+        client = broker.client()
+        subscribed(client, "a = 2")
+        fill(client)
+        assert bodies(pull(client)) == ["m2"]
+        (file,) = (tmp_path / "consumequeue_ext" / "T" / "0").iterdir()
+        assert [unit.bit_map for _, unit in walk_units(file.read_bytes())] == [b""] * 6
+
+
+async def test_delayed_messages_come_in_time_with_an_extension(
+    tmp_path: Path, autojump_clock: trio.abc.Clock
+) -> None:
+    async with fake_broker(tmp_path, **EXTENDED) as broker:
+        client = broker.client()
+        client.ask(310, send_header("T", {"DELAY": "2", "a": "1"}), b"later")
+        await trio.sleep(4.9)
+        assert client.pulled("T") == []
+        await trio.sleep(0.2)
+        assert [message.body for message in client.pulled("T")] == [b"later"]
+
+
+def looked_up(client: Client, group: str | None) -> QueryConsumeQueueResponseBody:
+    header = {"topic": "T", "queueId": "0", "index": "1", "count": "2"}
+    reply = client.ask(321, header | ({"consumerGroup": group} if group else {}))
+    return decode_body(QueryConsumeQueueResponseBody, reply.body)
+
+
+async def test_looking_into_a_queue_shows_what_the_filter_says(
+    tmp_path: Path, autojump_clock: trio.abc.Clock
+) -> None:
+    async with fake_broker(tmp_path, **EXTENDED) as broker:
+        client = broker.client()
+        subscribed(client, "a = 2")
+        await trio.sleep(0.001)
+        fill(client)
+        body = looked_up(client, "G")
+        entries = body.queue_data or []
+        assert [entry.eval for entry in entries] == [False, True]
+        assert json.loads(body.filter_data or "")["expression"] == "a = 2"
+        assert body.filter_data is not None and body.filter_data.startswith('{\n\t"bloomFilterData":{')
+        extension = json.loads(entries[1].extend_data_json or "")
+        assert list(extension) == ["filterBitMap", "msgStoreTime", "size", "tagsCode"]
+        assert (extension["size"], extension["msgStoreTime"]) == (34, broker.context.now_ms())
+        lines = (entries[1].bit_map or "").splitlines()
+        assert [len(line) for line in lines] == [48, 64]
+        positions = set(broker.context.filters.bloom.positions("G#T"))
+        assert {111 - at for at, bit in enumerate("".join(lines)) if bit == "1"} == positions
+        assert all(entry.tags_code < -(2**62) for entry in entries)
+
+
+async def test_looking_into_a_queue_without_a_filter(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path, **EXTENDED) as broker:
+        client = broker.client()
+        fill(client)
+        client.heartbeat("Tags", "T", expression="Tag1")
+        assert [entry.eval for entry in looked_up(client, "Tags").queue_data or []] == [True, False]
+        assert looked_up(client, "Tags").filter_data == "null"
+        assert looked_up(client, "Nobody").filter_data == "Nobody@T is not online!"
+        nobody = looked_up(client, None)
+        assert (nobody.filter_data, nobody.subscription_data) == (None, None)
+        assert [entry.bit_map for entry in nobody.queue_data or []] == [None, None]
+    async with fake_broker(tmp_path, **SQL) as broker:
+        entries = looked_up(broker.client(), None).queue_data or []
+        assert [entry.msg for entry in entries] == [
+            f"Cq extend not exist!addr: {entry.tags_code}" for entry in entries
+        ]
