@@ -104,6 +104,8 @@ class RemoteBrokerOffsetStore(_Memory, OffsetCalls):
             offset = self._table.get(queue)
             if offset is not None and (all_of or self._saved.get(queue) != offset):
                 by_broker.setdefault(queue.broker_name, []).append(queue)
+        if not by_broker:
+            return
         async with trio.open_nursery() as nursery:
             for chosen in by_broker.values():
                 nursery.start_soon(self._send, chosen, sure)

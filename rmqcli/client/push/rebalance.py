@@ -49,9 +49,9 @@ class Rebalancer:
     async def once(self) -> None:
         """One round over all topics; a topic that nobody can say anything about stays as it is."""
         state = self._state
-        await self._release(
-            [held for queue, held in state.queues.items() if queue.topic not in state.subscriptions]
-        )
+        unwanted = [held for queue, held in state.queues.items() if queue.topic not in state.subscriptions]
+        if unwanted:
+            await self._release(unwanted)
         for topic in list(state.subscriptions):
             try:
                 mine = await self._mine(topic)
@@ -102,7 +102,10 @@ class Rebalancer:
     async def _apply(self, topic: str, mine: set[MessageQueue]) -> None:
         state = self._state
         held = [one for queue, one in state.queues.items() if queue.topic == topic and not one.retiring]
-        released = await self._release([one for one in held if one.queue not in mine or self._broken(one)])
+        leaving = [one for one in held if one.queue not in mine or self._broken(one)]
+        if not leaving and mine <= state.queues.keys():
+            return
+        released = await self._release(leaving)
         found = await self._prepare(sorted(mine - state.queues.keys()))
         if not found and not released:
             return
