@@ -30,6 +30,7 @@ from rmqcli.client.trace import (
     decode_trace,
     encode_record,
     pack,
+    traced,
 )
 from rmqcli.client.trace.dispatcher import BATCH, MAX_BODY, MAX_KEYS, MAX_WAITING
 from tests.client.scripted import Network, sent, silent
@@ -347,3 +348,42 @@ async def test_a_trace_topic_that_is_not_there_costs_the_traces_only(
         dispatcher.put([start("A"), start("B")])
         await dispatcher.close()
         assert dispatcher.dropped == 2
+
+
+@pytest.mark.parametrize(
+    ("takes", "result", "code", "success"),
+    [
+        (1, "good", ContextCode.SUCCESS, True),
+        (1, "bad", ContextCode.FAILED, False),
+        (1, None, ContextCode.RETURN_NULL, False),
+        (900, "good", ContextCode.TIME_OUT, True),
+        (1, LookupError(), ContextCode.EXCEPTION, False),
+    ],
+)
+async def test_how_a_listener_ends(
+    cluster: Cluster, takes: float, result: Any, code: ContextCode, success: bool, autojump_clock: Any
+) -> None:
+    async def listener(messages: list[MessageExt], context: object) -> Any:
+        await trio.sleep(takes)
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    async with ClientInstance(
+        NAMESRV, open_stream=cluster.network.open_stream, now_ms=lambda: round(trio.current_time() * 1000)
+    ) as instance:
+        tracer = ConsumeTracer(instance, "CG")
+        await tracer.start()
+        call = traced(listener, tracer, {"good"}, 900)
+        if isinstance(result, Exception):
+            with pytest.raises(LookupError):
+                await call([consumed("A")], None)
+        else:
+            assert await call([consumed("A")], None) == result
+        with trio.move_on_after(0.5):
+            await call([consumed("B")], None)
+        await tracer.close()
+    records = [record for _, _, part in traces(cluster) for record in part]
+    (end,) = [record for record in records if isinstance(record, ConsumeEnd)]
+    assert (end.msg_id, end.context_code, end.success, end.cost) == ("A", code, success, takes * 1000)
+    assert [record.msg_id for record in records if isinstance(record, ConsumeStart)] == ["A", "B"]

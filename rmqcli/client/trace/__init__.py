@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rmqcli.client.trace.consuming import ConsumeMark, ConsumeTracer
+from rmqcli.client.trace.consuming import ConsumeMark, ConsumeTracer, traced
 from rmqcli.client.trace.dispatcher import TRACE_TOPIC, TraceDispatcher, pack, trace_topic
 from rmqcli.client.trace.producing import message_type, published
 from rmqcli.client.trace.records import (
@@ -35,4 +35,5 @@ __all__ = [
     "pack",
     "published",
     "trace_topic",
+    "traced",
 ]

@@ -5,8 +5,8 @@ Messages whose broker said TRACE_ON=false are left out. Nothing here waits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable, Container, Sequence
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 from codec.message import MessageExt, PropertyName
@@ -14,7 +14,9 @@ from rmqcli.client.instance import ClientInstance
 from rmqcli.client.trace.dispatcher import TraceDispatcher, trace_topic
 from rmqcli.client.trace.records import ConsumeEnd, ConsumeStart, ContextCode
 
-__all__ = ["ConsumeMark", "ConsumeTracer"]
+__all__ = ["ConsumeMark", "ConsumeTracer", "traced"]
+
+Call = Callable[[list[MessageExt], Any], Awaitable[Any]]
 
 
 class ConsumeMark(NamedTuple):
@@ -58,6 +60,10 @@ class ConsumeTracer:
         )
         return mark
 
+    def age(self, mark: ConsumeMark) -> float:
+        """Seconds since `before`."""
+        return (self._now_ms() - mark.began_ms) / 1000
+
     def after(self, mark: ConsumeMark, success: bool, code: ContextCode | None = None) -> None:
         """The listener has ended; the time it took is shared out to its messages, as Java does."""
         if code is None:
@@ -77,3 +83,29 @@ class ConsumeTracer:
             )
             for message in mark.messages
         )
+
+
+def traced(call: Call, tracer: ConsumeTracer, good: Container[object], timeout: float) -> Call:
+    """A listener whose calls are traced. `good` are the results that mean success; a call that took `timeout` seconds is
+    told as timed out. A call that is cancelled has no end."""
+
+    async def listener(messages: list[MessageExt], context: Any) -> Any:
+        mark = tracer.before(messages)
+        try:
+            result = await call(messages, context)
+        except Exception:
+            # Whatever it is, the caller deals with it
+            tracer.after(mark, False, ContextCode.EXCEPTION)
+            raise
+        tracer.after(mark, result in good, _code(result, good, tracer.age(mark) >= timeout))
+        return result
+
+    return listener
+
+
+def _code(result: object, good: Container[object], late: bool) -> ContextCode:
+    if late:
+        return ContextCode.TIME_OUT
+    if result is None:
+        return ContextCode.RETURN_NULL
+    return ContextCode.SUCCESS if result in good else ContextCode.FAILED
