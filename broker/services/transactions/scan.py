@@ -42,7 +42,7 @@ STEPS_IN_A_TURN = 8
 MS_PER_HOUR = 3_600_000
 MAX_DIGITS = 18
 _TOPIC = SystemTopic.TRANS_HALF
-_NEVER_ASKED = -1
+_NO_NUMBER = -1
 P = PropertyName
 
 _log = logging.getLogger(__name__)
@@ -178,7 +178,7 @@ def _save(broker: BrokerContext, topic: str, offset: int) -> None:
 def _number(half: MessageExt, name: str) -> int:
     """A property that should be a number; -1 when it is none."""
     text = half.properties.get(name, "")
-    return int(text) if text.isdecimal() and len(text) <= MAX_DIGITS else _NEVER_ASKED
+    return int(text) if text.isdecimal() and len(text) <= MAX_DIGITS else _NO_NUMBER
 
 
 def _times(half: MessageExt) -> int:
