@@ -21,7 +21,7 @@ from benchmarks.harness import Measured, best_of
 from codec.scan import find_bad_crc, fixed_columns, scan_positions
 from codec.scan.arrow import scan_batches
 from rmqcli.export import RowFilter, export_store
-from rmqcli.export.parquet import COMPRESSION, REPEATING
+from rmqcli.export.parquet import WRITER_OPTIONS
 from rmqcli.store import CommitLog, verify_commit_log
 
 LOG_BYTES = 128 * 1024 * 1024
@@ -107,7 +107,7 @@ def _to_parquet(name: str, store: Path, data: bytes, *, small: bool) -> Iterator
         export_store(store, out, rows)
 
     def write() -> None:
-        parquet.write_table(table, plain, compression=COMPRESSION, use_dictionary=REPEATING)
+        parquet.write_table(table, plain, **WRITER_OPTIONS)
 
     exported, unchecked, written, verified, crc = best_of(
         lambda: export(RowFilter()),

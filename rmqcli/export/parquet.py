@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import shutil
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -17,25 +19,40 @@ from rmqcli.export.errors import OutputExists
 
 __all__ = ["ExportFolder", "ParquetFiles", "refuse_existing"]
 
-COMPRESSION = "zstd"
 FILE_BYTES = 512 * 1024 * 1024
 """A file is ended after about so many bytes."""
 ROW_GROUP_BYTES = 64 * 1024 * 1024
-REPEATING = ["topic", "broker_name", "tags", "born_host", "store_host", "properties.key_value.key"]
-"""Columns worth a dictionary; trying one on bodies costs time and is given up every time."""
+WRITER_OPTIONS: Mapping[str, Any] = {
+    "compression": "zstd",
+    # Trying a dictionary on bodies costs time and is given up every time; the least and the largest body tell nobody anything.
+    "use_dictionary": ["topic", "broker_name", "tags", "born_host", "store_host", "properties.key_value.key"],
+    "write_statistics": [
+        *("topic", "broker_name", "queue_id", "queue_offset", "commit_log_offset", "msg_id", "tags"),
+        *("born_timestamp", "store_timestamp", "sys_flag", "reconsume_times", "store_size"),
+    ],
+}
 SUCCESS = "_SUCCESS"
+_TEMPORARY = "_temporary-"
 
 
 def refuse_existing(out: Path) -> None:
     """OutputExists when there is something under `out`."""
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+    if not out.exists():
+        return
+    found = [path.name for path in out.iterdir()] if out.is_dir() else [out.name]
+    if found and all(name.startswith(_TEMPORARY) for name in found):
+        raise OutputExists(
+            f"{out}: holds {found[0]} of an export that still runs or was killed; remove that, or name a new folder with --out"
+        )
+    if found:
         raise OutputExists(f"{out}: exists and is not empty; name a new folder with --out")
 
 
 class ParquetFiles:
     """`with ParquetFiles(folder, "part", schema) as files: files.write(batch)`; then `files.names` are the files made.
 
-    An error inside may leave broken files: the folder is a temporary one.
+    A row group is compressed and written by a thread of its own while the next one is gathered, so memory holds two. An error
+    inside may leave broken files: the folder is a temporary one.
     """
 
     def __init__(self, folder: Path, prefix: str, schema: Any) -> None:
@@ -43,28 +60,40 @@ class ParquetFiles:
         self._folder = folder
         self._prefix = prefix
         self._schema = schema
-        self._pending: list[Any] = []
-        self._pending_bytes = 0
+        self._gathered: list[Any] = []
+        self._gathered_bytes = 0
         self._file_bytes = 0
         self._writer: Any = None
+        self._thread = ThreadPoolExecutor(1, "parquet")
+        self._under_way: Future[None] | None = None
 
     def __enter__(self) -> ParquetFiles:
         return self
 
     def write(self, batch: Any) -> None:
-        """Adds the rows of a record batch; batches are gathered to row groups."""
-        self._pending.append(batch)
-        self._pending_bytes += batch.nbytes
-        if self._pending_bytes >= ROW_GROUP_BYTES:
-            self._write_group()
+        """Adds the rows of a record batch. Errors of writing come out at a later call, or at the end of the block."""
+        if batch.num_rows:
+            self._gathered.append(batch)
+            self._gathered_bytes += batch.nbytes
+        if self._gathered_bytes >= ROW_GROUP_BYTES:
+            self._hand_over()
 
-    def _write_group(self) -> None:
+    def _hand_over(self) -> None:
+        self._settle()
+        self._under_way = self._thread.submit(self._write_group, self._gathered, self._gathered_bytes)
+        self._gathered, self._gathered_bytes = [], 0
+
+    def _settle(self) -> None:
+        if self._under_way is not None:
+            self._under_way.result()
+            self._under_way = None
+
+    def _write_group(self, batches: list[Any], size: int) -> None:
         import pyarrow as pa
 
-        table = pa.Table.from_batches(self._pending, self._pending[0].schema).cast(self._schema)
-        self._open().write_table(table, row_group_size=max(1, table.num_rows))
-        self._file_bytes += self._pending_bytes
-        self._pending, self._pending_bytes = [], 0
+        table = pa.Table.from_batches(batches).cast(self._schema)
+        self._open().write_table(table, row_group_size=table.num_rows)
+        self._file_bytes += size
         if self._file_bytes >= FILE_BYTES:
             self._end_file()
 
@@ -73,12 +102,8 @@ class ParquetFiles:
 
         if self._writer is None:
             self.names.append(f"{self._prefix}-{len(self.names):05d}.parquet")
-            self._writer = parquet.ParquetWriter(
-                self._folder / self.names[-1],
-                self._schema,
-                compression=COMPRESSION,
-                use_dictionary=REPEATING,
-            )
+            path = self._folder / self.names[-1]
+            self._writer = parquet.ParquetWriter(path, self._schema, **WRITER_OPTIONS)
         return self._writer
 
     def _end_file(self) -> None:
@@ -89,11 +114,11 @@ class ParquetFiles:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
-            if kind is None and self._pending:
-                self._write_group()
-        finally:
-            self._end_file()
+        with self._thread, ExitStack() as stack:
+            stack.callback(self._end_file)
+            self._settle()
+            if kind is None and self._gathered:
+                self._write_group(self._gathered, self._gathered_bytes)
 
 
 class ExportFolder:
@@ -102,7 +127,7 @@ class ExportFolder:
     def __init__(self, out: Path, schema: Any) -> None:
         """OutputExists when there is something under `out`."""
         refuse_existing(out)
-        self.temporary = out / f"_temporary-{uuid.uuid4().hex}"
+        self.temporary = out / f"{_TEMPORARY}{uuid.uuid4().hex}"
         self._out = out
         self._schema = schema
         self._is_new = not out.exists()

@@ -14,7 +14,6 @@ from pathlib import Path
 from codec.errors import CorruptionError
 from codec.hashing import tags_code
 from codec.names import LMQ_PREFIX, SystemTopic
-from codec.properties import decode_properties
 from codec.record import BLANK_SIZE, MAGIC_BLANK, decode_record, peek_record, scan_record
 from rmqcli.store.commit_log import CommitLog, next_record, walk_file
 from rmqcli.store.consume_queue import Queue, QueueEntry
@@ -24,10 +23,11 @@ from rmqcli.store.findings import Finding, Report
 __all__ = ["verify_commit_log", "verify_consume_queues"]
 
 _PROGRESS_BYTES = 1 << 22
+_BLOCK_RECORDS = 4096
 
 
 def verify_commit_log(log: CommitLog, progress: Callable[[int], None] = lambda size: None) -> Report:
-    """Every record: magic, size, CRC, commit-log offset, properties. `progress` is told bytes as they are done."""
+    """Every record: magic, lengths, CRC, commit-log offset. `progress` is told bytes as they are done."""
     report = Report(files=len(log.files))
     for index, file in enumerate(log.files):
         with mapped(file) as data:
@@ -42,13 +42,12 @@ def _verify_file(
     file: NamedFile, data: memoryview, report: Report, progress: Callable[[int], None]
 ) -> int | None:
     """The byte behind the last whole record; None when the file ends in damage."""
-    position, told = 0, 0
+    position = told = _skip_sound(file, data, report, progress)
     while True:
         try:
             for place, _ in walk_file(file, data, position):
                 position = place.position
-                scan = scan_record(data, position, check_crc=True)
-                decode_properties(scan.properties)
+                scan_record(data, position, check_crc=True)
                 report.items += 1
                 position += place.size
                 if position - told >= _PROGRESS_BYTES:
@@ -65,6 +64,31 @@ def _verify_file(
         else:
             progress(len(data) - told)
             return position
+
+
+def _skip_sound(file: NamedFile, data: memoryview, report: Report, progress: Callable[[int], None]) -> int:
+    """Checks many records at once, with NumPy if it is there; the byte behind the last block that is sound as a whole.
+
+    What is said about damage is not this function's business: the walk from there on looks at every record by itself.
+    """
+    try:
+        from codec.scan import find_bad_crc, fixed_columns, scan_positions
+    except ImportError:
+        return 0
+    position = 0
+    while file.base is not None:
+        walk = scan_positions(data, position, max_rows=_BLOCK_RECORDS)
+        try:
+            rows = fixed_columns(data, walk.positions)
+        except CorruptionError:
+            break
+        places = walk.positions + file.base
+        if not len(rows) or (rows["physical_offset"] != places).any() or find_bad_crc(data, rows):
+            break
+        progress(walk.end - position)
+        report.items += len(rows)
+        position = walk.end
+    return position
 
 
 def _check_end(file: NamedFile, data: memoryview, end: int, following: NamedFile, report: Report) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from codec.errors import CorruptionError
@@ -102,6 +103,22 @@ def test_an_export_is_not_mixed_with_another(store_clean: JavaStore, tmp_path: P
         with pytest.raises(OutputExists, match="name a new folder with --out"):
             export_store(store_clean.root, tmp_path / out, RowFilter())
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine"]
+
+
+def test_what_a_killed_export_left_is_named(store_clean: JavaStore, tmp_path: Path) -> None:
+    (tmp_path / "_temporary-1").mkdir()
+    with pytest.raises(OutputExists, match=f"{tmp_path}: holds _temporary-1 of an export that"):
+        export_store(store_clean.root, tmp_path, RowFilter())
+
+
+def test_an_error_of_the_writing_thread_comes_out(
+    store_clean: JavaStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet, "ROW_GROUP_BYTES", 1)
+    monkeypatch.setattr(parquet, "WRITER_OPTIONS", {"compression": "no such compression"})
+    with pytest.raises(pa.ArrowException, match="no such compression"):
+        export_store(store_clean.root, tmp_path / "out", RowFilter())
+    assert not (tmp_path / "out").exists()
 
 
 def test_the_source_is_not_changed(store_clean: JavaStore, tmp_path: Path) -> None:
