@@ -122,7 +122,7 @@ async def test_a_pull_waits_for_a_message_that_it_wants(
         fill(producer, 1)
         subscribed(consumer, "a = 2")
         flag = SUSPENDED | (BY_GROUP if text is None else BY_HEADER)
-        fields = {"expression": text or "", "expressionType": "SQL92", "subVersion": 1}
+        fields: dict[str, Any] = {"expression": text or "", "expressionType": "SQL92", "subVersion": 1}
         before = trio.current_time()
         opaque = consumer.post(
             11, pull_header("T", offset=1, sys_flag=flag, suspend_ms=30_000, **fields), b""

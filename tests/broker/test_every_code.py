@@ -1,0 +1,99 @@
+"""Every request that 4.9.8 sends to a broker is answered; what is not is named here, with the reason.
+
+The codes of 4.9.8 are those of its RequestCode; those of 5.x that are served too are a bonus, listed as such.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from broker.handlers import HANDLERS
+from codec.codes import RequestCode, ResponseCode
+from codec.errors import CodecError
+from codec.operations import OPERATIONS
+from tests.broker.support import fake_broker
+
+R = RequestCode
+
+LAST_CODE_OF_4 = 329
+LATER_ADDITIONS = {R.UPDATE_AND_CREATE_TOPIC_LIST, R.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, R.GET_TIMER_CHECK_POINT, R.GET_TIMER_METRICS}  # fmt: skip
+"""Numbers below it that came with 5.x."""
+ACL = {
+    R.UPDATE_AND_CREATE_ACL_CONFIG,
+    R.DELETE_ACL_CONFIG,
+    R.GET_BROKER_CLUSTER_ACL_INFO,
+    R.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG,
+}
+FILTER_SERVERS = {R.REGISTER_FILTER_SERVER}
+WITHOUT_PROCESSOR = {
+    R.QUERY_BROKER_OFFSET,
+    R.GET_TOPIC_CONFIG_LIST,
+    R.GET_TOPIC_NAME_LIST,
+    R.TRIGGER_DELETE_FILES,
+    R.GET_CLIENT_CONFIG,
+    R.SUSPEND_CONSUMER,
+    R.RESUME_CONSUMER,
+    R.RESET_CONSUMER_OFFSET_IN_CONSUMER,
+    R.RESET_CONSUMER_OFFSET_IN_BROKER,
+    R.ADJUST_CONSUMER_THREAD_POOL,
+    R.WHO_CONSUME_THE_MESSAGE,
+}
+"""Codes that 4.9.8 names but no server of it answers."""
+OF_5_SERVED_TOO = {
+    R.LITE_PULL_MESSAGE,
+    R.UPDATE_AND_CREATE_TOPIC_LIST,
+    R.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST,
+    R.GET_TOPIC_CONFIG,
+    R.GET_SUBSCRIPTIONGROUP_CONFIG,
+    R.QUERY_TOPICS_BY_CONSUMER,
+}
+
+
+def to_brokers() -> set[RequestCode]:
+    """The codes that a client, a tool or a slave sends to a broker."""
+    return {
+        code
+        for code, operation in OPERATIONS.items()
+        if "→B" in operation.direction and not operation.direction.startswith(("N→", "B→", "Ctl→"))
+    }
+
+
+def of_4(codes: Iterable[RequestCode]) -> set[RequestCode]:
+    return {code for code in codes if code <= LAST_CODE_OF_4} - LATER_ADDITIONS
+
+
+def names(codes: Iterable[RequestCode]) -> list[str]:
+    return sorted(code.name for code in codes)
+
+
+def test_every_request_of_4_9_to_a_broker_has_a_handler() -> None:
+    missing = of_4(to_brokers()) - set(HANDLERS) - ACL - FILTER_SERVERS
+    assert names(missing) == []
+
+
+def test_the_exceptions_are_not_served_meanwhile() -> None:
+    assert names((ACL | FILTER_SERVERS | WITHOUT_PROCESSOR) & set(HANDLERS)) == []
+    assert to_brokers() >= (ACL | FILTER_SERVERS)
+    nameless = {code for code, operation in OPERATIONS.items() if operation.direction == ""}
+    assert names(nameless) == names(WITHOUT_PROCESSOR)
+
+
+def test_nothing_is_served_that_is_no_request_to_a_broker() -> None:
+    assert names(set(HANDLERS) - to_brokers()) == []
+    assert names(set(HANDLERS) - of_4(to_brokers())) == names(OF_5_SERVED_TOO)
+
+
+async def test_a_request_with_nothing_in_it_is_answered_or_refused(tmp_path: Path) -> None:
+    """No handler answers that it is not there, and none fails but for what it cannot read."""
+    unserved = []
+    async with fake_broker(tmp_path) as broker:
+        for code in sorted(HANDLERS):
+            client = broker.client()
+            try:
+                opaque = client.post(code, {})
+            except CodecError:
+                continue
+            if any(reply.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED for reply in client.replies(opaque)):
+                unserved.append(code)
+    assert names(unserved) == []
