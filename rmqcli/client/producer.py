@@ -132,6 +132,11 @@ class Producer(Requesting, Client):
         await self.instance.heartbeats.leave_producer(self.group)
         await super().__aexit__(kind, error, trace)
 
+    @property
+    def traces_dropped(self) -> int:
+        """How many trace records were not written: there were too many at once, or no broker took them."""
+        return 0 if self._trace is None else self._trace.dropped
+
     async def message_queues(self, topic: str) -> list[MessageQueue]:
         """The queues that a message to `topic` may go to; those it would get when the topic is yet to be created."""
         return list((await self._route(topic, trio.current_time() + self.instance.timeout)).publish)

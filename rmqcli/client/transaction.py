@@ -143,7 +143,9 @@ class TransactionProducer(Producer):
         """Tells the broker of the half message; a failure is no error, since the broker asks when it hears nothing."""
         try:
             _, _, offset = parse_offset_msg_id(sent.offset_msg_id or sent.msg_id)
-            address = (await self.instance.broker_addresses(sent.message_queue))[0]
+            # The outcome is known now: a cancellation must not turn it into a question
+            with trio.CancelScope(shield=True):
+                address = (await self.instance.broker_addresses(sent.message_queue))[0]
         except (CodecError, ClientError) as error:
             log.warning("%s of %s was not told: %s", state.name, sent.msg_id, error)
             return False
@@ -163,7 +165,6 @@ class TransactionProducer(Producer):
     async def _tell(self, address: str, header: EndTransactionRequestHeader, remark: str | None) -> bool:
         request = command(RequestCode.END_TRANSACTION, to_ext(header))
         request.remark = remark
-        # The outcome is known now: a cancellation must not turn it into a question
         with trio.CancelScope(shield=True):
             try:
                 await self.instance.pool.oneway(address, request, END_TIMEOUT)

@@ -11,7 +11,7 @@ import typer
 
 from rmqcli.exit_codes import ExitCode, usage_error
 from rmqcli.options import BrokerOption, Settings, TopicArgument, command, single_command
-from rmqcli.running import run_async
+from rmqcli.running import run_async, warn
 
 if TYPE_CHECKING:
     from rmqcli.client import Producer
@@ -157,6 +157,8 @@ def send(
                 sender = Sender(target, SendPlan(in_flight, batch, oneway, rate, queues), report.sent)
                 tally = await sender.run(jobs_of(sources, stamp, cut, jsonl=jsonl))
             code = report.finish(tally, trio.current_time() - start, oneway=oneway, unit=unit)
+        if producer.traces_dropped:
+            warn(f"{producer.traces_dropped} traces were not written")
 
     _hint_for_terminal(body, file)
     run_async(main)

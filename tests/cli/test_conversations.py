@@ -179,3 +179,9 @@ def test_no_trace(rmq: Run, topic: str) -> None:
     assert "no trace of message" in result.err
     missing = rmq("trace", "--id", "0" * 32, "--trace-topic", "no_such_traces")
     assert (missing.code, "no_such_traces" in missing.err) == (ExitCode.NOT_FOUND, True)
+
+
+def test_traces_that_could_not_be_written(cli: Run, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rmqcli.client.trace.dispatcher.MAX_WAITING", 0)
+    result = cli("--timeout", "30", "send", topic, "x", "--trace")
+    assert (result.code, result.err) == (0, "rmq: 1 traces were not written\n")

@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 import trio
 
-from codec.bodies import ConsumeFromWhere, ConsumeType, HeartbeatData, MessageModel, decode_body
+from codec.bodies import (
+    ConsumeFromWhere,
+    ConsumerRunningInfo,
+    ConsumeType,
+    GetConsumerStatusBody,
+    HeartbeatData,
+    MessageModel,
+    decode_body,
+)
 from codec.codes import PullSysFlag, RequestCode, ResponseCode
 from codec.frame import RemotingCommand
 from codec.message import MessageExt
@@ -412,3 +420,30 @@ async def test_queues_take_turns(cluster: PollingCluster, autojump_clock: Any) -
         batches: list[list[MessageExt]] = [await consumer.poll() for _ in range(4)]
     assert [batch[0].queue_id for batch in batches] == [0, 1, 0, 1]
     assert isinstance(batches[0][0].queue, MessageQueue)
+
+
+async def test_what_an_administrator_sees(cluster: PollingCluster, autojump_clock: Any) -> None:
+    cluster.fill({0: 30})
+    queue = cluster.queue(TOPIC, 0)
+    info, status = RequestCode.GET_CONSUMER_RUNNING_INFO, RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT
+    async with lite(cluster, **FIRST) as consumer:
+        await consumer.subscribe(TOPIC, "A || B")
+        await consumer.unsubscribe(TOPIC)
+        await consumer.subscribe(TOPIC)
+        await trio.sleep(1)
+        await consumer.poll()
+        for group in (GROUP, "other"):
+            fields = {"consumerGroup": group, "clientId": consumer.instance.client_id}
+            cluster.push(GROUP, RemotingCommand(info, fields, opaque=1))
+            cluster.push(GROUP, RemotingCommand(status, {"group": group, "topic": TOPIC}, opaque=2))
+        await trio.testing.wait_all_tasks_blocked()
+        answers = {command.opaque: command for _, command in cluster.asked if command.is_response}
+    found = decode_body(ConsumerRunningInfo, answers[1].body)
+    assert found.properties["PROP_CONSUME_TYPE"] == "CONSUME_ACTIVELY"
+    assert [one.sub_string for one in found.subscription_set] == ["*"]
+    held = found.mq_table[queue]
+    assert (held.commit_offset, held.cached_msg_count) == (10, 20)
+    assert (held.cached_msg_min_offset, held.cached_msg_max_offset) == (10, 29)
+    assert decode_body(GetConsumerStatusBody, answers[2].body).message_queue_table[queue] == 10
+    assert len([command for _, command in cluster.asked if command.is_response]) == 2
+    assert consumer.instance.handlers == {}

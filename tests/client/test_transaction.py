@@ -152,6 +152,33 @@ async def test_an_outcome_is_told_even_when_cancelled(cluster: Cluster, autojump
     assert end_header(end).commit_or_rollback == 8
 
 
+@pytest.mark.parametrize("first", [0, 15, 30])
+async def test_cancelled_at_every_step(cluster: Cluster, first: int, autojump_clock: Any) -> None:
+    """Whatever is known is told: a local transaction that ended has its outcome at the broker."""
+    ended: list[str] = []
+
+    async def local(message: Message) -> TransactionState:
+        await trio.lowlevel.checkpoint()
+        await trio.lowlevel.checkpoint()
+        ended.append(message.uniq_key or "")
+        return COMMIT
+
+    async def cancel_after(steps: int, scope: trio.CancelScope) -> None:
+        for _ in range(steps):
+            await trio.lowlevel.checkpoint()
+        scope.cancel()
+
+    for steps in range(first, first + 15):
+        async with transacting(cluster) as producer, trio.open_nursery() as nursery:
+            with trio.CancelScope() as scope:
+                nursery.start_soon(cancel_after, steps, scope)
+                await producer.send_in_transaction(Message.of(TOPIC, b"x"), local)
+    told = [end_header(end) for end in await ends(cluster)]
+    assert [header.msg_id for header in told] == ended
+    assert {header.commit_or_rollback for header in told} <= {8}
+    assert (len(ended) > 0) or first == 0
+
+
 async def test_a_broker_that_is_gone_will_ask(cluster: Cluster, autojump_clock: Any) -> None:
     async def local(message: Message) -> TransactionState:
         cluster.a.refuses = True

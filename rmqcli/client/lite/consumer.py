@@ -26,6 +26,7 @@ from rmqcli.client.errors import ClientError, InvalidRequest
 from rmqcli.client.instance import Client, ClientInstance, InstanceOptions
 from rmqcli.client.lite.held import Held
 from rmqcli.client.lite.pulling import Pulling
+from rmqcli.client.lite.requests import LiteRequests
 from rmqcli.client.lite.settings import LiteSettings
 from rmqcli.client.pull_consumer import PullConsumer, QueuesChanged, tell
 from rmqcli.client.push.offset_store import (
@@ -79,6 +80,7 @@ class LitePullConsumer(Client):
         self._pulling = Pulling(
             self._pull, settings, self._offsets, self._held, self._selectors, self._has_arrived
         )
+        self._requests = LiteRequests(core, self.group, settings, self._held, self._subscriptions)
         self._assigned = False
         self._arrival = trio.Event()
         self._last: Held | None = None
@@ -90,9 +92,11 @@ class LitePullConsumer(Client):
         await super().__aenter__()
         try:
             await self._offsets.load()
+            self._requests.open()
             if self._tracer is not None:
                 await self._tracer.start()
         except BaseException as error:
+            self._requests.close()
             await super().__aexit__(type(error), error, error.__traceback__)
             raise
         self._next_commit = trio.current_time() + self._settings.commit_interval
@@ -102,6 +106,7 @@ class LitePullConsumer(Client):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._balance.stop()
+        self._requests.close()
         queues = list(self._held)
         if error is None:
             self._acknowledge()
@@ -346,16 +351,19 @@ class LitePullConsumer(Client):
         self.instance.start(pull, f"pulls of {queue.topic} {queue.broker_name} {queue.queue_id}")
 
     async def _announce(self) -> None:
-        now = self.instance.now_ms()
         data = ConsumerData(
             group_name=self.group,
             consume_type=ConsumeType.CONSUME_ACTIVELY,
             message_model=self._settings.message_model,
             consume_from_where=self._settings.consume_from,
-            subscription_data_set=[_subscription(topic, one, now) for topic, one in self._selectors.items()],
+            subscription_data_set=self._subscriptions(),
         )
         self.instance.heartbeats.join_consumer(data)
         await self.instance.heartbeats.send_all()
+
+    def _subscriptions(self) -> list[SubscriptionData]:
+        now = self.instance.now_ms()
+        return [_subscription(topic, one, now) for topic, one in self._selectors.items()]
 
     async def _check_at_broker(self, data: SubscriptionData) -> None:
         route = await self.instance.route(data.topic)

@@ -1,0 +1,111 @@
+"""What brokers ask of a lite pull consumer: its offsets (221) and its running info (307). A reset is not for it, as in Java."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+
+from codec.bodies import (
+    ConsumerRunningInfo,
+    ConsumeType,
+    GetConsumerStatusBody,
+    ProcessQueueInfo,
+    SubscriptionData,
+    encode_body,
+)
+from codec.codes import CURRENT_VERSION, RequestCode, ResponseCode, version_name
+from codec.frame import RemotingCommand
+from codec.headers import GetConsumerRunningInfoRequestHeader, GetConsumerStatusRequestHeader, from_ext
+from codec.queue import MessageQueue
+from rmqcli.client.instance import ClientInstance
+from rmqcli.client.link import Link
+from rmqcli.client.lite.held import Held
+from rmqcli.client.lite.settings import MIB, LiteSettings
+from rmqcli.client.shared_handlers import share, unshare
+
+__all__ = ["LiteRequests"]
+
+
+class LiteRequests:
+    """The answers of one consumer; requests for other groups are left to others."""
+
+    def __init__(
+        self,
+        instance: ClientInstance,
+        group: str,
+        settings: LiteSettings,
+        held: Mapping[MessageQueue, Held],
+        subscriptions: Callable[[], Collection[SubscriptionData]],
+    ) -> None:
+        self._instance = instance
+        self._group = group
+        self._settings = settings
+        self._held = held
+        self._subscriptions = subscriptions
+        self._started_ms = instance.now_ms()
+        self._handlers = {
+            RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: self._status,
+            RequestCode.GET_CONSUMER_RUNNING_INFO: self._info,
+        }
+
+    def open(self) -> None:
+        for code, handler in self._handlers.items():
+            share(self._instance, code, handler)
+
+    def close(self) -> None:
+        for code, handler in self._handlers.items():
+            unshare(self._instance, code, handler)
+
+    def _status(self, link: Link, request: RemotingCommand) -> RemotingCommand | None:
+        header = from_ext(GetConsumerStatusRequestHeader, request.ext_fields)
+        if header.group != self._group:
+            return None
+        table = {
+            queue: held.consumed
+            for queue, held in self._held.items()
+            if queue.topic == header.topic and held.consumed is not None
+        }
+        body = GetConsumerStatusBody(message_queue_table=table)
+        return request.reply(ResponseCode.SUCCESS, None, None, encode_body(body))
+
+    def _info(self, link: Link, request: RemotingCommand) -> RemotingCommand | None:
+        header = from_ext(GetConsumerRunningInfoRequestHeader, request.ext_fields)
+        if header.consumer_group != self._group:
+            return None
+        body = ConsumerRunningInfo(
+            properties=self._properties(),
+            subscription_set=list(self._subscriptions()),
+            mq_table={queue: _queue_info(held) for queue, held in sorted(self._held.items())},
+        )
+        return request.reply(ResponseCode.SUCCESS, None, None, encode_body(body))
+
+    def _properties(self) -> dict[str, str]:
+        settings = self._settings
+        return {
+            "PROP_NAMESERVER_ADDR": ";".join(self._instance.name_servers.addresses),
+            "PROP_CONSUME_TYPE": ConsumeType.CONSUME_ACTIVELY,
+            "PROP_CLIENT_VERSION": version_name(CURRENT_VERSION),
+            "PROP_CONSUMEORDERLY": "false",
+            "PROP_CONSUMER_START_TIMESTAMP": str(self._started_ms),
+            "consumerGroup": self._group,
+            "messageModel": str(settings.message_model),
+            "consumeFromWhere": str(settings.consume_from),
+            "pullBatchSize": str(settings.pull_batch_size),
+            "pullThresholdForAll": str(settings.all_messages),
+            "pullThresholdForQueue": str(settings.queue_messages),
+            "pullThresholdSizeForQueue": str(settings.queue_bytes // MIB),
+            "consumeMaxSpan": str(settings.max_span),
+            "autoCommit": str(settings.auto_commit).lower(),
+            "autoCommitIntervalMillis": str(round(settings.commit_interval * 1000)),
+        }
+
+
+def _queue_info(held: Held) -> ProcessQueueInfo:
+    first, last = (held.batches[0][0], held.batches[-1][-1]) if held.batches else (None, None)
+    return ProcessQueueInfo(
+        commit_offset=held.consumed or 0,
+        cached_msg_min_offset=0 if first is None else first.queue_offset,
+        cached_msg_max_offset=0 if last is None else last.queue_offset,
+        cached_msg_count=held.count,
+        cached_msg_size_in_mib=held.size // MIB,
+        droped=held.dropped,
+    )
