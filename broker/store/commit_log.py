@@ -3,9 +3,12 @@
 * A run of bytes never crosses a file: if it and the 8 bytes of a BLANK record do not fit, a BLANK record ends the file.
 * A run is written behind its first four bytes, the total size, which come last: whoever is killed in between leaves no record.
 * Written and read pages leave the resident memory after `TRIM_BYTES`; they stay in the page cache.
+* Who writes much (`AHEAD_AFTER` into one file) is told of the pages that come next, so that they can be had beforehand.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from codec.errors import CorruptionError
 from codec.record import MAGIC_BLANK, MIN_RECORD_SIZE, encode_blank, peek_record, store_timestamp_at
@@ -16,13 +19,21 @@ from .segment_list import SegmentList
 __all__ = ["BLANK_ROOM", "CommitLog"]
 
 TRIM_BYTES = 8 * 1024 * 1024
+AHEAD_AFTER = 1024 * 1024
+AHEAD_BYTES = 8 * 1024 * 1024
 BLANK_ROOM = 8
 
 
 class CommitLog:
-    """`end` is the offset of the next record, `flushed` what is known to be on the disk."""
+    """`end` is the offset of the next record, `flushed` what is known to be on the disk.
+
+    `pages_wanted` is called when `pages_ahead` has something to say.
+    """
 
     __slots__ = (
+        "_ahead_at",
+        "_ahead_end",
+        "_attend_at",
         "_last_end",
         "_position",
         "_read_since_trim",
@@ -31,6 +42,7 @@ class CommitLog:
         "_view",
         "end",
         "flushed",
+        "pages_wanted",
         "segments",
     )
 
@@ -42,8 +54,9 @@ class CommitLog:
         self._view = memoryview(b"")
         self._position = segments.size
         self._last_end = segments.size - BLANK_ROOM
-        self._trim_at = TRIM_BYTES
+        self._trim_at = self._ahead_at = self._ahead_end = self._attend_at = segments.size
         self._read_since_trim = 0
+        self.pages_wanted: Callable[[], None] | None = None
 
     @property
     def start(self) -> int:
@@ -81,6 +94,9 @@ class CommitLog:
         self._view = segment.view
         self._position = position
         self._trim_at = position + TRIM_BYTES
+        self._ahead_end = position
+        self._ahead_at = position + AHEAD_AFTER
+        self._attend_at = min(self._trim_at, self._ahead_at)
 
     def write(self, run: bytes) -> bool:
         """Appends whole records; False if they do not go into the current file any more."""
@@ -94,9 +110,28 @@ class CommitLog:
         view[position : position + 4] = run[:4]
         self._position = end
         self.end += length
+        if end >= self._attend_at:
+            self._attend(end)
+        return True
+
+    def _attend(self, end: int) -> None:
+        """What is due now and then, when the writer has come to `end`."""
         if end >= self._trim_at:
             self._trim(end)
-        return True
+        if end >= self._ahead_at:
+            self._ahead_at = self.segments.size
+            if self.pages_wanted is not None:
+                self.pages_wanted()
+        self._attend_at = min(self._trim_at, self._ahead_at)
+
+    def pages_ahead(self) -> tuple[Segment, int, int]:
+        """Segment, position and length of what will be written next; from now on it counts as had."""
+        segment = self.segments.segments[-1]
+        start = max(self._position, self._ahead_end)
+        self._ahead_end = min(start + AHEAD_BYTES, segment.size)
+        self._ahead_at = max(self._ahead_end - AHEAD_BYTES // 2, self._position + 1)
+        self._attend_at = min(self._trim_at, self._ahead_at)
+        return segment, start, self._ahead_end - start
 
     def _trim(self, end: int) -> None:
         segment = self.segments.segments[-1]

@@ -17,6 +17,9 @@ from .config import PAGE
 
 __all__ = ["Segment", "segment_name"]
 
+MADV_POPULATE_WRITE = 23
+"""Not among the constants of the module mmap."""
+
 
 def segment_name(start: int) -> str:
     """20 decimal digits (Java `UtilAll.offset2FileName`)."""
@@ -99,6 +102,20 @@ class Segment:
         last = (position + length) // PAGE * PAGE
         if last > first:
             self._map.madvise(mmap.MADV_DONTNEED, first, last - first)
+
+    def populate_pages(self, position: int, length: int) -> bool:
+        """Has pages given and mapped that will be written soon; False where the kernel cannot (Linux before 5.14).
+
+        To be called in a worker thread: mmap.madvise would keep all other threads from running, this does not.
+        """
+        import ctypes
+
+        first = position // PAGE * PAGE
+        held = ctypes.c_char.from_buffer(self._map, first)  # as long as it lives nothing is unmapped
+        madvise = ctypes.CDLL(None).madvise
+        madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+        failed: int = madvise(ctypes.addressof(held), position + length - first, MADV_POPULATE_WRITE)
+        return not failed
 
     def close(self) -> None:
         """Unmaps, now or when the last slice that was given out goes."""

@@ -29,6 +29,7 @@ from .flush import Flusher, InThread
 from .index import Index
 from .index_file import IndexFile
 from .lock import store_lock
+from .page_ahead import have_pages_ahead
 from .query import query_messages
 from .reading import AcceptsCode, AcceptsRecord, AcceptsUnit, Reader
 from .recovery import RecoveryReport, recover
@@ -55,6 +56,7 @@ class MessageStore:
         self.config = config
         self.recovery = RecoveryReport(0, 0, 0, 0)
         self._now_ms = now_ms
+        self._in_thread = in_thread
         log_folder = config.commit_log_folder
         log_size = config.mapped_file_size_commit_log or adopted_size(log_folder) or COMMIT_LOG_FILE_SIZE
         self._log = CommitLog(SegmentList(log_folder, log_size, "mappedFileSizeCommitLog"))
@@ -135,6 +137,8 @@ class MessageStore:
         self._flusher.start(nursery)
         nursery.start_soon(self.retention.run)
         nursery.start_soon(self._do_chores)
+        if not self.config.sync_flush:
+            nursery.start_soon(have_pages_ahead, self._log, self._in_thread)
 
     async def _do_chores(self) -> None:
         while True:
