@@ -21,7 +21,7 @@ from codec.record import BLANK_SIZE, MAGIC_BLANK, decode_record, scan_record
 from rmqcli.export.errors import ExportError
 from rmqcli.export.rows import RowFilter
 from rmqcli.store.commit_log import CommitLog, next_record, require_zeros
-from rmqcli.store.files import NamedFile, mapped, naming_damage
+from rmqcli.store.files import NamedFile, data_extents, mapped, naming_damage
 
 __all__ = ["Part", "parts_of", "scan_part"]
 
@@ -39,7 +39,7 @@ class Part(NamedTuple):
 def parts_of(store: Path, rows: RowFilter, part_size: int | None = None) -> list[Part]:
     """The commit log of a store folder (or a commit log folder or file) in ranges of about `part_size` bytes.
 
-    None: a part a file. Files that hold nothing of `rows` are left out. FileNotFoundError when there is no commit log.
+    None: a part a file. Files that hold nothing of `rows`, and holes of preallocated files, are left out. FileNotFoundError when there is no commit log.
     """
     found: list[Part] = []
     for file in CommitLog(store).files:
@@ -49,7 +49,8 @@ def parts_of(store: Path, rows: RowFilter, part_size: int | None = None) -> list
         whole = part_size is None or file.base is None
         count = 1 if whole or part_size is None else max(1, -(-file.size // part_size))
         cuts = [file.size * n // count for n in range(count + 1)]
-        found += [Part(str(file.path), file.base, file.size, *cut) for cut in pairwise(cuts)]
+        parts = (Part(str(file.path), file.base, file.size, *cut) for cut in pairwise(cuts))
+        found += [part for part in parts if part.begin == 0 or any(data_extents(file, part.begin, part.end))]
     return found
 
 
@@ -100,7 +101,7 @@ def _check_places(batch: Any, position: int, base: int) -> int:
 def _check_rest(file: NamedFile, data: memoryview, position: int, end: int) -> None:
     """That the records end where this part's do, or go on with the one that the next part will find."""
     if not any(data[position : position + BLANK_SIZE]) or len(data) - position < BLANK_SIZE:
-        require_zeros(data, position)
+        require_zeros(file, data, position)
         return
     following = scan_record(data, position, check_crc=True)
     if following.magic == MAGIC_BLANK:

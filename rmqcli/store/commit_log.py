@@ -21,7 +21,7 @@ from codec.record import (
     scan_record,
     store_timestamp_at,
 )
-from rmqcli.store.files import NamedFile, mapped, naming_damage, offset_files
+from rmqcli.store.files import NamedFile, data_extents, mapped, naming_damage, offset_files
 
 __all__ = ["CommitLog", "Place", "commit_log_folder", "next_record", "require_zeros", "walk_file"]
 
@@ -119,23 +119,24 @@ def walk_file(file: NamedFile, data: memoryview, start: int = 0) -> Iterator[tup
             )
         yield Place(file, position, record.total_size, base + position), record
         position += record.total_size
-    require_zeros(data, position)
+    require_zeros(file, data, position)
 
 
-def require_zeros(data: memoryview, position: int) -> None:
+def require_zeros(file: NamedFile, data: memoryview, position: int) -> None:
     """CorruptionError(position) unless there are only zeros from there on: the unused rest of a preallocated file."""
     step = 1 << 20
     zeros = bytes(step)
-    for at in range(position, len(data), step):
-        part = data[at : at + step]
-        if part != zeros[: len(part)]:
-            raise CorruptionError("bytes behind the end of the records that are not zero", position)
+    for begin, end in data_extents(file, position, len(data)):
+        for at in range(begin, end, step):
+            part = data[at : min(at + step, end)]
+            if part != zeros[: len(part)]:
+                raise CorruptionError("bytes behind the end of the records that are not zero", position)
 
 
 def next_record(file: NamedFile, data: memoryview, start: int, stop: int | None = None) -> int | None:
     """The first byte in [start, stop) where a whole record lies whose CRC and commit-log offset are right; None: nowhere."""
     end = len(data) if stop is None else min(stop, len(data))
-    for at in _magic_places(data, start, end):
+    for at in _magic_places(file, data, start, end):
         try:
             record = scan_record(data, at, check_crc=True)
         except CorruptionError:
@@ -145,13 +146,15 @@ def next_record(file: NamedFile, data: memoryview, start: int, stop: int | None 
     return None
 
 
-def _magic_places(data: memoryview, start: int, stop: int) -> Iterator[int]:
+def _magic_places(file: NamedFile, data: memoryview, start: int, stop: int) -> Iterator[int]:
     """Where a record with a known magic could begin; in windows, so that a file of any size costs little memory."""
     window = 1 << 22
-    for at in range(start + 4, stop + 4, window):
-        part = bytes(data[at : min(at + window, stop + 4) + 3])
-        for place in sorted(place for magic in _MAGICS for place in _occurrences(part, magic)):
-            yield at + place - 4
+    for begin, end in data_extents(file, start + 4, min(stop + 7, len(data))):
+        for at in range(begin, end, window):
+            part = bytes(data[at : min(at + window + 3, end)])
+            for place in sorted(place for magic in _MAGICS for place in _occurrences(part, magic)):
+                if at + place - 4 < stop:
+                    yield at + place - 4
 
 
 def _occurrences(part: bytes, magic: bytes) -> Iterator[int]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +13,7 @@ from typing import NamedTuple
 
 from codec.errors import CorruptionError
 
-__all__ = ["DamagedFile", "NamedFile", "mapped", "naming_damage", "offset_files"]
+__all__ = ["DamagedFile", "NamedFile", "data_extents", "mapped", "naming_damage", "offset_files"]
 
 _OFFSET_NAME = re.compile(r"[0-9]{20}")
 
@@ -61,6 +63,24 @@ def mapped(file: NamedFile) -> Iterator[memoryview]:
             pages.close()
         except BufferError:  # the frames of an error on its way still hold some; the mapping goes with them
             del view, pages
+
+
+def data_extents(file: NamedFile, start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """The parts of [start, stop) that may hold something else than zeros: a preallocated file is mostly holes, and looking at
+    each page of them takes seconds a gigabyte. All of it where the file system does not tell.
+    """
+    with file.path.open("rb") as handle:
+        while start < stop:
+            try:
+                begin = os.lseek(handle.fileno(), start, os.SEEK_DATA)
+                end = os.lseek(handle.fileno(), begin, os.SEEK_HOLE)
+            except OSError as error:
+                if error.errno != errno.ENXIO:
+                    yield start, stop
+                return
+            if begin < stop:
+                yield begin, min(end, stop)
+            start = end
 
 
 @contextmanager

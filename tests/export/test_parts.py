@@ -104,3 +104,12 @@ def test_files_without_a_wanted_record_are_not_opened(store_clean: JavaStore) ->
     assert parts_of(store_clean.root, RowFilter(begin=5, end=5)) == []
     bases = [part.base for part in parts_of(store_clean.root, RowFilter(begin_commit_log=1048576))]
     assert bases == [1048576, 1572864]
+
+
+def test_holes_are_no_parts(tmp_path: Path) -> None:
+    """A broker's file of a gigabyte that holds three records so far."""
+    starts = write_log(tmp_path, [b"a", b"b", b"c"])
+    with (tmp_path / f"{0:020d}").open("r+b") as file:
+        file.truncate(1 << 30)
+    assert list(scanned(tmp_path, 1 << 16)) == starts
+    assert len(parts_of(tmp_path, RowFilter(), 1 << 16)) in (1, 1 << 14)

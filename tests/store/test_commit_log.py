@@ -12,9 +12,9 @@ from codec.consume_queue import ENTRY
 from codec.errors import CorruptionError
 from codec.record import decode_record
 from rmqcli.store import CommitLog, ConsumeQueueFiles, DamagedFile, explain_entry, queue_folders
-from rmqcli.store.commit_log import next_record
+from rmqcli.store.commit_log import next_record, require_zeros
 from rmqcli.store.consume_queue import BLANK_ENTRY_SIZE
-from rmqcli.store.files import NamedFile, mapped, naming_damage
+from rmqcli.store.files import NamedFile, data_extents, mapped, naming_damage
 from tests.support import JavaStore
 
 
@@ -161,3 +161,24 @@ def test_bounds_of_a_queue_that_starts_late(tmp_path: Path) -> None:
     assert queue.bounds() == (130, 200)
     (folder / f"{2000:020d}").write_bytes(bytes(2000))
     assert queue.bounds() == (0, 0)
+
+
+def test_holes_are_not_looked_at(tmp_path: Path) -> None:
+    """A preallocated file of a gigabyte, as a broker makes it: what is written is found, wherever it lies."""
+    path = tmp_path / f"{0:020d}"
+    size = 1 << 30
+    with path.open("wb") as handle:
+        handle.truncate(size)
+        handle.write(b"first")
+        handle.seek(size // 2)
+        handle.write(b"second")
+    file = NamedFile(path, 0, size)
+    extents = list(data_extents(file, 0, size))
+    assert sum(end - begin for begin, end in extents) <= size
+    for place in (0, 4, size // 2, size // 2 + 5):
+        assert any(begin <= place < end for begin, end in extents)
+    assert list(data_extents(file, size // 2 + (1 << 20), size)) in ([], [(size // 2 + (1 << 20), size)])
+    with mapped(file) as data:
+        with pytest.raises(CorruptionError, match="not zero"):
+            require_zeros(file, data, 5)
+        require_zeros(file, data, size // 2 + 6)
