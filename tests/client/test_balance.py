@@ -11,7 +11,7 @@ import trio
 
 from codec.codes import RequestCode
 from codec.queue import MessageQueue
-from rmqcli.client import InvalidRequest, NoRoute, PullConsumer, PullStatus, ScheduledPull
+from rmqcli.client import InvalidRequest, NoRoute, PullConsumer, PullStatus, ScheduledPull, UnexpectedReply
 from tests.client.polling import GROUP, TOPIC, PollingCluster, pulling
 
 
@@ -205,3 +205,29 @@ async def test_so_many_at_once(cluster: PollingCluster, autojump_clock: Any) -> 
         await trio.sleep(10.5)
         running.cancel_scope.cancel()
     assert most == 3
+
+
+async def test_whoever_the_broker_does_not_know_has_no_queues(
+    cluster: PollingCluster, autojump_clock: Any
+) -> None:
+    heard: list[int] = []
+
+    def listener(topic: str, queues: Sequence[MessageQueue], mine: Sequence[MessageQueue]) -> None:
+        heard.append(len(mine))
+
+    async with pulling(cluster) as consumer:
+        await consumer.register({TOPIC: listener})
+        await trio.sleep(1)
+        body = b'{"consumerIdList":["other@1"]}'
+        cluster.trouble[RequestCode.GET_CONSUMER_LIST_BY_GROUP] = lambda c: c.reply(0, None, None, body)
+        await trio.sleep(21)
+        assert await consumer.queues_in_balance(TOPIC) == []
+        cluster.trouble[RequestCode.GET_CONSUMER_LIST_BY_GROUP] = lambda c: c.reply(
+            0, None, None, b"nonsense"
+        )
+        with pytest.raises(UnexpectedReply):
+            await consumer.queues_in_balance(TOPIC)
+        await trio.sleep(21)
+        del cluster.trouble[RequestCode.GET_CONSUMER_LIST_BY_GROUP]
+        await trio.sleep(21)
+    assert heard == [4, 0, 4]

@@ -23,6 +23,8 @@ from codec.frame import RemotingCommand
 from codec.message import MessageExt
 from codec.queue import MessageQueue
 from rmqcli.client import InvalidRequest, LitePullConsumer, LiteSettings, MessageSelector, NoRoute
+from rmqcli.client.push import OffsetFileDamaged
+from rmqcli.client.trace import ConsumeEnd, ConsumeStart, decode_trace
 from tests.client.polling import GROUP, TOPIC, PollingCluster, lite
 
 LITE = RequestCode.LITE_PULL_MESSAGE
@@ -447,3 +449,58 @@ async def test_what_an_administrator_sees(cluster: PollingCluster, autojump_cloc
     assert decode_body(GetConsumerStatusBody, answers[2].body).message_queue_table[queue] == 10
     assert len([command for _, command in cluster.asked if command.is_response]) == 2
     assert consumer.instance.handlers == {}
+
+
+async def test_damaged_offsets_are_told_at_the_start(
+    cluster: PollingCluster, tmp_path: Path, autojump_clock: Any
+) -> None:
+    options: dict[str, Any] = {"message_model": MessageModel.BROADCASTING, "offsets_folder": tmp_path}
+    async with lite(cluster, **options) as consumer:
+        await consumer.subscribe(TOPIC)
+        client_id = consumer.instance.client_id
+    file = tmp_path / client_id / GROUP / "offsets.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    for name in ("offsets.json", "offsets.json.bak"):
+        file.with_name(name).write_bytes(b"nonsense")
+    with pytest.raises(OffsetFileDamaged):
+        async with lite(cluster, **options):
+            raise AssertionError("it was entered")
+
+
+async def test_broadcast_offsets_committed_by_hand(
+    cluster: PollingCluster, tmp_path: Path, autojump_clock: Any
+) -> None:
+    cluster.fill({0: 8})
+    queue = cluster.queue(TOPIC, 0)
+    options: dict[str, Any] = {
+        "message_model": MessageModel.BROADCASTING,
+        "offsets_folder": tmp_path,
+        "auto_commit": False,
+        **FIRST,
+    }
+    async with lite(cluster, **options) as consumer:
+        await consumer.assign([queue])
+        await consumer.poll()
+        await consumer.commit({queue: 3})
+    async with lite(cluster, **options) as consumer:
+        await consumer.assign([queue])
+        assert (await consumer.poll())[0].queue_offset == 3
+
+
+async def test_polls_are_traced(cluster: PollingCluster, autojump_clock: Any) -> None:
+    sent: list[RemotingCommand] = []
+
+    def take(command: RemotingCommand) -> RemotingCommand:
+        sent.append(command)
+        return command.reply(0, None, {"msgId": "X", "queueId": "0", "queueOffset": "0"})
+
+    cluster.trouble[RequestCode.SEND_MESSAGE_V2] = take
+    cluster.topics["traces"] = 1
+    cluster.fill({0: 2})
+    async with lite(cluster, trace="traces", **FIRST) as consumer:
+        await consumer.assign([cluster.queue(TOPIC, 0)])
+        ids = [message.msg_id for message in await consumer.poll()]
+    (message,) = sent
+    records = decode_trace(bytes(message.body).decode())
+    assert [type(record) for record in records] == [ConsumeStart, ConsumeStart, ConsumeEnd, ConsumeEnd]
+    assert [record.msg_id for record in records] == ids * 2

@@ -319,3 +319,49 @@ async def test_a_check_that_cannot_be_read_is_left(
         assert await ends(cluster) == []
         cluster.a.replies[RequestCode.GET_MIN_OFFSET] = ok({"offset": "0"})
         await producer.send(Message.of(TOPIC, b"still there"))
+
+
+async def test_more_checks_than_may_wait(
+    cluster: Cluster, autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rmqcli.client.transaction.CHECKS_WAITING", 2)
+    asked: list[str] = []
+
+    async def check(message: MessageExt) -> TransactionState:
+        asked.append(message.msg_id)
+        await trio.sleep(1)
+        return COMMIT
+
+    async with transacting(cluster, check) as producer:
+        await connected(cluster, producer)
+        await cluster.a.push(check_request(uniq_key="0"))
+        await trio.testing.wait_all_tasks_blocked()
+        for number in range(1, 6):
+            await cluster.a.push(check_request(uniq_key=str(number)))
+        await trio.sleep(10)
+    assert asked == ["0", "1", "2"]
+
+
+async def test_what_is_no_outcome(cluster: Cluster, autojump_clock: Any) -> None:
+    async def local(message: Message) -> Any:
+        return True
+
+    async with transacting(cluster) as producer:
+        with pytest.raises(TypeError, match="a TransactionState is expected, not True"):
+            await producer.send_in_transaction(Message.of(TOPIC, b"x"), local)
+        (end,) = await ends(cluster)
+    assert end_header(end).commit_or_rollback == 0
+
+
+async def test_an_answer_without_a_place_cannot_be_ended(cluster: Cluster, autojump_clock: Any) -> None:
+    def placeless(command: RemotingCommand) -> RemotingCommand:
+        return command.reply(0, None, {"msgId": "nonsense", "queueId": "0", "queueOffset": "1"})
+
+    async def local(message: Message) -> TransactionState:
+        return COMMIT
+
+    cluster.a.replies[SEND] = placeless
+    async with transacting(cluster) as producer:
+        result = await producer.send_in_transaction(Message.of(TOPIC, b"x"), local)
+        assert await ends(cluster) == []
+    assert (result.state, result.told) == (COMMIT, False)
