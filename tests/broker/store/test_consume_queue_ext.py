@@ -246,3 +246,13 @@ async def test_a_flush_takes_the_extension_first(tmp_path: Path, monkeypatch: py
         assert synced == ["consumequeue_ext"] * 2 + ["consumequeue"]
         await store._flusher.flush_all_queues()
         assert len(synced) == 3
+        await _flush_one_more(store, 6)
+        assert synced[3:] == ["consumequeue_ext", "consumequeue"], "the last file of each"
+    with loaded(extended(tmp_path)) as store:
+        await _flush_one_more(store, 7)
+        assert synced[5:] == ["consumequeue_ext", "consumequeue"]
+
+
+async def _flush_one_more(store: MessageStore, number: int) -> None:
+    fill(store, 1, number)
+    await store._flusher.flush_all_queues()
