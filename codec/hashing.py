@@ -44,18 +44,11 @@ def java_string_hash(text: str) -> int:
 
 def index_key_hash(topic: str, key: str) -> int:
     """The hash that an index item holds for a key: abs(hashCode of `topic#key`), 0 when that has no positive (`IndexFile`)."""
-    head = (topic, key[:-TAIL])
     tail = key[-TAIL:]
-    value = _heads.get(head)
-    if value is None:
-        value = _remember(_heads, MAX_HEADS, head, f"{topic}#{head[1]}")
-    if tail.isascii():
-        last = _tails.get(tail)
-        if last is None:
-            last = _remember(_tails, MAX_TAILS, tail, tail)
-        value = (value * SCALES[len(tail)] + last) & MASK
-    else:
-        value = _extend(value, _units(tail))
+    try:
+        value = _heads[topic, key[:-TAIL]] * SCALES[len(tail)] + _tails[tail] & MASK
+    except KeyError:
+        value = _learn(topic, key[:-TAIL], tail)
     if value > 0x80000000:
         return 0x100000000 - value
     return value if value < 0x80000000 else 0
@@ -99,6 +92,19 @@ def _remember(cache: dict[Key, int], limit: int, key: Key, text: str) -> int:
         cache.clear()
     cache[key] = value = _extend(0, _units(text))
     return value
+
+
+def _learn(topic: str, head: str, tail: str) -> int:
+    """The unsigned hash of `topic#key`, whose parts the caches hold from now on; a tail that is not ASCII they never hold."""
+    value = _heads.get((topic, head))
+    if value is None:
+        value = _remember(_heads, MAX_HEADS, (topic, head), f"{topic}#{head}")
+    if not tail.isascii():
+        return _extend(value, _units(tail))
+    last = _tails.get(tail)
+    if last is None:
+        last = _remember(_tails, MAX_TAILS, tail, tail)
+    return (value * SCALES[len(tail)] + last) & MASK
 
 
 def _signed(value: int) -> int:
