@@ -42,7 +42,7 @@ from rmqcli.client.results import SendResult, SendStatus
 from rmqcli.client.routes import MASTER_ID, Route
 from rmqcli.client.trace import TraceDispatcher, published, trace_topic
 
-__all__ = ["RETRY_CODES", "Producer"]
+__all__ = ["RETRY_CODES", "Producer", "ProducerOptions"]
 
 RETRY_CODES = frozenset(
     {
@@ -60,6 +60,21 @@ DEFAULT_REGION = "DefaultRegion"
 MAX_KEPT = 4096  # queues whose header fields are kept
 _WIRE = {field.name: field.encode_name for field in msgspec.structs.fields(SendMessageRequestHeaderV2)}
 _BORN_TIMESTAMP, _PROPERTIES = _WIRE["born_timestamp"], _WIRE["properties"]
+
+
+class ProducerOptions(InstanceOptions, total=False):
+    """Options of Producer besides its group."""
+
+    send_timeout: float
+    retries: int
+    compress_over: int
+    compression: str | None
+    max_message_size: int
+    allow_empty: bool
+    latency_faults: bool
+    retry_unstored: bool
+    trace: bool | str
+    instance: ClientInstance | None
 
 
 class Producer(Requesting, Client):

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from enum import Enum
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, Unpack
 
 import trio
 
@@ -28,7 +28,7 @@ from rmqcli.client.commands import command
 from rmqcli.client.errors import ClientError
 from rmqcli.client.functions import called
 from rmqcli.client.link import Link
-from rmqcli.client.producer import Producer
+from rmqcli.client.producer import Producer, ProducerOptions
 from rmqcli.client.queue_select import QueueSelector
 from rmqcli.client.results import SendResult, SendStatus
 from rmqcli.client.shared_handlers import share, unshare
@@ -84,7 +84,9 @@ class TransactionProducer(Producer):
     (a database), not from the memory of one. More options: Producer.
     """
 
-    def __init__(self, group: str, check: TransactionCheck, *, checks: int = 1, **options: Any) -> None:
+    def __init__(
+        self, group: str, check: TransactionCheck, *, checks: int = 1, **options: Unpack[ProducerOptions]
+    ) -> None:
         super().__init__(group, **options)
         self._check = check
         self._checks = checks
