@@ -11,6 +11,7 @@ from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
 
+from codec.consume_queue_ext import is_address
 from codec.errors import CorruptionError
 from codec.hashing import tags_code
 from codec.names import LMQ_PREFIX, SystemTopic
@@ -164,12 +165,13 @@ def _problem(entry: QueueEntry, data: memoryview, position: int, queue: Queue) -
     except CorruptionError as error:
         return f"its record at commit-log offset {entry.commit_log_offset}: {error}"
     scheduled = message.topic == SystemTopic.SCHEDULE
+    extended = is_address(entry.tags_code)  # the code is in the extension of the queue
     dispatched = (queue.topic or "").startswith(LMQ_PREFIX)
     facts: tuple[tuple[str, object, object, bool], ...] = (
         ("size", entry.size, message.store_size, True),
         ("commit-log offset", entry.commit_log_offset, message.commit_log_offset, True),
         ("queue offset", entry.queue_offset, message.queue_offset, not dispatched),
-        ("tags code", entry.tags_code, tags_code(message.tags), not scheduled),
+        ("tags code", entry.tags_code, tags_code(message.tags), not (scheduled or extended)),
         ("topic", queue.topic, message.topic, queue.topic is not None and not dispatched),
         ("queue id", queue.queue_id, message.queue_id, queue.topic is not None and not dispatched),
     )

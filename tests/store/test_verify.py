@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from codec.consume_queue import ENTRY
+from codec.consume_queue_ext import is_address
 from codec.record import encode_blank
 from rmqcli.store import CommitLog, queue_folders, verify_commit_log, verify_consume_queues
 from rmqcli.store.findings import MAX_FINDINGS, Finding, Report
+from tests.broker.store.support import loaded, message, small_config
 from tests.support import JavaStore
 
 Copy = Callable[[str], JavaStore]
@@ -151,3 +153,15 @@ def test_findings_are_bounded() -> None:
     for position in range(MAX_FINDINGS + 5):
         report.add(Finding(Path("x"), position, "bad"))
     assert (len(report.findings), report.damaged) == (MAX_FINDINGS, MAX_FINDINGS + 5)
+
+
+def test_queues_with_an_extension_are_sound(tmp_path: Path) -> None:
+    """Their entries hold addresses in place of tags codes."""
+    with loaded(small_config(tmp_path, enable_consume_queue_ext=True)) as store:
+        for number in range(20):
+            store.append(message(number))
+    assert is_address(
+        ENTRY.unpack_from((tmp_path / "consumequeue/TopicA/0" / f"{0:020d}").read_bytes(), 0)[2]
+    )
+    report = verify_consume_queues(queue_folders(tmp_path))
+    assert (report.findings, report.items) == ([], 20)
