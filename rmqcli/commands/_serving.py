@@ -1,15 +1,18 @@
 """What `rmq up`, `rmq broker` and `rmq namesrv` have in common: properties, the line that says it serves, a clean stop.
 
 SIGINT and SIGTERM both stop cleanly with exit code 0, since that is how a server is stopped; a second one does not wait.
+Every mapped file and every connection costs a descriptor, so a server takes as many as it is allowed to have.
 """
 
 from __future__ import annotations
 
+import gc
 import logging
+import resource
 import signal
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -117,11 +120,23 @@ class Stop:
                 self.event.set()
 
 
+def raise_descriptor_limit() -> None:
+    """The soft limit of open files becomes the hard one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == hard:
+        return
+    # macOS names a hard limit that it does not grant
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
 async def run_until_stopped(serving: AbstractAsyncContextManager[object]) -> None:
     """Enters `serving` (which announces itself), stays until a signal, leaves it."""
+    raise_descriptor_limit()
     stop = Stop()
     async with trio.open_nursery() as nursery:
         await nursery.start(stop.watch, nursery.cancel_scope)
         async with serving:
+            gc.freeze()  # what is there now stays: no collection has to look at it again and hold up the requests
             await stop.event.wait()
         nursery.cancel_scope.cancel()

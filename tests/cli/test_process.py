@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import resource
 import select
 import signal
 import subprocess
@@ -234,6 +235,21 @@ def test_up_with_a_store_of_its_own() -> None:
     process.communicate(timeout=20)
     assert process.returncode == 0
     assert not Path(words["store"]).exists()
+
+
+def test_a_server_may_open_as_many_files_as_it_is_allowed_to() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limited = ["bash", "-c", 'ulimit -S -n 256 && exec "$@"', "bash", *RMQ]
+    process = subprocess.Popen(
+        [*limited, "namesrv", "--listen", "127.0.0.1:0", "--json"], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    found = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
+    process.terminate()
+    process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert found == (hard, hard), f"the limits here are {soft} and {hard}"
 
 
 def test_a_broker_and_a_name_server_apart(cli: Run, tmp_path: Path) -> None:
