@@ -10,13 +10,15 @@ import trio
 
 from codec.codes import RequestCode
 from codec.compression import compress
-from codec.frame import RemotingCommand
+from codec.frame import RemotingCommand, decode_frame
 from codec.headers import ReplyMessageRequestHeader, SendMessageRequestHeaderV2, from_ext, to_ext
 from codec.message import Message, MessageExt
 from codec.properties import decode_properties, encode_properties
 from rmqcli.client import BrokerRefused, InvalidRequest, ReplyTimeout, RequestTimeout, create_reply_message
+from rmqcli.client.request_reply import _Reply
 from tests.client.scripted import Network, refuse, sent
 from tests.client.test_producer import SEND, TOPIC, A, Cluster, producing
+from tests.codec.wire import load_wire
 
 PUSH = RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT
 REPLY_TOPIC = "C_REPLY_TOPIC"
@@ -235,3 +237,38 @@ def test_what_is_no_request_has_no_reply(missing: str, reason: str) -> None:
     properties = {name: value for name, value in REQUEST.items() if name != missing}
     with pytest.raises(InvalidRequest, match=reason):
         create_reply_message(request_message(**properties), b"")
+
+
+def recorded(code: int) -> list[RemotingCommand]:
+    """Requests of this code between Java's client and broker."""
+    wire = load_wire("json")
+    rows = [row for row in wire.index if row["code"] == code and row["type"] == "request"]
+    return [decode_frame(wire.data[row["offset"] + 4 : row["offset"] + row["length"]]) for row in rows]
+
+
+async def test_replies_that_javas_broker_pushed(cluster: Cluster, autojump_clock: Any) -> None:
+    frames = recorded(PUSH)
+    assert frames
+    async with producing(cluster.network) as producer:
+        for command in frames:
+            named = decode_properties((command.ext_fields or {})["properties"])
+            waiting = _Reply()
+            producer._requests._waiting[named["CORRELATION_ID"]] = waiting
+            answer = await _reply_to(producer, command)
+            message = waiting.message
+            assert (answer.code, answer.remark, answer.is_response) == (0, None, True)
+            assert message is not None
+            assert message.body == bytes(command.body)
+            assert message.properties.items() >= named.items()
+            assert message.topic == "DefaultCluster_REPLY_TOPIC"
+
+
+async def test_a_reply_has_what_javas_reply_has(cluster: Cluster, autojump_clock: Any) -> None:
+    code = RequestCode.SEND_REPLY_MESSAGE_V2
+    cluster.a.replies[code] = sent
+    async with producing(cluster.network) as producer:
+        await producer.reply(request_message(**REQUEST), b"pong")
+    (ours,) = [c for c in cluster.a.asked if c.code == code]
+    for theirs in recorded(code):
+        assert (ours.ext_fields or {}).keys() == (theirs.ext_fields or {}).keys()
+        assert properties_of(ours).keys() == properties_of(theirs).keys()
