@@ -204,6 +204,26 @@ async def test_create_ordered_topic_tells_every_name_server(cluster: Cluster, au
         }
 
 
+@pytest.mark.parametrize(
+    ("known", "value"),
+    [
+        (ok({"value": "broker-a:8;broker-b:8"}), "broker-a:8;broker-b:4"),
+        (ok({"value": "broker-z:1"}), "broker-z:1;broker-b:4"),
+        (refuse(22), "broker-b:4"),
+    ],
+)
+async def test_an_ordered_topic_on_one_broker_keeps_its_queues_on_others(
+    cluster: Cluster, autojump_clock: Any, known: Any, value: str
+) -> None:
+    cluster.both(RequestCode.UPDATE_AND_CREATE_TOPIC, ok())
+    for server in (cluster.namesrv, cluster.other):
+        server.replies |= {RequestCode.PUT_KV_CONFIG: ok(), RequestCode.GET_KV_CONFIG: known}
+    async with admin_of(cluster) as admin:
+        await admin.create_topic("New", write_queues=4, order=True, brokers=["broker-b"])
+    put = next(c for c in cluster.other.asked if c.code == RequestCode.PUT_KV_CONFIG)
+    assert (put.ext_fields or {})["value"] == value
+
+
 async def test_update_keeps_the_rest(cluster: Cluster, autojump_clock: Any) -> None:
     config = TopicConfig(topic_name=TOPIC, read_queue_nums=3, write_queue_nums=5, perm=6, topic_sys_flag=2)
     cluster.both(
@@ -228,11 +248,15 @@ async def test_delete_topic_everywhere(cluster: Cluster, autojump_clock: Any) ->
     cluster.both(RequestCode.DELETE_TOPIC_IN_BROKER, ok())
     for server in (cluster.namesrv, cluster.other):
         server.replies[RequestCode.DELETE_TOPIC_IN_NAMESRV] = ok()
+        server.replies[RequestCode.DELETE_KV_CONFIG] = ok()
     async with admin_of(cluster) as admin:
         change = await admin.delete_topic(TOPIC)
     assert change.brokers == ("broker-a", "broker-b")
-    assert cluster.namesrv.count(RequestCode.DELETE_TOPIC_IN_NAMESRV) == 1
-    assert cluster.other.count(RequestCode.DELETE_TOPIC_IN_NAMESRV) == 1
+    for server in (cluster.namesrv, cluster.other):
+        assert server.count(RequestCode.DELETE_TOPIC_IN_NAMESRV) == 1
+        assert server.count(RequestCode.DELETE_KV_CONFIG) == 1, (
+            "the route does not tell whether it is ordered"
+        )
 
 
 async def test_delete_topic_keeps_the_route_while_a_broker_has_it(

@@ -19,6 +19,7 @@ from codec.headers import (
     DeleteKVConfigRequestHeader,
     DeleteTopicFromNamesrvRequestHeader,
     DeleteTopicRequestHeader,
+    GetKVConfigRequestHeader,
     GetTopicStatsInfoRequestHeader,
     Header,
     PutKVConfigRequestHeader,
@@ -28,7 +29,7 @@ from codec.message import SystemTopic, check_topic
 from codec.queue import MessageQueue
 from rmqcli.client.admin.base import AdminBase, gather_all, read_body
 from rmqcli.client.admin.values import TopicChange
-from rmqcli.client.errors import ClientError, InvalidRequest, TopicNotFound
+from rmqcli.client.errors import ClientError, InvalidRequest, NotFound, TopicNotFound
 
 __all__ = ["TopicAdmin"]
 
@@ -123,12 +124,25 @@ class TopicAdmin(AdminBase):
         targets = await self.masters(brokers=brokers, cluster=cluster)
         change = await self._change(targets, RequestCode.UPDATE_AND_CREATE_TOPIC, header)
         if order:
-            value = ";".join(f"{name}:{write_queues}" for name in change.brokers)
+            layout = await self._order_layout(topic) if brokers else {}
+            layout |= {name: f"{name}:{write_queues}" for name in change.brokers}
             await self._tell_name_servers(
                 RequestCode.PUT_KV_CONFIG,
-                PutKVConfigRequestHeader(namespace=ORDER_NAMESPACE, key=topic, value=value),
+                PutKVConfigRequestHeader(
+                    namespace=ORDER_NAMESPACE, key=topic, value=";".join(layout.values())
+                ),
             )
         return change
+
+    async def _order_layout(self, topic: str) -> dict[str, str]:
+        """What the name servers know of an ordered topic: broker name → `name:queues`."""
+        header = GetKVConfigRequestHeader(namespace=ORDER_NAMESPACE, key=topic)
+        try:
+            reply = await self.instance.ask_name_server(RequestCode.GET_KV_CONFIG, header)
+        except NotFound:
+            return {}
+        text = (reply.ext_fields or {}).get("value", "")
+        return {entry.partition(":")[0]: entry for entry in text.split(";") if entry}
 
     async def update_topic(
         self,
@@ -183,11 +197,9 @@ class TopicAdmin(AdminBase):
             RequestCode.DELETE_TOPIC_IN_NAMESRV,
             DeleteTopicFromNamesrvRequestHeader(topic=topic, cluster_name=cluster),
         )
-        if route.data.order_topic_conf:
-            await self._tell_name_servers(
-                RequestCode.DELETE_KV_CONFIG,
-                DeleteKVConfigRequestHeader(namespace=ORDER_NAMESPACE, key=topic),
-            )
+        await self._tell_name_servers(
+            RequestCode.DELETE_KV_CONFIG, DeleteKVConfigRequestHeader(namespace=ORDER_NAMESPACE, key=topic)
+        )
         return change
 
     async def _change(self, targets: dict[str, str], code: RequestCode, header: Header) -> TopicChange:
