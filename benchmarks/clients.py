@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.harness import ROOT, Measured, cluster
-from tests.foreign.conftest import ALI_ONS, CPP1_CTYPES, Client, install_cpp1, install_node
+from tests.foreign.install import ALI_ONS, CPP1_CTYPES, Client, install_cpp1, install_node
 
 BODY_BYTES = 1024
 ONE_AT_A_TIME = 5_000

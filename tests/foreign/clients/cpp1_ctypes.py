@@ -1,6 +1,6 @@
 """The C++ client 1.x through the PyPI distribution `rocketmq` 0.4.4 (ctypes); runs in a virtual environment of its own.
 
-Usage: cpp1_ctypes.py send|consume NAMESRV TOPIC GROUP COUNT PREFIX [fail-once|quiet] [IN_FLIGHT] [BODY_BYTES]: as ali_ons.js.
+Usage: cpp1_ctypes.py send|consume NAMESRV TOPIC GROUP COUNT PREFIX [fail-once|quiet|orderly] [IN_FLIGHT] [BODY_BYTES]: as ali_ons.js.
 """
 
 import json
@@ -17,6 +17,7 @@ verb, namesrv, topic, group, count_text, prefix, *rest = sys.argv[1:]
 count = int(count_text)
 mode = rest[0] if rest else ""
 padding = "x" * int(rest[2]) if len(rest) > 2 else ""
+member = {"member": os.environ["MEMBER"]} if "MEMBER" in os.environ else {}
 lock = threading.Lock()
 
 
@@ -48,7 +49,7 @@ def send():
 
 
 def consume():
-    consumer = PushConsumer(group)
+    consumer = PushConsumer(group, orderly=mode == "orderly")
     consumer.set_namesrv_addr(namesrv)
     consumer.set_thread_count(3)
     failed, seen, ended = set(), set(), threading.Event()
@@ -68,6 +69,7 @@ def consume():
             all_seen = len(seen) == count
         if mode != "quiet":
             show(
+                **member,
                 body=body,
                 tags=text(dll.GetMessageTags(handle)),
                 keys=text(dll.GetMessageKeys(handle)),

@@ -1,0 +1,91 @@
+"""Clients that nobody here wrote, installed from their registries into `.venv-foreign/` of the checkout.
+
+Their drivers in `clients/` are called alike: `send|consume NAMESRV TOPIC GROUP COUNT PREFIX [MODE] [IN_FLIGHT] [BODY_BYTES]`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+__all__ = ["ALI_ONS", "ALL", "CPP1_CTYPES", "CPP2", "Client", "install_cpp1", "install_node"]
+
+ROOT = Path(__file__).parents[2]
+CLIENTS = Path(__file__).parent / "clients"
+INSTALLED = ROOT / ".venv-foreign"
+CPP1 = "rocketmq==0.4.4"
+
+
+def run(*command: str, **kwargs: Any) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False, **kwargs)
+    assert done.returncode == 0, f"{' '.join(command)} failed: {done.stderr[-2000:]}"
+
+
+def install_node() -> None:
+    target = INSTALLED / "node"
+    wanted = (CLIENTS / "package.json").read_text()
+    stamp = target / "installed.json"
+    if stamp.exists() and stamp.read_text() == wanted:
+        return
+    target.mkdir(parents=True, exist_ok=True)
+    shutil.copy(CLIENTS / "package.json", target)
+    run("npm", "install", "--no-audit", "--no-fund", "--loglevel=error", cwd=target)
+    stamp.write_text(wanted)
+
+
+def install_cpp1() -> None:
+    target = INSTALLED / "cpp1"
+    stamp = target / "installed.txt"
+    if stamp.exists() and stamp.read_text() == CPP1:
+        return
+    run(sys.executable, "-m", "venv", "--clear", str(target))
+    run(str(target / "bin/python"), "-m", "pip", "install", "--quiet", CPP1)
+    stamp.write_text(CPP1)
+
+
+@dataclass(frozen=True)
+class Client:
+    """One foreign client: how its driver in `clients/` is called."""
+
+    name: str
+    command: tuple[str, ...]
+    tells_reconsume_times: bool = True
+    exit_status: int = 0
+
+    def start(
+        self, home: Path, *args: str, member: str = "", stdout: Any = subprocess.PIPE
+    ) -> subprocess.Popen[str]:
+        """`member` is the name that the driver's lines about messages carry, if any."""
+        environment = os.environ | {"HOME": str(home), "NODE_PATH": str(INSTALLED / "node/node_modules")}
+        return subprocess.Popen(
+            [*self.command, *args],
+            stdout=stdout,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=environment | ({"MEMBER": member} if member else {}),
+        )
+
+    def lines(self, home: Path, *args: str, timeout: float = 120) -> list[dict[str, Any]]:
+        process = self.start(home, *args)
+        out, _ = process.communicate(timeout=timeout)
+        lines = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+        problems = [line for line in lines if "error" in line]
+        assert process.returncode == self.exit_status and not problems, (
+            f"{self.name} {args}: {process.returncode} {problems or out[-500:]}"
+        )
+        return lines
+
+
+NODE = shutil.which("node") or "node"
+ALI_ONS = Client("ali-ons", (NODE, str(CLIENTS / "ali_ons.js")))
+CPP2 = Client(
+    "rocketmq-nodejs", (NODE, str(CLIENTS / "cpp2_node.js")), tells_reconsume_times=False, exit_status=-9
+)
+CPP1_CTYPES = Client("rocketmq-0.4.4", (str(INSTALLED / "cpp1/bin/python"), str(CLIENTS / "cpp1_ctypes.py")))
+ALL = (ALI_ONS, CPP2, CPP1_CTYPES)

@@ -1,0 +1,77 @@
+"""What the members of a group handled, in the order in which they did.
+
+All members of a group write their lines to one file that is open for appending: one line is one write, so the order of the
+lines is the order of the handling over all processes, and a line of a killed process is there whole or not at all.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, NamedTuple
+
+__all__ = ["Handled", "Journal", "wait_until"]
+
+LOOK_AGAIN = 0.05
+
+
+class Handled(NamedTuple):
+    """One message, handled once by one member."""
+
+    member: str
+    body: str
+    queue_id: int
+
+
+def wait_until(holds: Callable[[], bool], seconds: float, what: Callable[[], str]) -> None:
+    """AssertionError with `what` when the condition does not come to hold in time."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, f"after {seconds:g} s: {what()}"
+        time.sleep(LOOK_AGAIN)
+
+
+class Journal:
+    """The file, read as it grows."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._read = 0
+        self._rest = b""
+        self._handled: list[Handled] = []
+        path.touch()
+
+    def writer(self) -> IO[bytes]:
+        """For the standard output of a member."""
+        return self._path.open("ab")
+
+    @property
+    def handled(self) -> list[Handled]:
+        with self._path.open("rb") as file:
+            file.seek(self._read)
+            data = file.read()
+        self._read += len(data)
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            said = json.loads(line)
+            assert "error" not in said, said
+            if "body" in said:
+                self._handled.append(Handled(said["member"], said["body"], said["queueId"]))
+        return self._handled
+
+    @property
+    def bodies(self) -> set[str]:
+        return {one.body for one in self.handled}
+
+    @property
+    def shares(self) -> Counter[str]:
+        """How many each member handled."""
+        return Counter(one.member for one in self.handled)
+
+    def summary(self, expected: int) -> str:
+        handled, distinct = self.handled, len(self.bodies)
+        shares = ", ".join(f"{member} {count}" for member, count in sorted(self.shares.items()))
+        return f"{expected} sent, {distinct} distinct handled, {len(handled) - distinct} handled again ({shares})"

@@ -1,0 +1,31 @@
+"""An orderly PushConsumer that says what it handles: `python -m tests.proof.orderly_member NAMESRV TOPIC GROUP NAME`.
+
+It looks every second for queues whose lock a dead member left behind; the default, Java's, is 20 s.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+import trio
+
+from codec.message import MessageExt
+from rmqcli.client import OrderlyContext, OrderlyResult, PushConsumer, PushSettings
+
+
+async def main(namesrv: str, topic: str, group: str, name: str) -> None:
+    async def handle(messages: list[MessageExt], _: OrderlyContext) -> OrderlyResult:
+        for message in messages:
+            line = {"member": name, "body": message.body.decode(), "queueId": message.queue_id}
+            os.write(1, json.dumps(line).encode() + b"\n")
+        return OrderlyResult.SUCCESS
+
+    settings = PushSettings(rebalance_interval=1.0)
+    async with PushConsumer(group, {topic: "*"}, handle, orderly=True, settings=settings, namesrv=namesrv):
+        await trio.sleep_forever()
+
+
+if __name__ == "__main__":
+    trio.run(main, *sys.argv[1:])
