@@ -5,6 +5,7 @@ Nothing here may import trio, numpy, pyarrow, pyspark or lark, nor rich: `rmq --
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -14,10 +15,15 @@ from rmqcli.exit_codes import ExitCode
 
 __all__ = ["main", "run"]
 
+COLLECT_AFTER = 50_000
+"""New objects until the collector looks at the youngest; Python's own number is 700."""
+
 
 def main() -> None:
     """Entry point of the command `rmq`."""
     _fill_closed_streams()
+    # A start makes ten thousands of objects that live to the end: looking through them again and again is time for nothing.
+    gc.set_threshold(COLLECT_AFTER)
     try:
         code = run(sys.argv[1:])
     except KeyboardInterrupt:  # while the first modules were imported

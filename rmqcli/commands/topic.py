@@ -81,9 +81,9 @@ def list_topics(settings: Settings, everything: AllOption = False) -> None:
     from rmqcli.render import Column, show_rows
 
     async def main() -> list[str]:
-        from rmqcli.client import Admin
+        from rmqcli.client.admin.topics import TopicAdmin  # not all of Admin: scripts call this often
 
-        async with Admin(**settings.client_options) as admin:
+        async with TopicAdmin(**settings.client_options) as admin:
             found = await admin.topics()
             if everything:
                 return found

@@ -13,7 +13,7 @@ import pytest
 from codec.lazy import lazy_names
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ["codec.bodies", "codec.headers", "codec.selector", "rmqcli.client"]
+PACKAGES = ["rmqcli.client.admin", "codec.bodies", "codec.headers", "codec.selector", "rmqcli.client"]
 
 
 def type_checking_imports(package: str) -> set[str]:

@@ -1,17 +1,15 @@
-"""Administration: topics, groups, offsets, queries, brokers (Java `DefaultMQAdminExt`).
-
-A call that goes to several brokers asks them all at once. Where part of them may fail, the result says which and why; when
-all fail, the first error is raised.
-"""
+"""Administration: topics, groups, offsets, queries, brokers, each an area of its own below `Admin`."""
 
 from __future__ import annotations
 
-from rmqcli.client.admin.brokers import BrokerAdmin
-from rmqcli.client.admin.queries import QueryAdmin
-from rmqcli.client.admin.resets import ResetAdmin
+from typing import TYPE_CHECKING
+
+from codec.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from rmqcli.client.admin.admin import Admin
 
 __all__ = ["Admin"]
 
-
-class Admin(ResetAdmin, QueryAdmin, BrokerAdmin):
-    """All administration calls. `timeout` is seconds for one request; see InstanceOptions for the other options."""
+if not TYPE_CHECKING:
+    __getattr__ = lazy_names(__name__, {"rmqcli.client.admin.admin": ["Admin"]})
