@@ -1,7 +1,7 @@
 """Pages of the commit log are had before they are written.
 
 The first touch of a page costs the writer more than all else that the kernel does for a message: memory is to be found and
-zeroed, 2 µs a KB. A worker thread does that for the next megabytes meanwhile. Not with SYNC_FLUSH, where every flush would
+zeroed, 2 µs a KB. A worker thread does that for the next megabyte meanwhile. Not with SYNC_FLUSH, where every flush would
 have to write what is still empty.
 """
 
