@@ -1,4 +1,5 @@
-"""Telling brokers which groups live in this client: every 30 s, and at once when a new broker appears in a route.
+"""Telling brokers which groups live in this client: every 30 s, and at once when a new broker appears in a route
+or a connection to one was opened again.
 
 Producers only: masters; with consumers: slaves too (Java `sendHeartbeatToAllBroker`). A broker that cannot be reached is
 left to the next round. The version in the reply is the broker's.
@@ -38,6 +39,7 @@ class Heartbeats:
         self._consumers: dict[str, ConsumerData] = {}
         self._running: trio.CancelScope | None = None
         self._told: dict[str, Link | None] = {}
+        self._telling: set[str] = set()
         self.versions: dict[str, int] = {}
 
     def join_producer(self, group: str) -> None:
@@ -93,6 +95,11 @@ class Heartbeats:
             [a for a in addresses if self._told.get(a) is None or self._told[a] is not link(a)]
         )
 
+    def connected(self, address: str) -> None:
+        """A broker that is connected again may have restarted and know no group: Java's waits up to 30 s to tell it."""
+        if address in self._told and address not in self._telling:
+            self._instance.nursery.start_soon(self.introduce, [address], name=f"heartbeat to {address}")
+
     async def _send_to(self, addresses: Iterable[str]) -> None:
         if not self._producers and not self._consumers:
             return
@@ -126,10 +133,13 @@ class Heartbeats:
         }
 
     async def _send(self, address: str, body: bytes) -> None:
+        self._telling.add(address)
         try:
             reply = await self._instance.call(address, RequestCode.HEART_BEAT, body=body)
         except ClientError:
             return
+        finally:
+            self._telling.discard(address)
         self._told[address] = self._instance.pool.link(address)
         self.versions[address] = reply.version
 

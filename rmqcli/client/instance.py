@@ -88,10 +88,15 @@ class ClientInstance:
         self.default_queues = default_queues
         self._entered = False
         self._nursery: trio.Nursery | None = None
-        self.pool = Pool(lambda: self.nursery, open_stream or TcpStreams(tls), self._on_request)
+        self.heartbeats = Heartbeats(self)
+        self.pool = Pool(
+            lambda: self.nursery,
+            open_stream or TcpStreams(tls),
+            self._on_request,
+            on_open=self.heartbeats.connected,
+        )
         self.name_servers = NameServers(name_servers(namesrv), self.pool)
         self.routes = Routes(self.name_servers, default_queues=default_queues)
-        self.heartbeats = Heartbeats(self)
 
     async def __aenter__(self) -> Self:
         if self._entered:

@@ -18,7 +18,10 @@ __all__ = ["Pool"]
 
 
 class Pool:
-    """All connections of one client instance; `nursery` gives the one they run in. Timeouts are seconds and include the time to connect."""
+    """All connections of one client instance; `nursery` gives the one they run in, `on_open` hears of new ones.
+
+    Timeouts are seconds and include the time to connect.
+    """
 
     def __init__(
         self,
@@ -26,11 +29,13 @@ class Pool:
         open_stream: OpenStream,
         on_request: OnRequest | None = None,
         connect_timeout: float = CONNECT_TIMEOUT,
+        on_open: Callable[[str], None] = lambda address: None,
     ) -> None:
         self._nursery = nursery
         self._open_stream = open_stream
         self._on_request = on_request
         self._connect_timeout = connect_timeout
+        self._on_open = on_open
         self._links: dict[str, Link] = {}
         self._opening: dict[str, trio.Lock] = {}
 
@@ -95,5 +100,6 @@ class Pool:
                 stream = await opened(self._open_stream, address, deadline - trio.current_time())
                 link = self._links[address] = Link(address, stream, self._on_request)
                 nursery.start_soon(link.run, name=f"link to {address}")
+                self._on_open(address)
                 return link
         raise ConnectionFailed(address, f"no answer within {limit:g} s")

@@ -281,3 +281,23 @@ async def test_sql_is_checked_by_a_broker_and_travels_in_heartbeats(
 def test_options_out_of_range(wrong: Any) -> None:
     with pytest.raises(InvalidRequest):
         PushSettings(**wrong)
+
+
+async def test_a_broker_that_came_back_is_told_of_the_group_at_once(
+    cluster: ModelCluster, autojump_clock: Any
+) -> None:
+    def forgotten(command: RemotingCommand) -> RemotingCommand | None:
+        if cluster.members["a"].get(GROUP):
+            return None
+        return command.reply(ResponseCode.SUBSCRIPTION_NOT_EXIST, "the consumer's group info not exist")
+
+    taken = Taken()
+    async with consumer(cluster, taken):
+        await trio.sleep(5)
+        cluster.trouble[PULL] = forgotten
+        cluster.cut()
+        cluster.members["a"].clear()
+        cluster.put(cluster.queue(TOPIC), b"after")
+        await trio.sleep(5)
+        assert taken.bodies == [b"after"]
+        assert cluster.count(RequestCode.HEART_BEAT) < 10
