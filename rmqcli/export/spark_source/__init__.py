@@ -1,0 +1,37 @@
+"""The Spark data source `rocketmq`: topics and store folders as tables and streams, data frames to topics.
+
+`spark.dataSource.register(spark_source.RocketMQ)` (or `spark_source.register(spark)`), then `spark.read.format("rocketmq")`,
+`spark.readStream`, `df.write`, `df.writeStream`. Batches need Spark 4.0, filter pushdown and streaming sinks 4.1, streaming
+sources 4.2. Executors need this package and reach the name server, the brokers, or the folder. Importing this needs no PySpark.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from codec.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from rmqcli.export.spark_source.options import OptionError
+    from rmqcli.export.spark_source.pulling import DataLoss
+    from rmqcli.export.spark_source.source import RocketMQ
+
+__all__ = ["DataLoss", "OptionError", "RocketMQ", "register"]
+
+
+def register(spark: Any) -> None:
+    """Makes the format `rocketmq` known to a session."""
+    from rmqcli.export.spark_source.source import RocketMQ
+
+    spark.dataSource.register(RocketMQ)
+
+
+if not TYPE_CHECKING:
+    __getattr__ = lazy_names(
+        __name__,
+        {
+            "rmqcli.export.spark_source.options": ("OptionError",),
+            "rmqcli.export.spark_source.pulling": ("DataLoss",),
+            "rmqcli.export.spark_source.source": ("RocketMQ",),
+        },
+    )

@@ -1,0 +1,172 @@
+"""Reads of a range that is fixed when Spark plans: topics by pull, store folders from their files.
+
+A partition is a range of a queue, or a part of a commit log file; `minPartitions` cuts finer. Nothing is remembered, so the
+same plan read twice gives the same rows as long as the messages are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from rmqcli.client import PullConsumer
+from rmqcli.export.live import QueueRange
+from rmqcli.export.parts import Part, parts_of, scan_part
+from rmqcli.export.rows import RowFilter
+from rmqcli.export.spark_source.columns import Columns
+from rmqcli.export.spark_source.filters import Constraints, constrained
+from rmqcli.export.spark_source.offsets import EARLIEST, LATEST, Offsets, Position
+from rmqcli.export.spark_source.options import OptionError, ReadOptions
+from rmqcli.export.spark_source.planning import for_all, offset_at, opened, queues_of, resolved, split
+from rmqcli.export.spark_source.pulling import read_range
+
+__all__ = ["BatchReader", "FilteringReader", "QueuePartition", "StorePartition", "read_partition"]
+
+PART_BYTES = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class QueuePartition(InputPartition):
+    """A range of a queue."""
+
+    wanted: QueueRange
+
+
+@dataclass(frozen=True)
+class StorePartition(InputPartition):
+    """A part of a commit log."""
+
+    part: Part
+
+
+class BatchReader(DataSourceReader):
+    """All rows of the range; filters are left to Spark."""
+
+    def __init__(self, options: ReadOptions, columns: Columns) -> None:
+        self.options = options
+        self.columns = columns
+        self.constraints = Constraints()
+        _refuse_nothing(options)
+
+    def partitions(self) -> list[InputPartition]:
+        """One for each queue that has something, or more by `minPartitions`; the parts of the store."""
+        if self.options.path is not None:
+            return list(map(StorePartition, self._parts(self.options.path)))
+        import trio
+
+        ranges = trio.run(self._ranges)
+        return list(map(QueuePartition, split(ranges, self.options.min_partitions or 1)))
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """Record batches, in an executor."""
+        return read_partition(partition, self.options, self.columns, self.constraints)
+
+    def _parts(self, path: str) -> list[Part]:
+        whole = parts_of(Path(path), RowFilter())
+        finer = sum(part.size for part in whole) // (self.options.min_partitions or 1)
+        return parts_of(Path(path), RowFilter(), max(1, min(PART_BYTES, finer)))
+
+    async def _ranges(self) -> list[QueueRange]:
+        async with opened(self.options) as consumer:
+            queues = [
+                queue
+                for queue in await queues_of(consumer, self.options)
+                if queue.topic in self.constraints.of("topic")
+            ]
+            start = self.options.start or Position(EARLIEST)
+            end = self.options.end or Position(LATEST)
+            begins = await resolved(consumer, queues, start, "startingOffsets")
+            ends = await resolved(consumer, queues, end, "endingOffsets")
+            ranges = [QueueRange(queue, begins[queue], ends[queue]) for queue in queues]
+            return [wanted for wanted in await self._narrowed(consumer, ranges) if wanted.begin < wanted.end]
+
+    async def _narrowed(self, consumer: PullConsumer, ranges: list[QueueRange]) -> list[QueueRange]:
+        """The ranges without what the filters exclude for sure."""
+        offsets, times = self.constraints.of("queue_offset"), self.constraints.of("store_timestamp")
+        numbers = self.constraints.of("queue_id")
+        wanted = [
+            item._replace(
+                begin=item.begin if offsets.low is None else max(item.begin, offsets.low),
+                end=item.end if offsets.high is None else min(item.end, offsets.high + 1),
+            )
+            for item in ranges
+            if item.queue.queue_id in numbers
+        ]
+        low, high = _milliseconds(times.low), _milliseconds(times.high)
+        begins = await self._at(consumer, wanted, low)
+        ends = await self._at(consumer, wanted, None if high is None else high + 1)
+        return [
+            item._replace(
+                begin=max(item.begin, begins.get(item.queue, item.begin)),
+                end=min(item.end, ends.get(item.queue, item.end)),
+            )
+            for item in wanted
+        ]
+
+    @staticmethod
+    async def _at(consumer: PullConsumer, ranges: list[QueueRange], time: int | None) -> Offsets:
+        if time is None:
+            return {}
+        queues = [wanted.queue for wanted in ranges if wanted.begin < wanted.end]
+        return await for_all(queues, lambda queue: offset_at(consumer, queue, time))
+
+
+def _milliseconds(micros: int | None) -> int | None:
+    return None if micros is None else max(0, micros // 1000)
+
+
+def _refuse_nothing(options: ReadOptions) -> None:
+    """A batch from the latest or to the earliest offset has no rows: nobody means that."""
+    if options.start == Position(LATEST) or options.end == Position(EARLIEST):
+        raise OptionError("a batch starts at earliest and ends at latest, or at offsets or times")
+
+
+class FilteringReader(BatchReader):
+    """As BatchReader, and takes over the filters that decide what is read. For sessions that allow it: a reader that has
+    `pushFilters` fails in others.
+    """
+
+    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:
+        """Gives back those that Spark has to apply."""
+        for item in filters:
+            found = constrained(self.constraints, item)
+            if found is None:
+                yield item
+            else:
+                self.constraints = found
+
+
+def read_partition(
+    partition: InputPartition, options: ReadOptions, columns: Columns, constraints: Constraints
+) -> Iterator[Any]:
+    """Record batches with the columns that Spark was told."""
+    for batch in _batches(partition, options):
+        taken = _selected(constraints.apply(batch), options)
+        if taken.num_rows:
+            yield columns.of(taken)
+
+
+def _batches(partition: InputPartition, options: ReadOptions) -> Iterator[Any]:
+    if isinstance(partition, QueuePartition):
+        yield from read_range(partition.wanted, options)
+    elif isinstance(partition, StorePartition):
+        yield from scan_part(partition.part, RowFilter())
+    # Spark makes one partition without a value of a list of none.
+
+
+def _selected(batch: Any, options: ReadOptions) -> Any:
+    """Without a broker to do it: only the topics and tags that are wanted."""
+    if options.path is None:
+        return batch
+    from codec.selector import parse_tags
+
+    tags = parse_tags(options.selector)
+    found = Constraints()
+    for name, values in (("topic", options.topics), ("tags", tags)):
+        if values:
+            found = replace(found, columns={**found.columns, name: found.of(name).one_of(values)})
+    return found.apply(batch)

@@ -1,0 +1,45 @@
+"""The columns of the data source: those of an export, as Spark types; without `body` when that is not wanted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StructType
+
+from rmqcli.export.spark_source.options import OptionError
+
+__all__ = ["Columns", "spark_schema"]
+
+
+def spark_schema(*, include_body: bool = True) -> StructType:
+    """What `spark.read.format("rocketmq").load()` has."""
+    from codec.scan.arrow import schema
+
+    found: StructType = from_arrow_schema(schema())
+    return found if include_body else StructType([column for column in found if column.name != "body"])
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The columns that a read was asked for: all, or by `schema()` some of them."""
+
+    arrow: Any
+
+    @classmethod
+    def wanted(cls, schema: StructType) -> Columns:
+        """OptionError for a column that there is not, or that has another type."""
+        there = {column.name: column.dataType for column in spark_schema()}
+        for column in schema:
+            if there.get(column.name) != column.dataType:
+                has = there.get(column.name)
+                reason = f"is {has.simpleString()}" if has else f"is none of {', '.join(there)}"
+                raise OptionError(f"column {column.name} {column.dataType.simpleString()}: it {reason}")
+        return cls(to_arrow_schema(schema, timezone="UTC"))
+
+    def of(self, batch: Any) -> Any:
+        """These columns of a record batch, with exactly the schema that Spark expects."""
+        import pyarrow as pa
+
+        return pa.RecordBatch.from_arrays([batch[name] for name in self.arrow.names], schema=self.arrow)

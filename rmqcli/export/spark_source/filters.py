@@ -1,0 +1,125 @@
+"""Filters that Spark hands down, as far as they are about topic, queue_id, queue_offset or store_timestamp: they decide which
+queues and offsets are read at all, and what is left of each batch. Everything else stays Spark's.
+
+Those columns are never null. Times are microseconds since 1970 UTC, as Spark compares them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from functools import reduce
+from typing import Any
+
+__all__ = ["COLUMNS", "Allowed", "Constraints", "constrained"]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """Values `low` to `high`, both included, None is open; with `among` only those."""
+
+    low: int | None = None
+    high: int | None = None
+    among: frozenset[Any] | None = None
+
+    def __contains__(self, value: Any) -> bool:
+        return (
+            (self.low is None or value >= self.low)
+            and (self.high is None or value <= self.high)
+            and (self.among is None or value in self.among)
+        )
+
+    def at_least(self, low: int) -> Allowed:
+        return replace(self, low=low if self.low is None else max(low, self.low))
+
+    def at_most(self, high: int) -> Allowed:
+        return replace(self, high=high if self.high is None else min(high, self.high))
+
+    def one_of(self, values: Iterable[Any]) -> Allowed:
+        found = frozenset(values)
+        return replace(self, among=found if self.among is None else found & self.among)
+
+
+def _same(value: type) -> Callable[[Any], Any]:
+    return lambda given: given if type(given) is value else None
+
+
+def _micros(given: Any) -> int | None:
+    if not isinstance(given, datetime) or given.tzinfo is None:
+        return None
+    return (given - _EPOCH) // timedelta(microseconds=1)
+
+
+COLUMNS: Mapping[str, Callable[[Any], Any]] = {
+    "topic": _same(str),
+    "queue_id": _same(int),
+    "queue_offset": _same(int),
+    "store_timestamp": _micros,
+}
+"""The columns, and what makes a value of a filter comparable; None: it is not."""
+
+_COMPARED: Mapping[str, Callable[[Allowed, Any], Allowed]] = {
+    "EqualTo": lambda allowed, value: allowed.one_of([value]),
+    "EqualNullSafe": lambda allowed, value: allowed.one_of([value]),
+    "GreaterThan": lambda allowed, value: allowed.at_least(value + 1),
+    "GreaterThanOrEqual": lambda allowed, value: allowed.at_least(value),
+    "LessThan": lambda allowed, value: allowed.at_most(value - 1),
+    "LessThanOrEqual": lambda allowed, value: allowed.at_most(value),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Constraints:
+    """What is allowed in each column that a filter was about; plain data that travels to executors."""
+
+    columns: Mapping[str, Allowed] = field(default_factory=dict)
+
+    def of(self, column: str) -> Allowed:
+        return self.columns.get(column, Allowed())
+
+    def apply(self, batch: Any) -> Any:
+        """The rows of a record batch that are allowed."""
+        import pyarrow.compute as pc
+
+        masks = [mask for name, allowed in self.columns.items() for mask in _masks(batch[name], allowed)]
+        return batch.filter(reduce(pc.and_, masks)) if masks else batch
+
+
+def _masks(column: Any, allowed: Allowed) -> Iterator[Any]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    def scalars(values: Iterable[Any]) -> Any:
+        kind = column.type
+        return pa.array(list(values), pa.int64() if pa.types.is_timestamp(kind) else None).cast(kind)
+
+    if allowed.low is not None:
+        yield pc.greater_equal(column, scalars([allowed.low])[0])
+    if allowed.high is not None:
+        yield pc.less_equal(column, scalars([allowed.high])[0])
+    if allowed.among is not None:
+        yield pc.is_in(column, value_set=scalars(sorted(allowed.among)) if allowed.among else column[:0])
+
+
+def constrained(constraints: Constraints, filter: Any) -> Constraints | None:
+    """The constraints with one more filter (a pyspark.sql.datasource.Filter); None when it cannot be taken over."""
+    kind, name = type(filter).__name__, ".".join(getattr(filter, "attribute", ()))
+    if name not in COLUMNS:
+        return None
+    if kind == "IsNotNull":
+        return constraints
+    allowed = _narrowed(constraints.of(name), kind, COLUMNS[name], filter)
+    return None if allowed is None else Constraints({**constraints.columns, name: allowed})
+
+
+def _narrowed(allowed: Allowed, kind: str, comparable: Callable[[Any], Any], filter: Any) -> Allowed | None:
+    if kind == "In":
+        values = [comparable(value) for value in filter.value]
+        return None if None in values else allowed.one_of(values)
+    value = comparable(getattr(filter, "value", None))
+    if value is None or kind not in _COMPARED or (isinstance(value, str) and not kind.startswith("Equal")):
+        return None
+    return _COMPARED[kind](allowed, value)

@@ -1,0 +1,71 @@
+"""Offsets of queues as values and as JSON: `{"topic":{"broker-a":{"0":23}}}`, in options and in checkpoints alike.
+
+In options -2 is the earliest and -1 the latest offset. The JSON of equal offsets is equal text: Spark compares texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from codec.queue import MessageQueue
+
+__all__ = [
+    "EARLIEST",
+    "LATEST",
+    "Offsets",
+    "Position",
+    "limited",
+    "queues_from_json",
+    "queues_to_json",
+]
+
+EARLIEST = -2
+LATEST = -1
+Offsets = dict[MessageQueue, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where reading begins or ends: at `time` in every queue, else by `times` or `offsets` of each, else at `everywhere`."""
+
+    everywhere: int = EARLIEST
+    time: int | None = None
+    times: Mapping[MessageQueue, int] = field(default_factory=dict)
+    offsets: Mapping[MessageQueue, int] = field(default_factory=dict)
+
+
+def queues_to_json(offsets: Mapping[MessageQueue, int]) -> dict[str, dict[str, dict[str, int]]]:
+    """Nested by topic, broker name and queue number, in order."""
+    nested: dict[str, dict[str, dict[str, int]]] = {}
+    for queue in sorted(offsets):
+        brokers = nested.setdefault(queue.topic, {})
+        brokers.setdefault(queue.broker_name, {})[str(queue.queue_id)] = offsets[queue]
+    return nested
+
+
+def queues_from_json(nested: Any) -> Offsets:
+    """The offsets of nested JSON; ValueError, TypeError or AttributeError when it is of another form."""
+    found: Offsets = {}
+    for topic, brokers in nested.items():
+        for broker, numbers in brokers.items():
+            for number, offset in numbers.items():
+                if isinstance(offset, bool) or not isinstance(offset, int) or offset < EARLIEST:
+                    raise ValueError(f"{offset!r} is not an offset")
+                found[MessageQueue(topic, broker, int(number))] = offset
+    return found
+
+
+def limited(start: Offsets, end: Offsets, most: int) -> Offsets:
+    """Ends for at most `most` messages, a share of what waits in each queue; all of them when there are no more."""
+    waiting = {queue: max(0, offset - start.get(queue, offset)) for queue, offset in end.items()}
+    total = sum(waiting.values())
+    if total <= most:
+        return dict(end)
+    shares = {queue: most * count // total for queue, count in waiting.items()}
+    # What rounding left goes to those that lost most by it, so that small queues get on, too.
+    rest = most - sum(shares.values())
+    for queue in sorted(waiting, key=lambda queue: (-(most * waiting[queue] % total), queue))[:rest]:
+        shares[queue] += 1
+    return {queue: start[queue] + shares[queue] if waiting[queue] else end[queue] for queue in end}

@@ -1,0 +1,153 @@
+"""Which queues and which of their offsets a read means: what the cluster is asked before anything is read.
+
+An offset for a time is that of the first message stored then or later; the broker's own search may be a message off.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from functools import partial
+
+import trio
+
+from codec.names import is_system_topic
+from codec.queue import MessageQueue
+from rmqcli.client import Admin, ClientInstance, NoRoute, PullConsumer
+from rmqcli.export.live import QueueRange
+from rmqcli.export.spark_source.offsets import EARLIEST, LATEST, Offsets, Position
+from rmqcli.export.spark_source.options import OptionError, ReadOptions
+
+__all__ = ["for_all", "offset_at", "opened", "queues_of", "resolved", "split"]
+
+AT_ONCE = 16
+"""Queues that are asked about at the same time."""
+
+
+@asynccontextmanager
+async def opened(options: ReadOptions) -> AsyncIterator[PullConsumer]:
+    """A consumer with the options of the client, for the group when there is one."""
+    assert options.client is not None
+    async with ClientInstance(**options.client.arguments) as instance:
+        yield PullConsumer(options.group, instance=instance)
+
+
+async def queues_of(consumer: PullConsumer, options: ReadOptions) -> list[MessageQueue]:
+    """The queues that `subscribe`, `subscribePattern` or `assign` mean now; OptionError when an assigned one is not there."""
+    found: list[MessageQueue] = []
+    for topic in await _topics(consumer, options):
+        queues = await consumer.message_queues(topic)
+        found += _assigned(queues, topic, options) if options.assigned else queues
+    return sorted(found)
+
+
+async def _topics(consumer: PullConsumer, options: ReadOptions) -> list[str]:
+    if options.pattern is None:
+        return list(options.topics or options.assigned)
+    names = await Admin(instance=consumer.instance).topics()
+    # Retry and dead-letter topics only for a pattern that says so.
+    wanted = [
+        name
+        for name in names
+        if re.fullmatch(options.pattern, name)
+        and not is_system_topic(name)
+        and (not name.startswith("%") or options.pattern.startswith("%"))
+    ]
+    return [name for name in wanted if await _has_queues(consumer, name)]
+
+
+async def _has_queues(consumer: PullConsumer, topic: str) -> bool:
+    """The list of names also has topics that no broker carries, such as the names of clusters."""
+    try:
+        return bool(await consumer.message_queues(topic))
+    except NoRoute:
+        return False
+
+
+def _assigned(queues: Iterable[MessageQueue], topic: str, options: ReadOptions) -> list[MessageQueue]:
+    found: list[MessageQueue] = []
+    for broker, numbers in options.assigned[topic].items():
+        for number in numbers:
+            taken = [
+                queue for queue in queues if queue.queue_id == number and broker in (None, queue.broker_name)
+            ]
+            if not taken:
+                raise OptionError(f"assign: topic {topic} has no queue {number} on {broker or 'any broker'}")
+            found += taken
+    return found
+
+
+async def for_all(queues: Iterable[MessageQueue], ask: Callable[[MessageQueue], Awaitable[int]]) -> Offsets:
+    """The answers for all queues, asked for at the same time."""
+    found: Offsets = {}
+    limit = trio.CapacityLimiter(AT_ONCE)
+
+    async def one(queue: MessageQueue) -> None:
+        async with limit:
+            found[queue] = await ask(queue)
+
+    try:
+        async with trio.open_nursery() as nursery:
+            for queue in queues:
+                nursery.start_soon(one, queue)
+    except* Exception as group:
+        raise _first(group) from None
+    return found
+
+
+def _first(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+async def resolved(
+    consumer: PullConsumer, queues: list[MessageQueue], position: Position, name: str
+) -> Offsets:
+    """The offsets of a position. OptionError when it names queues, and not just these; `name` is of the option."""
+    named = position.offsets or position.times
+    wrong = sorted(set(queues) ^ named.keys()) if named else []
+    if wrong:
+        fault = "is not read" if wrong[0] in named else "is read, too, but has none"
+        raise OptionError(f"{name} needs an offset for each queue that is read: {wrong[0]} {fault}")
+    return await for_all(queues, partial(_resolve, consumer, position))
+
+
+async def _resolve(consumer: PullConsumer, position: Position, queue: MessageQueue) -> int:
+    time = position.time if position.time is not None else position.times.get(queue)
+    if time is not None:
+        return await offset_at(consumer, queue, time)
+    offset = position.offsets.get(queue, position.everywhere)
+    ask = {EARLIEST: consumer.min_offset, LATEST: consumer.max_offset}.get(offset)
+    return max(0, await ask(queue)) if ask else offset
+
+
+async def offset_at(consumer: PullConsumer, queue: MessageQueue, time: int) -> int:
+    """The offset of the first message stored at `time` (ms) or later; the end of the queue when there is none."""
+    # A search may answer any of several messages of that millisecond, or the neighbour of a gap: it is asked for a
+    # millisecond less, and the messages from there on decide.
+    offset = await consumer.search_offset(queue, max(0, time - 1))
+    while True:
+        result = await consumer.pull(queue, offset)
+        for message in result.messages:
+            if message.store_timestamp >= time:
+                return message.queue_offset
+        if result.next_begin_offset <= offset:
+            return offset
+        offset = result.next_begin_offset
+
+
+def split(ranges: list[QueueRange], at_least: int) -> list[QueueRange]:
+    """The same messages in `at_least` ranges or more, of about the same size; fewer only when there are fewer messages."""
+    total = sum(wanted.end - wanted.begin for wanted in ranges)
+    if at_least <= len(ranges):
+        return ranges
+    found: list[QueueRange] = []
+    for wanted in ranges:
+        size = wanted.end - wanted.begin
+        count = min(size, -(-at_least * size // total))
+        cuts = [wanted.begin + size * number // count for number in range(count + 1)]
+        found += [wanted._replace(begin=begin, end=end) for begin, end in itertools.pairwise(cuts)]
+    return found

@@ -1,0 +1,97 @@
+"""Ranges of queues as record batches, and what to make of messages that are no longer there.
+
+In a queue every offset has a message. What a pull leaves out, unless a selector let it, is lost: deleted by retention, or
+with a topic that was deleted and made anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from codec.message import MessageExt
+from rmqcli.client import PullConsumer, PullStatus
+from rmqcli.export.errors import ExportError
+from rmqcli.export.live import BATCH_BYTES, BATCH_MESSAGES, QueueRange, to_batch
+from rmqcli.export.spark_source.options import ReadOptions
+from rmqcli.export.spark_source.planning import opened
+from rmqcli.running import warn
+
+__all__ = ["DataLoss", "lose", "read_range"]
+
+
+class DataLoss(ExportError):
+    """Messages that should be read are no longer there, and `failOnDataLoss` is true (the default)."""
+
+
+def lose(text: str, options: ReadOptions) -> None:
+    """Raises DataLoss, or warns on standard error when `failOnDataLoss` is false."""
+    if options.fail_on_data_loss:
+        raise DataLoss(f"{text}; set failOnDataLoss=false to go on with what is there")
+    warn(text)
+
+
+def read_range(wanted: QueueRange, options: ReadOptions) -> Iterator[Any]:
+    """Record batches with the columns of an export, by the caller's thread. Errors of the client come out as they are."""
+    import trio
+
+    async def step(offset: int) -> _Pulled:
+        async with opened(options) as consumer:
+            return await pull_some(consumer, wanted, offset, options)
+
+    offset = wanted.begin
+    while offset < wanted.end:
+        # A connection for each batch: between them nobody knows how long Spark takes, and a connection costs little.
+        pulled = trio.run(step, offset)
+        if pulled.messages:
+            yield to_batch(pulled.messages)
+        offset = pulled.next
+
+
+class _Pulled(NamedTuple):
+    messages: list[MessageExt]
+    next: int
+
+
+async def pull_some(consumer: PullConsumer, wanted: QueueRange, offset: int, options: ReadOptions) -> _Pulled:
+    """Messages from `offset` on, up to BATCH_MESSAGES or BATCH_BYTES, and where to go on."""
+    gathered: list[MessageExt] = []
+    size = 0
+    while offset < wanted.end and len(gathered) < BATCH_MESSAGES and size < BATCH_BYTES:
+        result = await consumer.pull(
+            wanted.queue,
+            offset,
+            options.pull_batch,
+            options.selector,
+            expression_type=options.selector_type,
+        )
+        following = result.next_begin_offset
+        if result.status is PullStatus.NO_NEW_MSG or following <= offset:
+            lose(
+                f"{wanted.queue}: messages {offset} to {wanted.end - 1} are not there (the queue has been cut)",
+                options,
+            )
+            return _Pulled(gathered, wanted.end)
+        taken = [message for message in result.messages if offset <= message.queue_offset < wanted.end]
+        _check(wanted, offset, min(following, wanted.end), result.status, taken, options)
+        gathered += taken
+        size += sum(len(message.body) for message in taken)
+        offset = following
+    return _Pulled(gathered, offset)
+
+
+def _check(
+    wanted: QueueRange,
+    offset: int,
+    following: int,
+    status: PullStatus,
+    taken: list[MessageExt],
+    options: ReadOptions,
+) -> None:
+    is_selected = options.selector.strip() not in ("", "*") and status is not PullStatus.OFFSET_ILLEGAL
+    missing = 0 if is_selected else following - offset - len(taken)
+    if missing:
+        lose(
+            f"{wanted.queue}: {missing} of the messages {offset} to {following - 1} are no longer there",
+            options,
+        )

@@ -1,0 +1,68 @@
+"""The class that Spark is given: it only chooses who does the work. Spark makes one in a Python process of its own for each
+thing it wants to know, and pickles it.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import StructType
+
+from rmqcli.export.spark_source.columns import Columns, spark_schema
+from rmqcli.export.spark_source.options import OptionError, WriteOptions, read_options, write_options
+
+if TYPE_CHECKING:
+    from rmqcli.export.spark_source.batch import BatchReader
+    from rmqcli.export.spark_source.stream import StreamReader
+    from rmqcli.export.spark_source.stream_writer import StreamWriter
+    from rmqcli.export.spark_source.writer import Writer
+
+__all__ = ["RocketMQ"]
+
+_PLANS_WITH_FILTERS = "pyspark.sql.worker.data_source_pushdown_filters"
+"""Started by Spark only while spark.sql.python.filterPushdown.enabled is true; the setting itself cannot be seen from there."""
+
+
+class RocketMQ(DataSource):
+    """Format `rocketmq`; the options are those of `ReadOptions` and `WriteOptions`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "rocketmq"
+
+    def schema(self) -> StructType:
+        """The columns of an export; without `body` by `includeBody=false`."""
+        return spark_schema(include_body=read_options(self.options).include_body)
+
+    def reader(self, schema: StructType) -> BatchReader:
+        from rmqcli.export.spark_source.batch import BatchReader, FilteringReader
+
+        options = read_options(self.options)
+        takes_filters = options.push_filters and _PLANS_WITH_FILTERS in sys.modules
+        return (FilteringReader if takes_filters else BatchReader)(options, Columns.wanted(schema))
+
+    def streamReader(self, schema: StructType) -> StreamReader:
+        from rmqcli.export.spark_source.stream import StreamReader
+
+        return StreamReader(read_options(self.options), Columns.wanted(schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> Writer:
+        from rmqcli.export.spark_source.writer import Writer
+
+        return Writer(self._write_options(schema, overwrite))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
+        from rmqcli.export.spark_source.stream_writer import StreamWriter
+
+        return StreamWriter(self._write_options(schema, overwrite))
+
+    def _write_options(self, schema: StructType, overwrite: bool) -> WriteOptions:
+        from rmqcli.export.spark_source.writer import check_columns
+
+        if overwrite:
+            raise OptionError('a topic cannot be overwritten: use mode("append")')
+        options = write_options(self.options)
+        check_columns(schema, options)
+        return options

@@ -1,0 +1,138 @@
+"""Topics as a stream. Spark keeps the offsets of each batch in its checkpoint and asks for the same ones again after a restart:
+into a sink that takes a batch once, every message comes once.
+
+Queues and topics that appear while the stream runs are read from their beginning. `startingOffsets` (default: latest) counts
+for a new checkpoint only. With `groupId` the offsets are committed to that group, for tools that show lags; the stream never
+reads them, and does not fail when they cannot be committed. Spark tells of a finished batch when it looks for the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import trio
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from rmqcli.client import ClientError
+from rmqcli.export.live import QueueRange
+from rmqcli.export.spark_source.batch import QueuePartition, read_partition
+from rmqcli.export.spark_source.columns import Columns
+from rmqcli.export.spark_source.filters import Constraints
+from rmqcli.export.spark_source.offsets import (
+    LATEST,
+    Offsets,
+    Position,
+    limited,
+    queues_from_json,
+    queues_to_json,
+)
+from rmqcli.export.spark_source.options import OptionError, ReadOptions
+from rmqcli.export.spark_source.planning import for_all, opened, queues_of, resolved, split
+from rmqcli.export.spark_source.pulling import lose
+from rmqcli.running import warn
+
+__all__ = ["StreamReader"]
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Lives on the driver while the stream runs; only `read` runs in executors."""
+
+    def __init__(self, options: ReadOptions, columns: Columns) -> None:
+        if options.path is not None:
+            raise OptionError("a stream reads topics; path is for batches")
+        if options.end is not None:
+            raise OptionError("a stream has no end: endingOffsets and endingTimestamp are for batches")
+        self.options = options
+        self.columns = columns
+        self.target: Offsets | None = None
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Where a new checkpoint starts."""
+
+        async def ask() -> Offsets:
+            async with opened(self.options) as consumer:
+                queues = await queues_of(consumer, self.options)
+                start = self.options.start or Position(LATEST)
+                return await resolved(consumer, queues, start, "startingOffsets")
+
+        return queues_to_json(trio.run(ask))
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """`maxOffsetsPerTrigger`."""
+        most = self.options.max_offsets
+        return ReadAllAvailable() if most is None else ReadMaxRows(most)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """What is there now is all that the query reads."""
+        self.target = trio.run(self._latest)
+
+    def reportLatestOffset(self) -> dict[str, Any]:
+        """For the progress of the query."""
+        return queues_to_json(trio.run(self._latest))
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """How far the next batch goes."""
+        before = queues_from_json(start)
+        end = self.target if self.target is not None else trio.run(self._latest)
+        end = self._with_absent(before, end)
+        if isinstance(limit, ReadMaxRows):
+            begins = before | trio.run(self._begins, [queue for queue in end if queue not in before])
+            end = limited(begins, end, limit.max_rows)
+        return queues_to_json(end)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """A range of each queue that has something new."""
+        before, after = queues_from_json(start), queues_from_json(end)
+        anew = [queue for queue in after if before.get(queue, after[queue] + 1) > after[queue]]
+        begins = before | trio.run(self._begins, anew)
+        ranges = [QueueRange(queue, begins[queue], after[queue]) for queue in sorted(after)]
+        found = [wanted for wanted in ranges if wanted.begin < wanted.end]
+        return list(map(QueuePartition, split(found, self.options.min_partitions or 1)))
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """Record batches, in an executor."""
+        return read_partition(partition, self.options, self.columns, Constraints())
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Everything before `end` is done."""
+        if self.options.group is not None:
+            try:
+                trio.run(self._commit, queues_from_json(end))
+            except ClientError as error:
+                warn(f"the offsets of group {self.options.group} were not committed: {error}")
+
+    async def _commit(self, offsets: Offsets) -> None:
+        async with opened(self.options) as consumer:
+            for queue, offset in offsets.items():
+                await consumer.commit(queue, offset)
+
+    async def _latest(self) -> Offsets:
+        async with opened(self.options) as consumer:
+            return await for_all(await queues_of(consumer, self.options), consumer.max_offset)
+
+    async def _begins(self, queues: list[Any]) -> Offsets:
+        """The first offsets of queues that the checkpoint does not know, or knows from before they were made anew."""
+        if not queues:
+            return {}
+
+        async def first(queue: Any) -> int:
+            return max(0, await consumer.min_offset(queue))
+
+        async with opened(self.options) as consumer:
+            return await for_all(queues, first)
+
+    def _with_absent(self, before: Offsets, end: Offsets) -> Offsets:
+        """Queues that are gone keep their offset, should they come back; queues that got shorter begin anew."""
+        for queue, offset in sorted(before.items()):
+            if queue not in end:
+                lose(f"{queue} is gone; it was read up to offset {offset}", self.options)
+            elif end[queue] < offset:
+                lose(f"{queue} was read up to offset {offset}, but ends at {end[queue]}", self.options)
+        return {**before, **end}

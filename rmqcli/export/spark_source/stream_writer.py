@@ -1,0 +1,24 @@
+"""The sink of a stream: as the batch writer, batch after batch. A batch that is run again after a failure is sent again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceStreamArrowWriter
+
+from rmqcli.export.spark_source.options import WriteOptions
+from rmqcli.export.spark_source.writer import RowSender, Sent
+
+__all__ = ["StreamWriter"]
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """Streaming append."""
+
+    def __init__(self, options: WriteOptions) -> None:
+        self.sender = RowSender(options)
+
+    def write(self, iterator: Iterator[Any]) -> Sent:
+        """In an executor."""
+        return self.sender.send(iterator)

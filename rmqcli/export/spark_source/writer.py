@@ -1,0 +1,147 @@
+"""Rows to topics. At least once: a task that fails is run again and sends its rows again, and nothing takes back what was
+sent by a job that is given up. There is no order between rows.
+
+`body` (string or binary) is required; `topic` unless the option gives one; `tags` string, `keys` string or array of strings,
+`properties` map of strings to strings. Rows of one topic travel together in batches, except those with a delay level or a
+body that the producer would compress.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from codec.message import Message
+from rmqcli.export.errors import ExportError
+from rmqcli.export.spark_source.options import OptionError, WriteOptions
+
+__all__ = ["RowSender", "Sent", "Writer", "check_columns"]
+
+BATCH_BYTES = 256 * 1024
+BATCH_MESSAGES = 512
+IN_FLIGHT = 8
+"""Requests of a task that wait for their answer."""
+COMPRESS_OVER = 4096
+
+_TYPES: Mapping[str, tuple[str, ...]] = {
+    "body": ("binary", "string"),
+    "topic": ("string",),
+    "tags": ("string",),
+    "keys": ("string", "array<string>"),
+    "properties": ("map<string,string>",),
+}
+
+
+@dataclass(frozen=True)
+class Sent(WriterCommitMessage):
+    """How many rows a task sent."""
+
+    rows: int
+
+
+def check_columns(schema: StructType, options: WriteOptions) -> None:
+    """OptionError when these columns do not make messages."""
+    for column in schema:
+        kind, expected = column.dataType.simpleString(), _TYPES.get(column.name)
+        if expected is None:
+            raise OptionError(f"column {column.name} is not written; select from {', '.join(_TYPES)}")
+        if kind not in expected:
+            raise OptionError(f"column {column.name} is {kind}, {' or '.join(expected)} is expected")
+    if "body" not in schema.names:
+        raise OptionError("there is no column body")
+    if "topic" not in schema.names and options.topic is None:
+        raise OptionError("there is neither a column topic nor the option topic")
+
+
+class RowSender:
+    """What batches and streams share: runs in executors."""
+
+    def __init__(self, options: WriteOptions) -> None:
+        self.options = options
+
+    def send(self, batches: Iterator[Any]) -> Sent:
+        """All rows, acknowledged by brokers; errors of the client come out as they are."""
+        import trio
+
+        return Sent(trio.run(self._send, batches))
+
+    async def _send(self, batches: Iterator[Any]) -> int:
+        import trio
+
+        from rmqcli.client import Producer
+
+        client = self.options.client
+        rows = 0
+        async with Producer(self.options.group, **client.arguments, **client.producer) as producer:
+            # Spark may take long for the next rows; heartbeats go on meanwhile.
+            while (batch := await trio.to_thread.run_sync(next, batches, None)) is not None:
+                await _send_all(producer, self.packets(batch))
+                rows += batch.num_rows
+        return rows
+
+    def packets(self, batch: Any) -> Iterator[list[Message]]:
+        """The rows of a record batch as requests: lists of messages of one topic, or one message that goes alone."""
+        from rmqcli.client import split_batch
+
+        over = self.options.client.producer.get("compress_over", COMPRESS_OVER)
+        together: dict[str, list[Message]] = {}
+        for message in self.messages(batch):
+            if message.delay_level or len(message.body) > over or message.topic.startswith("%"):
+                yield [message]
+            else:
+                together.setdefault(message.topic, []).append(message)
+        for messages in together.values():
+            yield from split_batch(messages, BATCH_BYTES, BATCH_MESSAGES)
+
+    def messages(self, batch: Any) -> Iterator[Message]:
+        """ExportError for a row without topic or body."""
+        columns = {name: batch[name].to_pylist() for name in batch.schema.names}
+        for values in zip(*columns.values(), strict=True):
+            yield self._message(dict(zip(columns, values, strict=True)))
+
+    def _message(self, row: Mapping[str, Any]) -> Message:
+        topic, body = row.get("topic") or self.options.topic, row["body"]
+        if topic is None or body is None:
+            raise ExportError(f"a row has no {'topic' if topic is None else 'body'}: {dict(row)}")
+        properties = {name: value for name, value in row.get("properties") or () if value is not None}
+        keys = row.get("keys") or ()
+        return Message.of(topic, body, tags=row.get("tags"), keys=keys, properties=properties)
+
+
+async def _send_all(producer: Any, packets: Iterable[list[Message]]) -> None:
+    """Several requests at a time; the first error ends it."""
+    import trio
+
+    limit = trio.Semaphore(IN_FLIGHT)
+
+    async def send(packet: list[Message]) -> None:
+        try:
+            await (producer.send(packet[0]) if len(packet) == 1 else producer.send_batch(packet))
+        finally:
+            limit.release()
+
+    try:
+        async with trio.open_nursery() as nursery:
+            for packet in packets:
+                await limit.acquire()
+                nursery.start_soon(send, packet)
+    except* Exception as group:
+        error: BaseException = group
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        raise error from None
+
+
+class Writer(DataSourceArrowWriter):
+    """Batch append."""
+
+    def __init__(self, options: WriteOptions) -> None:
+        self.sender = RowSender(options)
+
+    def write(self, iterator: Iterator[Any]) -> Sent:
+        """In an executor."""
+        return self.sender.send(iterator)
