@@ -1,0 +1,117 @@
+"""Consume queue files written from entries: preallocated files of one size, as a broker makes them (Java `ConsumeQueue`).
+
+Entries are gathered for each queue and written some thousand at a time, so that any number of queues needs little memory and
+no open files. Offsets that no entry was given for are filled with blank entries (0, 0x7FFFFFFF, 0).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from codec.consume_queue import ENTRY, FILE_ENTRIES, FILLER
+from codec.errors import CorruptionError
+from codec.file_names import file_name
+from rmqcli.store.dispatch import Unit
+
+__all__ = ["MAX_GAP", "QUEUE_FILE_SIZE", "QueueWriter", "QueuesWriter"]
+
+QUEUE_FILE_SIZE = FILE_ENTRIES * ENTRY.size
+MAX_GAP = 1 << 20
+"""Missing queue offsets in a row; more are no loss but a damaged number."""
+_BUFFERED = 1 << 14
+
+
+class QueueWriter:
+    """One queue: `first` is its first offset, `next_offset` the one behind its last; `missing` counts offsets that it lacks."""
+
+    def __init__(self, folder: Path, file_size: int) -> None:
+        self.first = self.next_offset = self.missing = 0
+        self._folder = folder
+        self._file_size = file_size
+        self._buffer = bytearray()
+        self._begin = 0
+
+    @property
+    def _empty(self) -> bool:
+        return self.next_offset == 0
+
+    def put(self, unit: Unit) -> None:
+        """The next entry. CorruptionError when its offset cannot be."""
+        gap = unit.queue_offset - self.next_offset
+        if self._empty:
+            self._start(unit.queue_offset)
+        elif gap < 0:
+            self._restart(unit.queue_offset)
+        elif gap > MAX_GAP:
+            raise CorruptionError(
+                f"{unit.topic} queue {unit.queue_id}: offset {unit.queue_offset} follows {self.next_offset - 1}"
+            )
+        elif gap:
+            self.missing += gap
+            self._buffer += FILLER * gap
+        self._buffer += ENTRY.pack(unit.commit_log_offset, unit.size, unit.tags_code)
+        self.next_offset = unit.queue_offset + 1
+        if len(self._buffer) >= _BUFFERED:
+            self.flush()
+
+    def _start(self, offset: int) -> None:
+        """A queue that does not begin at 0 is filled from the start of its first file."""
+        if not 0 <= offset < 1 << 56:
+            raise CorruptionError(f"a queue offset of {offset}")
+        at = offset * ENTRY.size
+        self._begin = at - at % self._file_size
+        self._buffer += FILLER * ((at - self._begin) // ENTRY.size)
+        self.first = offset
+
+    def _restart(self, offset: int) -> None:
+        """An offset that was there already: the topic was deleted and made again, what came before is gone."""
+        self._buffer.clear()
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self.missing = 0
+        self._start(offset)
+
+    def flush(self) -> None:
+        """Writes what is gathered."""
+        while self._buffer:
+            inside = self._begin % self._file_size
+            piece = bytes(self._buffer[: self._file_size - inside])
+            self._write(self._begin - inside, inside, piece)
+            del self._buffer[: len(piece)]
+            self._begin += len(piece)
+
+    def _write(self, base: int, position: int, piece: bytes) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(self._folder / file_name(base), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            if position == 0:
+                os.ftruncate(handle, self._file_size)
+            os.pwrite(handle, piece, position)
+        finally:
+            os.close(handle)
+
+
+class QueuesWriter:
+    """All queues of a folder `consumequeue`."""
+
+    def __init__(self, folder: Path, file_size: int = QUEUE_FILE_SIZE) -> None:
+        self._folder = folder
+        self._file_size = file_size // ENTRY.size * ENTRY.size
+        self.queues: dict[tuple[str, int], QueueWriter] = {}
+
+    def put(self, unit: Unit) -> None:
+        """CorruptionError when the topic is no name of a folder, or the offset cannot be."""
+        key = unit.topic, unit.queue_id
+        queue = self.queues.get(key)
+        if queue is None:
+            if unit.topic in ("", ".", "..") or "/" in unit.topic or "\0" in unit.topic or unit.queue_id < 0:
+                raise CorruptionError(f"a record of topic {unit.topic!r}, queue {unit.queue_id}")
+            folder = self._folder / unit.topic / str(unit.queue_id)
+            queue = self.queues[key] = QueueWriter(folder, self._file_size)
+        queue.put(unit)
+
+    def finish(self) -> None:
+        """Writes what is gathered."""
+        for queue in self.queues.values():
+            queue.flush()
