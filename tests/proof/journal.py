@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import IO, NamedTuple
 
-__all__ = ["Handled", "Journal", "wait_until"]
+__all__ = ["Handled", "Journal", "wait_for_work", "wait_until"]
 
 LOOK_AGAIN = 0.05
 
@@ -42,6 +42,8 @@ class Journal:
         self._read = 0
         self._rest = b""
         self._handled: list[Handled] = []
+        self.troubles: list[str] = []
+        """What clients complained of, such as a lost connection."""
         path.touch()
 
     def writer(self) -> IO[bytes]:
@@ -57,8 +59,9 @@ class Journal:
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
             said = json.loads(line)
-            assert "error" not in said, said
-            if "body" in said:
+            if "error" in said:
+                self.troubles.append(said["error"])
+            elif "body" in said:
                 self._handled.append(Handled(said["member"], said["body"], said["queueId"]))
         return self._handled
 
@@ -71,7 +74,22 @@ class Journal:
         """How many each member handled."""
         return Counter(one.member for one in self.handled)
 
+    @property
+    def last_owners(self) -> dict[int, str]:
+        """Who was the last to handle a message of each queue."""
+        return {one.queue_id: one.member for one in self.handled}
+
     def summary(self, expected: int) -> str:
         handled, distinct = self.handled, len(self.bodies)
         shares = ", ".join(f"{member} {count}" for member, count in sorted(self.shares.items()))
         return f"{expected} sent, {distinct} distinct handled, {len(handled) - distinct} handled again ({shares})"
+
+
+def wait_for_work(journal: Journal, members: Iterable[str], each: int) -> None:
+    """Until every member handled so many."""
+
+    def working() -> bool:
+        shares = journal.shares
+        return all(shares[member] >= each for member in members)
+
+    wait_until(working, 30, lambda: f"not all are at work: {journal.shares}")

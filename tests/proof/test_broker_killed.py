@@ -13,7 +13,7 @@ from codec.message import Message
 from rmqcli.client import ClientError, Producer
 from tests.foreign.install import ALI_ONS, CPP1_CTYPES
 from tests.proof.group import Group, Server, rmq
-from tests.proof.journal import wait_until
+from tests.proof.journal import wait_for_work, wait_until
 
 BEFORE = 400
 AFTER = 800
@@ -76,11 +76,7 @@ def test_the_group_goes_on(
         journal = group.journal
         with sending.in_thread():
             wait_until(lambda: len(sending.acked) >= BEFORE, 30, lambda: f"{len(sending.acked)} sent")
-            wait_until(
-                lambda: all(journal.shares[member] for member in group.members),
-                30,
-                lambda: str(journal.shares),
-            )
+            wait_for_work(journal, group.members, 1)
             own_server.kill()
             own_server.start()
             again = len(sending.acked) + AFTER
