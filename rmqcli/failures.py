@@ -48,7 +48,11 @@ LAYER_CODES: Mapping[str, Mapping[str, ExitCode]] = {
         "InvalidRequest": ExitCode.USAGE,
         "ClientError": ExitCode.FAILED,
     },
-    "rmqcli.export.errors": {"OutputExists": ExitCode.USAGE, "ExportError": ExitCode.FAILED},
+    "rmqcli.export.errors": {
+        "OutputExists": ExitCode.USAGE,
+        "LayoutError": ExitCode.USAGE,
+        "ExportError": ExitCode.FAILED,
+    },
     "broker.store.errors": {"StoreDamaged": ExitCode.CORRUPT, "StoreError": ExitCode.FAILED},
     "broker.errors": {"ConfigError": ExitCode.USAGE, "BrokerError": ExitCode.FAILED},
 }

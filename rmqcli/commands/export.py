@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from rmqcli.exit_codes import CommandError, ExitCode, usage_error
 from rmqcli.options import Settings, command, single_command
-from rmqcli.running import now_ms, run_async
+from rmqcli.running import now_ms, run_async, warn
 
 if TYPE_CHECKING:
-    from rmqcli.client import PullConsumer
-    from rmqcli.export import ExportSummary, QueueRange, RowFilter
+    from rmqcli.export import ExportSummary, Layout, QueueEnd, QueueRange, RowFilter
     from rmqcli.offset_range import OffsetRange
 
 app = single_command()
@@ -23,7 +22,7 @@ app = single_command()
 @command(
     app,
     "export",
-    example="rmq export --store /data/store --out orders/ --topic orders\nrmq export --topic orders -o @-1d --out orders/ --spark",
+    example="rmq export --store /data/store --out orders/ --topic orders\nrmq export --topic orders -o @-1d --out orders/ --spark\nrmq export --topic orders --out orders/ --partition-by day --resume",
 )
 def export(
     settings: Settings,
@@ -58,15 +57,51 @@ def export(
     conf: Annotated[
         list[str] | None, typer.Option("--conf", metavar="NAME=VALUE", help="Spark setting; may be repeated.")
     ] = None,
+    partition_by: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--partition-by",
+            metavar="KEYS",
+            help="A folder for each topic, day (of the store time, UTC) or queue: topic,day; repeatable.",
+        ),
+    ] = None,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option("--columns", metavar="NAMES", help="Only these columns: msg_id,tags,body; repeatable."),
+    ] = None,
+    body_text: Annotated[
+        bool,
+        typer.Option(
+            "--body-text", help="Also a column body_text: the bodies that are UTF-8, null for others."
+        ),
+    ] = False,
+    compression: Annotated[
+        str, typer.Option("--compression", metavar="NAME", help="zstd, snappy, gzip, lz4, brotli or none.")
+    ] = "zstd",
+    file_size: Annotated[
+        str, typer.Option("--file-size", metavar="SIZE", help="End a file after so much, before compression.")
+    ] = "512M",
+    row_group_size: Annotated[
+        str, typer.Option("--row-group-size", metavar="SIZE", help="End a row group after so much.")
+    ] = "64M",
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume", help="Add what came since the last export to --out, or finish one that was killed."
+        ),
+    ] = False,
 ) -> None:
     """Write messages to Parquet files.
 
     Every field of a message is a column, the body is bytes (decompressed). The schema is the same from a store folder and
-    from a topic, with and without Spark. The source is never changed. A damaged store is exit 8, and nothing is left under
-    --out; `rmq inspect commitlog DIR --verify` lists all damage.
+    from a topic, with and without Spark. The source is never changed. _rmq/manifest.json under --out lists the files and the offset
+    range of each queue, where --resume goes on exactly; a killed export leaves no half file. A damaged store, or one that has
+    fewer records than its consume queues say, is exit 8, and nothing is left under --out; `rmq inspect commitlog DIR --verify`
+    lists all damage. A queue of a cluster that cannot be read after some tries is named, the others are exported: exit 3.
     """
-    from rmqcli.export import refuse_existing
+    from rmqcli.export import Layout, refuse_existing
     from rmqcli.offset_range import parse_range
+    from rmqcli.sizes import parse_size
 
     if store is None and topic is None:
         raise usage_error("say what to export: --store DIR, --topic TOPIC, or both")
@@ -75,14 +110,44 @@ def export(
     session = {"master": master, "conf": _pairs(conf or []), "verbose": settings.verbose}
     _require_packages(spark)
     wanted = parse_range(range_text, now_ms())
-    refuse_existing(out)
+    if resume and wanted.last is not None:
+        raise usage_error("--resume goes on where the last export ended: -o may not count from the end")
+    layout = Layout(
+        partition_by=_names(partition_by),
+        file_bytes=parse_size("--file-size", file_size),
+        row_group_bytes=parse_size("--row-group-size", row_group_size),
+        compression=compression,
+        columns=_names(columns) or None,
+        body_text=body_text,
+    )
+    layout.check()
+    refuse_existing(out, resume=resume)
+    target = _Target(out, layout, resume, session if spark else None)
     if store is not None:
-        rows = _row_filter(store, topic, wanted, verify)
-        summary = _export_store(store, out, rows, session if spark else None)
+        summary = _export_store(store, target, _row_filter(store, topic, wanted, verify))
     else:
         assert topic is not None
-        summary = _export_topic(settings, topic, wanted, out, session if spark else None)
+        summary = _export_topic(settings, topic, wanted, target)
     _show(settings, summary)
+    if summary.failed:
+        raise typer.Exit(ExitCode.PARTLY)
+
+
+class _Target(NamedTuple):
+    """Where and how to write; `session`: what Spark is started with, None: without Spark."""
+
+    out: Path
+    layout: Layout
+    resume: bool
+    session: Mapping[str, Any] | None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return {"layout": self.layout, "resume": self.resume, **(self.session or {})}
+
+
+def _names(given: list[str] | None) -> tuple[str, ...]:
+    return tuple(name.strip() for text in given or [] for name in text.split(",") if name.strip())
 
 
 def _pairs(conf: list[str]) -> dict[str, str]:
@@ -130,66 +195,44 @@ def _require_topic(store: Path, topic: str) -> None:
         )
 
 
-def _export_store(
-    store: Path, out: Path, rows: RowFilter, session: Mapping[str, Any] | None
-) -> ExportSummary:
-    if session is not None:
+def _export_store(store: Path, target: _Target, rows: RowFilter) -> ExportSummary:
+    if target.session is not None:
         from rmqcli.export import export_store_on_spark
 
-        return export_store_on_spark(store, out, rows, **session)
+        return export_store_on_spark(store, target.out, rows, **target.options)
     from rmqcli.export import export_store
     from rmqcli.render.progress import progress
     from rmqcli.store import CommitLog
 
     with progress("export", sum(file.size for file in CommitLog(store).files), sizes=True) as advance:
-        return export_store(store, out, rows, advance)
+        return export_store(store, target.out, rows, advance, **target.options)
 
 
-def _export_topic(
-    settings: Settings, topic: str, wanted: OffsetRange, out: Path, session: Mapping[str, Any] | None
-) -> ExportSummary:
+def _export_topic(settings: Settings, topic: str, wanted: OffsetRange, target: _Target) -> ExportSummary:
     from rmqcli.client import PullConsumer
-    from rmqcli.export import export_topic, export_topic_on_spark
+    from rmqcli.export import export_topic, export_topic_on_spark, find_ranges
     from rmqcli.render.progress import progress
 
-    async def main() -> tuple[list[QueueRange], ExportSummary | None]:
+    async def main() -> tuple[list[QueueRange], list[QueueEnd], ExportSummary | None]:
         async with PullConsumer(**settings.client_options) as consumer:
-            ranges = await _ranges(consumer, topic, wanted)
-            if session is not None:
-                return ranges, None
+            ranges, lost = await find_ranges(consumer, topic, wanted)
+            if target.session is not None:
+                return ranges, lost, None
             with progress("export", sum(wanted.end - wanted.begin for wanted in ranges)) as advance:
-                return ranges, await export_topic(consumer, ranges, out, advance)
+                found = await export_topic(consumer, ranges, target.out, advance, **target.options)
+                return ranges, lost, found
 
-    ranges, summary = run_async(main)
-    if summary is not None:
-        return summary
-    return export_topic_on_spark(settings.client_options, ranges, out, **(session or {}))
-
-
-async def _ranges(consumer: PullConsumer, topic: str, wanted: OffsetRange) -> list[QueueRange]:
-    from rmqcli.export import QueueRange
-    from rmqcli.reading import choose_queues, open_range, spans
-
-    found = await spans(consumer, await choose_queues(consumer, topic), wanted)
-    ranges = [QueueRange(*span, wanted.begin_time, wanted.end_time) for span in found]
-    if wanted.last is None or len(found) == 1:
-        return ranges
-    # The last N of all queues together, as `rmq pull` reads them: it takes the messages to know which these are.
-    starts: dict[tuple[str, int], int] = {}
-    async with open_range(consumer, found, wanted) as messages:
-        async for message in messages:
-            starts.setdefault((message.broker_name, message.queue_id), message.queue_offset)
-    return [
-        wanted._replace(begin=starts.get((wanted.queue.broker_name, wanted.queue.queue_id), wanted.end))
-        for wanted in ranges
-    ]
+    ranges, lost, summary = run_async(main)
+    if summary is None:
+        summary = export_topic_on_spark(settings.client_options, ranges, target.out, **target.options)
+    return summary._replace(failed=(*summary.failed, *lost))
 
 
 def _show(settings: Settings, summary: ExportSummary) -> None:
     from rmqcli.render import Output
     from rmqcli.render.text import duration, many, size, tsv_line
 
-    out, files, rows, written, seconds = summary
+    out, files, rows, written, seconds, failed = summary
     if settings.json:
         facts = {
             "out": str(out),
@@ -197,6 +240,7 @@ def _show(settings: Settings, summary: ExportSummary) -> None:
             "rows": rows,
             "bytes": written,
             "seconds": round(seconds, 3),
+            "failed": [_failure(end) for end in failed],
         }
         Output().json(facts)
     elif settings.terminal:
@@ -204,7 +248,19 @@ def _show(settings: Settings, summary: ExportSummary) -> None:
         print(f"{out}: {counts} in {duration(seconds)}")
     else:
         Output().line(tsv_line([out, files, rows, written, round(seconds, 3)]))
-    if not rows:
-        from rmqcli.running import warn
-
+    for end in failed:
+        warn(f"queue {end.wanted.queue}: not exported from offset {end.reached} on: {end.error}")
+    if failed:
+        warn("the other queues are exported; --resume goes on where each queue ended")
+    elif not rows:
         warn("no message was in the range")
+
+
+def _failure(end: QueueEnd) -> dict[str, object]:
+    queue = end.wanted.queue
+    return {
+        "brokerName": queue.broker_name,
+        "queueId": queue.queue_id,
+        "queueOffset": end.reached,
+        "reason": str(end.error),
+    }

@@ -1,15 +1,20 @@
 """Messages to Parquet: from a store folder or a topic, on this machine with pyarrow or as a Spark job. One schema for all.
 
 Needs the extra `export` (numpy, pyarrow), for Spark the extra `spark`. The source of an export is never changed. Output is
-written under temporary names and renamed when it is whole; `_SUCCESS` comes last.
+written under temporary names and renamed when it is whole; `_SUCCESS` comes last. `_rmq/manifest.json` says what is there, and
+where an export that resumes goes on.
 """
 
 from __future__ import annotations
 
-from rmqcli.export.errors import ExportError, OutputExists
+from rmqcli.export import spark_source
+from rmqcli.export.errors import ExportError, LayoutError, OutputExists
+from rmqcli.export.folder import refuse_existing
+from rmqcli.export.layout import Layout
 from rmqcli.export.live import QueueRange
 from rmqcli.export.local import export_store, export_topic
-from rmqcli.export.parquet import refuse_existing
+from rmqcli.export.ranges import find_ranges
+from rmqcli.export.retrying import QueueEnd
 from rmqcli.export.rows import RowFilter
 from rmqcli.export.spark import export_store_on_spark, export_topic_on_spark
 from rmqcli.export.summary import ExportSummary
@@ -17,12 +22,17 @@ from rmqcli.export.summary import ExportSummary
 __all__ = [
     "ExportError",
     "ExportSummary",
+    "Layout",
+    "LayoutError",
     "OutputExists",
+    "QueueEnd",
     "QueueRange",
     "RowFilter",
     "export_store",
     "export_store_on_spark",
     "export_topic",
     "export_topic_on_spark",
+    "find_ranges",
     "refuse_existing",
+    "spark_source",
 ]

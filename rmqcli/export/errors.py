@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["ExportError", "OutputExists"]
+__all__ = ["ExportError", "LayoutError", "OutputExists"]
 
 
 class ExportError(Exception):
@@ -10,4 +10,8 @@ class ExportError(Exception):
 
 
 class OutputExists(ExportError):
-    """There is something under --out already: an export never mixes with another."""
+    """There is something under --out already that this export cannot go on with: exports never mix."""
+
+
+class LayoutError(ExportError):
+    """A column, partition or compression that there is not."""

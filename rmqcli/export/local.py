@@ -3,74 +3,164 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from rmqcli.export.live import QueueRange, read_some
-from rmqcli.export.parquet import ExportFolder, ParquetFiles
+from rmqcli.export.folder import ExportFolder
+from rmqcli.export.layout import Layout
+from rmqcli.export.live import QueueRange
+from rmqcli.export.manifest import FileEntry, Manifest, Origin
+from rmqcli.export.parquet import Files, open_files
 from rmqcli.export.parts import parts_of, scan_part
+from rmqcli.export.queue_check import count_entries, require_rows
+from rmqcli.export.retrying import QueueEnd, read_queue
 from rmqcli.export.rows import RowFilter
-from rmqcli.export.summary import ExportSummary, schema_of, summarize
+from rmqcli.export.spans import QueueKey, QueueSpan, merged
+from rmqcli.export.summary import ExportSummary, summarize
+from rmqcli.running import warn
 
-__all__ = ["export_store", "export_topic"]
+__all__ = [
+    "commit_store",
+    "commit_topic",
+    "export_store",
+    "export_topic",
+    "failed_of",
+    "not_done",
+    "store_origin",
+]
 
 QUEUES_AT_ONCE = 4
 """So many queues are read at the same time; each holds one batch."""
 
 Progress = Callable[[int], None]
 
+_EVERYTHING = Layout()
+
 
 def _silent(count: int) -> None:
     return None
 
 
-def export_store(store: Path, out: Path, rows: RowFilter, progress: Progress = _silent) -> ExportSummary:
+def store_origin(store: Path, rows: RowFilter) -> Origin:
+    """What the manifest says of a store."""
+    return Origin(str(store.resolve()), rows.topic)
+
+
+def export_store(
+    store: Path,
+    out: Path,
+    rows: RowFilter,
+    progress: Progress = _silent,
+    *,
+    layout: Layout = _EVERYTHING,
+    resume: bool = False,
+) -> ExportSummary:
     """Every record of a store's commit log that `rows` takes. `progress` is told bytes of commit log as they are done.
 
-    OutputExists when `out` is not empty, CorruptionError at damage, FileNotFoundError when there is no commit log.
+    `resume`: what the export under `out` does not have yet. OutputExists when `out` is not empty, or cannot be resumed;
+    CorruptionError at damage, and (with `rows.check_crc`) when a consume queue has more entries than there are records;
+    FileNotFoundError when there is no commit log.
     """
     started = time.perf_counter()
-    parts, schema = parts_of(store, rows), schema_of(str(store))
-    with ExportFolder(out, schema) as folder:
-        with ParquetFiles(folder.temporary, "part", schema) as files:
-            for part in parts:
-                done = 0
-                for batch in scan_part(part, rows):
-                    files.write(batch)
-                    reached = batch["commit_log_offset"][-1].as_py() - (part.base or 0)
-                    progress(reached - done)
-                    done = reached
-                progress(part.size - done)
-        folder.commit(files.names)
-    return summarize(out, time.perf_counter() - started)
+    origin = store_origin(store, rows)
+    parts_of(store, rows)  # a store that is not there is told before a folder is made
+    with ExportFolder(out, origin, layout, resume=resume) as folder:
+        rows = rows.after(folder.previous)
+        expected = count_entries(store, rows) if rows.check_crc else {}
+        with open_files(folder.temporary, "part", origin.source, layout) as files:
+            _scan(store, rows, files, progress)
+        entries = folder.measure(files.names)
+        require_rows(store, expected, merged(span for file in entries for span in file.queues))
+        manifest = commit_store(folder, entries, rows)
+    return summarize(out, folder.previous, manifest, started)
+
+
+def _scan(store: Path, rows: RowFilter, files: Files, progress: Progress) -> None:
+    for part in parts_of(store, rows):
+        done = 0
+        for batch in scan_part(part, rows):
+            files.write(batch)
+            reached = batch["commit_log_offset"][-1].as_py() - (part.base or 0)
+            progress(reached - done)
+            done = reached
+        progress(part.size - done)
+
+
+def commit_store(folder: ExportFolder, entries: list[FileEntry], rows: RowFilter) -> Manifest:
+    """The next export goes on behind the last record, if nothing before it was left out for an end of the range."""
+    before = folder.previous.files if folder.previous is not None else []
+    ends = [rows.begin_commit_log, *(file.commit_log_end for file in (*before, *entries))]
+    return folder.commit(entries, commit_log_offset=None if rows.has_end else max(ends))
+
+
+def not_done(ranges: Sequence[QueueRange], previous: Manifest | None) -> list[QueueRange]:
+    """The ranges without what an earlier export has."""
+    ends = {span.key: span.end for span in previous.queues} if previous else {}
+    found: list[QueueRange] = []
+    for wanted in ranges:
+        begin = max(wanted.begin, ends.get(_key(wanted), wanted.begin))
+        if begin > wanted.end and wanted.end_time is None:
+            warn(f"{wanted.queue}: ends at {wanted.end}, before {begin}, where the last export ended")
+        found.append(wanted._replace(begin=begin, end=max(begin, wanted.end)))
+    return found
+
+
+def _key(wanted: QueueRange) -> QueueKey:
+    return wanted.queue.topic, wanted.queue.broker_name, wanted.queue.queue_id
 
 
 async def export_topic(
-    client: Any, ranges: list[QueueRange], out: Path, progress: Progress = _silent
+    client: Any,
+    ranges: list[QueueRange],
+    out: Path,
+    progress: Progress = _silent,
+    *,
+    layout: Layout = _EVERYTHING,
+    resume: bool = False,
 ) -> ExportSummary:
-    """Queue ranges of a topic, read by pull. `progress` is told messages. Errors of the client come out as they are."""
+    """Queue ranges of a topic, read by pull. `progress` is told messages.
+
+    A queue that cannot be read, after some tries, is in `failed` of the summary, with what was read of it exported; when none
+    can be read, the first error of the client comes out.
+    """
     import trio
 
     started = time.perf_counter()
-    schema = schema_of(ranges[0].queue.topic if ranges else "")
-    limit = trio.CapacityLimiter(QUEUES_AT_ONCE)
+    origin = Origin(None, ranges[0].queue.topic if ranges else "")
+    limit, writing = trio.CapacityLimiter(QUEUES_AT_ONCE), trio.Lock()
+    ends: list[QueueEnd] = []
 
-    async def read(wanted: QueueRange, files: ParquetFiles) -> None:
-        offset: int | None = wanted.begin
+    async def read(wanted: QueueRange, files: Files) -> None:
+        async def take(batch: Any) -> None:
+            # Compressing takes long; meanwhile the other queues are read. The files take one batch at a time.
+            async with writing:
+                await trio.to_thread.run_sync(files.write, batch)
+            progress(batch.num_rows)
+
         async with limit:
-            while offset is not None:
-                batch, offset = await read_some(client, wanted, offset)
-                # Compressing takes long; meanwhile the other queues are read. The files take one batch at a time.
-                async with writing:
-                    await trio.to_thread.run_sync(files.write, batch)
-                progress(batch.num_rows)
+            ends.append(await read_queue(client, wanted, take))
 
-    writing = trio.Lock()
-    with ExportFolder(out, schema) as folder:
-        with ParquetFiles(folder.temporary, "part", schema) as files:
+    with ExportFolder(out, origin, layout, resume=resume) as folder:
+        with open_files(folder.temporary, "part", origin.source, layout) as files:
             async with trio.open_nursery() as nursery:
-                for wanted in ranges:
+                for wanted in not_done(ranges, folder.previous):
                     nursery.start_soon(read, wanted, files)
-        folder.commit(files.names)
-    return summarize(out, time.perf_counter() - started)
+        entries = folder.measure(files.names)
+        manifest = commit_topic(folder, entries, ends)
+    return summarize(out, folder.previous, manifest, started, failed_of(ends))
+
+
+def failed_of(ends: Sequence[QueueEnd]) -> list[QueueEnd]:
+    """Those that were not read to their ends, in order."""
+    return sorted((end for end in ends if end.error is not None), key=lambda end: end.wanted.queue)
+
+
+def commit_topic(folder: ExportFolder, entries: list[FileEntry], ends: Sequence[QueueEnd]) -> Manifest:
+    """What was read; the first error when that is nothing, of no queue."""
+    failed = failed_of(ends)
+    if failed and len(failed) == len(ends) and not entries and failed[0].error is not None:
+        raise failed[0].error
+    return folder.commit(
+        entries, [QueueSpan(*_key(end.wanted), end.wanted.begin, end.reached, 0) for end in ends]
+    )

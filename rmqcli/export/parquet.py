@@ -1,27 +1,20 @@
-"""Parquet files of one export: written under a temporary name below --out, renamed when all of them are whole.
-
-An export that fails leaves nothing, one that is killed leaves a folder `_temporary-…` that readers of Parquet skip, and no
-`_SUCCESS`. Sizes are bytes of columns in memory.
-"""
+"""Parquet files of record batches: one after the other, or a row of them for each partition."""
 
 from __future__ import annotations
 
-import shutil
-import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol, Self
+from urllib.parse import quote
 
-from rmqcli.export.errors import OutputExists
+from rmqcli.export.layout import PARTITIONS, Layout
+from rmqcli.export.spans import SpanTally
 
-__all__ = ["ExportFolder", "ParquetFiles", "refuse_existing"]
+__all__ = ["WRITER_OPTIONS", "Files", "ParquetFiles", "PartitionedFiles", "open_files"]
 
-FILE_BYTES = 512 * 1024 * 1024
-"""A file is ended after about so many bytes."""
-ROW_GROUP_BYTES = 64 * 1024 * 1024
 WRITER_OPTIONS: Mapping[str, Any] = {
     "compression": "zstd",
     # Trying a dictionary on bodies costs time and is given up every time; the least and the largest body tell nobody anything.
@@ -31,57 +24,67 @@ WRITER_OPTIONS: Mapping[str, Any] = {
         *("born_timestamp", "store_timestamp", "sys_flag", "reconsume_times", "store_size"),
     ],
 }
-SUCCESS = "_SUCCESS"
-_TEMPORARY = "_temporary-"
+OPEN_PARTITIONS = 64
+"""Partitions with an open file; the one that was not written to for longest is closed for a new one."""
+GATHERED_BYTES = 256 * 1024 * 1024
+"""What all partitions together hold back for their row groups; over it, the largest is written early."""
 
 
-def refuse_existing(out: Path) -> None:
-    """OutputExists when there is something under `out`."""
-    if not out.exists():
-        return
-    found = [path.name for path in out.iterdir()] if out.is_dir() else [out.name]
-    if found and all(name.startswith(_TEMPORARY) for name in found):
-        raise OutputExists(
-            f"{out}: holds {found[0]} of an export that still runs or was killed; remove that, or name a new folder with --out"
-        )
-    if found:
-        raise OutputExists(f"{out}: exists and is not empty; name a new folder with --out")
+class Files(Protocol):
+    """`with files: files.write(batch)`; then `names` are the files made, relative to their folder."""
+
+    @property
+    def names(self) -> list[str]: ...
+    def write(self, batch: Any) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+def open_files(folder: Path, prefix: str, source: str, layout: Layout) -> Files:
+    """Files below `folder` whose names start with `prefix`, in the folders of the layout."""
+    kind = PartitionedFiles if layout.partition_by else ParquetFiles
+    return kind(folder, prefix, source, layout)
 
 
 class ParquetFiles:
-    """`with ParquetFiles(folder, "part", schema) as files: files.write(batch)`; then `files.names` are the files made.
+    """Files one after the other.
 
     A row group is compressed and written by a thread of its own while the next one is gathered, so memory holds two. An error
     inside may leave broken files: the folder is a temporary one.
     """
 
-    def __init__(self, folder: Path, prefix: str, schema: Any) -> None:
+    def __init__(self, folder: Path, prefix: str, source: str, layout: Layout) -> None:
         self.names: list[str] = []
+        self.gathered_bytes = 0
         self._folder = folder
         self._prefix = prefix
-        self._schema = schema
+        self._layout = layout
+        self._schema = layout.schema(source)
         self._gathered: list[Any] = []
-        self._gathered_bytes = 0
         self._file_bytes = 0
         self._writer: Any = None
+        self._tally = SpanTally()
         self._thread = ThreadPoolExecutor(1, "parquet")
         self._under_way: Future[None] | None = None
 
-    def __enter__(self) -> ParquetFiles:
+    def __enter__(self) -> Self:
         return self
 
     def write(self, batch: Any) -> None:
         """Adds the rows of a record batch. Errors of writing come out at a later call, or at the end of the block."""
         if batch.num_rows:
             self._gathered.append(batch)
-            self._gathered_bytes += batch.nbytes
-        if self._gathered_bytes >= ROW_GROUP_BYTES:
-            self._hand_over()
+            self.gathered_bytes += batch.nbytes
+        if self.gathered_bytes >= self._layout.row_group_bytes:
+            self.hand_over()
 
-    def _hand_over(self) -> None:
+    def hand_over(self) -> None:
+        """Ends the row group."""
         self._settle()
-        self._under_way = self._thread.submit(self._write_group, self._gathered, self._gathered_bytes)
-        self._gathered, self._gathered_bytes = [], 0
+        self._under_way = self._thread.submit(self._write_group, self._gathered, self.gathered_bytes)
+        self._gathered, self.gathered_bytes = [], 0
 
     def _settle(self) -> None:
         if self._under_way is not None:
@@ -91,10 +94,12 @@ class ParquetFiles:
     def _write_group(self, batches: list[Any], size: int) -> None:
         import pyarrow as pa
 
-        table = pa.Table.from_batches(batches).cast(self._schema)
+        table = pa.Table.from_batches([self._layout.shape(batch) for batch in batches]).cast(self._schema)
         self._open().write_table(table, row_group_size=table.num_rows)
+        for batch in batches:
+            self._tally.add(batch)
         self._file_bytes += size
-        if self._file_bytes >= FILE_BYTES:
+        if self._file_bytes >= self._layout.file_bytes:
             self._end_file()
 
     def _open(self) -> Any:
@@ -103,13 +108,15 @@ class ParquetFiles:
         if self._writer is None:
             self.names.append(f"{self._prefix}-{len(self.names):05d}.parquet")
             path = self._folder / self.names[-1]
-            self._writer = parquet.ParquetWriter(path, self._schema, **WRITER_OPTIONS)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._writer = parquet.ParquetWriter(path, self._schema, **_options(self._layout))
         return self._writer
 
     def _end_file(self) -> None:
         if self._writer is not None:
+            self._writer.add_key_value_metadata(self._tally.metadata())
             self._writer.close()
-            self._writer, self._file_bytes = None, 0
+            self._writer, self._file_bytes, self._tally = None, 0, SpanTally()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -118,39 +125,101 @@ class ParquetFiles:
             stack.callback(self._end_file)
             self._settle()
             if kind is None and self._gathered:
-                self._write_group(self._gathered, self._gathered_bytes)
+                self._write_group(self._gathered, self.gathered_bytes)
 
 
-class ExportFolder:
-    """`with ExportFolder(out, schema) as folder:` write files to `folder.temporary`, then `folder.commit(names)`."""
+def _options(layout: Layout) -> dict[str, Any]:
+    options = {**WRITER_OPTIONS, "compression": layout.compression}
+    for name in ("use_dictionary", "write_statistics"):
+        options[name] = [column for column in options[name] if column.partition(".")[0] in layout.names]
+    return options
 
-    def __init__(self, out: Path, schema: Any) -> None:
-        """OutputExists when there is something under `out`."""
-        refuse_existing(out)
-        self.temporary = out / f"{_TEMPORARY}{uuid.uuid4().hex}"
-        self._out = out
-        self._schema = schema
-        self._is_new = not out.exists()
 
-    def __enter__(self) -> ExportFolder:
-        self.temporary.mkdir(parents=True)
+class PartitionedFiles:
+    """A row of files for each partition, in its folder; bounded in open files and in memory."""
+
+    def __init__(self, folder: Path, prefix: str, source: str, layout: Layout) -> None:
+        self._folder = folder
+        self._prefix = prefix
+        self._source = source
+        self._layout = layout
+        self._open: dict[str, ParquetFiles] = {}
+        self._rounds: dict[str, int] = {}
+        self._done: list[str] = []
+
+    @property
+    def names(self) -> list[str]:
+        return [*self._done, *(name for files in self._open.values() for name in files.names)]
+
+    def __enter__(self) -> Self:
         return self
 
-    def commit(self, names: Iterable[str]) -> None:
-        """These files, in this order, are the export. No rows at all are one empty file: it still has the schema."""
-        for number, name in enumerate(list(names) or [self._empty_file()]):
-            (self.temporary / name).rename(self._out / f"part-{number:05d}.parquet")
-        (self._out / SUCCESS).touch()
+    def write(self, batch: Any) -> None:
+        """Adds the rows of a record batch, each to its partition."""
+        for folder, part in _partitions(batch, self._layout.partition_by):
+            self._files(folder).write(part)
+        while sum(files.gathered_bytes for files in self._open.values()) > GATHERED_BYTES:
+            max(self._open.values(), key=lambda files: files.gathered_bytes).hand_over()
 
-    def _empty_file(self) -> str:
-        from pyarrow import parquet
+    def _files(self, folder: str) -> ParquetFiles:
+        files = self._open.pop(folder, None)
+        if files is None:
+            if len(self._open) >= OPEN_PARTITIONS:
+                self._close(next(iter(self._open)))
+            number = self._rounds[folder] = self._rounds.get(folder, -1) + 1
+            name = f"{folder}/{self._prefix}-{number:03d}"
+            files = ParquetFiles(self._folder, name, self._source, self._layout)
+        self._open[folder] = files  # last in the order: the first is the one to close
+        return files
 
-        parquet.write_table(self._schema.empty_table(), self.temporary / "empty.parquet")
-        return "empty.parquet"
+    def _close(self, folder: str) -> None:
+        files = self._open.pop(folder)
+        with files:
+            pass
+        self._done += files.names
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        shutil.rmtree(self.temporary, ignore_errors=True)
-        if kind is not None and self._is_new and not any(self._out.iterdir()):
-            self._out.rmdir()
+        with ExitStack() as stack:
+            for files in self._open.values():
+                stack.callback(files.__exit__, kind, error, trace)
+
+
+def _partitions(batch: Any, keys: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+    """The rows of each partition, in their order, with the folder's name."""
+    import numpy as np
+
+    if not batch.num_rows:
+        return
+    codes = _folders(batch, keys).dictionary_encode()
+    names = codes.dictionary.to_pylist()
+    if len(names) == 1:
+        yield _quoted(keys, names[0]), batch
+        return
+    numbers = codes.indices.to_numpy()
+    order = np.argsort(numbers, kind="stable")
+    ends = np.cumsum(np.bincount(numbers, minlength=len(names)))
+    ordered = batch.take(order)
+    for name, begin, end in zip(names, [0, *ends[:-1].tolist()], ends.tolist(), strict=True):
+        yield _quoted(keys, name), ordered.slice(begin, end - begin)
+
+
+_SEPARATOR = "\0"
+
+
+def _folders(batch: Any, keys: tuple[str, ...]) -> Any:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    def values(key: str) -> Any:
+        column = batch[PARTITIONS[key]]
+        # Dates are formatted from days: to a date in the column's own zone, UTC.
+        return pc.cast(column.cast(pa.date32()) if key == "day" else column, pa.string())
+
+    return pc.binary_join_element_wise(*(values(key) for key in keys), _SEPARATOR)
+
+
+def _quoted(keys: tuple[str, ...], joined: str) -> str:
+    values = joined.split(_SEPARATOR)
+    return "/".join(f"{key}={quote(value, safe='')}" for key, value in zip(keys, values, strict=True))

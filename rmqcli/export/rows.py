@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
+
+from rmqcli.export.manifest import Manifest
 
 __all__ = ["RowFilter"]
 
@@ -24,6 +26,22 @@ class RowFilter:
     end_time: int | None = None
     begin_commit_log: int = 0
     check_crc: bool = True
+    done: tuple[tuple[str, int, int], ...] = ()
+    """(topic, queue, offset): of these queues only what is at or behind the offset."""
+
+    @property
+    def has_end(self) -> bool:
+        """Records that are left out now may lie before some that are taken."""
+        return self.end is not None or self.end_time is not None
+
+    def after(self, previous: Manifest | None) -> RowFilter:
+        """What an earlier export did not take yet."""
+        if previous is None:
+            return self
+        if previous.commit_log_offset is not None:
+            begin = max(self.begin_commit_log, previous.commit_log_offset)
+            return replace(self, begin_commit_log=begin)
+        return replace(self, done=tuple((span.topic, span.queue_id, span.end) for span in previous.queues))
 
     @property
     def is_empty(self) -> bool:
@@ -52,6 +70,17 @@ class RowFilter:
             (self.end_time, "store_timestamp", pc.less, moment),
             (self.begin_commit_log or None, "commit_log_offset", pc.greater_equal, int),
         )
-        return [
+        found = [
             compare(batch[name], value(bound)) for bound, name, compare, value in table if bound is not None
         ]
+        return [*found, self._not_done(batch)] if self.done else found
+
+    def _not_done(self, batch: Any) -> Any:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        queues = pc.binary_join_element_wise(batch["topic"], pc.cast(batch["queue_id"], pa.string()), "\0")
+        known = pa.array([f"{topic}\0{queue}" for topic, queue, _ in self.done])
+        ends = pa.array([end for _, _, end in self.done], pa.int64())
+        least = ends.take(pc.index_in(queues, value_set=known))
+        return pc.fill_null(pc.greater_equal(batch["queue_offset"], least), True)

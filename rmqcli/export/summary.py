@@ -1,36 +1,34 @@
-"""What an export came to, and the schema that it has."""
+"""What an export came to."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import rmqcli
+from rmqcli.export.manifest import FileEntry, Manifest
+from rmqcli.export.retrying import QueueEnd
 
-__all__ = ["ExportSummary", "schema_of", "summarize"]
+__all__ = ["ExportSummary", "summarize"]
 
 
 class ExportSummary(NamedTuple):
-    """`size` is the bytes of the Parquet files; `seconds` is wall time."""
+    """What one run added. `size` is the bytes of its Parquet files; `seconds` is wall time; `failed` are queues that could
+    not be read to their ends."""
 
     out: Path
     files: int
     rows: int
     size: int
     seconds: float
+    failed: tuple[QueueEnd, ...] = ()
 
 
-def schema_of(source: str) -> Any:
-    """The schema of every export; its metadata says what was exported, and by which version."""
-    from codec.scan.arrow import schema
-
-    return schema().with_metadata({"rmq.source": source, "rmq.version": rmqcli.__version__})
-
-
-def summarize(out: Path, seconds: float) -> ExportSummary:
-    """Counted from the files that were written: their own footers say how many rows they have."""
-    from pyarrow import parquet
-
-    files = sorted(out.glob("part-*.parquet"))
-    rows = sum(parquet.read_metadata(file).num_rows for file in files)
-    return ExportSummary(out, len(files), rows, sum(file.stat().st_size for file in files), seconds)
+def summarize(
+    out: Path, before: Manifest | None, after: Manifest, started: float, failed: Sequence[QueueEnd] = ()
+) -> ExportSummary:
+    """`started` is of `time.perf_counter`."""
+    added: list[FileEntry] = after.files[len(before.files) if before else 0 :]
+    rows, size = sum(file.rows for file in added), sum(file.bytes for file in added)
+    return ExportSummary(out, len(added), rows, size, time.perf_counter() - started, tuple(failed))

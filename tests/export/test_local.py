@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 from codec.errors import CorruptionError
 from codec.scan.arrow import schema
-from rmqcli.export import OutputExists, RowFilter, export_store, parquet
+from rmqcli.export import Layout, OutputExists, RowFilter, export_store, parquet
 from tests.export.support import by_place, java_rows, rows_of, table_of
 from tests.support import JavaStore
 
@@ -23,17 +22,16 @@ def test_every_column_of_every_record(java_store: JavaStore, tmp_path: Path) -> 
     assert rows_of(tmp_path / "out") == expected
     assert sum(told) == sum(path.stat().st_size for path in java_store.commit_logs)
     made = sorted(path.name for path in (tmp_path / "out").iterdir())
-    assert made == ["_SUCCESS", "part-00000.parquet"]
+    assert made == ["_SUCCESS", "_rmq", "part-00000.parquet"]
     assert summary.size == (tmp_path / "out/part-00000.parquet").stat().st_size
 
 
 def test_many_files_and_row_groups(
     store_clean: JavaStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parquet, "ROW_GROUP_BYTES", 100_000)
-    monkeypatch.setattr(parquet, "FILE_BYTES", 300_000)
     monkeypatch.setattr("codec.scan.arrow.scan_batches.__kwdefaults__", _small_batches())
-    summary = export_store(store_clean.root, tmp_path / "out", RowFilter())
+    layout = Layout(row_group_bytes=100_000, file_bytes=300_000)
+    summary = export_store(store_clean.root, tmp_path / "out", RowFilter(), layout=layout)
     assert summary.files > 3
     assert by_place(rows_of(tmp_path / "out")) == java_rows(store_clean)
 
@@ -114,10 +112,9 @@ def test_what_a_killed_export_left_is_named(store_clean: JavaStore, tmp_path: Pa
 def test_an_error_of_the_writing_thread_comes_out(
     store_clean: JavaStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parquet, "ROW_GROUP_BYTES", 1)
-    monkeypatch.setattr(parquet, "WRITER_OPTIONS", {"compression": "no such compression"})
-    with pytest.raises(pa.ArrowException, match="no such compression"):
-        export_store(store_clean.root, tmp_path / "out", RowFilter())
+    monkeypatch.setattr(parquet, "WRITER_OPTIONS", {**parquet.WRITER_OPTIONS, "version": "no such version"})
+    with pytest.raises(ValueError, match="no such version"):
+        export_store(store_clean.root, tmp_path / "out", RowFilter(), layout=Layout(row_group_bytes=1))
     assert not (tmp_path / "out").exists()
 
 

@@ -23,8 +23,8 @@ from rmqcli.export import (
     export_topic,
     export_topic_on_spark,
 )
-from rmqcli.export.parts import parts_of, scan_part
-from rmqcli.export.spark import _export
+from rmqcli.export import spark as spark_export
+from rmqcli.export.parts import Part, scan_part
 from tests.cli.conftest import Run
 from tests.export.conftest import SparkRun
 from tests.export.support import by_place, java_rows, rows_of
@@ -48,7 +48,7 @@ def test_a_store_cut_into_parts(store_clean: JavaStore, tmp_path: Path) -> None:
     assert summary.files == 14  # of 16 parts; two are behind the last record
     assert rows == java_rows(store_clean)
     names = sorted(path.name for path in (tmp_path / "out").iterdir())
-    assert names == ["_SUCCESS", *(f"part-{number:05d}.parquet" for number in range(14))]
+    assert names == ["_SUCCESS", "_rmq", *(f"part-{number:05d}.parquet" for number in range(14))]
 
 
 def test_a_filter_reaches_the_tasks(store_killed: JavaStore, tmp_path: Path) -> None:
@@ -143,11 +143,11 @@ def test_a_cluster_that_is_not_there(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def failing_once(parts: list[Any], marks: Path, fail: Callable[[], None]) -> Callable[[int], Iterator[Any]]:
+def failing_once(marks: Path, fail: Callable[[], None]) -> Callable[..., Iterator[Any]]:
     """Reads parts, but the first attempt of every other task ends in the middle."""
 
-    def read(task: int) -> Iterator[Any]:
-        for batch in scan_part(parts[task], RowFilter()):
+    def read(parts: list[Part], rows: RowFilter, task: int) -> Iterator[Any]:
+        for batch in scan_part(parts[task], rows):
             yield batch.slice(0, batch.num_rows // 2)
             if task % 2 and not (marks / str(task)).exists():
                 (marks / str(task)).touch()
@@ -167,11 +167,11 @@ def end_process() -> None:
 
 @pytest.mark.parametrize("fail", [raise_error, end_process])
 def test_a_failed_attempt_changes_nothing(
-    store_clean: JavaStore, tmp_path: Path, fail: Callable[[], None]
+    store_clean: JavaStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fail: Callable[[], None]
 ) -> None:
     (tmp_path / "marks").mkdir()
-    parts = parts_of(store_clean.root, RowFilter(), 400_000)
-    summary = _export(len(parts), failing_once(parts, tmp_path / "marks", fail), "test", tmp_path / "out", {})
+    monkeypatch.setattr(spark_export, "_read_part", failing_once(tmp_path / "marks", fail))
+    summary = export_store_on_spark(store_clean.root, tmp_path / "out", RowFilter(), part_bytes=400_000)
     assert {path.name for path in (tmp_path / "marks").iterdir()} == {"1", "3", "5"}
     assert summary.files == 7
     assert by_place(rows_of(tmp_path / "out")) == java_rows(store_clean)

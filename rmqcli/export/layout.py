@@ -1,0 +1,97 @@
+"""How the rows of an export lie in files: folders, sizes, compression, columns. Plain data: it travels to Spark's executors.
+
+Folders are named in Hive's way, `topic=orders/day=2026-11-21/queue=3`, values percent-encoded. A day is one of the store time
+in UTC. A column that a folder already tells (`topic`) is left out of the files below it, as readers of such folders expect.
+Sizes are bytes of columns in memory, before encoding and compression.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import rmqcli
+from rmqcli.export.errors import LayoutError
+
+__all__ = ["BODY_TEXT", "COMPRESSIONS", "FILE_BYTES", "PARTITIONS", "ROW_GROUP_BYTES", "Layout"]
+
+FILE_BYTES = 512 * 1024 * 1024
+"""A file is ended after about so many bytes."""
+ROW_GROUP_BYTES = 64 * 1024 * 1024
+COMPRESSIONS = ("zstd", "snappy", "gzip", "lz4", "brotli", "none")
+PARTITIONS: Mapping[str, str] = {"topic": "topic", "day": "store_timestamp", "queue": "queue_id"}
+"""What folders can be made of, and the column it comes from."""
+BODY_TEXT = "body_text"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """`columns` None: all. `body_text` adds the column of that name: bodies that are UTF-8, null for others."""
+
+    partition_by: tuple[str, ...] = ()
+    file_bytes: int = FILE_BYTES
+    row_group_bytes: int = ROW_GROUP_BYTES
+    compression: str = "zstd"
+    columns: tuple[str, ...] | None = None
+    body_text: bool = False
+
+    def check(self) -> None:
+        """LayoutError, which says what there is, for names that are none."""
+        from codec.scan.arrow import schema
+
+        _known("--partition-by", self.partition_by, tuple(PARTITIONS))
+        _known("--compression", (self.compression,), COMPRESSIONS)
+        _known("--columns", self.columns or (), (*schema().names, BODY_TEXT))
+        if not self.names:
+            raise LayoutError("--columns: no column is left for the files")
+
+    @property
+    def names(self) -> list[str]:
+        """The columns of the files, in order."""
+        from codec.scan.arrow import schema
+
+        wanted = set(schema().names if self.columns is None else self.columns)
+        wanted |= {BODY_TEXT} if self.body_text else set()
+        wanted -= {"topic"} if "topic" in self.partition_by else set()
+        return [name for name in (*schema().names, BODY_TEXT) if name in wanted]
+
+    def schema(self, source: str) -> Any:
+        """The schema of the files; its metadata says what was exported, and by which version."""
+        import pyarrow as pa
+
+        from codec.scan.arrow import schema
+
+        every = schema().append(pa.field(BODY_TEXT, pa.string()))
+        fields = [every.field(name) for name in self.names]
+        return pa.schema(fields, {"rmq.source": source, "rmq.version": rmqcli.__version__})
+
+    def shape(self, batch: Any) -> Any:
+        """A record batch of all columns as one of those that are written."""
+        if BODY_TEXT in self.names:
+            batch = batch.append_column(BODY_TEXT, _texts(batch["body"]))
+        return batch.select(self.names)
+
+
+def _known(option: str, given: tuple[str, ...], there: tuple[str, ...]) -> None:
+    wrong = next((name for name in given if name not in there), None)
+    if wrong is not None:
+        raise LayoutError(f"{option} {wrong}: there are {', '.join(there)}")
+    if len(set(given)) < len(given):
+        raise LayoutError(f"{option}: a name is there twice")
+
+
+def _texts(bodies: Any) -> Any:
+    import pyarrow as pa
+
+    try:
+        return bodies.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([_text(body) for body in bodies.to_pylist()], pa.string())
+
+
+def _text(body: bytes) -> str | None:
+    try:
+        return body.decode()
+    except UnicodeDecodeError:
+        return None

@@ -1,0 +1,82 @@
+"""Whether an export of a store has a row for every entry of the consume queues.
+
+The queues are counted before the commit log is read, so that a broker that goes on writing does no harm. More rows than entries
+are no fault: the consume queues of a killed broker lie behind its commit log, and a deleted topic has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from codec.consume_queue import ENTRY, FILLER_SIZE
+from codec.errors import CorruptionError
+from rmqcli.export.rows import RowFilter
+from rmqcli.export.spans import QueueSpan
+from rmqcli.store import CommitLog, Queue, queue_folders
+from rmqcli.store.files import NamedFile, mapped
+
+__all__ = ["count_entries", "require_rows"]
+
+_LIGHT_QUEUE = "%LMQ%"
+"""Entries of light queues point at records of another topic."""
+
+Counts = Mapping[tuple[str, int], int]
+
+
+def count_entries(store: Path, rows: RowFilter) -> Counts:
+    """Entries of each queue whose records are in the commit log and in `rows`. Nothing where it cannot be told: for ranges of
+    store time, which entries do not have, and without consume queues.
+    """
+    if rows.begin_time is not None or rows.end_time is not None or not (store / "consumequeue").is_dir():
+        return {}
+    low = max(CommitLog(store).files[0].base or 0, rows.begin_commit_log)
+    done = {(topic, queue): end for topic, queue, end in rows.done}
+    found: dict[tuple[str, int], int] = {}
+    for queue in _queues(store, rows):
+        key = queue.topic or "", queue.queue_id or 0
+        begin = max(rows.begin or 0, done.get(key, 0))
+        found[key] = sum(_count(file, begin, rows.end, low) for file in queue.files.files)
+    return found
+
+
+def _queues(store: Path, rows: RowFilter) -> Iterable[Queue]:
+    try:
+        queues = queue_folders(store / "consumequeue")
+    except FileNotFoundError:  # a broker that never had a message
+        return []
+    return [
+        queue
+        for queue in queues
+        if queue.topic is not None
+        and not queue.topic.startswith(_LIGHT_QUEUE)
+        and rows.topic in (None, queue.topic)
+    ]
+
+
+def _count(file: NamedFile, begin: int, end: int | None, low: int) -> int:
+    import numpy as np
+
+    first, count = (file.base or 0) // ENTRY.size, file.size // ENTRY.size
+    begin, end = max(0, begin - first), count if end is None else max(0, min(count, end - first))
+    if begin >= end:
+        return 0
+    with mapped(file) as data:
+        entries = np.frombuffer(data, ENTRY.dtype(), end - begin, begin * ENTRY.size)
+        sizes, places = entries["size"].astype(np.int64), entries["commit_log_offset"].astype(np.int64)
+        del entries
+    filler = (sizes == FILLER_SIZE) & (places == 0)
+    return int(np.count_nonzero((sizes > 0) & (places >= low) & ~filler))
+
+
+def require_rows(store: Path, expected: Counts, exported: Iterable[QueueSpan]) -> None:
+    """CorruptionError, naming the first queue, when there are fewer rows than entries."""
+    rows = {(span.topic, span.queue_id): span.rows for span in exported}
+    short = [(key, count) for key, count in expected.items() if rows.get(key, 0) < count]
+    if short:
+        (topic, queue), count = short[0]
+        others = f" (and {len(short) - 1} more queues)" if len(short) > 1 else ""
+        raise CorruptionError(
+            f"{store}: queue {queue} of topic {topic} has {count} entries in its consume queue, but the commit log has "
+            f"{rows.get((topic, queue), 0)} of its records{others}; --no-verify exports what is there"
+        )

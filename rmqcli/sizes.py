@@ -1,0 +1,21 @@
+"""Sizes as people write them: `64M`, `1.5GiB`, `4096`. K, M, G, T are powers of 1024, with or without `B` or `iB` behind."""
+
+from __future__ import annotations
+
+import re
+
+from rmqcli.exit_codes import usage_error
+
+__all__ = ["parse_size"]
+
+_SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,6})?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
+_UNITS = ("", "K", "M", "G", "T")
+
+
+def parse_size(option: str, text: str) -> int:
+    """Bytes, at least 1; a usage error that names the option."""
+    match = _SIZE.fullmatch(text.strip())
+    found = 0 if match is None else int(float(match[1]) * 1024 ** _UNITS.index(match[2].upper()))
+    if found < 1:
+        raise usage_error(f"{option} {text}: a size like 64M or 1G is expected")
+    return found
