@@ -28,7 +28,7 @@ _rmq_describe() {
             values="--last -q --queue -b --broker -c --count --idle -t --tag --sql -f --format -n --namesrv --profile --timeout"
             ;;
         "consume")
-            options="-g --group --orderly --broadcast --from -t --tag --sql --exec -j --jobs -c --count --idle -f --format -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            options="-g --group --orderly --broadcast --from -t --tag --sql --exec --reply -j --jobs -c --count --idle -f --format -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
             values="-g --group --from -t --tag --sql --exec -j --jobs -c --count --idle -f --format -n --namesrv --profile --timeout"
             ;;
         "query")
@@ -125,8 +125,8 @@ _rmq_describe() {
             paths="yes"
             ;;
         "export")
-            options="--out --store -t --topic -o --offset --verify --no-verify --spark --master --conf -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
-            values="--out --store -t --topic -o --offset --master --conf -n --namesrv --profile --timeout"
+            options="--out --store -t --topic -o --offset --verify --no-verify --spark --master --conf --partition-by --columns --body-text --compression --file-size --row-group-size --resume -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="--out --store -t --topic -o --offset --master --conf --partition-by --columns --compression --file-size --row-group-size -n --namesrv --profile --timeout"
             files="--out --store"
             ;;
         "up")

@@ -20,7 +20,7 @@ function __rmq_at --description 'Whether this is the command'
 end
 
 complete --command rmq --no-files
-set --global __rmq_values --batch --broker --cluster --commit-log --concurrency --conf --config --count --delay --delay-level --delimiter --exec --file --format --from --group --host --id --idle --jobs --key --last --listen --master --namesrv --namesrv-port --offset --out --perm --port --profile --property --queue --queues --rate --read-queues --set --sql --store --tag --time --timeout --to --topic --trace-topic --transaction --undo --write-queues -b -c -f -g -j -k -n -o -p -q -t
+set --global __rmq_values --batch --broker --cluster --columns --commit-log --compression --concurrency --conf --config --count --delay --delay-level --delimiter --exec --file --file-size --format --from --group --host --id --idle --jobs --key --last --listen --master --namesrv --namesrv-port --offset --out --partition-by --perm --port --profile --property --queue --queues --rate --read-queues --row-group-size --set --sql --store --tag --time --timeout --to --topic --trace-topic --transaction --undo --write-queues -b -c -f -g -j -k -n -o -p -q -t
 set --global __rmq_commands ' send' ' request' ' pull' ' tail' ' consume' ' query' ' trace' ' topic' ' topic list' ' topic describe' ' topic route' ' topic stats' ' topic create' ' topic update' ' topic delete' ' group' ' group list' ' group describe' ' offsets' ' offsets show' ' offsets reset' ' cluster' ' cluster list' ' inspect' ' inspect commitlog' ' inspect consumequeue' ' export' ' up' ' broker' ' namesrv' ' profile' ' profile list' ' profile show' ' profile set' ' profile remove'
 complete --command rmq --condition '__rmq_at \'\'' --arguments send --description 'Send messages: an argument, or standard input by lines.'
 complete --command rmq --condition '__rmq_at \'\'' --arguments request --description 'Send a request and print the reply to it.'
@@ -118,6 +118,7 @@ complete --command rmq --condition '__rmq_at \' consume\'' --long-option from --
 complete --command rmq --condition '__rmq_at \' consume\'' --short-option t --long-option tag --require-parameter --description 'Only these tags: \'A\', \'A || B\', \'*\' is all of them. [default: *]'
 complete --command rmq --condition '__rmq_at \' consume\'' --long-option sql --require-parameter --description 'Only messages whose properties fulfil this.'
 complete --command rmq --condition '__rmq_at \' consume\'' --long-option exec --require-parameter --description 'Run this for each message, its body on standard input.'
+complete --command rmq --condition '__rmq_at \' consume\'' --long-option reply --description 'With --exec: what the command prints answers `rmq request`.'
 complete --command rmq --condition '__rmq_at \' consume\'' --short-option j --long-option jobs --require-parameter --description 'Run so many commands at once. [default: 1; 1<=x<=64]'
 complete --command rmq --condition '__rmq_at \' consume\'' --short-option c --long-option count --require-parameter --description 'At most N messages. [x>=1]'
 complete --command rmq --condition '__rmq_at \' consume\'' --long-option idle --require-parameter --description 'End when nothing came for so long. [x>=0]'
@@ -346,6 +347,13 @@ complete --command rmq --condition '__rmq_at \' export\'' --long-option verify -
 complete --command rmq --condition '__rmq_at \' export\'' --long-option spark --description 'As a PySpark job; each task scans its own part.'
 complete --command rmq --condition '__rmq_at \' export\'' --long-option master --require-parameter --description 'Spark master. Default: local[*].'
 complete --command rmq --condition '__rmq_at \' export\'' --long-option conf --require-parameter --description 'Spark setting; may be repeated.'
+complete --command rmq --condition '__rmq_at \' export\'' --long-option partition-by --require-parameter --description 'A folder for each topic, day (of the store time, UTC) or queue: topic,day; repeatable.'
+complete --command rmq --condition '__rmq_at \' export\'' --long-option columns --require-parameter --description 'Only these columns: msg_id,tags,body; repeatable.'
+complete --command rmq --condition '__rmq_at \' export\'' --long-option body-text --description 'Also a column body_text: the bodies that are UTF-8, null for others.'
+complete --command rmq --condition '__rmq_at \' export\'' --long-option compression --require-parameter --description 'zstd, snappy, gzip, lz4, brotli or none. [default: zstd]'
+complete --command rmq --condition '__rmq_at \' export\'' --long-option file-size --require-parameter --description 'End a file after so much, before compression. [default: 512M]'
+complete --command rmq --condition '__rmq_at \' export\'' --long-option row-group-size --require-parameter --description 'End a row group after so much. [default: 64M]'
+complete --command rmq --condition '__rmq_at \' export\'' --long-option resume --description 'Add what came since the last export to --out, or finish one that was killed.'
 complete --command rmq --condition '__rmq_at \' export\'' --short-option n --long-option namesrv --require-parameter --description 'Name servers, separated by \';\'. Else RMQ_NAMESRV, NAMESRV_ADDR, the profile, 127.0.0.1:9876.'
 complete --command rmq --condition '__rmq_at \' export\'' --long-option profile --require-parameter --description 'A cluster of `rmq profile list`.'
 complete --command rmq --condition '__rmq_at \' export\'' --long-option json --description 'JSON: one document, or one line a message.'

@@ -12,6 +12,7 @@ from typing import Any
 import trio
 
 from codec.message import MessageExt
+from rmqcli.client import ClientError, Producer
 from rmqcli.render.output import Output
 from rmqcli.running import warn
 
@@ -97,18 +98,32 @@ def printing(output: Output, render: Callable[[MessageExt], bytes]) -> Act:
     return act
 
 
-def running(shell_command: str) -> Act:
-    """Runs the command for each message, its body on standard input."""
+def running(shell_command: str, producer: Producer | None = None) -> Act:
+    """Runs the command for each message, its body on standard input; with a producer what it prints is the reply."""
 
     async def act(message: MessageExt) -> bool:
         done = await trio.run_process(
-            ["/bin/sh", "-c", shell_command], stdin=message.body, check=False, env=environment(message)
+            ["/bin/sh", "-c", shell_command],
+            stdin=message.body,
+            check=False,
+            env=environment(message),
+            capture_stdout=producer is not None,
         )
         if done.returncode:
             warn(f"{message.queue}: message {message.msg_id} comes again: status {done.returncode}")
+        elif producer is not None:
+            await _reply(producer, message, done.stdout)
         return not done.returncode
 
     return act
+
+
+async def _reply(producer: Producer, request: MessageExt, printed: bytes) -> None:
+    """Who asked may be gone, or may not have asked at all: the message counts as consumed all the same."""
+    try:
+        await producer.reply(request, printed.removesuffix(b"\n"))
+    except ClientError as error:
+        warn(f"{request.queue}: message {request.msg_id} is not answered: {error}")
 
 
 def environment(message: MessageExt) -> Mapping[str, str]:

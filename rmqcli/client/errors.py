@@ -185,7 +185,7 @@ class NoRoute(TopicNotFound):
 class GroupNotFound(NotFound):
     """SUBSCRIPTION_GROUP_NOT_EXIST (26)."""
 
-    remedy = "create it first: no broker makes it by itself"
+    remedy = "it comes with its first consumer, unless the broker has autoCreateSubscriptionGroup=false"
 
 
 class ConsumerOffline(BrokerRefused):

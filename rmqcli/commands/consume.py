@@ -35,6 +35,9 @@ ExecOption = Annotated[
     str | None,
     typer.Option("--exec", metavar="CMD", help="Run this for each message, its body on standard input."),
 ]
+ReplyOption = Annotated[
+    bool, typer.Option("--reply", help="With --exec: what the command prints answers `rmq request`.")
+]
 JobsOption = Annotated[
     int, typer.Option("--jobs", "-j", metavar="N", min=1, max=64, help="Run so many commands at once.")
 ]
@@ -46,7 +49,8 @@ JobsOption = Annotated[
     example="""rmq consume orders -g billing
 rmq consume orders -g billing --from first --idle 5 --json
 rmq consume orders -g billing --exec 'curl -fsS --data-binary @- http://localhost/paid' -j 8
-rmq consume orders -g audit --orderly --tag 'paid || sent' -c 100""",
+rmq consume orders -g audit --orderly --tag 'paid || sent' -c 100
+rmq consume prices -g prices --exec 'jq .item | xargs ./price' --reply""",
 )
 def consume(
     topic: TopicArgument,
@@ -58,6 +62,7 @@ def consume(
     tag: TagOption = "*",
     sql: SqlOption = None,
     exec_command: ExecOption = None,
+    reply: ReplyOption = False,
     jobs: JobsOption = 1,
     count: CountOption = None,
     idle: IdleOption = None,
@@ -78,25 +83,40 @@ def consume(
         raise usage_error("--tag and --sql exclude each other")
     if exec_command is not None and format_text is not None:
         raise usage_error("--exec and --format exclude each other: a command prints by itself")
+    if reply and exec_command is None:
+        raise usage_error("--reply needs --exec: the reply is what the command prints")
     render = message_renderer(settings, format_text)
 
     async def main() -> None:
-        from rmqcli.client import ConsumeResult, MessageSelector, OrderlyResult, PushConsumer
+        from contextlib import AsyncExitStack
+
+        from rmqcli.client import ConsumeResult, MessageSelector, OrderlyResult, Producer, PushConsumer
         from rmqcli.consuming import Consumption, printing, running
 
-        act = printing(Output(), render) if exec_command is None else running(exec_command)
         done, later = (
             (OrderlyResult.SUCCESS, OrderlyResult.SUSPEND)
             if orderly
             else (ConsumeResult.SUCCESS, ConsumeResult.RECONSUME_LATER)
         )
-        listener = Consumption(act, count=count, done=done, later=later)
         consumer: Any = PushConsumer
         selector = MessageSelector(tag) if sql is None else MessageSelector.by_sql(sql)
         push = _push_settings(place, broadcast=broadcast, jobs=jobs if exec_command else 1)
-        async with consumer(
-            group, {topic: selector}, listener, orderly=orderly, settings=push, **settings.client_options
-        ) as member:
+        async with AsyncExitStack() as stack:
+            producer = (
+                await stack.enter_async_context(Producer(**settings.producer_options)) if reply else None
+            )
+            act = printing(Output(), render) if exec_command is None else running(exec_command, producer)
+            listener = Consumption(act, count=count, done=done, later=later)
+            member = await stack.enter_async_context(
+                consumer(
+                    group,
+                    {topic: selector},
+                    listener,
+                    orderly=orderly,
+                    settings=push,
+                    **settings.client_options,
+                )
+            )
             await member.instance.route(topic)
             await listener.wait(idle)
         if settings.verbose:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from broker.cluster import Cluster
 from rmqcli.exit_codes import ExitCode
 from tests.cli.conftest import Run
 
@@ -83,6 +86,7 @@ def test_a_command_gets_each_body_and_its_failure_brings_the_message_again(
         (("--from", "@yesterday-ish"), ExitCode.USAGE),
         (("--tag", "A", "--sql", "a > 1"), ExitCode.USAGE),
         (("--exec", "true", "-f", "%v"), ExitCode.USAGE),
+        (("--reply",), ExitCode.USAGE),
     ],
 )
 def test_what_makes_no_sense(rmq: Run, topic: str, arguments: tuple[str, ...], code: ExitCode) -> None:
@@ -95,3 +99,16 @@ def test_a_topic_that_does_not_exist(rmq: Run) -> None:
 
 def test_nobody_listens(cli: Run) -> None:
     assert cli("consume", "T", "-g", "g", "-n", "127.0.0.1:1").code == ExitCode.NO_CONNECTION
+
+
+def test_what_a_command_prints_is_the_reply(rmq: Run, cluster: Cluster, topic: str) -> None:
+    script = 'test "$(tee /dev/stderr)" = hello && echo "from $RMQ_TOPIC"'
+    command = [sys.executable, "-m", "rmqcli", "consume", topic, "-g", f"g_{topic}", "-n", cluster.namesrv]
+    command += ["--from", "first", "--exec", script, "--reply", "-c", "2"]
+    send(rmq, topic, "hello")
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as consumer:
+        asked = rmq("--timeout", "30", "request", topic, "hello")
+        assert (asked.code, asked.out) == (0, f"from {topic}\n".encode())
+        _, said = consumer.communicate(timeout=30)
+    assert consumer.returncode == 0
+    assert "is not answered" in said
