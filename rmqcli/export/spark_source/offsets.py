@@ -66,6 +66,7 @@ def limited(start: Offsets, end: Offsets, most: int) -> Offsets:
     shares = {queue: most * count // total for queue, count in waiting.items()}
     # What rounding left goes to those that lost most by it, so that small queues get on, too.
     rest = most - sum(shares.values())
-    for queue in sorted(waiting, key=lambda queue: (-(most * waiting[queue] % total), queue))[:rest]:
+    losers = sorted(waiting, key=lambda queue: (-(most * waiting[queue] % total), waiting[queue], queue))
+    for queue in losers[:rest]:
         shares[queue] += 1
     return {queue: start[queue] + shares[queue] if waiting[queue] else end[queue] for queue in end}

@@ -1,0 +1,112 @@
+"""One cluster's topics through the data source: fill, read, stream, write, on the one session of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import trio
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from codec.message import Message, MessageExt
+from codec.queue import MessageQueue
+from rmqcli.client import Admin, Producer, PullConsumer
+
+Place = tuple[int, int]
+"""Queue number and queue offset."""
+
+
+def fill(namesrv: str, topic: str, bodies: Iterable[bytes], queues: int = 4) -> None:
+    """One message for each body, to the queues in turn; tags t0, t1, t2 in turn. The topic is made when it is not there."""
+
+    async def main() -> None:
+        async with Admin(namesrv=namesrv) as admin, Producer(namesrv=namesrv) as producer:
+            if topic not in await admin.topics():
+                await admin.create_topic(topic, read_queues=queues, write_queues=queues)
+            targets = await producer.message_queues(topic)
+            for number, body in enumerate(bodies):
+                message = Message.of(topic, body, tags=f"t{number % 3}", keys=[f"k{number}"])
+                await producer.send(message, queue=targets[number % len(targets)])
+
+    trio.run(main)
+
+
+def pulled(namesrv: str, topic: str) -> list[MessageExt]:
+    """Every message of a topic."""
+
+    async def main() -> list[MessageExt]:
+        found: list[MessageExt] = []
+        async with PullConsumer(namesrv=namesrv) as consumer:
+            for queue in await consumer.message_queues(topic):
+                offset = await consumer.min_offset(queue)
+                while (result := await consumer.pull(queue, offset)).messages:
+                    found += result.messages
+                    offset = result.next_begin_offset
+        return found
+
+    return trio.run(main)
+
+
+def committed(namesrv: str, topic: str, group: str) -> dict[int, int | None]:
+    """The offsets of a group by queue number."""
+
+    async def main() -> dict[int, int | None]:
+        async with PullConsumer(group, namesrv=namesrv) as consumer:
+            queues = await consumer.message_queues(topic)
+            return {queue.queue_id: await consumer.committed(queue) for queue in queues}
+
+    return trio.run(main)
+
+
+def queue(topic: str, number: int) -> MessageQueue:
+    return MessageQueue(topic, "broker-a", number)
+
+
+class Source(NamedTuple):
+    """The format `rocketmq` with a name server."""
+
+    session: SparkSession
+    namesrv: str
+
+    def batch(self, **options: str) -> DataFrame:
+        return self.session.read.format("rocketmq").options(namesrv=self.namesrv, **options).load()
+
+    def stream(self, **options: str) -> DataFrame:
+        return self.session.readStream.format("rocketmq").options(namesrv=self.namesrv, **options).load()
+
+
+class Sink:
+    """Rows by batch: taking a batch again replaces it. `fail_in`: that batch raises, after it was taken."""
+
+    def __init__(self, checkpoint: Path) -> None:
+        self.checkpoint = checkpoint
+        self.batches: dict[int, list[Row]] = {}
+        self.taken: list[int] = []
+        self.fail_in: int | None = None
+
+    def take(self, frame: DataFrame, number: int) -> None:
+        self.taken.append(number)
+        self.batches[number] = frame.select("topic", "queue_id", "queue_offset", "body").collect()
+        if number == self.fail_in:
+            raise ValueError(f"the sink fails in batch {number}")
+
+    def run(self, frame: DataFrame) -> list[dict[str, Any]]:
+        """To the end of what is there; the progress of each batch."""
+        writer = frame.writeStream.foreachBatch(self.take).option("checkpointLocation", str(self.checkpoint))
+        query = writer.trigger(availableNow=True).start()
+        query.awaitTermination()
+        return [dict(progress) for progress in query.recentProgress]
+
+    @property
+    def rows(self) -> Iterator[Row]:
+        return (row for number in sorted(self.batches) for row in self.batches[number])
+
+    @property
+    def places(self) -> list[Place]:
+        return sorted((row.queue_id, row.queue_offset) for row in self.rows)
+
+
+def places(queues: int, begin: int, end: int) -> list[Place]:
+    """Offsets begin to end, end not included, of queues 0 to `queues`."""
+    return [(number, offset) for number in range(queues) for offset in range(begin, end)]
