@@ -6,7 +6,7 @@ _rmq_describe() {
     commands="" options="" values="" files="" paths=""
     case "$1" in
         "")
-            commands="send request pull tail consume query trace topic group offsets cluster inspect export up broker namesrv profile"
+            commands="send request pull tail consume query trace topic group offsets cluster inspect export import up broker namesrv profile"
             options="-V --version -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
             values="-n --namesrv --profile --timeout"
             ;;
@@ -28,8 +28,8 @@ _rmq_describe() {
             values="--last -q --queue -b --broker -c --count --idle -t --tag --sql -f --format -n --namesrv --profile --timeout"
             ;;
         "consume")
-            options="-g --group --orderly --broadcast --from -t --tag --sql --exec --reply -j --jobs -c --count --idle -f --format -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
-            values="-g --group --from -t --tag --sql --exec -j --jobs -c --count --idle -f --format -n --namesrv --profile --timeout"
+            options="-g --group --orderly --broadcast --from -t --tag --sql --exec --reply --retries -j --jobs -c --count --idle -f --format -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-g --group --from -t --tag --sql --exec --retries -j --jobs -c --count --idle -f --format -n --namesrv --profile --timeout"
             ;;
         "query")
             options="-k --key --id --time -c --count -f --format -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
@@ -128,6 +128,12 @@ _rmq_describe() {
             options="--out --store -t --topic -o --offset --verify --no-verify --spark --master --conf --partition-by --columns --body-text --compression --file-size --row-group-size --resume -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
             values="--out --store -t --topic -o --offset --master --conf --partition-by --columns --compression --file-size --row-group-size -n --namesrv --profile --timeout"
             files="--out --store"
+            ;;
+        "import")
+            options="-t --topic --queues --rate --dry-run --resume --progress -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-t --topic --queues --rate --progress -n --namesrv --profile --timeout"
+            files="--progress"
+            paths="yes"
             ;;
         "up")
             options="--port --namesrv-port --host --store -c --config --set -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"

@@ -20,8 +20,8 @@ function __rmq_at --description 'Whether this is the command'
 end
 
 complete --command rmq --no-files
-set --global __rmq_values --batch --broker --cluster --columns --commit-log --compression --concurrency --conf --config --count --delay --delay-level --delimiter --exec --file --file-size --format --from --group --host --id --idle --jobs --key --last --listen --master --namesrv --namesrv-port --offset --out --partition-by --perm --port --profile --property --queue --queues --rate --read-queues --row-group-size --set --sql --store --tag --time --timeout --to --topic --trace-topic --transaction --undo --write-queues -b -c -f -g -j -k -n -o -p -q -t
-set --global __rmq_commands ' send' ' request' ' pull' ' tail' ' consume' ' query' ' trace' ' topic' ' topic list' ' topic describe' ' topic route' ' topic stats' ' topic create' ' topic update' ' topic delete' ' group' ' group list' ' group describe' ' offsets' ' offsets show' ' offsets reset' ' cluster' ' cluster list' ' inspect' ' inspect commitlog' ' inspect consumequeue' ' export' ' up' ' broker' ' namesrv' ' profile' ' profile list' ' profile show' ' profile set' ' profile remove'
+set --global __rmq_values --batch --broker --cluster --columns --commit-log --compression --concurrency --conf --config --count --delay --delay-level --delimiter --exec --file --file-size --format --from --group --host --id --idle --jobs --key --last --listen --master --namesrv --namesrv-port --offset --out --partition-by --perm --port --profile --progress --property --queue --queues --rate --read-queues --retries --row-group-size --set --sql --store --tag --time --timeout --to --topic --trace-topic --transaction --undo --write-queues -b -c -f -g -j -k -n -o -p -q -t
+set --global __rmq_commands ' send' ' request' ' pull' ' tail' ' consume' ' query' ' trace' ' topic' ' topic list' ' topic describe' ' topic route' ' topic stats' ' topic create' ' topic update' ' topic delete' ' group' ' group list' ' group describe' ' offsets' ' offsets show' ' offsets reset' ' cluster' ' cluster list' ' inspect' ' inspect commitlog' ' inspect consumequeue' ' export' ' import' ' up' ' broker' ' namesrv' ' profile' ' profile list' ' profile show' ' profile set' ' profile remove'
 complete --command rmq --condition '__rmq_at \'\'' --arguments send --description 'Send messages: an argument, or standard input by lines.'
 complete --command rmq --condition '__rmq_at \'\'' --arguments request --description 'Send a request and print the reply to it.'
 complete --command rmq --condition '__rmq_at \'\'' --arguments pull --description 'Read a range of messages; no group, no offset is touched.'
@@ -35,6 +35,7 @@ complete --command rmq --condition '__rmq_at \'\'' --arguments offsets --descrip
 complete --command rmq --condition '__rmq_at \'\'' --arguments cluster --description 'Show clusters and their brokers.'
 complete --command rmq --condition '__rmq_at \'\'' --arguments inspect --description 'Read, verify and explain commit log and consume queue files.'
 complete --command rmq --condition '__rmq_at \'\'' --arguments export --description 'Write messages to Parquet, on this machine or as a Spark job.'
+complete --command rmq --condition '__rmq_at \'\'' --arguments import --description 'Send the messages of Parquet files or JSON lines to a topic.'
 complete --command rmq --condition '__rmq_at \'\'' --arguments up --description 'Start a name server and a broker in one process.'
 complete --command rmq --condition '__rmq_at \'\'' --arguments broker --description 'Run a broker in the foreground.'
 complete --command rmq --condition '__rmq_at \'\'' --arguments namesrv --description 'Run a name server in the foreground.'
@@ -119,6 +120,7 @@ complete --command rmq --condition '__rmq_at \' consume\'' --short-option t --lo
 complete --command rmq --condition '__rmq_at \' consume\'' --long-option sql --require-parameter --description 'Only messages whose properties fulfil this.'
 complete --command rmq --condition '__rmq_at \' consume\'' --long-option exec --require-parameter --description 'Run this for each message, its body on standard input.'
 complete --command rmq --condition '__rmq_at \' consume\'' --long-option reply --description 'With --exec: what the command prints answers `rmq request`.'
+complete --command rmq --condition '__rmq_at \' consume\'' --long-option retries --require-parameter --description 'Times that a message comes again before it is a dead letter. [default: 16, with --orderly no end] [x>=0]'
 complete --command rmq --condition '__rmq_at \' consume\'' --short-option j --long-option jobs --require-parameter --description 'Run so many commands at once. [default: 1; 1<=x<=64]'
 complete --command rmq --condition '__rmq_at \' consume\'' --short-option c --long-option count --require-parameter --description 'At most N messages. [x>=1]'
 complete --command rmq --condition '__rmq_at \' consume\'' --long-option idle --require-parameter --description 'End when nothing came for so long. [x>=0]'
@@ -361,6 +363,20 @@ complete --command rmq --condition '__rmq_at \' export\'' --long-option no-color
 complete --command rmq --condition '__rmq_at \' export\'' --short-option v --long-option verbose --description 'Say more on standard error.'
 complete --command rmq --condition '__rmq_at \' export\'' --long-option timeout --require-parameter --description 'Wait so long for each answer. [x>=0.001]'
 complete --command rmq --condition '__rmq_at \' export\'' --short-option h --long-option help --description 'Show this message and exit.'
+complete --command rmq --condition '__rmq_at \' import\'' --short-option t --long-option topic --require-parameter --description 'Send to this topic. [required]'
+complete --command rmq --condition '__rmq_at \' import\'' --long-option queues --require-parameter --description 'keep (the queue of the same number), hash (by the first key) or round-robin. [default: keep]'
+complete --command rmq --condition '__rmq_at \' import\'' --long-option rate --require-parameter --description 'Messages a second. [x>=0.001]'
+complete --command rmq --condition '__rmq_at \' import\'' --long-option dry-run --description 'Read everything and show what would go where; send nothing.'
+complete --command rmq --condition '__rmq_at \' import\'' --long-option resume --description 'Send only what the import before did not, failed rows included.'
+complete --command rmq --condition '__rmq_at \' import\'' --long-option progress --require-parameter --force-files --description 'Keep here what is sent. [default: PATH.TOPIC.import, beside PATH]'
+complete --command rmq --condition '__rmq_at \' import\'' --short-option n --long-option namesrv --require-parameter --description 'Name servers, separated by \';\'. Else RMQ_NAMESRV, NAMESRV_ADDR, the profile, 127.0.0.1:9876.'
+complete --command rmq --condition '__rmq_at \' import\'' --long-option profile --require-parameter --description 'A cluster of `rmq profile list`.'
+complete --command rmq --condition '__rmq_at \' import\'' --long-option json --description 'JSON: one document, or one line a message.'
+complete --command rmq --condition '__rmq_at \' import\'' --long-option no-color --description 'No colours (also NO_COLOR).'
+complete --command rmq --condition '__rmq_at \' import\'' --short-option v --long-option verbose --description 'Say more on standard error.'
+complete --command rmq --condition '__rmq_at \' import\'' --long-option timeout --require-parameter --description 'Wait so long for each answer. [x>=0.001]'
+complete --command rmq --condition '__rmq_at \' import\'' --short-option h --long-option help --description 'Show this message and exit.'
+complete --command rmq --condition '__rmq_at \' import\'' --force-files
 complete --command rmq --condition '__rmq_at \' up\'' --long-option port --require-parameter --description 'Port of the broker; 0 is any free one. [default: 10911; 0<=x<=65535]'
 complete --command rmq --condition '__rmq_at \' up\'' --long-option namesrv-port --require-parameter --description 'Port of the name server; 0 is any free one. [default: 9876; 0<=x<=65535]'
 complete --command rmq --condition '__rmq_at \' up\'' --long-option host --require-parameter --description 'Address to listen on and to tell clients. [default: 127.0.0.1]'

@@ -98,7 +98,7 @@ def printing(output: Output, render: Callable[[MessageExt], bytes]) -> Act:
     return act
 
 
-def running(shell_command: str, producer: Producer | None = None) -> Act:
+def running(shell_command: str, retries: int, producer: Producer | None = None) -> Act:
     """Runs the command for each message, its body on standard input; with a producer what it prints is the reply."""
 
     async def act(message: MessageExt) -> bool:
@@ -110,7 +110,8 @@ def running(shell_command: str, producer: Producer | None = None) -> Act:
             capture_stdout=producer is not None,
         )
         if done.returncode:
-            warn(f"{message.queue}: message {message.msg_id} comes again: status {done.returncode}")
+            fate = "comes again" if message.reconsume_times < retries else "is a dead letter now"
+            warn(f"{message.queue}: message {message.msg_id} {fate}: status {done.returncode}")
         elif producer is not None:
             await _reply(producer, message, done.stdout)
         return not done.returncode

@@ -41,6 +41,16 @@ ReplyOption = Annotated[
 JobsOption = Annotated[
     int, typer.Option("--jobs", "-j", metavar="N", min=1, max=64, help="Run so many commands at once.")
 ]
+RetriesOption = Annotated[
+    int | None,
+    typer.Option(
+        "--retries",
+        metavar="N",
+        min=0,
+        show_default=False,
+        help="Times that a message comes again before it is a dead letter.  [default: 16, with --orderly no end]",
+    ),
+]
 
 
 @command(
@@ -63,6 +73,7 @@ def consume(
     sql: SqlOption = None,
     exec_command: ExecOption = None,
     reply: ReplyOption = False,
+    retries: RetriesOption = None,
     jobs: JobsOption = 1,
     count: CountOption = None,
     idle: IdleOption = None,
@@ -71,10 +82,11 @@ def consume(
     """Take part in a consumer group, and acknowledge what was printed.
 
     The group's members share the queues of the topic. With --exec a message is acknowledged when its command ends with
-    status 0; else it comes again after a delay (with --orderly its queue waits), and becomes a dead letter in the end. The
-    command finds RMQ_TOPIC, RMQ_MSG_ID, RMQ_TAG, RMQ_KEYS, RMQ_QUEUE_ID, RMQ_QUEUE_OFFSET, RMQ_BROKER and
-    RMQ_RECONSUME_TIMES in its environment. Brokers let a new group begin at the start of a queue that is still small,
-    whatever --from says. Ends with Ctrl-C (exit code 130), after --count messages, or after --idle seconds without one.
+    status 0; else it comes again after a delay (with --orderly its queue waits), and becomes a dead letter in the end, which
+    `rmq pull %DLQ%GROUP` shows. The command finds RMQ_TOPIC, RMQ_MSG_ID, RMQ_TAG, RMQ_KEYS, RMQ_QUEUE_ID,
+    RMQ_QUEUE_OFFSET, RMQ_BROKER and RMQ_RECONSUME_TIMES in its environment. Brokers let a new group begin at the start of a
+    queue that is still small, whatever --from says. Ends with Ctrl-C (exit code 130), after --count messages, or after
+    --idle seconds without one.
     """
     from rmqcli.render import Output
     from rmqcli.render.lines import message_renderer
@@ -100,12 +112,16 @@ def consume(
         )
         consumer: Any = PushConsumer
         selector = MessageSelector(tag) if sql is None else MessageSelector.by_sql(sql)
-        push = _push_settings(place, broadcast=broadcast, jobs=jobs if exec_command else 1)
+        push = _push_settings(place, broadcast=broadcast, jobs=jobs if exec_command else 1, retries=retries)
         async with AsyncExitStack() as stack:
             producer = (
                 await stack.enter_async_context(Producer(**settings.producer_options)) if reply else None
             )
-            act = printing(Output(), render) if exec_command is None else running(exec_command, producer)
+            act = (
+                printing(Output(), render)
+                if exec_command is None
+                else running(exec_command, push.reconsume_limit(orderly), producer)
+            )
             listener = Consumption(act, count=count, done=done, later=later)
             member = await stack.enter_async_context(
                 consumer(
@@ -125,7 +141,7 @@ def consume(
     run_async(main)
 
 
-def _push_settings(place: str, *, broadcast: bool, jobs: int) -> PushSettings:
+def _push_settings(place: str, *, broadcast: bool, jobs: int, retries: int | None) -> PushSettings:
     from codec.bodies import ConsumeFromWhere, MessageModel
     from rmqcli.client import PushSettings
     from rmqcli.offset_range import parse_time
@@ -144,5 +160,6 @@ def _push_settings(place: str, *, broadcast: bool, jobs: int) -> PushSettings:
         consume_from=where,
         from_timestamp=timestamp,
         consumers=jobs,
+        max_reconsume_times=-1 if retries is None else retries,
         grace=0.0,
     )

@@ -112,3 +112,10 @@ def test_what_a_command_prints_is_the_reply(rmq: Run, cluster: Cluster, topic: s
         _, said = consumer.communicate(timeout=30)
     assert consumer.returncode == 0
     assert "is not answered" in said
+
+
+def test_what_fails_too_often_is_a_dead_letter(rmq: Run, topic: str) -> None:
+    send(rmq, topic, "bad")
+    done = rmq("consume", topic, "-g", f"g_{topic}", *IDLE, "--exec", "false", "--retries", "0")
+    assert "is a dead letter now: status 1" in done.err
+    assert rmq("pull", f"%DLQ%g_{topic}", "-f", r"%v\n").out == b"bad\n"
