@@ -49,6 +49,9 @@ COMMANDS: dict[str, Entry] = {
     "export": Entry(
         "rmqcli.commands.export", "Write messages to Parquet, on this machine or as a Spark job."
     ),
+    "import": Entry(
+        "rmqcli.commands.import_", "Send the messages of Parquet files or JSON lines to a topic."
+    ),
     "up": Entry("rmqcli.commands.up", "Start a name server and a broker in one process."),
     "broker": Entry("rmqcli.commands.broker", "Run a broker in the foreground."),
     "namesrv": Entry("rmqcli.commands.namesrv", "Run a name server in the foreground."),

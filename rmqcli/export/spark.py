@@ -85,13 +85,15 @@ def export_topic_on_spark(
         read = partial(_read_queue, dict(client_options), wanted)
         done = _run(spark, len(wanted), read, folder, origin, layout)
         ends = [_queue_end(queue, *done.ends[task]) for task, queue in enumerate(wanted)]
-        manifest = commit_topic(folder, folder.measure(done.names), ends)
+        try:
+            manifest = commit_topic(folder, folder.measure(done.names), ends)
+        except ClientError as error:
+            raise ExportError(f"the Spark job failed: {error}") from error
         return summarize(out, folder.previous, manifest, started, failed_of(ends))
 
 
 def _queue_end(wanted: QueueRange, offset: int, reason: str) -> QueueEnd:
-    error = ClientError(f"the Spark job failed: {reason}") if reason else None
-    return QueueEnd(wanted, offset, error)
+    return QueueEnd(wanted, offset, ClientError(reason) if reason else None)
 
 
 def _read_part(parts: list[Part], rows: RowFilter, index: int) -> Generator[Any, None, None]:

@@ -1,0 +1,172 @@
+"""`rmq import`: messages of Parquet files and JSON lines back into a topic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rmqcli.exit_codes import ExitCode, usage_error
+from rmqcli.options import Settings, command, single_command
+from rmqcli.running import run_async, warn
+
+if TYPE_CHECKING:
+    from rmqcli.export.import_rows import ImportRow
+    from rmqcli.export.importing import Failure, ImportTally
+
+app = single_command()
+
+_CHOICES = ("keep", "hash", "round-robin")
+
+
+@command(
+    app,
+    "import",
+    example="""rmq import orders/ --topic orders-copy
+rmq import orders.jsonl --topic orders --queues hash --rate 500
+rmq import orders/ --topic orders-copy --resume""",
+)
+def import_(
+    settings: Settings,
+    path: Annotated[
+        Path, typer.Argument(metavar="PATH", help="A .parquet or .jsonl file, or a folder of them.")
+    ],
+    topic: Annotated[str, typer.Option("--topic", "-t", metavar="TOPIC", help="Send to this topic.")],
+    queues: Annotated[
+        str,
+        typer.Option(
+            "--queues",
+            metavar="HOW",
+            help="keep (the queue of the same number), hash (by the first key) or round-robin.",
+        ),
+    ] = "keep",
+    rate: Annotated[
+        float | None, typer.Option("--rate", metavar="N", min=0.001, help="Messages a second.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Read everything and show what would go where; send nothing.")
+    ] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Send only what the import before did not, failed rows included.")
+    ] = False,
+    progress_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--progress",
+            metavar="FILE",
+            help="Keep here what is sent.  [default: PATH.TOPIC.import, beside PATH]",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Send the messages of an export, or of JSON lines, to a topic.
+
+    Takes what `rmq export` and `rmq pull --json` write, in folders or not. Body, keys, tags, properties, flag and message id
+    are kept; the times of the original become the properties ORIGINAL_BORN_TIMESTAMP and ORIGINAL_STORE_TIMESTAMP (epoch
+    milliseconds). Rows of one queue are sent in their order. Rows that fail are named and the rest is sent: exit 3, and
+    --resume tries those again. After a kill, --resume sends at most those again whose answers were under way.
+    """
+    _check(path, queues)
+    from rmqcli.export.import_progress import Progress
+    from rmqcli.export.import_rows import import_files, read_rows
+    from rmqcli.export.importing import Importer, Router
+
+    files = import_files(path)
+    beside = path.resolve().with_name(f"{path.resolve().name}.{topic}.import")
+    kept = None if dry_run and not resume else progress_file or beside
+    done = Progress(kept, path, topic, resume=resume)
+
+    def rows() -> Iterator[ImportRow]:
+        for name, file in files:
+            yield from read_rows(name, file, topic)
+
+    async def main() -> tuple[ImportTally, float]:
+        import trio
+
+        from rmqcli.client import Producer
+        from rmqcli.render.progress import progress
+
+        async with Producer(**settings.producer_options) as producer:
+            router = Router(await producer.message_queues(topic), queues)
+            start = trio.current_time()
+            with progress(f"import to {topic}") as advance:
+                if dry_run:
+                    tally = await Importer(None, router, done, advance=advance).run(rows())
+                else:
+                    with done:
+                        importer = Importer(producer, router, done, rate=rate, advance=advance)
+                        tally = await importer.run(rows())
+            return tally, trio.current_time() - start
+
+    tally, seconds = run_async(main)
+    _show(settings, topic, tally, seconds, dry_run=dry_run)
+    code = _report(tally, dry_run=dry_run)
+    if code is not ExitCode.DONE:
+        raise typer.Exit(code)
+
+
+def _check(path: Path, queues: str) -> None:
+    from importlib.util import find_spec
+
+    if queues not in _CHOICES:
+        raise usage_error(f"--queues {queues}: {', '.join(_CHOICES)} is expected")
+    lines_only = path.suffix in (".jsonl", ".ndjson", ".json")
+    if not lines_only and find_spec("pyarrow") is None:
+        raise usage_error("this needs pyarrow: pip install 'rmqcli[export]'")
+
+
+def _show(settings: Settings, topic: str, tally: ImportTally, seconds: float, *, dry_run: bool) -> None:
+    from rmqcli.render import Output
+    from rmqcli.render.text import duration, many, size, tsv_line
+
+    if settings.json:
+        Output().json(_as_json(topic, tally, seconds, dry_run=dry_run))
+    elif settings.terminal:
+        what = "would be imported" if dry_run else "imported"
+        before = f", {tally.skipped:,} were before" if tally.skipped else ""
+        print(
+            f"{topic}: {many(tally.sent, 'message')} {what} ({size(tally.size)}){before} in {duration(seconds)}"
+        )
+    else:
+        Output().line(
+            tsv_line([topic, tally.sent, len(tally.failed), tally.skipped, tally.size, round(seconds, 3)])
+        )
+
+
+def _as_json(topic: str, tally: ImportTally, seconds: float, *, dry_run: bool) -> dict[str, object]:
+    queues = [
+        {"brokerName": queue.broker_name, "queueId": queue.queue_id, "messages": count}
+        for queue, count in sorted(tally.queues.items())
+    ]
+    return {
+        "topic": topic,
+        "dryRun": dry_run,
+        "sent": 0 if dry_run else tally.sent,
+        "messages": tally.sent,
+        "failed": len(tally.failed),
+        "skipped": tally.skipped,
+        "bytes": tally.size,
+        "seconds": round(seconds, 3),
+        "queues": queues,
+    }
+
+
+def _report(tally: ImportTally, *, dry_run: bool) -> ExitCode:
+    from rmqcli.failures import exit_code_of
+    from rmqcli.render.send_results import number_ranges
+
+    if not tally.failed:
+        return ExitCode.DONE
+    reasons: dict[tuple[str, str], list[Failure]] = {}
+    for failure in tally.failed:
+        reasons.setdefault((failure.file, " ".join(str(failure.error).split())), []).append(failure)
+    for (file, reason), failures in reasons.items():
+        rows = number_ranges([failure.number + 1 for failure in failures])
+        warn(f"not sent: {file}: row{'' if len(failures) == 1 else 's'} {rows}: {reason}")
+    if tally.stopped:
+        warn("stopped: no queue takes messages; the rest of the rows was not tried")
+    if not dry_run:
+        warn(f"{tally.sent} sent, {len(tally.failed)} not; --resume tries those again")
+    return ExitCode.PARTLY if tally.sent or tally.skipped else exit_code_of(tally.failed[0].error)

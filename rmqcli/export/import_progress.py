@@ -1,0 +1,108 @@
+"""Which rows of an import are sent: a file of lines that only grows, `{"file": NAME, "rows": [[BEGIN, END], …]}`, ends not included.
+
+A line is written as soon as the broker has acknowledged its rows, so an import that is killed repeats at most the rows whose
+answers were under way. The first line names the source and the topic.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from collections.abc import Iterable
+from itertools import groupby
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from rmqcli.exit_codes import CommandError, usage_error
+
+__all__ = ["Progress", "runs"]
+
+
+class _Head(msgspec.Struct, frozen=True):
+    source: str
+    topic: str
+
+
+class _Sent(msgspec.Struct, frozen=True):
+    file: str
+    rows: list[tuple[int, int]]
+
+
+def runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
+    """[begin, end) of each run of consecutive numbers."""
+    pairs = enumerate(sorted(set(numbers)))
+    groups = ([n for _, n in run] for _, run in groupby(pairs, key=lambda pair: pair[1] - pair[0]))
+    return [(group[0], group[-1] + 1) for group in groups]
+
+
+def _joined(rows: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Sorted, those that touch made one."""
+    found: list[tuple[int, int]] = []
+    for begin, end in sorted(rows):
+        if found and begin <= found[-1][1]:
+            found[-1] = found[-1][0], max(end, found[-1][1])
+        else:
+            found.append((begin, end))
+    return found
+
+
+class Progress:
+    """`with Progress(path, source, topic, resume=…) as progress:`; None for a path keeps nothing."""
+
+    def __init__(self, path: Path | None, source: Path, topic: str, *, resume: bool) -> None:
+        """A usage error when there is a file and this does not resume, or when it is of another import."""
+        self._path = path
+        self._head = _Head(str(source.resolve()), topic)
+        self._sent: dict[str, list[tuple[int, int]]] = {}
+        self._descriptor = -1
+        if path is not None and path.exists():
+            if not resume:
+                raise usage_error(
+                    f"{path} is of an import of this before: go on with --resume, or remove it to send all again"
+                )
+            self._read(path)
+
+    def _read(self, path: Path) -> None:
+        # The last line may be cut short by a kill: its rows count as not sent.
+        lines = [line for line in path.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
+        try:
+            head = msgspec.json.decode(lines[0], type=_Head) if lines else self._head
+            for line in lines[1:]:
+                sent = msgspec.json.decode(line, type=_Sent)
+                self._sent.setdefault(sent.file, []).extend(sent.rows)
+        except msgspec.MsgspecError as error:
+            raise CommandError(f"{path}: no progress of an import: {error}") from error
+        if head != self._head:
+            raise usage_error(f"{path} is of an import of {head.source} to topic {head.topic}")
+        self._sent = {file: _joined(rows) for file, rows in self._sent.items()}
+
+    def __enter__(self) -> Self:
+        if self._path is not None:
+            lines = [self._head, *(_Sent(file, rows) for file, rows in self._sent.items())]
+            # Written anew: the many lines of the last run come to few, and a torn one goes.
+            temporary = self._path.with_name(f"{self._path.name}.tmp")
+            temporary.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+            temporary.replace(self._path)
+            self._descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND)
+        return self
+
+    def is_sent(self, file: str, number: int) -> bool:
+        """Whether a run before sent this row."""
+        rows = self._sent.get(file, [])
+        place = bisect_right(rows, number, key=lambda row: row[0])
+        return place > 0 and number < rows[place - 1][1]
+
+    def sent(self, file: str, numbers: Iterable[int]) -> None:
+        """Rows that the broker has."""
+        if self._descriptor >= 0:
+            os.write(self._descriptor, msgspec.json.encode(_Sent(file, runs(numbers))) + b"\n")
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
