@@ -1,0 +1,307 @@
+"""An export that resumes adds exactly what is new; one that was killed, wherever, is completed by resuming."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyarrow import parquet
+
+from broker.cluster import Cluster
+from codec.errors import CorruptionError
+from codec.queue import MessageQueue
+from rmqcli.client import ConnectionLost, NotPermitted, PullConsumer, PullResult
+from rmqcli.export import (
+    ExportError,
+    Layout,
+    OutputExists,
+    QueueRange,
+    RowFilter,
+    export_store,
+    export_topic,
+    folder,
+)
+from rmqcli.export.manifest import MANIFEST, Manifest, read_json
+from tests.cli.conftest import Run
+from tests.export.support import java_rows, rows_of
+from tests.export.test_live import FakeClient, fill, in_order
+from tests.support import JavaStore
+
+
+def manifest_of(out: Path) -> Manifest:
+    found = read_json(out / MANIFEST, Manifest)
+    assert isinstance(found, Manifest)
+    return found
+
+
+def names(out: Path) -> list[str]:
+    return sorted(path.name for path in out.iterdir())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_store_that_grew(copy_java_store: Callable[[str], JavaStore], tmp_path: Path, seed: int) -> None:
+    """The commit log is shown file by file, as it grew."""
+    store, out = copy_java_store("store-clean"), tmp_path / "out"
+    hidden = store.commit_logs[seed % 3 + 1 :]
+    kept = {path: path.read_bytes() for path in hidden}
+    for path in hidden:
+        path.unlink()
+    first = export_store(store.root, out, RowFilter(check_crc=False))
+    for path, data in kept.items():
+        path.write_bytes(data)
+    second = export_store(store.root, out, RowFilter(), resume=True)
+    third = export_store(store.root, out, RowFilter(), resume=True)
+    assert (first.rows > 0, second.rows > 0, third.rows, third.files) == (True, True, 0, 0)
+    assert rows_of(out) == java_rows(store)
+    assert names(out) == ["_SUCCESS", "_rmq", "part-00000.parquet", "part-00001.parquet"]
+    assert manifest_of(out).rows == 3090 == sum(span.rows for span in manifest_of(out).queues)
+
+
+def test_a_range_with_an_end_and_then_the_rest(store_clean: JavaStore, tmp_path: Path) -> None:
+    """What the end of the first range left out lies before records that it took."""
+    out = tmp_path / "out"
+    export_store(store_clean.root, out, RowFilter(end=5))
+    assert manifest_of(out).commit_log_offset is None
+    export_store(store_clean.root, out, RowFilter(end=9), resume=True)
+    export_store(store_clean.root, out, RowFilter(), resume=True)
+    rows = rows_of(out)
+    assert sorted(row["commit_log_offset"] for row in rows) == [
+        row["commit_log_offset"] for row in java_rows(store_clean)
+    ]
+    assert export_store(store_clean.root, out, RowFilter(), resume=True).rows == 0
+
+
+async def test_a_topic_that_grew(cluster: Cluster, topic: str, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    async with PullConsumer(namesrv=cluster.namesrv) as client:
+        queues = await client.message_queues(topic)
+
+        async def export(resume: bool) -> int:
+            ranges = [QueueRange(queue, 0, await client.max_offset(queue)) for queue in queues]
+            return (await export_topic(client, ranges, out, resume=resume)).rows
+
+        await fill(cluster, topic, 30)
+        assert await export(False) == 30
+        await fill(cluster, topic, 13)
+        assert [await export(True), await export(True)] == [13, 0]
+        ends = {(queue.queue_id): await client.max_offset(queue) for queue in queues}
+    places = [(row["queue_id"], row["queue_offset"]) for row in in_order(rows_of(out))]
+    assert places == [(queue, offset) for queue in sorted(ends) for offset in range(ends[queue])]
+    assert {span.queue_id: span.end for span in manifest_of(out).queues} == ends
+
+
+async def test_an_end_in_time_leaves_nothing_out(tmp_path: Path) -> None:
+    queue = MessageQueue("T", "broker-a", 0)
+    client = FakeClient(0, 60)
+    await export_topic(client, [QueueRange(queue, 0, 60, end_time=1025)], tmp_path / "out")
+    await export_topic(client, [QueueRange(queue, 0, 60)], tmp_path / "out", resume=True)
+    assert [row["queue_offset"] for row in rows_of(tmp_path / "out")] == list(range(60))
+
+
+@pytest.mark.parametrize(
+    ("rows", "layout", "said"),
+    [
+        (RowFilter(topic="SeedTags"), Layout(), "was made with --topic None, not SeedTags"),
+        (RowFilter(), Layout(body_text=True), "was made with --columns topic,"),
+        (RowFilter(), Layout(partition_by=("day",)), "was made with --partition-by , not day"),
+    ],
+)
+def test_only_the_same_is_resumed(
+    store_clean: JavaStore, tmp_path: Path, rows: RowFilter, layout: Layout, said: str
+) -> None:
+    export_store(store_clean.root, tmp_path, RowFilter())
+    with pytest.raises(OutputExists, match=said):
+        export_store(store_clean.root, tmp_path, rows, layout=layout, resume=True)
+    assert names(tmp_path) == ["_SUCCESS", "_rmq", "part-00000.parquet"]
+
+
+def test_what_is_no_export_is_not_touched(store_clean: JavaStore, tmp_path: Path) -> None:
+    (tmp_path / "part-00000.parquet").write_bytes(b"mine")
+    with pytest.raises(OutputExists, match=r"has no _rmq/manifest\.json to resume from"):
+        export_store(store_clean.root, tmp_path, RowFilter(), resume=True)
+    assert (tmp_path / "part-00000.parquet").read_bytes() == b"mine"
+
+
+def test_a_manifest_that_is_none(store_clean: JavaStore, tmp_path: Path) -> None:
+    (tmp_path / "_rmq").mkdir()
+    (tmp_path / MANIFEST).write_text("{}")
+    with pytest.raises(ExportError, match="not written by rmq export"):
+        export_store(store_clean.root, tmp_path, RowFilter(), resume=True)
+
+
+def test_two_at_once_are_kept_apart(store_clean: JavaStore, tmp_path: Path) -> None:
+    export_store(store_clean.root, tmp_path, RowFilter())
+    layout, origin = Layout(), folder.Origin(str(store_clean.root.resolve()), None)
+    with (
+        folder.ExportFolder(tmp_path, origin, layout, resume=True),
+        pytest.raises(OutputExists, match="another export is writing there now"),
+    ):
+        export_store(store_clean.root, tmp_path, RowFilter(), resume=True)
+    assert export_store(store_clean.root, tmp_path, RowFilter(), resume=True).rows == 0
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from rmqcli.export import RowFilter, Layout, export_store
+
+place, left = sys.argv[3], int(sys.argv[4])
+
+def killing(function):
+    def call(*arguments, **named):
+        global left
+        if left == 0:
+            os.kill(os.getpid(), 9)
+        left -= 1
+        return function(*arguments, **named)
+    return call
+
+setattr(Path, place, killing(getattr(Path, place)))
+layout = Layout(row_group_bytes=100_000, file_bytes=300_000, partition_by=("queue",))
+export_store(Path(sys.argv[1]), Path(sys.argv[2]), RowFilter(), layout=layout, resume=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("place", "count"),
+    [
+        ("replace", 0),
+        ("replace", 1),
+        ("replace", 5),
+        ("unlink", 0),
+        ("unlink", 1),
+        ("touch", 0),
+        ("mkdir", 1),
+    ],
+)
+def test_killed_anywhere(store_clean: JavaStore, tmp_path: Path, place: str, count: int) -> None:
+    """Before the first rename, between two, before and after the manifest, before _SUCCESS."""
+    out = tmp_path / "out"
+    command = [sys.executable, "-c", KILLED, str(store_clean.root), str(out), place, str(count)]
+    assert subprocess.run(command, check=False).returncode == -9
+    assert not (out / "_SUCCESS").exists()
+    for path in out.glob("queue=*/part-*.parquet"):
+        assert parquet.read_metadata(path).num_rows > 0
+    layout = Layout(partition_by=("queue",))
+    export_store(store_clean.root, out, RowFilter(), layout=layout, resume=True)
+    found = [
+        offset
+        for path in out.glob("queue=*/part-*.parquet")
+        for offset in parquet.ParquetFile(path).read()["commit_log_offset"].to_pylist()
+    ]
+    assert sorted(found) == [row["commit_log_offset"] for row in java_rows(store_clean)]
+    assert sorted(manifest_of(out).files, key=lambda file: file.path) == [
+        file
+        for file in sorted(manifest_of(out).files, key=lambda file: file.path)
+        if (out / file.path).exists()
+    ]
+    assert not any(name.startswith("_temporary") for name in names(out))
+
+
+def test_a_record_that_a_consume_queue_misses(
+    copy_java_store: Callable[[str], JavaStore], tmp_path: Path
+) -> None:
+    """The last commit log file is gone: its records are still in the consume queues."""
+    store = copy_java_store("store-clean")
+    store.commit_logs[-1].unlink()
+    with pytest.raises(
+        CorruptionError, match=r"queue \d+ of topic \S+ has \d+ entries in its consume queue, but"
+    ):
+        export_store(store.root, tmp_path / "out", RowFilter())
+    assert not (tmp_path / "out").exists()
+    export_store(store.root, tmp_path / "out", RowFilter(check_crc=False))
+
+
+def test_the_consume_queues_of_every_range(java_store: JavaStore, tmp_path: Path) -> None:
+    """No false alarm: the first file gone by retention, ranges, a topic, a killed broker's queues."""
+    topic = java_store.of_kind("msg")[0]["topic"]
+    wanted = [
+        RowFilter(topic=topic, begin=3, end=9),
+        RowFilter(begin_commit_log=700_000),
+        RowFilter(begin_time=1),
+    ]
+    for number, rows in enumerate(wanted):
+        assert export_store(java_store.root, tmp_path / str(number), rows).rows > 0
+
+
+class FailingClient(FakeClient):
+    """Queue 1 fails: from offset 40 on, `times` times."""
+
+    def __init__(self, times: int, error: Exception | None = None) -> None:
+        super().__init__(0, 100)
+        self.times = times
+        self.tries = 0
+        self.error = error or ConnectionLost("127.0.0.1:1")
+
+    async def pull(self, queue: MessageQueue, offset: int) -> PullResult:
+        if queue.queue_id == 1 and offset >= 40 and self.tries < self.times:
+            self.tries += 1
+            raise self.error
+        found = await super().pull(queue, offset)
+        import msgspec
+
+        messages = [msgspec.structs.replace(m, queue_id=queue.queue_id) for m in found.messages]
+        return found._replace(messages=messages)
+
+
+RANGES = [QueueRange(MessageQueue("T", "broker-a", number), 0, 100) for number in range(3)]
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    from rmqcli.export import live
+
+    monkeypatch.setattr(live, "BATCH_MESSAGES", 32)
+
+
+async def test_a_queue_that_fails_now_and_then(small: None, tmp_path: Path, autojump_clock: Any) -> None:
+    client = FailingClient(3)
+    summary = await export_topic(client, RANGES, tmp_path / "out")
+    assert (summary.rows, summary.failed, client.tries) == (300, (), 3)
+
+
+async def test_a_queue_that_fails_for_good(small: None, tmp_path: Path, autojump_clock: Any) -> None:
+    out = tmp_path / "out"
+    client = FailingClient(10**6)
+    summary = await export_topic(client, RANGES, out)
+    ((wanted, reached, error),) = summary.failed
+    assert (wanted.queue.queue_id, reached, summary.rows) == (1, 64, 264)
+    assert (type(error), client.tries) == (ConnectionLost, 4)
+    again = await export_topic(FailingClient(0), RANGES, out, resume=True)
+    assert (again.rows, again.failed) == (36, ())
+    places = sorted((row["queue_id"], row["queue_offset"]) for row in rows_of(out))
+    assert places == [(queue, offset) for queue in range(3) for offset in range(100)]
+
+
+async def test_what_is_hopeless_is_not_tried_again(tmp_path: Path) -> None:
+    client = FailingClient(10**6, NotPermitted(16, "no", "127.0.0.1:1"))
+    with pytest.raises(NotPermitted):
+        await export_topic(client, [RANGES[1]._replace(begin=40)], tmp_path / "out")
+    assert client.tries == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_topic_made_anew(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import trio
+
+    trio.run(export_topic, FakeClient(0, 100), RANGES[:1], tmp_path / "out")
+    ranges = [RANGES[0]._replace(end=7)]
+    trio.run(lambda: export_topic(FakeClient(0, 7), ranges, tmp_path / "out", resume=True))
+    assert "T@broker-a:0: ends at 7, before 100, where the last export ended" in capsys.readouterr().err
+
+
+def test_the_command(rmq: Run, topic: str, tmp_path: Path) -> None:
+    export = ("export", "--topic", topic, "--out", str(tmp_path / "out"), "--resume", "--json")
+    for count in (5, 3, 0):
+        rmq("send", topic, stdin=b"x\n" * count)
+        assert rmq(*export).json["rows"] == count
+    said = json.loads((tmp_path / "out" / MANIFEST).read_bytes())
+    assert (said["version"], said["topic"], said["store"], said["rows"]) == (1, topic, None, 8)
+    assert [file["rows"] for file in said["files"]] == [5, 3]
+    assert sum(queue["end"] - queue["begin"] for queue in said["queues"]) == 8
+    assert names(tmp_path / "out" / "_rmq") == ["manifest.json"]
