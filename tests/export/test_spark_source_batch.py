@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
-from broker.cluster import Cluster
+from broker.cluster import Cluster, embedded_in_thread
 from rmqcli.export import spark_source
 from tests.export.spark_source_support import Place, Source, fill, places, pulled
 from tests.support import JavaStore
@@ -110,9 +110,20 @@ def test_a_selector_and_no_body(source: Source, filled: str) -> None:
     assert {row.tags: row["count"] for row in frame.groupBy("tags").count().collect()} == {"t0": 34, "t2": 33}
 
 
+def test_a_selector_over_properties(source: Source) -> None:
+    with embedded_in_thread(enable_property_filter=True) as running:
+        fill(running.namesrv, "SourceSql", (b"%d" % number for number in range(30)))
+        frame = Source(source.session, running.namesrv).batch(
+            subscribe="SourceSql", selector="TAGS = 't1' and KEYS <> 'k1'", selectorType="sql92"
+        )
+        rows = frame.selectExpr("tags", "cast(cast(body as string) as int) number").collect()
+    assert sorted(row.number for row in rows) == list(range(4, 30, 3))
+    assert {row.tags for row in rows} == {"t1"}
+
+
 def test_chosen_columns(source: Source, filled: str) -> None:
     reader = source.session.read.format("rocketmq").options(namesrv=source.namesrv, subscribe=filled)
-    row = reader.schema("queue_offset bigint, tags string").load().where("queue_offset = 24").first()
+    row = reader.schema("queue_offset bigint not null, tags string").load().where("queue_offset = 24").first()
     assert row is not None
     assert row.asDict().keys() == {"queue_offset", "tags"}
     with pytest.raises(PySparkException, match="column tags int: it is string"):
@@ -137,7 +148,7 @@ def test_filters_decide_what_is_read(pushdown: Source, filled: str) -> None:
 
 
 def test_filters_are_sparks_unless_asked_for(pushdown: Source, filled: str) -> None:
-    """One data frame used twice: up to 4.3 Spark would read the second time what the first filter let through."""
+    """One data frame used twice: Spark 4.3 would read the second time what the first filter let through."""
     frame = pushdown.batch(subscribe=filled)
     assert frame.where("queue_id = 1").count() == 25
     assert frame.count() == 100

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from datetime import UTC, datetime
 from typing import Any
 
@@ -129,6 +131,16 @@ def test_what_cannot_be_meant(options: dict[str, str], text: str) -> None:
     with pytest.raises(OptionError) as caught:
         read_options(options)
     assert text in str(caught.value)
+
+
+def test_a_sink_has_no_path() -> None:
+    with pytest.raises(OptionError, match="path: there is no such option"):
+        write_options({"namesrv": "h:1", "path": "/out"})
+
+
+def test_pyspark_is_not_imported_before_it_is_used() -> None:
+    program = "import sys; from rmqcli.export import spark_source; sys.exit('pyspark' in sys.modules)"
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_a_write_needs_a_name_server() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from rmqcli.export.spark_source.options import OptionError
@@ -30,13 +30,18 @@ class Columns:
     @classmethod
     def wanted(cls, schema: StructType) -> Columns:
         """OptionError for a column that there is not, or that has another type."""
+        import pyarrow as pa
+
+        from codec.scan.arrow import schema as arrow_schema
+
         there = {column.name: column.dataType for column in spark_schema()}
         for column in schema:
             if there.get(column.name) != column.dataType:
                 has = there.get(column.name)
                 reason = f"is {has.simpleString()}" if has else f"is none of {', '.join(there)}"
                 raise OptionError(f"column {column.name} {column.dataType.simpleString()}: it {reason}")
-        return cls(to_arrow_schema(schema, timezone="UTC"))
+        fields = [arrow_schema().field(column.name).with_nullable(column.nullable) for column in schema]
+        return cls(pa.schema(fields))
 
     def of(self, batch: Any) -> Any:
         """These columns of a record batch, with exactly the schema that Spark expects."""

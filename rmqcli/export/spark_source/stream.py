@@ -3,7 +3,7 @@ into a sink that takes a batch once, every message comes once.
 
 Queues and topics that appear while the stream runs are read from their beginning. `startingOffsets` (default: latest) counts
 for a new checkpoint only. With `groupId` the offsets are committed to that group, for tools that show lags; the stream never
-reads them, and does not fail when they cannot be committed. Spark tells of a finished batch when it looks for the next one.
+reads them, and does not fail when they cannot be committed. They are those of the last finished batch.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.options = options
         self.columns = columns
         self.target: Offsets | None = None
+        self.told: Offsets = {}
 
     def initialOffset(self) -> dict[str, Any]:
         """Where a new checkpoint starts."""
@@ -80,6 +81,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """How far the next batch goes."""
         before = queues_from_json(start)
+        # Spark asks when the batch before is done; its own word of that comes a batch later, and never for the last.
+        self._tell_group(before)
         end = self.target if self.target is not None else trio.run(self._latest)
         end = self._with_absent(before, end)
         if isinstance(limit, ReadMaxRows):
@@ -102,11 +105,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: dict[str, Any]) -> None:
         """Everything before `end` is done."""
-        if self.options.group is not None:
-            try:
-                trio.run(self._commit, queues_from_json(end))
-            except ClientError as error:
-                warn(f"the offsets of group {self.options.group} were not committed: {error}")
+        self._tell_group(queues_from_json(end))
+
+    def _tell_group(self, offsets: Offsets) -> None:
+        if self.options.group is None or offsets == self.told:
+            return
+        try:
+            trio.run(self._commit, offsets)
+            self.told = offsets
+        except ClientError as error:
+            warn(f"the offsets of group {self.options.group} were not committed: {error}")
 
     async def _commit(self, offsets: Offsets) -> None:
         async with opened(self.options) as consumer:
