@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,13 @@ from pyspark.sql import SparkSession
 
 from broker.cluster import Cluster
 from codec.errors import CorruptionError
+from codec.queue import MessageQueue
 from rmqcli.client import PullConsumer
 from rmqcli.exit_codes import ExitCode
 from rmqcli.export import (
     ExportError,
+    ExportSummary,
+    Layout,
     OutputExists,
     QueueRange,
     RowFilter,
@@ -69,6 +73,30 @@ def test_spark_reads_what_was_written(store_clean: JavaStore, tmp_path: Path) ->
     assert frame.count() == 300
     assert frame.where("properties['TAGS'] = tags and body is not null").count() == 300
     assert dict(frame.dtypes)["store_timestamp"] == "timestamp"
+
+
+def test_partitions_and_resuming(store_clean: JavaStore, tmp_path: Path) -> None:
+    """The tasks of both runs write into the same folders."""
+    out, layout = tmp_path / "out", Layout(partition_by=("topic",), columns=("queue_offset", "body"))
+    export: Callable[..., ExportSummary] = partial(
+        export_store_on_spark, store_clean.root, out, part_bytes=700_000, layout=layout
+    )
+    first = export(RowFilter(end=5))
+    second = export(RowFilter(), resume=True)
+    assert (first.rows + second.rows, export(RowFilter(), resume=True).rows) == (3090, 0)
+    session = SparkSession.getActiveSession()
+    assert session is not None
+    frame = session.read.parquet(str(out))
+    assert set(frame.columns) == {"queue_offset", "body", "topic"}
+    assert (frame.count(), frame.where("topic = 'SeedTags'").count()) == (3090, 300)
+
+
+def test_fewer_records_than_entries(copy_java_store: Callable[[str], JavaStore], tmp_path: Path) -> None:
+    store = copy_java_store("store-clean")
+    store.commit_logs[-1].unlink()
+    with pytest.raises(CorruptionError, match="entries in its consume queue"):
+        export_store_on_spark(store.root, tmp_path / "out", RowFilter())
+    assert not (tmp_path / "out").exists()
 
 
 def test_no_rows_no_tasks(store_clean: JavaStore, tmp_path: Path) -> None:
@@ -134,9 +162,34 @@ def test_the_command_on_a_topic(rmq: Run, topic: str, tmp_path: Path) -> None:
     assert {row["msg_id"] for row in rows_of(tmp_path / "out")} == {line["msgId"] for line in wanted}
 
 
-def test_a_cluster_that_is_not_there(tmp_path: Path) -> None:
-    from codec.queue import MessageQueue
+def test_a_topic_that_grew(rmq: Run, topic: str, tmp_path: Path) -> None:
+    export = ("export", "--topic", topic, "--spark", "--out", str(tmp_path / "out"), "--resume", "--json")
+    for count in (9, 4, 0):
+        rmq("send", topic, stdin=b"x\n" * count)
+        assert rmq(*export).json["rows"] == count
+    assert len(rows_of(tmp_path / "out")) == 13
 
+
+async def test_a_queue_that_fails_alone(cluster: Cluster, topic: str, tmp_path: Path) -> None:
+    """A queue that its broker does not have."""
+    import trio
+
+    await fill(cluster, topic, 20)
+    async with PullConsumer(namesrv=cluster.namesrv) as client:
+        queues = await client.message_queues(topic)
+        ranges = [QueueRange(queue, 0, await client.max_offset(queue)) for queue in queues]
+    wrong = QueueRange(MessageQueue(topic, "broker-a", 77), 0, 5)
+
+    def on_spark() -> ExportSummary:
+        return export_topic_on_spark({"namesrv": cluster.namesrv}, [*ranges, wrong], tmp_path / "out")
+
+    summary = await trio.to_thread.run_sync(on_spark)
+    ((failed, reached, error),) = summary.failed
+    assert (summary.rows, failed, reached) == (20, wrong, 0)
+    assert "queue" in str(error)
+
+
+def test_a_cluster_that_is_not_there(tmp_path: Path) -> None:
     ranges = [QueueRange(MessageQueue("T", "broker-a", 0), 0, 10)]
     with pytest.raises(ExportError, match=r"the Spark job failed: .*cannot connect"):
         export_topic_on_spark({"namesrv": "127.0.0.1:1"}, ranges, tmp_path / "out")
