@@ -246,3 +246,6 @@ def _show_report(settings: Settings, report: Any, items: str) -> None:
     show_report(settings, report, items)
     if not report.sound:
         raise typer.Exit(ExitCode.CORRUPT)
+
+
+from rmqcli.commands import inspect_repair, inspect_store  # noqa: E402, F401  they add their commands to `app`

@@ -1,0 +1,289 @@
+"""How a whole store folder looks: the overview, the index, reports of verify, rebuild and salvage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rmqcli.options import Settings
+from rmqcli.render.output import Output
+from rmqcli.render.table import Column, show_rows, show_table
+from rmqcli.render.text import duration, local_time, many, size
+from rmqcli.store.findings import Finding
+from rmqcli.store.index import ChainLink, IndexFile, IndexLoad
+from rmqcli.store.overview import Overview, QueueRange
+from rmqcli.store.rebuild import Difference, Rebuilt
+from rmqcli.store.salvage import Salvaged
+from rmqcli.store.verify_store import StoreReport
+
+__all__ = [
+    "show_facts",
+    "show_index",
+    "show_overview",
+    "show_rebuilt",
+    "show_salvaged",
+    "show_store_report",
+    "show_values",
+]
+
+_SHOWN_RUNS = 200
+
+_FOLDER_COLUMNS = (
+    Column("FOLDER", "name"),
+    Column("FILES", "files", number=True),
+    Column("LENGTH", "bytes", size, number=True),
+    Column("ON DISK", "bytesOnDisk", size, number=True),
+)
+_TOPIC_COLUMNS = (
+    Column("TOPIC", "topic"),
+    Column("QUEUES", "queues", number=True),
+    Column("MESSAGES", "messages", number=True),
+    Column("FIRST STORED", "firstStoreTimestamp", local_time, whole=True),
+    Column("LAST STORED", "lastStoreTimestamp", local_time, whole=True),
+)
+_GROUP_COLUMNS = (
+    Column("GROUP", "group"),
+    Column("TOPIC", "topic"),
+    Column("QUEUES", "queues", number=True),
+    Column("LAG", "lag", number=True),
+)
+_INDEX_COLUMNS = (
+    Column("FILE", "file"),
+    Column("ITEMS", "items", number=True),
+    Column("ROOM", "capacity", number=True),
+    Column("SLOTS", "slots", number=True),
+    Column("USED", "usedSlots", number=True),
+    Column("MEAN", "meanChain", lambda value: f"{value:.2f}", number=True),
+    Column("LONGEST", "longestChain", number=True),
+    Column("FIRST STORED", "beginTimestamp", local_time, whole=True),
+    Column("LAST STORED", "endTimestamp", local_time, whole=True),
+    Column("FROM", "beginPhyOffset", number=True),
+    Column("TO", "endPhyOffset", number=True),
+)
+
+
+def show_facts(settings: Settings, facts: dict[str, tuple[str, Any]]) -> None:
+    """JSON name → (text for people, value). Names and texts in two columns."""
+    if settings.json:
+        Output().json({name: value for name, (_, value) in facts.items()})
+        return
+    output = Output()
+    width = max(map(len, facts), default=0)
+    for name, (text, value) in facts.items():
+        output.line(
+            f"{name:<{width}}  {text}" if settings.terminal else f"{name}\t{'' if value is None else value}"
+        )
+
+
+def show_values(
+    settings: Settings, columns: Sequence[Column], rows: Iterable[Sequence[Any]], empty: str
+) -> None:
+    """Rows of any table of a store."""
+    show_rows(settings, columns, list(rows), empty=empty)
+
+
+def show_overview(settings: Settings, found: Overview) -> None:
+    """JSON: one document. TSV: a row a queue."""
+    topics = _topics(found.queues)
+    if settings.json:
+        Output().json(_document(found, topics))
+        return
+    if not settings.terminal:
+        output = Output()
+        for one in found.queues:
+            output.line("\t".join(map(str, (*one[:2], one.messages, *one[2:]))))
+        return
+    show_table(settings, _FOLDER_COLUMNS, found.folders)
+    print()
+    show_table(settings, _TOPIC_COLUMNS, topics)
+    if found.groups:
+        print()
+        show_table(settings, _GROUP_COLUMNS, found.groups)
+    print()
+    for line in _remarks(found):
+        print(line)
+
+
+def _topics(queues: Sequence[QueueRange]) -> list[tuple[str, int, int, int, int]]:
+    by_topic: dict[str, list[QueueRange]] = {}
+    for one in queues:
+        by_topic.setdefault(one.topic, []).append(one)
+    return [
+        (
+            topic,
+            len(several),
+            sum(one.messages for one in several),
+            min((one.first_stored for one in several if one.first_stored), default=0),
+            max(one.last_stored for one in several),
+        )
+        for topic, several in by_topic.items()
+    ]
+
+
+def _remarks(found: Overview) -> Iterable[str]:
+    messages = sum(one.messages for one in found.queues)
+    yield f"{many(messages, 'message')} in {many(len(found.queues), 'queue')}, commit log from {found.log_begin} to {found.log_end}"
+    yield f"pending: {many(found.delayed, 'delayed message')}, {many(found.half, 'half message')}"
+    yield "a broker runs on this folder" if found.locked else "no broker runs on this folder"
+    if found.abort and not found.locked:
+        yield "abort is present: the broker was killed; its next start recovers the store"
+    if found.checkpoint is None:
+        yield "no checkpoint"
+    else:
+        yield f"flushed: log to {local_time(found.checkpoint.physic_msg_timestamp)}, queues to {local_time(found.checkpoint.logics_msg_timestamp)}"
+    total, used, free = found.disk
+    yield f"disk: {size(used)} of {size(total)} used ({used * 100 // max(total, 1)} %), {size(free)} free"
+
+
+def _document(found: Overview, topics: Sequence[tuple[str, int, int, int, int]]) -> dict[str, Any]:
+    return {
+        "folders": _objects(_FOLDER_COLUMNS, found.folders),
+        "commitLog": {"minOffset": found.log_begin, "maxOffset": found.log_end},
+        "topics": _objects(_TOPIC_COLUMNS, topics),
+        "queues": [
+            {
+                "topic": one.topic,
+                "queueId": one.queue_id,
+                "messages": one.messages,
+                "minOffset": one.min_offset,
+                "maxOffset": one.max_offset,
+                "firstStoreTimestamp": one.first_stored,
+                "lastStoreTimestamp": one.last_stored,
+            }
+            for one in found.queues
+        ],
+        "groups": _objects(_GROUP_COLUMNS, found.groups),
+        "pendingDelayed": found.delayed,
+        "pendingHalf": found.half,
+        "abort": found.abort,
+        "locked": found.locked,
+        "checkpoint": None if found.checkpoint is None else found.checkpoint._asdict(),
+        "disk": dict(zip(("total", "used", "free"), found.disk, strict=True)),
+    }
+
+
+def _objects(columns: Sequence[Column], rows: Iterable[Sequence[Any]]) -> list[dict[str, Any]]:
+    return [{column.key: value for column, value in zip(columns, row, strict=True)} for row in rows]
+
+
+def show_index(settings: Settings, found: Sequence[tuple[IndexFile, IndexLoad]]) -> None:
+    """A row a file."""
+    rows = [
+        (
+            index.file.path.name,
+            index.items,
+            index.capacity - 1,
+            index.slots,
+            *load,
+            *index.header[:4],
+        )
+        for index, load in found
+    ]
+    show_rows(settings, _INDEX_COLUMNS, rows)
+
+
+CHAIN_COLUMNS = (
+    Column("FILE", "file"),
+    Column("SLOT", "slot", number=True),
+    Column("ITEM", "item", number=True),
+    Column("HASH", "keyHash", number=True),
+    Column("COMMIT-LOG OFFSET", "commitLogOffset", number=True),
+    Column("STORED", "time", local_time, whole=True),
+    Column("BEFORE", "previous", number=True),
+    Column("KEY", "matches", lambda value: "yes" if value else "other"),
+)
+
+
+def chain_row(index: IndexFile, slot: int, link: ChainLink) -> tuple[Any, ...]:
+    """A row of CHAIN_COLUMNS."""
+    item = link.item
+    place = index.file.path.name, slot, link.number
+    return (*place, item.key_hash, item.phy_offset, link.time, item.previous, link.matches)
+
+
+def show_store_report(settings: Settings, report: StoreReport, seconds: float) -> None:
+    """Findings and remarks, a line each, then the verdict."""
+    looked = sum(part.size for part in report.parts.values())
+    if settings.json:
+        parts = {
+            name: {
+                "sound": p.sound,
+                "files": p.files,
+                "items": p.items,
+                "bytes": p.size,
+                "damaged": p.damaged,
+            }
+            for name, p in report.parts.items()
+        }
+        findings = [_finding(finding) for finding in report.findings]
+        Output().json(
+            {"sound": report.sound, "damaged": report.damaged, "seconds": round(seconds, 3)}
+            | {"parts": parts, "findings": findings, "remarks": report.remarks}
+        )
+        return
+    output = Output()
+    for finding in report.findings:
+        output.line(str(finding))
+    for remark in report.remarks:
+        output.line(f"note: {remark}")
+    for name, part in report.parts.items():
+        verdict = "sound" if part.sound else f"damaged in {many(part.damaged, 'place')}"
+        output.line(f"{name}: {verdict}, {part.items:,} checked in {many(part.files, 'file')}")
+    verdict = "sound" if report.sound else f"damaged in {many(report.damaged, 'place')}"
+    speed = "" if seconds < 0.01 or not settings.terminal else f", {looked / seconds / 1e9:.2f} GB/s"
+    output.line(f"{verdict}: {size(looked)}{speed}")
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {
+        "file": str(finding.path),
+        "position": finding.position,
+        "problem": finding.problem,
+        "length": finding.length,
+    }
+
+
+def show_rebuilt(
+    settings: Settings, built: Rebuilt, changes: Sequence[Difference], kept: Sequence[str], done: bool
+) -> None:
+    """What was built, how it differs from what was there, and where that is now."""
+    if settings.json:
+        listed = [{"file": one.path, "change": one.kind, "position": one.position} for one in changes]
+        Output().json({**built._asdict(), "written": done, "changes": listed, "kept": list(kept)})
+        return
+    output = Output()
+    for one in changes:
+        output.line(
+            f"{one.kind}: {one.path}" + ("" if one.position is None else f" from byte {one.position} on")
+        )
+    for name in kept:
+        output.line(f"kept: {name}")
+    if built.missing:
+        output.line(f"note: {many(built.missing, 'queue offset')} without a record: their entries are blank")
+    did = "built" if done else "nothing written, would build"
+    entries = f"{built.entries:,} entries of {many(built.queues, 'queue')}"
+    output.line(f"{did}: {entries}, {built.index_items:,} items in {many(built.index_files, 'index file')}")
+
+
+def show_salvaged(settings: Settings, found: Salvaged, seconds: float) -> None:
+    """The lost byte ranges and queue offsets, then what was kept."""
+    if settings.json:
+        lost = [{"begin": one.begin, "end": one.end, "reason": one.reason} for one in found.lost]
+        keys = ("topic", "queueId", "firstQueueOffset", "lastQueueOffset")
+        gone = [dict(zip(keys, run, strict=True)) for run in found.gone]
+        Output().json({"records": found.records, "lost": lost, "gone": gone, "placed": found.placed})
+        return
+    output = Output()
+    for one in found.lost:
+        output.line(f"lost: bytes {one.begin} to {one.end} ({one.end - one.begin:,} bytes): {one.reason}")
+    for topic, queue_id, first, last in found.gone[:_SHOWN_RUNS]:
+        output.line(
+            f"gone: {topic} queue {queue_id} offset {first}" + (f" to {last}" if last > first else "")
+        )
+    if len(found.gone) > _SHOWN_RUNS:
+        output.line(f"… and {len(found.gone) - _SHOWN_RUNS:,} more (--json names all)")
+    lost_bytes = sum(one.end - one.begin for one in found.lost)
+    count = sum(last - first + 1 for _, _, first, last in found.gone)
+    output.line(
+        f"kept {many(found.records, 'record')}; lost {lost_bytes:,} bytes, {many(count, 'queue offset')} ({duration(seconds)})"
+    )
