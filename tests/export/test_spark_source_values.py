@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from pyspark.sql import datasource as spark
 
 from codec.queue import MessageQueue
+from rmqcli.client import ConnectionLost
 from rmqcli.export import QueueRange
 from rmqcli.export.live import to_batch
 from rmqcli.export.spark_source import OptionError
@@ -27,7 +28,7 @@ from rmqcli.export.spark_source.offsets import (
     queues_to_json,
 )
 from rmqcli.export.spark_source.options import ReadOptions, read_options, write_options
-from rmqcli.export.spark_source.planning import split
+from rmqcli.export.spark_source.planning import for_all, split
 from tests.export.spark_source_support import queue
 from tests.export.test_live import message
 
@@ -184,6 +185,17 @@ def test_ranges_split(sizes: list[int], at_least: int) -> None:
         (item.queue, offset) for item in ranges for offset in range(item.begin, item.end)
     ]
     assert all(item.begin < item.end for item in found)
+
+
+async def test_one_error_of_several_queues() -> None:
+    async def ask(asked: MessageQueue) -> int:
+        if asked.queue_id:
+            raise ConnectionLost("127.0.0.1:1")
+        return 7
+
+    assert await for_all([queue("T", 0)], ask) == {queue("T", 0): 7}
+    with pytest.raises(ConnectionLost):
+        await for_all([queue("T", number) for number in range(40)], ask)
 
 
 TIME = datetime(2026, 1, 2, tzinfo=UTC)

@@ -11,6 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from broker.cluster import Cluster
+from rmqcli.client import ClientError, NoNameServer
 from rmqcli.export import ExportError, spark_source
 from rmqcli.export.spark_source.options import write_options
 from rmqcli.export.spark_source.writer import BATCH_MESSAGES, RowSender
@@ -134,10 +135,16 @@ def test_a_packet_is_bounded() -> None:
 
 
 def test_no_broker() -> None:
-    from rmqcli.client import ClientError
-
-    with pytest.raises(ClientError):
+    with pytest.raises(NoNameServer, match=r"cannot connect to name server 127\.0\.0\.1:1"):
         sender().send(iter([pa.record_batch({"body": ["x"]})]))
+
+
+def test_a_send_that_is_refused(cluster: Cluster) -> None:
+    """One plain error, whatever the other requests were doing."""
+    refused = sender(namesrv=cluster.namesrv, topic="SCHEDULE_TOPIC_XXXX")
+    rows = pa.record_batch({"body": pa.array([b"x"] * 3 * BATCH_MESSAGES, pa.binary())})
+    with pytest.raises(ClientError):
+        refused.send(iter([rows]))
 
 
 def test_a_row_without_a_body() -> None:

@@ -20,7 +20,7 @@ from rmqcli.export.live import QueueRange
 from rmqcli.export.spark_source.offsets import EARLIEST, LATEST, Offsets, Position
 from rmqcli.export.spark_source.options import OptionError, ReadOptions
 
-__all__ = ["for_all", "offset_at", "opened", "queues_of", "resolved", "split"]
+__all__ = ["first_error", "for_all", "offset_at", "opened", "queues_of", "resolved", "split"]
 
 AT_ONCE = 16
 """Queues that are asked about at the same time."""
@@ -92,12 +92,13 @@ async def for_all(queues: Iterable[MessageQueue], ask: Callable[[MessageQueue], 
         async with trio.open_nursery() as nursery:
             for queue in queues:
                 nursery.start_soon(one, queue)
-    except* Exception as group:
-        raise _first(group) from None
+    except ExceptionGroup as group:
+        raise first_error(group) from None
     return found
 
 
-def _first(error: BaseException) -> BaseException:
+def first_error(error: BaseException) -> BaseException:
+    """One error of those that tasks had at the same time: whoever asked sees a plain one."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

@@ -116,6 +116,8 @@ async def _send_all(producer: Any, packets: Iterable[list[Message]]) -> None:
     """Several requests at a time; the first error ends it."""
     import trio
 
+    from rmqcli.export.spark_source.planning import first_error
+
     limit = trio.Semaphore(IN_FLIGHT)
 
     async def send(packet: list[Message]) -> None:
@@ -129,11 +131,8 @@ async def _send_all(producer: Any, packets: Iterable[list[Message]]) -> None:
             for packet in packets:
                 await limit.acquire()
                 nursery.start_soon(send, packet)
-    except* Exception as group:
-        error: BaseException = group
-        while isinstance(error, BaseExceptionGroup):
-            error = error.exceptions[0]
-        raise error from None
+    except ExceptionGroup as group:
+        raise first_error(group) from None
 
 
 class Writer(DataSourceArrowWriter):
