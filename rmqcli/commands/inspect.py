@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -12,10 +13,11 @@ import typer
 
 from rmqcli.exit_codes import ExitCode, usage_error
 from rmqcli.offset_range import OffsetRange, parse_range
-from rmqcli.options import FormatOption, Settings, command, command_group
+from rmqcli.options import FormatOption, Settings, TagOption, command, command_group
 
 if TYPE_CHECKING:
     from rmqcli.store import DamagedFile
+    from rmqcli.store.log_filter import RecordFilter
 
 _LONGEST_EXPLAINED = 16 * 1024 * 1024
 
@@ -54,6 +56,21 @@ def commitlog(
     topics: Annotated[
         list[str] | None, typer.Option("--topic", metavar="TOPIC", help="Only this topic; may be repeated.")
     ] = None,
+    queue: Annotated[
+        int | None, typer.Option("--queue", "-q", metavar="N", min=0, help="Only this queue number.")
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option("--key", "-k", metavar="KEY", help="Only this key, or message id.")
+    ] = None,
+    tag: TagOption = "*",
+    where: Annotated[
+        str | None,
+        typer.Option(
+            "--where",
+            metavar="EXPR",
+            help="Only records that meet EXPR (SQL92) over columns and properties: store_size > 4096 AND region = 'eu'.",
+        ),
+    ] = None,
     format_text: FormatOption = None,
     verify: VerifyOption = False,
     stats: StatsOption = False,
@@ -61,9 +78,13 @@ def commitlog(
 ) -> None:
     """List the records of a commit log.
 
-    PATH is a file, its folder, or a store folder. -N is the last N records, of the chosen topics if any are.
+    PATH is a file, its folder, or a store folder. -N is the last N records of those that are chosen. --where knows the
+    properties of a record and the columns of an export: topic, queue_id, queue_offset, commit_log_offset, msg_id,
+    offset_msg_id, tags, keys, born_timestamp, born_host, store_timestamp (ms), store_host, flag, sys_flag, reconsume_times,
+    prepared_transaction_offset, store_size, body_crc, body_size.
     """
     from rmqcli.store import CommitLog, verify_commit_log
+    from rmqcli.store.log_filter import record_filter
 
     _one_view(verify=verify, stats=stats, explain=explain, format=format_text)
     log = CommitLog(path)
@@ -75,7 +96,8 @@ def commitlog(
         _show_report(settings, report, "record")
         return
     wanted = parse_range(range_text, int(time.time() * 1000))
-    found = _records(log, wanted, frozenset(topics or ()))
+    chosen = record_filter(key, tag, queue, where)
+    found = _records(log, wanted, frozenset(topics or ()), chosen)
     if explain:
         _explain_records(settings, islice(found, 1 if count is None else count))
     elif stats:
@@ -130,8 +152,19 @@ def consumequeue(
         _show_entries(settings, islice(_entries(queues, wanted), count))
 
 
-def _records(log: Any, wanted: OffsetRange, topics: frozenset[str]) -> Iterator[tuple[Any, Any]]:
+def _records(
+    log: Any, wanted: OffsetRange, topics: frozenset[str], chosen: RecordFilter
+) -> Iterator[tuple[Any, Any]]:
     """(place, message) of what is asked for, the body decompressed."""
+    if chosen.is_open:
+        return _records_of(log, wanted, topics)
+    last = wanted.last
+    everything = _records_of(log, OffsetRange() if last else wanted, topics)
+    found = ((place, message) for place, message in everything if chosen.accepts(message))
+    return iter(deque(found, last)) if last else found
+
+
+def _records_of(log: Any, wanted: OffsetRange, topics: frozenset[str]) -> Iterator[tuple[Any, Any]]:
     from codec.errors import CorruptionError
     from codec.record import decode_record
     from rmqcli.store import DamagedFile
@@ -218,13 +251,18 @@ def _explain_entries(settings: Settings, found: Iterator[tuple[Any, Any]]) -> No
 
 
 def _show_log_statistics(settings: Settings, found: Iterator[tuple[Any, Any]]) -> None:
+    from rmqcli.render.distribution import distribution_document, show_distribution
     from rmqcli.render.inspection import show_log_statistics
     from rmqcli.store import LogStatistics
+    from rmqcli.store.distribution import Distribution
 
-    statistics = LogStatistics()
+    statistics, distribution = LogStatistics(), Distribution()
     for _, message in found:
         statistics.add(message)
-    show_log_statistics(settings, statistics)
+        distribution.add(message)
+    show_log_statistics(settings, statistics, distribution_document(distribution))
+    if settings.terminal and not settings.json and statistics.topics:
+        show_distribution(distribution)
 
 
 def _show_queue_statistics(settings: Settings, queues: list[Any], wanted: OffsetRange) -> None:

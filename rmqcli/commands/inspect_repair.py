@@ -30,8 +30,10 @@ def verify(settings: Settings, path: StoreArgument) -> None:
     from rmqcli.render.progress import progress
     from rmqcli.render.store_view import show_store_report
     from rmqcli.store import CommitLog
+    from rmqcli.store.tables import store_folder
     from rmqcli.store.verify_store import verify_store
 
+    store_folder(path)
     begin = time.monotonic()
     with progress("verify", sum(file.size for file in CommitLog(path).files), sizes=True) as advance:
         report = verify_store(path, advance)

@@ -140,8 +140,10 @@ def show_report(settings: Settings, report: Report, items: str) -> None:
     output.line(f"{verdict}: {counted}")
 
 
-def show_log_statistics(settings: Settings, statistics: LogStatistics) -> None:
-    """A row a topic, the total below (in JSON: `topics` and `total`)."""
+def show_log_statistics(
+    settings: Settings, statistics: LogStatistics, more: dict[str, Any] | None = None
+) -> None:
+    """A row a topic, the total below (in JSON: `topics`, `total` and `more`)."""
     rows = [
         (
             t.topic,
@@ -158,7 +160,7 @@ def show_log_statistics(settings: Settings, statistics: LogStatistics) -> None:
         keys = [column.key for column in _TOPIC_COLUMNS]
         topics = [dict(zip(keys, row, strict=True)) for row in rows]
         total = {"messages": sum(row[2] for row in rows), "bytes": sum(row[3] for row in rows)}
-        Output().json({"topics": topics, "total": total})
+        Output().json({"topics": topics, "total": total} | (more or {}))
         return
     if not settings.terminal or not rows:
         show_rows(settings, _TOPIC_COLUMNS, rows, empty="no records")

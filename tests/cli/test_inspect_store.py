@@ -1,0 +1,216 @@
+"""`rmq inspect store|index|…|verify|rebuild|salvage` as typed, on the stores that Java wrote."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from rmqcli.exit_codes import ExitCode
+from rmqcli.store.lock import is_locked
+from tests.cli.conftest import Run
+from tests.support import JavaStore
+
+Copy = Callable[[str], JavaStore]
+
+_HOLD = (
+    "import fcntl,sys; f=open(sys.argv[1],'r+'); fcntl.lockf(f,fcntl.LOCK_EX,1,0); print(flush=True); input()"
+)
+
+
+@pytest.fixture
+def held_store(copy_java_store: Copy) -> Iterator[JavaStore]:
+    """A store whose lock another process holds."""
+    store = copy_java_store("store-clean")
+    lock = store.root / "lock"
+    lock.chmod(0o644)
+    command = [sys.executable, "-c", _HOLD, str(lock)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None and holder.stdin is not None
+        holder.stdout.readline()
+        yield store
+        holder.communicate(b"\n")
+
+
+def snapshot(folder: Path) -> dict[str, tuple[int, int]]:
+    return {
+        str(path): (path.stat().st_mtime_ns, path.stat().st_size)
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def test_the_overview(cli: Run, store_killed: JavaStore) -> None:
+    said = cli("inspect", "store", str(store_killed.root), "--json").json
+    assert sum(topic["messages"] for topic in said["topics"]) == 6104
+    assert (said["abort"], said["locked"], said["pendingDelayed"], said["pendingHalf"]) == (
+        True,
+        False,
+        84,
+        0,
+    )
+    assert said["groups"] == [{"group": "load_group", "topic": "LoadA", "queues": 4, "lag": 334}]
+    assert len(cli("inspect", "store", str(store_killed.root)).lines) == len(said["queues"])
+
+
+def test_an_overview_to_read(store_killed: JavaStore) -> None:
+    command = f"COLUMNS=80 {sys.executable} -m rmqcli inspect store {store_killed.root}"
+    shell = ["script", "-qec", command, "/dev/null"]
+    text = subprocess.run(shell, capture_output=True, text=True, check=True).stdout
+    assert "6,104 messages in 15 queues, commit log from 0 to 3238148" in text
+    assert "pending: 84 delayed messages, 0 half messages" in text
+    assert "abort is present" in text
+
+
+def test_index(cli: Run, store_clean: JavaStore) -> None:
+    lines = cli("inspect", "index", str(store_clean.root)).lines
+    assert [line[1:5] for line in lines][:1] == [["1999", "1999", "500", "475"]]
+    chain = cli(
+        "inspect", "index", str(store_clean.root), "--topic", "SeedNormal", "--key", "key-0", "--json"
+    ).json
+    assert 0 in [link["commitLogOffset"] for link in chain if link["matches"]]
+    none = cli("inspect", "index", str(store_clean.root), "--topic", "SeedNormal", "--key", "nothing")
+    assert none.code == ExitCode.NOT_FOUND
+    assert cli("inspect", "index", str(store_clean.root), "--key", "x").code == ExitCode.USAGE
+
+
+def test_tables(cli: Run, store_killed: JavaStore) -> None:
+    root = str(store_killed.root)
+    found = cli("inspect", "checkpoint", root, "--json").json
+    assert found["physicMsgTimestamp"] == 1795224853577
+    assert cli("inspect", "offsets", root, "--group", "load_group").lines[0] == [
+        *("load_group", "LoadA", "0", "420", "501", "81")
+    ]
+    assert cli("inspect", "offsets", root, "--topic", "none").lines == []
+    assert "LoadA" in [line[0] for line in cli("inspect", "topics", root).lines]
+    assert "load_group" in [line[0] for line in cli("inspect", "groups", root).lines]
+    assert [line["pending"] for line in cli("inspect", "delay", root, "--json").json] == [12, 32, 40]
+    assert cli("inspect", "transactions", root, "--json").json == []
+    file = str(store_killed.root / "config" / "topics.json")
+    assert cli("inspect", "topics", file).lines == cli("inspect", "topics", root).lines
+
+
+def test_filters_of_the_commit_log(cli: Run, store_clean: JavaStore) -> None:
+    def shown(*arguments: str) -> list[list[str]]:
+        return cli("inspect", "commitlog", str(store_clean.root), *arguments).lines
+
+    assert [line[0] for line in shown("--key", "key-0", "--topic", "SeedNormal")] == ["0"]
+    assert {line[3] for line in shown("--queue", "2")} == {"2"}
+    tags = {line[6] for line in shown("--tag", "TagA || TagB")}
+    assert tags <= {"TagA", "TagB"} and tags
+    everything = shown("--where", "queue_id = 1 AND topic = 'SeedNormal'")
+    assert len(everything) == 375
+    assert shown("--where", "queue_id = 1 AND topic = 'SeedNormal'", "-o", "-7") == everything[-7:]
+    wrong = cli("inspect", "commitlog", str(store_clean.root), "--where", "queue_id =")
+    assert wrong.code == ExitCode.USAGE
+
+
+def test_statistics(cli: Run, store_clean: JavaStore) -> None:
+    said = cli("inspect", "commitlog", str(store_clean.root), "--stats", "--json").json
+    assert sum(line["records"] for line in said["sizes"]) == sum(said["rate"]["records"]) == 3090
+    assert said["topKeys"][0] == {"key": "grp-0", "records": 150}
+
+
+def test_verify(cli: Run, store_clean: JavaStore, copy_java_store: Copy) -> None:
+    assert cli("inspect", "verify", str(store_clean.root)).code == ExitCode.DONE
+    store = copy_java_store("store-clean")
+    path, second = store.commit_logs[0], store.of_kind("msg")[1]["phy"]
+    data = bytearray(path.read_bytes())
+    data[second + 100] ^= 1
+    path.write_bytes(data)
+    result = cli("inspect", "verify", str(store.root), "--json")
+    assert result.code == ExitCode.CORRUPT
+    assert (result.json["findings"][0]["file"], result.json["findings"][0]["position"]) == (str(path), second)
+    assert result.json["parts"]["commitlog"] == {
+        "sound": False,
+        "files": 4,
+        "items": 3089,
+        "bytes": 2097152,
+        "damaged": 1,
+    }
+    rebuilt = cli("inspect", "rebuild", str(store.root), "--dry-run")
+    assert rebuilt.code == ExitCode.CORRUPT
+    assert "salvage the store first" in rebuilt.err
+
+
+def test_rebuild(cli: Run, copy_java_store: Copy, tmp_path: Path) -> None:
+    store = copy_java_store("store-clean")
+    root = str(store.root)
+    path = store.root / "consumequeue/SeedNormal/1/00000000000000000000"
+    good = path.read_bytes()
+    path.write_bytes(bytes(6000))
+    before = snapshot(store.root)
+    dry = cli("inspect", "rebuild", root, "--dry-run", "--json").json
+    assert (dry["written"], [change["file"] for change in dry["changes"]]) == (
+        False,
+        ["consumequeue/SeedNormal/1/00000000000000000000"],
+    )
+    out = cli("inspect", "rebuild", root, "--out", str(tmp_path / "out")).out.decode()
+    assert "built: 3,090 entries of 123 queues, 7,293 items in 4 index files" in out
+    assert (tmp_path / "out/consumequeue/SeedNormal/1/00000000000000000000").read_bytes() == good
+    assert cli("inspect", "rebuild", root, "--in-place", stdin=b"n\n").code != ExitCode.DONE
+    assert snapshot(store.root) == before
+    done = cli("inspect", "rebuild", root, "--in-place", "--yes", "--json").json
+    assert (done["written"], len(done["kept"])) == (True, 2)
+    assert path.read_bytes() == good
+    assert not list(store.root.glob("rebuild-*"))
+    assert cli("inspect", "verify", root).code == ExitCode.DONE
+    again = cli("inspect", "rebuild", root, "--in-place", "--yes", "--json").json
+    assert (again["written"], again["changes"]) == (False, [])
+
+
+def test_salvage(cli: Run, copy_java_store: Copy, tmp_path: Path) -> None:
+    store = copy_java_store("store-clean")
+    line = store.of_kind("msg")[700]
+    path = store.commit_logs[line["phy"] // 524288]
+    data = bytearray(path.read_bytes())
+    data[line["phy"] % 524288 + 95] ^= 1
+    path.write_bytes(data)
+    before = snapshot(store.root)
+    out = str(tmp_path / "out")
+    said = cli("inspect", "salvage", str(store.root), "--out", out).out.decode()
+    assert f"lost: bytes {line['phy']} to {line['phy'] + line['size']} (" in said
+    assert f"gone: {line['topic']} queue {line['queueId']} offset {line['queueOffset']}\n" in said
+    assert "kept 3,089 records" in said
+    assert cli("inspect", "verify", out).code == ExitCode.DONE
+    assert snapshot(store.root) == before
+    assert cli("inspect", "salvage", str(store.root), "--out", out).code != ExitCode.DONE
+
+
+@pytest.mark.parametrize("command", [["rebuild", "--in-place", "--yes"], ["salvage", "--out", "{out}"]])
+def test_a_folder_that_a_broker_holds(
+    cli: Run, held_store: JavaStore, tmp_path: Path, command: list[str]
+) -> None:
+    before = snapshot(held_store.root)
+    arguments = [argument.format(out=tmp_path / "out") for argument in command[1:]]
+    result = cli("inspect", command[0], str(held_store.root), *arguments)
+    assert result.code == ExitCode.NOT_PERMITTED
+    assert "a broker runs on this folder" in result.err
+    assert snapshot(held_store.root) == before
+    assert is_locked(held_store.root)
+    assert cli("inspect", "store", str(held_store.root), "--json").json["locked"] is True
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["store", "/nonexistent"], ExitCode.NOT_FOUND, "not a store folder"),
+        (["verify", "{store}/config"], ExitCode.NOT_FOUND, "not a store folder"),
+        (["rebuild", "{store}"], ExitCode.USAGE, "one of --out DIR2, --in-place or --dry-run"),
+        (["salvage", "{store}"], ExitCode.USAGE, "--out DIR2 is missing"),
+        (["salvage", "{store}", "--out", "{store}/x"], ExitCode.USAGE, "in the store itself"),
+        (["delay", "{store}", "--delay-levels", "1x"], ExitCode.USAGE, "'1x' is no delay level"),
+        (["checkpoint", "{store}/consumequeue"], ExitCode.NOT_FOUND, "there is no checkpoint"),
+        (["index", "{store}/config"], ExitCode.NOT_FOUND, "no index file"),
+    ],
+)
+def test_wrong_command_lines(
+    cli: Run, store_clean: JavaStore, arguments: list[str], code: ExitCode, said: str
+) -> None:
+    result = cli("inspect", *(argument.format(store=store_clean.root) for argument in arguments))
+    assert (result.code, result.out) == (code, b"")
+    assert said in result.err
+    assert result.err.count("\n") == 1

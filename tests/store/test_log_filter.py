@@ -1,0 +1,61 @@
+"""Conditions over columns and properties, and how records are spread."""
+
+from __future__ import annotations
+
+import pytest
+
+from codec.errors import SelectorError
+from codec.record import decode_record
+from rmqcli.render.distribution import sparkline
+from rmqcli.store.distribution import MAX_STEPS, Distribution
+from rmqcli.store.log_filter import COLUMNS, Columns, record_filter
+from tests.support import JavaStore
+
+
+@pytest.mark.parametrize(
+    ("where", "count"),
+    [
+        ("topic = 'SeedNormal'", 1500),
+        ("topic = 'SeedNormal' AND queue_id = 0", 375),
+        ("queue_id IN ('0') AND topic = 'SeedNormal'", 375),
+        ("topic = 'SeedNormal' AND queue_offset BETWEEN 10 AND 19", 40),
+        ("commit_log_offset = 0", 1),
+        ("store_size < 0", 0),
+        ("tags IS NULL AND TAGS IS NOT NULL", 0),
+        ("DELAY > 0 AND topic = 'SCHEDULE_TOPIC_XXXX' AND DELAY <= 18", 43),
+    ],
+)
+def test_conditions(store_clean: JavaStore, where: str, count: int) -> None:
+    chosen = record_filter(where=where)
+    log = store_clean.commit_log
+    messages = [decode_record(log, line["phy"]) for line in store_clean.of_kind("msg")]
+    assert sum(map(chosen.accepts, messages)) == count
+
+
+def test_every_column_is_text(store_clean: JavaStore) -> None:
+    message = decode_record(store_clean.commit_log, 0)
+    row = Columns(message)
+    assert set(row) == set(COLUMNS) | set(message.properties)
+    assert len(row) == len(list(row))
+    assert all(isinstance(row[name], str) for name in row)
+
+
+def test_a_condition_that_is_none() -> None:
+    with pytest.raises(SelectorError):
+        record_filter(where="queue_id =")
+
+
+def test_the_spread(store_clean: JavaStore) -> None:
+    spread = Distribution()
+    lines = store_clean.of_kind("msg")
+    for line in lines:
+        spread.add(decode_record(store_clean.commit_log, line["phy"]))
+    assert sum(spread.sizes.values()) == sum(spread.rates) == len(lines)
+    assert spread.sizes[256] == sum(128 <= line["size"] < 256 for line in lines)
+    assert len(spread.rates) <= MAX_STEPS
+    assert spread.begin <= lines[0]["storeTimestamp"] < spread.begin + spread.step
+
+
+def test_a_sparkline() -> None:
+    assert sparkline([0, 1, 4, 8]) == " ▁▄█"
+    assert sparkline([]) == ""

@@ -1,0 +1,137 @@
+"""Consume queues and index made anew are, byte for byte, those that Java wrote."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from codec.consume_queue import ENTRY, FILLER
+from codec.errors import CorruptionError
+from codec.properties import decode_properties, encode_properties
+from codec.record import encode_record, scan_record
+from rmqcli.store import CommitLog, ConsumeQueueFiles
+from rmqcli.store.dispatch import DEFAULT_DELAYS, Unit, delay_table, index_hashes, units_of
+from rmqcli.store.queue_writer import MAX_GAP, QueuesWriter
+from rmqcli.store.rebuild import Difference, build, compare, rebuild_in_place, shape_of
+from tests.support import INDEX_ITEMS, INDEX_SLOTS, JavaStore
+
+Copy = Callable[[str], JavaStore]
+
+
+def test_byte_for_byte_what_java_wrote(java_store: JavaStore, tmp_path: Path) -> None:
+    shape = shape_of(java_store.root)
+    assert (shape.queue_file_size, shape.index_slots, shape.index_items) == (6000, INDEX_SLOTS, INDEX_ITEMS)
+    told: list[int] = []
+    built = build(CommitLog(java_store.root), tmp_path, shape, told.append)
+    assert compare(java_store.root, tmp_path) == []
+    assert built.records == built.entries == len(java_store.of_kind("msg"))
+    assert built.index_items == sum(line["indexCount"] - 1 for line in java_store.of_kind("index-file"))
+    assert (built.missing, sum(told)) == (0, sum(line["size"] for line in java_store.of_kind("msg")))
+
+
+def test_differences_are_named(copy_java_store: Copy, tmp_path: Path) -> None:
+    store = copy_java_store("store-clean")
+    build(CommitLog(store.root), tmp_path / "new", shape_of(store.root))
+    queue = store.root / "consumequeue/SeedNormal/1/00000000000000000000"
+    data = bytearray(queue.read_bytes())
+    data[123] ^= 1
+    queue.write_bytes(data)
+    shutil.rmtree(store.root / "consumequeue/SeedNormal/2")
+    (store.root / "consumequeue/Old/0").mkdir(parents=True)
+    (store.root / "consumequeue/Old/0/00000000000000000000").touch()
+    assert compare(store.root, tmp_path / "new") == [
+        Difference("consumequeue/Old/0/00000000000000000000", "gone"),
+        Difference("consumequeue/SeedNormal/1/00000000000000000000", "changed", 123),
+        Difference("consumequeue/SeedNormal/2/00000000000000000000", "new"),
+        Difference("consumequeue/SeedNormal/2/00000000000000006000", "new"),
+    ]
+
+
+def test_the_old_ones_are_kept(copy_java_store: Copy) -> None:
+    store = copy_java_store("store-clean")
+    work = store.root / "work"
+    build(CommitLog(store.root), work, shape_of(store.root))
+    kept = rebuild_in_place(store.root, work, "1")
+    assert [path.name for path in kept] == ["consumequeue.old-1", "index.old-1"]
+    assert all(path.is_dir() for path in kept)
+    assert (store.root / "consumequeue/SeedNormal/1/00000000000000000000").exists()
+
+
+def unit(queue_offset: int) -> Unit:
+    return Unit("T", 0, queue_offset, 1000 + queue_offset, 100, 7)
+
+
+def written(tmp_path: Path, *offsets: int) -> bytes:
+    writer = QueuesWriter(tmp_path, 200)
+    for offset in offsets:
+        writer.put(unit(offset))
+    writer.finish()
+    return b"".join(path.read_bytes() for path in sorted((tmp_path / "T/0").iterdir()))
+
+
+def test_a_queue_that_starts_late_is_filled(tmp_path: Path) -> None:
+    data = written(tmp_path, 13, 14)
+    assert data == FILLER * 3 + ENTRY.pack(1013, 100, 7) + ENTRY.pack(1014, 100, 7) + bytes(100)
+    assert ConsumeQueueFiles(tmp_path / "T/0").bounds() == (13, 15)
+
+
+def test_a_queue_that_begins_again_forgets_what_was(tmp_path: Path) -> None:
+    assert written(tmp_path, 0, 1, 2, 0)[:40] == ENTRY.pack(1000, 100, 7) + bytes(20)
+
+
+def test_a_hole_is_blank_and_a_great_one_no_hole(tmp_path: Path) -> None:
+    assert written(tmp_path, 0, 2)[20:40] == FILLER
+    writer = QueuesWriter(tmp_path / "other", 200)
+    writer.put(unit(0))
+    with pytest.raises(CorruptionError, match="follows 0"):
+        writer.put(unit(MAX_GAP + 2))
+
+
+@pytest.mark.parametrize("topic", ["", "..", "a/b"])
+def test_a_topic_that_is_no_folder(tmp_path: Path, topic: str) -> None:
+    with pytest.raises(CorruptionError):
+        QueuesWriter(tmp_path).put(unit(0)._replace(topic=topic))
+
+
+def record(topic: str, properties: dict[str, str], sys_flag: int = 0) -> list[Unit]:
+    data = encode_record(
+        topic=topic.encode(),
+        queue_id=3,
+        flag=0,
+        queue_offset=5,
+        physical_offset=1000,
+        sys_flag=sys_flag,
+        born_timestamp=1,
+        born_host=bytes(8),
+        store_timestamp=50_000,
+        store_host=bytes(8),
+        reconsume_times=0,
+        prepared_transaction_offset=0,
+        body=b"",
+        properties=encode_properties(properties),
+    )
+    scan = scan_record(data)
+    known = decode_properties(scan.properties)
+    assert len(index_hashes(scan, known)) == (0 if sys_flag == 0xC else len(known.get("KEYS", "").split()))
+    return list(units_of(scan, known))
+
+
+def test_what_a_record_has_entries_in() -> None:
+    (plain,) = record("T", {"TAGS": "a", "KEYS": "x y"})
+    assert plain == ("T", 3, 5, 1000, plain.size, 97)
+    assert record("T", {"KEYS": "x"}, 0x4) == record("T", {"KEYS": "x"}, 0xC) == []
+    assert [one.tags_code for one in record("SCHEDULE_TOPIC_XXXX", {"DELAY": "3"})] == [60_000]
+    assert [one.tags_code for one in record("SCHEDULE_TOPIC_XXXX", {"DELAY": "99"})] == [
+        50_000 + DEFAULT_DELAYS[-1]
+    ]
+    several = record("T", {"INNER_MULTI_DISPATCH": "%LMQ%a,%LMQ%b", "INNER_MULTI_QUEUE_OFFSET": "7,9"})
+    assert [one[:3] for one in several] == [("T", 3, 5), ("%LMQ%a", 0, 7), ("%LMQ%b", 0, 9)]
+
+
+@pytest.mark.parametrize("text", ["", "5", "1s x", "1w"])
+def test_levels_that_are_none(text: str) -> None:
+    with pytest.raises(ValueError, match="delay level"):
+        delay_table(text)

@@ -1,0 +1,155 @@
+"""A whole store folder: sound as Java left it, damage in each of its parts named."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from codec.index_file import item_position
+from codec.record import decode_record
+from rmqcli.store.files import mapped
+from rmqcli.store.index import geometry_of, index_files, key_chain, load_of
+from rmqcli.store.overview import overview
+from rmqcli.store.pending import delay_levels, half_messages
+from rmqcli.store.tables import group_offsets, read_checkpoint, topics
+from rmqcli.store.verify_store import verify_store
+from tests.support import INDEX_ITEMS, INDEX_SLOTS, JavaStore
+
+Copy = Callable[[str], JavaStore]
+
+
+def test_a_clean_stop_is_sound(store_clean: JavaStore) -> None:
+    report = verify_store(store_clean.root)
+    assert (report.sound, report.findings, report.remarks) == (True, [], [])
+    assert report.parts["index"].items == 7293
+    assert report.parts["commitlog"].items == report.parts["consumequeue"].items == 3090
+
+
+def test_a_killed_broker_left_what_its_next_start_repairs(store_killed: JavaStore) -> None:
+    report = verify_store(store_killed.root)
+    assert report.sound
+    assert "abort is present" in report.remarks[0]
+    assert "20261121013414032: younger than the checkpoint" in report.remarks[1]
+
+
+def flip(path: Path, position: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[position] ^= 0x10
+    path.write_bytes(data)
+
+
+def test_an_item_that_no_record_has(copy_java_store: Copy) -> None:
+    store = copy_java_store("store-clean")
+    path = sorted((store.root / "index").iterdir())[1]
+    position = item_position(INDEX_SLOTS, 40)
+    flip(path, position + 3)
+    report = verify_store(store.root)
+    assert [(one.path, one.position) for one in report.findings] == [(path, position)]
+    assert "has no key of hash" in report.findings[0].problem
+
+
+def test_a_queue_that_lacks_entries(copy_java_store: Copy) -> None:
+    store = copy_java_store("store-clean")
+    path = store.root / "consumequeue/SeedNormal/1/00000000000000006000"
+    path.write_bytes(path.read_bytes()[:200] + bytes(5800))
+    (finding,) = verify_store(store.root).findings
+    assert (finding.path, finding.position) == (path.parent, 6200)
+    assert finding.problem == "SeedNormal queue 1 lacks the entries of 65 records"
+    (store.root / "abort").touch()
+    crashed = verify_store(store.root)
+    assert crashed.sound
+    assert any("the next start adds them" in remark for remark in crashed.remarks)
+
+
+@pytest.mark.parametrize("name", ["config/topics.json", "config/consumerOffset.json.bak", "checkpoint"])
+def test_tables_that_cannot_be_read(copy_java_store: Copy, name: str) -> None:
+    store = copy_java_store("store-clean")
+    (store.root / name).write_bytes(b"{no")
+    assert {finding.path for finding in verify_store(store.root).findings} == {store.root / name}
+
+
+def test_a_group_beyond_the_end_is_a_remark(copy_java_store: Copy) -> None:
+    store = copy_java_store("store-killed")
+    path = store.root / "config/consumerOffset.json"
+    path.write_text(json.dumps({"offsetTable": {"LoadA@g": {"0": 999}}}))
+    assert any("group g stands at 999" in remark for remark in verify_store(store.root).remarks)
+
+
+def test_the_overview(store_killed: JavaStore) -> None:
+    found = overview(store_killed.root)
+    lines = store_killed.of_kind("msg")
+    assert sum(one.messages for one in found.queues) == len(lines)
+    assert found.log_end == lines[-1]["phy"] + lines[-1]["size"]
+    assert (found.abort, found.locked, found.half) == (True, False, 0)
+    assert [(one.group, one.lag) for one in found.groups] == [("load_group", 334)]
+    for one in found.queues:
+        times = [line["storeTimestamp"] for line in lines if (line["topic"], line["queueId"]) == one[:2]]
+        assert (one.first_stored, one.last_stored) == (times[0], times[-1])
+
+
+def test_queues_whose_first_records_retention_took(copy_java_store: Copy) -> None:
+    store = copy_java_store("store-killed")
+    store.commit_logs[0].unlink()
+    kept = [line for line in store.of_kind("msg") if line["phy"] >= 524288]
+    found = overview(store.root)
+    assert sum(one.messages for one in found.queues) == len(kept)
+    assert verify_store(store.root).sound
+
+
+def test_pending_delays(store_killed: JavaStore) -> None:
+    levels = delay_levels(store_killed.root)
+    assert [(one.level, one.delay, one.pending) for one in levels] == [
+        (1, 1000, 12),
+        (2, 5000, 32),
+        (3, 10000, 40),
+    ]
+    assert all(one.first_due <= one.last_due for one in levels)
+
+
+def test_half_messages_that_no_op_ends(copy_java_store: Copy) -> None:
+    store = copy_java_store("store-clean")
+    assert list(half_messages(store.root)) == []
+    half = [line for line in store.of_kind("msg") if line["topic"] == "RMQ_SYS_TRANS_HALF_TOPIC"]
+    (store.root / "config/consumerOffset.json").write_text("{}")
+    (store.root / "config/consumerOffset.json.bak").unlink()
+    log = store.commit_log
+    done = {
+        int(decode_record(log, line["phy"]).body)
+        for line in store.of_kind("msg")
+        if line["topic"] == "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+    }
+    found = list(half_messages(store.root))
+    assert [one.queue_offset for one in found] == [n for n in range(len(half)) if n not in done]
+    assert 0 < len(found) < len(half)
+    assert {one.topic for one in found} <= {line["properties"]["REAL_TOPIC"] for line in half}
+
+
+def test_tables(store_killed: JavaStore, copy_java_store: Copy) -> None:
+    assert group_offsets(store_killed.root)[0] == ("load_group", "LoadA", 0, 420)
+    assert "SCHEDULE_TOPIC_XXXX" in topics(store_killed.root)
+    store = copy_java_store("store-clean")
+    expected = group_offsets(store.root)
+    (store.root / "config/consumerOffset.json").write_bytes(b"")
+    assert group_offsets(store.root) == expected
+    (store.root / "checkpoint").unlink()
+    assert read_checkpoint(store.root) is None
+
+
+def test_slots_are_found_out_and_keys_in_their_chain(java_store: JavaStore) -> None:
+    record = next(line for line in java_store.of_kind("msg") if "KEYS" in line["properties"])
+    key = record["properties"]["KEYS"].split()[0]
+    offsets = set()
+    for file in index_files(java_store.root):
+        with mapped(file) as data:
+            index = geometry_of(file, data)
+            assert (index.slots, index.capacity) == (INDEX_SLOTS, INDEX_ITEMS)
+            load = load_of(data, index)
+            assert load.used_slots == index.header.hash_slot_count
+            key_hash, slot, links = key_chain(data, index, record["topic"], key)
+            assert all(link.item.key_hash % INDEX_SLOTS == slot for link in links)
+            offsets |= {link.item.phy_offset for link in links if link.matches}
+            assert {link.item.key_hash for link in links if link.matches} <= {key_hash}
+    assert record["phy"] in offsets
