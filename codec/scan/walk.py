@@ -1,4 +1,4 @@
-"""From record to record through a buffer, by their sizes alone: about 0.2 µs a record.
+"""From record to record through a buffer, by their sizes alone: about 0.05 µs a record where there are many, else 0.2 µs.
 
 Nothing but size and magic is looked at: `codec.scan.columns` checks the lengths inside.
 """
@@ -6,21 +6,26 @@ Nothing but size and magic is looked at: `codec.scan.columns` checks the lengths
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from enum import StrEnum
-from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from codec.record_layout import BLANK_SIZE, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE
+from codec.scan.lanes import LEAST_ROWS, follow, walk_lanes
 
 __all__ = ["StopReason", "Walk", "scan_positions"]
 
 Buffer = bytes | bytearray | memoryview
+Array = np.ndarray[Any, np.dtype[np.int64]]
 
 _size_and_magic = struct.Struct(">iI").unpack_from
 _MAGICS = frozenset((MAGIC_V1, MAGIC_V2))
 _NO_LIMIT = 2**63
+_SAMPLE = 64
+_MOST_ROWS = 1 << 15
+"""Records of one stretch of lanes."""
 
 
 class StopReason(StrEnum):
@@ -47,7 +52,7 @@ class StopReason(StrEnum):
 class Walk(NamedTuple):
     """Where the records start, where the walk stopped, and why."""
 
-    positions: np.ndarray[Any, np.dtype[np.int64]]
+    positions: Array
     end: int
     reason: StopReason
 
@@ -66,20 +71,45 @@ def scan_positions(
     """
     limit = len(buffer)
     stop = limit if end is None else min(end, limit)
-    last = min(limit - MIN_RECORD_SIZE, stop - 1, start + max_bytes - 1)
-    position = start
-    positions: list[int] = []
-    append = positions.append
-    for _ in repeat(None, min(max_rows, limit)):
-        if position > last:
-            break
-        size, magic = _size_and_magic(buffer, position)
-        if magic not in _MAGICS or not MIN_RECORD_SIZE <= size <= limit - position:
-            break
-        append(position)
-        position += size
+    bound = min(limit - MIN_RECORD_SIZE, stop - 1, start + max_bytes - 1) + 1
+    pieces: list[Array] = []
+    position, rows = start, min(max_rows, limit)
+    for place, found in _pieces(buffer, start, bound, rows):
+        pieces.append(found)
+        position = place
+    positions = np.concatenate(pieces)
+    if len(positions) > rows:
+        position = int(positions[rows])
     reason = StopReason.END if position >= stop else _reason(buffer, position, limit)
-    return Walk(np.array(positions, dtype=np.int64), position, reason)
+    return Walk(positions[:rows], position, reason)
+
+
+def _pieces(buffer: Buffer, position: int, bound: int, rows: int) -> Iterator[tuple[int, Array]]:
+    """Positions piece by piece, each with the byte behind its last record; the last piece may be more than `rows`.
+
+    The sizes of a few records tell how far to go for as many as are wanted. After a stretch whose lanes did not meet, as
+    many bytes are walked one by one, so bytes that are made to mislead cost a few times the time, and no more.
+    """
+    while True:
+        few, after = follow(buffer, position, bound, min(rows, _SAMPLE))
+        yield after, np.array(few, dtype=np.int64)
+        rows -= len(few)
+        if len(few) < _SAMPLE or rows == 0:
+            return
+        mean = (after - position) / len(few)
+        stretch = min(bound, after + int(min(rows, _MOST_ROWS) * mean))
+        position = after
+        if (stretch - after) / mean >= LEAST_ROWS:
+            found, position, is_whole = walk_lanes(buffer, after, stretch)
+            yield position, found
+            rows -= len(found)
+            if is_whole and rows > 0:
+                continue
+        places, position = follow(buffer, position, stretch, max(rows, 0))
+        yield position, np.array(places, dtype=np.int64)
+        rows -= len(places)
+        if rows <= 0 or position < stretch:
+            return
 
 
 def _reason(buffer: Buffer, position: int, limit: int) -> StopReason:
