@@ -109,19 +109,74 @@ _rmq_describe() {
             values="-n --namesrv --profile --timeout"
             ;;
         "inspect")
-            commands="commitlog consumequeue"
+            commands="commitlog consumequeue store index checkpoint offsets topics groups delay transactions verify rebuild salvage"
             options="-n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
             values="-n --namesrv --profile --timeout"
             ;;
         "inspect commitlog")
-            options="-o --offset -c --count --topic -f --format --verify --stats --explain -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
-            values="-o --offset -c --count --topic -f --format -n --namesrv --profile --timeout"
+            options="-o --offset -c --count --topic -q --queue -k --key -t --tag --where -f --format --verify --stats --explain -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-o --offset -c --count --topic -q --queue -k --key -t --tag --where -f --format -n --namesrv --profile --timeout"
             paths="yes"
             ;;
         "inspect consumequeue")
             options="-o --offset -c --count --commit-log --verify --stats --explain -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
             values="-o --offset -c --count --commit-log -n --namesrv --profile --timeout"
             files="--commit-log"
+            paths="yes"
+            ;;
+        "inspect store")
+            options="-n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-n --namesrv --profile --timeout"
+            paths="yes"
+            ;;
+        "inspect index")
+            options="--key --topic --slots -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="--key --topic --slots -n --namesrv --profile --timeout"
+            paths="yes"
+            ;;
+        "inspect checkpoint")
+            options="-n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-n --namesrv --profile --timeout"
+            paths="yes"
+            ;;
+        "inspect offsets")
+            options="--group --topic -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="--group --topic -n --namesrv --profile --timeout"
+            paths="yes"
+            ;;
+        "inspect topics")
+            options="-n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-n --namesrv --profile --timeout"
+            paths="yes"
+            ;;
+        "inspect groups")
+            options="-n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-n --namesrv --profile --timeout"
+            paths="yes"
+            ;;
+        "inspect delay")
+            options="--delay-levels -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="--delay-levels -n --namesrv --profile --timeout"
+            paths="yes"
+            ;;
+        "inspect transactions")
+            options="-n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-n --namesrv --profile --timeout"
+            paths="yes"
+            ;;
+        "inspect verify")
+            options="-n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-n --namesrv --profile --timeout"
+            paths="yes"
+            ;;
+        "inspect rebuild")
+            options="-o --out --in-place --dry-run --delay-levels -y --yes -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-o --out --delay-levels -n --namesrv --profile --timeout"
+            paths="yes"
+            ;;
+        "inspect salvage")
+            options="-o --out -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-o --out -n --namesrv --profile --timeout"
             paths="yes"
             ;;
         "export")
