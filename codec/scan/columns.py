@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from codec.errors import CorruptionError
-from codec.record_layout import BORN_HOST_V6, HEAD, HOST_BITS, MAGIC_V1, MAGIC_V2, PREFIXES, STORE_HOST_V6
+from codec.layout import FixedLayout
+from codec.record_layout import BORN_HOST_V6, HOST_BITS, MAGIC_V1, MAGIC_V2, PREFIXES, STORE_HOST_V6
 
 __all__ = ["SPANS", "find_bad_crc", "fixed_columns", "host_widths"]
 
@@ -29,6 +30,8 @@ SPANS = (
     "properties_start",
     "properties_end",
 )
+_ROWS_AT_ONCE = 2048
+"""So many prefixes and rows stay in the processor's cache while they are taken apart."""
 _LONGEST = 32767
 _LONGEST_V1_TOPIC = 127
 
@@ -39,14 +42,23 @@ def fixed_columns(buffer: Buffer, positions: Array) -> Array:
     rows = np.zeros(len(positions), dtype=_dtype())
     if len(positions) == 0:
         return rows
-    _refuse(positions, (positions < 0) | (positions > len(data) - PREFIXES[0].size), "a record is cut short")
-    bits = _gather(data, positions, HEAD)["sys_flag"] & HOST_BITS
-    kinds = np.unique(bits).tolist()
-    for value in kinds:
-        chosen = slice(None) if len(kinds) == 1 else np.flatnonzero(bits == value)
-        _fill_prefix(data, positions, rows, chosen, PREFIXES[value])
-    _fill_spans(data, positions, rows)
+    for begin in range(0, len(positions), _ROWS_AT_ONCE):
+        part = slice(begin, begin + _ROWS_AT_ONCE)
+        _fill(data, positions[part], rows[part])
     return rows
+
+
+def _fill(data: Array, positions: Array, rows: Array) -> None:
+    _refuse(positions, (positions < 0) | (positions > len(data) - PREFIXES[0].size), "a record is cut short")
+    prefix = _gather(
+        data, positions, PREFIXES[0]
+    )  # the sys flag is before the first host, so it is right in any case
+    bits = prefix["sys_flag"].astype(np.int32) & HOST_BITS
+    if bits.any():
+        _fill_prefixes(data, positions, rows, bits)
+    else:
+        _fill_prefix(positions, rows, slice(None), PREFIXES[0], prefix)
+    _fill_spans(data, positions, rows)
 
 
 def host_widths(rows: Array) -> tuple[Array, Array]:
@@ -71,17 +83,25 @@ def _dtype() -> Any:
     return np.dtype(fields + [(name, np.dtype(np.int64)) for name in SPANS])
 
 
-def _gather(data: Array, positions: Array, layout: Any) -> Array:
+def _gather(data: Array, positions: Array, layout: FixedLayout) -> Array:
     """The bytes of a layout at each position, as a structured array in the byte order of the file."""
     # A window of that size starts at every byte; taking one is one copy of its bytes.
     windows = np.ndarray(len(data) - layout.size + 1, f"V{layout.size}", data, strides=(1,))
     return windows[positions].view(layout.dtype())
 
 
-def _fill_prefix(data: Array, positions: Array, rows: Array, chosen: Array | slice, layout: Any) -> None:
-    places = positions[chosen]
-    _refuse(places, places > len(data) - layout.size, "a record is cut short")
-    prefix = _gather(data, places, layout)
+def _fill_prefixes(data: Array, positions: Array, rows: Array, bits: Array) -> None:
+    for value in np.unique(bits).tolist():
+        layout = PREFIXES[value]
+        chosen = np.flatnonzero(bits == value)
+        places = positions[chosen]
+        _refuse(places, places > len(data) - layout.size, "a record is cut short")
+        _fill_prefix(places, rows, chosen, layout, _gather(data, places, layout))
+
+
+def _fill_prefix(
+    places: Array, rows: Array, chosen: Array | slice, layout: FixedLayout, prefix: Array
+) -> None:
     for field in layout.fields:
         if field.code.endswith("s"):
             packed = prefix[field.name].view(np.dtype((np.uint8, field.size)))
@@ -98,7 +118,8 @@ def _fill_spans(data: Array, positions: Array, rows: Array) -> None:
     _refuse(positions, wrong, "the body does not fit into the record")
     is_v2 = rows["magic"] == MAGIC_V2
     _refuse(positions, ~is_v2 & (rows["magic"] != MAGIC_V1), "unknown magic")
-    lengths = np.where(is_v2, _short(data, body_ends), data[body_ends])
+    lengths = _short(data, body_ends)
+    lengths = np.where(is_v2, lengths, lengths >> 8)
     topic_starts = body_ends + 1 + is_v2
     topic_ends = topic_starts + lengths
     wrong = (lengths > np.where(is_v2, _LONGEST, _LONGEST_V1_TOPIC)) | (topic_ends + 2 > ends)
@@ -112,7 +133,8 @@ def _fill_spans(data: Array, positions: Array, rows: Array) -> None:
 
 
 def _short(data: Array, places: Array) -> Array:
-    values: Array = data[places].astype(np.int64) << 8 | data[places + 1]
+    pairs = np.ndarray(len(data) - 1, "V2", data, strides=(1,))
+    values: Array = pairs[places].view(">u2").astype(np.int64)
     return values
 
 
