@@ -1,4 +1,4 @@
-"""From record to record through a buffer, by their sizes alone: about 0.05 µs a record where there are many, else 0.2 µs.
+"""From record to record through a buffer, by their sizes alone: about 0.07 µs a record where there are many, else 0.2 µs.
 
 Nothing but size and magic is looked at: `codec.scan.columns` checks the lengths inside.
 """
