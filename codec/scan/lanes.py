@@ -1,6 +1,6 @@
 """The walk in many lanes at once: a stretch of the log is entered at many places, and NumPy takes one step in all of them.
 
-Where a lane begins is a guess: the next magic with a possible size before it. The guesses are never believed: the lanes
+Where a lane begins is a guess: the next place with a magic. The guesses are never believed: the lanes
 before it must walk right into it. Where one does not, the stretch counts only up to there, so the positions are exactly those
 of a walk from record to record, whatever the bodies hold. About 0.07 µs a record.
 """
