@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from benchmarks import broker, cli, clients, codec, scan
+from benchmarks import broker, cli, clients, codec, consume, scan
 from benchmarks.harness import Benchmark, Measured
 
 GROUPS: dict[str, Benchmark] = {
@@ -16,6 +16,7 @@ GROUPS: dict[str, Benchmark] = {
     "codec": codec.frames_and_records,
     "scan": scan.scan,
     "clients": clients.clients,
+    "consume": consume.consume,
     "cli": cli.cli,
 }
 

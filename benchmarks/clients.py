@@ -42,25 +42,25 @@ def _sends(
 ) -> Iterator[Measured]:
     def rate(client: Client) -> float:
         topic = f"Send{in_flight}_{compared.index(client)}"
-        _create(namesrv, topic)
-        return _rate(client, home, "send", namesrv, topic, "G_send", count, in_flight)
+        create(namesrv, topic)
+        return rate_of(client, home, "send", namesrv, topic, "G_send", count, in_flight)
 
-    yield from _compared(name, {client: rate(client) for client in compared})
+    yield from compared(name, {client: rate(client) for client in compared})
 
 
 def _consumption(home: Path, namesrv: str) -> Iterator[Measured]:
-    _create(namesrv, "Backlog")
-    _rate(OURS, home, "send", namesrv, "Backlog", "G_fill", BACKLOG, IN_FLIGHT)
+    create(namesrv, "Backlog")
+    rate_of(OURS, home, "send", namesrv, "Backlog", "G_fill", BACKLOG, IN_FLIGHT)
 
     def rate(client: Client) -> float:
         group = f"G_{client.name.replace('.', '_')}"
-        _rmq(namesrv, "offsets", "reset", "-g", group, "-t", "Backlog", "--to", "start", "--yes")
-        return _rate(client, home, "consume", namesrv, "Backlog", group, BACKLOG)
+        rmq(namesrv, "offsets", "reset", "-g", group, "-t", "Backlog", "--to", "start", "--yes")
+        return rate_of(client, home, "consume", namesrv, "Backlog", group, BACKLOG)
 
-    yield from _compared("consume a backlog", {client: rate(client) for client in (OURS, *OTHERS)})
+    yield from compared("consume a backlog", {client: rate(client) for client in (OURS, *OTHERS)})
 
 
-def _rate(
+def rate_of(
     client: Client,
     home: Path,
     verb: str,
@@ -76,15 +76,15 @@ def _rate(
     return float(count / said["seconds"])
 
 
-def _compared(name: str, rates: dict[Client, float]) -> Iterator[Measured]:
+def compared(name: str, rates: dict[Client, float]) -> Iterator[Measured]:
     for client, rate in rates.items():
         yield Measured(f"{name}, {client.name}", rate, "msg/s", rates[OURS] / rate, "ours to this one")
 
 
-def _create(namesrv: str, topic: str) -> None:
-    _rmq(namesrv, "topic", "create", topic, "-q", "4")
+def create(namesrv: str, topic: str) -> None:
+    rmq(namesrv, "topic", "create", topic, "-q", "4")
 
 
-def _rmq(namesrv: str, *arguments: str) -> None:
+def rmq(namesrv: str, *arguments: str) -> None:
     command = [sys.executable, "-m", "rmqcli", *arguments, "-n", namesrv]
     subprocess.run(command, check=True, capture_output=True, cwd=ROOT)

@@ -1,6 +1,6 @@
-"""Our Producer and PullConsumer, called like the drivers of the foreign clients in `tests/foreign/clients`.
+"""Our Producer, PullConsumer and PushConsumer, called like the drivers of the foreign clients in `tests/foreign/clients`.
 
-`python -m benchmarks.our_client send|consume NAMESRV TOPIC GROUP COUNT PREFIX quiet [IN_FLIGHT] [BODY_BYTES]`
+`python -m benchmarks.our_client send|consume|push NAMESRV TOPIC GROUP COUNT PREFIX MODE [IN_FLIGHT] [BODY_BYTES]`
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from functools import partial
 
 import trio
 
-from codec.message import Message
+from codec.message import Message, MessageExt
 from codec.queue import MessageQueue
-from rmqcli.client import Producer, PullConsumer, PullStatus
+from rmqcli.client import ConsumeContext, ConsumeResult, Producer, PullConsumer, PullStatus, PushConsumer
 
 
 async def send(
@@ -59,10 +59,36 @@ async def consume(
     print(json.dumps({"done": len(seen), "seconds": time.perf_counter() - started}))
 
 
+async def push(
+    namesrv: str, topic: str, group: str, count: int, prefix: str, in_flight: int, size: int, *, quiet: bool
+) -> None:
+    """With a listener that only remembers; unless `quiet` it says when each message came, in epoch ms."""
+    seen: set[bytes] = set()
+    begun = 0.0
+    done = trio.Event()
+
+    async def handle(messages: list[MessageExt], _: ConsumeContext) -> ConsumeResult:
+        nonlocal begun
+        begun = begun or time.perf_counter()
+        for message in messages:
+            seen.add(message.body)
+            if not quiet:
+                print(json.dumps({"body": message.body.decode(), "at": time.time() * 1000}), flush=True)
+        if len(seen) >= count:
+            done.set()
+        return ConsumeResult.SUCCESS
+
+    async with PushConsumer(group, {topic: "*"}, handle, namesrv=namesrv):
+        print(json.dumps({"ready": True}), flush=True)
+        await done.wait()
+        seconds = time.perf_counter() - begun
+    print(json.dumps({"done": len(seen), "seconds": seconds}))
+
+
 def main() -> None:
-    verb, namesrv, topic, group, count, prefix, _quiet, *rest = sys.argv[1:]
+    verb, namesrv, topic, group, count, prefix, mode, *rest = sys.argv[1:]
     in_flight, size = (int(text) for text in [*rest, "1", "0"][:2]) if len(rest) != 1 else (int(rest[0]), 0)
-    action = {"send": send, "consume": consume}[verb]
+    action = {"send": send, "consume": consume, "push": partial(push, quiet=mode == "quiet")}[verb]
     trio.run(partial(action, namesrv, topic, group, int(count), prefix, in_flight, size))
 
 

@@ -47,7 +47,7 @@ async function consume() {
     }
     seen.add(body);
     if (mode !== 'quiet') {
-      print({ member: process.env.MEMBER, body, tags: message.tags, keys: message.keys, msgId: message.msgId, reconsumeTimes: message.reconsumeTimes, queueId: message.queueId });
+      print({ member: process.env.MEMBER, body, tags: message.tags, keys: message.keys, msgId: message.msgId, reconsumeTimes: message.reconsumeTimes, queueId: message.queueId, at: performance.timeOrigin + performance.now() });
     }
     if (seen.size === count) {
       print({ done: seen.size, seconds: Number(process.hrtime.bigint() - started) / 1e9 });

@@ -76,6 +76,7 @@ def consume():
                 msgId=text(dll.GetMessageId(handle)),
                 reconsumeTimes=dll.GetMessageReconsumeTimes(handle),
                 queueId=dll.GetMessageQueueId(handle),
+                at=time.time() * 1000,
             )
         if all_seen:
             show(done=count, seconds=time.perf_counter() - started[0])
