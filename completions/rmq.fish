@@ -33,7 +33,7 @@ complete --command rmq --condition '__rmq_at \'\'' --arguments topic --descripti
 complete --command rmq --condition '__rmq_at \'\'' --arguments group --description 'List and describe consumer groups: lag and clients.'
 complete --command rmq --condition '__rmq_at \'\'' --arguments offsets --description 'Show and reset the offsets of a consumer group.'
 complete --command rmq --condition '__rmq_at \'\'' --arguments cluster --description 'Show clusters and their brokers.'
-complete --command rmq --condition '__rmq_at \'\'' --arguments inspect --description 'Read, verify and explain commit log and consume queue files.'
+complete --command rmq --condition '__rmq_at \'\'' --arguments inspect --description 'Read, verify, rebuild and salvage store folders and their files.'
 complete --command rmq --condition '__rmq_at \'\'' --arguments export --description 'Write messages to Parquet, on this machine or as a Spark job.'
 complete --command rmq --condition '__rmq_at \'\'' --arguments import --description 'Send the messages of Parquet files or JSON lines to a topic.'
 complete --command rmq --condition '__rmq_at \'\'' --arguments up --description 'Start a name server and a broker in one process.'

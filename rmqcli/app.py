@@ -44,7 +44,7 @@ COMMANDS: dict[str, Entry] = {
     "offsets": Entry("rmqcli.commands.offsets", "Show and reset the offsets of a consumer group."),
     "cluster": Entry("rmqcli.commands.cluster", "Show clusters and their brokers."),
     "inspect": Entry(
-        "rmqcli.commands.inspect", "Read, verify and explain commit log and consume queue files."
+        "rmqcli.commands.inspect", "Read, verify, rebuild and salvage store folders and their files."
     ),
     "export": Entry(
         "rmqcli.commands.export", "Write messages to Parquet, on this machine or as a Spark job."
