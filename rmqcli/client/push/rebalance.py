@@ -37,6 +37,7 @@ class Rebalancer:
         self._locks = locks
         self._starts = starts
         self._begin = begin
+        self._members: dict[frozenset[str], list[str]] = {}
 
     async def run(self) -> None:
         while True:
@@ -52,6 +53,7 @@ class Rebalancer:
         unwanted = [held for queue, held in state.queues.items() if queue.topic not in state.subscriptions]
         if unwanted:
             await self._release(unwanted)
+        self._members.clear()
         for topic in list(state.subscriptions):
             try:
                 mine = await self._mine(topic)
@@ -90,10 +92,16 @@ class Rebalancer:
         addresses = [table[min(table)] for table in brokers.values() if table]
         if not addresses:
             return []
+        # The brokers of several topics are asked once a round: all topics are divided by the same list then
+        asked = frozenset(addresses)
+        if asked not in self._members:
+            self._members[asked] = await self._ask_members(state.instance.random.choice(addresses))
+        return self._members[asked]
+
+    async def _ask_members(self, address: str) -> list[str]:
+        state = self._state
         header = GetConsumerListByGroupRequestHeader(consumer_group=state.group)
-        reply = await state.instance.call(
-            state.instance.random.choice(addresses), RequestCode.GET_CONSUMER_LIST_BY_GROUP, header
-        )
+        reply = await state.instance.call(address, RequestCode.GET_CONSUMER_LIST_BY_GROUP, header)
         try:
             return decode_body(GetConsumerListByGroupResponseBody, reply.body).consumer_id_list
         except CodecError:

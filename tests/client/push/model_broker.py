@@ -1,6 +1,6 @@
 """A model of a name server and brokers: as much as a push consumer sees, in memory, on the virtual clock.
 
-Real frames travel over trio's memory streams. It knows topics and their records, groups and their members, offsets, locks,
+Real frames travel over streams in memory. It knows topics and their records, groups and their members, offsets, locks,
 long polls, and messages sent back. `trouble` (code → function) goes before every answer: what it gives is the answer,
 None lets the model answer.
 """
@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache, partial
 from typing import Any
 
 import trio
-from trio.testing import MemoryReceiveStream, memory_stream_one_way_pair
 
 from codec.bodies import (
     BrokerData,
@@ -33,6 +33,7 @@ from codec.message import PropertyName, dlq_topic, retry_topic
 from codec.properties import decode_properties, encode_properties
 from codec.queue import MessageQueue
 from codec.record import encode_record
+from tests.client.push.model_stream import ModelStream
 
 EPOCH = 1_700_000_000_000
 NAMESRV = "ns:9876"
@@ -62,14 +63,27 @@ class Peer:
     """One connection of a client."""
 
     address: str
-    stream: MemoryReceiveStream
+    stream: ModelStream
+    protocol: Connection = field(default_factory=Connection)
     clients: dict[str, str] = field(default_factory=dict)  # group → client id
 
     def send(self, command: RemotingCommand) -> None:
-        try:
-            self.stream.put_data(encode_frame(command))
-        except trio.ClosedResourceError:
-            return
+        self.stream.put_data(encode_frame(command))
+
+
+@cache
+def _route_body(count: int, brokers: tuple[tuple[str, str], ...]) -> bytes:
+    """Of a topic with `count` queues on each of these brokers (name, address)."""
+    data = TopicRouteData(
+        queue_datas=[
+            QueueData(broker_name=name, read_queue_nums=count, write_queue_nums=count, perm=6)
+            for name, _ in brokers
+        ],
+        broker_datas=[
+            BrokerData(cluster="C", broker_name=name, broker_addrs={0: address}) for name, address in brokers
+        ],
+    )
+    return encode_body(data)
 
 
 class ModelCluster:
@@ -183,12 +197,11 @@ class ModelCluster:
             peer.send(command)
 
     async def open_stream(self, host: str, port: int) -> Any:
-        send, receive = memory_stream_one_way_pair()
-        back = MemoryReceiveStream()
-        peer = Peer(f"{host}:{port}", back)
+        stream = ModelStream()
+        peer = Peer(f"{host}:{port}", stream)
+        stream.heard, stream.gone = partial(self._heard, peer), partial(self._gone, peer)
         self.peers.append(peer)
-        self._nursery.start_soon(self._serve, peer, receive)
-        return trio.StapledStream(send, back)
+        return stream
 
     def cut(self) -> None:
         """Ends every connection, as brokers that restart do."""
@@ -199,15 +212,9 @@ class ModelCluster:
     def _broker(self, peer: Peer) -> str:
         return next((name for name, address in self.brokers.items() if address == peer.address), "")
 
-    async def _serve(self, peer: Peer, receive: MemoryReceiveStream) -> None:
-        protocol = Connection()
-        try:
-            while data := await receive.receive_some():
-                for command in protocol.receive(bytes(data)):
-                    self._answer(peer, command)
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
-            pass
-        self._gone(peer)
+    def _heard(self, peer: Peer, data: bytes) -> None:
+        for command in peer.protocol.receive(data):
+            self._answer(peer, command)
 
     def _answer(self, peer: Peer, command: RemotingCommand) -> None:
         if command.is_response:
@@ -239,18 +246,8 @@ class ModelCluster:
         topic = (command.ext_fields or {})["topic"]
         if topic not in self.topics:
             return command.reply(ResponseCode.TOPIC_NOT_EXIST, "no route")
-        count = self.topics[topic]
-        data = TopicRouteData(
-            queue_datas=[
-                QueueData(broker_name=name, read_queue_nums=count, write_queue_nums=count, perm=6)
-                for name in self.brokers
-            ],
-            broker_datas=[
-                BrokerData(cluster="C", broker_name=name, broker_addrs={0: address})
-                for name, address in self.brokers.items()
-            ],
-        )
-        return command.reply(0, None, None, encode_body(data))
+        body = _route_body(self.topics[topic], tuple(self.brokers.items()))
+        return command.reply(0, None, None, body)
 
     def _heartbeat(self, peer: Peer, command: RemotingCommand) -> RemotingCommand:
         data = decode_body(HeartbeatData, command.body)

@@ -202,12 +202,20 @@ async def test_a_day_of_joins_and_leaves(
         return OrderlyResult.SUCCESS if orderly else DONE
 
     def fresh(number: int) -> PushConsumer:
-        return consumer(cluster, listener, f"c{number:03}", orderly=orderly, long_poll=28.0)
+        return consumer(
+            cluster,
+            listener,
+            f"c{number:03}",
+            orderly=orderly,
+            long_poll=rng.uniform(28, 58),
+            pull_timeout=60.0,
+            persist_interval=rng.uniform(5, 60),
+        )
 
     members = [await join(nursery, fresh(0))]
     number = 0
     while trio.current_time() < 24 * 3600:
-        if len(members) == 1 or (len(members) < 4 and rng.random() < 0.5):
+        if len(members) < rng.choice((2, 2, 3, 4)):
             number += 1
             members.append(await join(nursery, fresh(number)))
         else:
