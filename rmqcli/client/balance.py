@@ -14,22 +14,18 @@ from codec.bodies import GetConsumerListByGroupResponseBody, decode_body
 from codec.codes import RequestCode
 from codec.errors import CodecError
 from codec.frame import RemotingCommand
-from codec.headers import (
-    GetConsumerListByGroupRequestHeader,
-    NotifyConsumerIdsChangedRequestHeader,
-    from_ext,
-)
+from codec.headers import GetConsumerListByGroupRequestHeader
 from codec.queue import MessageQueue
 from rmqcli.client.errors import ClientError, UnexpectedReply
 from rmqcli.client.instance import ClientInstance
 from rmqcli.client.link import Link
-from rmqcli.client.shared_handlers import share, unshare
 
 if TYPE_CHECKING:
     from rmqcli.client.push.allocate import Allocate
 
 __all__ = ["REBALANCE_INTERVAL", "Balance", "OnBalance"]
 
+_NOTICE = RequestCode.NOTIFY_CONSUMER_IDS_CHANGED
 REBALANCE_INTERVAL = 20.0  # seconds; rocketmq.client.rebalance.waitInterval
 
 OnBalance = Callable[[str, Sequence[MessageQueue], Sequence[MessageQueue]], Awaitable[None]]
@@ -68,13 +64,13 @@ class Balance:
     def start(self) -> None:
         """Begins to divide; nothing happens the second time."""
         if self._scope is None:
-            share(self._instance, RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, self._on_notice)
+            self._instance.requests.hear(_NOTICE, self._on_notice, self._group)
             self._scope = self._instance.start(self._run, "rebalance")
         self.soon()
 
     def stop(self) -> None:
         if self._scope is not None:
-            unshare(self._instance, RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, self._on_notice)
+            self._instance.requests.leave(_NOTICE, self._on_notice, self._group)
             self._scope.cancel()
 
     def soon(self) -> None:
@@ -131,5 +127,4 @@ class Balance:
 
     def _on_notice(self, link: Link, request: RemotingCommand) -> None:
         """NOTIFY_CONSUMER_IDS_CHANGED (40), one-way."""
-        if from_ext(NotifyConsumerIdsChangedRequestHeader, request.ext_fields).consumer_group == self._group:
-            self.soon()
+        self.soon()

@@ -8,20 +8,20 @@ left to the next round. The version in the reply is the broker's.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Protocol
 
 import trio
 
 from codec.bodies import ConsumerData, HeartbeatData, ProducerData, encode_body
 from codec.codes import RequestCode
+from codec.frame import RemotingCommand
 from codec.headers import UnregisterClientRequestHeader, to_ext
 from rmqcli.client.commands import command
 from rmqcli.client.errors import ClientError
-
-if TYPE_CHECKING:
-    from rmqcli.client.instance import ClientInstance
-    from rmqcli.client.link import Link
+from rmqcli.client.link import Link
+from rmqcli.client.pool import Pool
+from rmqcli.client.routes import Routes
 
 __all__ = ["HEARTBEAT_INTERVAL", "Heartbeats"]
 
@@ -30,10 +30,27 @@ LEAVE_TIMEOUT = 0.5  # seconds, for all brokers together
 _MASTER = 0
 
 
+class Beating(Protocol):
+    """What heartbeats need of a client instance."""
+
+    client_id: str
+
+    @property
+    def pool(self) -> Pool: ...
+    @property
+    def routes(self) -> Routes: ...
+    @property
+    def nursery(self) -> trio.Nursery: ...
+    def start(self, function: Callable[[], Awaitable[None]], name: str) -> trio.CancelScope: ...
+    async def call(
+        self, address: str, code: int, header: None = ..., body: bytes = ...
+    ) -> RemotingCommand: ...
+
+
 class Heartbeats:
     """The groups of one client instance. `versions` is what brokers said of themselves (address → MQVersion number)."""
 
-    def __init__(self, instance: ClientInstance) -> None:
+    def __init__(self, instance: Beating) -> None:
         self._instance = instance
         self._producers: Counter[str] = Counter()
         self._consumers: dict[str, ConsumerData] = {}

@@ -23,6 +23,7 @@ from codec.frame import RemotingCommand
 from codec.headers import Header, from_ext, to_ext
 from codec.queue import MessageQueue
 from rmqcli.client.addresses import local_ip, name_servers
+from rmqcli.client.broker_requests import BrokerRequests
 from rmqcli.client.commands import command
 from rmqcli.client.errors import (
     ConnectionFailed,
@@ -34,16 +35,12 @@ from rmqcli.client.errors import (
     request_name,
 )
 from rmqcli.client.heartbeats import Heartbeats
-from rmqcli.client.link import Link
 from rmqcli.client.nameservers import NameServers
 from rmqcli.client.pool import Pool
 from rmqcli.client.routes import MASTER_ID, REFRESH_INTERVAL, Route, Routes
 from rmqcli.client.streams import OpenStream, TcpStreams
 
-__all__ = ["Client", "ClientInstance", "InstanceOptions", "RequestHandler", "reply_header"]
-
-RequestHandler = Callable[[Link, RemotingCommand], RemotingCommand | None]
-"""Answers one request of a broker at once, or starts a task in `instance.nursery` and returns None."""
+__all__ = ["Client", "ClientInstance", "InstanceOptions", "reply_header"]
 
 AnyHeader = TypeVar("AnyHeader", bound=Header)
 _counter = itertools.count()
@@ -84,7 +81,7 @@ class ClientInstance:
         self.random = rng or random.Random()
         self.ip = local_ip()
         self.client_id = f"{self.ip}@{os.getpid()}#{time.monotonic_ns() + next(_counter)}"
-        self.handlers: dict[int, RequestHandler] = {}
+        self.requests = BrokerRequests()
         self.default_queues = default_queues
         self._entered = False
         self._nursery: trio.Nursery | None = None
@@ -92,7 +89,7 @@ class ClientInstance:
         self.pool = Pool(
             lambda: self.nursery,
             open_stream or TcpStreams(tls),
-            self._on_request,
+            self.requests.answer,
             on_open=self.heartbeats.connected,
         )
         self.name_servers = NameServers(name_servers(namesrv), self.pool)
@@ -212,10 +209,6 @@ class ClientInstance:
             except (ConnectionFailed, ConnectionLost):
                 self.routes.doubt(queue.topic)
         return await self.call(addresses[-1], code, header, timeout=timeout, ok=ok)
-
-    def _on_request(self, link: Link, request: RemotingCommand) -> RemotingCommand | None:
-        handler = self.handlers.get(request.code)
-        return None if handler is None else handler(link, request)
 
     async def _refresh_routes(self) -> None:
         while True:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ipaddress
 import os
 from collections.abc import Sequence
+from functools import partial
 from types import TracebackType
 from typing import Self, Unpack
 
@@ -127,7 +128,9 @@ class Producer(Requesting, Client):
         self._retry_unstored = retry_unstored
         topic = trace_topic(trace)
         self._requests = Requests(core)
-        self._trace = None if topic is None else TraceDispatcher(core, group, "PRODUCE", topic)
+        self._trace = None
+        if topic is not None:
+            self._trace = TraceDispatcher(core, group, "PRODUCE", topic, partial(Producer, instance=core))
         self._kept: dict[MessageQueue, dict[str, str]] = {}
 
     async def __aenter__(self) -> Self:

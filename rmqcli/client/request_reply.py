@@ -27,7 +27,6 @@ from rmqcli.client.link import Link
 from rmqcli.client.outgoing import REPLY_TYPE
 from rmqcli.client.queue_select import QueueSelector
 from rmqcli.client.results import SendResult
-from rmqcli.client.shared_handlers import share, unshare
 
 __all__ = ["REQUEST_TIMEOUT", "ReplyTimeout", "Requesting", "create_reply_message"]
 
@@ -87,10 +86,10 @@ class Requests:
         self._waiting: dict[str, _Reply] = {}
 
     def open(self) -> None:
-        share(self._instance, RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, self._on_reply)
+        self._instance.requests.hear(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, self._on_reply)
 
     def close(self) -> None:
-        unshare(self._instance, RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, self._on_reply)
+        self._instance.requests.leave(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, self._on_reply)
 
     async def ask(
         self,

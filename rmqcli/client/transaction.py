@@ -31,7 +31,6 @@ from rmqcli.client.link import Link
 from rmqcli.client.producer import Producer, ProducerOptions
 from rmqcli.client.queue_select import QueueSelector
 from rmqcli.client.results import SendResult, SendStatus
-from rmqcli.client.shared_handlers import share, unshare
 from rmqcli.client.trace import MessageType, TransactionEnd
 
 __all__ = [
@@ -95,7 +94,7 @@ class TransactionProducer(Producer):
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()
-        share(self.instance, RequestCode.CHECK_TRANSACTION_STATE, self._on_check)
+        self.instance.requests.hear(RequestCode.CHECK_TRANSACTION_STATE, self._on_check)
         for _ in range(self._checks):
             self._tasks.append(self.instance.start(self._answer, "transaction checks"))
         return self
@@ -103,7 +102,7 @@ class TransactionProducer(Producer):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        unshare(self.instance, RequestCode.CHECK_TRANSACTION_STATE, self._on_check)
+        self.instance.requests.leave(RequestCode.CHECK_TRANSACTION_STATE, self._on_check)
         for scope in self._tasks:
             scope.cancel()
         self._asked.close()

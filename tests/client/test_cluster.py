@@ -215,7 +215,7 @@ class RunningConsumer:
     def __init__(self, instance: ClientInstance) -> None:
         self.instance = instance
         self.consumer = PullConsumer(GROUP, instance=instance)
-        instance.handlers[RequestCode.RESET_CONSUMER_CLIENT_OFFSET] = self.told
+        instance.requests.hear(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, self.told, GROUP)
         subscription = SubscriptionData(topic=TOPIC, sub_string="*", sub_version=1)
         instance.heartbeats.join_consumer(
             ConsumerData(

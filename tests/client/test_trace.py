@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from codec.frame import RemotingCommand
 from codec.headers import SendMessageRequestHeaderV2, from_ext
 from codec.message import Message, MessageExt
 from codec.properties import decode_properties
-from rmqcli.client import ClientInstance, TransactionProducer, TransactionState
+from rmqcli.client import ClientInstance, Producer, TransactionProducer, TransactionState
 from rmqcli.client.trace import (
     TRACE_TOPIC,
     ConsumeEnd,
@@ -296,7 +297,7 @@ async def test_consumption_is_traced(cluster: Cluster, autojump_clock: Any) -> N
     async with ClientInstance(
         NAMESRV, open_stream=cluster.network.open_stream, now_ms=lambda: now
     ) as instance:
-        tracer = ConsumeTracer(instance, "CG")
+        tracer = ConsumeTracer(instance, "CG", partial(Producer, instance=instance))
         await tracer.start()
         mark = tracer.before([consumed("A", KEYS="k"), consumed("B", TRACE_ON="false"), consumed("C")])
         now = 5009
@@ -319,7 +320,9 @@ async def test_batches_of_a_hundred_at_once_and_the_rest_after_a_while(
     cluster: Cluster, autojump_clock: Any
 ) -> None:
     async with ClientInstance(NAMESRV, open_stream=cluster.network.open_stream) as instance:
-        dispatcher = TraceDispatcher(instance, "G", "CONSUME", TRACE_TOPIC)
+        dispatcher = TraceDispatcher(
+            instance, "G", "CONSUME", TRACE_TOPIC, partial(Producer, instance=instance)
+        )
         await dispatcher.start()
         dispatcher.put(start(f"ID{number}") for number in range(BATCH + 1))
         await trio.testing.wait_all_tasks_blocked(0.01)
@@ -331,7 +334,9 @@ async def test_batches_of_a_hundred_at_once_and_the_rest_after_a_while(
 
 async def test_full_means_dropped_and_counted(cluster: Cluster, autojump_clock: Any) -> None:
     async with ClientInstance(NAMESRV, open_stream=cluster.network.open_stream) as instance:
-        dispatcher = TraceDispatcher(instance, "G", "CONSUME", TRACE_TOPIC)
+        dispatcher = TraceDispatcher(
+            instance, "G", "CONSUME", TRACE_TOPIC, partial(Producer, instance=instance)
+        )
         await dispatcher.start()
         dispatcher.put(start(f"ID{number}") for number in range(MAX_WAITING + 7))
         assert dispatcher.dropped == 7
@@ -343,7 +348,9 @@ async def test_a_trace_topic_that_is_not_there_costs_the_traces_only(
     cluster: Cluster, autojump_clock: Any
 ) -> None:
     async with ClientInstance(NAMESRV, open_stream=cluster.network.open_stream) as instance:
-        dispatcher = TraceDispatcher(instance, "G" * 250, "CONSUME", "missing")
+        dispatcher = TraceDispatcher(
+            instance, "G" * 250, "CONSUME", "missing", partial(Producer, instance=instance)
+        )
         await dispatcher.start()
         dispatcher.put([start("A"), start("B")])
         await dispatcher.close()
@@ -372,7 +379,7 @@ async def test_how_a_listener_ends(
     async with ClientInstance(
         NAMESRV, open_stream=cluster.network.open_stream, now_ms=lambda: round(trio.current_time() * 1000)
     ) as instance:
-        tracer = ConsumeTracer(instance, "CG")
+        tracer = ConsumeTracer(instance, "CG", partial(Producer, instance=instance))
         await tracer.start()
         call = traced(listener, tracer, {"good"}, 900)
         if isinstance(result, Exception):

@@ -22,6 +22,7 @@ from codec.message import MessageExt, check_topic
 from codec.queue import MessageQueue
 from codec.selector import tag_subscription
 from rmqcli.client.balance import Balance
+from rmqcli.client.consume_tracer import consume_tracer
 from rmqcli.client.errors import ClientError, InvalidRequest
 from rmqcli.client.instance import Client, ClientInstance, InstanceOptions
 from rmqcli.client.lite.held import Held
@@ -36,7 +37,6 @@ from rmqcli.client.push.offset_store import (
     offsets_file,
 )
 from rmqcli.client.push.settings import MessageSelector
-from rmqcli.client.trace import ConsumeTracer
 
 __all__ = ["LitePullConsumer"]
 
@@ -86,7 +86,7 @@ class LitePullConsumer(Client):
         self._last: Held | None = None
         self._next_commit = math.inf
         self._turn: list[Held] = []
-        self._tracer = ConsumeTracer(core, self.group, settings.trace) if settings.trace else None
+        self._tracer = consume_tracer(core, self.group, settings.trace)
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()

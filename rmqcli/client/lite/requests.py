@@ -14,19 +14,18 @@ from codec.bodies import (
 )
 from codec.codes import CURRENT_VERSION, RequestCode, ResponseCode, version_name
 from codec.frame import RemotingCommand
-from codec.headers import GetConsumerRunningInfoRequestHeader, GetConsumerStatusRequestHeader, from_ext
+from codec.headers import GetConsumerStatusRequestHeader, from_ext
 from codec.queue import MessageQueue
 from rmqcli.client.instance import ClientInstance
 from rmqcli.client.link import Link
 from rmqcli.client.lite.held import Held
 from rmqcli.client.lite.settings import MIB, LiteSettings
-from rmqcli.client.shared_handlers import share, unshare
 
 __all__ = ["LiteRequests"]
 
 
 class LiteRequests:
-    """The answers of one consumer; requests for other groups are left to others."""
+    """The answers of one consumer."""
 
     def __init__(
         self,
@@ -49,16 +48,14 @@ class LiteRequests:
 
     def open(self) -> None:
         for code, handler in self._handlers.items():
-            share(self._instance, code, handler)
+            self._instance.requests.hear(code, handler, self._group)
 
     def close(self) -> None:
         for code, handler in self._handlers.items():
-            unshare(self._instance, code, handler)
+            self._instance.requests.leave(code, handler, self._group)
 
     def _status(self, link: Link, request: RemotingCommand) -> RemotingCommand | None:
         header = from_ext(GetConsumerStatusRequestHeader, request.ext_fields)
-        if header.group != self._group:
-            return None
         table = {
             queue: held.consumed
             for queue, held in self._held.items()
@@ -68,9 +65,6 @@ class LiteRequests:
         return request.reply(ResponseCode.SUCCESS, None, None, encode_body(body))
 
     def _info(self, link: Link, request: RemotingCommand) -> RemotingCommand | None:
-        header = from_ext(GetConsumerRunningInfoRequestHeader, request.ext_fields)
-        if header.consumer_group != self._group:
-            return None
         body = ConsumerRunningInfo(
             properties=self._properties(),
             subscription_set=list(self._subscriptions()),

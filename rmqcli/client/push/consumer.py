@@ -20,11 +20,18 @@ from codec.codes import RequestCode
 from codec.message import check_group
 from codec.queue import MessageQueue
 from codec.selector import ALL
+from rmqcli.client.consume_tracer import consume_tracer
 from rmqcli.client.errors import InvalidRequest, NoRoute
 from rmqcli.client.instance import Client, ClientInstance, InstanceOptions
 from rmqcli.client.producer import Producer
 from rmqcli.client.push.concurrent import ConcurrentService
-from rmqcli.client.push.listener import ConcurrentListener, OrderlyListener, callable_listener
+from rmqcli.client.push.listener import (
+    ConcurrentListener,
+    ConsumeResult,
+    OrderlyListener,
+    OrderlyResult,
+    callable_listener,
+)
 from rmqcli.client.push.locks import Locks
 from rmqcli.client.push.offset_store import (
     LocalFileOffsetStore,
@@ -36,12 +43,13 @@ from rmqcli.client.push.orderly import OrderlyService
 from rmqcli.client.push.process_queue import ProcessQueue
 from rmqcli.client.push.pull_loop import PullLoop, StartOffsets
 from rmqcli.client.push.rebalance import Rebalancer
-from rmqcli.client.push.requests import ConsumerRequests, requests_of
+from rmqcli.client.push.requests import ConsumerRequests
 from rmqcli.client.push.send_back import SendBack
 from rmqcli.client.push.settings import MessageSelector, PushSettings
 from rmqcli.client.push.state import GroupState, log
 from rmqcli.client.push.statistics import SAMPLE_INTERVAL, TopicStatistics
 from rmqcli.client.push.subscription import Subscription, subscription_of, subscriptions
+from rmqcli.client.trace import traced
 
 __all__ = ["PushConsumer"]
 
@@ -53,6 +61,7 @@ FULL_PERSIST = 12
 """Every so many rounds offsets that did not change are sent too: a broker may have restarted with older ones."""
 
 DEFAULTS = PushSettings()
+CONSUMED = frozenset({ConsumeResult.SUCCESS, OrderlyResult.SUCCESS, OrderlyResult.COMMIT})
 Topics = Mapping[str, str | MessageSelector]
 
 
@@ -114,6 +123,9 @@ class PushConsumer(Client):
         self._state = state = GroupState(core, group, settings, orderly, wanted, offsets)
         self._producer = Producer(INNER_PRODUCER, allow_empty=True, instance=core)
         call = callable_listener(listener, trio.CapacityLimiter(settings.consumers))
+        self._tracer = consume_tracer(core, group, settings.trace)
+        if self._tracer is not None:
+            call = traced(call, self._tracer, CONSUMED, settings.consume_timeout)
         back = SendBack(state, self._producer)
         self._locks = Locks(state)
         self._service = (
@@ -128,6 +140,7 @@ class PushConsumer(Client):
         self._everything = trio.CancelScope()
         self._ended = trio.Event()
         self._nursery: trio.Nursery | None = None
+        self._requests: ConsumerRequests | None = None
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()
@@ -147,6 +160,11 @@ class PushConsumer(Client):
     def queues(self) -> list[MessageQueue]:
         """The queues that are ours now, sorted."""
         return sorted(queue for queue, held in self._state.queues.items() if not held.dropped)
+
+    @property
+    def traces_dropped(self) -> int:
+        """How many trace records were not written: there were too many at once, or no broker took them."""
+        return 0 if self._tracer is None else self._tracer.dropped
 
     async def subscribe(self, topic: str, selector: str | MessageSelector = ALL) -> None:
         """Adds a topic, or changes what is wanted of one; brokers know when this returns, queues follow.
@@ -175,10 +193,9 @@ class PushConsumer(Client):
 
     async def _start(self) -> None:
         state = self._state
-        groups = requests_of(self.instance)
         if state.started_ms:
             raise InvalidRequest("a push consumer is entered once")
-        if self.group in groups:
+        if self.instance.requests.knows(RequestCode.GET_CONSUMER_RUNNING_INFO, self.group):
             raise InvalidRequest(f"the group {self.group} has a consumer in this client instance already")
         state.started_ms = self.instance.now_ms()
         await state.offsets.load()
@@ -187,6 +204,8 @@ class PushConsumer(Client):
         self.instance.heartbeats.join_producer(INNER_PRODUCER)
         await self.instance.nursery.start(self._run)
         await state.announce()
+        if self._tracer is not None:
+            await self._tracer.start()
         self._in_intake(self._rebalancer.run, "rebalance")
 
     async def _prepare(self, topic: str, subscription: Subscription) -> None:
@@ -210,9 +229,8 @@ class PushConsumer(Client):
         try:
             with self._everything:
                 async with trio.open_nursery() as self._nursery:
-                    requests_of(self.instance)[self.group] = ConsumerRequests(
-                        self._state, self._service, self._nursery
-                    )
+                    self._requests = ConsumerRequests(self._state, self._service, self._nursery)
+                    self._requests.open()
                     self._nursery.start_soon(self._service.run)
                     self._nursery.start_soon(self._persist_for_ever)
                     self._nursery.start_soon(self._sample_for_ever)
@@ -278,11 +296,14 @@ class PushConsumer(Client):
                     await held.wait_quiet(state.settings.grace)
             self._everything.cancel()
             await self._ended.wait()
-            requests_of(self.instance).pop(self.group, None)
+            if self._requests is not None:
+                self._requests.close()
             if not failed:
                 await self._leave()
 
     async def _leave(self) -> None:
+        if self._tracer is not None:
+            await self._tracer.close()
         with trio.move_on_after(LEAVE):
             await self._persist(sure=True)
             await self._locks.unlock(self._locks.held)

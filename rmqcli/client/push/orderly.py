@@ -1,7 +1,8 @@
 """Messages to an orderly listener: one call at a time for each queue, in the order of the queue, while the broker's lock is
 ours (Java `ConsumeMessageOrderlyService`).
 
-Each queue has a task; at most `consumers` of them are in the listener at once. From the listener's return to the new offset
+Each queue has a task; at most `consumers` of them have a turn at once. A turn lasts as long as there are messages, CONTINUOUS
+seconds at most while others may wait (`rocketmq.client.maxTimeConsumeContinuously`). From the listener's return to the new offset
 there is no await.
 """
 
@@ -22,6 +23,8 @@ from rmqcli.client.push.state import GroupState, log
 __all__ = ["OrderlyService"]
 
 LOCKED_AGAIN = 0.01
+CONTINUOUS = 60.0
+ANOTHER_TURN = 0.01  # seconds between two turns
 LOCK_REFUSED = 3.0
 SHORTEST_SUSPEND, LONGEST_SUSPEND = 0.01, 30.0
 
@@ -52,13 +55,24 @@ class OrderlyService:
                 await self._lock_again(held)
                 continue
             async with self._turns:
-                # Waiting for a turn takes time: the lock may be gone now, or the queue.
-                if held.dropped or self._state.stopping or (self._state.needs_locks and not held.locked):
-                    pause = LOCKED_AGAIN
-                else:
-                    pause = await self._consume(held)
+                pause = await self._turn(held)
             if pause:
                 await trio.sleep(pause)
+
+    async def _turn(self, held: ProcessQueue) -> float:
+        """Batch after batch; gives the seconds to wait before the next turn."""
+        state, begun = self._state, trio.current_time()
+        while held.messages:
+            # Waiting for a turn took time, and so did the last batch: the lock may be gone now, or the queue.
+            if held.dropped or state.stopping or (state.needs_locks and not held.locked):
+                return LOCKED_AGAIN
+            if trio.current_time() - begun > CONTINUOUS:
+                return ANOTHER_TURN
+            pause = await self._consume(held)
+            if pause:
+                return pause
+            await trio.lowlevel.checkpoint()
+        return 0.0
 
     async def _lock_again(self, held: ProcessQueue) -> None:
         granted = await self._locks.lock(held.queue)
@@ -68,8 +82,6 @@ class OrderlyService:
         """One batch; gives the seconds to wait before the next."""
         state = self._state
         batch = held.take(state.settings.batch_size)
-        if not batch:
-            return 0.0
         context = OrderlyContext(held.queue)
         held.begin()
         try:

@@ -1,13 +1,11 @@
 """What brokers ask of a consumer: members changed (40), reset offsets (220), status (221), running info (307), consume one
-message now (309). Java class `ClientRemotingProcessor`. A request for a group that does not live here is answered with 1.
+message now (309). Java class `ClientRemotingProcessor`.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Protocol
-from weakref import WeakKeyDictionary
 
 import trio
 
@@ -25,21 +23,20 @@ from codec.headers import (
     ConsumeMessageDirectlyResultRequestHeader,
     GetConsumerRunningInfoRequestHeader,
     GetConsumerStatusRequestHeader,
-    NotifyConsumerIdsChangedRequestHeader,
     ResetOffsetRequestHeader,
     from_ext,
 )
 from codec.message import MessageExt
 from codec.queue import MessageQueue
 from codec.record import decode_record
-from rmqcli.client.instance import ClientInstance
+from rmqcli.client.broker_requests import RequestHandler
 from rmqcli.client.link import Link
 from rmqcli.client.push.listener import ConsumeResult, OrderlyResult
 from rmqcli.client.push.process_queue import ProcessQueue
 from rmqcli.client.push.running_info import running_info
 from rmqcli.client.push.state import GroupState, log
 
-__all__ = ["ConsumerRequests", "Direct", "requests_of"]
+__all__ = ["ConsumerRequests", "Direct"]
 
 RESET_WAIT = 10.0
 """Seconds that running listeners get before their queues are moved."""
@@ -68,11 +65,26 @@ class ConsumerRequests:
         self._state = state
         self._direct = direct
         self._nursery = nursery
+        self._handlers: dict[int, RequestHandler] = {
+            RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: self.members_changed,
+            RequestCode.RESET_CONSUMER_CLIENT_OFFSET: self.reset,
+            RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: self.status,
+            RequestCode.GET_CONSUMER_RUNNING_INFO: self.info,
+            RequestCode.CONSUME_MESSAGE_DIRECTLY: self.consume_directly,
+        }
 
-    def members_changed(self) -> None:
+    def open(self) -> None:
+        for code, handler in self._handlers.items():
+            self._state.instance.requests.hear(code, handler, self._state.group)
+
+    def close(self) -> None:
+        for code, handler in self._handlers.items():
+            self._state.instance.requests.leave(code, handler, self._state.group)
+
+    def members_changed(self, link: Link, request: RemotingCommand) -> None:
         self._state.rebalance_soon()
 
-    def reset(self, request: RemotingCommand) -> None:
+    def reset(self, link: Link, request: RemotingCommand) -> None:
         header = from_ext(ResetOffsetRequestHeader, request.ext_fields)
         table = decode_body(ResetOffsetBody, request.body).offset_table
         self._nursery.start_soon(self._reset, header.topic, table)
@@ -104,12 +116,12 @@ class ConsumerRequests:
                 state.offsets.remove(held.queue)
                 del state.queues[held.queue]
 
-    def status(self, request: RemotingCommand) -> RemotingCommand:
+    def status(self, link: Link, request: RemotingCommand) -> RemotingCommand:
         header = from_ext(GetConsumerStatusRequestHeader, request.ext_fields)
         body = GetConsumerStatusBody(message_queue_table=self._state.offsets.table(header.topic))
         return request.reply(ResponseCode.SUCCESS, None, None, encode_body(body))
 
-    def info(self, request: RemotingCommand) -> RemotingCommand:
+    def info(self, link: Link, request: RemotingCommand) -> RemotingCommand:
         header = from_ext(GetConsumerRunningInfoRequestHeader, request.ext_fields)
         body = running_info(self._state, stacks=header.jstack_enable)
         return request.reply(ResponseCode.SUCCESS, None, None, encode_body(body))
@@ -137,62 +149,3 @@ class ConsumerRequests:
             spent_time_mills=round((time.monotonic() - begun) * 1000),
         )
         link.send_frame(encode_frame(request.reply(ResponseCode.SUCCESS, None, None, encode_body(body))))
-
-
-_GROUPS: WeakKeyDictionary[ClientInstance, dict[str, ConsumerRequests]] = WeakKeyDictionary()
-
-
-def requests_of(instance: ClientInstance) -> dict[str, ConsumerRequests]:
-    """group → who answers, of one client instance; installs the handlers when first asked for."""
-    groups = _GROUPS.get(instance)
-    if groups is None:
-        groups = _GROUPS[instance] = {}
-        _install(instance, groups)
-    return groups
-
-
-def _install(instance: ClientInstance, groups: dict[str, ConsumerRequests]) -> None:
-    def notified(link: Link, request: RemotingCommand) -> None:
-        group = from_ext(NotifyConsumerIdsChangedRequestHeader, request.ext_fields).consumer_group
-        if group in groups:
-            groups[group].members_changed()
-
-    def reset(link: Link, request: RemotingCommand) -> None:
-        group = from_ext(ResetOffsetRequestHeader, request.ext_fields).group
-        if group in groups:
-            groups[group].reset(request)
-
-    def status(link: Link, request: RemotingCommand) -> RemotingCommand | None:
-        group = from_ext(GetConsumerStatusRequestHeader, request.ext_fields).group
-        return _answer(groups, group, request, lambda found: found.status(request))
-
-    def info(link: Link, request: RemotingCommand) -> RemotingCommand | None:
-        group = from_ext(GetConsumerRunningInfoRequestHeader, request.ext_fields).consumer_group
-        return _answer(groups, group, request, lambda found: found.info(request))
-
-    def directly(link: Link, request: RemotingCommand) -> RemotingCommand | None:
-        header = from_ext(ConsumeMessageDirectlyResultRequestHeader, request.ext_fields)
-        return _answer(
-            groups, header.consumer_group, request, lambda found: found.consume_directly(link, request)
-        )
-
-    instance.handlers |= {
-        RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: notified,
-        RequestCode.RESET_CONSUMER_CLIENT_OFFSET: reset,
-        RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: status,
-        RequestCode.GET_CONSUMER_RUNNING_INFO: info,
-        RequestCode.CONSUME_MESSAGE_DIRECTLY: directly,
-    }
-
-
-def _answer(
-    groups: dict[str, ConsumerRequests],
-    group: str,
-    request: RemotingCommand,
-    ask: Callable[[ConsumerRequests], RemotingCommand | None],
-) -> RemotingCommand | None:
-    found = groups.get(group)
-    if found is None:
-        remark = f"The Consumer Group <{group}> not exist in this consumer"
-        return request.reply(ResponseCode.SYSTEM_ERROR, remark)
-    return ask(found)

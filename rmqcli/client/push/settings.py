@@ -40,6 +40,7 @@ class PushSettings:
     `from_timestamp` is epoch ms (None: half an hour before the start). `max_reconsume_times` -1: 16 when concurrent, without
     end when orderly. A topic's thresholds (-1: none) are shared out over the queues owned. `grace`: how long running
     listeners may take to end when the consumer is left; then they are cancelled, and their messages come again.
+    `trace`: True writes traces to RMQ_SYS_TRACE_TOPIC, a text to another topic.
     `offsets_folder` is where broadcasting keeps offsets (None: ~/.rocketmq_offsets, as Java).
     """
 
@@ -66,6 +67,7 @@ class PushSettings:
     pull_timeout: float = 30.0
     grace: float = 3.0
     offsets_folder: Path | None = None
+    trace: bool | str = False
 
     def __post_init__(self) -> None:
         for name, (low, high) in _RANGES.items():

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from rmqcli.client.trace.consuming import ConsumeMark, ConsumeTracer, traced
-from rmqcli.client.trace.dispatcher import TRACE_TOPIC, TraceDispatcher, pack, trace_topic
+from rmqcli.client.trace.dispatcher import (
+    TRACE_TOPIC,
+    OpenProducer,
+    TraceDispatcher,
+    TraceProducer,
+    pack,
+    trace_topic,
+)
 from rmqcli.client.trace.producing import message_type, published
 from rmqcli.client.trace.records import (
     ConsumeEnd,
@@ -25,8 +32,10 @@ __all__ = [
     "ConsumeTracer",
     "ContextCode",
     "MessageType",
+    "OpenProducer",
     "Published",
     "TraceDispatcher",
+    "TraceProducer",
     "TraceRecord",
     "TransactionEnd",
     "decode_trace",

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from codec.message import MessageExt, PropertyName
 from rmqcli.client.instance import ClientInstance
-from rmqcli.client.trace.dispatcher import TraceDispatcher, trace_topic
+from rmqcli.client.trace.dispatcher import OpenProducer, TraceDispatcher, trace_topic
 from rmqcli.client.trace.records import ConsumeEnd, ConsumeStart, ContextCode
 
 __all__ = ["ConsumeMark", "ConsumeTracer", "traced"]
@@ -30,10 +30,23 @@ class ConsumeMark(NamedTuple):
 class ConsumeTracer:
     """Of one consumer group. `trace`: True, or the name of another trace topic."""
 
-    def __init__(self, instance: ClientInstance, group: str, trace: bool | str = True) -> None:
+    def __init__(
+        self,
+        instance: ClientInstance,
+        group: str,
+        open_producer: OpenProducer,
+        trace: bool | str = True,
+    ) -> None:
         self._group = group
         self._now_ms = instance.now_ms
-        self._dispatcher = TraceDispatcher(instance, group, "CONSUME", trace_topic(trace) or "")
+        self._dispatcher = TraceDispatcher(
+            instance, group, "CONSUME", trace_topic(trace) or "", open_producer
+        )
+
+    @property
+    def dropped(self) -> int:
+        """How many records were not written."""
+        return self._dispatcher.dropped
 
     async def start(self) -> None:
         await self._dispatcher.start()

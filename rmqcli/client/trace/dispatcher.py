@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import logging
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 import trio
@@ -22,7 +22,7 @@ from rmqcli.client.errors import ClientError, InvalidRequest
 from rmqcli.client.instance import ClientInstance
 from rmqcli.client.trace.records import TraceRecord, encode_record
 
-__all__ = ["TRACE_TOPIC", "TraceDispatcher", "pack", "trace_topic"]
+__all__ = ["TRACE_TOPIC", "OpenProducer", "TraceDispatcher", "TraceProducer", "pack", "trace_topic"]
 
 TRACE_TOPIC = SystemTopic.TRACE
 BATCH = 100
@@ -40,7 +40,13 @@ _counter = itertools.count()
 class TraceProducer(Protocol):
     """What sends: a `Producer` without a trace of its own."""
 
+    async def __aenter__(self) -> object: ...
+    async def __aexit__(self, kind: None, error: None, trace: None) -> object: ...
     async def send(self, message: Message, *, timeout: float | None = ...) -> object: ...
+
+
+OpenProducer = Callable[[str], TraceProducer]
+"""A producer of the group of this name, on the same instance; InvalidRequest when the name is too long."""
 
 
 def trace_topic(trace: bool | str) -> str | None:
@@ -51,10 +57,13 @@ def trace_topic(trace: bool | str) -> str | None:
 class TraceDispatcher:
     """Of one producer or consumer group; `kind` is PRODUCE or CONSUME. Use between `start` and `close`."""
 
-    def __init__(self, instance: ClientInstance, group: str, kind: str, topic: str) -> None:
+    def __init__(
+        self, instance: ClientInstance, group: str, kind: str, topic: str, open_producer: OpenProducer
+    ) -> None:
         self.topic = topic
         self.dropped = 0
         self._instance = instance
+        self._open_producer = open_producer
         self._group = f"_INNER_TRACE_PRODUCER-{group}-{kind}-{next(_counter)}"
         self._waiting: deque[TraceRecord] = deque()
         self._arrival = trio.Event()
@@ -75,13 +84,10 @@ class TraceDispatcher:
             self._full.set()
 
     async def start(self) -> None:
-        # Producers trace, so this module is below them
-        from rmqcli.client.producer import Producer
-
         try:
-            self._producer = Producer(self._group, instance=self._instance, send_timeout=SEND_TIMEOUT)
+            self._producer = self._open_producer(self._group)
         except InvalidRequest:  # only the length can be wrong: the group's name was checked
-            self._producer = Producer(self._group[:100], instance=self._instance, send_timeout=SEND_TIMEOUT)
+            self._producer = self._open_producer(self._group[:100])
         await self._producer.__aenter__()
         self._scope = self._instance.start(self._run, "trace")
 

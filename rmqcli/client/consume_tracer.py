@@ -1,0 +1,16 @@
+"""The tracer of a consumer, with producers of the same instance behind it."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from rmqcli.client.instance import ClientInstance
+from rmqcli.client.producer import Producer
+from rmqcli.client.trace import ConsumeTracer
+
+__all__ = ["consume_tracer"]
+
+
+def consume_tracer(instance: ClientInstance, group: str, trace: bool | str) -> ConsumeTracer | None:
+    """None when `trace` is False; True traces to RMQ_SYS_TRACE_TOPIC, a text to another topic."""
+    return ConsumeTracer(instance, group, partial(Producer, instance=instance), trace) if trace else None
