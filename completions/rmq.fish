@@ -122,6 +122,7 @@ complete --command rmq --condition '__rmq_at \' consume\'' --long-option exec --
 complete --command rmq --condition '__rmq_at \' consume\'' --long-option reply --description 'With --exec: what the command prints answers `rmq request`.'
 complete --command rmq --condition '__rmq_at \' consume\'' --long-option retries --require-parameter --description 'Times that a message comes again before it is a dead letter. [default: 16, with --orderly no end] [x>=0]'
 complete --command rmq --condition '__rmq_at \' consume\'' --short-option j --long-option jobs --require-parameter --description 'Run so many commands at once. [default: 1; 1<=x<=64]'
+complete --command rmq --condition '__rmq_at \' consume\'' --long-option trace --description 'Write traces, which `rmq trace` shows.'
 complete --command rmq --condition '__rmq_at \' consume\'' --short-option c --long-option count --require-parameter --description 'At most N messages. [x>=1]'
 complete --command rmq --condition '__rmq_at \' consume\'' --long-option idle --require-parameter --description 'End when nothing came for so long. [x>=0]'
 complete --command rmq --condition '__rmq_at \' consume\'' --short-option f --long-option format --require-parameter --description 'What to print of each message, e.g. \'%o %k %v\\n\'; the verbs are in rmq-pull(1).'

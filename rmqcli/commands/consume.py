@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rmqcli.commands.pull import CountOption
+from rmqcli.commands.send import TraceOption
 from rmqcli.commands.tail import IdleOption
 from rmqcli.exit_codes import usage_error
 from rmqcli.options import FormatOption, Settings, TagOption, TopicArgument, command, single_command
@@ -75,6 +76,7 @@ def consume(
     reply: ReplyOption = False,
     retries: RetriesOption = None,
     jobs: JobsOption = 1,
+    trace: TraceOption = False,
     count: CountOption = None,
     idle: IdleOption = None,
     format_text: FormatOption = None,
@@ -112,7 +114,13 @@ def consume(
         )
         consumer: Any = PushConsumer
         selector = MessageSelector(tag) if sql is None else MessageSelector.by_sql(sql)
-        push = _push_settings(place, broadcast=broadcast, jobs=jobs if exec_command else 1, retries=retries)
+        push = _push_settings(
+            place,
+            broadcast=broadcast,
+            jobs=jobs if exec_command else 1,
+            retries=retries,
+            trace=trace,
+        )
         async with AsyncExitStack() as stack:
             producer = (
                 await stack.enter_async_context(Producer(**settings.producer_options)) if reply else None
@@ -135,13 +143,17 @@ def consume(
             )
             await member.instance.route(topic)
             await listener.wait(idle)
+        if member.traces_dropped:
+            warn(f"{member.traces_dropped} traces were not written")
         if settings.verbose:
             warn(f"{listener.consumed} messages")
 
     run_async(main)
 
 
-def _push_settings(place: str, *, broadcast: bool, jobs: int, retries: int | None) -> PushSettings:
+def _push_settings(
+    place: str, *, broadcast: bool, jobs: int, retries: int | None, trace: bool
+) -> PushSettings:
     from codec.bodies import ConsumeFromWhere, MessageModel
     from rmqcli.client import PushSettings
     from rmqcli.offset_range import parse_time
@@ -162,4 +174,5 @@ def _push_settings(place: str, *, broadcast: bool, jobs: int, retries: int | Non
         consumers=jobs,
         max_reconsume_times=-1 if retries is None else retries,
         grace=0.0,
+        trace=trace,
     )
