@@ -60,7 +60,8 @@ def _flush(code: ExitCode) -> ExitCode:
     except BrokenPipeError:
         _discard_output()
     except OSError as error:
-        print(f"rmq: cannot write the output: {error.strerror}", file=sys.stderr)
+        if code == ExitCode.DONE:  # else the command has said so already
+            print(f"rmq: cannot write the output: {error.strerror}", file=sys.stderr)
         _discard_output()
         return ExitCode.FAILED
     return code
