@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -130,18 +131,21 @@ def test_the_trace_of_a_message(rmq: Run, cluster: Cluster, topic: str) -> None:
 
     async def consume() -> None:
         async with ClientInstance(cluster.namesrv, timeout=30.0) as instance:
-            tracer = ConsumeTracer(instance, "billing")
+            tracer = ConsumeTracer(instance, "billing", partial(Producer, instance=instance))
             await tracer.start()
             tracer.after(tracer.before([_stored(message)]), False)
             tracer.before([_stored(message)])
             await tracer.close()
 
     trio.run(consume)
+    taken = rmq("consume", topic, "-g", f"g_{topic}", "--from", "first", "-c", "1", "--trace")
+    assert (taken.code, taken.err) == (0, "")
     rows = rmq("trace", "--id", msg_id, "--json").json
     assert (rows[0]["what"], rows[0]["group"], rows[0]["status"]) == ("sent", "rmq", "success")
     assert sorted((row["what"], row["group"], row["status"], row["retries"]) for row in rows[1:]) == [
         ("consumed", "billing", "failed", 0),
         ("consumed", "billing", "unfinished", 0),
+        ("consumed", f"g_{topic}", "success", 0),
     ]
 
 
@@ -185,3 +189,11 @@ def test_traces_that_could_not_be_written(cli: Run, topic: str, monkeypatch: pyt
     monkeypatch.setattr("rmqcli.client.trace.dispatcher.MAX_WAITING", 0)
     result = cli("--timeout", "30", "send", topic, "x", "--trace")
     assert (result.code, result.err) == (0, "rmq: 1 traces were not written\n")
+    consumed = cli(
+        "--timeout", "30", "consume", topic, "-g", f"g_{topic}", "--from", "first", "-c", "1", "--trace"
+    )
+    assert (consumed.code, consumed.lines[0][-1], consumed.err) == (
+        0,
+        "x",
+        "rmq: 2 traces were not written\n",
+    )

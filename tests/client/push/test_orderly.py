@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -199,3 +200,36 @@ async def test_order_is_kept_when_queues_move(
             members.start_soon(member, name, start, end)
     for numbers in seen.values():
         assert numbers == list(range(600))
+
+
+async def test_a_queue_has_a_turn_of_a_minute_when_others_wait(
+    cluster: ModelCluster, autojump_clock: Any
+) -> None:
+    """One consumer, two queues that never end: each has 60 s of the listener, then the other."""
+    fill(cluster, 300)
+    fill(cluster, 300, 1)
+    turns: list[tuple[int, float]] = []
+
+    async def a_second(messages: list[MessageExt], context: OrderlyContext) -> OrderlyResult:
+        if not turns or turns[-1][0] != context.queue.queue_id:
+            turns.append((context.queue.queue_id, trio.current_time()))
+        await trio.sleep(1)
+        return DONE
+
+    async with consumer(cluster, a_second, orderly=True, consumers=1):
+        await trio.sleep(310)
+    numbers = [number for number, _ in turns]
+    assert numbers in ([0, 1] * 3, [1, 0] * 3)
+    times = [at for _, at in turns]
+    assert [later - at for at, later in pairwise(times)] == pytest.approx([61.0] * 5, abs=0.1)
+
+
+async def test_a_turn_ends_when_the_queue_must_wait(cluster: ModelCluster, autojump_clock: Any) -> None:
+    fill(cluster, 5)
+    fill(cluster, 5, 1)
+    taken = Taken(DONE, DONE, SUSPEND)
+    async with consumer(cluster, taken, orderly=True, consumers=1, suspend_time=5.0):
+        await trio.sleep(20)
+    first = taken.calls[0][1]
+    assert [number for _, number, _ in taken.calls] == [first] * 3 + [1 - first] * 5 + [first] * 3
+    assert taken.of(first) == [0, 1, 2, 2, 3, 4]

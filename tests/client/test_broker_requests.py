@@ -1,0 +1,159 @@
+"""Several clients of one instance: what a broker asks reaches those it concerns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trio
+
+from codec.bodies import (
+    ConsumeFromWhere,
+    ConsumerRunningInfo,
+    GetConsumerStatusBody,
+    ResetOffsetBody,
+    decode_body,
+    encode_body,
+)
+from codec.codes import RequestCode
+from codec.errors import CodecError
+from codec.frame import RemotingCommand
+from rmqcli.client import (
+    ClientInstance,
+    ConsumeResult,
+    InvalidRequest,
+    LitePullConsumer,
+    LiteSettings,
+    PushConsumer,
+    PushSettings,
+)
+from rmqcli.client.broker_requests import BrokerRequests
+from tests.client.polling import GROUP, TOPIC, PollingCluster
+from tests.client.push.model_broker import NAMESRV, now_ms
+
+CODES = {
+    "notified": RequestCode.NOTIFY_CONSUMER_IDS_CHANGED,
+    "reset": RequestCode.RESET_CONSUMER_CLIENT_OFFSET,
+    "status": RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT,
+    "info": RequestCode.GET_CONSUMER_RUNNING_INFO,
+    "directly": RequestCode.CONSUME_MESSAGE_DIRECTLY,
+}
+FIRST = PushSettings(consume_from=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET)
+LINK: Any = None
+
+
+@pytest.fixture
+def cluster(nursery: trio.Nursery) -> PollingCluster:
+    return PollingCluster(nursery, {TOPIC: 2})
+
+
+async def taking(messages: Any, context: Any) -> ConsumeResult:
+    return ConsumeResult.SUCCESS
+
+
+def pushing(instance: ClientInstance, group: str) -> PushConsumer:
+    return PushConsumer(group, {TOPIC: "*"}, taking, settings=FIRST, instance=instance)
+
+
+def asked(code: int, group: str, body: bytes = b"") -> RemotingCommand:
+    """A request of a group, as each code names it."""
+    fields = {"consumerGroup": group, "group": group, "topic": TOPIC, "clientId": "c"}
+    return RemotingCommand(code, fields | {"timestamp": "0", "isForce": "true"}, body, opaque=5)
+
+
+async def test_each_group_answers_for_itself(cluster: PollingCluster, autojump_clock: Any) -> None:
+    """Two push consumers and a lite one that came first: none takes the place of another."""
+    cluster.fill({0: 5, 1: 7})
+    async with (
+        ClientInstance(NAMESRV, open_stream=cluster.open_stream, now_ms=now_ms) as instance,
+        LitePullConsumer("lite", settings=LiteSettings(), instance=instance) as lite,
+        pushing(instance, "one"),
+        pushing(instance, "two"),
+    ):
+        await lite.subscribe(TOPIC)
+        await trio.sleep(1)
+        for group, kind in (("lite", "ACTIVELY"), ("one", "PASSIVELY"), ("two", "PASSIVELY")):
+            reply = instance.requests.answer(LINK, asked(CODES["info"], group))
+            assert reply is not None
+            info = decode_body(ConsumerRunningInfo, reply.body)
+            assert info.properties["PROP_CONSUME_TYPE"] == f"CONSUME_{kind}"
+            retries = {wanted.topic for wanted in info.subscription_set} - {TOPIC}
+            assert retries == ({f"%RETRY%{group}"} if group != "lite" else set())
+        queue = cluster.queue(TOPIC)
+        body = encode_body(ResetOffsetBody(offset_table={queue: 2}))
+        assert instance.requests.answer(LINK, asked(CODES["reset"], "two", body)) is None
+        status = instance.requests.answer(LINK, asked(CODES["status"], "one"))
+        assert status is not None
+        assert decode_body(GetConsumerStatusBody, status.body).message_queue_table[queue] == 5
+        await trio.sleep(20)
+        commits = [(group, offset) for group, one, offset in cluster.commits if one == queue]
+        assert ("two", 2) in commits
+        assert ("one", 2) not in commits
+    assert not instance.requests.codes
+
+
+async def test_a_notice_wakes_the_group_that_changed(cluster: PollingCluster, autojump_clock: Any) -> None:
+    async with (
+        ClientInstance(NAMESRV, open_stream=cluster.open_stream, now_ms=now_ms) as instance,
+        LitePullConsumer("lite", settings=LiteSettings(), instance=instance) as lite,
+        pushing(instance, "one"),
+        pushing(instance, "two"),
+    ):
+        await lite.subscribe(TOPIC)
+        await trio.sleep(10)
+        for group in ("one", "lite", "two"):
+            cluster.asked.clear()
+            instance.requests.answer(LINK, asked(CODES["notified"], group))
+            await trio.sleep(0.1)
+            rounds = cluster.fields(RequestCode.GET_CONSUMER_LIST_BY_GROUP)
+            assert {fields["consumerGroup"] for fields in rounds} == {group}
+
+
+async def test_one_group_has_one_consumer_of_any_kind(cluster: PollingCluster, autojump_clock: Any) -> None:
+    async with (
+        ClientInstance(NAMESRV, open_stream=cluster.open_stream, now_ms=now_ms) as instance,
+        LitePullConsumer(GROUP, settings=LiteSettings(), instance=instance),
+    ):
+        with pytest.raises(InvalidRequest, match="already"):
+            async with pushing(instance, GROUP):
+                pytest.fail("a second consumer of the group")
+        reply = instance.requests.answer(LINK, asked(CODES["info"], GROUP))
+        assert reply is not None
+        assert reply.code == 0
+
+
+@pytest.mark.parametrize("code", CODES.values(), ids=CODES)
+def test_requests_of_other_groups_are_refused(code: int) -> None:
+    requests = BrokerRequests()
+    requests.hear(code, lambda link, request: request.reply(0), "G")
+    own = requests.answer(LINK, asked(code, "G"))
+    other = requests.answer(LINK, asked(code, "H"))
+    assert own is not None
+    assert own.code == 0
+    assert other is not None
+    assert (other.code, other.remark) == (1, "The Consumer Group <H> not exist in this consumer")
+    with pytest.raises(CodecError):
+        requests.answer(LINK, RemotingCommand(code, {}))
+
+
+def test_codes_without_a_group_reach_all_handlers() -> None:
+    requests, heard = BrokerRequests(), list[str]()
+
+    def first(link: object, request: RemotingCommand) -> None:
+        heard.append("first")
+
+    def second(link: object, request: RemotingCommand) -> RemotingCommand:
+        heard.append("second")
+        return request.reply(0)
+
+    for handler in (first, second):
+        requests.hear(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, handler)
+    request = RemotingCommand(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, opaque=3)
+    reply = requests.answer(LINK, request)
+    assert reply is not None
+    assert heard == ["first", "second"]
+    requests.leave(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, first)
+    requests.leave(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, first)
+    requests.leave(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, second)
+    assert requests.answer(LINK, request) is None
+    assert not requests.codes
