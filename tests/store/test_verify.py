@@ -133,6 +133,18 @@ def test_a_swapped_entry_is_out_of_order(copy_java_store: Copy) -> None:
     assert {finding.position for finding in report.findings} == {100, 120}
 
 
+def test_the_order_of_entries_needs_no_commit_log(store_clean: JavaStore, tmp_path: Path) -> None:
+    """A queue by itself, without its records: that its commit-log offsets grow can still be seen."""
+    data = (store_clean.root / "consumequeue/SeedNormal/1/00000000000000000000").read_bytes()
+    queue = tmp_path / "1"
+    queue.mkdir()
+    path = queue / "00000000000000000000"
+    path.write_bytes(data[:100] + data[120:140] + data[100:120] + data[140:])
+    report = verify_consume_queues(queue_folders(queue))
+    assert [finding.position for finding in report.findings] == [120]
+    assert "not behind the one before it" in report.findings[0].problem
+
+
 def test_an_entry_behind_the_commit_log(copy_java_store: Copy) -> None:
     store = copy_java_store("store-clean")
     store.commit_logs[-1].unlink()
