@@ -105,7 +105,7 @@ def consume(
         from contextlib import AsyncExitStack
 
         from rmqcli.client import ConsumeResult, MessageSelector, OrderlyResult, Producer, PushConsumer
-        from rmqcli.consuming import Consumption, printing, running
+        from rmqcli.flows.consuming import Consumption, printing, running
 
         done, later = (
             (OrderlyResult.SUCCESS, OrderlyResult.SUSPEND)
@@ -156,7 +156,7 @@ def _push_settings(
 ) -> PushSettings:
     from codec.bodies import ConsumeFromWhere, MessageModel
     from rmqcli.client import PushSettings
-    from rmqcli.offset_range import parse_time
+    from rmqcli.grammar.offset_range import parse_time
 
     where = {
         "first": ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,

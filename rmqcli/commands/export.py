@@ -14,7 +14,7 @@ from rmqcli.running import now_ms, run_async, warn
 
 if TYPE_CHECKING:
     from rmqcli.export import ExportSummary, Layout, QueueEnd, QueueRange, RowFilter
-    from rmqcli.offset_range import OffsetRange
+    from rmqcli.grammar.offset_range import OffsetRange
 
 app = single_command()
 
@@ -100,8 +100,8 @@ def export(
     lists all damage. A queue of a cluster that cannot be read after some tries is named, the others are exported: exit 3.
     """
     from rmqcli.export import Layout, refuse_existing
-    from rmqcli.offset_range import parse_range
-    from rmqcli.sizes import parse_size
+    from rmqcli.grammar.offset_range import parse_range
+    from rmqcli.grammar.sizes import parse_size
 
     if store is None and topic is None:
         raise usage_error("say what to export: --store DIR, --topic TOPIC, or both")

@@ -155,7 +155,7 @@ def _as_json(topic: str, tally: ImportTally, seconds: float, *, dry_run: bool) -
 
 def _report(tally: ImportTally, *, dry_run: bool) -> ExitCode:
     from rmqcli.failures import exit_code_of
-    from rmqcli.render.send_results import number_ranges
+    from rmqcli.render.text import number_ranges
 
     if not tally.failed:
         return ExitCode.DONE

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rmqcli.exit_codes import ExitCode, usage_error
-from rmqcli.offset_range import OffsetRange, parse_range
+from rmqcli.grammar.offset_range import OffsetRange, parse_range
 from rmqcli.options import FormatOption, Settings, TagOption, command, command_group
 
 if TYPE_CHECKING:

@@ -130,7 +130,7 @@ def _only_undo(undo: Path, group: str | None, topic: str | None, to: str | None)
 
 def _wanted(group: str | None, topic: str | None, to: str | None) -> tuple[str, str, ResetTarget]:
     from rmqcli.client import ResetTarget
-    from rmqcli.offset_range import parse_target
+    from rmqcli.grammar.offset_range import parse_target
 
     if not group or not topic or not to:
         missing = [

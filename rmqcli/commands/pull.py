@@ -62,12 +62,12 @@ def pull(
     Needs no consumer group and touches no offset. Reads to the end that each queue had when reading started. Messages of
     all queues are merged by the time they were stored; -N is the last N of all chosen queues together.
     """
-    from rmqcli.offset_range import parse_range
-    from rmqcli.reading import choose_queues, open_range, spans, total
+    from rmqcli.flows.reading import choose_queues, open_range, spans, total
+    from rmqcli.flows.sql_reading import filtered, one_filter
+    from rmqcli.grammar.offset_range import parse_range
     from rmqcli.render import Output
     from rmqcli.render.lines import message_renderer
     from rmqcli.render.progress import progress
-    from rmqcli.sql_reading import filtered, one_filter
 
     one_filter(tag, sql)
     wanted = parse_range(offset, now_ms())

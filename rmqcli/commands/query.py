@@ -12,7 +12,7 @@ from rmqcli.running import now_ms, run_async, warn
 
 if TYPE_CHECKING:
     from rmqcli.client import QueryResult
-    from rmqcli.offset_range import OffsetRange
+    from rmqcli.grammar.offset_range import OffsetRange
 
 app = single_command()
 
@@ -43,7 +43,7 @@ def query(
 
     Exit code 4 when there is none. Messages are printed as `rmq pull` prints them.
     """
-    from rmqcli.offset_range import parse_range
+    from rmqcli.grammar.offset_range import parse_range
     from rmqcli.render import Output
     from rmqcli.render.lines import message_renderer
 

@@ -44,7 +44,7 @@ def request(
     Waits --timeout seconds (3) for both together; exit code 7 when the request was stored and no reply came. The body of
     the reply is printed as it is, with a line end.
     """
-    from rmqcli.outgoing import Stamp
+    from rmqcli.flows.outgoing import Stamp
     from rmqcli.render import Output
 
     stamp = Stamp.of(topic, key or [], tag, prop or [], None, None)

@@ -15,7 +15,7 @@ from rmqcli.running import run_async, warn
 
 if TYPE_CHECKING:
     from rmqcli.client import Producer
-    from rmqcli.sending import Target
+    from rmqcli.flows.sending import Target
 
 app = single_command()
 
@@ -120,8 +120,8 @@ def send(
     a summary for many, a pipe gets lines: broker, queue, offset, message id, status. When some messages fail, the rest is
     sent, standard error names the failed lines and the exit code is 3.
     """
-    from rmqcli.outgoing import Stamp, check_sources, jobs_of, unescape
-    from rmqcli.sending import Sender, SendPlan
+    from rmqcli.flows.outgoing import Stamp, check_sources, jobs_of, unescape
+    from rmqcli.flows.sending import Sender, SendPlan
 
     stamp = Stamp.of(topic, key or [], tag, prop or [], delay_level, delay)
     sources = check_sources(body, file or [], whole=whole, jsonl=jsonl)
@@ -140,9 +140,9 @@ def send(
         nonlocal code
         import trio
 
-        from rmqcli.reading import select_queues
+        from rmqcli.flows.reading import select_queues
+        from rmqcli.flows.send_results import SendReport
         from rmqcli.render.progress import progress
-        from rmqcli.render.send_results import SendReport
 
         target, producer = _target(transaction, allow_empty=True, trace=trace, **settings.producer_options)
         async with producer:
@@ -180,7 +180,7 @@ def _target(transaction: str | None, **options: Any) -> tuple[Target, Producer]:
 
         producer = Producer(**options)
         return producer, producer
-    from rmqcli.transacting import OUTCOMES, Transacting
+    from rmqcli.flows.transacting import OUTCOMES, Transacting
 
     transacting = Transacting(OUTCOMES[transaction], **options)
     return transacting, transacting.producer

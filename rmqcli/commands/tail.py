@@ -53,12 +53,12 @@ def tail(
     The last messages of all queues are merged by the time they were stored. Following ends with Ctrl-C (exit code 130),
     after --count messages or after --idle seconds without one (exit code 0). Goes on when a broker comes back.
     """
-    from rmqcli.following import Printer, follow_and_print
-    from rmqcli.offset_range import OffsetRange
-    from rmqcli.reading import choose_queues, open_range, spans
+    from rmqcli.flows.following import Printer, follow_and_print
+    from rmqcli.flows.reading import choose_queues, open_range, spans
+    from rmqcli.flows.sql_reading import filtered, one_filter
+    from rmqcli.grammar.offset_range import OffsetRange
     from rmqcli.render import Output
     from rmqcli.render.lines import message_renderer
-    from rmqcli.sql_reading import filtered, one_filter
 
     one_filter(tag, sql)
     printer = Printer(Output(), message_renderer(settings, format_text), count)

@@ -42,7 +42,7 @@ def trace(settings: Settings, msg_id: IdOption, topic: TopicOption = _TRACE_TOPI
             return await admin.query_by_key(topic, msg_id, max_num=_MOST)
 
     found = run_async(main)
-    from rmqcli.tracing import trace_rows
+    from rmqcli.flows.tracing import trace_rows
 
     for name, error in found.failures.items():
         warn(f"{name} could not be asked: {error}")

@@ -11,8 +11,8 @@ from codec.queue import MessageQueue
 from rmqcli.client import ClientError
 from rmqcli.export.live import QueueRange
 from rmqcli.export.retrying import QueueEnd, patiently
-from rmqcli.offset_range import OffsetRange
-from rmqcli.reading import Reader, Span, choose_queues, open_range, spans
+from rmqcli.flows.reading import Reader, Span, choose_queues, open_range, spans
+from rmqcli.grammar.offset_range import OffsetRange
 
 __all__ = ["find_ranges"]
 

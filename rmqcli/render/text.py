@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import datetime
+from itertools import groupby
 
-__all__ = ["duration", "local_time", "many", "printable", "size", "tsv_cell", "tsv_line"]
+__all__ = ["duration", "local_time", "many", "number_ranges", "printable", "size", "tsv_cell", "tsv_line"]
 
 _TSV_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -68,3 +70,10 @@ def duration(seconds: float) -> str:
     if minutes < 60:
         return f"{minutes} min {rest} s"
     return f"{minutes // 60} h {minutes % 60} min"
+
+
+def number_ranges(numbers: Sequence[int]) -> str:
+    """`1, 3-5`."""
+    ordered = sorted(set(numbers))
+    runs = [[n for _, n in run] for _, run in groupby(enumerate(ordered), key=lambda pair: pair[1] - pair[0])]
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)

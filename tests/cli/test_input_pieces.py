@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqcli import input_pieces
-from rmqcli.input_pieces import Piece, Splitter, read_pieces
+from rmqcli.flows import input_pieces
+from rmqcli.flows.input_pieces import Piece, Splitter, read_pieces
 
 
 def cut(data: bytes, delimiter: bytes, sizes: list[int], limit: int = 1000) -> list[bytes | None]:

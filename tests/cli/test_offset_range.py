@@ -4,9 +4,9 @@ from datetime import datetime
 
 import pytest
 
-from rmqcli.durations import DELAY_LEVELS, delay_level, parse_duration_ms
 from rmqcli.exit_codes import CommandError, ExitCode
-from rmqcli.offset_range import OffsetRange, parse_range, parse_target
+from rmqcli.grammar.durations import DELAY_LEVELS, delay_level, parse_duration_ms
+from rmqcli.grammar.offset_range import OffsetRange, parse_range, parse_target
 
 NOW = 1_714_557_600_000
 HOUR = 3_600_000

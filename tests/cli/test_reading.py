@@ -7,9 +7,9 @@ from trio.testing import MockClock
 from codec.queue import MessageQueue
 from rmqcli.client import ConnectionLost, PullResult, PullStatus
 from rmqcli.exit_codes import CommandError, ExitCode
-from rmqcli.following import Printer, follow_and_print
-from rmqcli.offset_range import parse_range
-from rmqcli.reading import choose_queues, open_range, select_queues, spans, total
+from rmqcli.flows.following import Printer, follow_and_print
+from rmqcli.flows.reading import choose_queues, open_range, select_queues, spans, total
+from rmqcli.grammar.offset_range import parse_range
 from rmqcli.render import Output
 from tests.cli.fakes import FakeTopic
 from tests.cli.messages import stored

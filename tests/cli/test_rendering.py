@@ -6,15 +6,15 @@ import json
 import pytest
 
 from codec.queue import MessageQueue
+from rmqcli.flows.send_results import SendReport
+from rmqcli.flows.sending import Acknowledged
 from rmqcli.options import Given, Settings
 from rmqcli.render import Column, Output, show_rows
 from rmqcli.render.lines import message_renderer, message_tsv, message_view
 from rmqcli.render.output import encode_text, json_line
 from rmqcli.render.progress import progress
-from rmqcli.render.send_results import SendReport, number_ranges
 from rmqcli.render.table import show_table
-from rmqcli.render.text import duration, local_time, printable, size, tsv_line
-from rmqcli.sending import Acknowledged
+from rmqcli.render.text import duration, local_time, number_ranges, printable, size, tsv_line
 from tests.cli.messages import stored
 
 COLUMNS = [Column("NAME", "name"), Column("COUNT", "count", number=True)]

@@ -18,7 +18,7 @@ from codec.message import MessageExt
 from codec.queue import MessageQueue
 from rmqcli.client import PullResult, PullStatus
 from rmqcli.exit_codes import CommandError, ExitCode
-from rmqcli.offset_range import OffsetRange
+from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.running import warn
 
 __all__ = ["Reader", "Span", "choose_queues", "next_offset", "open_range", "select_queues", "spans", "total"]

@@ -12,11 +12,11 @@ from pathlib import Path
 
 from codec.message import Message
 from codec.properties import PropertyName
-from rmqcli.durations import delay_level as level_of
 from rmqcli.exit_codes import CommandError, ExitCode, usage_error
-from rmqcli.input_pieces import MAX_PIECE, Piece, read_pieces
+from rmqcli.flows.input_pieces import MAX_PIECE, Piece, read_pieces
+from rmqcli.flows.sending import Job
+from rmqcli.grammar.durations import delay_level as level_of
 from rmqcli.render.message_json import message_from_json, sendable
-from rmqcli.sending import Job
 
 __all__ = ["Stamp", "check_sources", "jobs_of", "unescape"]
 

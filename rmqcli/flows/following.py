@@ -14,7 +14,7 @@ import trio
 from codec.message import MessageExt
 from codec.queue import MessageQueue
 from rmqcli.client import ConnectionFailed, ConnectionLost, RequestTimeout
-from rmqcli.reading import BATCH, Reader, Span, next_offset
+from rmqcli.flows.reading import BATCH, Reader, Span, next_offset
 from rmqcli.render.output import Output
 from rmqcli.running import warn
 

@@ -12,7 +12,7 @@ from codec.codes import RequestCode, ResponseCode
 from codec.queue import MessageQueue
 from rmqcli.client import BrokerRefused, PullConsumer, PullResult
 from rmqcli.exit_codes import CommandError, ExitCode, usage_error
-from rmqcli.reading import Reader
+from rmqcli.flows.reading import Reader
 
 __all__ = ["SqlReader", "filtered", "one_filter"]
 

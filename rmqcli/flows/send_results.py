@@ -4,17 +4,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import groupby
 
 from rmqcli.exit_codes import ExitCode
+from rmqcli.flows.sending import Acknowledged, NotTried, Tally
 from rmqcli.options import Settings
 from rmqcli.render.output import Output
 from rmqcli.render.table import Column, show_table
-from rmqcli.render.text import duration, many, size, tsv_line
+from rmqcli.render.text import duration, many, number_ranges, size, tsv_line
 from rmqcli.running import warn
-from rmqcli.sending import Acknowledged, NotTried, Tally
 
-__all__ = ["SendReport", "number_ranges"]
+__all__ = ["SendReport"]
 
 SHOWN = 20
 """So many results are shown one by one on a terminal."""
@@ -26,13 +25,6 @@ _COLUMNS = (
     Column("MESSAGE ID", "msgId"),
     Column("STATUS", "status"),
 )
-
-
-def number_ranges(numbers: Sequence[int]) -> str:
-    """`1, 3-5`."""
-    ordered = sorted(set(numbers))
-    runs = [[n for _, n in run] for _, run in groupby(enumerate(ordered), key=lambda pair: pair[1] - pair[0])]
-    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
 class SendReport:
