@@ -9,8 +9,7 @@ from msgspec.structs import replace
 from broker.context import BrokerContext
 from broker.errors import Refusal
 from broker.filters import compiled, is_tag_type
-from broker.handlers.common import ok
-from broker.handlers.pull import SQL_REFUSED
+from broker.handlers.common import no_filtering, ok
 from broker.services.clients import left_group, notify_group, watch_session
 from broker.session import Session
 from broker.tables import ClientChannel
@@ -28,7 +27,6 @@ from codec.errors import SelectorError
 from codec.frame import RemotingCommand
 from codec.headers import GetConsumerListByGroupRequestHeader, UnregisterClientRequestHeader, from_ext
 from codec.names import retry_topic
-from codec.selector import parse_tags
 
 __all__ = ["check_client", "consumer_list", "heartbeat", "unregister"]
 
@@ -93,18 +91,15 @@ def consumer_list(broker: BrokerContext, _session: Session, request: RemotingCom
 
 
 def check_client(broker: BrokerContext, _session: Session, request: RemotingCommand) -> RemotingCommand:
-    """46: whether the broker can serve a subscription."""
+    """46: whether the broker can serve a subscription; one of tags is not looked at."""
     subscription = decode_body(CheckClientRequestBody, request.body).subscription_data
-    if subscription is None:
+    if subscription is None or is_tag_type(subscription.expression_type):
         return ok(request)
     kind = subscription.expression_type
-    if not is_tag_type(kind) and not broker.config.enable_property_filter:
-        raise Refusal(ResponseCode.SYSTEM_ERROR, SQL_REFUSED)
+    if not broker.config.enable_property_filter:
+        raise no_filtering(kind)
     try:
-        if is_tag_type(kind):
-            parse_tags(subscription.sub_string)
-        else:
-            compiled(subscription.sub_string, kind, broker.filters.dialect)
+        compiled(subscription.sub_string, kind, broker.filters.dialect)
     except SelectorError as error:
         raise Refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error)) from None
     return ok(request)

@@ -21,6 +21,7 @@ __all__ = [
     "NOT_SET",
     "BrokerHandler",
     "fast_body",
+    "no_filtering",
     "no_topic",
     "ok",
     "put_refusal",
@@ -43,6 +44,12 @@ def ok(
 def fast_body(body: msgspec.Struct) -> bytes:
     """A body in fastjson's own form, compact: the one that Java and Go clients both read."""
     return encode_body(body, dialect=FASTJSON)
+
+
+def no_filtering(expression_type: str | None) -> Refusal:
+    """The answer to a subscription other than of tags while enablePropertyFilter is off."""
+    remark = f"The broker does not support consumer to filter message by {expression_type}"
+    return Refusal(ResponseCode.SYSTEM_ERROR, remark)
 
 
 def no_topic(topic: str, before_faq: str = "") -> Refusal:

@@ -17,7 +17,7 @@ import trio
 from broker.context import BrokerContext
 from broker.errors import Refusal
 from broker.filters import ConsumerFilter, SqlSelection, is_tag_type
-from broker.handlers.common import FAQ, no_topic
+from broker.handlers.common import FAQ, no_filtering, no_topic
 from broker.put import put
 from broker.services.clients import watch_session
 from broker.services.holds import Hold
@@ -34,10 +34,9 @@ from codec.properties import PropertyName, encode_properties
 from codec.queue import MessageQueue
 from codec.selector import ALL, parse_tags, tag_codes
 
-__all__ = ["SQL_REFUSED", "answer_hold", "pull"]
+__all__ = ["answer_hold", "pull"]
 
 _NO_FILTER = "The broker's consumer filter data is not exist!Your expression may be wrong!"
-SQL_REFUSED = "The broker does not support consumer to filter message by SQL92"
 MAX_SUSPEND_MS = 3_600_000
 """A longer wait is cut: the client asks again."""
 
@@ -195,7 +194,8 @@ def _check(broker: BrokerContext, session: Session, header: PullMessageRequestHe
 
 def _wanted_by_header(broker: BrokerContext, header: PullMessageRequestHeader) -> Wanted:
     if not is_tag_type(header.expression_type):
-        return _wanted_by_sql(broker, header.topic, _filter_of_header(broker, header))
+        one = _filter_of_header(broker, header)
+        return _wanted_by_sql(broker, header.topic, header.expression_type, one)
     try:
         return _wanted_by_tags(broker, header.topic, _codes_of_text(header.subscription or ALL))
     except SelectorError:
@@ -223,10 +223,10 @@ def _wanted_by_tags(broker: BrokerContext, topic: str, codes: frozenset[int] | N
     return Wanted(codes)
 
 
-def _wanted_by_sql(broker: BrokerContext, topic: str, one: ConsumerFilter | None) -> Wanted:
+def _wanted_by_sql(broker: BrokerContext, topic: str, kind: str | None, one: ConsumerFilter | None) -> Wanted:
     config = broker.config
     if not config.enable_property_filter:
-        raise Refusal(ResponseCode.SYSTEM_ERROR, SQL_REFUSED)
+        raise no_filtering(kind)
     return Wanted(None, SqlSelection(broker.filters, topic, one, retry_topics=config.filter_support_retry))
 
 
@@ -246,7 +246,8 @@ def _wanted_by_group(
         raise Refusal(ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest")
     if is_tag_type(subscription.expression_type):
         return _wanted_by_tags(broker, header.topic, _codes_of_subscription(subscription))
-    return _wanted_by_sql(broker, header.topic, _filter_of_group(broker, header))
+    one = _filter_of_group(broker, header)
+    return _wanted_by_sql(broker, header.topic, subscription.expression_type, one)
 
 
 def _filter_of_group(broker: BrokerContext, header: PullMessageRequestHeader) -> ConsumerFilter:

@@ -170,6 +170,7 @@ async def test_a_heartbeat_without_subscriptions_changes_none(tmp_path: Path) ->
     ("settings", "kind", "text", "code", "remark"),
     [
         ({}, "SQL92", "a > 1", 1, REFUSED),
+        ({}, "XPATH", "a", 1, REFUSED.replace("SQL92", "XPATH")),
         (SQL, "SQL92", "a > 1", 0, None),
         (SQL, "SQL92", "a > 'x'", 23, "'x' cannot be compared with <, <=, >, >= or BETWEEN"),
         (SQL, "XPATH", "a", 23, "no filter of type 'XPATH'"),
