@@ -1,4 +1,4 @@
-"""Stored records: build one, read one, walk over many (Java classes `CommitLog`, `MessageDecoder`).
+"""Stored records: read one, walk over many (Java classes `CommitLog`, `MessageDecoder`); made are they in `codec.record_encoder`.
 
 The layout is in `codec.record_layout`; here are the readers for the hot path. Every length is checked before anything is
 cut out, and the lengths of a record must add up to its total size. Unknown magic is damage (4.9 ignores the magic when it
@@ -8,19 +8,18 @@ decodes; every record that a broker ever wrote has V1 or V2). Positions in error
 from __future__ import annotations
 
 import struct
-import zlib
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from codec.compression import COMPRESSED, MAX_DECOMPRESSED
 from codec.compression import decompress as decompress_body
-from codec.errors import CorruptionError, LocalProtocolError
+from codec.errors import CorruptionError
+from codec.hashing import crc32
 from codec.ids import host_text
 from codec.message import MessageExt
 from codec.properties import MAX_PROPERTIES_LENGTH, decode_properties
 from codec.record_layout import (
     BLANK_SIZE,
-    BORN_HOST_V6,
     HOST_BITS,
     MAGIC_BLANK,
     MAGIC_V1,
@@ -28,7 +27,6 @@ from codec.record_layout import (
     MIN_RECORD_SIZE,
     PREFIXES,
     RECORD,
-    STORE_HOST_V6,
 )
 
 __all__ = [
@@ -42,10 +40,7 @@ __all__ = [
     "RecordScan",
     "decode_record",
     "decode_records",
-    "encode_blank",
-    "encode_record",
     "peek_record",
-    "record_size",
     "scan_record",
     "store_timestamp_at",
 ]
@@ -65,19 +60,6 @@ _TOTAL_SIZE, _MAGIC, _SYS_FLAG, _BODY_LENGTH = map(
     _PREFIX_V4.names.index, ("total_size", "magic", "sys_flag", "body_length")
 )
 _STORE_TIMESTAMP = {bits: layout.offsets["store_timestamp"] for bits, layout in PREFIXES.items()}
-
-# What encode_record needs for the hosts it is given: their widths → pack function and sys flag bits.
-_PACKERS = {
-    (20 if bits & BORN_HOST_V6 else 8, 20 if bits & STORE_HOST_V6 else 8): (
-        layout.struct.pack,
-        bits,
-        layout.size,
-    )
-    for bits, layout in PREFIXES.items()
-}
-# The version of a record → its magic, bytes of the topic's length, the most it can say.
-_VERSIONS = {1: (MAGIC_V1, 1, 127), 2: (MAGIC_V2, 2, 32767)}
-_pack_properties_length = struct.Struct(">h").pack
 
 
 class RecordHead(NamedTuple):
@@ -99,83 +81,6 @@ class RecordScan(NamedTuple):
     store_timestamp: int
     topic: bytes
     properties: bytes
-
-
-def record_size(
-    body_length: int, topic_length: int, properties_length: int, sys_flag: int = 0, version: int = 1
-) -> int:
-    """Bytes of a record; the lengths are in bytes, the address bits of `sys_flag` count."""
-    prefix = PREFIXES[sys_flag & HOST_BITS].size
-    return prefix + body_length + _VERSIONS[version][1] + topic_length + 2 + properties_length
-
-
-def encode_record(
-    *,
-    topic: bytes,
-    queue_id: int,
-    flag: int,
-    queue_offset: int,
-    physical_offset: int,
-    sys_flag: int,
-    born_timestamp: int,
-    born_host: bytes,
-    store_timestamp: int,
-    store_host: bytes,
-    reconsume_times: int,
-    prepared_transaction_offset: int,
-    body: bytes | memoryview,
-    properties: bytes,
-    body_crc: int | None = None,
-    version: int = 1,
-) -> bytes:
-    """The bytes of a record. Hosts are packed (8 or 20 bytes) and decide the address bits of the sys flag.
-
-    LocalProtocolError for a topic over 127 bytes (version 2: 32,767), properties over 32,767, or a number out of range.
-    """
-    magic, topic_width, longest_topic = _VERSIONS[version]
-    topic_length = len(topic)
-    if topic_length > longest_topic:
-        raise LocalProtocolError(
-            f"a topic of {topic_length} bytes, a V{version} record holds {longest_topic}"
-        )
-    body_length = len(body)
-    try:
-        pack, bits, size = _PACKERS[len(born_host), len(store_host)]
-        return b"".join(
-            (
-                pack(
-                    size + body_length + topic_width + topic_length + 2 + len(properties),
-                    magic,
-                    zlib.crc32(body) & 0x7FFFFFFF if body_crc is None else body_crc,
-                    queue_id,
-                    flag,
-                    queue_offset,
-                    physical_offset,
-                    sys_flag & ~HOST_BITS | bits,
-                    born_timestamp,
-                    born_host,
-                    store_timestamp,
-                    store_host,
-                    reconsume_times,
-                    prepared_transaction_offset,
-                    body_length,
-                ),
-                body,
-                topic_length.to_bytes(topic_width, "big"),
-                topic,
-                _pack_properties_length(len(properties)),
-                properties,
-            )
-        )
-    except KeyError:
-        raise LocalProtocolError(f"hosts of {len(born_host)} and {len(store_host)} bytes") from None
-    except struct.error as error:
-        raise LocalProtocolError(f"a number does not fit the record: {error}") from None
-
-
-def encode_blank(remaining: int) -> bytes:
-    """The 8 bytes that say: nothing more in the `remaining` bytes of this file."""
-    return _HEAD_PAIR.pack(remaining, MAGIC_BLANK)
 
 
 def peek_record(buffer: Buffer, position: int = 0) -> RecordHead:
@@ -331,7 +236,7 @@ def _split(buffer: Buffer, position: int, limit: int) -> tuple[tuple[Any, ...], 
 
 def _check_crc(body: Buffer, stored: int, position: int) -> None:
     """Java checks no CRC of an empty body."""
-    if len(body) and zlib.crc32(body) & 0x7FFFFFFF != stored:
+    if len(body) and crc32(body) != stored:
         raise CorruptionError("the CRC of a body is wrong", position)
 
 

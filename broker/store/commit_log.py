@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from codec.errors import CorruptionError
-from codec.record import MAGIC_BLANK, MIN_RECORD_SIZE, encode_blank, peek_record, store_timestamp_at
+from codec.record import MAGIC_BLANK, MIN_RECORD_SIZE, peek_record, store_timestamp_at
+from codec.record_encoder import encode_blank
 
 from .segment import Segment
 from .segment_list import SegmentList

@@ -7,13 +7,13 @@ body, topic and properties as positions in the buffer.
 
 from __future__ import annotations
 
-import zlib
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 from codec.errors import CorruptionError
+from codec.hashing import CRC_BITS, crc32_whole
 from codec.layout import FixedLayout
 from codec.record_layout import BORN_HOST_V6, HOST_BITS, MAGIC_V1, MAGIC_V2, PREFIXES, STORE_HOST_V6
 
@@ -70,8 +70,8 @@ def host_widths(rows: Array) -> tuple[Array, Array]:
 def find_bad_crc(buffer: Buffer, rows: Array) -> list[int]:
     """The row numbers whose body does not have the stored CRC; the CRC of an empty body is not looked at, as in Java."""
     bodies = map(slice, rows["body_start"].tolist(), rows["body_end"].tolist())
-    crcs = map(zlib.crc32, map(memoryview(buffer).__getitem__, bodies))
-    found = np.fromiter(crcs, dtype=np.int64, count=len(rows)) & 0x7FFFFFFF
+    crcs = map(crc32_whole, map(memoryview(buffer).__getitem__, bodies))
+    found = np.fromiter(crcs, dtype=np.int64, count=len(rows)) & CRC_BITS
     bad: list[int] = np.flatnonzero((found != rows["body_crc"]) & (rows["body_length"] > 0)).tolist()
     return bad
 

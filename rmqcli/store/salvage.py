@@ -23,7 +23,8 @@ from codec.checkpoint import Checkpoint, encode_checkpoint
 from codec.file_names import file_name
 from codec.names import SystemTopic
 from codec.properties import encode_properties
-from codec.record import BLANK_SIZE, RecordScan, encode_blank, encode_record, record_size
+from codec.record import BLANK_SIZE, RecordScan
+from codec.record_encoder import encode_blank, encode_record, record_size
 from rmqcli.store.commit_log import CommitLog
 from rmqcli.store.files import mapped
 from rmqcli.store.rebuild import Rebuilt, build, shape_of

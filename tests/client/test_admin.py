@@ -36,7 +36,7 @@ from codec.headers import CreateTopicRequestHeader, QueryMessageRequestHeader, f
 from codec.ids import UniqIdFactory, pack_host
 from codec.properties import encode_properties
 from codec.queue import MessageQueue
-from codec.record import encode_record
+from codec.record_encoder import encode_record
 from rmqcli.client import (
     Admin,
     BrokerRefused,

@@ -16,7 +16,7 @@ from codec.headers import PullMessageRequestHeader, UpdateConsumerOffsetRequestH
 from codec.ids import pack_host
 from codec.properties import encode_properties
 from codec.queue import MessageQueue
-from codec.record import encode_record
+from codec.record_encoder import encode_record
 from rmqcli.client import (
     BrokerRefused,
     ConnectionFailed,

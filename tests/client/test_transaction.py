@@ -22,7 +22,7 @@ from codec.headers import (
 from codec.ids import pack_host
 from codec.message import Message, MessageExt
 from codec.properties import decode_properties, encode_properties
-from codec.record import encode_record
+from codec.record_encoder import encode_record
 from rmqcli.client import BrokerRefused, ClientInstance, SendStatus, TransactionProducer, TransactionState
 from tests.client.scripted import Network, ok, refuse
 from tests.client.test_latency import flush_timeout

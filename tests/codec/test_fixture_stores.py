@@ -22,7 +22,8 @@ from codec.hashing import index_key_hash, tags_code
 from codec.index_file import decode_header, index_file_size, items_of
 from codec.message import MessageExt
 from codec.names import SystemTopic
-from codec.record import MAGIC_BLANK, decode_record, encode_record, peek_record, scan_record
+from codec.record import MAGIC_BLANK, decode_record, peek_record, scan_record
+from codec.record_encoder import encode_record
 from codec.record_layout import RECORD
 from tests.support import COMMIT_LOG_FILE_SIZE, INDEX_ITEMS, INDEX_SLOTS, JavaStore
 

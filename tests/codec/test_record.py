@@ -18,13 +18,11 @@ from codec.record import (
     RECORD,
     decode_record,
     decode_records,
-    encode_blank,
-    encode_record,
     peek_record,
-    record_size,
     scan_record,
     store_timestamp_at,
 )
+from codec.record_encoder import encode_blank, encode_record, record_size
 from codec.record_layout import HEAD, HOST_BITS, PREFIXES
 from codec.scan import fixed_columns
 from tests.codec.samples import make_record, record_fields

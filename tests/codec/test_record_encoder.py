@@ -1,14 +1,17 @@
-"""What a broker writes is what `encode_record` makes of the same values."""
+"""What a broker writes is what the declaration of a record makes of the same values, in both versions."""
 
 from __future__ import annotations
+
+import zlib
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from codec.errors import LocalProtocolError
-from codec.record import encode_record
-from codec.record_encoder import RecordEncoder
+from codec.record import MAGIC_V1, MAGIC_V2, RECORD
+from codec.record_encoder import RecordEncoder, encode_record, record_size
+from codec.record_layout import BORN_HOST_V6, HOST_BITS, STORE_HOST_V6
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -17,6 +20,7 @@ HOST_V4 = b"\x7f\0\0\1\0\0\x2a\x9f"
 
 
 @given(
+    version=st.sampled_from([1, 2]),
     topic=st.binary(min_size=1, max_size=127),
     numbers=st.tuples(INT32, INT32, INT64, INT64, INT32, INT64),
     born_host=HOST,
@@ -25,7 +29,8 @@ HOST_V4 = b"\x7f\0\0\1\0\0\x2a\x9f"
     body=st.binary(max_size=40),
     properties=st.binary(max_size=40),
 )
-def test_the_same_bytes(
+def test_the_bytes_of_the_declaration(
+    version: int,
     topic: bytes,
     numbers: tuple[int, int, int, int, int, int],
     born_host: bytes,
@@ -36,25 +41,35 @@ def test_the_same_bytes(
 ) -> None:
     queue_id, flag, queue_offset, physical_offset, sys_flag, born_timestamp = numbers
     store_timestamp, reconsume_times, prepared_transaction_offset = times
-    expected = encode_record(
-        topic=topic,
-        queue_id=queue_id,
-        flag=flag,
-        queue_offset=queue_offset,
-        physical_offset=physical_offset,
-        sys_flag=sys_flag,
-        born_timestamp=born_timestamp,
-        born_host=born_host,
-        store_timestamp=store_timestamp,
-        store_host=store_host,
-        reconsume_times=reconsume_times,
-        prepared_transaction_offset=prepared_transaction_offset,
-        body=body,
-        properties=properties,
+    bits = BORN_HOST_V6 * (len(born_host) == 20) | STORE_HOST_V6 * (len(store_host) == 20)
+    size = record_size(len(body), len(topic), len(properties), bits, version)
+    encoder = RecordEncoder(store_host, version)
+    made = encoder.encode(encoder.sized_topic(topic), *numbers, born_host, *times, body, properties)
+    assert len(made) == size
+    assert made == RECORD.build(
+        {
+            "total_size": size,
+            "magic": MAGIC_V1 if version == 1 else MAGIC_V2,
+            "body_crc": zlib.crc32(body) & 0x7FFFFFFF,
+            "queue_id": queue_id,
+            "flag": flag,
+            "queue_offset": queue_offset,
+            "physical_offset": physical_offset,
+            "sys_flag": sys_flag & ~HOST_BITS | bits,
+            "born_timestamp": born_timestamp,
+            "born_host": born_host,
+            "store_timestamp": store_timestamp,
+            "store_host": store_host,
+            "reconsume_times": reconsume_times,
+            "prepared_transaction_offset": prepared_transaction_offset,
+            "body_length": len(body),
+            "body": body,
+            "topic_length": len(topic),
+            "topic": topic,
+            "properties_length": len(properties),
+            "properties": properties,
+        }
     )
-    sized_topic = bytes((len(topic),)) + topic
-    made = RecordEncoder(store_host).encode(sized_topic, *numbers, born_host, *times, body, properties)
-    assert made == expected
 
 
 @pytest.mark.parametrize(
@@ -66,3 +81,37 @@ def test_what_does_not_fit_is_refused(queue_id: int, born_host: bytes, propertie
     encoder = RecordEncoder(HOST_V4)
     with pytest.raises(LocalProtocolError):
         encoder.encode(b"\1T", queue_id, 0, 0, 0, 0, 0, born_host, 0, 0, 0, b"", properties)
+
+
+def test_a_store_host_is_an_address_and_a_port() -> None:
+    with pytest.raises(LocalProtocolError, match="3 bytes"):
+        RecordEncoder(b"abc")
+
+
+@pytest.mark.parametrize(("version", "longest"), [(1, 127), (2, 32767)])
+def test_the_longest_topic(version: int, longest: int) -> None:
+    encoder = RecordEncoder(HOST_V4, version)
+    assert encoder.sized_topic(b"t" * longest).endswith(b"t" * longest)
+    with pytest.raises(LocalProtocolError, match="a record holds"):
+        encoder.sized_topic(b"t" * (longest + 1))
+
+
+def test_a_crc_that_is_given_is_written() -> None:
+    data = encode_record(
+        topic=b"T",
+        queue_id=0,
+        flag=0,
+        queue_offset=0,
+        physical_offset=0,
+        sys_flag=0,
+        born_timestamp=0,
+        born_host=HOST_V4,
+        store_timestamp=0,
+        store_host=HOST_V4,
+        reconsume_times=0,
+        prepared_transaction_offset=0,
+        body=b"body",
+        properties=b"",
+        body_crc=7,
+    )
+    assert RECORD.parse(data).body_crc == 7

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codec.errors import CodecError, CorruptionError
-from codec.record import decode_record, encode_blank, encode_record
+from codec.record import decode_record
+from codec.record_encoder import encode_blank, encode_record
 from codec.record_explain import explain_record
 from tests.codec.samples import make_record, record_fields
 

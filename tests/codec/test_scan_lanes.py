@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from codec.record import encode_blank
+from codec.record_encoder import encode_blank
 from codec.scan import StopReason, scan_positions
 from codec.scan.lanes import LEAST_ROWS, follow, walk_lanes
 from tests.codec.samples import make_record

@@ -11,7 +11,8 @@ import pytest
 from codec.consume_queue import ENTRY, FILLER
 from codec.errors import CorruptionError
 from codec.properties import decode_properties, encode_properties
-from codec.record import encode_record, scan_record
+from codec.record import scan_record
+from codec.record_encoder import encode_record
 from rmqcli.store import CommitLog, ConsumeQueueFiles
 from rmqcli.store.dispatch import DEFAULT_DELAYS, Unit, delay_table, index_hashes, units_of
 from rmqcli.store.queue_writer import MAX_GAP, QueuesWriter

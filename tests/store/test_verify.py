@@ -10,7 +10,7 @@ import pytest
 
 from codec.consume_queue import ENTRY
 from codec.consume_queue_ext import is_address
-from codec.record import encode_blank
+from codec.record_encoder import encode_blank
 from rmqcli.store import CommitLog, queue_folders, verify_commit_log, verify_consume_queues
 from rmqcli.store.findings import MAX_FINDINGS, Finding, Report
 from tests.broker.store.support import loaded, message, small_config

@@ -18,7 +18,7 @@ from codec.headers import CheckTransactionStateRequestHeader, to_ext
 from codec.ids import pack_host_text
 from codec.message import MessageExt
 from codec.properties import PropertyName, encode_properties
-from codec.record import encode_record
+from codec.record_encoder import encode_record
 
 __all__ = ["ask_producer"]
 

@@ -8,7 +8,7 @@ from broker.filters import BitMaps, FilterTable, SqlSelection, is_tag_type
 from codec.bodies import SubscriptionData
 from codec.consume_queue_ext import Unit
 from codec.properties import encode_properties
-from codec.record import encode_record
+from codec.record_encoder import encode_record
 
 TOPIC = "TopicA"
 BORN = 1_000

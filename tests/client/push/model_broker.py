@@ -32,7 +32,7 @@ from codec.frame import RemotingCommand, encode_frame
 from codec.message import PropertyName, dlq_topic, retry_topic
 from codec.properties import decode_properties, encode_properties
 from codec.queue import MessageQueue
-from codec.record import encode_record
+from codec.record_encoder import encode_record
 from tests.client.push.model_stream import ModelStream
 
 EPOCH = 1_700_000_000_000
