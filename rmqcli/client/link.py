@@ -1,16 +1,15 @@
 """One connection to one address: many requests in flight, replies paired by opaque number, requests of the peer handed on.
 
-Three tasks: a reader, a writer that sends all frames queued meanwhile in one go, and an alarm for late replies (one for the
-whole link: a cancel scope a request would cost more than the request). A late reply is dropped. When a request times out and
-the peer has been silent since it was sent, the link is given up, as the Java client does (`clientCloseSocketIfTimeout`).
+Three tasks: a reader, the writer of the outbox, and an alarm for late replies (one for the whole link: a cancel scope a
+request would cost more than the request). A late reply is dropped. When a request times out and the peer has been silent
+since it was sent, the link is given up, as the Java client does (`clientCloseSocketIfTimeout`).
 
-Limits: MAX_QUEUED bytes wait for the writer; whoever would exceed it waits too. Times are seconds on trio's clock.
+Times are seconds on trio's clock.
 """
 
 from __future__ import annotations
 
 import math
-import os
 import ssl
 from collections.abc import Callable
 
@@ -22,12 +21,10 @@ from codec.connection import Connection, ReceiveError
 from codec.errors import CodecError, LocalProtocolError
 from codec.frame import RemotingCommand, encode_frame
 from rmqcli.client.errors import ConnectionLost, InvalidRequest, RequestTimeout, request_name
-from rmqcli.client.streams import Stream
+from rmqcli.client.outbox import Outbox
+from rmqcli.client.streams import READ_SIZE, Stream
 
-__all__ = ["MAX_QUEUED", "Link", "OnRequest"]
-
-MAX_QUEUED = 8 * 1024 * 1024
-READ_SIZE = 128 * 1024
+__all__ = ["Link", "OnRequest"]
 
 OnRequest = Callable[["Link", RemotingCommand], RemotingCommand | None]
 
@@ -56,16 +53,10 @@ class Link:
     def __init__(self, address: str, stream: Stream, on_request: OnRequest | None = None) -> None:
         self.address = address
         self._stream = stream
-        self._fd = stream.socket.fileno() if isinstance(stream, trio.SocketStream) else None
         self._on_request = on_request
         self._protocol = Connection()
         self._calls: dict[int, _Call] = {}
-        self._out: list[bytes] = []
-        self._queued = 0
-        self._writer: trio.lowlevel.Task | None = None
-        self._written: list[trio.lowlevel.Task] = []  # wait for the frames in _out
-        self._writing: list[trio.lowlevel.Task] = []  # wait for the frames being sent
-        self._room = trio.lowlevel.ParkingLot()
+        self._outbox = Outbox(stream)
         self._scope = trio.CancelScope()
         self._alarm = trio.CancelScope()
         self._next_deadline = math.inf
@@ -104,7 +95,7 @@ class Link:
         """The reply, whatever its code. RequestTimeout after `timeout` seconds, ConnectionLost when the link ends first."""
         since = trio.current_time()
         deadline = since + timeout
-        if self._queued > MAX_QUEUED:
+        if self._outbox.is_full:
             await self._wait_for_room(command, deadline, timeout)
         self._check_open()
         call = _Call(trio.lowlevel.current_task(), command, since, deadline)
@@ -114,7 +105,7 @@ class Link:
             raise InvalidRequest(f"{request_name(command.code)} cannot be sent: {error}") from error
         opaque = call.opaque = command.opaque
         self._calls[opaque] = call
-        self._push_alone(frame)
+        self._outbox.put(frame, alone=len(self._calls) == 1)
         if deadline < self._next_deadline:
             self._next_deadline = self._alarm.deadline = deadline
 
@@ -132,23 +123,15 @@ class Link:
     async def send_oneway(self, command: RemotingCommand, timeout: float) -> None:
         """Returns when the request has been given to the operating system."""
         deadline = trio.current_time() + timeout
-        if self._queued > MAX_QUEUED:
+        if self._outbox.is_full:
             await self._wait_for_room(command, deadline, timeout)
         self._check_open()
         try:
-            self._push(self._protocol.oneway(command))
+            self._outbox.put(self._protocol.oneway(command), alone=True)
         except LocalProtocolError as error:
             raise InvalidRequest(f"{request_name(command.code)} cannot be sent: {error}") from error
-        task = trio.lowlevel.current_task()
-        self._written.append(task)
-
-        def give_up(_: object) -> trio.lowlevel.Abort:
-            waiting = self._written if task in self._written else self._writing
-            waiting.remove(task)
-            return trio.lowlevel.Abort.SUCCEEDED
-
         with trio.move_on_at(deadline):
-            lost = await trio.lowlevel.wait_task_rescheduled(give_up)
+            lost = await self._outbox.wait_sent()
             if lost is not None:
                 raise ConnectionLost(self.address, str(lost))
             return
@@ -157,36 +140,15 @@ class Link:
     def send_frame(self, frame: bytes) -> None:
         """Queues bytes that need no answer (a reply to a request of the peer)."""
         if self._lost is None:
-            self._push(frame)
+            self._outbox.put(frame)
 
     def _check_open(self) -> None:
         if self._lost is not None:
             raise ConnectionLost(self.address, self._lost)
 
-    def _push_alone(self, frame: bytes) -> None:
-        """As `_push`; when nothing else is under way the bytes go straight to the socket, which saves waking the writer."""
-        if self._fd is not None and len(self._calls) == 1 and self._writer is not None:
-            try:
-                written = os.write(self._fd, frame)
-            except OSError:  # full, or broken: the writer finds out which
-                written = 0
-            if written == len(frame):
-                return
-            frame = frame[written:]
-        self._push(frame)
-
-    def _push(self, frame: bytes) -> None:
-        self._out.append(frame)
-        self._queued += len(frame)
-        writer = self._writer
-        if writer is not None:
-            self._writer = None
-            trio.lowlevel.reschedule(writer)
-
     async def _wait_for_room(self, command: RemotingCommand, deadline: float, timeout: float) -> None:
         with trio.move_on_at(deadline):
-            while self._queued > MAX_QUEUED and self._lost is None:
-                await self._room.park()
+            await self._outbox.wait_for_room()
             return
         raise RequestTimeout(self.address, request_name(command.code), timeout)
 
@@ -198,12 +160,8 @@ class Link:
         self._protocol.abandon()
         for call in self._calls.values():
             trio.lowlevel.reschedule(call.task, outcome.Value(self._lost))
-        for task in (*self._writing, *self._written):
-            trio.lowlevel.reschedule(task, outcome.Value(self._lost))
         self._calls.clear()
-        self._writing.clear()
-        self._written.clear()
-        self._room.unpark_all()
+        self._outbox.release(self._lost)
 
     async def _read(self) -> None:
         receive = self._stream.receive_some
@@ -239,30 +197,9 @@ class Link:
 
     async def _write(self) -> None:
         try:
-            while True:
-                if not self._out:
-                    await self._wait_for_frames()
-                frames, self._out = self._out, []
-                self._writing, self._written = self._written, []
-                await self._stream.send_all(b"".join(frames))
-                self._has_written()
+            await self._outbox.run()
         except (OSError, ssl.SSLError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
             self.close(str(error.__cause__ or error) or type(error).__name__)
-
-    def _has_written(self) -> None:
-        self._queued = sum(map(len, self._out))
-        for task in self._writing:
-            trio.lowlevel.reschedule(task)
-        self._writing.clear()
-        self._room.unpark_all()
-
-    async def _wait_for_frames(self) -> None:
-        def give_up(_: object) -> trio.lowlevel.Abort:
-            self._writer = None
-            return trio.lowlevel.Abort.SUCCEEDED
-
-        self._writer = trio.lowlevel.current_task()
-        await trio.lowlevel.wait_task_rescheduled(give_up)
 
     async def _watch(self) -> None:
         while True:

@@ -5,6 +5,7 @@ A stream is trio's: `send_all`, `receive_some`, `aclose`. Errors of opening are 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import ssl
@@ -16,8 +17,9 @@ import trio
 from rmqcli.client.addresses import split_address
 from rmqcli.client.errors import ConnectionFailed, InvalidRequest
 
-__all__ = ["CONNECT_TIMEOUT", "OpenStream", "Stream", "TcpStreams", "opened"]
+__all__ = ["CONNECT_TIMEOUT", "OpenStream", "Stream", "TcpStream", "TcpStreams", "opened"]
 
+READ_SIZE = 128 * 1024
 CONNECT_TIMEOUT = 3.0  # seconds; NettyClientConfig.connectTimeoutMillis
 
 
@@ -27,6 +29,34 @@ class Stream(Protocol):
     async def send_all(self, data: bytes) -> None: ...
     async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray: ...
     async def aclose(self) -> None: ...
+
+
+class TcpStream:
+    """A plain TCP connection for one reader and one writer.
+
+    Reading waits first: trio's own stream tries first, which costs a system call and an exception for each reply that a
+    request in flight alone waits for.
+    """
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        self._stream = stream
+        self._fd = stream.socket.fileno()
+        self.send_all = stream.send_all
+        self.aclose = stream.aclose
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        size = max_bytes or READ_SIZE
+        while True:
+            await trio.lowlevel.wait_readable(self._fd)
+            with contextlib.suppress(BlockingIOError):
+                return os.read(self._fd, size)
+
+    def send_now(self, data: bytes) -> int:
+        """How many bytes the operating system took without waiting; 0 when the connection is broken, too."""
+        try:
+            return os.write(self._fd, data)
+        except OSError:
+            return 0
 
 
 OpenStream = Callable[[str, int], Awaitable[Stream]]
@@ -41,7 +71,7 @@ class TcpStreams:
     async def __call__(self, host: str, port: int) -> Stream:
         stream = await trio.open_tcp_stream(host, port)
         if self._tls is None:
-            return stream
+            return TcpStream(stream)
         secured = trio.SSLStream(stream, self._tls, server_hostname=host, https_compatible=True)
         try:
             await secured.do_handshake()

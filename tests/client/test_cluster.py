@@ -42,7 +42,7 @@ from rmqcli.client import (
 )
 from rmqcli.client.instance import ClientInstance
 from rmqcli.client.link import Link
-from rmqcli.client.streams import TcpStreams
+from rmqcli.client.streams import TcpStream, TcpStreams
 from tests.client.scripted import Server, ok
 
 TOPIC, GROUP = "TopicTest", "GroupTest"
@@ -299,5 +299,5 @@ async def test_tcp_streams_speak_plain_without_a_context(nursery: trio.Nursery) 
     scripted = Server({RequestCode.GET_BROKER_CONFIG: ok({}, b"plain")})
     listeners = await nursery.start(trio.serve_tcp, scripted.serve, 0)
     stream = await TcpStreams()("127.0.0.1", listeners[0].socket.getsockname()[1])
-    assert isinstance(stream, trio.SocketStream)
+    assert isinstance(stream, TcpStream)
     await stream.aclose()

@@ -15,7 +15,8 @@ from codec.errors import BodyError
 from codec.frame import RemotingCommand, encode_frame
 from rmqcli.client.commands import command
 from rmqcli.client.errors import ConnectionLost, InvalidRequest, RequestTimeout
-from rmqcli.client.link import MAX_QUEUED, Link
+from rmqcli.client.link import Link
+from rmqcli.client.outbox import MAX_QUEUED
 from tests.client.scripted import response
 
 ADDRESS = "broker:10911"

@@ -1,0 +1,120 @@
+"""Frames on their way out of one connection: gathered while others are being sent, sent in one go.
+
+Waking the writer's task costs more than a write to a socket that has room. So a frame that nothing can follow goes out at
+once, and of many frames every TOGETHER: the peer works on those while the rest is still being made.
+
+Limits: MAX_QUEUED bytes wait here; whoever would exceed it waits in `wait_for_room`.
+"""
+
+from __future__ import annotations
+
+import outcome
+import trio
+
+from rmqcli.client.streams import Stream, TcpStream
+
+__all__ = ["MAX_QUEUED", "Outbox"]
+
+MAX_QUEUED = 8 * 1024 * 1024
+TOGETHER = 8
+
+
+class Outbox:
+    """`run` is the writer; errors of the stream come out of it."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._tcp = stream if isinstance(stream, TcpStream) else None
+        self._frames: list[bytes] = []
+        self._queued = 0
+        self._sending = True  # nothing goes out before the writer runs
+        self._writer: trio.lowlevel.Task | None = None
+        self._queuing: list[trio.lowlevel.Task] = []  # wait for what is in _frames
+        self._leaving: list[trio.lowlevel.Task] = []  # wait for what is being sent
+        self._room = trio.lowlevel.ParkingLot()
+
+    @property
+    def is_full(self) -> bool:
+        return self._queued > MAX_QUEUED
+
+    def put(self, frame: bytes, *, alone: bool = False) -> None:
+        """`alone`: the peer has nothing else to do."""
+        frames = self._frames
+        frames.append(frame)
+        self._queued += len(frame)
+        if (alone or len(frames) >= TOGETHER) and self._tcp is not None and not self._sending:
+            self._send_now(self._tcp)
+        if self._writer is not None and frames:
+            writer, self._writer = self._writer, None
+            trio.lowlevel.reschedule(writer)
+
+    async def wait_for_room(self) -> None:
+        """Until there is room, or `release`."""
+        while self.is_full:
+            await self._room.park()
+
+    async def wait_sent(self) -> object:
+        """Until all that was put has been given to the operating system: None, or what `release` said."""
+        if not self._frames and not self._sending:
+            await trio.lowlevel.checkpoint()
+            return None
+        task = trio.lowlevel.current_task()
+        self._queuing.append(task)
+
+        def give_up(_: object) -> trio.lowlevel.Abort:
+            waiting = self._queuing if task in self._queuing else self._leaving
+            waiting.remove(task)
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        return await trio.lowlevel.wait_task_rescheduled(give_up)
+
+    def release(self, reason: str | None) -> None:
+        """Nothing more goes out: whoever waits is told why."""
+        self._frames.clear()
+        self._queued = 0
+        for task in (*self._leaving, *self._queuing):
+            trio.lowlevel.reschedule(task, outcome.Value(reason))
+        self._leaving.clear()
+        self._queuing.clear()
+        self._room.unpark_all()
+
+    async def run(self) -> None:
+        self._sending = False
+        while True:
+            if self._frames:
+                await self._send()
+            else:
+                await self._wait_for_frames()
+
+    async def _send(self) -> None:
+        frames, self._frames = self._frames, []
+        self._leaving, self._queuing = self._queuing, self._leaving
+        self._sending = True
+        try:
+            await self._stream.send_all(b"".join(frames))
+        finally:
+            self._sending = False
+        self._sent(self._leaving)
+
+    def _send_now(self, tcp: TcpStream) -> None:
+        """What the socket has no room for is left for the writer, which also finds out what is wrong with it."""
+        data = b"".join(self._frames)
+        sent = tcp.send_now(data)
+        self._frames[:] = [data[sent:]] if sent < len(data) else []
+        self._sent([] if self._frames else self._queuing)
+
+    def _sent(self, waiting: list[trio.lowlevel.Task]) -> None:
+        self._queued = sum(map(len, self._frames))
+        for task in waiting:
+            trio.lowlevel.reschedule(task)
+        waiting.clear()
+        if self._room:
+            self._room.unpark_all()
+
+    async def _wait_for_frames(self) -> None:
+        def give_up(_: object) -> trio.lowlevel.Abort:
+            self._writer = None
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        self._writer = trio.lowlevel.current_task()
+        await trio.lowlevel.wait_task_rescheduled(give_up)
