@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from time import perf_counter
 from typing import NamedTuple
 
 import trio
@@ -117,6 +118,7 @@ def _code(status: GetStatus, offset: int) -> ResponseCode:
 def _get(broker: BrokerContext, header: PullMessageRequestHeader, wanted: Wanted) -> GetResult:
     codes, sql = wanted
     accepts_code: Callable[[int], bool] | None = codes.__contains__ if codes is not None else None
+    started = perf_counter()
     result = broker.store.get(
         header.topic,
         header.queue_id,
@@ -126,6 +128,8 @@ def _get(broker: BrokerContext, header: PullMessageRequestHeader, wanted: Wanted
         accepts_record=sql.accepts_record if sql is not None else None,
         accepts_unit=sql.accepts_unit if sql is not None else None,
     )
+    took = perf_counter() - started
+    broker.rates.longest_get_seconds = max(broker.rates.longest_get_seconds, took)
     if result.status is GetStatus.NO_MATCHED_LOGIC_QUEUE:
         # Java makes the queue when it is asked for it, and so never has to say this of a topic that exists.
         return result._replace(status=GetStatus.NO_MESSAGE_IN_QUEUE)

@@ -1,7 +1,7 @@
 """Totals and rates of the whole broker for GET_BROKER_RUNTIME_INFO (Java classes `StoreStatsService`, `BrokerStats`).
 
-A total is sampled every second, 601 samples are kept: the rates of the last 10 s, minute and 10 minutes. The time that a
-put took is measured in seconds; only those over 1 ms are looked at more closely.
+A total is sampled every second, 601 samples are kept: the rates of the last 10 s, minute and 10 minutes. Once a minute the
+times of its puts become the ones that are shown.
 """
 
 from __future__ import annotations
@@ -13,16 +13,13 @@ from typing import NamedTuple
 
 import trio
 
+from broker.services.put_times import PutTimes
+
 __all__ = ["StoreRates", "Totals"]
 
 KEPT = 601
 SPANS = (10, 60, 600)
-BOUNDS = (0, 10, 50, 100, 200, 500, 1000, 2000, 3000, 4000, 5000, 10000)
-"""Upper ends (ms) of the classes that putMessageDistributeTime counts; one more is open."""
-CLASSES = (
-    *("[<=0ms]", "[0~10ms]", "[10~50ms]", "[50~100ms]", "[100~200ms]", "[200~500ms]", "[500ms~1s]"),
-    *("[1~2s]", "[2~3s]", "[3~4s]", "[4~5s]", "[5~10s]", "[10s~]"),
-)
+MINUTE_MS = 60_000
 
 
 class Totals(NamedTuple):
@@ -46,26 +43,19 @@ class StoreRates:
         self.found = 0
         self.missed = 0
         self.transferred = 0
-        self.longest_put_ms = 0
-        self.slow_puts = [0] * (len(BOUNDS) + 1)
+        self.put_times = PutTimes()
+        self.longest_get_seconds = 0.0
         self._samples: deque[Totals] = deque([self._totals()], maxlen=KEPT)
+        self._minute_began = now_ms()
         self._day = self._today()
         self.mornings = {"put": (0, 0), "get": (0, 0)}
 
     def slow_put(self, seconds: float) -> None:
         """A put that took more than 1 ms."""
-        took = int(seconds * 1000)
-        self.longest_put_ms = max(self.longest_put_ms, took)
-        self.slow_puts[sum(took > bound for bound in BOUNDS)] += 1
+        self.put_times.slow(int(seconds * 1000))
 
-    def put_times(self) -> str:
-        """The distribution of put times as Java prints it."""
-        counts = list(self.slow_puts)
-        counts[0] = max(0, self.put_messages - sum(counts[1:]))
-        return "".join(f"{name}:{count} " for name, count in zip(CLASSES, counts, strict=True))
-
-    def rates(self, *columns: str) -> str:
-        """The rate of the sum of some totals over 10 s, 1 min, 10 min; those that have samples enough."""
+    def rates(self, *columns: str, unknown: str = "") -> str:
+        """The rate of the sum of some totals over 10 s, 1 min, 10 min; `unknown` where there are not samples enough."""
         samples = self._samples
         parts = []
         for span in SPANS:
@@ -74,12 +64,16 @@ class StoreRates:
                 counted = sum(getattr(last, name) - getattr(first, name) for name in columns)
                 parts.append(f"{counted * 1000 / max(1, last.time - first.time)}")
             else:
-                parts.append("")
+                parts.append(unknown)
         return " ".join(parts)
 
     def sample(self) -> None:
         """Takes the next sample; to be called every second."""
-        self._samples.append(self._totals())
+        totals = self._totals()
+        self._samples.append(totals)
+        if totals.time > self._minute_began + MINUTE_MS:
+            self._minute_began = totals.time
+            self.put_times.end_minute(totals.puts)
         today = self._today()
         if today != self._day:
             self._day = today

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 import trio
 
+from broker.handlers.admin_broker import bytes_text
 from codec.bodies import (
     BrokerStatsData,
     ConsumeStats,
@@ -275,8 +276,41 @@ async def test_runtime_info(tmp_path: Path, autojump_clock: trio.abc.Clock) -> N
         assert table["commitLogMaxOffset"] == str(broker.context.store.stats.commit_log_max_offset)
         assert table["earliestMessageTimeStamp"] == str(START_MS)
         assert table["brokerVersionDesc"] == "V4_9_8"
-        assert table["putMessageDistributeTime"].startswith("[<=0ms]:")
+        assert table["putMessageDistributeTime"].startswith("[<=0ms]:0 [0~10ms]:0 ")
+        assert (table["putLatency99"], table["putLatency999"]) == ("0.00", "0.00"), "no minute is over yet"
+        assert table["getTotalTps"].endswith(" 0.0 0.0")
         assert table["commitLogDirCapacity"].startswith("Total : ")
+
+
+async def test_runtime_info_knows_how_long_puts_and_pulls_took(
+    tmp_path: Path, autojump_clock: trio.abc.Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticks = iter([0.0, 0.0002, 1.0, 1.0071, 2.0, 2.0352, 3.0, 3.0041])
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        monkeypatch.setattr("broker.put.perf_counter", lambda: next(ticks))
+        monkeypatch.setattr("broker.handlers.pull.perf_counter", lambda: next(ticks))
+        client.send("T")
+        client.send("T")
+        assert [client.pull("T").code, client.pull("T").code] == [0, 0]
+        await trio.sleep(62)
+        table = decode_body(KVTable, client.ask(28).body).table
+        assert table["putMessageDistributeTime"].startswith("[<=0ms]:1 [0~10ms]:1 [10~50ms]:0 ")
+        assert (table["putMessageEntireTimeMax"], table["getMessageEntireTimeMax"]) == ("7", "35")
+        assert (table["putLatency99"], table["putLatency999"]) == ("1.00", "1.00")
+        for _ in range(62):
+            await trio.sleep(1)
+        table = decode_body(KVTable, client.ask(28).body).table
+        assert table["putMessageDistributeTime"].startswith("[<=0ms]:0 [0~10ms]:0 ")
+        assert table["putMessageEntireTimeMax"] == "7"
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (3 << 29, "1.5 GiB"), (1 << 40, "1.0 TiB")],
+)
+def test_sizes_are_said_as_java_says_them(size: int, text: str) -> None:
+    assert bytes_text(size) == text
 
 
 async def test_one_statistic_item(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
+import pytest
+
+from broker.services.put_times import PutTimes
 from broker.services.statistics import Statistics
 from broker.services.store_rates import StoreRates
 
@@ -70,16 +75,54 @@ def test_rates_need_samples_enough() -> None:
     assert (float(ten), float(minute), ten_minutes) == (5.0, 5.0, "")
 
 
-def test_put_times_fall_into_their_classes() -> None:
-    rates = StoreRates(Clock())
+def test_times_of_puts_are_those_of_the_last_minute() -> None:
+    clock = Clock()
+    rates = StoreRates(clock)
     rates.put_messages = 10
-    for seconds in (0.002, 0.049, 0.7, 60):
+    for seconds in (0.0019, 0.0095, 0.010, 0.049, 0.7, 60):
         rates.slow_put(seconds)
-    text = rates.put_times()
-    assert text.startswith("[<=0ms]:6 [0~10ms]:1 [10~50ms]:1 ")
+
+    def second(count: int) -> None:
+        for _ in range(count):
+            clock.now += 1000
+            rates.sample()
+
+    second(60)
+    assert set(re.findall(r":(\d+) ", rates.put_times.distribution())) == {"0"}
+    assert rates.put_times.percentile(0.99) == 0.0
+    second(1)
+    text = rates.put_times.distribution()
+    assert text.startswith("[<=0ms]:4 [0~10ms]:2 [10~50ms]:2 [50~100ms]:0 ")
     assert "[500ms~1s]:1 " in text
     assert text.endswith("[10s~]:1 ")
-    assert rates.longest_put_ms == 60_000
+    rates.put_messages = 13
+    second(61)
+    assert rates.put_times.distribution().startswith("[<=0ms]:3 [0~10ms]:0 ")
+    assert rates.put_times.longest_ms == 60_000, "of all times"
+
+
+@pytest.mark.parametrize(
+    ("fast", "slow", "part", "expected"),
+    [
+        (100, {}, 0.99, 0.99),
+        (100, {}, 0.999, 0.99),
+        (98, {7: 2}, 0.99, 6.5),
+        (0, {21: 4}, 0.5, 21.0),
+        (0, {7000: 10}, 0.99, 6900.0),
+        (990, {20_000: 10}, 0.99, 0.99 * 1000 / 990),
+        (0, {}, 0.99, 0.0),
+    ],
+)
+def test_percentiles_are_interpolated_in_buckets(
+    fast: int, slow: dict[int, int], part: float, expected: float
+) -> None:
+    """Buckets of 1 ms up to 20, of 2 up to 50 … of 1000 up to 10 s; a rank stands at its share of its bucket."""
+    times = PutTimes()
+    for took, count in slow.items():
+        for _ in range(count):
+            times.slow(took)
+    times.end_minute(fast + sum(slow.values()))
+    assert times.percentile(part) == pytest.approx(expected)
 
 
 def test_a_new_day_starts_new_totals() -> None:
