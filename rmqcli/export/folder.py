@@ -13,6 +13,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -155,11 +156,18 @@ class ExportFolder:
     ) -> None:
         try:
             if not (self._out / JOURNAL).exists():
-                shutil.rmtree(self.temporary, ignore_errors=True)
+                self._drop_temporary()
             if kind is not None and self._is_new and not any(self._out.iterdir()):
                 self._out.rmdir()
         finally:
             os.close(self._lock)
+
+    def _drop_temporary(self) -> None:
+        """Under another name first: Spark's late attempts of tasks may still write, and cannot make new files there then."""
+        dropped = self.temporary.with_name(f"{self.temporary.name}-dropped")
+        with suppress(OSError):
+            self.temporary.rename(dropped)
+        shutil.rmtree(dropped, ignore_errors=True)
 
 
 def _locked(out: Path) -> int:

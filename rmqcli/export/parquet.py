@@ -107,8 +107,7 @@ class ParquetFiles:
 
         if self._writer is None:
             self.names.append(f"{self._prefix}-{len(self.names):05d}.parquet")
-            path = self._folder / self.names[-1]
-            path.parent.mkdir(parents=True, exist_ok=True)
+            path = _made(self._folder, self.names[-1])
             self._writer = parquet.ParquetWriter(path, self._schema, **_options(self._layout))
         return self._writer
 
@@ -126,6 +125,13 @@ class ParquetFiles:
             self._settle()
             if kind is None and self._gathered:
                 self._write_group(self._gathered, self.gathered_bytes)
+
+
+def _made(folder: Path, name: str) -> Path:
+    """Folders between `folder` and the file are made; `folder` itself is not: it is gone when an attempt is late for its export."""
+    for parent in reversed(Path(name).parents[:-1]):
+        (folder / parent).mkdir(exist_ok=True)
+    return folder / name
 
 
 def _options(layout: Layout) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -12,11 +13,12 @@ from typing import Any
 
 from rmqcli.export.errors import ExportError
 from rmqcli.export.java import java_home
+from rmqcli.export.master import driver_address, is_local
 
 __all__ = ["spark_session"]
 
 DEFAULT_MASTER = "local[*]"
-_SETTINGS = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+_QUIET = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
 
 
 @contextmanager
@@ -25,7 +27,7 @@ def spark_session(
 ) -> Iterator[Any]:
     """A session that ends with the block; a session that runs already in this process is used as it is, and left.
 
-    ExportError, with what Spark said last, when it does not start.
+    ExportError, with what Spark said, when it does not start.
     """
     try:
         from pyspark import SparkContext
@@ -35,11 +37,15 @@ def spark_session(
     if SparkContext._active_spark_context is not None:  # the active session is known to its own thread only
         yield SparkSession.builder.getOrCreate()
         return
+    conf = conf or {}
+    master = master or conf.get("spark.master") or DEFAULT_MASTER
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rmq-spark-")))
-        stack.enter_context(_environment(folder))
-        builder = SparkSession.builder.appName("rmq export").master(master or DEFAULT_MASTER)
-        for name, value in {**_SETTINGS, **(conf or {})}.items():
+        address = driver_address(master)
+        stack.enter_context(_environment(_wanted(folder, master, address, conf)))
+        builder = SparkSession.builder.appName("rmq export").master(master)
+        settings = {**_QUIET, **_reachable(address), **conf, "spark.master": master}
+        for name, value in settings.items():
             builder = builder.config(name, value)
         session = _start(builder, folder / "start.log", verbose)
         stack.callback(session.stop)
@@ -47,25 +53,48 @@ def spark_session(
         yield session
 
 
+def _reachable(address: str | None) -> dict[str, str]:
+    """Not the name of this machine, which need not resolve, here or where the executors are."""
+    if address is None or "SPARK_LOCAL_IP" in os.environ:
+        return {}
+    return {"spark.driver.host": address, "spark.driver.bindAddress": address}
+
+
+def _wanted(folder: Path, master: str, address: str | None, conf: Mapping[str, str]) -> dict[str, str]:
+    """Environment of the driver. Spark starts `python3` from PATH for its workers, whatever runs the driver; executors on other
+    machines may have their Python elsewhere.
+    """
+    chosen = conf.get("spark.pyspark.python") or (not is_local(master) and os.environ.get("PYSPARK_PYTHON"))
+    found = {"PYSPARK_PYTHON": chosen or sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    home = java_home(folder / "java")
+    if home is not None:
+        found["JAVA_HOME"] = home
+    if address is not None and "SPARK_LOCAL_IP" not in os.environ:
+        found["SPARK_LOCAL_IP"] = address
+    return found
+
+
 def _start(builder: Any, log: Path, verbose: bool) -> Any:
     try:
         with _quiet(log, verbose):
             return builder.getOrCreate()
     except Exception as error:  # Py4J and the launcher raise many kinds; the log says why
-        said = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
-        telling = [line for line in said if "rror" in line or "xception" in line]
-        raise ExportError(f"Spark did not start: {(telling or said or [str(error)])[0].strip()}") from error
+        said = log.read_text(errors="replace") if log.exists() else ""
+        raise ExportError(f"Spark did not start: {_reason(said) or error}") from error
+
+
+_PREFIX = re.compile(r'^(Exception in thread "[^"]*" )?([\w.$]+(Exception|Error): *)*')
+
+
+def _reason(said: str) -> str:
+    """The first line that tells of an error, without the names of its Java classes."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    telling = [line for line in lines if "rror" in line or "xception" in line] or lines
+    return next(filter(None, (_PREFIX.sub("", line) for line in telling)), "")
 
 
 @contextmanager
-def _environment(folder: Path) -> Iterator[None]:
-    # Spark starts `python3` from PATH for its workers, whatever runs the driver.
-    wanted = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
-    home = java_home(folder / "java")
-    if home is not None:
-        wanted["JAVA_HOME"] = home
-    if "SPARK_LOCAL_IP" not in os.environ:
-        wanted["SPARK_LOCAL_IP"] = "127.0.0.1"
+def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)
     try:
