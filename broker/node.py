@@ -22,7 +22,7 @@ from broker.config import BrokerConfig, server_limits, store_settings
 from broker.context import BrokerContext
 from broker.errors import ConfigError
 from broker.filters import BitMaps, FilterTable
-from broker.handlers import handler_table
+from broker.handlers import DIRECT_READERS, handler_table
 from broker.handlers.pull import answer_hold
 from broker.nursery import background
 from broker.registration import Registration
@@ -288,7 +288,14 @@ async def _run(
                     trio.to_thread.run_sync, parse_sql92, "TRUE"
                 )  # so that no request waits for lark
             await nursery.start(
-                partial(serve, [listener], handler_table(broker), limits=server_limits(config))
+                partial(
+                    serve,
+                    [listener],
+                    handler_table(broker),
+                    limits=server_limits(config),
+                    batches=broker.store,
+                    direct=DIRECT_READERS,
+                )
             )
             if config.namesrv_addr:
                 await nursery.start(registration.run)

@@ -1,7 +1,7 @@
 """Accepts connections and answers requests from a table of handlers.
 
 One task per connection. It reads as much as there is, decodes all whole frames, calls the handlers in order, and the
-replies of a batch leave in one write. A handler is a plain function: it returns the reply, or its whole frame, or None
+replies of a batch leave in one write; those of a long one in several, so that the peer has work while we do ours. A handler is a plain function: it returns the reply, or its whole frame, or None
 when there is none (yet). What a handler raises is answered and logged, never more. A peer that breaks the protocol loses
 its own connection, nobody else's.
 
@@ -14,7 +14,7 @@ import errno
 import logging
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import trio
 
@@ -24,9 +24,10 @@ from broker.transport import SocketTransport, StreamTransport, Transport, read_b
 from codec.codes import RPC_ONEWAY, RPC_RESPONSE, ResponseCode
 from codec.connection import ReceiveError
 from codec.errors import CodecError, RemoteProtocolError
-from codec.frame import RemotingCommand, encode_frame
+from codec.frame import NO_DIRECT, DirectReaders, RemotingCommand, encode_frame
 
 __all__ = [
+    "Batches",
     "Handler",
     "HandlerTable",
     "Server",
@@ -44,6 +45,7 @@ _log = logging.getLogger("broker.server")
 
 TLS_HANDSHAKE = 0x16
 ACCEPTS_PER_WAKE = 64
+REPLIES_PER_WRITE = 32
 NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)
 NO_DESCRIPTORS_PAUSE_SECONDS = 0.1
 
@@ -70,16 +72,32 @@ def listener_address(listener: socket.socket) -> tuple[str, int]:
     return host, port
 
 
+class Batches(Protocol):
+    """Hears when requests are handled together: what can wait until their replies are on the way waits for the end."""
+
+    def begin_batch(self) -> None: ...
+
+    def end_batch(self) -> None: ...
+
+
+class _Unheard:
+    def begin_batch(self) -> None: ...
+
+    def end_batch(self) -> None: ...
+
+
 async def serve(
     listeners: Sequence[socket.socket],
     handlers: HandlerTable,
     *,
     limits: ServerLimits | None = None,
     name: str = "broker",
+    batches: Batches | None = None,
+    direct: DirectReaders = NO_DIRECT,
     task_status: trio.TaskStatus[Server] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serves until cancelled, then closes every connection and listener; `nursery.start` gives the server."""
-    server = Server(handlers, limits=limits, name=name)
+    server = Server(handlers, limits=limits, name=name, batches=batches, direct=direct)
     await server.serve(listeners, task_status=task_status)
 
 
@@ -91,15 +109,26 @@ def unsupported(_session: Session, request: RemotingCommand) -> RemotingCommand:
 
 
 class Server:
-    """A table of handlers behind any number of listening sockets. `sessions` are the connections alive now."""
+    """A table of handlers behind any number of listening sockets. `sessions` are the connections alive now.
+
+    Requests that a reader of `direct` is for come to their handler with a typed `header`.
+    """
 
     def __init__(
-        self, handlers: HandlerTable, *, limits: ServerLimits | None = None, name: str = "broker"
+        self,
+        handlers: HandlerTable,
+        *,
+        limits: ServerLimits | None = None,
+        name: str = "broker",
+        batches: Batches | None = None,
+        direct: DirectReaders = NO_DIRECT,
     ) -> None:
         self.sessions: set[Session] = set()
         self._handlers = handlers
         self._limits = limits or ServerLimits()
         self._name = name
+        self._batches = batches or _Unheard()
+        self._direct = direct
         self._nursery: trio.Nursery | None = None
         self._read_buffer = read_buffer()
         self._unflushed: set[Session] = set()
@@ -171,7 +200,12 @@ class Server:
 
     def _session(self, transport: Transport, peer: tuple[str, int], local: tuple[str, int]) -> Session:
         session = Session(
-            transport, peer=peer, local=local, limits=self._limits.session, wake=self._wake_flusher
+            transport,
+            peer=peer,
+            local=local,
+            limits=self._limits.session,
+            wake=self._wake_flusher,
+            direct=self._direct,
         )
         self.sessions.add(session)
         return session
@@ -220,24 +254,33 @@ class Server:
         decode(b"")
 
     async def _handle_batch(self, session: Session, commands: list[RemotingCommand]) -> None:
+        for start in range(0, len(commands), REPLIES_PER_WRITE):
+            await self._handle_some(session, commands[start : start + REPLIES_PER_WRITE])
+
+    async def _handle_some(self, session: Session, commands: list[RemotingCommand]) -> None:
         handlers = self._handlers
         session.in_batch = True
+        self._batches.begin_batch()
         for command in commands:
-            if command.flag & RPC_RESPONSE:
+            flag = command.flag
+            if flag & RPC_RESPONSE:
                 session.answered(command)
                 continue
             try:
                 reply = handlers.get(command.code, unsupported)(session, command)
-                if reply is not None and not command.flag & RPC_ONEWAY:
+                if reply is not None and not flag & RPC_ONEWAY:
                     session.queue_reply(reply if isinstance(reply, bytes) else encode_frame(reply))
             except (
                 Exception
             ) as error:  # whatever a handler raises, the connection and its other requests go on
                 self._answer_failure(session, command, error)
             if session.must_wait:
+                self._batches.end_batch()
                 await session.relief()
+                self._batches.begin_batch()
         session.in_batch = False
         session.flush()
+        self._batches.end_batch()
 
     def _answer_failure(self, session: Session, command: RemotingCommand, error: Exception) -> None:
         if isinstance(error, Refusal):

@@ -19,7 +19,7 @@ from broker.errors import RemoteClosed, RemoteTimeout
 from broker.transport import Buffer, Transport, coalesce
 from codec.connection import Connection
 from codec.errors import ProtocolError
-from codec.frame import RemotingCommand, encode_frame, encode_frame_head
+from codec.frame import NO_DIRECT, DirectReaders, RemotingCommand, encode_frame, encode_frame_head
 
 __all__ = ["Session", "SessionLimits"]
 
@@ -81,10 +81,11 @@ class Session:
         local: tuple[str, int],
         limits: SessionLimits,
         wake: Callable[[Session], None],
+        direct: DirectReaders = NO_DIRECT,
     ) -> None:
         self.id = next(_numbers)
         self.transport = transport
-        self.connection = Connection(max_frame=limits.max_frame)
+        self.connection = Connection(max_frame=limits.max_frame, direct=direct)
         self.peer = peer
         self.peer_text = address_text(peer)
         self.local = local

@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from codec.codes import CURRENT_VERSION, RPC_ONEWAY, RPC_RESPONSE, LanguageCode, SerializeType
+from codec.headers.base import Header
 
 __all__ = ["UNKNOWN_LANGUAGE", "UNKNOWN_OPAQUE", "RemotingCommand"]
 
@@ -21,7 +22,8 @@ class RemotingCommand(msgspec.Struct, gc=False):
     """A request or a response (`RemotingCommand`).
 
     `language` is a `LanguageCode`, or any other number that a binary header had. `body` may be a view when we send;
-    what `decode_frame` returns has its own bytes.
+    what `decode_frame` returns has its own bytes. `header` is there instead of `ext_fields` when the connection was told to
+    read requests of this code that way.
     """
 
     code: int
@@ -33,6 +35,7 @@ class RemotingCommand(msgspec.Struct, gc=False):
     language: int = LanguageCode.PYTHON
     version: int = CURRENT_VERSION
     serialize_type: SerializeType = SerializeType.JSON
+    header: Header | None = None
 
     @property
     def is_response(self) -> bool:

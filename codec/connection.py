@@ -15,7 +15,15 @@ from typing import Final
 
 from codec.codes import RPC_ONEWAY
 from codec.errors import LocalProtocolError, RemoteProtocolError
-from codec.frame import FRAME_HEAD, MAX_FRAME, RemotingCommand, decode_span, encode_frame
+from codec.frame import (
+    FRAME_HEAD,
+    MAX_FRAME,
+    NO_DIRECT,
+    DirectReaders,
+    RemotingCommand,
+    decode_span,
+    encode_frame,
+)
 
 __all__ = ["Connection", "ReceiveError"]
 
@@ -37,10 +45,23 @@ class ReceiveError(RemoteProtocolError):
 class Connection:
     """One end of a connection. Not for use by two tasks inside one call; there is nothing in it to wait for."""
 
-    __slots__ = ("_broken", "_buffer", "_ended", "_max_frame", "_next_opaque", "_waiting", "_wanted")
+    __slots__ = (
+        "_broken",
+        "_buffer",
+        "_direct",
+        "_ended",
+        "_max_frame",
+        "_next_opaque",
+        "_waiting",
+        "_wanted",
+    )
 
-    def __init__(self, *, max_frame: int = MAX_FRAME, first_opaque: int = 0) -> None:
+    def __init__(
+        self, *, max_frame: int = MAX_FRAME, first_opaque: int = 0, direct: DirectReaders = NO_DIRECT
+    ) -> None:
+        """Requests that a reader of `direct` is for come with their typed `header`."""
         self._max_frame = max_frame
+        self._direct = direct
         self._next_opaque = first_opaque
         self._waiting: dict[int, object] = {}
         self._buffer = bytearray()  # the beginning of one frame, never more
@@ -91,7 +112,7 @@ class Connection:
                 self._wanted += self._frame_length(buffer, 0)
                 continue
             with memoryview(buffer) as view:
-                commands.append(decode_span(view, _LENGTH_SIZE, self._wanted))
+                commands.append(decode_span(view, _LENGTH_SIZE, self._wanted, self._direct))
             self._buffer = bytearray()
             self._wanted = _LENGTH_SIZE
             break
@@ -99,6 +120,7 @@ class Connection:
 
     def _read_frames(self, data: bytes, position: int, commands: list[RemotingCommand]) -> None:
         """Read frames straight from `data`, and keep what is left as the beginning of the next one."""
+        direct = self._direct
         end = len(data)
         while end - position >= _LENGTH_SIZE:
             start = position + _LENGTH_SIZE
@@ -106,7 +128,7 @@ class Connection:
             if frame_end > end:
                 self._wanted = frame_end - position
                 break
-            commands.append(decode_span(data, start, frame_end))
+            commands.append(decode_span(data, start, frame_end, direct))
             position = frame_end
         if position < end:
             self._buffer += data[position:]

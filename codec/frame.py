@@ -9,7 +9,8 @@ and what is tolerated in them is said in `frame_json` and `frame_binary`.
 from __future__ import annotations
 
 import struct
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from construct import Int32sb, Int32ub, Struct
 
@@ -17,14 +18,17 @@ from codec.codes import SerializeType
 from codec.command import UNKNOWN_LANGUAGE, UNKNOWN_OPAQUE, RemotingCommand
 from codec.errors import LocalProtocolError, RemoteProtocolError
 from codec.frame_binary import decode_binary_header, encode_binary_header
-from codec.frame_json import decode_json_header, encode_json_header
+from codec.frame_json import DirectReader, decode_json_header, encode_json_header
 from codec.layout import fused
 
 __all__ = [
     "FRAME_HEAD",
     "MAX_FRAME",
+    "NO_DIRECT",
     "UNKNOWN_LANGUAGE",
     "UNKNOWN_OPAQUE",
+    "DirectReader",
+    "DirectReaders",
     "RemotingCommand",
     "decode_frame",
     "decode_span",
@@ -34,6 +38,9 @@ __all__ = [
 
 MAX_FRAME: Final = 16 * 1024 * 1024
 """Bytes of the longest frame, its length field included (JVM property ``com.rocketmq.remoting.frameMaxLength``)."""
+
+DirectReaders = Mapping[bytes, DirectReader[Any]]
+NO_DIRECT: Final[DirectReaders] = {}
 
 # `mark` is the serialize type in the top byte and the length of the header in the other three
 FRAME_HEAD: Final = fused(Struct("length" / Int32sb, "mark" / Int32ub))
@@ -70,8 +77,13 @@ def decode_frame(frame: bytes | bytearray | memoryview) -> RemotingCommand:
     return decode_span(data, 0, len(data))
 
 
-def decode_span(data: bytes | memoryview, start: int, end: int) -> RemotingCommand:
-    """`decode_frame` for the frame (again without its length) that lies in ``data[start:end]``; body is copied out."""
+def decode_span(
+    data: bytes | memoryview, start: int, end: int, direct: DirectReaders = NO_DIRECT
+) -> RemotingCommand:
+    """`decode_frame` for the frame (again without its length) that lies in ``data[start:end]``; body is copied out.
+
+    `direct` are readers by the beginning of the headers that they are for.
+    """
     if end - start < 4:
         raise RemoteProtocolError(f"a frame of {end - start} bytes has no room for its header length")
     mark: int = _read_mark(data, start)[0]
@@ -82,7 +94,8 @@ def decode_span(data: bytes | memoryview, start: int, end: int) -> RemotingComma
     if not isinstance(header, bytes) or not isinstance(body, bytes):
         header, body = bytes(header), bytes(body)
     if mark < _BINARY_MARK:
-        return decode_json_header(header, body)
+        reader = direct.get(header[: DirectReader.BEGINNING_SIZE])
+        return (reader and reader.decode(header, body)) or decode_json_header(header, body)
     if mark < 2 * _BINARY_MARK:
         return decode_binary_header(header, body)
     raise RemoteProtocolError(f"unknown serialize type {mark >> 24}")

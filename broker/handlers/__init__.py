@@ -32,9 +32,10 @@ from broker.handlers.common import BrokerHandler
 from broker.server import Handler
 from broker.session import Session
 from codec.codes import RequestCode, ResponseCode
-from codec.frame import RemotingCommand
+from codec.frame import DirectReader, DirectReaders, RemotingCommand
+from codec.headers import SendMessageRequestHeaderV2
 
-__all__ = ["HANDLERS", "handler_table"]
+__all__ = ["DIRECT_READERS", "HANDLERS", "handler_table"]
 
 R = RequestCode
 
@@ -100,6 +101,15 @@ HANDLERS: Mapping[RequestCode, BrokerHandler] = {
     R.VIEW_BROKER_STATS_DATA: admin_broker.stats_data,
     R.DELETE_EXPIRED_COMMITLOG: admin_broker.delete_expired_files,
 }
+
+
+DIRECT_READERS: DirectReaders = {
+    reader.beginning: reader
+    for reader in (
+        DirectReader(code, SendMessageRequestHeaderV2) for code in (R.SEND_MESSAGE_V2, R.SEND_BATCH_MESSAGE)
+    )
+}
+"""The requests that come most often arrive with their typed header."""
 
 
 def handler_table(broker: BrokerContext) -> dict[int, Handler]:

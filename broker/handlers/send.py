@@ -25,7 +25,13 @@ from codec.hashing import tags_code
 from codec.headers import SendMessageRequestHeader, SendMessageRequestHeaderV2, from_ext
 from codec.ids import pack_host
 from codec.names import RETRY_PREFIX, dlq_topic
-from codec.properties import PropertyName, decode_properties, encode_properties
+from codec.properties import (
+    NAME_VALUE_SEPARATOR,
+    PROPERTY_SEPARATOR,
+    PropertyName,
+    decode_properties,
+    encode_properties,
+)
 
 __all__ = ["check_open", "checked_topic", "send"]
 
@@ -47,6 +53,7 @@ CLUSTER, TAGS, TRAN_MSG, WAIT = (
     PropertyName.TRAN_MSG,
     PropertyName.WAIT,
 )
+WAIT_BEGINNING = WAIT + NAME_VALUE_SEPARATOR
 TRANSACTION_MASK = MessageSysFlag.TRANSACTION_MASK
 NOT_HOSTS = ~(MessageSysFlag.BORN_HOST_V6 | MessageSysFlag.STORE_HOST_V6)
 
@@ -55,11 +62,9 @@ def send(broker: BrokerContext, session: Session, request: RemotingCommand) -> R
     """Stores one message or one batch."""
     announced = broker.announcer.asked
     try:
-        header: SendHeader = (
-            from_ext(SendMessageRequestHeaderV2, request.ext_fields)
-            if request.code != SEND_MESSAGE
-            else from_ext(SendMessageRequestHeader, request.ext_fields)
-        )
+        header = request.header
+        if not isinstance(header, SendMessageRequestHeaderV2):
+            header = _header(request)
         if broker.config.start_accept_send_request_time_stamp:
             check_open(broker)
         config = checked_topic(broker, session, header)
@@ -90,6 +95,12 @@ def send(broker: BrokerContext, session: Session, request: RemotingCommand) -> R
         session.spawn(_reply_later, broker, session, reply, flush_to, made_topic)
         return None
     return reply
+
+
+def _header(request: RemotingCommand) -> SendHeader:
+    if request.code != SEND_MESSAGE:
+        return from_ext(SendMessageRequestHeaderV2, request.ext_fields)
+    return from_ext(SendMessageRequestHeader, request.ext_fields)
 
 
 def _reply(
@@ -170,7 +181,8 @@ def _create_topic(broker: BrokerContext, header: SendHeader) -> TopicConfig:
 def _message(
     broker: BrokerContext, session: Session, request: RemotingCommand, header: SendHeader, config: TopicConfig
 ) -> StoreMessage:
-    properties = decode_properties(header.properties or "")
+    text = header.properties or ""
+    properties = decode_properties(text)
     topic, queue_id = header.topic, header.queue_id
     if queue_id < 0:
         queue_id = broker.rng.randrange(max(1, config.write_queue_nums))
@@ -181,17 +193,13 @@ def _message(
     born_host = pack_host(*session.peer)
     if len(born_host) != IPV4_HOST_BYTES:
         sys_flag |= MessageSysFlag.BORN_HOST_V6
-    properties[CLUSTER] = broker.config.broker_cluster_name
-    wait = None if header.batch else properties.pop(WAIT, None)
-    text = encode_properties(properties)
-    if wait is not None:
-        properties[WAIT] = wait
+    stored = stored_properties(text, properties, broker.config.broker_cluster_name, keeps_wait=header.batch)
     return StoreMessage(
         topic,
         queue_id,
         request.body,
         properties,
-        text,
+        stored,
         header.born_timestamp,
         born_host,
         header.flag,
@@ -201,6 +209,29 @@ def _message(
         tags_code(properties.get(TAGS)),
         properties.get(WAIT, "true").lower() != "false",
     )
+
+
+def stored_properties(text: str, properties: dict[str, str], cluster: str, *, keeps_wait: bool) -> bytes:
+    """The properties as they are stored: CLUSTER added (to `properties`, too), WAIT left out.
+
+    A `text` that is just the pairs of `properties` is edited, which takes half as long as making it anew.
+    """
+    is_plain = CLUSTER not in properties and text.count(PROPERTY_SEPARATOR) == len(properties) - 1
+    properties[CLUSTER] = cluster
+    wait = None if keeps_wait else properties.get(WAIT)
+    if not is_plain:
+        return encode_properties(
+            {name: value for name, value in properties.items() if wait is None or name != WAIT}
+        )
+    added = f"{CLUSTER}{NAME_VALUE_SEPARATOR}{cluster}"
+    if wait is None:
+        text = f"{text}{PROPERTY_SEPARATOR}{added}"
+    elif text.startswith(WAIT_BEGINNING):
+        text = added + text[len(WAIT_BEGINNING) + len(wait) :]
+    else:
+        removed = f"{PROPERTY_SEPARATOR}{WAIT_BEGINNING}{wait}"
+        text = text.replace(removed, PROPERTY_SEPARATOR + added, 1)
+    return text.encode("utf-8", "replace")
 
 
 def _is_exhausted(broker: BrokerContext, request: RemotingCommand, header: SendHeader) -> bool:

@@ -9,12 +9,13 @@ clock; a clock that was set back makes no message wait longer than its level.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 import trio
 
 from broker.context import BrokerContext
 from broker.services.restore import restored
-from broker.store.values import PutStatus
+from broker.store.values import Arrival, PutStatus
 from codec.errors import CodecError
 from codec.names import SystemTopic
 from codec.properties import PropertyName, encode_properties
@@ -38,18 +39,11 @@ class DelayService:
         self._broker = broker
         self._arrivals = [trio.Event() for _ in broker.delay_levels.delays_ms]
 
-    def arrived(
-        self,
-        topic: str,
-        queue_id: int,
-        _max_offset: int,
-        _code: int,
-        _store_timestamp: int,
-        _properties: object,
-    ) -> None:
-        """The store's arrival listener: wakes the level of a new delayed message."""
-        if topic == SystemTopic.SCHEDULE and 0 <= queue_id < len(self._arrivals):
-            self._arrivals[queue_id].set()
+    def arrived(self, arrivals: Sequence[Arrival]) -> None:
+        """The store's arrival listener: wakes the levels of new delayed messages."""
+        for message, _ in arrivals:
+            if message.topic == SystemTopic.SCHEDULE and 0 <= message.queue_id < len(self._arrivals):
+                self._arrivals[message.queue_id].set()
 
     def correct_offsets(self) -> None:
         """Brings saved offsets into the range of their queues; to be called once before the levels run."""

@@ -1,8 +1,8 @@
 """Pulls that wait for a message: long polling (Java class `PullRequestHoldService`).
 
 A held pull is answered when a message arrives in its queue that its tags accept, or when its time is over; Java looks at
-the latter only every 5 s, here it is answered on time. An arrival costs one lookup when nobody waits and touches only the
-pulls of its own queue. Answers are given by the service's task, after the batch that brought the messages has been
+the latter only every 5 s, here it is answered on time. Arrivals cost nothing when nobody waits, and touch only the pulls
+of their own queues. Answers are given by the service's task, after the batch that brought the messages has been
 handled: one answer then takes all of them. Times are seconds of trio's clock.
 """
 
@@ -11,12 +11,13 @@ from __future__ import annotations
 import heapq
 import logging
 import math
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 
 import trio
 
+from broker.store.values import Arrival, StoreMessage
 from codec.frame import RemotingCommand
 
 __all__ = ["MAX_HOLDS", "MAX_HOLDS_OF_SESSION", "Hold", "Holds"]
@@ -81,25 +82,23 @@ class Holds:
             self._wake.set()
         return True
 
-    def arrived(
-        self,
-        topic: str,
-        queue_id: int,
-        max_offset: int,
-        tags_code: int,
-        _store_timestamp: int,
-        properties: Mapping[str, str],
-    ) -> None:
-        """The store's arrival listener: `max_offset` is the queue offset after the new message."""
-        waiting = self._queues.get((topic, queue_id))
-        if waiting is None:
+    def arrived(self, arrivals: Sequence[Arrival]) -> None:
+        """The store's arrival listener."""
+        queues = self._queues
+        if not queues:
             return
+        for message, result in arrivals:
+            waiting = queues.get((message.topic, message.queue_id))
+            if waiting is not None:
+                self._wake_waiting(waiting, message, result.queue_offset)
+
+    def _wake_waiting(self, waiting: Iterable[Hold], message: StoreMessage, queue_offset: int) -> None:
         woken = [
             hold
             for hold in waiting
-            if hold.offset < max_offset
-            and (hold.accepts is None or tags_code in hold.accepts)
-            and (hold.wants is None or hold.wants(properties))
+            if hold.offset <= queue_offset
+            and (hold.accepts is None or message.tags_code in hold.accepts)
+            and (hold.wants is None or hold.wants(message.properties))
         ]
         for hold in woken:
             self._release(hold)

@@ -8,6 +8,7 @@ from .store import MessageStore, open_store
 from .tables_file import load_table, save_table
 from .values import (
     AppendResult,
+    Arrival,
     ArrivalListener,
     GetResult,
     GetStatus,
@@ -18,6 +19,7 @@ from .values import (
 
 __all__ = [
     "AppendResult",
+    "Arrival",
     "ArrivalListener",
     "GetResult",
     "GetStatus",

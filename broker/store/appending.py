@@ -1,4 +1,5 @@
-"""The write path: a message becomes a record, a queue unit and index entries, all before `append` returns.
+"""The write path: a message becomes a record and a queue unit before `append` returns, index entries and news for the
+listeners then or, for the messages of a batch of requests, when that has been answered.
 
 Limits (`DefaultMessageStore.checkMessage`, `CommitLog`): topic 127 bytes, properties 32767 bytes, body
 `maxMessageSize`, record that plus 64 KiB. The store timestamp is taken when the record's place is known.
@@ -24,7 +25,7 @@ from .consume_queues import ConsumeQueues
 from .dispatch import TRANSACTION_PREPARED, TRANSACTION_ROLLBACK, DeliverTimes
 from .index import Index
 from .statistics import Statistics
-from .values import AppendResult, ArrivalListener, BitMapOf, PutStatus, StoreMessage
+from .values import AppendResult, Arrival, ArrivalListener, BitMapOf, PutStatus, StoreMessage
 
 __all__ = ["Appender"]
 
@@ -36,7 +37,6 @@ PROPERTY_END = b"\x02"
 
 _PUT_OK = PutStatus.PUT_OK
 _SCHEDULE = SystemTopic.SCHEDULE
-_UNIQ_KEY, _KEYS = PropertyName.UNIQ_KEY, PropertyName.KEYS
 _ILLEGAL = AppendResult(PutStatus.MESSAGE_ILLEGAL)
 _TOO_MANY_PROPERTIES = AppendResult(PutStatus.PROPERTIES_SIZE_EXCEEDED)
 _NOT_AVAILABLE = AppendResult(PutStatus.SERVICE_NOT_AVAILABLE)
@@ -63,10 +63,13 @@ class Appender:
         self._index = index
         self._statistics = statistics
         self._now_ms = now_ms
-        self._encode_record = RecordEncoder(store_host).encode
+        self._encoder = RecordEncoder(store_host)
+        self._encode_record = self._encoder.encode
         self._max_body = config.max_message_size
         self._max_record = config.max_message_size + RECORD_OVERHEAD
         self._topics: dict[str, bytes] = {}
+        self._in_batch = False
+        self._arrivals: list[Arrival] = []
         self.listeners: list[ArrivalListener] = []
         self.bit_map: BitMapOf | None = None
         self.deliver_times = DeliverTimes(config.message_delay_level)
@@ -92,11 +95,12 @@ class Appender:
         size = len(record)
         if not log.write(record):
             return self._make_room(size) or self.append(message)
+        result = AppendResult(_PUT_OK, offset, size, queue_offset, timestamp)
         try:
-            self._dispatch(message, queue, offset, size, timestamp)
+            self._dispatch(message, queue, result)
         except OSError as error:
             return self._half_stored(error)
-        return AppendResult(_PUT_OK, offset, size, queue_offset, timestamp)
+        return result
 
     def append_batch(self, message: StoreMessage) -> AppendResult:
         """Stores the items of an encoded batch, all in one file, with consecutive queue offsets. CodecError for a bad body."""
@@ -117,13 +121,35 @@ class Appender:
             return self._make_room(end - start) or self.append_batch(message)
         offsets = []
         try:
-            for item, record in zip(items, records, strict=True):
+            for number, (item, record) in enumerate(zip(items, records, strict=True)):
                 offsets.append(start)
-                self._dispatch(item, queue, start, len(record), timestamp)
+                result = AppendResult(_PUT_OK, start, len(record), first + number, timestamp)
+                self._dispatch(item, queue, result)
                 start += len(record)
         except OSError as error:
             return self._half_stored(error)
         return AppendResult(_PUT_OK, offsets[0], end - offsets[0], first, timestamp, tuple(offsets))
+
+    def begin_batch(self) -> None:
+        """From now on nobody hears of what is stored until `end_batch`."""
+        self._in_batch = True
+
+    def end_batch(self) -> None:
+        self._in_batch = False
+        self.announce()
+
+    def announce(self) -> None:
+        """Index entries and news of what was stored and not told yet."""
+        if not self._arrivals:
+            return
+        arrivals, self._arrivals = self._arrivals, []
+        if self._index is not None:
+            try:
+                self._index.add_arrivals(arrivals)
+            except OSError as error:
+                self._half_stored(error)
+        for listener in self.listeners:
+            listener(arrivals)
 
     def _items(self, message: StoreMessage) -> list[StoreMessage]:
         """One message for each item; its properties are its own and those of the whole batch behind them."""
@@ -150,7 +176,7 @@ class Appender:
             return b""
         if len(self._topics) >= MAX_CACHED_TOPICS:
             self._topics.clear()
-        sized = self._topics[topic] = bytes((len(encoded),)) + encoded
+        sized = self._topics[topic] = self._encoder.sized_topic(encoded)
         return sized
 
     def _queue(self, topic: str, queue_id: int) -> ConsumeQueue:
@@ -201,27 +227,24 @@ class Appender:
             message.properties_text,
         )
 
-    def _dispatch(
-        self, message: StoreMessage, queue: ConsumeQueue | None, offset: int, size: int, timestamp: int
-    ) -> None:
-        self._statistics.count_put(size, timestamp)
-        properties = message.properties
-        if self._index is not None and message.sys_flag & TRANSACTION_ROLLBACK != TRANSACTION_ROLLBACK:
-            uniq_key, keys = properties.get(_UNIQ_KEY), properties.get(_KEYS)
-            if uniq_key or keys:
-                self._index.add(message.topic, uniq_key, keys, offset, timestamp)
+    def _dispatch(self, message: StoreMessage, queue: ConsumeQueue | None, result: AppendResult) -> None:
+        timestamp = result.store_timestamp
+        self._statistics.count_put(result.size, timestamp)
         if queue is None:
+            if self._index is not None and message.sys_flag & TRANSACTION_ROLLBACK != TRANSACTION_ROLLBACK:
+                self._index.add_arrivals(((message, result),))
             return
-        code = message.tags_code
         if message.topic == _SCHEDULE:
-            code = self.schedule_tags_code(message, timestamp)
+            message.tags_code = self.schedule_tags_code(message, timestamp)
         if queue.extension is None:
-            queue.append(offset, size, code)
+            queue.append(result.physical_offset, result.size, message.tags_code)
         else:
-            bit_map = self.bit_map(message.topic, properties) if self.bit_map is not None else None
-            queue.append(offset, size, queue.extension.put(code, timestamp, bit_map))
-        for listener in self.listeners:
-            listener(message.topic, message.queue_id, queue.next_offset, code, timestamp, properties)
+            bit_map = self.bit_map(message.topic, message.properties) if self.bit_map is not None else None
+            code = queue.extension.put(message.tags_code, timestamp, bit_map)
+            queue.append(result.physical_offset, result.size, code)
+        self._arrivals.append((message, result))
+        if not self._in_batch:
+            self.announce()
 
 
 def _joined(own: bytes, common: bytes) -> bytes:

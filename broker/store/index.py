@@ -7,20 +7,23 @@ send less, and what a killed process had gathered is put again by recovery.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 from codec.hashing import index_key_hash
 from codec.index_file import index_file_size
+from codec.properties import PropertyName
 
 from .errors import StoreSizeMismatch
 from .index_file import IndexFile, IndexItem
+from .values import Arrival
 
 __all__ = ["Index", "IndexHits"]
 
 BATCH = 256
 RELEASE_ITEMS = 1 << 16
+UNIQ_KEY, KEYS = PropertyName.UNIQ_KEY, PropertyName.KEYS
 
 
 class IndexHits(NamedTuple):
@@ -106,6 +109,19 @@ class Index:
         """Takes the keys of one message: UNIQ_KEY, then the blank-separated tokens of KEYS."""
         pending = self._pending
         pending.append((topic, uniq_key, keys, offset, timestamp))
+        if len(pending) >= BATCH:
+            self.drain()
+
+    def add_arrivals(self, arrivals: Iterable[Arrival]) -> None:
+        """The same for messages that were stored just now."""
+        pending = self._pending
+        for message, result in arrivals:
+            properties = message.properties
+            uniq_key, keys = properties.get(UNIQ_KEY), properties.get(KEYS)
+            if uniq_key or keys:
+                pending.append(
+                    (message.topic, uniq_key, keys, result.physical_offset, result.store_timestamp)
+                )
         if len(pending) >= BATCH:
             self.drain()
 

@@ -84,6 +84,8 @@ class MessageStore:
         self.retention = Retention(config, self._log, self._queues, self._index, self.stats, now_ms)
         self.append = self._appender.append
         self.append_batch = self._appender.append_batch
+        self.begin_batch = self._appender.begin_batch
+        self.end_batch = self._appender.end_batch
         self._full_index_files: list[IndexFile] = []
         self._chores = trio.Event()
 
@@ -175,7 +177,7 @@ class MessageStore:
         return await self._flusher.wait_flushed(end_offset)
 
     def add_arrival_listener(self, listener: ArrivalListener) -> None:
-        """`listener` is called for every message that gets a queue offset, before `append` returns; it must not raise."""
+        """`listener` hears of every message that gets a queue offset, before `append` or `end_batch` returns; it must not raise."""
         self._appender.listeners.append(listener)
 
     def set_schedule_tags_code(self, code: Callable[[StoreMessage, int], int]) -> None:
@@ -273,6 +275,7 @@ class MessageStore:
 
     def query(self, topic: str, key: str, max_num: int, begin: int, end: int) -> QueryResult:
         """Messages whose keys hash as `key` does, stored in [begin, end], at most 64."""
+        self._appender.announce()
         limit = min(max_num, self.config.max_msgs_num_batch)
         return query_messages(self._log, self._index, topic, key, limit, begin, end)
 

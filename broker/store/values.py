@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import NamedTuple
 
@@ -10,6 +10,7 @@ import msgspec
 
 __all__ = [
     "AppendResult",
+    "Arrival",
     "ArrivalListener",
     "BitMapOf",
     "GetResult",
@@ -18,9 +19,6 @@ __all__ = [
     "QueryResult",
     "StoreMessage",
 ]
-
-ArrivalListener = Callable[[str, int, int, int, int, dict[str, str]], None]
-"""Called with topic, queue id, the queue's new max offset, tags code, store timestamp (ms), properties."""
 
 BitMapOf = Callable[[str, dict[str, str]], bytes | None]
 """Gives the bit map of a message by topic and properties, for the extension of its queue; None: it has none."""
@@ -82,6 +80,13 @@ class AppendResult(msgspec.Struct, frozen=True, gc=False):
     queue_offset: int = -1
     store_timestamp: int = 0
     physical_offsets: tuple[int, ...] | None = None
+
+
+Arrival = tuple[StoreMessage, AppendResult]
+"""A message that got a queue offset, and what became of it; its `tags_code` is what its queue unit says."""
+
+ArrivalListener = Callable[[Sequence[Arrival]], None]
+"""Hears of messages in the order in which they were stored."""
 
 
 class GetResult(NamedTuple):

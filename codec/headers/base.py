@@ -28,6 +28,7 @@ __all__ = [
     "RpcRequestHeader",
     "TopicQueueRequestHeader",
     "TopicRequestHeader",
+    "bool_names",
     "from_ext",
     "to_ext",
 ]
@@ -116,12 +117,14 @@ def _fields(cls: type[Header]) -> tuple[_Field, ...]:
     )
 
 
-# Wire names of the bool fields of a class.
 _BOOL_NAMES: Final[dict[type[Header], tuple[str, ...]]] = {}
 
 
-def _add_bool_names(cls: type[Header]) -> tuple[str, ...]:
-    names = _BOOL_NAMES[cls] = tuple(field.wire for field in _fields(cls) if field.parse is _parse_bool)
+def bool_names(cls: type[Header]) -> tuple[str, ...]:
+    """Wire names of the bool fields of a class."""
+    names = _BOOL_NAMES.get(cls)
+    if names is None:
+        names = _BOOL_NAMES[cls] = tuple(field.wire for field in _fields(cls) if field.parse is _parse_bool)
     return names
 
 
@@ -142,7 +145,7 @@ def from_ext(cls: type[HeaderT], ext: dict[str, str] | None) -> HeaderT:
     """The header of type `cls` in the ext fields of a command. HeaderError names the wire field that is missing or wrong."""
     if ext is None:
         ext = {}
-    for name in _BOOL_NAMES[cls] if cls in _BOOL_NAMES else _add_bool_names(cls):
+    for name in _BOOL_NAMES[cls] if cls in _BOOL_NAMES else bool_names(cls):
         # msgspec reads "1" as true, Java as false.
         if name in ext and ext[name] == "1":
             return _from_ext_slowly(cls, ext)

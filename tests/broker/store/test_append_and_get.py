@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from broker.store import GetStatus, MessageStore, PutStatus, StoreMessage
+from broker.store import Arrival, GetStatus, MessageStore, PutStatus, StoreMessage
 from codec.batch import encode_batch
 from codec.message import Message
 from codec.record import MAGIC_BLANK, decode_record, decode_records, peek_record
@@ -229,14 +229,20 @@ def test_a_file_that_cannot_be_created(tmp_path: Path) -> None:
         assert store.append(message()).status is PutStatus.CREATE_MAPEDFILE_FAILED
 
 
-@pytest.mark.parametrize("name", ["consumequeue", "index"])
-def test_a_queue_or_index_file_that_cannot_be_created(tmp_path: Path, name: str) -> None:
-    """The record is in the log then: nothing more is taken, the next start gives it its unit."""
+@pytest.mark.parametrize(
+    ("name", "last_taken"),
+    [("consumequeue", PutStatus.CREATE_MAPEDFILE_FAILED), ("index", PutStatus.PUT_OK)],
+)
+def test_a_queue_or_index_file_that_cannot_be_created(
+    tmp_path: Path, name: str, last_taken: PutStatus
+) -> None:
+    """The record is in the log then: nothing more is taken, the next start gives it its unit and its index entries."""
     with loaded(small_config(tmp_path)) as store:
         (tmp_path / name).write_bytes(b"in the way")
         results = [store.append(message(number)).status for number in range(300)]
-        assert PutStatus.CREATE_MAPEDFILE_FAILED in results
-        assert results[-1] is PutStatus.SERVICE_NOT_AVAILABLE
+        refused = results.index(PutStatus.SERVICE_NOT_AVAILABLE)
+        assert results[refused - 1] is last_taken
+        assert set(results[refused:]) == {PutStatus.SERVICE_NOT_AVAILABLE}
         count = store.stats.put_messages
     (tmp_path / name).unlink()
     with loaded(small_config(tmp_path)) as store:
@@ -265,12 +271,32 @@ def test_transactions_that_are_not_committed_have_no_unit(tmp_path: Path) -> Non
 
 
 def test_listeners_hear_of_every_unit(tmp_path: Path) -> None:
-    heard: list[tuple[Any, ...]] = []
+    heard: list[Arrival] = []
     with loaded(small_config(tmp_path), Clock()) as store:
-        store.add_arrival_listener(lambda *arguments: heard.append(arguments))
-        store.append(message(1, queue_id=3))
+        store.add_arrival_listener(heard.extend)
+        stored = store.append(message(1, queue_id=3))
         store.append(message(2, queue_id=3, sys_flag=4))
-    assert heard == [("TopicA", 3, 1, message(1).tags_code, START_MS, message(1).properties)]
+    assert heard == [(message(1, queue_id=3), stored)]
+
+
+def test_listeners_hear_of_a_batch_of_requests_when_it_ends(tmp_path: Path) -> None:
+    heard: list[Arrival] = []
+    with loaded(small_config(tmp_path), Clock()) as store:
+        store.add_arrival_listener(heard.extend)
+        store.begin_batch()
+        stored = [store.append(message(number)) for number in range(3)]
+        assert numbers(store, "TopicA", 0) == [0, 1, 2]
+        assert heard == []
+        store.end_batch()
+        stored.append(store.append(message(3)))
+        assert heard == [(message(number), stored[number]) for number in range(4)]
+
+
+def test_keys_are_found_before_the_batch_of_requests_ends(tmp_path: Path) -> None:
+    with loaded(small_config(tmp_path)) as store:
+        store.begin_batch()
+        store.append(message(1))
+        assert len(store.query("TopicA", "k1", 9, 0, 1 << 50).views) == 1
 
 
 def test_records_by_physical_offset(tmp_path: Path) -> None:

@@ -1,0 +1,129 @@
+"""Requests read straight into their typed header say what the general way says, or are left to it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codec.connection import Connection
+from codec.errors import RemoteProtocolError
+from codec.frame import DirectReader, RemotingCommand, decode_frame, encode_frame
+from codec.headers import SendMessageRequestHeaderV2, from_ext, to_ext
+
+CODE = 310
+READER = DirectReader(CODE, SendMessageRequestHeaderV2)
+DIRECT = {READER.beginning: READER}
+EXT = {
+    "a": "group",
+    "b": "Topic",
+    "c": "TBW102",
+    "d": "4",
+    "e": "3",
+    "f": "0",
+    "g": "1700000000000",
+    "h": "0",
+    "i": "KEYS\x01k",
+    "j": "0",
+    "k": "false",
+    "m": "false",
+}
+
+
+def _frame(ext: Any, code: int = CODE, **members: Any) -> bytes:
+    """A frame whose header has these members, in the order in which Java writes them."""
+    header = json.dumps(
+        {"code": code, "extFields": ext, "flag": 0, "language": "JAVA", "opaque": 7, **members}
+    )
+    data = header.replace(": ", ":").replace(", ", ",").encode()
+    return (4 + len(data) + 2).to_bytes(4, "big") + len(data).to_bytes(4, "big") + data + b"hi"
+
+
+def _received(frame: bytes) -> RemotingCommand:
+    (command,) = Connection(direct=DIRECT).receive(frame)
+    return command
+
+
+def test_the_header_comes_instead_of_the_ext_fields() -> None:
+    command = _received(_frame(EXT))
+    plain = decode_frame(_frame(EXT)[4:])
+    assert command.header == from_ext(SendMessageRequestHeaderV2, plain.ext_fields)
+    assert command.ext_fields is None
+    command.header, command.ext_fields = None, plain.ext_fields
+    assert command == plain
+
+
+@given(
+    st.builds(
+        SendMessageRequestHeaderV2,
+        **{name: st.text(max_size=20) for name in ("producer_group", "topic", "default_topic")},
+        **{
+            name: st.integers(-(2**31), 2**31 - 1)
+            for name in ("default_topic_queue_nums", "queue_id", "sys_flag", "flag", "reconsume_times")
+        },
+        born_timestamp=st.integers(-(2**63), 2**63 - 1),
+        properties=st.none() | st.text(max_size=60),
+        unit_mode=st.booleans(),
+        batch=st.booleans(),
+        max_reconsume_times=st.none() | st.integers(0, 2**31 - 1),
+    )
+)
+def test_any_header_that_can_be_written(header: SendMessageRequestHeaderV2) -> None:
+    frame = encode_frame(RemotingCommand(CODE, to_ext(header), b"hi", opaque=7))
+    assert _received(frame).header == header
+
+
+@pytest.mark.parametrize(
+    "ext",
+    [
+        None,
+        {},
+        {**EXT, "e": "no number"},
+        {**EXT, "e": 3, "b": 5},
+        {**EXT, "m": "1"},
+        {**EXT, "k": "1"},
+        {**EXT, "d": None},
+        {name: text for name, text in EXT.items() if name != "b"},
+        {**EXT, "i": {"nested": 1}},
+    ],
+)
+def test_what_only_the_tolerant_way_can_read_is_left_to_it(ext: Any) -> None:
+    command = _received(_frame(ext))
+    assert command.header is None
+    assert command == decode_frame(_frame(ext)[4:])
+
+
+def test_damaged_headers_are_read_the_same_either_way() -> None:
+    """Every byte of a header replaced by each of those that mean something in JSON."""
+    whole = _frame(EXT)
+    direct = 0
+    for position in range(8, len(whole) - 2):
+        for byte in b'"{}[],:\\ 019a-etn\x00\xff':
+            frame = whole[:position] + bytes((byte,)) + whole[position + 1 :]
+            try:
+                command = _received(frame)
+            except RemoteProtocolError:
+                with pytest.raises(RemoteProtocolError):
+                    decode_frame(frame[4:])
+                continue
+            if command.header is not None:
+                direct += 1
+                assert command.header == from_ext(
+                    SendMessageRequestHeaderV2, decode_frame(frame[4:]).ext_fields
+                )
+    assert direct > 500
+
+
+def test_other_codes_are_not_read_that_way() -> None:
+    assert _received(_frame(EXT, code=311)).header is None
+    assert _received(_frame(EXT, code=31)).header is None
+
+
+def test_a_broken_header_breaks_the_connection() -> None:
+    data = b'{"code":310,"extFields":{'
+    frame = (4 + len(data)).to_bytes(4, "big") + len(data).to_bytes(4, "big") + data
+    with pytest.raises(RemoteProtocolError):
+        _received(frame)
