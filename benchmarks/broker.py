@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from benchmarks.harness import Measured, cluster, process, resident_mib
+from benchmarks.harness import Measured, cluster, have_memory, process, resident_mib
 from benchmarks.load import Rate, drive, first_reply, send_frames
 from codec.codes import LanguageCode, PullSysFlag, RequestCode
 from codec.frame import RemotingCommand, decode_frame, encode_frame
@@ -30,8 +30,9 @@ def _address(text: str) -> Address:
 
 
 def sends() -> Iterator[Measured]:
-    """One pipelined connection, and one message at a time, against a loop that answers fixed bytes."""
+    """One pipelined connection, and one message at a time, against a loop that reads the frames and answers fixed bytes."""
     frames = send_frames("Bench")
+    have_memory()
     with (
         tempfile.TemporaryDirectory() as folder,
         process(sys.executable, "-m", "benchmarks.bare_loop") as bare,
