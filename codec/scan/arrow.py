@@ -17,12 +17,11 @@ import pyarrow.compute as pc
 from codec.compression import COMPRESSED
 from codec.compression import decompress as decompress_body
 from codec.errors import CorruptionError
-from codec.ids import host_text, offset_msg_id
 from codec.properties import PropertyName
-from codec.record_layout import STORE_HOST_V6
-from codec.scan.columns import SPANS, find_bad_crc, fixed_columns, host_widths
+from codec.scan.columns import FixedColumns, find_bad_crc, fixed_columns
+from codec.scan.hosts import hosts, offset_msg_ids
 from codec.scan.properties import PropertyColumns, split_properties
-from codec.scan.walk import StopReason, Walk, scan_positions
+from codec.scan.walk import StopReason, scan_positions
 
 __all__ = ["BATCH_BYTES", "BATCH_ROWS", "scan_batches", "schema", "to_arrow"]
 
@@ -33,13 +32,21 @@ BATCH_ROWS = 16384
 BATCH_BYTES = 32 * 1024 * 1024
 """Bytes of records in one batch; a batch ends with the record that reaches it."""
 
+_WALK_ROWS = 1 << 16
+"""So many records are walked at once: the more, the less a record costs."""
 _MAX_MS = (2**63 - 1) // 1000
-_HEX = np.frombuffer(b"".join(b"%02X" % byte for byte in range(256)), dtype="V2")
+_ENCODED = ("topic", "broker_name", "tags", "born_host", "store_host")
 
 
 @cache
-def schema() -> pa.Schema:
-    """Names, order and types of the columns; `msg_id` is the UNIQ_KEY, else the offset message id."""
+def schema(*, encoded: bool = False) -> pa.Schema:
+    """Names, order and types of the columns; `msg_id` is the UNIQ_KEY, else the offset message id.
+
+    `encoded`: texts of which there are few, and the names of properties, are dictionary arrays, as a writer of Parquet
+    likes them best.
+    """
+    if encoded:
+        return _encoded(schema())
     moment = pa.timestamp("us", tz="UTC")
     return pa.schema(
         [
@@ -68,6 +75,13 @@ def schema() -> pa.Schema:
     )
 
 
+def _encoded(plain: pa.Schema) -> pa.Schema:
+    few = pa.dictionary(pa.int32(), pa.string())
+    for name in _ENCODED:
+        plain = plain.set(plain.get_field_index(name), pa.field(name, few))
+    return plain.set(plain.get_field_index("properties"), pa.field("properties", pa.map_(few, pa.string())))
+
+
 def scan_batches(
     buffer: Buffer,
     start: int = 0,
@@ -76,6 +90,7 @@ def scan_batches(
     broker_name: str | None = None,
     check_crc: bool = False,
     decompress: bool = True,
+    encoded: bool = False,
     batch_rows: int = BATCH_ROWS,
     batch_bytes: int = BATCH_BYTES,
 ) -> Iterator[pa.RecordBatch]:
@@ -85,80 +100,117 @@ def scan_batches(
     the batch of those before it.
     """
     while True:
-        walk = scan_positions(buffer, start, end, max_rows=batch_rows, max_bytes=batch_bytes)
-        rows, damage = _good_rows(buffer, walk, check_crc)
-        if len(rows):
-            yield _to_arrow(buffer, rows, broker_name, decompress)
-        if damage is not None:
-            raise damage
+        walk = scan_positions(buffer, start, end, max_rows=-(-_WALK_ROWS // batch_rows) * batch_rows)
+        for positions in _cut(walk.positions, batch_rows, batch_bytes):
+            rows, damage = _good_rows(buffer, positions, check_crc)
+            if len(rows):
+                yield _to_arrow(buffer, rows, broker_name, decompress, encoded)
+            if damage is not None:
+                raise damage
+        if walk.reason.is_damage:
+            raise CorruptionError(f"no whole record ({walk.reason})", walk.end)
         if walk.reason is not StopReason.LIMIT:
             return
         start = walk.end
 
 
+def _cut(positions: Array, rows: int, size: int) -> Iterator[Array]:
+    begin = 0
+    while begin < len(positions):
+        reached = int(np.searchsorted(positions, positions[begin] + size))
+        end = min(begin + rows, max(reached, begin + 1))
+        yield positions[begin:end]
+        begin = end
+
+
 def to_arrow(
-    buffer: Buffer, positions: Array, *, broker_name: str | None = None, decompress: bool = True
+    buffer: Buffer,
+    positions: Array,
+    *,
+    broker_name: str | None = None,
+    decompress: bool = True,
+    encoded: bool = False,
 ) -> pa.RecordBatch:
     """The records at these ascending positions, one row each. CorruptionError when one is damaged (CRCs are not looked at)."""
     if (np.diff(positions) <= 0).any():
         raise ValueError("the positions of the records must ascend")
-    return _to_arrow(buffer, fixed_columns(buffer, positions), broker_name, decompress)
+    return _to_arrow(buffer, fixed_columns(buffer, positions), broker_name, decompress, encoded)
 
 
-def _to_arrow(buffer: Buffer, rows: Array, broker_name: str | None, decompress: bool) -> pa.RecordBatch:
+def _to_arrow(
+    buffer: Buffer, rows: FixedColumns, broker_name: str | None, decompress: bool, encoded: bool
+) -> pa.RecordBatch:
     if len(rows) == 0:
-        return pa.RecordBatch.from_pylist([], schema=schema())
+        return pa.RecordBatch.from_pylist([], schema=schema(encoded=encoded))
     bodies, topics, texts = _variable_columns(buffer, rows)
     properties = split_properties(texts)
-    ids = _offset_msg_ids(rows)
-    born_widths, store_widths = host_widths(rows)
+    ids = offset_msg_ids(rows)
+    few = _dictionary if encoded else _same
     columns = {
-        "topic": _texts(topics),
-        "broker_name": pa.array([broker_name], pa.string()).take(pa.array(np.zeros(len(rows), np.int8))),
-        "commit_log_offset": _plain(rows["physical_offset"]),
-        "msg_id": pc.coalesce(properties.column(PropertyName.UNIQ_KEY), ids),
+        "topic": few(_texts(topics)),
+        "broker_name": few(pa.array([broker_name], pa.string()).take(pa.array(np.zeros(len(rows), np.int8)))),
+        "commit_log_offset": pa.array(rows["physical_offset"]),
+        "msg_id": _coalesce(properties.column(PropertyName.UNIQ_KEY), ids),
         "offset_msg_id": ids,
-        "tags": properties.column(PropertyName.TAGS),
+        "tags": few(properties.column(PropertyName.TAGS)),
         "keys": _keys(properties),
-        "properties": properties.map_array(),
+        "properties": properties.map_array(encoded=encoded),
         "born_timestamp": _moments(rows["born_timestamp"]),
-        "born_host": _hosts(rows["born_host"], born_widths),
+        "born_host": hosts(rows, "born_host", encoded=encoded),
         "store_timestamp": _moments(rows["store_timestamp"]),
-        "store_host": _hosts(rows["store_host"], store_widths),
-        "store_size": _plain(rows["total_size"]),
+        "store_host": hosts(rows, "store_host", encoded=encoded),
+        "store_size": pa.array(rows["total_size"]),
         "body": _decompressed(bodies, rows) if decompress else bodies,
     }
-    arrays = [columns[name] if name in columns else _plain(rows[name]) for name in schema().names]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema())
+    wanted = schema(encoded=encoded)
+    arrays = [columns[name] if name in columns else pa.array(rows[name]) for name in wanted.names]
+    return pa.RecordBatch.from_arrays(arrays, schema=wanted)
 
 
-def _good_rows(buffer: Buffer, walk: Walk, check_crc: bool) -> tuple[Array, CorruptionError | None]:
-    """The records of a walk before the first damage, and that damage."""
+def _same(column: pa.Array) -> pa.Array:
+    return column
+
+
+def _dictionary(column: pa.Array) -> pa.Array:
+    return column.dictionary_encode()
+
+
+def _coalesce(column: pa.Array, others: pa.Array) -> pa.Array:
+    return pc.coalesce(column, others) if column.null_count else column
+
+
+def _good_rows(
+    buffer: Buffer, positions: Array, check_crc: bool
+) -> tuple[FixedColumns, CorruptionError | None]:
+    """The records before the first damage, and that damage."""
     damage = None
-    if walk.reason.is_damage:
-        damage = CorruptionError(f"no whole record ({walk.reason})", walk.end)
-    try:
-        rows = fixed_columns(buffer, walk.positions)
-    except CorruptionError as error:
-        damage = error
-        rows = fixed_columns(buffer, walk.positions[walk.positions < (error.position or 0)])
+    while True:
+        try:
+            rows = fixed_columns(buffer, positions)
+            break
+        except CorruptionError as error:  # of one check; others may fail for records before it
+            damage = error
+            positions = positions[positions < (error.position or 0)]
     bad = find_bad_crc(buffer, rows) if check_crc else []
     if bad:
-        damage = CorruptionError("the CRC of a body is wrong", int(walk.positions[bad[0]]))
-        rows = rows[: bad[0]]
+        damage = CorruptionError("the CRC of a body is wrong", int(positions[bad[0]]))
+        rows = rows.first(bad[0])
     return rows, damage
 
 
-def _variable_columns(buffer: Buffer, rows: Array) -> tuple[pa.Array, pa.Array, pa.Array]:
-    """Bodies, topics and properties texts as binary arrays.
+def _variable_columns(buffer: Buffer, rows: FixedColumns) -> tuple[pa.Array, pa.Array, pa.Array]:
+    """Bodies, topics and properties texts (each with the byte before it) as binary arrays.
 
     The buffer itself serves as the data of an array of seven values a record: head, body, length, topic, length, properties
     and what is between this record and the next. Arrow then copies the ones that are wanted.
     """
     cuts = np.empty((len(rows), 7), dtype=np.int64)
-    cuts[:, 0] = rows["body_start"]
-    for column, name in enumerate(SPANS, 1):
-        cuts[:, column] = rows[name]
+    cuts[:, 0] = cuts[:, 1] = rows["body_start"]
+    cuts[:, 2] = rows["body_end"]
+    cuts[:, 3] = rows["topic_start"]
+    cuts[:, 4] = rows["topic_end"]
+    cuts[:, 5] = rows["properties_start"] - 1
+    cuts[:, 6] = rows["properties_end"]
     offsets = pa.py_buffer(np.append(cuts.ravel(), cuts[-1:, -1]))
     everything = pa.Array.from_buffers(pa.large_binary(), cuts.size, [None, offsets, pa.py_buffer(buffer)])
     firsts = np.arange(0, cuts.size, 7)
@@ -166,10 +218,6 @@ def _variable_columns(buffer: Buffer, rows: Array) -> tuple[pa.Array, pa.Array, 
         everything.take(pa.array(firsts + value)).cast(pa.binary()) for value in (1, 3, 5)
     )
     return bodies, topics, texts
-
-
-def _plain(column: Array) -> pa.Array:
-    return pa.array(np.ascontiguousarray(column))
 
 
 def _moments(milliseconds: Array) -> pa.Array:
@@ -184,47 +232,18 @@ def _texts(data: pa.Array) -> pa.Array:
         return pa.array([str(piece, "utf-8", "replace") for piece in data.to_pylist()], pa.string())
 
 
-def _hosts(packed: Array, widths: Array) -> pa.Array:
-    """`ip:port` texts; equal hosts are made to text once."""
-    size = packed.itemsize
-    if widths.max() > 8:
-        pairs = zip(packed.tolist(), widths.tolist(), strict=True)
-        return pa.array([host_text(bytes(host)[:width]) for host, width in pairs], pa.string())
-    data = pa.py_buffer(np.ascontiguousarray(packed))
-    hosts = pa.Array.from_buffers(pa.binary(size), len(packed), [None, data]).dictionary_encode()
-    return pa.array([host_text(host[:8]) for host in hosts.dictionary.to_pylist()]).take(hosts.indices)
-
-
-def _offset_msg_ids(rows: Array) -> pa.Array:
-    if (rows["sys_flag"] & STORE_HOST_V6).any():
-        return _mixed_offset_msg_ids(rows)
-    size = 16
-    raw = np.empty((len(rows), size), dtype=np.uint8)
-    raw[:, :8] = np.ascontiguousarray(rows["store_host"]).view(np.uint8).reshape(len(rows), -1)[:, :8]
-    raw[:, 8:] = rows["physical_offset"].astype(">i8").view(np.uint8).reshape(len(rows), 8)
-    offsets = np.arange(0, (len(rows) + 1) * size * 2, size * 2, dtype=np.int32)
-    return pa.StringArray.from_buffers(len(rows), pa.py_buffer(offsets), pa.py_buffer(_HEX[raw].tobytes()))
-
-
-def _mixed_offset_msg_ids(rows: Array) -> pa.Array:
-    widths = host_widths(rows)[1].tolist()
-    hosts = [bytes(host)[:width] for host, width in zip(rows["store_host"].tolist(), widths, strict=True)]
-    ids = [
-        offset_msg_id(host[:-4], int.from_bytes(host[-4:], "big"), offset)
-        for host, offset in zip(hosts, rows["physical_offset"].tolist(), strict=True)
-    ]
-    return pa.array(ids, pa.string())
-
-
 def _keys(properties: PropertyColumns) -> pa.Array:
     """The blank-separated keys of each record, empty ones dropped; no key at all is an empty list."""
-    parts = pc.split_pattern(pc.fill_null(properties.column(PropertyName.KEYS), ""), " ")
+    texts = properties.column(PropertyName.KEYS)
+    if texts.null_count == 0 and not pc.any(pc.match_substring(texts, " ")).as_py():
+        return pa.ListArray.from_arrays(pa.array(np.arange(len(texts) + 1, dtype=np.int32)), texts)
+    parts = pc.split_pattern(pc.fill_null(texts, ""), " ")
     full = pc.not_equal(parts.values, "")
     counts = np.concatenate(([0], np.cumsum(full.to_numpy(zero_copy_only=False)))).astype(np.int32)
     return pa.ListArray.from_arrays(pa.array(counts[parts.offsets.to_numpy()]), parts.values.filter(full))
 
 
-def _decompressed(bodies: pa.Array, rows: Array) -> pa.Array:
+def _decompressed(bodies: pa.Array, rows: FixedColumns) -> pa.Array:
     flags = rows["sys_flag"]
     compressed = np.flatnonzero(flags & COMPRESSED).tolist()
     if not compressed:

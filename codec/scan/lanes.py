@@ -2,7 +2,7 @@
 
 Where a lane begins is a guess: the next place with a magic. The guesses are never believed: the lanes
 before it must walk right into it. Where one does not, the stretch counts only up to there, so the positions are exactly those
-of a walk from record to record, whatever the bodies hold. About 0.07 µs a record.
+of a walk from record to record, whatever the bodies hold. About 0.05 µs a record.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ __all__ = ["LEAST_ROWS", "Stretch", "follow", "walk_lanes"]
 Buffer = bytes | bytearray | memoryview
 Array = np.ndarray[Any, np.dtype[Any]]
 
-LEAST_ROWS = 2048
+LEAST_ROWS = 8192
 """Fewer records than that are walked one by one."""
-_LANES = 256
+_LANES = 512
 _STRAGGLERS = 16
 """So few lanes that are still under way are walked one by one: a NumPy step costs the same for one as for a hundred."""
 _SEARCH_BYTES = 1 << 16

@@ -1,7 +1,7 @@
-"""The properties texts of many records, taken apart at once.
+"""The properties texts of many records, taken apart at once. Same rules as `codec.properties`.
 
-All texts are joined with \\x02 between them. Every separator is found by NumPy; the bytes that are no separator are then one
-buffer in which names and values alternate, so Arrow needs only the offsets. Same rules as `codec.properties`.
+A \x02 stands before each text, so that every pair begins behind one and ends before the next. NumPy finds all separators in one
+pass; from name to value to next pair they cut the texts into pieces, of which Arrow copies the names and the values.
 """
 
 from __future__ import annotations
@@ -10,13 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 __all__ = ["PropertyColumns", "split_properties"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-_NAME_END = 1
 _PAIR_END = 2
 _FEW_NAMES = 48  # a text has at most 2**13 pairs, so sums of so many bits stay within int64
 
@@ -35,77 +33,96 @@ class PropertyColumns(NamedTuple):
         if code < 0:
             return pa.nulls(rows, pa.string())
         pairs = np.flatnonzero(self.names.indices.to_numpy() == code)
+        if len(pairs) == rows:
+            return self.values.take(pa.array(pairs))
         places = np.zeros(rows, dtype=np.int64)
         places[np.searchsorted(self.offsets, pairs, side="right") - 1] = pairs + 1
         return self.values.take(pa.array(places - 1, mask=places == 0))
 
-    def map_array(self) -> pa.MapArray:
-        return pa.MapArray.from_arrays(pa.array(self.offsets), self.names.dictionary_decode(), self.values)
+    def map_array(self, *, encoded: bool = False) -> pa.MapArray:
+        """`encoded`: the names stay a dictionary array."""
+        names = self.names if encoded else self.names.dictionary_decode()
+        return pa.MapArray.from_arrays(pa.array(self.offsets), names, self.values)
 
 
 def split_properties(texts: pa.BinaryArray) -> PropertyColumns:
-    """The pairs of each text. Text that is not UTF-8 is read with U+FFFD, as everywhere."""
+    """The pairs of each text, whose first byte is none of it. Text that is not UTF-8 is read with U+FFFD, as everywhere."""
+    data, offsets = _behind_separators(texts)
+    pieces = pa.BinaryArray.from_buffers(
+        pa.binary(), len(texts), [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    )
     try:
-        texts.cast(pa.string())
+        pieces.cast(pa.string())
     except pa.ArrowInvalid:
-        texts = pa.array([str(text, "utf-8", "replace").encode() for text in texts.to_pylist()], pa.binary())
-    ended = pc.binary_join_element_wise(texts, b"", b"\x02")
-    _, offsets, data = ended.buffers()
-    text_ends = np.frombuffer(offsets, dtype=np.int32)[ended.offset + 1 : ended.offset + len(ended) + 1]
-    used = int(text_ends[-1]) if len(text_ends) else 0
-    return _split(np.frombuffer(data or b"", dtype=np.uint8)[:used], text_ends)
+        readable = [str(text, "utf-8", "replace").encode() for text in pieces.to_pylist()]
+        data = np.frombuffer(b"".join(readable), dtype=np.uint8)
+        offsets = _offsets(np.array([len(text) for text in readable]))
+    return _split(data, offsets)
 
 
-def _split(data: Array, text_ends: Array) -> PropertyColumns:
-    """`text_ends`: where each text ends, its last \\x02 included."""
-    ends = np.flatnonzero(data == _PAIR_END)
-    starts = np.concatenate(([0], ends[:-1] + 1)) if len(ends) else ends
-    marks = np.append(np.flatnonzero(data == _NAME_END), len(data))
-    name_ends = marks[np.searchsorted(marks, starts)]
-    good = (name_ends > starts) & (name_ends < ends - 1)
-    pairs_of_text = np.diff(np.searchsorted(ends, text_ends), prepend=0)
-    owners = np.repeat(np.arange(len(text_ends)), pairs_of_text)
-    names, values = _strings(data, starts, name_ends, ends, good)
-    owners = owners[good]
-    kept = _last_of_equal(owners, names)
+def _behind_separators(texts: pa.BinaryArray) -> tuple[Array, Array]:
+    """All texts with \x02 for their first bytes, and where they start."""
+    _, ends, buffer = texts.buffers()
+    offsets = np.frombuffer(ends, dtype=np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    data = np.frombuffer(buffer or b"", dtype=np.uint8)[: offsets[-1]]
+    if not data.flags.writeable:
+        data = data.copy()
+    data[offsets[:-1]] = _PAIR_END
+    return data, offsets
+
+
+def _split(data: Array, offsets: Array) -> PropertyColumns:
+    marks = np.flatnonzero(data - np.uint8(1) < _PAIR_END)  # \x01 and \x02: 0 becomes 255
+    begins_pair = np.append(data[marks] == _PAIR_END, True)
+    marks = np.append(marks, len(data))
+    heads = np.flatnonzero(begins_pair)
+    places = marks[heads]
+    name_ends = marks[heads[:-1] + 1]
+    starts, ends = places[:-1] + 1, places[1:]
+    good = (name_ends > starts) & (name_ends < ends - 1) & ~begins_pair[heads[:-1] + 1]
+    is_first = np.zeros(len(data), dtype=bool)
+    is_first[offsets[:-1]] = True
+    firsts = np.append(np.flatnonzero(is_first[places[:-1]]), len(starts))
+    if not good.all():
+        starts, name_ends, ends = starts[good], name_ends[good], ends[good]
+        firsts = _offsets(good)[firsts]
+    names, values = _strings(data, starts, name_ends, ends)
+    kept = _last_of_equal(firsts, names.indices.to_numpy(), len(names.dictionary))
     if kept is not None:
-        names, values, owners = names.take(pa.array(kept)), values.take(pa.array(kept)), owners[kept]
-    counts = np.bincount(owners, minlength=len(text_ends))
-    return PropertyColumns(_offsets(counts), names, values)
+        names, values = names.take(pa.array(kept)), values.take(pa.array(kept))
+        firsts = np.searchsorted(kept, firsts)
+    return PropertyColumns(firsts.astype(np.int32), names, values)
 
 
 def _strings(
-    data: Array, starts: Array, name_ends: Array, ends: Array, good: Array
+    data: Array, starts: Array, name_ends: Array, ends: Array
 ) -> tuple[pa.DictionaryArray, pa.StringArray]:
-    """Names and values of the good pairs: drop all other bytes, and what is left alternates."""
-    keep = np.ones(len(data), dtype=bool)
-    keep[ends] = False
-    keep[name_ends[good]] = False
-    for start, end in zip(starts[~good].tolist(), ends[~good].tolist(), strict=True):
-        keep[start:end] = False
-    lengths = np.empty((int(good.sum()), 2), dtype=np.int32)
-    lengths[:, 0] = (name_ends - starts)[good]
-    lengths[:, 1] = (ends - name_ends - 1)[good]
-    both = pa.StringArray.from_buffers(
-        lengths.size, pa.py_buffer(_offsets(lengths.ravel())), pa.py_buffer(data[keep])
+    """Names and values: of the four pieces of each pair (name, separator, value, what is before the next) the first and third."""
+    cuts = np.empty((len(starts), 4), dtype=np.int32)
+    cuts[:, 0] = starts
+    cuts[:, 1] = name_ends
+    cuts[:, 2] = name_ends + 1
+    cuts[:, 3] = ends
+    pieces = pa.StringArray.from_buffers(
+        cuts.size, pa.py_buffer(np.append(cuts.ravel(), cuts[-1:, -1])), pa.py_buffer(data)
     )
-    places = np.arange(0, lengths.size, 2, dtype=np.int32)
-    return both.take(pa.array(places)).dictionary_encode(), both.take(pa.array(places + 1))
+    places = np.arange(0, cuts.size, 4, dtype=np.int32)
+    return pieces.take(pa.array(places)).dictionary_encode(), pieces.take(pa.array(places + 2))
 
 
-def _last_of_equal(owners: Array, names: pa.DictionaryArray) -> Array | None:
+def _last_of_equal(firsts: Array, codes: Array, names: int) -> Array | None:
     """Which pairs to keep when a record has a name twice; None when no record has."""
-    codes = names.indices.to_numpy().astype(np.int64)
     if len(codes) == 0:
         return None
-    if len(names.dictionary) <= _FEW_NAMES:
+    counts = np.diff(firsts)
+    codes = codes.astype(np.int64)
+    if names <= _FEW_NAMES:
         # One bit for each name: the sum of a record's bits is their union unless a name comes twice.
         bits = np.left_shift(np.int64(1), codes)
-        firsts = np.flatnonzero(np.diff(owners, prepend=-1))
-        union = np.bitwise_or.reduceat(bits, firsts)
-        if np.array_equal(union, np.add.reduceat(bits, firsts)):
+        begins = firsts[:-1][counts > 0]
+        if np.array_equal(np.bitwise_or.reduceat(bits, begins), np.add.reduceat(bits, begins)):
             return None
-    pairs = owners * np.int64(len(names.dictionary)) + codes
+    pairs = np.repeat(np.arange(len(counts)), counts) * np.int64(names) + codes
     _, from_behind = np.unique(pairs[::-1], return_index=True)
     return np.sort(len(pairs) - 1 - from_behind)
 

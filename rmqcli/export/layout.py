@@ -66,11 +66,11 @@ class Layout:
         fields = [every.field(name) for name in self.names]
         return pa.schema(fields, {"rmq.source": source, "rmq.version": rmqcli.__version__})
 
-    def shape(self, batch: Any) -> Any:
-        """A record batch of all columns as one of those that are written."""
+    def shape(self, table: Any) -> Any:
+        """A table of all columns as one of those that are written."""
         if BODY_TEXT in self.names:
-            batch = batch.append_column(BODY_TEXT, _texts(batch["body"]))
-        return batch.select(self.names)
+            table = table.append_column(BODY_TEXT, _texts(table["body"]))
+        return table.select(self.names)
 
 
 def _known(option: str, given: tuple[str, ...], there: tuple[str, ...]) -> None:

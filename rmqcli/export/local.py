@@ -79,7 +79,7 @@ def export_store(
 def _scan(store: Path, rows: RowFilter, files: Files, progress: Progress) -> None:
     for part in parts_of(store, rows):
         done = 0
-        for batch in scan_part(part, rows):
+        for batch in scan_part(part, rows, encoded=True):
             files.write(batch)
             reached = batch["commit_log_offset"][-1].as_py() - (part.base or 0)
             progress(reached - done)

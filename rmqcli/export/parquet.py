@@ -23,6 +23,8 @@ WRITER_OPTIONS: Mapping[str, Any] = {
         *("topic", "broker_name", "queue_id", "queue_offset", "commit_log_offset", "msg_id", "tags"),
         *("born_timestamp", "store_timestamp", "sys_flag", "reconsume_times", "store_size"),
     ],
+    # So that a column which is given as a dictionary array is read as texts; it leaves the schema's metadata out.
+    "store_schema": False,
 }
 OPEN_PARTITIONS = 64
 """Partitions with an open file; the one that was not written to for longest is closed for a new one."""
@@ -61,7 +63,7 @@ class ParquetFiles:
         self._folder = folder
         self._prefix = prefix
         self._layout = layout
-        self._schema = layout.schema(source)
+        self._metadata = layout.schema(source).metadata
         self._gathered: list[Any] = []
         self._file_bytes = 0
         self._writer: Any = None
@@ -73,7 +75,9 @@ class ParquetFiles:
         return self
 
     def write(self, batch: Any) -> None:
-        """Adds the rows of a record batch. Errors of writing come out at a later call, or at the end of the block."""
+        """Adds the rows of a record batch, in the schema `codec.scan.arrow.schema()`, encoded or not, all in the same. Errors of
+        writing come out at a later call, or at the end of the block.
+        """
         if batch.num_rows:
             self._gathered.append(batch)
             self.gathered_bytes += batch.nbytes
@@ -94,26 +98,27 @@ class ParquetFiles:
     def _write_group(self, batches: list[Any], size: int) -> None:
         import pyarrow as pa
 
-        table = pa.Table.from_batches([self._layout.shape(batch) for batch in batches]).cast(self._schema)
-        self._open().write_table(table, row_group_size=table.num_rows)
-        for batch in batches:
-            self._tally.add(batch)
+        # Batches have dictionaries of their own; a writer that meets a second one gives up dictionaries.
+        table = pa.Table.from_batches(batches).unify_dictionaries()
+        shaped = self._layout.shape(table)
+        self._open(shaped.schema).write_table(shaped, row_group_size=shaped.num_rows)
+        self._tally.add(table)
         self._file_bytes += size
         if self._file_bytes >= self._layout.file_bytes:
             self._end_file()
 
-    def _open(self) -> Any:
+    def _open(self, schema: Any) -> Any:
         from pyarrow import parquet
 
         if self._writer is None:
             self.names.append(f"{self._prefix}-{len(self.names):05d}.parquet")
             path = _made(self._folder, self.names[-1])
-            self._writer = parquet.ParquetWriter(path, self._schema, **_options(self._layout))
+            self._writer = parquet.ParquetWriter(path, schema, **_options(self._layout))
         return self._writer
 
     def _end_file(self) -> None:
         if self._writer is not None:
-            self._writer.add_key_value_metadata(self._tally.metadata())
+            self._writer.add_key_value_metadata({**self._metadata, **self._tally.metadata()})
             self._writer.close()
             self._writer, self._file_bytes, self._tally = None, 0, SpanTally()
 

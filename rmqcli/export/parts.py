@@ -54,20 +54,24 @@ def parts_of(store: Path, rows: RowFilter, part_size: int | None = None) -> list
     return found
 
 
-def scan_part(part: Part, rows: RowFilter) -> Iterator[Any]:
-    """Record batches of the part's records. CorruptionError, naming file and byte, at damage."""
+def scan_part(part: Part, rows: RowFilter, *, encoded: bool = False) -> Iterator[Any]:
+    """Record batches of the part's records, in the schema `codec.scan.arrow.schema(encoded=…)`. CorruptionError, naming file and
+    byte, at damage.
+    """
     file = NamedFile(Path(part.path), part.base, part.size)
     with naming_damage(file), mapped(file) as data:
         begin = 0 if part.begin == 0 else next_record(file, data, part.begin, part.end)
         if begin is not None:
-            yield from _scan(file, data, begin, part.end, rows)
+            yield from _scan(file, data, (begin, part.end), rows, encoded)
 
 
-def _scan(file: NamedFile, data: memoryview, begin: int, end: int, rows: RowFilter) -> Iterator[Any]:
+def _scan(
+    file: NamedFile, data: memoryview, span: tuple[int, int], rows: RowFilter, encoded: bool
+) -> Iterator[Any]:
     from codec.scan.arrow import scan_batches
 
-    position = begin
-    batches = scan_batches(data, begin, end, check_crc=rows.check_crc)
+    position, end = span
+    batches = scan_batches(data, position, end, check_crc=rows.check_crc, encoded=encoded)
     while True:
         try:
             batch = next(batches, None)

@@ -79,7 +79,8 @@ class RowFilter:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        queues = pc.binary_join_element_wise(batch["topic"], pc.cast(batch["queue_id"], pa.string()), "\0")
+        topics, numbers = (pc.cast(batch[name], pa.string()) for name in ("topic", "queue_id"))
+        queues = pc.binary_join_element_wise(topics, numbers, "\0")
         known = pa.array([f"{topic}\0{queue}" for topic, queue, _ in self.done])
         ends = pa.array([end for _, _, end in self.done], pa.int64())
         least = ends.take(pc.index_in(queues, value_set=known))

@@ -34,13 +34,12 @@ class QueueSpan(msgspec.Struct, frozen=True, rename="camel"):
         return self.topic, self.broker_name, self.queue_id
 
 
-def spans_of(batch: Any) -> Iterator[QueueSpan]:
-    """The spans of a record batch, one a queue."""
-    import pyarrow as pa
+def spans_of(table: Any) -> Iterator[QueueSpan]:
+    """The spans of a table, one a queue."""
     import pyarrow.compute as pc
 
     names = ["topic", "broker_name", "queue_id"]
-    table = pa.Table.from_batches([batch.select([*names, "queue_offset", "sys_flag"])])
+    table = table.select([*names, "queue_offset", "sys_flag"])
     table = table.filter(pc.equal(pc.bit_wise_and(table["sys_flag"], _PREPARED_BIT), 0))
     asked = [("queue_offset", "min"), ("queue_offset", "max"), ("queue_offset", "count")]
     found = table.group_by(names, use_threads=False).aggregate(asked).to_pydict()
@@ -68,9 +67,9 @@ class SpanTally:
         self._spans: list[QueueSpan] = []
         self._commit_log_end = 0
 
-    def add(self, batch: Any) -> None:
-        self._spans = merged([*self._spans, *spans_of(batch)])
-        self._commit_log_end = max(self._commit_log_end, _commit_log_end(batch))
+    def add(self, table: Any) -> None:
+        self._spans = merged([*self._spans, *spans_of(table)])
+        self._commit_log_end = max(self._commit_log_end, _commit_log_end(table))
 
     def metadata(self) -> dict[str, str]:
         """Key-value metadata of a file: `rmq.offsets`, and for a store where the commit log goes on, `rmq.commit_log_end`."""
@@ -80,7 +79,7 @@ class SpanTally:
         return found
 
 
-def _commit_log_end(batch: Any) -> int:
+def _commit_log_end(table: Any) -> int:
     import pyarrow.compute as pc
 
-    return int(pc.max(pc.add(batch["commit_log_offset"], pc.cast(batch["store_size"], "int64"))).as_py())
+    return int(pc.max(pc.add(table["commit_log_offset"], pc.cast(table["store_size"], "int64"))).as_py())

@@ -41,7 +41,8 @@ def by_construct(data: bytes) -> dict[str, Any]:
 
 
 def by_numpy(data: bytes) -> dict[str, Any]:
-    row = fixed_columns(data, np.zeros(1, dtype=np.int64))[0]
+    rows = fixed_columns(data, np.zeros(1, dtype=np.int64))
+    row = {name: rows[name][0] for name in rows.names}
     values = {name: row[name].item() for name in PREFIXES[0].names}
     for name, bit in (("born_host", 0x10), ("store_host", 0x20)):
         values[name] = bytes(values[name])[: 20 if values["sys_flag"] & bit else 8]
