@@ -128,15 +128,25 @@ class BrokerRefused(ClientError):
     """A broker or name server answered with an error code.
 
     `code` is the response code, `remark` the peer's whole text (may be many lines), `address` who said it, `request` the
-    name of the request code.
+    name of the request code. `concluded`: nobody refused, this library found it out from the answer to `request`, and
+    `remark` is all there is to say.
     """
 
     remedy: ClassVar[str] = ""
 
-    def __init__(self, code: int, remark: str | None, address: str, request: str = "the request") -> None:
-        first_line = (remark or "").strip().partition("\n")[0].strip()
-        text = f"{address} refused {request}: {code_name(code)}"
-        text += f": {first_line}" if first_line else ""
+    def __init__(
+        self,
+        code: int,
+        remark: str | None,
+        address: str,
+        request: str = "the request",
+        *,
+        concluded: bool = False,
+    ) -> None:
+        text = (remark or "").strip().partition("\n")[0].strip()
+        if not concluded:
+            refused = f"{address} refused {request}: {code_name(code)}"
+            text = f"{refused}: {text}" if text else refused
         text += f"; {self.remedy}" if self.remedy else ""
         super().__init__(text)
         self.code = code
@@ -197,7 +207,7 @@ class OnlineResetUnsupported(ClientError):
 
     def __init__(self, group: str, clients: int, wanted: str) -> None:
         super().__init__(
-            f"group {group} has {clients} running clients, and its broker moves running consumers only to a time, the "
+            f"group {group} has running clients ({clients}), and its broker moves running consumers only to a time, the "
             f"start or the end of a whole topic, not to {wanted}; stop the clients first, or reset to start, end or @TIME"
         )
         self.group = group

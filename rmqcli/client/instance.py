@@ -187,6 +187,7 @@ class ClientInstance:
                 f"topic {queue.topic} has no queue on broker {queue.broker_name}",
                 self.name_servers.current,
                 RequestCode.GET_ROUTEINFO_BY_TOPIC.name,
+                concluded=True,
             )
         ids = sorted(table, key=lambda broker_id: (broker_id != prefer, broker_id))
         return [table[broker_id] for broker_id in ids]

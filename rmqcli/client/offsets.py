@@ -51,7 +51,10 @@ class OffsetCalls:
         ).offset
 
     async def search_offset(self, queue: MessageQueue, timestamp_ms: int) -> int:
-        """The offset of the first message stored at `timestamp_ms` (epoch) or later; the end when there is none."""
+        """The offset of the first message stored at `timestamp_ms` (epoch) or later.
+
+        Brokers of 4.9 may answer any of several messages of that millisecond, a neighbour, and the last one when there is none.
+        """
         code = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP
         header = SearchOffsetRequestHeader(
             topic=queue.topic, queue_id=queue.queue_id, timestamp=timestamp_ms, bname=queue.broker_name

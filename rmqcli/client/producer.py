@@ -16,7 +16,7 @@ from typing import Self, Unpack
 import msgspec
 import trio
 
-from codec.codes import ResponseCode
+from codec.codes import RequestCode, ResponseCode
 from codec.headers import SendMessageRequestHeaderV2, SendMessageResponseHeader, to_ext
 from codec.ids import UniqIdFactory
 from codec.message import Message, SystemTopic, check_group
@@ -29,7 +29,7 @@ from rmqcli.client.errors import (
     ConnectionFailed,
     ConnectionLost,
     InvalidRequest,
-    NoRoute,
+    NotFound,
     NotPermitted,
     RequestTimeout,
     refusal,
@@ -58,6 +58,7 @@ RETRY_CODES = frozenset(
 """Answers after which another broker is tried (`retryResponseCodes`)."""
 _STATUS = {status.value.value: status for status in SendStatus}
 DEFAULT_REGION = "DefaultRegion"
+_ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC.name
 MAX_KEPT = 4096  # queues whose header fields are kept
 _WIRE = {field.name: field.encode_name for field in msgspec.structs.fields(SendMessageRequestHeaderV2)}
 _BORN_TIMESTAMP, _PROPERTIES = _WIRE["born_timestamp"], _WIRE["properties"]
@@ -326,8 +327,13 @@ class Producer(Requesting, Client):
         self, route: Route, message: Message, selector: QueueSelector | None, avoid: str | None
     ) -> MessageQueue:
         if not route.publish:
-            remark = f"topic {route.topic} has no writable queue on a broker with a master"
-            raise NoRoute(route.topic, self.instance.name_servers.current, remark)
+            remark = (
+                f"topic {route.topic} has no writable queue on a broker with a master; "
+                f"see: rmq topic route {route.topic}"
+            )
+            raise NotPermitted(
+                ResponseCode.NO_PERMISSION, remark, self.instance.name_servers.current, _ROUTE, concluded=True
+            )
         if selector is None and self._faults is not None:
             return self._faults.choose(route.publish, self._round_robin.choose)
         if selector is None:
@@ -341,7 +347,13 @@ class Producer(Requesting, Client):
         address = route.brokers.get(queue.broker_name, {}).get(MASTER_ID)
         if address is None:
             remark = f"topic {queue.topic} has no master on broker {queue.broker_name}"
-            raise NoRoute(queue.topic, self.instance.name_servers.current, remark)
+            raise NotFound(
+                ResponseCode.QUERY_NOT_FOUND,
+                remark,
+                self.instance.name_servers.current,
+                _ROUTE,
+                concluded=True,
+            )
         return address
 
     def _ext(self, outgoing: Outgoing, queue: MessageQueue) -> dict[str, str]:

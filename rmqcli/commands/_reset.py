@@ -23,7 +23,7 @@ from rmqcli.exit_codes import CommandError, ExitCode
 from rmqcli.options import Settings
 from rmqcli.render import Column, Output
 from rmqcli.render.table import show_table
-from rmqcli.render.text import tsv_line
+from rmqcli.render.text import many, tsv_line
 from rmqcli.running import run_async, warn
 
 __all__ = ["Reset", "UndoFile", "load_undo", "undo_folder"]
@@ -138,8 +138,8 @@ class Reset:
             for step in plan.queues:
                 self._output.line(tsv_line(_row(step)))
         self._output.flush()
-        way = f"moves {len(plan.clients)} running clients" if plan.online else "no client is running"
-        warn(f"{plan.replayed} messages will be consumed again, {plan.skipped} skipped; {way}")
+        way = f"moves {many(len(plan.clients), 'running client')}" if plan.online else "no client is running"
+        warn(f"{many(plan.replayed, 'message')} will be consumed again, {plan.skipped} skipped; {way}")
 
     def apply(self, plan: ResetPlan) -> None:
         """Does it; the exit code says whether all queues were moved."""

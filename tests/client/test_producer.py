@@ -26,6 +26,7 @@ from rmqcli.client import (
     InvalidRequest,
     NoNameServer,
     NoRoute,
+    NotFound,
     NotPermitted,
     Producer,
     RequestTimeout,
@@ -229,7 +230,7 @@ async def test_explicit_queue_has_one_try(cluster: Cluster, autojump_clock: Any)
 
 @pytest.mark.parametrize(
     ("queue", "error"),
-    [(MessageQueue("Other", "broker-a", 0), InvalidRequest), (MessageQueue(TOPIC, "broker-x", 0), NoRoute)],
+    [(MessageQueue("Other", "broker-a", 0), InvalidRequest), (MessageQueue(TOPIC, "broker-x", 0), NotFound)],
 )
 async def test_queue_that_cannot_be(
     cluster: Cluster, queue: MessageQueue, error: type[Exception], autojump_clock: Any
@@ -255,6 +256,18 @@ async def test_selector_chooses_and_is_not_overruled(cluster: Cluster, autojump_
             await producer.send(Message.of(TOPIC, b"x"), selector=by_queue_id(9))
     assert [queue.queue_id for queue in seen[0]] == [0, 1, 0, 1]
     assert len(cluster.sends()) == 1
+
+
+async def test_a_topic_without_the_permission_to_write(cluster: Cluster, autojump_clock: Any) -> None:
+    cluster.namesrv.replies[RequestCode.GET_ROUTEINFO_BY_TOPIC] = route(
+        {TOPIC: {"broker-a": 2}}, {"broker-a": {0: A}}, perm=4
+    )
+    async with producing(cluster.network) as producer:
+        with pytest.raises(
+            NotPermitted, match=rf"^topic {TOPIC} has no writable queue .* rmq topic route {TOPIC}$"
+        ):
+            await producer.send(Message.of(TOPIC, b"x"))
+    assert not cluster.sends()
 
 
 async def test_same_key_same_queue(cluster: Cluster, autojump_clock: Any) -> None:

@@ -89,7 +89,11 @@ class AdminBase(OffsetCalls, Client):
         remark = f"{what}; known: {', '.join(sorted(known)) or 'none'}"
         address = self.instance.name_servers.current
         return NotFound(
-            ResponseCode.QUERY_NOT_FOUND, remark, address, RequestCode.GET_BROKER_CLUSTER_INFO.name
+            ResponseCode.QUERY_NOT_FOUND,
+            remark,
+            address,
+            RequestCode.GET_BROKER_CLUSTER_INFO.name,
+            concluded=True,
         )
 
     async def topic_masters(self, topic: str) -> dict[str, str]:

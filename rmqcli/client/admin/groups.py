@@ -105,6 +105,7 @@ class GroupAdmin(TopicAdmin, MemberAdmin):
                 f"no broker knows group {group}",
                 address,
                 RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG.name,
+                concluded=True,
             )
         return found
 
@@ -182,11 +183,16 @@ class GroupAdmin(TopicAdmin, MemberAdmin):
         """Every queue the group has an offset on, in order of topic, broker, number; NotFound when there is none."""
         stats = await self.consume_stats(group, topic)
         if not stats.offset_table:
-            await self.group_configs(group)
+            if topic is None or not (await self.consume_stats(group)).offset_table:
+                await self.group_configs(group)
             where = f" on topic {topic}" if topic else ""
             address = self.instance.name_servers.current
             raise NotFound(
-                22, f"group {group} has no offsets{where}", address, RequestCode.GET_CONSUME_STATS.name
+                22,
+                f"group {group} has no offsets{where}",
+                address,
+                RequestCode.GET_CONSUME_STATS.name,
+                concluded=True,
             )
         connection = await self._connection(group)
         return await self._lags(group, stats, connection)

@@ -83,7 +83,11 @@ class ResetAdmin(GroupAdmin):
             what = "such queue" if queue_id is None else f"queue {queue_id}"
             address = self.instance.name_servers.current
             raise NotFound(
-                22, f"topic {topic} has no {what}", address, RequestCode.GET_ROUTEINFO_BY_TOPIC.name
+                22,
+                f"topic {topic} has no {what}",
+                address,
+                RequestCode.GET_ROUTEINFO_BY_TOPIC.name,
+                concluded=True,
             )
         return chosen
 
@@ -97,13 +101,21 @@ class ResetAdmin(GroupAdmin):
         self, queue: MessageQueue, target: ResetTarget, low: int, high: int, old: int | None
     ) -> int:
         if target.kind == "time":
-            return await self.search_offset(queue, target.value)
+            return await self._offset_at(queue, target.value, high)
         if target.kind == "exact":
             return (target.exact or {})[queue]
         base = {"start": low, "end": high, "offset": 0, "shift": low if old is None else old}
         if target.kind not in base:
             raise InvalidRequest(f"unknown reset target {target.kind!r}")
         return base[target.kind] + (target.value if target.kind in ("offset", "shift") else 0)
+
+    async def _offset_at(self, queue: MessageQueue, time: int, high: int) -> int:
+        """The first message stored at `time` or later. A 4.9 broker answers the last one there is for a later time, too."""
+        found = await self.search_offset(queue, time)
+        if found != high - 1:
+            return found
+        last = (await self.topic_stats(queue.topic))[queue].last_update_timestamp
+        return high if last < time else found
 
     async def _running(self, group: str, topic: str) -> tuple[str, ...]:
         """Ids of connected clients of the group that consume the topic."""
@@ -141,6 +153,7 @@ class ResetAdmin(GroupAdmin):
                 f"broker {missing[0]} has no master to reset group {plan.group}",
                 address,
                 RequestCode.GET_BROKER_CLUSTER_INFO.name,
+                concluded=True,
             )
         return {name: masters[name] for name in names}
 

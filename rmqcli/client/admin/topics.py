@@ -62,7 +62,9 @@ class TopicAdmin(AdminBase):
         answers = await gather_all(targets, lambda name: ask(targets[name]))
         found = {name: config for name, config in answers.items() if config is not None}
         if not found:
-            raise TopicNotFound(17, f"no broker has topic {topic}", ", ".join(targets.values()), code.name)
+            raise TopicNotFound(
+                17, f"no broker has topic {topic}", ", ".join(targets.values()), code.name, concluded=True
+            )
         return found
 
     async def topic_stats(self, topic: str) -> dict[MessageQueue, TopicOffset]:
