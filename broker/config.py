@@ -7,6 +7,7 @@ text), as Java does. Names nobody knows are reported, never fatal.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping
 from dataclasses import fields
 from functools import cache
@@ -140,7 +141,18 @@ def _convert(cls: type[Config], entries: Mapping[str, str]) -> Config:
     try:
         return msgspec.convert(dict(entries), cls, strict=False)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"configuration: {error}") from error
+        raise _wrong_kind(entries, str(error)) from error
+
+
+_KINDS = {"int": "a number", "bool": "true or false", "str": "text"}
+
+
+def _wrong_kind(entries: Mapping[str, str], text: str) -> ConfigError:
+    # "Expected `int`, got `str` - at `$.listenPort`"
+    found = re.fullmatch(r"Expected `(\w+)[^`]*`.* - at `\$\.(\w+)`", text)
+    if found is None or found[1] not in _KINDS or found[2] not in entries:
+        return ConfigError(f"configuration: {text}")
+    return ConfigError(f"{found[2]}={entries[found[2]]}: {_KINDS[found[1]]} is expected")
 
 
 def _text(value: object) -> str:

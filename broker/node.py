@@ -19,6 +19,7 @@ import trio
 
 from broker.clock import NowMs, system_now_ms
 from broker.config import BrokerConfig, server_limits, store_settings
+from broker.config_checks import check_values
 from broker.context import BrokerContext
 from broker.errors import ConfigError
 from broker.filters import BitMaps, FilterTable
@@ -94,6 +95,7 @@ async def open_broker(
 
     Raises OSError when the port is taken, ConfigError, StoreError when the folder is in use or cannot be read.
     """
+    check_values(config)
     _delay_levels(config)
     listener = listen(config.bind_address, config.listen_port)
     try:

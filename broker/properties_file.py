@@ -39,8 +39,10 @@ def read_properties(path: Path) -> dict[str, str]:
     """Raises ConfigError when the file cannot be read or is not UTF-8."""
     try:
         return parse_properties(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot read {path}: {error}") from error
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not UTF-8 at byte {error.start}") from error
 
 
 def write_properties(path: Path, entries: Mapping[str, str]) -> None:

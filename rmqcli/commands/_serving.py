@@ -20,6 +20,7 @@ import trio
 import typer
 
 from broker.config import BrokerConfig, NamesrvConfig, config_from_properties
+from broker.config_checks import unsupported
 from broker.errors import ConfigError
 from broker.properties_file import read_properties
 from rmqcli.exit_codes import CommandError, ExitCode, usage_error
@@ -51,7 +52,7 @@ def configure(
 ) -> Config:
     """The configuration: `defaults`, under the file, under `--set`, under `fixed` (what options of their own say).
 
-    Warns about names that nobody knows; ConfigError becomes a usage error.
+    Warns about names that nobody knows and what is not supported; ConfigError becomes a usage error.
     """
     given = [_property(text) for text in settings]
     try:
@@ -62,6 +63,9 @@ def configure(
         raise CommandError(str(error), ExitCode.NOT_FOUND if missing else ExitCode.USAGE) from error
     for name in unknown:
         warn(f"unknown property {name} is ignored")
+    if isinstance(config, BrokerConfig):
+        for text in unsupported(config):
+            warn(text)
     return config
 
 

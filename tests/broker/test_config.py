@@ -22,6 +22,7 @@ from broker.config import (
     update_config,
     warn_unknown,
 )
+from broker.config_checks import check_values, unsupported
 from broker.errors import ConfigError
 from broker.properties_file import format_properties, parse_properties, read_properties, write_properties
 from codec.frame import decode_frame
@@ -103,6 +104,59 @@ def test_a_value_of_the_wrong_kind_is_refused_by_name(tmp_path: Path, entry: str
     path.write_text(entry)
     with pytest.raises(ConfigError, match=named):
         load_config(BrokerConfig, path)
+
+
+@pytest.mark.parametrize(
+    ("entry", "text"),
+    [
+        ("listenPort=many", "listenPort=many: a number is expected"),
+        ("aclEnable=perhaps", "aclEnable=perhaps: true or false is expected"),
+    ],
+)
+def test_a_value_of_the_wrong_kind_is_told_as_it_was_written(entry: str, text: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{text}$"):
+        config_from_properties(BrokerConfig, parse_properties(entry))
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "flushDiskType=FOO",
+        "brokerRole=MASTER",
+        "listenPort=65536",
+        "brokerId=-1",
+        "defaultTopicQueueNums=0",
+        "mappedFileSizeCommitLog=3",
+        "mappedFileSizeConsumeQueue=20",
+        "deleteWhen=24",
+        "deleteWhen=04;",
+        "fileReservedTime=-1",
+        "diskMaxUsedSpaceRatio=101",
+    ],
+)
+def test_a_value_that_means_nothing_is_refused_by_name(entry: str) -> None:
+    config, _ = config_from_properties(BrokerConfig, parse_properties(entry))
+    with pytest.raises(ConfigError, match=f"^{entry}: .* is expected$"):
+        check_values(config)
+
+
+def test_what_java_means_by_its_values_is_taken() -> None:
+    check_values(BrokerConfig())
+    entries = (
+        "deleteWhen=04; 16\nflushDiskType=SYNC_FLUSH\nbrokerRole=SLAVE\nlistenPort=0\nfileReservedTime=0"
+    )
+    config, _ = config_from_properties(BrokerConfig, parse_properties(entries))
+    check_values(config)
+
+
+def test_what_is_not_supported_is_told_by_name() -> None:
+    assert unsupported(BrokerConfig()) == []
+    config = BrokerConfig(acl_enable=True, use_tls=True, broker_role="SLAVE")
+    assert [text.partition(" is not supported: ")[0] for text in unsupported(config)] == [
+        "aclEnable=true",
+        "useTLS=true",
+        "brokerRole=SLAVE",
+    ]
 
 
 def test_a_file_that_cannot_be_read_is_a_config_error(tmp_path: Path) -> None:

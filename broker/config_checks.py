@@ -1,0 +1,81 @@
+"""What a broker does not start with, and what it starts without: two tables over BrokerConfig.
+
+Java takes a text that none of its enums knows for the default without a word. A broker that was meant to flush synchronously
+and does not is worse than one that does not start, so a wrong value is an error here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from broker.config_broker import BrokerConfig
+from broker.config_names import java_name
+from broker.errors import ConfigError
+
+__all__ = ["check_values", "unsupported"]
+
+LEAST_FILE_SIZE = 4096
+"""Bytes of the smallest commit log or consume queue file: a page."""
+
+
+class _Rule(NamedTuple):
+    holds: Callable[[Any], bool]
+    expected: str
+
+
+def _one_of(*words: str) -> _Rule:
+    return _Rule(lambda value: value in words, " or ".join(words))
+
+
+def _hours(text: str) -> bool:
+    return all(word.strip().isdigit() and int(word) < 24 for word in text.split(";"))
+
+
+_AT_LEAST_0 = _Rule(lambda value: value >= 0, "a number from 0")
+_AT_LEAST_1 = _Rule(lambda value: value >= 1, "a number from 1")
+_PERCENT = _Rule(lambda value: 0 <= value <= 100, "a percentage")
+_FILE_SIZE = _Rule(lambda value: value >= LEAST_FILE_SIZE, f"a number of bytes from {LEAST_FILE_SIZE}")
+
+_VALUES: Mapping[str, _Rule] = {
+    "flush_disk_type": _one_of("ASYNC_FLUSH", "SYNC_FLUSH"),
+    "broker_role": _one_of("ASYNC_MASTER", "SYNC_MASTER", "SLAVE"),
+    "listen_port": _Rule(lambda value: 0 <= value < 1 << 16, "a port"),
+    "broker_id": _AT_LEAST_0,
+    "default_topic_queue_nums": _AT_LEAST_1,
+    "max_message_size": _AT_LEAST_1,
+    "mapped_file_size_commit_log": _FILE_SIZE,
+    "mapped_file_size_consume_queue": _FILE_SIZE,
+    "delete_when": _Rule(_hours, "hours of the day (0 to 23), separated by ';'"),
+    "file_reserved_time": _AT_LEAST_0,
+    "disk_max_used_space_ratio": _PERCENT,
+    "disk_space_clean_forcibly_ratio": _PERCENT,
+    "disk_space_warning_level_ratio": _PERCENT,
+}
+
+_UNSUPPORTED: Mapping[str, tuple[Any, str]] = {
+    "acl_enable": (True, "there is no access control here: everybody may do everything"),
+    "use_tls": (True, "connections are not encrypted"),
+    "broker_role": ("SLAVE", "nothing is copied from a master"),
+    "enable_d_leger_commit_log": (True, "nothing is replicated"),
+    "transient_store_pool_enable": (True, "messages go to the mapped file at once"),
+    "enable_lmq": (True, "light message queues are not kept"),
+    "enable_multi_dispatch": (True, "messages go to one queue only"),
+}
+
+
+def check_values(config: BrokerConfig) -> None:
+    """ConfigError names the first property whose value means nothing, and what is expected."""
+    for field, rule in _VALUES.items():
+        value = getattr(config, field)
+        if not rule.holds(value):
+            raise ConfigError(f"{java_name(field)}={value}: {rule.expected} is expected")
+
+
+def unsupported(config: BrokerConfig) -> list[str]:
+    """One line for each property that asks for what this broker does not do."""
+    return [
+        f"{java_name(field)}={str(value).lower() if value is True else value} is not supported: {consequence}"
+        for field, (value, consequence) in _UNSUPPORTED.items()
+        if getattr(config, field) == value
+    ]
