@@ -57,9 +57,10 @@ def put(broker: BrokerContext, message: StoreMessage) -> AppendResult:
     if result.status is not PUT_OK:
         rates.put_failures += 1
         return result
+    size = result.size
     rates.put_messages += 1
-    rates.put_bytes += result.size
-    broker.statistics.put(message.topic, message.queue_id, 1, result.size)
+    rates.put_bytes += size
+    broker.statistics.put(message.topic, message.queue_id, 1, size)
     if took > SLOW_PUT_SECONDS:
         rates.slow_put(took)
     return result

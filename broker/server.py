@@ -1,7 +1,7 @@
 """Accepts connections and answers requests from a table of handlers.
 
 One task per connection. It reads as much as there is, decodes all whole frames, calls the handlers in order, and the
-replies of a batch leave in one write; those of a long one in several, so that the peer has work while we do ours. A handler is a plain function: it returns the reply, or its whole frame, or None
+replies of a batch leave in one write; those of a long one in several, so that the peer has work while we do ours. A handler is a plain function: it returns the reply, or its whole (short) frame, or None
 when there is none (yet). What a handler raises is answered and logged, never more. A peer that breaks the protocol loses
 its own connection, nobody else's.
 
@@ -268,8 +268,11 @@ class Server:
                 continue
             try:
                 reply = handlers.get(command.code, unsupported)(session, command)
-                if reply is not None and not flag & RPC_ONEWAY:
-                    session.queue_reply(reply if isinstance(reply, bytes) else encode_frame(reply))
+                if isinstance(reply, bytes) and not flag & RPC_ONEWAY:
+                    session.queue_reply(reply)
+                    continue
+                if isinstance(reply, RemotingCommand) and not flag & RPC_ONEWAY:
+                    session.queue_reply(encode_frame(reply))
             except (
                 Exception
             ) as error:  # whatever a handler raises, the connection and its other requests go on
@@ -281,6 +284,8 @@ class Server:
         session.in_batch = False
         session.flush()
         self._batches.end_batch()
+        if session.must_wait:
+            await session.relief()
 
     def _answer_failure(self, session: Session, command: RemotingCommand, error: Exception) -> None:
         if isinstance(error, Refusal):

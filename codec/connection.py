@@ -121,10 +121,14 @@ class Connection:
     def _read_frames(self, data: bytes, position: int, commands: list[RemotingCommand]) -> None:
         """Read frames straight from `data`, and keep what is left as the beginning of the next one."""
         direct = self._direct
+        longest = self._max_frame - _LENGTH_SIZE
         end = len(data)
         while end - position >= _LENGTH_SIZE:
             start = position + _LENGTH_SIZE
-            frame_end = start + self._frame_length(data, position)
+            length: int = _read_length(data, position)[0]
+            if not _MIN_LENGTH <= length <= longest:
+                raise self._refused(length)
+            frame_end = start + length
             if frame_end > end:
                 self._wanted = frame_end - position
                 break
@@ -135,11 +139,14 @@ class Connection:
 
     def _frame_length(self, data: bytes | bytearray, position: int) -> int:
         length: int = _read_length(data, position)[0]
-        if length < _MIN_LENGTH or length > self._max_frame - _LENGTH_SIZE:
-            raise RemoteProtocolError(
-                f"a frame of {length} bytes: {_MIN_LENGTH} to {self._max_frame - 4} are allowed"
-            )
+        if not _MIN_LENGTH <= length <= self._max_frame - _LENGTH_SIZE:
+            raise self._refused(length)
         return length
+
+    def _refused(self, length: int) -> RemoteProtocolError:
+        return RemoteProtocolError(
+            f"a frame of {length} bytes: {_MIN_LENGTH} to {self._max_frame - _LENGTH_SIZE} are allowed"
+        )
 
     def _end(self) -> None:
         self._ended = True

@@ -90,9 +90,10 @@ def decode_span(
     body_at = start + 4 + (mark & 0xFFFFFF)
     if body_at > end:
         raise RemoteProtocolError(f"header of {mark & 0xFFFFFF} bytes in a frame of {end - start}")
-    header, body = data[start + 4 : body_at], data[body_at:end]
-    if not isinstance(header, bytes) or not isinstance(body, bytes):
-        header, body = bytes(header), bytes(body)
+    if isinstance(data, bytes):
+        header, body = data[start + 4 : body_at], data[body_at:end]
+    else:
+        header, body = bytes(data[start + 4 : body_at]), bytes(data[body_at:end])
     if mark < _BINARY_MARK:
         reader = direct.get(header[: DirectReader.BEGINNING_SIZE])
         return (reader and reader.decode(header, body)) or decode_json_header(header, body)
