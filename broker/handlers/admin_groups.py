@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from broker.context import BrokerContext
 from broker.errors import Refusal
-from broker.handlers.common import ok
+from broker.handlers.common import ok, refuse_on_slave
 from broker.session import Session
 from broker.tables import ClientChannel
 from codec.bodies import (
@@ -27,6 +29,7 @@ from codec.headers import (
     GetSubscriptionGroupConfigRequestHeader,
     from_ext,
 )
+from codec.names import check_group
 
 __all__ = [
     "all_groups",
@@ -42,17 +45,27 @@ __all__ = [
 
 def put_group(broker: BrokerContext, _session: Session, request: RemotingCommand) -> RemotingCommand:
     """200: creates or overwrites a group."""
-    broker.groups.put(decode_body(SubscriptionGroupConfig, request.body))
-    broker.groups_changed()
+    _put_groups(broker, [decode_body(SubscriptionGroupConfig, request.body)])
     return ok(request)
 
 
 def put_groups(broker: BrokerContext, _session: Session, request: RemotingCommand) -> RemotingCommand:
     """225 (5.x): many groups at once."""
-    for config in decode_body(SubscriptionGroupList, request.body).group_config_list:
+    _put_groups(broker, decode_body(SubscriptionGroupList, request.body).group_config_list)
+    return ok(request)
+
+
+def _put_groups(broker: BrokerContext, configs: Sequence[SubscriptionGroupConfig]) -> None:
+    """All of them or none: the name of a group becomes that of a folder, and no client could use another one."""
+    refuse_on_slave(broker)
+    for config in configs:
+        try:
+            check_group(config.group_name)
+        except ValueError as error:
+            raise Refusal(ResponseCode.SYSTEM_ERROR, str(error)) from None
+    for config in configs:
         broker.groups.put(config)
     broker.groups_changed()
-    return ok(request)
 
 
 def all_groups(broker: BrokerContext, _session: Session, request: RemotingCommand) -> RemotingCommand:
@@ -71,6 +84,7 @@ def group_config(broker: BrokerContext, _session: Session, request: RemotingComm
 
 def delete_group(broker: BrokerContext, _session: Session, request: RemotingCommand) -> RemotingCommand:
     """207: forgets a group, with its offsets when asked to."""
+    refuse_on_slave(broker)
     header = from_ext(DeleteSubscriptionGroupRequestHeader, request.ext_fields)
     if broker.groups.remove(header.group_name):
         broker.groups_changed()

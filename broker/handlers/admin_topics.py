@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from broker.context import BrokerContext
 from broker.errors import Refusal
-from broker.handlers.common import NOT_SET, fast_body, ok, valid_topic
+from broker.handlers.common import NOT_SET, fast_body, ok, refuse_on_slave, valid_topic
 from broker.session import Session
 from codec.bodies import (
     CreateTopicListRequestBody,
@@ -74,6 +74,7 @@ def create_topics(
 def _put_topics(
     broker: BrokerContext, session: Session, request: RemotingCommand, configs: list[TopicConfig]
 ) -> RemotingCommand | None:
+    refuse_on_slave(broker)
     for config in configs:
         _refuse_wrong(broker, config.topic_name)
     for config in configs:
@@ -104,10 +105,9 @@ def _refuse_wrong(broker: BrokerContext, topic: str) -> None:
 
 def delete_topic(broker: BrokerContext, _session: Session, request: RemotingCommand) -> RemotingCommand:
     """215: forgets the topic and removes its consume queues; offsets of groups stay."""
+    refuse_on_slave(broker)
     topic = from_ext(DeleteTopicRequestHeader, request.ext_fields).topic
     _refuse_wrong(broker, topic)
-    if broker.is_slave:
-        raise Refusal(ResponseCode.SYSTEM_ERROR, "can't delete a topic on a slave")
     if broker.topics.remove(topic):
         broker.files.save_topics()
     broker.checked_topics.pop(topic, None)

@@ -25,6 +25,7 @@ __all__ = [
     "no_topic",
     "ok",
     "put_refusal",
+    "refuse_on_slave",
     "valid_topic",
 ]
 
@@ -56,6 +57,13 @@ def no_topic(topic: str, before_faq: str = "") -> Refusal:
     return Refusal(
         ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist, apply first please!{before_faq}{FAQ}"
     )
+
+
+def refuse_on_slave(broker: BrokerContext) -> None:
+    """Topics and groups are changed on the master, from which slaves get them."""
+    if broker.is_slave:
+        remark = "Can't modify topic or subscription group from slave broker, please execute it from master broker."
+        raise Refusal(ResponseCode.SYSTEM_ERROR, remark)
 
 
 @lru_cache(maxsize=4096)

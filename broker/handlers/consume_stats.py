@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from broker.context import BrokerContext
-from broker.handlers.common import fast_body, no_topic, ok
+from broker.errors import Refusal
+from broker.handlers.common import fast_body, ok
 from broker.session import Session
 from codec.bodies import (
     ConsumeStats,
@@ -17,6 +18,7 @@ from codec.bodies import (
     QueueTimeSpan,
     TopicConfig,
 )
+from codec.codes import ResponseCode
 from codec.frame import RemotingCommand
 from codec.headers import (
     CloneGroupOffsetRequestHeader,
@@ -47,7 +49,7 @@ def _stats(broker: BrokerContext, group: str, topics: Iterable[str]) -> ConsumeS
         config = broker.topics.get(topic)
         if config is None or _is_dropped(broker, group, topic):
             continue
-        table.update(_offsets(broker, group, config))
+        table.update(_offsets(broker, group, config, config.read_queue_nums))
         tps += broker.statistics.consume_tps(topic, group)
     return ConsumeStats(offset_table=table, consume_tps=tps)
 
@@ -55,14 +57,16 @@ def _stats(broker: BrokerContext, group: str, topics: Iterable[str]) -> ConsumeS
 def _is_dropped(broker: BrokerContext, group: str, topic: str) -> bool:
     """The group is online, and what it committed for the topic is of the past."""
     online = broker.consumers.get(group)
-    return online is not None and topic not in online.subscriptions
+    return online is not None and bool(online.subscriptions) and topic not in online.subscriptions
 
 
-def _offsets(broker: BrokerContext, group: str, config: TopicConfig) -> dict[MessageQueue, OffsetWrapper]:
+def _offsets(
+    broker: BrokerContext, group: str, config: TopicConfig, queues: int
+) -> dict[MessageQueue, OffsetWrapper]:
     topic = config.topic_name
     return {
         MessageQueue(topic, broker.name, queue_id): _offset(broker, group, topic, queue_id)
-        for queue_id in range(config.read_queue_nums)
+        for queue_id in range(queues)
     }
 
 
@@ -79,7 +83,7 @@ def _offset(broker: BrokerContext, group: str, topic: str, queue_id: int) -> Off
 def broker_consume_stats(
     broker: BrokerContext, _session: Session, request: RemotingCommand
 ) -> RemotingCommand:
-    """317: the same of every group; with isOrder only of topics that are consumed in order."""
+    """317: of every group, by the queues that can be written; with isOrder only of topics that are consumed in order."""
     header = from_ext(GetConsumeStatsInBrokerHeader, request.ext_fields)
     found: list[dict[str, list[ConsumeStats]]] = []
     total = 0
@@ -87,9 +91,12 @@ def broker_consume_stats(
         stats = []
         for topic in broker.offsets.topics_of(group):
             config = broker.topics.get(topic)
-            if config is None or (header.is_order and not config.order):
+            if config is None or (header.is_order and not config.order) or _is_dropped(broker, group, topic):
                 continue
-            one = _stats(broker, group, [topic])
+            one = ConsumeStats(
+                offset_table=_offsets(broker, group, config, config.write_queue_nums),
+                consume_tps=broker.statistics.consume_tps(topic, group),
+            )
             total += sum(queue.broker_offset - queue.consumer_offset for queue in one.offset_table.values())
             stats.append(one)
         found.append({group: stats})
@@ -102,7 +109,7 @@ def time_span(broker: BrokerContext, _session: Session, request: RemotingCommand
     header = from_ext(QueryConsumeTimeSpanRequestHeader, request.ext_fields)
     config = broker.topics.get(header.topic)
     if config is None:
-        raise no_topic(header.topic)
+        raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"topic[{header.topic}] not exist")
     spans = [_span(broker, header.group, header.topic, n) for n in range(config.write_queue_nums)]
     return ok(request, body=fast_body(QueryConsumeTimeSpanBody(consume_time_span_set=spans)))
 

@@ -75,17 +75,23 @@ def query_consume_queue(
 ) -> RemotingCommand:
     """321: entries of a consume queue, and what the filter of a group says to their extensions."""
     header = from_ext(QueryConsumeQueueRequestHeader, request.ext_fields)
-    topic, queue_id = header.topic or "", header.queue_id or 0
+    topic, queue_id, index = header.topic or "", header.queue_id or 0, header.index or 0
     count = min(header.count or DEFAULT_COUNT, MAX_COUNT)
     subscription, filter_text = _subscription(broker, topic, header.consumer_group)
     judge = _judge(broker, header.consumer_group, subscription)
-    units = broker.store.consume_queue_units(topic, queue_id, header.index or 0, count)
+    low, high = broker.store.min_offset(topic, queue_id), broker.store.max_offset(topic, queue_id)
+    config = broker.topics.get(topic)
+    if config is None or not 0 <= queue_id < max(config.read_queue_nums, config.write_queue_nums):
+        raise Refusal(ResponseCode.SYSTEM_ERROR, f"{queue_id}@{topic} is not exist!")
+    if not low <= index < high:
+        return request.reply(ResponseCode.SUCCESS, f"Index {index} of {queue_id}@{topic} is not exist!")
+    units = broker.store.consume_queue_units(topic, queue_id, index, count)
     body = QueryConsumeQueueResponseBody(
         subscription_data=subscription,
         filter_data=filter_text,
         queue_data=[_entry(*unit, judge) for unit in units],
-        max_queue_index=broker.store.max_offset(topic, queue_id),
-        min_queue_index=broker.store.min_offset(topic, queue_id),
+        max_queue_index=high,
+        min_queue_index=low,
     )
     return request.reply(ResponseCode.SUCCESS, NOT_SET, None, encode_body(body))
 

@@ -5,6 +5,9 @@ A reset does not change the broker's offset table: each client is told (220) and
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from broker.context import BrokerContext
 from broker.errors import Refusal, RemoteClosed, RemoteTimeout
 from broker.handlers.common import NOT_SET, fast_body
@@ -39,6 +42,7 @@ RELAY_SINCE_VERSION = 62
 """V3_1_8_SNAPSHOT: the first client that answers 307 and 309."""
 STATUS_SECONDS = 5
 RELAY_SECONDS = 10
+NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 def reset_offset(broker: BrokerContext, _session: Session, request: RemotingCommand) -> RemotingCommand:
@@ -54,10 +58,11 @@ def reset_offset(broker: BrokerContext, _session: Session, request: RemotingComm
         )
     for client in group.channels.values():
         if client.version < RESET_SINCE_VERSION:
-            raise Refusal(ResponseCode.SYSTEM_ERROR, _too_old("reset", client))
+            raise Refusal(ResponseCode.SYSTEM_ERROR, _too_old(client))
     body = _reset_body(table, request.language)
+    told = ResetOffsetRequestHeader(topic=header.topic, group=header.group, timestamp=header.timestamp)
     for client in list(group.channels.values()):
-        ext = to_ext(header)
+        ext = to_ext(told)
         client.channel.oneway(
             RemotingCommand(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, ext_fields=ext, body=body)
         )
@@ -97,8 +102,8 @@ def _reset_body(table: dict[MessageQueue, int], language: int) -> bytes:
     return fast_body(ResetOffsetBodyForC(offset_table=items))
 
 
-def _too_old(what: str, client: ClientChannel) -> str:
-    return f"the client does not support this feature. {what}, version={version_name(client.version)}"
+def _too_old(client: ClientChannel) -> str:
+    return f"the client does not support this feature. version={version_name(client.version)}"
 
 
 def consumer_status(broker: BrokerContext, session: Session, request: RemotingCommand) -> None:
@@ -111,7 +116,7 @@ def consumer_status(broker: BrokerContext, session: Session, request: RemotingCo
         )
     for client in group.channels.values():
         if client.version < RESET_SINCE_VERSION:
-            raise Refusal(ResponseCode.SYSTEM_ERROR, _too_old("get status", client))
+            raise Refusal(ResponseCode.SYSTEM_ERROR, _too_old(client))
     session.spawn(_ask_status, session, request, group, header)
 
 
@@ -141,21 +146,27 @@ def running_info(broker: BrokerContext, session: Session, request: RemotingComma
     """307: what one consumer is doing, in its own words."""
     header = from_ext(GetConsumerRunningInfoRequestHeader, request.ext_fields)
     client = _client(broker, header.consumer_group, header.client_id)
-    session.spawn(_relay, session, request, client, b"")
+    session.spawn(_relay, session, request, header.consumer_group, client)
 
 
 def consume_directly(broker: BrokerContext, session: Session, request: RemotingCommand) -> None:
     """309: one consumer is given the message with an offset message id, and tells what became of it."""
     header = from_ext(ConsumeMessageDirectlyResultRequestHeader, request.ext_fields)
     client = _client(broker, header.consumer_group, header.client_id or "")
-    body = b""
-    if header.msg_id:
-        _, _, offset = parse_offset_msg_id(header.msg_id)
-        record = broker.store.record_at(offset)
-        if record is None:
-            raise Refusal(ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {offset}")
-        body = bytes(record)
-    session.spawn(_relay, session, request, client, body)
+    record = _record(broker, header.msg_id or "")
+    named = {"brokerName": broker.name}
+    session.spawn(_relay, session, request, header.consumer_group, client, bytes(record), named)
+
+
+def _record(broker: BrokerContext, msg_id: str) -> memoryview:
+    try:
+        _, _, offset = parse_offset_msg_id(msg_id)
+    except CodecError as error:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, f"msgId: {error}") from None
+    record = broker.store.record_at(offset)
+    if record is None:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {offset}")
+    return record
 
 
 def _client(broker: BrokerContext, group: str, client_id: str) -> ClientChannel:
@@ -172,15 +183,22 @@ def _client(broker: BrokerContext, group: str, client_id: str) -> ClientChannel:
     return client
 
 
-async def _relay(session: Session, request: RemotingCommand, client: ClientChannel, body: bytes) -> None:
-    question = RemotingCommand(request.code, ext_fields=dict(request.ext_fields or {}), body=body)
+async def _relay(
+    session: Session,
+    request: RemotingCommand,
+    group: str,
+    client: ClientChannel,
+    body: bytes = b"",
+    more: Mapping[str, str] = NOTHING,
+) -> None:
+    question = RemotingCommand(request.code, ext_fields={**(request.ext_fields or {}), **more}, body=body)
+    consumer = f"consumer <{group}> <{client.client_id}>"
     try:
         answer = await client.channel.request(question, RELAY_SECONDS)
-    except RemoteTimeout:
-        remark = f"consumer <{client.client_id}> did not answer in {RELAY_SECONDS} s"
-        reply = request.reply(ResponseCode.CONSUME_MSG_TIMEOUT, remark)
+    except RemoteTimeout as error:
+        reply = request.reply(ResponseCode.CONSUME_MSG_TIMEOUT, f"{consumer} Timeout: {error}")
     except RemoteClosed as error:
-        reply = request.reply(ResponseCode.SYSTEM_ERROR, str(error))
+        reply = request.reply(ResponseCode.SYSTEM_ERROR, f"invoke {consumer} Exception: {error}")
     else:
         reply = request.reply(answer.code, answer.remark, answer.ext_fields, bytes(answer.body))
     session.respond(request, reply)

@@ -17,8 +17,9 @@ from broker.services.restore import restored
 from broker.session import Session
 from broker.store.values import PutStatus, StoreMessage
 from broker.tables.topics import UNIT_SUB
-from codec.bodies import SubscriptionGroupConfig
+from codec.bodies import SubscriptionGroupConfig, TopicConfig
 from codec.codes import Perm, ResponseCode
+from codec.errors import CodecError, LocalProtocolError
 from codec.frame import RemotingCommand
 from codec.headers import ConsumerSendMsgBackRequestHeader, from_ext
 from codec.message import MessageExt
@@ -29,6 +30,8 @@ from codec.record import decode_record
 __all__ = ["send_back"]
 
 DLQ_QUEUES = 1
+LONGEST_FOLDER_NAME = 255
+"""Bytes; Linux NAME_MAX."""
 FIRST_DELAY_LEVEL = 3
 """The delay level of the first attempt when the consumer leaves it to the broker."""
 
@@ -38,7 +41,6 @@ class _Target:
     topic: str
     queues: int
     delay_level: int
-    sys_flag: int = 0
 
 
 def send_back(broker: BrokerContext, _session: Session, request: RemotingCommand) -> RemotingCommand:
@@ -49,33 +51,65 @@ def send_back(broker: BrokerContext, _session: Session, request: RemotingCommand
         raise Refusal(ResponseCode.NO_PERMISSION, f"the broker[{broker.host}] sending message is forbidden")
     if group.retry_queue_nums <= 0:
         return ok(request)
-    record = broker.store.record_at(header.offset)
-    if record is None:
-        raise Refusal(ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {header.offset}")
-    original = decode_record(record)
+    retry = _ensure(broker, retry_topic(header.group), group.retry_queue_nums, header.unit_mode)
+    if not retry.perm & Perm.WRITE:
+        raise Refusal(
+            ResponseCode.NO_PERMISSION, f"the topic[{retry.topic_name}] sending message is forbidden"
+        )
+    original = _original(broker, header.offset)
     target = _target(header, group, original, request.version)
-    config, made = broker.topics.ensure(target.topic, target.queues, sys_flag=target.sys_flag)
-    if made:
-        broker.topics_changed([config])
-    if not config.perm & Perm.WRITE:
-        raise Refusal(ResponseCode.NO_PERMISSION, f"the topic[{target.topic}] sending message is forbidden")
-    message = _retried(broker, original, target, broker.rng.randrange(max(1, target.queues)))
-    result = put(broker, message)
-    if result.status is not PutStatus.PUT_OK:
-        raise Refusal(ResponseCode.SYSTEM_ERROR, result.status.name)
-    broker.statistics.sent_back(original.topic, header.group)
+    if target.topic != retry.topic_name:
+        _ensure(broker, target.topic, target.queues)
+    _put(broker, original, target)
+    broker.statistics.sent_back(
+        original.properties.get(PropertyName.RETRY_TOPIC, original.topic), header.group
+    )
     return ok(request)
 
 
+def _ensure(broker: BrokerContext, topic: str, queues: int, unit_mode: bool = False) -> TopicConfig:
+    config, made = broker.topics.ensure(topic, queues, sys_flag=UNIT_SUB if unit_mode else 0)
+    if made:
+        broker.topics_changed([config])
+    return config
+
+
+def _original(broker: BrokerContext, offset: int) -> MessageExt:
+    record = broker.store.record_at(offset)
+    try:
+        if record is not None:
+            return decode_record(record)
+    except CodecError:  # the offset is in the middle of something
+        pass
+    raise Refusal(ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {offset}")
+
+
+def _put(broker: BrokerContext, original: MessageExt, target: _Target) -> None:
+    queue_id = broker.rng.randrange(max(1, target.queues))
+    try:
+        status = put(broker, _retried(broker, original, target, queue_id)).status
+    except LocalProtocolError:
+        status = PutStatus.PROPERTIES_SIZE_EXCEEDED
+    if status is not PutStatus.PUT_OK:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, status.name)
+
+
 def _group(broker: BrokerContext, name: str) -> SubscriptionGroupConfig:
+    """A table that another broker wrote may name a group that cannot be part of a folder's name."""
     config, made = broker.groups.find(name)
-    if config is None:
+    if config is None or not _can_be_folder(retry_topic(name)):
         raise Refusal(
             ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group not exist, {name} {FAQ}"
         )
     if made:
         broker.files.groups_later()
     return config
+
+
+def _can_be_folder(name: str) -> bool:
+    return (
+        "/" not in name and "\0" not in name and len(name.encode("utf-8", "replace")) <= LONGEST_FOLDER_NAME
+    )
 
 
 def _target(
@@ -90,9 +124,7 @@ def _target(
     if original.reconsume_times >= limit or header.delay_level < 0:
         return _Target(dlq_topic(header.group), DLQ_QUEUES, 0)
     level = header.delay_level or FIRST_DELAY_LEVEL + original.reconsume_times
-    return _Target(
-        retry_topic(header.group), group.retry_queue_nums, level, UNIT_SUB if header.unit_mode else 0
-    )
+    return _Target(retry_topic(header.group), group.retry_queue_nums, level)
 
 
 def _retried(broker: BrokerContext, original: MessageExt, target: _Target, queue_id: int) -> StoreMessage:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from broker.context import BrokerContext
 from broker.errors import Refusal
-from broker.handlers.common import ok, put_refusal
+from broker.handlers.common import ok
 from broker.put import put
 from broker.services.transactions import end_half, final_message, half_again
 from broker.session import Session
@@ -27,8 +27,20 @@ __all__ = ["end_transaction", "resume_check"]
 
 COMMIT = MessageSysFlag.TRANSACTION_COMMIT
 ROLLBACK = MessageSysFlag.TRANSACTION_ROLLBACK
+ILLEGAL = (
+    "The message is illegal, maybe msg body or properties length not matched. "
+    "msg body length limit {limit}B, msg properties length limit 32KB."
+)
 NOT_FOUND = "Find prepared transaction message failed"
-NOT_RESUMED = "Putting message back to RMQ_SYS_TRANS_HALF_TOPIC failed."
+NOT_PUT = {
+    PutStatus.CREATE_MAPEDFILE_FAILED: (ResponseCode.SYSTEM_ERROR, "Create mapped file failed."),
+    PutStatus.MESSAGE_ILLEGAL: (ResponseCode.MESSAGE_ILLEGAL, ILLEGAL),
+    PutStatus.PROPERTIES_SIZE_EXCEEDED: (ResponseCode.MESSAGE_ILLEGAL, ILLEGAL),
+    PutStatus.SERVICE_NOT_AVAILABLE: (ResponseCode.SERVICE_NOT_AVAILABLE, "Service not available now."),
+}
+"""Response code and remark of a commit that stored nothing; they are not those of a send."""
+NOT_RESUMED = "Put message back to RMQ_SYS_TRANS_HALF_TOPIC failed."
+NOT_RESUMABLE = "Exception was thrown when putting message back to RMQ_SYS_TRANS_HALF_TOPIC."
 RESUMABLE = frozenset((SystemTopic.TRANS_CHECK_MAX_TIME, SystemTopic.TRANS_HALF))
 
 
@@ -75,9 +87,10 @@ def _commit(broker: BrokerContext, half: MessageExt) -> None:
     message = final_message(half)
     if message is None:
         raise Refusal(ResponseCode.SYSTEM_ERROR, NOT_FOUND)
-    result = put(broker, message)
-    if result.status is not PutStatus.PUT_OK:
-        raise put_refusal(broker, result)
+    status = put(broker, message).status
+    if status is not PutStatus.PUT_OK:
+        code, remark = NOT_PUT.get(status, (ResponseCode.SYSTEM_ERROR, "UNKNOWN_ERROR"))
+        raise Refusal(code, remark.replace("{limit}", str(broker.config.max_message_size)))
 
 
 def resume_check(broker: BrokerContext, _session: Session, request: RemotingCommand) -> RemotingCommand:
@@ -86,10 +99,10 @@ def resume_check(broker: BrokerContext, _session: Session, request: RemotingComm
     try:
         _, _, offset = parse_offset_msg_id(header.msg_id or "")
     except CodecError:
-        raise Refusal(ResponseCode.SYSTEM_ERROR, NOT_RESUMED) from None
+        raise Refusal(ResponseCode.SYSTEM_ERROR, NOT_RESUMABLE) from None
     message = _message_at(broker, offset)
     if message is None or message.topic not in RESUMABLE:
-        raise Refusal(ResponseCode.SYSTEM_ERROR, NOT_RESUMED)
+        raise Refusal(ResponseCode.SYSTEM_ERROR, NOT_RESUMABLE)
     properties = {**message.properties, PropertyName.TRANSACTION_CHECK_TIMES: "0"}
     if half_again(broker, message, properties).status is not PutStatus.PUT_OK:
         raise Refusal(ResponseCode.SYSTEM_ERROR, NOT_RESUMED)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from broker.tables.versions import first_version, next_version
 from codec.bodies import DataVersion, SubscriptionGroupConfig, SubscriptionGroupWrapper
-from codec.names import SYSTEM_GROUP_PREFIX
+from codec.names import SYSTEM_GROUP_PREFIX, check_group
 
 __all__ = ["BUILT_IN_GROUPS", "GroupTable"]
 
@@ -41,11 +41,13 @@ class GroupTable:
         return iter(self._groups)
 
     def find(self, group: str) -> tuple[SubscriptionGroupConfig | None, bool]:
-        """The config of a group, and whether it was made just now. None when it may not be made."""
+        """The config of a group, and whether it was made just now. None when it may not be made: also, as in 5.x, when no
+        client could use its name.
+        """
         config = self._groups.get(group)
         if config is not None:
             return config, False
-        if not (self.auto_create or group.startswith(SYSTEM_GROUP_PREFIX)):
+        if not (self.auto_create or group.startswith(SYSTEM_GROUP_PREFIX)) or not _is_legal(group):
             return None, False
         config = SubscriptionGroupConfig(group_name=group)
         self.put(config)
@@ -70,3 +72,11 @@ class GroupTable:
     def load(self, wrapper: SubscriptionGroupWrapper) -> None:
         self._groups.update(wrapper.subscription_group_table)
         self.version = wrapper.data_version or DataVersion(timestamp=self._now_ms(), counter=0)
+
+
+def _is_legal(group: str) -> bool:
+    try:
+        check_group(group)
+    except ValueError:
+        return False
+    return True

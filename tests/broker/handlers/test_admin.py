@@ -8,13 +8,10 @@ import msgspec
 import pytest
 import trio
 
-from broker.handlers.admin_broker import bytes_text
 from codec.bodies import (
-    BrokerStatsData,
     ConsumeStats,
     ConsumeStatsList,
     GroupList,
-    KVTable,
     QueryConsumeQueueResponseBody,
     QueryConsumeTimeSpanBody,
     QueryCorrectionOffsetBody,
@@ -160,6 +157,23 @@ async def test_groups(tmp_path: Path) -> None:
         assert "G" not in broker.context.groups
 
 
+async def test_a_slave_changes_no_topic_and_no_group(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path, broker_role="SLAVE") as broker:
+        client = broker.client()
+        requests = (
+            (17, create("T", 1), b""),
+            (215, {"topic": "T"}, b""),
+            (200, None, b'{"groupName":"G"}'),
+            (207, {"groupName": "G"}, b""),
+        )
+        for code, header, body in requests:
+            reply = client.ask(code, header, body)
+            assert (reply.code, (reply.remark or "")[:45]) == (
+                1,
+                "Can't modify topic or subscription group from",
+            )
+
+
 async def test_who_consumes_a_topic(tmp_path: Path) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
@@ -191,6 +205,22 @@ async def test_consume_stats(tmp_path: Path) -> None:
         assert everything.broker_addr == "127.0.0.1:10911"
         ordered = decode_body(ConsumeStatsList, client.ask(317, {"isOrder": "true"}).body)
         assert ordered.total_diff == 0
+        commit(client, "H", "T2", 0, 1)
+        client.ask(17, create("T2", 2) | {"readQueueNums": "1"})
+        client.heartbeat("H", "T2")
+        everything = decode_body(ConsumeStatsList, client.ask(317, {"isOrder": "false"}).body)
+        (of_h,) = [groups["H"] for groups in everything.consume_stats_list if "H" in groups]
+        assert [len(one.offset_table) for one in of_h] == [2], "write queues; T is not subscribed to any more"
+        assert len(stats(client, "H").offset_table) == 1, "read queues"
+
+
+async def test_a_group_that_is_online_without_subscriptions_has_its_stats(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        client.send("T")
+        commit(client, "G", "T", 0, 1)
+        client.heartbeat("G")
+        assert len(stats(client, "G").offset_table) == 4
 
 
 async def test_consume_time_span(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
@@ -209,7 +239,8 @@ async def test_consume_time_span(tmp_path: Path, autojump_clock: trio.abc.Clock)
         assert first.delay_time == 2000
         assert (first.min_time_stamp_str or "")[10] == "#"
         assert (second.min_time_stamp, second.delay_time) == (-1, 0)
-        assert client.ask(303, {"topic": "None", "group": "G"}).code == 17
+        unknown = client.ask(303, {"topic": "None", "group": "G"})
+        assert (unknown.code, unknown.remark) == (17, "topic[None] not exist")
 
 
 async def test_correction_and_clone_of_offsets(tmp_path: Path) -> None:
@@ -249,92 +280,6 @@ async def test_configuration_changes_while_running(tmp_path: Path) -> None:
         black = client.ask(25, None, b"brokerConfigPath=/tmp/x")
         assert (black.code, black.remark) == (16, "Can not update config in black list.")
         assert client.ask(25, None, b"listenPort=many").code == 1
-
-
-async def test_runtime_info_of_a_new_broker(tmp_path: Path) -> None:
-    async with fake_broker(tmp_path / "new") as broker:
-        table = decode_body(KVTable, broker.client().ask(28).body).table
-        assert table["msgPutTotalTodayNow"] == "0"
-        assert table["earliestMessageTimeStamp"] == "-1"
-        assert 0 < float(table["commitLogDiskRatio"]) < 1
-
-
-async def test_runtime_info(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
-    async with fake_broker(tmp_path) as broker:
-        client = broker.client()
-        for _ in range(20):
-            client.send("T", properties={"DELAY": "1"})
-            await trio.sleep(1)
-        await trio.sleep(1.5)
-        client.pull("T")
-        table = decode_body(KVTable, client.ask(28).body).table
-        assert table["msgPutTotalTodayNow"] == "20"
-        assert table["msgGetTotalTodayNow"] == "20"
-        assert float(table["putTps"].split(" ")[0]) == pytest.approx(0.9, abs=0.11)
-        assert table["runtime"] == "[ 0 days, 0 hours, 0 minutes, 21 seconds ]"
-        assert table["scheduleMessageOffset_1"] == "20,20"
-        assert table["commitLogMaxOffset"] == str(broker.context.store.stats.commit_log_max_offset)
-        assert table["earliestMessageTimeStamp"] == str(START_MS)
-        assert table["brokerVersionDesc"] == "V4_9_8"
-        assert table["putMessageDistributeTime"].startswith("[<=0ms]:0 [0~10ms]:0 ")
-        assert (table["putLatency99"], table["putLatency999"]) == ("0.00", "0.00"), "no minute is over yet"
-        assert table["getTotalTps"].endswith(" 0.0 0.0")
-        assert table["commitLogDirCapacity"].startswith("Total : ")
-
-
-async def test_runtime_info_knows_how_long_puts_and_pulls_took(
-    tmp_path: Path, autojump_clock: trio.abc.Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ticks = iter([0.0, 0.0002, 1.0, 1.0071, 2.0, 2.0352, 3.0, 3.0041])
-    async with fake_broker(tmp_path) as broker:
-        client = broker.client()
-        monkeypatch.setattr("broker.put.perf_counter", lambda: next(ticks))
-        monkeypatch.setattr("broker.handlers.pull.perf_counter", lambda: next(ticks))
-        client.send("T")
-        client.send("T")
-        assert [client.pull("T").code, client.pull("T").code] == [0, 0]
-        await trio.sleep(62)
-        table = decode_body(KVTable, client.ask(28).body).table
-        assert table["putMessageDistributeTime"].startswith("[<=0ms]:1 [0~10ms]:1 [10~50ms]:0 ")
-        assert (table["putMessageEntireTimeMax"], table["getMessageEntireTimeMax"]) == ("7", "35")
-        assert (table["putLatency99"], table["putLatency999"]) == ("1.00", "1.00")
-        for _ in range(62):
-            await trio.sleep(1)
-        table = decode_body(KVTable, client.ask(28).body).table
-        assert table["putMessageDistributeTime"].startswith("[<=0ms]:0 [0~10ms]:0 ")
-        assert table["putMessageEntireTimeMax"] == "7"
-
-
-@pytest.mark.parametrize(
-    ("size", "text"),
-    [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (3 << 29, "1.5 GiB"), (1 << 40, "1.0 TiB")],
-)
-def test_sizes_are_said_as_java_says_them(size: int, text: str) -> None:
-    assert bytes_text(size) == text
-
-
-async def test_one_statistic_item(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
-    async with fake_broker(tmp_path) as broker:
-        client = broker.client()
-        for _ in range(6):
-            client.send("T")
-            await trio.sleep(10)
-        await trio.sleep(1)
-        reply = client.ask(315, {"statsName": "TOPIC_PUT_NUMS", "statsKey": "T"})
-        minute = decode_body(BrokerStatsData, reply.body).stats_minute
-        assert minute is not None
-        assert (minute.sum, minute.tps, minute.avgpt) == (6, 0.1, 1.0)
-        queue = client.ask(315, {"statsName": "QUEUE_PUT_NUMS", "statsKey": "T@0"})
-        assert queue.code == 0
-        assert client.ask(315, {"statsName": "BROKER_PUT_NUMS", "statsKey": "DefaultCluster"}).code == 0
-        await trio.sleep(120)
-        again = client.ask(315, {"statsName": "TOPIC_PUT_NUMS", "statsKey": "T"})
-        later = decode_body(BrokerStatsData, again.body).stats_minute
-        assert later is not None
-        assert later.sum == 0
-        for name, key in (("TOPIC_PUT_NUMS", "None"), ("NOTHING", "T"), ("QUEUE_PUT_NUMS", "T@x")):
-            unknown = client.ask(315, {"statsName": name, "statsKey": key})
-            assert (unknown.code, unknown.remark) == (1, f"The stats <{name}> <{key}> not exist")
 
 
 async def test_queries(tmp_path: Path) -> None:
@@ -378,6 +323,10 @@ async def test_consume_queue_entries(tmp_path: Path) -> None:
         assert (body.min_queue_index, body.max_queue_index) == (0, 5)
         assert [entry.tags_code for entry in body.queue_data or []] == [2598919] * 3
         assert body.subscription_data is not None
+        nowhere = client.ask(321, header | {"queueId": "4"})
+        assert (nowhere.code, nowhere.remark) == (1, "4@T is not exist!")
+        beyond = client.ask(321, header | {"index": "5"})
+        assert (beyond.code, beyond.remark, beyond.body) == (0, "Index 5 of 0@T is not exist!", b"")
 
 
 async def test_cleaning(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import trio
 
+from broker.errors import RemoteClosed
 from codec.bodies import GetConsumerStatusBody, ResetOffsetBody, decode_body
 from codec.codes import LanguageCode
 from codec.frame import RemotingCommand
@@ -42,7 +43,7 @@ async def test_a_reset_tells_every_client_in_the_form_that_go_reads(tmp_path: Pa
         (pushed,) = consumer.session.pushed
         assert pushed.code == 220
         assert pushed.body == b'{"offsetTable":{{"brokerName":"broker-a","queueId":0,"topic":"T"}:3}}'
-        assert (pushed.ext_fields or {})["isForce"] == "true"
+        assert pushed.ext_fields == {"topic": "T", "group": "G", "timestamp": "-1", "isForce": "false"}
         assert broker.context.offsets.query("G", "T", 0) == 1, "the client moves its offsets itself"
 
 
@@ -67,7 +68,11 @@ async def test_a_reset_goes_forward_only_by_force(tmp_path: Path) -> None:
 async def test_resets_that_are_refused(tmp_path: Path) -> None:
     async with fake_broker(tmp_path) as broker:
         admin, consumer = prepared(broker, version=20)
-        assert admin.ask(222, RESET).code == 1
+        old = admin.ask(222, RESET)
+        assert (old.code, old.remark) == (
+            1,
+            "the client does not support this feature. version=V3_0_3_SNAPSHOT",
+        )
         unknown = admin.ask(222, RESET | {"group": "Other"})
         assert (unknown.code, unknown.remark) == (1, "THe consumer group <Other> not exist")
         assert admin.ask(222, RESET | {"topic": "None"}).code == 1
@@ -112,8 +117,21 @@ async def test_a_relay_that_is_not_answered_times_out(tmp_path: Path, autojump_c
     async with fake_broker(tmp_path) as broker:
         admin, _ = prepared(broker)
         start = trio.current_time()
-        assert (await admin.wait(admin.post(307, INFO))).code == 207
+        reply = await admin.wait(admin.post(307, INFO))
+        assert (reply.code, (reply.remark or "")[:38]) == (207, "consumer <G> <client-40001> Timeout: n")
         assert 10 <= trio.current_time() - start < 11
+
+
+async def test_a_relay_to_a_client_that_goes_away(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
+    def gone(command: RemotingCommand) -> RemotingCommand:
+        raise RemoteClosed("it went away")
+
+    async with fake_broker(tmp_path) as broker:
+        admin, consumer = prepared(broker)
+        consumer.session.answers[307] = gone
+        reply = await admin.wait(admin.post(307, INFO))
+        remark = "invoke consumer <G> <client-40001> Exception: it went away"
+        assert (reply.code, reply.remark) == (1, remark)
 
 
 async def test_clients_too_old_to_be_asked(tmp_path: Path) -> None:
@@ -137,5 +155,10 @@ async def test_a_message_is_given_to_one_consumer(tmp_path: Path, autojump_clock
         reply = await admin.wait(admin.post(309, header))
         assert reply.body == b'{"consumeResult":"CR_SUCCESS"}'
         assert decode_records(bytes(given[0].body)) == [message]
+        assert (given[0].ext_fields or {})["brokerName"] == "broker-a", "the client puts it into the message"
         missing = header | {"msgId": "7F00000100002A9F0000000000FFFFFF"}
         assert admin.ask(309, missing).code == 1
+        for text in ("", "nonsense"):
+            unreadable = admin.ask(309, header | {"msgId": text})
+            assert unreadable.code == 1
+            assert (unreadable.remark or "").startswith("msgId: ")

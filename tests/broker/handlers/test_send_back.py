@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 import trio
 
+from codec.bodies import SubscriptionGroupConfig
 from codec.message import MessageExt
 from tests.broker.support import Client, fake_broker
 
@@ -15,6 +17,10 @@ def back(client: Client, message: MessageExt, group: str = "G", **fields: object
     header = {"offset": str(message.commit_log_offset), "group": group, "delayLevel": "0"}
     reply = client.ask(36, header | {name: str(value) for name, value in fields.items()})
     return reply.code, reply.remark
+
+
+def names(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir()]
 
 
 async def test_a_message_comes_back_through_the_retry_topic(
@@ -98,10 +104,74 @@ async def test_refusals(tmp_path: Path) -> None:
         assert back(client, original)[0] == 16
 
 
-async def test_send_backs_are_counted(tmp_path: Path) -> None:
+async def test_send_backs_are_counted_for_the_topic_that_the_message_came_from(
+    tmp_path: Path, autojump_clock: trio.abc.Clock
+) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
         client.send("T")
-        back(client, client.pulled("T")[0])
-        data = broker.context.statistics.item("SNDBCK_PUT_NUMS", "T@G")
-        assert data is not None
+        back(client, client.pulled("T")[0], delayLevel=1)
+        await trio.sleep(2)
+        back(client, client.pulled("%RETRY%G")[0])
+        counted = broker.context.statistics.send_backs
+        assert {key: cell.nums for key, cell in counted.items()} == {("T", 0, "G"): 2}
+
+
+async def test_permissions_are_those_of_the_retry_topic(tmp_path: Path) -> None:
+    """Looked at before the message is; those of the dead-letter topic are not looked at, as in Java."""
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        client.send("T")
+        (original,) = client.pulled("T")
+        assert back(client, original, delayLevel=-1)[0] == 0
+        readable = {"defaultTopic": "TBW102", "readQueueNums": "1", "writeQueueNums": "1", "perm": "4"}
+        client.ask(17, readable | {"topic": "%DLQ%G"})
+        assert back(client, original, delayLevel=-1) == (0, None)
+        client.ask(17, readable | {"topic": "%RETRY%G"})
+        refused = (16, "the topic[%RETRY%G] sending message is forbidden")
+        assert back(client, original, delayLevel=-1) == refused
+        assert back(client, original, offset=999_999) == refused
+
+
+@pytest.mark.parametrize("offset", [-1, 1, 2**63 - 1])
+async def test_an_offset_where_no_message_begins(tmp_path: Path, offset: int) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        client.send("T")
+        (original,) = client.pulled("T")
+        assert back(client, original, offset=offset) == (1, f"look message by offset failed, {offset}")
+
+
+async def test_a_message_whose_properties_grow_too_long(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        assert client.send("T", properties={"k": "v" * 32_700}).code == 0
+        (original,) = client.pulled("T")
+        assert back(client, original) == (1, "PROPERTIES_SIZE_EXCEEDED")
+
+
+@pytest.mark.parametrize("group", ["../../../outside", "a/b", "\0", "", "é", "x" * 249, "x" * 300])
+async def test_a_group_whose_name_cannot_be_a_folder(tmp_path: Path, group: str) -> None:
+    """The retry topic of a group is a folder of the store: nothing is made outside, and the store stays whole."""
+    async with fake_broker(tmp_path / "store") as broker:
+        client = broker.client()
+        client.send("T")
+        (original,) = client.pulled("T")
+        code, remark = back(client, original, group=group)
+        assert (code, (remark or "")[:29]) == (26, "subscription group not exist,")
+        assert client.send("T").code == 0
+        put = client.ask(200, None, msgspec.json.encode({"groupName": group}))
+        assert put.code == (0 if group == "x" * 249 else 1)
+    assert names(tmp_path) == ["store"]
+
+
+async def test_a_table_of_groups_that_names_another_folder(tmp_path: Path) -> None:
+    """Java's broker takes every name."""
+    async with fake_broker(tmp_path / "store") as broker:
+        client = broker.client()
+        client.send("T")
+        (original,) = client.pulled("T")
+        name = "../../../outside"
+        broker.context.groups.put(SubscriptionGroupConfig(group_name=name))
+        assert back(client, original, group=name)[0] == 26
+    assert names(tmp_path) == ["store"]

@@ -169,7 +169,8 @@ async def test_resumes_that_are_refused(tmp_path: Path, msg_id: str | None) -> N
         client = broker.client()
         client.send("T", b"no half message")
         reply = client.ask(323, {} if msg_id is None else {"msgId": msg_id})
-        assert reply.code == 1
+        remark = "Exception was thrown when putting message back to RMQ_SYS_TRANS_HALF_TOPIC."
+        assert (reply.code, reply.remark) == (1, remark)
         assert len(log(broker.context.store)) == 1
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from broker.store.values import AppendResult, PutStatus
 from broker.tables import HalfCopies
 from codec.codes import ResponseCode
 from codec.ids import parse_offset_msg_id
@@ -103,11 +104,32 @@ async def test_a_commit_that_cannot_be_stored_ends_nothing(tmp_path: Path) -> No
         client = broker.client()
         sent = send_half(client)
         broker.context.store.stats.set_disk(0.95, full=True)
-        assert end(client, sent).code == ResponseCode.SERVICE_NOT_AVAILABLE
+        refused = end(client, sent)
+        assert (refused.code, refused.remark) == (14, "Service not available now."), "not the words of a send"
         broker.context.store.stats.set_disk(0.5, full=False)
         assert (bodies(broker), bodies(broker, OP)) == ([], [])
         assert end(client, sent).code == 0
         assert (bodies(broker), bodies(broker, OP)) == ([b"half"], [b"0"])
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "remark"),
+    [
+        (PutStatus.CREATE_MAPEDFILE_FAILED, 1, "Create mapped file failed."),
+        (PutStatus.MESSAGE_ILLEGAL, 13, "The message is illegal, maybe msg body or properties"),
+        (PutStatus.PROPERTIES_SIZE_EXCEEDED, 13, "The message is illegal, maybe msg body or properties"),
+    ],
+)
+async def test_why_a_commit_was_not_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: PutStatus, code: int, remark: str
+) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        sent = send_half(client)
+        monkeypatch.setattr("broker.handlers.transactions.put", lambda *_: AppendResult(status))
+        refused = end(client, sent)
+        assert (refused.code, (refused.remark or "")[: len(remark)]) == (code, remark)
+        assert "{" not in (refused.remark or "")
 
 
 async def test_a_slave_ends_nothing(tmp_path: Path) -> None:

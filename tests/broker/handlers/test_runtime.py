@@ -1,0 +1,98 @@
+"""What a broker says of itself: GET_BROKER_RUNTIME_INFO and single statistic items."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import trio
+
+from broker.handlers.admin_broker import bytes_text
+from codec.bodies import BrokerStatsData, KVTable, decode_body
+from tests.broker.support import START_MS, fake_broker
+
+
+async def test_runtime_info_of_a_new_broker(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path / "new") as broker:
+        table = decode_body(KVTable, broker.client().ask(28).body).table
+        assert table["msgPutTotalTodayNow"] == "0"
+        assert table["earliestMessageTimeStamp"] == "-1"
+        assert 0 < float(table["commitLogDiskRatio"]) < 1
+
+
+async def test_runtime_info(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        for _ in range(20):
+            client.send("T", properties={"DELAY": "1"})
+            await trio.sleep(1)
+        await trio.sleep(1.5)
+        client.pull("T")
+        table = decode_body(KVTable, client.ask(28).body).table
+        assert table["msgPutTotalTodayNow"] == "20"
+        assert table["msgGetTotalTodayNow"] == "20"
+        assert float(table["putTps"].split(" ")[0]) == pytest.approx(0.9, abs=0.11)
+        assert table["runtime"] == "[ 0 days, 0 hours, 0 minutes, 21 seconds ]"
+        assert table["scheduleMessageOffset_1"] == "20,20"
+        assert table["commitLogMaxOffset"] == str(broker.context.store.stats.commit_log_max_offset)
+        assert table["earliestMessageTimeStamp"] == str(START_MS)
+        assert table["brokerVersionDesc"] == "V4_9_8"
+        assert table["putMessageDistributeTime"].startswith("[<=0ms]:0 [0~10ms]:0 ")
+        assert (table["putLatency99"], table["putLatency999"]) == ("0.00", "0.00"), "no minute is over yet"
+        assert table["getTotalTps"].endswith(" 0.0 0.0")
+        assert table["commitLogDirCapacity"].startswith("Total : ")
+
+
+async def test_runtime_info_knows_how_long_puts_and_pulls_took(
+    tmp_path: Path, autojump_clock: trio.abc.Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticks = iter([0.0, 0.0002, 1.0, 1.0071, 2.0, 2.0352, 3.0, 3.0041])
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        monkeypatch.setattr("broker.put.perf_counter", lambda: next(ticks))
+        monkeypatch.setattr("broker.handlers.pull.perf_counter", lambda: next(ticks))
+        client.send("T")
+        client.send("T")
+        assert [client.pull("T").code, client.pull("T").code] == [0, 0]
+        await trio.sleep(62)
+        table = decode_body(KVTable, client.ask(28).body).table
+        assert table["putMessageDistributeTime"].startswith("[<=0ms]:1 [0~10ms]:1 [10~50ms]:0 ")
+        assert (table["putMessageEntireTimeMax"], table["getMessageEntireTimeMax"]) == ("7", "35")
+        assert (table["putLatency99"], table["putLatency999"]) == ("1.00", "1.00")
+        for _ in range(62):
+            await trio.sleep(1)
+        table = decode_body(KVTable, client.ask(28).body).table
+        assert table["putMessageDistributeTime"].startswith("[<=0ms]:0 [0~10ms]:0 ")
+        assert table["putMessageEntireTimeMax"] == "7"
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (3 << 29, "1.5 GiB"), (1 << 40, "1.0 TiB")],
+)
+def test_sizes_are_said_as_java_says_them(size: int, text: str) -> None:
+    assert bytes_text(size) == text
+
+
+async def test_one_statistic_item(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        for _ in range(6):
+            client.send("T")
+            await trio.sleep(10)
+        await trio.sleep(1)
+        reply = client.ask(315, {"statsName": "TOPIC_PUT_NUMS", "statsKey": "T"})
+        minute = decode_body(BrokerStatsData, reply.body).stats_minute
+        assert minute is not None
+        assert (minute.sum, minute.tps, minute.avgpt) == (6, 0.1, 1.0)
+        queue = client.ask(315, {"statsName": "QUEUE_PUT_NUMS", "statsKey": "T@0"})
+        assert queue.code == 0
+        assert client.ask(315, {"statsName": "BROKER_PUT_NUMS", "statsKey": "DefaultCluster"}).code == 0
+        await trio.sleep(120)
+        again = client.ask(315, {"statsName": "TOPIC_PUT_NUMS", "statsKey": "T"})
+        later = decode_body(BrokerStatsData, again.body).stats_minute
+        assert later is not None
+        assert later.sum == 0
+        for name, key in (("TOPIC_PUT_NUMS", "None"), ("NOTHING", "T"), ("QUEUE_PUT_NUMS", "T@x")):
+            unknown = client.ask(315, {"statsName": name, "statsKey": key})
+            assert (unknown.code, unknown.remark) == (1, f"The stats <{name}> <{key}> not exist")
