@@ -271,7 +271,15 @@ def show_salvaged(settings: Settings, found: Salvaged, seconds: float) -> None:
         lost = [{"begin": one.begin, "end": one.end, "reason": one.reason} for one in found.lost]
         keys = ("topic", "queueId", "firstQueueOffset", "lastQueueOffset")
         gone = [dict(zip(keys, run, strict=True)) for run in found.gone]
-        Output().json({"records": found.records, "lost": lost, "gone": gone, "placed": found.placed})
+        Output().json(
+            {
+                "records": found.records,
+                "lost": lost,
+                "gone": gone,
+                "placed": found.placed,
+                "mended": found.mended,
+            }
+        )
         return
     output = Output()
     for one in found.lost:
@@ -282,6 +290,8 @@ def show_salvaged(settings: Settings, found: Salvaged, seconds: float) -> None:
         )
     if len(found.gone) > _SHOWN_RUNS:
         output.line(f"… and {len(found.gone) - _SHOWN_RUNS:,} more (--json names all)")
+    for offset in found.mended[:_SHOWN_RUNS]:
+        output.line(f"mended: the record at {offset} lost the properties that do not parse")
     lost_bytes = sum(one.end - one.begin for one in found.lost)
     count = sum(last - first + 1 for _, _, first, last in found.gone)
     output.line(

@@ -10,7 +10,8 @@ from rmqcli.store.consume_queue import ConsumeQueueFiles, Queue, QueueEntry, exp
 from rmqcli.store.files import DamagedFile
 from rmqcli.store.findings import Finding, Report
 from rmqcli.store.statistics import LogStatistics, QueueStatistics
-from rmqcli.store.verify import verify_commit_log, verify_consume_queues
+from rmqcli.store.verify import verify_commit_log
+from rmqcli.store.verify_queues import verify_consume_queues
 
 __all__ = [
     "CommitLog",

@@ -6,8 +6,10 @@ a file that holds only zeros is empty. Places are commit-log offsets and bytes o
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,7 +25,15 @@ from codec.record import (
 )
 from rmqcli.store.files import NamedFile, data_extents, mapped, naming_damage, offset_files
 
-__all__ = ["CommitLog", "Place", "commit_log_folder", "next_record", "require_zeros", "walk_file"]
+__all__ = [
+    "CommitLog",
+    "LogViews",
+    "Place",
+    "commit_log_folder",
+    "next_record",
+    "require_zeros",
+    "walk_file",
+]
 
 _MAGICS = (MAGIC_V1.to_bytes(4, "big"), MAGIC_V2.to_bytes(4, "big"))
 
@@ -99,6 +109,42 @@ class CommitLog:
                     break
             found = index
         return found
+
+
+class LogViews:
+    """The bytes of commit log files by commit-log offset; a context manager that keeps mapped what was looked at."""
+
+    def __init__(self, files: Sequence[NamedFile]) -> None:
+        self.bases = [file.base or 0 for file in files]
+        self._files = files
+        self._views: dict[int, memoryview] = {}
+        self._stack = ExitStack()
+
+    def __enter__(self) -> LogViews:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._views.clear()
+        self._stack.close()
+
+    def view(self, number: int) -> memoryview:
+        """All bytes of a file."""
+        if number not in self._views:
+            self._views[number] = self._stack.enter_context(mapped(self._files[number]))
+        return self._views[number]
+
+    def place(self, offset: int) -> tuple[memoryview, int] | None:
+        """The bytes of the file that holds an offset, and where in them; None when it is before the first file.
+
+        CorruptionError when no file holds it.
+        """
+        number = bisect_right(self.bases, offset) - 1
+        if number < 0:
+            return None
+        position = offset - self.bases[number]
+        if position >= self._files[number].size:
+            raise CorruptionError(f"no commit log file holds offset {offset}")
+        return self.view(number), position
 
 
 def walk_file(file: NamedFile, data: memoryview, start: int = 0) -> Iterator[tuple[Place, RecordScan]]:

@@ -11,7 +11,15 @@ from codec.consume_queue import ENTRY
 from codec.record_explain import ExplainedField
 from rmqcli.store.files import NamedFile, mapped, offset_files
 
-__all__ = ["BLANK_ENTRY_SIZE", "ConsumeQueueFiles", "Queue", "QueueEntry", "explain_entry", "queue_folders"]
+__all__ = [
+    "BLANK_ENTRY_SIZE",
+    "ConsumeQueueFiles",
+    "Queue",
+    "QueueEntry",
+    "explain_entry",
+    "is_blank",
+    "queue_folders",
+]
 
 BLANK_ENTRY_SIZE = 0x7FFFFFFF
 """The size in the entries that fill a first file up to where its queue starts."""
@@ -75,11 +83,12 @@ class ConsumeQueueFiles:
         """The entries of the first file, those that only fill it skipped at once."""
         file = self.files[0]
         with mapped(file) as data:
-            blanks = bisect_left(range(file.size // ENTRY.size), True, key=lambda n: not _is_blank(data, n))
+            blanks = bisect_left(range(file.size // ENTRY.size), True, key=lambda n: not is_blank(data, n))
         return self.entries((file.base or 0) // ENTRY.size + blanks)
 
 
-def _is_blank(data: memoryview, number: int) -> bool:
+def is_blank(data: memoryview, number: int) -> bool:
+    """Whether an entry, counted from the first of a file, only fills."""
     offset, size, _ = ENTRY.unpack_from(data, number * ENTRY.size)
     return bool(offset == 0 and size == BLANK_ENTRY_SIZE)
 

@@ -40,6 +40,14 @@ class Report:
         if len(self.findings) < MAX_FINDINGS:
             self.findings.append(finding)
 
+    def merge(self, other: Report) -> None:
+        """Adds all counts and findings of another report."""
+        self.files += other.files
+        self.items += other.items
+        self.size += other.size
+        self.damaged += other.damaged
+        self.findings += other.findings[: MAX_FINDINGS - len(self.findings)]
+
     @property
     def sound(self) -> bool:
         return not self.damaged

@@ -7,6 +7,8 @@ Every kept record stays where it was, so that message ids, transactions and queu
   entries are blank, and readers skip them;
 * the rest becomes rolled-back records, which no queue and no index ever holds; at the end of a file, its BLANK record.
 
+A kept record whose properties do not parse loses those pairs that do not.
+
 Queues and index are built anew. The tables of `config` are copied as they are. The source is only read.
 """
 
@@ -27,6 +29,7 @@ from codec.record import BLANK_SIZE, RecordScan
 from codec.record_encoder import encode_blank, encode_record, record_size
 from rmqcli.store.commit_log import CommitLog
 from rmqcli.store.files import mapped
+from rmqcli.store.properties_check import mended_properties, properties_problem
 from rmqcli.store.rebuild import Rebuilt, build, shape_of
 from rmqcli.store.salvage_queues import Gone, drop_contradicted, gone_offsets
 from rmqcli.store.salvage_scan import SMALLEST, FileScan, LogScan, Stretch, records_between, scan_log
@@ -52,12 +55,16 @@ class Plan(NamedTuple):
 
 
 class Salvaged(NamedTuple):
-    """`gone` are runs of queue offsets: topic, queue id, first, last. `placed` messages stand for some of these."""
+    """`gone` are runs of queue offsets: topic, queue id, first, last. `placed` messages stand for some of these.
+
+    `mended` are the commit-log offsets of kept records that lost properties.
+    """
 
     records: int
     lost: list[Stretch]
     gone: list[tuple[str, int, int, int]]
     placed: int
+    mended: list[int]
     rebuilt: Rebuilt
 
 
@@ -99,8 +106,9 @@ def salvage(store: Path, out: Path, progress: Callable[[int], None] = lambda siz
     scan = planned.scan
     (out / "commitlog").mkdir(parents=True)
     stamp = 1
+    mended: list[int] = []
     for file in scan.files:
-        stamp = _write_file(file, out / "commitlog", scan.file_size, planned, stamp)
+        stamp = _write_file(file, out / "commitlog", scan.file_size, planned, stamp, mended)
     rebuilt = build(CommitLog(out), out, shape_of(store)) if scan.files else Rebuilt(0, 0, 0, 0, 0, 0, 0)
     if (store / "config").is_dir():
         shutil.copytree(store / "config", out / "config")
@@ -108,7 +116,7 @@ def salvage(store: Path, out: Path, progress: Callable[[int], None] = lambda siz
     (out / "checkpoint").write_bytes(encode_checkpoint(checkpoint))
     records = sum(file.records for file in scan.files)
     placed = sum(map(len, planned.placed.values()))
-    return Salvaged(records, scan.lost, _runs(planned.gone), placed, rebuilt)
+    return Salvaged(records, scan.lost, _runs(planned.gone), placed, mended, rebuilt)
 
 
 def require_empty(out: Path) -> None:
@@ -117,7 +125,7 @@ def require_empty(out: Path) -> None:
         raise FileExistsError(17, "it is not an empty folder", str(out))
 
 
-def _write_file(file: FileScan, folder: Path, size: int, planned: Plan, stamp: int) -> int:
+def _write_file(file: FileScan, folder: Path, size: int, planned: Plan, stamp: int, mended: list[int]) -> int:
     """One file of the new commit log; `stamp` and what is returned are the last store times before and in it."""
     handle = os.open(folder / file_name(file.base), os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
     try:
@@ -127,7 +135,7 @@ def _write_file(file: FileScan, folder: Path, size: int, planned: Plan, stamp: i
         last = file is planned.scan.files[-1]
         for begin, end, stretch in sorted(runs, key=lambda run: run[0]):
             if stretch is None:
-                stamp = _copy(file, handle, begin, end)
+                stamp = _copy(file, handle, begin, end, mended)
             else:
                 filling = _filling(stretch, planned.placed.get(begin, []), stamp, last and stretch.at_end)
                 position = begin - file.base
@@ -140,7 +148,7 @@ def _write_file(file: FileScan, folder: Path, size: int, planned: Plan, stamp: i
     return stamp
 
 
-def _copy(file: FileScan, handle: int, begin: int, end: int) -> int:
+def _copy(file: FileScan, handle: int, begin: int, end: int, mended: list[int]) -> int:
     """A kept run; the store time of its last record."""
     stamp = 1
     with mapped(file.file) as data:
@@ -149,6 +157,10 @@ def _copy(file: FileScan, handle: int, begin: int, end: int) -> int:
         last: RecordScan | None = None
         for last in records_between(data, file.base, begin, end):
             stamp = last.store_timestamp
+            if properties_problem(last.properties):
+                place = last.physical_offset - file.base + last.total_size - len(last.properties)
+                os.pwrite(handle, mended_properties(last.properties), place)
+                mended.append(last.physical_offset)
     return stamp
 
 

@@ -1,94 +1,145 @@
-"""Whether store files are sound: structure, CRC, places, and queue entries against their records.
+"""Whether a commit log is sound: structure, CRC, places, properties.
 
-A damaged stretch does not end the check: it goes on at the next whole record whose CRC and place are right.
+A damaged stretch does not end the check: it goes on at the next whole record whose CRC and place are right. Great files are
+cut into parts at such records; a part counts only when the one before it ends where it begins.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable
-from contextlib import ExitStack
 from itertools import pairwise
-from pathlib import Path
+from typing import NamedTuple
 
-from codec.consume_queue_ext import is_address
 from codec.errors import CorruptionError
-from codec.hashing import tags_code
-from codec.names import LMQ_PREFIX, SystemTopic
-from codec.record import BLANK_SIZE, MAGIC_BLANK, decode_record, peek_record, scan_record
+from codec.record import BLANK_SIZE, MAGIC_BLANK, peek_record, scan_record
+from rmqcli.store.bulk import bulk_checks
 from rmqcli.store.commit_log import CommitLog, next_record, walk_file
-from rmqcli.store.consume_queue import Queue, QueueEntry
 from rmqcli.store.files import NamedFile, mapped
 from rmqcli.store.findings import Finding, Report
+from rmqcli.store.properties_check import properties_problem
+from rmqcli.store.workers import WORTH_A_PROCESS, Workers
 
-__all__ = ["verify_commit_log", "verify_consume_queues"]
+__all__ = ["verify_commit_log", "verify_files", "workers_for"]
 
-_PROGRESS_BYTES = 1 << 22
+PART_BYTES = 32 * 1024 * 1024
+"""Of one file, for one process at a time."""
+_CUT_SEARCH = 8 * 1024 * 1024
 _BLOCK_RECORDS = 4096
 
+Progress = Callable[[int], None]
 
-def verify_commit_log(log: CommitLog, progress: Callable[[int], None] = lambda size: None) -> Report:
-    """Every record: magic, lengths, CRC, commit-log offset. `progress` is told bytes as they are done."""
-    report = Report(files=len(log.files))
-    for index, file in enumerate(log.files):
-        with mapped(file) as data:
-            end = _verify_file(file, data, report, progress)
-            if end is not None and index + 1 < len(log.files):
-                _check_end(file, data, end, log.files[index + 1], report)
-        report.size += file.size
+
+class LogPart(NamedTuple):
+    """The records of a file that start in [begin, end)."""
+
+    file: NamedFile
+    begin: int
+    end: int
+
+    @property
+    def cost(self) -> int:
+        return self.end - self.begin
+
+
+class Checked(NamedTuple):
+    """Of a part: `end` is the byte behind its last whole record; None when its file ends in damage."""
+
+    report: Report
+    end: int | None
+
+
+def workers_for(log: CommitLog | None, jobs: int) -> Workers:
+    """So many processes, or only this one for a log that is small."""
+    size = 0 if log is None else sum(file.size for file in log.files)
+    return Workers(jobs if size >= WORTH_A_PROCESS else 1)
+
+
+def verify_commit_log(log: CommitLog, progress: Progress = lambda size: None, *, jobs: int = 1) -> Report:
+    """Every record: magic, lengths, CRC, commit-log offset, properties. `progress` is told bytes as they are done."""
+    with workers_for(log, jobs) as workers:
+        return verify_files(log, workers, progress)
+
+
+def verify_files(log: CommitLog, workers: Workers, progress: Progress) -> Report:
+    """As `verify_commit_log`."""
+    parts = [_parts(file) for file in log.files]
+    found = iter(workers.run(verify_part, [part for several in parts for part in several], progress))
+    report = Report(files=len(log.files), size=sum(file.size for file in log.files))
+    for number, file in enumerate(log.files):
+        end = _joined(list(zip(parts[number], found, strict=False)), report)
+        if end is not None and number + 1 < len(log.files):
+            with mapped(file) as data:
+                _check_end(file, data, end, log.files[number + 1], report)
     return report
 
 
-def _verify_file(
-    file: NamedFile, data: memoryview, report: Report, progress: Callable[[int], None]
-) -> int | None:
-    """The byte behind the last whole record; None when the file ends in damage."""
-    position = told = _skip_sound(file, data, report, progress)
-    while True:
-        try:
-            for place, _ in walk_file(file, data, position):
-                position = place.position
-                scan_record(data, position, check_crc=True)
-                report.items += 1
-                position += place.size
-                if position - told >= _PROGRESS_BYTES:
-                    progress(position - told)
-                    told = position
-        except CorruptionError as error:
-            following = next_record(file, data, position + 1)
-            lost = None if following is None else following - position
-            report.add(Finding(file.path, position, str(error), lost))
-            if following is None:
-                progress(len(data) - told)
-                return None
-            position = following
-        else:
-            progress(len(data) - told)
-            return position
+def _parts(file: NamedFile) -> list[LogPart]:
+    cuts = [0]
+    if file.base is not None and file.size > 2 * PART_BYTES:
+        with mapped(file) as data:
+            for at in range(PART_BYTES, file.size - PART_BYTES, PART_BYTES):
+                place = next_record(file, data, max(at, cuts[-1] + 1), at + _CUT_SEARCH)
+                cuts += [] if place is None else [place]
+    return [LogPart(file, *bounds) for bounds in pairwise([*cuts, file.size])]
 
 
-def _skip_sound(file: NamedFile, data: memoryview, report: Report, progress: Callable[[int], None]) -> int:
-    """Checks many records at once, with NumPy if it is there; the byte behind the last block that is sound as a whole.
+def _joined(found: list[tuple[LogPart, Checked]], report: Report) -> int | None:
+    """Reports the parts of a file in order; where its records end."""
+    end: int | None = 0
+    for part, checked in found:
+        if end is None or end >= part.end > part.begin:
+            continue
+        if end != part.begin:  # what looked like a record lies inside of one, or behind the end
+            checked = verify_part(part._replace(begin=end))
+        report.merge(checked.report)
+        end = checked.end
+    return end
 
-    What is said about damage is not this function's business: the walk from there on looks at every record by itself.
-    """
+
+def verify_part(part: LogPart) -> Checked:
+    report = Report()
+    with mapped(part.file) as data:
+        end: int | None = part.begin
+        while True:
+            assert end is not None
+            end = _skip_sound(part, data, end, report)
+            before, end = end, _look(part, data, end, report)
+            if end is None or end == before or end >= part.end:
+                return Checked(report, end)
+
+
+def _skip_sound(part: LogPart, data: memoryview, position: int, report: Report) -> int:
+    """The byte behind the records that are sound at first sight."""
+    bulk = bulk_checks()
+    if bulk is None or part.file.base is None:
+        return position
+    end, count = bulk.skip_sound_records(data, part.file.base, position, part.end)
+    report.items += count
+    return int(end)
+
+
+def _look(part: LogPart, data: memoryview, position: int, report: Report) -> int | None:
+    """Looks at records one by one, past the first damage or a block of them; the byte behind. None: the file ends in damage."""
+    file = part.file
     try:
-        from codec.scan import find_bad_crc, fixed_columns, scan_positions
-    except ImportError:
-        return 0
-    position = 0
-    while file.base is not None:
-        walk = scan_positions(data, position, max_rows=_BLOCK_RECORDS)
-        try:
-            rows = fixed_columns(data, walk.positions)
-        except CorruptionError:
-            break
-        places = walk.positions + file.base
-        if not len(rows) or (rows["physical_offset"] != places).any() or find_bad_crc(data, rows):
-            break
-        progress(walk.end - position)
-        report.items += len(rows)
-        position = walk.end
+        for number, (place, record) in enumerate(walk_file(file, data, position)):
+            position = place.position
+            if position >= part.end or number == _BLOCK_RECORDS:
+                return position
+            scan_record(data, position, check_crc=True)
+            position += place.size
+            problem = properties_problem(record.properties)
+            if problem is None:
+                report.items += 1
+            else:
+                report.add(Finding(file.path, place.position, problem))
+    except CorruptionError as error:
+        if position >= part.end:
+            return position
+        following = next_record(file, data, position + 1)
+        lost = None if following is None else following - position
+        report.add(Finding(file.path, position, str(error), lost))
+        return following
     return position
 
 
@@ -100,84 +151,3 @@ def _check_end(file: NamedFile, data: memoryview, end: int, following: NamedFile
         report.add(Finding(file.path, end, "no blank record ends this file, though the next one has records"))
     if file.base is not None and following.base != file.base + file.size:
         report.add(Finding(following.path, 0, f"a gap: the file before it ends at {file.base + file.size}"))
-
-
-def verify_consume_queues(queues: list[Queue], commit_log: Path | None = None) -> Report:
-    """Every entry of every queue: increasing places, no gaps; against its record when there is a commit log.
-
-    The commit log is the one given, else that of the queue's store folder. Entries whose records are older than its first
-    file are not damage: retention took the records first.
-    """
-    report = Report()
-    with ExitStack() as stack:
-        logs: dict[Path | None, Records] = {}
-        for queue in queues:
-            source = commit_log or (queue.store and queue.store / "commitlog")
-            if source not in logs:
-                logs[source] = Records(source if source and source.exists() else None, stack)
-            _verify_queue(queue, logs[source], report)
-    return report
-
-
-def _verify_queue(queue: Queue, records: Records, report: Report) -> None:
-    files = queue.files.files
-    report.files += len(files)
-    report.size += sum(file.size for file in files)
-    for before, file in pairwise(files):
-        if before.base is not None and file.base != before.base + before.size:
-            report.add(
-                Finding(file.path, 0, f"a gap: the file before it ends at byte {before.base + before.size}")
-            )
-    last = -1
-    for entry in queue.files.entries():
-        problem = records.problem(entry, queue)
-        if entry.commit_log_offset <= last:
-            problem = f"its commit-log offset {entry.commit_log_offset} is not behind the one before it"
-        if problem:
-            report.add(
-                Finding(entry.file.path, entry.position, f"queue offset {entry.queue_offset}: {problem}")
-            )
-        else:
-            report.items += 1
-        last = entry.commit_log_offset
-
-
-class Records:
-    """Finds the record of a queue entry; without a commit log there is nothing to find."""
-
-    def __init__(self, commit_log: Path | None, stack: ExitStack) -> None:
-        files = [] if commit_log is None else CommitLog(commit_log).files
-        self._views = [stack.enter_context(mapped(file)) for file in files]
-        self._bases = [file.base or 0 for file in files]
-
-    def problem(self, entry: QueueEntry, queue: Queue) -> str | None:
-        if not self._bases or entry.commit_log_offset < self._bases[0]:
-            return None
-        index = bisect_right(self._bases, entry.commit_log_offset) - 1
-        return _problem(entry, self._views[index], entry.commit_log_offset - self._bases[index], queue)
-
-
-def _problem(entry: QueueEntry, data: memoryview, position: int, queue: Queue) -> str | None:
-    if position >= len(data):
-        return f"no commit log file holds offset {entry.commit_log_offset}"
-    try:
-        message = decode_record(data, position, check_crc=True)
-    except CorruptionError as error:
-        return f"its record at commit-log offset {entry.commit_log_offset}: {error}"
-    scheduled = message.topic == SystemTopic.SCHEDULE
-    extended = is_address(entry.tags_code)  # the code is in the extension of the queue
-    dispatched = (queue.topic or "").startswith(LMQ_PREFIX)
-    facts: tuple[tuple[str, object, object, bool], ...] = (
-        ("size", entry.size, message.store_size, True),
-        ("commit-log offset", entry.commit_log_offset, message.commit_log_offset, True),
-        ("queue offset", entry.queue_offset, message.queue_offset, not dispatched),
-        ("tags code", entry.tags_code, tags_code(message.tags), not (scheduled or extended)),
-        ("topic", queue.topic, message.topic, queue.topic is not None and not dispatched),
-        ("queue id", queue.queue_id, message.queue_id, queue.topic is not None and not dispatched),
-    )
-    wrong = (
-        f"its {name} is {here}, the record has {there}"
-        for name, here, there, counts in facts
-        if counts and here != there
-    )
-    return next(wrong, None)

@@ -6,27 +6,25 @@ newest records, and a preallocated file of zeros, are no damage. After a clean s
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from codec.errors import CorruptionError
-from codec.index_file import decode_item, item_position
-from codec.properties import decode_properties
-from codec.record import scan_record
-from rmqcli.store.commit_log import CommitLog, walk_file
-from rmqcli.store.consume_queue import queue_folders
-from rmqcli.store.dispatch import index_hashes, units_of
-from rmqcli.store.files import DamagedFile, NamedFile, mapped
+from codec.consume_queue import ENTRY_SIZE
+from rmqcli.store.commit_log import CommitLog
+from rmqcli.store.consume_queue import Queue, queue_folders
+from rmqcli.store.files import DamagedFile, NamedFile
 from rmqcli.store.findings import Finding, Report
-from rmqcli.store.index import IndexFile, geometry_of, index_files
+from rmqcli.store.index import index_files
+from rmqcli.store.lacking import lacking_entries
 from rmqcli.store.overview import queue_ranges
 from rmqcli.store.tables import delay_offsets, group_offsets, read_checkpoint, store_folder, table_problems
-from rmqcli.store.verify import verify_commit_log, verify_consume_queues
+from rmqcli.store.verify import verify_files, workers_for
+from rmqcli.store.verify_index import verify_index
+from rmqcli.store.verify_queues import verify_queues
+from rmqcli.store.workers import Workers
 
-__all__ = ["StoreReport", "verify_store"]
+__all__ = ["StoreReport", "bytes_to_verify", "verify_store"]
 
 
 @dataclass(slots=True)
@@ -49,8 +47,10 @@ class StoreReport:
         return sum(report.damaged for report in self.parts.values())
 
 
-def verify_store(store: Path, progress: Callable[[int], None] = lambda size: None) -> StoreReport:
-    """FileNotFoundError when it is no store folder, or one without a commit log."""
+def verify_store(
+    store: Path, progress: Callable[[int], None] = lambda size: None, *, jobs: int = 1
+) -> StoreReport:
+    """FileNotFoundError when it is no store folder, or one without a commit log. `progress`: see `bytes_to_verify`."""
     store_folder(store)
     found = StoreReport()
     log = CommitLog(store)
@@ -59,77 +59,84 @@ def verify_store(store: Path, progress: Callable[[int], None] = lambda size: Non
         found.remarks.append(
             "abort is present: a broker runs, or was killed; its next start recovers the tail"
         )
-    found.parts["commitlog"] = verify_commit_log(log, progress)
-    found.parts["consumequeue"] = _queues(store, log, crashed, found)
-    found.parts["index"] = _index(store, log, crashed, found)
+    with workers_for(log, jobs) as workers:
+        found.parts["commitlog"] = verify_files(log, workers, progress)
+        found.parts["consumequeue"] = _queues(store, log, crashed, found, workers, progress)
+        found.parts["index"] = _index(store, log, crashed, found, workers, progress)
     found.parts["tables"] = _tables(store, found)
     return found
 
 
-def _queues(store: Path, log: CommitLog, crashed: bool, found: StoreReport) -> Report:
+def bytes_to_verify(store: Path) -> int:
+    """What `progress` is told in the end: all bytes of log, queues and index."""
+    files = list(CommitLog(store).files)
+    for queue in _queue_folders(store):
+        files += queue.files.files
+    return sum(file.size for file in files + _index_files(store))
+
+
+def _queue_folders(store: Path) -> list[Queue]:
     try:
-        queues = queue_folders(store / "consumequeue")
+        return queue_folders(store / "consumequeue")
     except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _index_files(store: Path) -> list[NamedFile]:
+    try:
+        return index_files(store / "index")
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _queues(
+    store: Path,
+    log: CommitLog,
+    crashed: bool,
+    found: StoreReport,
+    workers: Workers,
+    progress: Callable[[int], None],
+) -> Report:
+    queues = _queue_folders(store)
+    if not queues:
         found.remarks.append("no consume queues: a broker makes them anew, or `rmq inspect rebuild`")
         return Report()
-    report = verify_consume_queues(queues)
-    if sum(one.messages for one in queue_ranges(store)) == found.parts["commitlog"].items:
+    of_log = found.parts["commitlog"]
+    report = verify_queues([(queue, log) for queue in queues], workers, progress, check_crc=not of_log.sound)
+    if sum(one.messages for one in queue_ranges(store)) == of_log.items:
         return report  # as many entries as records: none is lacking
-    ends: Counter[tuple[str, int]] = Counter()
-    for queue in queues:
-        if queue.topic is not None and queue.queue_id is not None:
-            ends[queue.topic, queue.queue_id] = queue.files.bounds()[1]
-    without: Counter[tuple[str, int]] = Counter()
-    for file in log.files:
-        with mapped(file) as data:
-            try:
-                for _, record in walk_file(file, data):
-                    for unit in units_of(record, decode_properties(record.properties)):
-                        key = unit.topic, unit.queue_id
-                        without[key] += key in ends and unit.queue_offset >= ends[key]
-            except CorruptionError:
-                continue  # told of by the log's own report
-    for (topic, queue_id), count in without.items():
-        if not count:
-            continue
+    ends = {
+        (queue.topic, queue.queue_id): queue.files.bounds()[1]
+        for queue in queues
+        if queue.topic is not None and queue.queue_id is not None
+    }
+    for (topic, queue_id), count in sorted(lacking_entries(log, ends).items()):
         text = f"{topic} queue {queue_id} lacks the entries of {count} records"
         if crashed:
             found.remarks.append(f"{text}: the next start adds them")
         else:
             place = store / "consumequeue" / topic / str(queue_id)
-            report.add(Finding(place, ends[topic, queue_id] * 20, text))
+            report.add(Finding(place, ends[topic, queue_id] * ENTRY_SIZE, text))
     return report
 
 
-def _index(store: Path, log: CommitLog, crashed: bool, found: StoreReport) -> Report:
-    report = Report()
-    try:
-        files = index_files(store / "index")
-    except (FileNotFoundError, NotADirectoryError):
-        return report
-    hashes = _HashesOfRecords(log)
-    checkpoint = _checkpoint_index_time(store)
-    for file in files:
-        report.files += 1
-        report.size += file.size
-        with mapped(file) as data:
-            try:
-                index = geometry_of(file, data)
-            except CorruptionError as error:
-                if crashed and not any(data[:40]):
-                    found.remarks.append(
-                        f"{file.path.name}: an index file without a header: dropped by the next start"
-                    )
-                else:
-                    report.add(Finding(file.path, error.position or 0, str(error)))
-                continue
-            if crashed and index.header.end_timestamp > checkpoint:
-                found.remarks.append(
-                    f"{file.path.name}: younger than the checkpoint: made anew by the next start"
-                )
-            _items(index, data, hashes, report)
-    hashes.close()
-    return report
+def _index(
+    store: Path,
+    log: CommitLog,
+    crashed: bool,
+    found: StoreReport,
+    workers: Workers,
+    progress: Callable[[int], None],
+) -> Report:
+    if not _index_files(store):
+        return Report()
+    flushed = _checkpoint_index_time(store)
+    result = verify_index(store / "index", log, workers, progress, crashed=crashed, flushed=flushed)
+    for file in result.without_header:
+        found.remarks.append(f"{file.path.name}: an index file without a header: dropped by the next start")
+    for file in result.younger:
+        found.remarks.append(f"{file.path.name}: younger than the checkpoint: made anew by the next start")
+    return result.report
 
 
 def _checkpoint_index_time(store: Path) -> int:
@@ -138,76 +145,6 @@ def _checkpoint_index_time(store: Path) -> int:
     except DamagedFile:
         return 0
     return checkpoint.index_msg_timestamp if checkpoint else 0
-
-
-class _HashesOfRecords:
-    """The index hashes of the record at an offset, the last one remembered: items of one record follow each other."""
-
-    def __init__(self, log: CommitLog) -> None:
-        self._log = log
-        self._offset = -1
-        self._hashes: list[int] | None = None
-        self._file: NamedFile | None = None
-        self._data = memoryview(b"")
-        self._stack = ExitStack()
-
-    def close(self) -> None:
-        self._data = memoryview(b"")
-        self._stack.close()
-
-    def __call__(self, offset: int) -> list[int] | None:
-        """None when retention took the record; CorruptionError when no record is there."""
-        if offset != self._offset:
-            self._offset, self._hashes = offset, self._read(offset)
-        return self._hashes
-
-    def _read(self, offset: int) -> list[int] | None:
-        if offset < (self._log.files[0].base or 0):
-            return None
-        if (
-            self._file is None
-            or not (self._file.base or 0) <= offset < (self._file.base or 0) + self._file.size
-        ):
-            self._open(offset)
-        assert self._file is not None
-        record = scan_record(self._data, offset - (self._file.base or 0))
-        if record.physical_offset != offset:
-            raise CorruptionError(f"no record is at commit-log offset {offset}")
-        return index_hashes(record, decode_properties(record.properties))
-
-    def _open(self, offset: int) -> None:
-        for file in self._log.files:
-            if (file.base or 0) <= offset < (file.base or 0) + file.size:
-                self.close()
-                self._file, self._data = file, self._stack.enter_context(mapped(file))
-                return
-        raise CorruptionError(f"no commit log file holds offset {offset}")
-
-
-def _items(index: IndexFile, data: memoryview, hashes: _HashesOfRecords, report: Report) -> None:
-    """Every item against its record, and the numbers of the header."""
-    last = 0
-    for number in range(1, index.header.index_count):
-        item = decode_item(data, index.slots, number)
-        problem = None
-        try:
-            known = hashes(item.phy_offset)
-        except CorruptionError as error:
-            problem = str(error)
-        else:
-            if known is not None and item.key_hash not in known:
-                problem = f"the record at {item.phy_offset} has no key of hash {item.key_hash}"
-        if item.phy_offset < last:
-            problem = f"its commit-log offset {item.phy_offset} is before that of the item before it"
-        if not 0 <= item.previous < number:
-            problem = f"the item before it in its chain is {item.previous}"
-        last = max(last, item.phy_offset)
-        if problem is None:
-            report.items += 1
-        else:
-            report.add(
-                Finding(index.file.path, item_position(index.slots, number), f"item {number}: {problem}")
-            )
 
 
 def _tables(store: Path, found: StoreReport) -> Report:

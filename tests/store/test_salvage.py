@@ -165,6 +165,21 @@ def test_a_changed_queue_offset_is_found_by_the_queues(copy_java_store: Copy, tm
     assert verify_consume_queues(queue_folders(tmp_path / "out")).sound
 
 
+def test_properties_that_do_not_parse_are_left_out(copy_java_store: Copy, tmp_path: Path) -> None:
+    store = copy_java_store("store-clean")
+    line = store.of_kind("msg")[5]
+    data = bytearray(store.commit_logs[0].read_bytes())
+    data[line["phy"] + line["size"] - 3] = 0xFF
+    store.commit_logs[0].write_bytes(data)
+    result = salvage(store.root, tmp_path / "out")
+    assert (result.lost, result.gone, result.mended) == ([], [], [line["phy"]])
+    (found,) = [one for one in messages_of(tmp_path / "out") if one.commit_log_offset == line["phy"]]
+    missing = line["properties"].keys() - found.properties.keys()
+    assert len(missing) == 1
+    assert found.properties == {k: v for k, v in line["properties"].items() if k not in missing}
+    assert verify_commit_log(CommitLog(tmp_path / "out")).sound
+
+
 def test_only_into_an_empty_folder(store_clean: JavaStore, tmp_path: Path) -> None:
     (tmp_path / "something").touch()
     with pytest.raises(FileExistsError):

@@ -11,8 +11,9 @@ import pytest
 from codec.consume_queue import ENTRY
 from codec.consume_queue_ext import is_address
 from codec.record_encoder import encode_blank
-from rmqcli.store import CommitLog, queue_folders, verify_commit_log, verify_consume_queues
+from rmqcli.store import CommitLog, queue_folders, verify, verify_commit_log, verify_consume_queues
 from rmqcli.store.findings import MAX_FINDINGS, Finding, Report
+from rmqcli.store.verify_store import bytes_to_verify, verify_store
 from tests.broker.store.support import loaded, message, small_config
 from tests.support import JavaStore
 
@@ -96,6 +97,71 @@ def test_a_missing_file_is_a_gap(copy_java_store: Copy) -> None:
     report = verify_commit_log(CommitLog(store.root))
     assert [finding.path.name for finding in report.findings] == ["00000000000001048576"]
     assert "a gap" in report.findings[0].problem
+
+
+@pytest.mark.parametrize("byte", [0xFF, 0x02])
+def test_properties_that_do_not_parse(copy_java_store: Copy, byte: int) -> None:
+    """No CRC covers them: the record stays where it is, only its properties are told of."""
+    store = copy_java_store("store-clean")
+    line = store.of_kind("msg")[5]
+    end = line["phy"] + line["size"]
+    position = end - 3 if byte == 0xFF else store.commit_log.rindex(b"\x01", line["phy"], end) - 1
+    overwrite(store.commit_logs[0], position, bytes([byte]))
+    report = verify_commit_log(CommitLog(store.root))
+    assert [(finding.position, finding.length) for finding in report.findings] == [(line["phy"], None)]
+    assert "its properties do not parse" in report.findings[0].problem
+    assert report.items == len(store.of_kind("msg")) - 1
+
+
+def test_a_queue_with_a_hole_of_zeros(copy_java_store: Copy) -> None:
+    """Readers end there: what follows is out of their reach."""
+    store = copy_java_store("store-clean")
+    path = store.root / "consumequeue/SeedNormal/1/00000000000000000000"
+    overwrite(path, 100, bytes(20))
+    finding = queue_finding(store)
+    assert (finding.path, finding.position) == (path, 100)
+    assert finding.problem == "no entry is here, though others follow"
+
+
+def great_log(tmp_path: Path) -> CommitLog:
+    """Two files of 6 MB, all records whole."""
+    with loaded(small_config(tmp_path, mapped_file_size_commit_log=6 << 20)) as store:
+        for number in range(100):
+            store.append(message(number, size=100_000))
+    return CommitLog(tmp_path)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_parts_are_one_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """Cut into parts or not, with damage across the cuts or not: the same is said."""
+    log = great_log(tmp_path)
+    chance = random.Random(seed)
+    for _ in range(seed // 3):
+        file = chance.choice(log.files)
+        begin = chance.randrange(5 << 20)
+        overwrite(file.path, begin, chance.choice((chance.randbytes, bytes))(chance.randrange(1, 1 << 20)))
+    whole = verify_commit_log(log)
+    monkeypatch.setattr(verify, "PART_BYTES", 1 << 20)
+    assert len(verify._parts(log.files[0])) > 3
+    parts = verify_commit_log(log)
+    assert (parts.items, parts.findings, parts.size) == (whole.items, whole.findings, whole.size)
+    assert whole.sound == (seed < 3)
+
+
+def test_other_processes_find_the_same(copy_java_store: Copy, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = copy_java_store("store-clean")
+    overwrite(store.commit_logs[0], store.of_kind("msg")[7]["phy"] + 90, b"?")
+    path = store.root / "consumequeue/SeedNormal/1/00000000000000000000"
+    overwrite(path, 107, b"?")
+    alone = verify_store(store.root)
+    monkeypatch.setattr(verify, "WORTH_A_PROCESS", 0)
+    told: list[int] = []
+    together = verify_store(store.root, told.append, jobs=2)
+    assert {name: part.findings for name, part in together.parts.items()} == {
+        name: part.findings for name, part in alone.parts.items()
+    }
+    assert alone.damaged == 3
+    assert sum(told) == bytes_to_verify(store.root)
 
 
 def queue_finding(store: JavaStore) -> Finding:

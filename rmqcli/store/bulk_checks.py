@@ -1,0 +1,206 @@
+"""What is sound, seen for many records, queue entries or index items at once. Needs NumPy.
+
+These checks pass nothing that is damaged, but may call suspect what is sound: each suspect is then looked at by itself, with
+the plain readers, and only these say what is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+
+from codec.consume_queue import ENTRY, FILLER_SIZE
+from codec.consume_queue_ext import HIGHEST_ADDRESS
+from codec.errors import CorruptionError
+from codec.index_file import ITEM
+from codec.names import LMQ_PREFIX, SystemTopic
+from codec.properties import PropertyName
+from codec.scan import find_bad_crc, fixed_columns, scan_positions
+from rmqcli.store.bulk_properties import Rows, cut, join_properties, key_hashes, record_tags_codes
+from rmqcli.store.commit_log import LogViews
+from rmqcli.store.dispatch import ROLLBACK, TRANSACTION_BITS
+
+__all__ = [
+    "highest_offset",
+    "skip_records_before",
+    "skip_sound_records",
+    "suspect_entries",
+    "suspect_items",
+    "written_entries",
+]
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+BLOCK_RECORDS = 4096
+_NO_END = (1 << 63) - 1
+
+
+def skip_sound_records(data: memoryview, base: int, start: int, stop: int) -> tuple[int, int]:
+    """Records that start in [start, stop) of a file: how many in a row are sound, block by block, and the byte behind them."""
+    position, count = start, 0
+    while True:
+        walk = scan_positions(data, position, stop, max_rows=BLOCK_RECORDS)
+        if not len(walk.positions):
+            return position, count
+        try:
+            rows = fixed_columns(data, walk.positions)
+        except CorruptionError:
+            return position, count
+        misplaced = (rows["physical_offset"] != walk.positions + base).any()
+        if misplaced or find_bad_crc(data, rows) or not join_properties(data, rows).parses():
+            return position, count
+        count += len(rows)
+        position = walk.end
+
+
+def written_entries(raw: memoryview) -> int:
+    """How many whole entries come before the first of size 0."""
+    count = len(raw) // ENTRY.size
+    sizes = np.frombuffer(raw, dtype=ENTRY.dtype(), count=count)["size"]
+    unwritten = np.flatnonzero(sizes == 0)
+    return int(unwritten[0]) if len(unwritten) else count
+
+
+def suspect_entries(
+    views: LogViews,
+    topic: str | None,
+    queue_id: int | None,
+    number: int,
+    raw: bytes,
+    last: int,
+    *,
+    check_crc: bool,
+) -> tuple[list[int], int]:
+    """Numbers (from 0) of the entries in `raw` that must be looked at, and how many others are sound and no fillers.
+
+    `number` is the queue offset of the first, `last` the commit-log offset of the entry before it.
+    """
+    entries = np.frombuffer(raw, dtype=ENTRY.dtype())
+    offsets = entries["commit_log_offset"].astype(np.int64)
+    fillers = (offsets == 0) & (entries["size"] == FILLER_SIZE)
+    if not (topic or "").isascii():
+        return np.flatnonzero(~fillers).tolist(), 0
+    written = np.flatnonzero(~fillers)
+    suspect = np.zeros(len(entries), dtype=bool)
+    suspect[written] = offsets[written] <= _one_before(offsets[written], last)
+    for chosen, data, base in _by_file(views, offsets, written):
+        suspect[chosen] |= _disagree(
+            data, base, topic, queue_id, number + chosen, entries[chosen], check_crc=check_crc
+        )
+    return np.flatnonzero(suspect).tolist(), int(np.count_nonzero(~suspect & ~fillers))
+
+
+def _one_before(values: Array, first: int) -> Array:
+    """No differences: those of damaged numbers do not fit."""
+    before: Array = np.append(np.int64(first), values[:-1])
+    return before
+
+
+def _by_file(views: LogViews, offsets: Array, chosen: Array) -> Any:
+    """(which of `chosen`, the file's bytes, its base) for each commit log file that they point into."""
+    files = np.searchsorted(np.array(views.bases, dtype=np.int64), offsets[chosen], side="right") - 1
+    for file in np.unique(files[files >= 0]).tolist():
+        yield chosen[files == file], views.view(file), views.bases[file]
+
+
+def _disagree(
+    data: memoryview,
+    base: int,
+    topic: str | None,
+    queue_id: int | None,
+    numbers: Array,
+    entries: Array,
+    *,
+    check_crc: bool,
+) -> Array:
+    offsets = entries["commit_log_offset"].astype(np.int64)
+    try:
+        rows = fixed_columns(data, offsets - base)
+    except CorruptionError:
+        return np.ones(len(entries), dtype=bool)
+    wrong: Array = (rows["total_size"] != entries["size"]) | (rows["physical_offset"] != offsets)
+    dispatched = (topic or "").startswith(LMQ_PREFIX)
+    if not dispatched:
+        wrong |= rows["queue_offset"] != numbers
+    if topic is not None and not dispatched:
+        wrong |= (rows["queue_id"] != queue_id) | _other_topic(data, rows, topic.encode())
+    if topic != SystemTopic.SCHEDULE:
+        codes = entries["tags_code"].astype(np.int64)
+        same = codes == record_tags_codes(join_properties(data, rows))
+        wrong |= ~same & (codes > HIGHEST_ADDRESS)
+    if check_crc:
+        wrong[find_bad_crc(data, rows)] = True
+    return wrong
+
+
+def _other_topic(data: memoryview, rows: Rows, topic: bytes) -> Array:
+    starts = rows["topic_start"]
+    other: Array = rows["topic_end"] - starts != len(topic)
+    here = np.flatnonzero(~other)
+    windows = np.ndarray(len(data) - len(topic) + 1, f"V{len(topic)}", data, strides=(1,))
+    found = windows[starts[here]].view(np.uint8).reshape(len(here), len(topic))
+    other[here] = (found != np.frombuffer(topic, dtype=np.uint8)).any(axis=1)
+    return other
+
+
+def highest_offset(raw: memoryview) -> int:
+    """The highest commit-log offset of index items; 0 for none."""
+    offsets = np.frombuffer(raw, dtype=ITEM.dtype())["phy_offset"]
+    return max(int(offsets.max()), 0) if len(offsets) else 0
+
+
+def suspect_items(views: LogViews, number: int, raw: bytes, last: int) -> tuple[list[int], int]:
+    """As `suspect_entries`, of index items: `number` is that of the first, `last` the highest offset before it."""
+    items = np.frombuffer(raw, dtype=ITEM.dtype())
+    offsets = items["phy_offset"].astype(np.int64)
+    before = items["previous"].astype(np.int64)
+    suspect = (before < 0) | (before >= number + np.arange(len(items)))
+    if (offsets < _one_before(offsets, last)).any():
+        return list(range(len(items))), 0
+    firsts = np.flatnonzero(np.append(True, offsets[1:] != offsets[:-1]))
+    record_of_item = np.searchsorted(firsts, np.arange(len(items)), side="right") - 1
+    hashes = items["key_hash"].astype(np.int64)
+    places = offsets[firsts]
+    for chosen, data, base in _by_file(views, places, np.arange(len(firsts))):
+        mine = np.flatnonzero((record_of_item >= chosen[0]) & (record_of_item <= chosen[-1]))
+        known = _known_hashes(data, base, places[chosen])
+        codes = (record_of_item[mine] - chosen[0] << 32) + hashes[mine]
+        suspect[mine] |= True if known is None else ~np.isin(codes, known)
+    return np.flatnonzero(suspect).tolist(), int(np.count_nonzero(~suspect))
+
+
+def _known_hashes(data: memoryview, base: int, offsets: Array) -> Array | None:
+    """Record number * 2**32 + hash of every key of the records there; None when one is damaged."""
+    try:
+        rows = fixed_columns(data, offsets - base)
+    except CorruptionError:
+        return None
+    if (rows["physical_offset"] != offsets).any():
+        return None
+    topics = [bytes(topic) for topic in cut(data, rows["topic_start"], rows["topic_end"])]
+    numbers, hashes = key_hashes(join_properties(data, rows), topics)
+    kept = (rows["sys_flag"] & TRANSACTION_BITS)[numbers] != ROLLBACK
+    codes: Array = (numbers[kept] << 32) + hashes[kept]
+    return codes
+
+
+def skip_records_before(data: memoryview, start: int, ends: Mapping[tuple[str, int], int]) -> int:
+    """The byte behind the records, block by block, that lie before the ends of their queues and in no other queues."""
+    by_topic = {(topic.encode(), queue_id): end for (topic, queue_id), end in ends.items()}
+    position = start
+    while True:
+        walk = scan_positions(data, position, max_rows=BLOCK_RECORDS)
+        try:
+            rows = fixed_columns(data, walk.positions)
+        except CorruptionError:
+            return position
+        topics = cut(data, rows["topic_start"], rows["topic_end"])
+        bounds = map(by_topic.get, zip(topics, rows["queue_id"].tolist(), strict=True), repeat(_NO_END))
+        behind = rows["queue_offset"] >= np.fromiter(bounds, np.int64, len(rows))
+        dispatched = PropertyName.INNER_MULTI_DISPATCH.encode() in join_properties(data, rows).text
+        if not len(rows) or behind.any() or dispatched:
+            return position
+        position = walk.end

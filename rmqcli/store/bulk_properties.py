@@ -1,0 +1,191 @@
+"""The properties texts of many records at once: whether they parse, one property of each, its hashes. Needs NumPy.
+
+The texts are joined, each with \\x02 behind it; all further work is on the places of the separators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from codec.hashing import index_key_hash, java_string_hash, tags_code
+from codec.properties import MAX_PROPERTIES_LENGTH, PropertyName
+
+__all__ = ["JoinedProperties", "Rows", "cut", "join_properties", "key_hashes", "record_tags_codes"]
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+_NAME_END = 1
+_PAIR_END = 2
+_BLANK = 32
+_MASK = (1 << 32) - 1
+_POWERS = np.cumprod(np.append(1, np.full(MAX_PROPERTIES_LENGTH, 31)).astype(np.uint32), dtype=np.uint32)
+"""31**n in 32 bits."""
+
+
+class Rows(Protocol):
+    """Columns of records by their names, as `codec.scan.fixed_columns` gives them."""
+
+    def __getitem__(self, name: str, /) -> Any: ...
+
+
+class Values(NamedTuple):
+    """Values of one property that are not empty, in the order of the text: record, first byte, byte behind the last."""
+
+    rows: Array
+    starts: Array
+    stops: Array
+
+
+class JoinedProperties(NamedTuple):
+    """`text_ends[i]` is the byte behind the text of record i and its \\x02; `marks` are the places of all separators."""
+
+    text: bytes
+    data: Array
+    text_ends: Array
+    marks: Array
+    is_pair_end: Array
+    piece_starts: Array
+    opens_piece: Array
+
+    def parses(self) -> bool:
+        """Whether every text is UTF-8 and every pair has a name: the rule of `properties_problem`."""
+        touching = self.marks == self.piece_starts
+        # A pair that ends without a name end, or a name end where the name should begin.
+        if (self.opens_piece & (self.is_pair_end != touching)).any():
+            return False
+        try:
+            self.text.decode()
+        except UnicodeDecodeError:
+            return False
+        return True
+
+    def values(self, name: str) -> Values:
+        encoded = np.frombuffer(name.encode(), dtype=np.uint8)
+        lengths = self.marks - self.piece_starts
+        found = np.flatnonzero(self.opens_piece & ~self.is_pair_end & (lengths == len(encoded)))
+        starts = self.piece_starts[found]
+        if len(found):
+            same = _windows(self.data, starts, len(encoded)) == encoded
+            found = found[same.all(axis=1)]
+        starts = self.marks[found] + 1
+        # A value may hold \x01: it ends at the next end of a pair.
+        pair_ends = self.marks[self.is_pair_end]
+        stops = pair_ends[np.searchsorted(pair_ends, starts)]
+        full = stops > starts
+        starts, stops = starts[full], stops[full]
+        return Values(np.searchsorted(self.text_ends, starts, side="right"), starts, stops)
+
+
+def join_properties(data: memoryview, rows: Rows) -> JoinedProperties:
+    """Of these records."""
+    starts, ends = rows["properties_start"], rows["properties_end"]
+    text = b"\x02".join([*cut(data, starts, ends), b""])
+    joined = np.frombuffer(text, dtype=np.uint8)
+    marks = np.flatnonzero((joined == _NAME_END) | (joined == _PAIR_END))
+    is_pair_end = joined[marks] == _PAIR_END
+    before = np.concatenate(([-1], marks[:-1]))
+    opens_piece = np.concatenate(([True], is_pair_end[:-1]))
+    return JoinedProperties(
+        text, joined, np.cumsum(ends - starts + 1), marks, is_pair_end, before + 1, opens_piece
+    )
+
+
+def cut(data: memoryview, starts: Array, ends: Array) -> Iterator[bytes]:
+    """The bytes of ranges of a whole file."""
+    # A slice of the mapping itself costs half of what one of a view of it does.
+    source: Any = data.obj if len(data) == len(data.obj) else data  # type: ignore[arg-type]
+    return map(source.__getitem__, map(slice, starts.tolist(), ends.tolist()))
+
+
+def record_tags_codes(properties: JoinedProperties) -> Array:
+    """The tags code of each record, 0 without tags; the last TAGS counts."""
+    codes = np.zeros(len(properties.text_ends), dtype=np.int64)
+    found = _last_values(properties.values(PropertyName.TAGS))
+    hashes, plain = _java_hashes(properties.data, found)
+    codes[found.rows] = hashes.astype(np.uint32).view(np.int32)
+    for place in np.flatnonzero(~plain).tolist():
+        codes[found.rows[place]] = tags_code(_text_of(properties, found, place))
+    return codes
+
+
+def key_hashes(properties: JoinedProperties, topics: list[bytes]) -> tuple[Array, Array]:
+    """(record, hash) of every index key: the last UNIQ_KEY and the tokens of the last KEYS; sorted by neither."""
+    tokens = _tokens(properties)
+    heads = np.fromiter(map(_topic_hash, topics), dtype=np.uint64, count=len(topics))
+    lengths = tokens.stops - tokens.starts
+    tails, plain = _java_hashes(properties.data, tokens)
+    hashes = ((heads[tokens.rows] * _POWERS[lengths].astype(np.uint64) + tails) & np.uint64(_MASK)).astype(
+        np.int64
+    )
+    hashes = np.where(hashes > 1 << 31, (1 << 32) - hashes, hashes)
+    hashes[hashes == 1 << 31] = 0
+    for place in np.flatnonzero(~plain).tolist():
+        topic = str(topics[tokens.rows[place]], "utf-8", "replace")
+        hashes[place] = index_key_hash(topic, _text_of(properties, tokens, place))
+    return tokens.rows, hashes
+
+
+def _java_hashes(data: Array, values: Values) -> tuple[Array, Array]:
+    """`String.hashCode` of each value, unsigned in 64 bits, and whether that is right: only of ASCII are bytes the units."""
+    hashes = np.zeros(len(values.rows), dtype=np.uint64)
+    plain = np.ones(len(values.rows), dtype=bool)
+    lengths = values.stops - values.starts
+    for length in np.unique(lengths).tolist():
+        chosen = np.flatnonzero(lengths == length)
+        units = _windows(data, values.starts[chosen], length)
+        hashes[chosen] = (units * _POWERS[length - 1 :: -1]).sum(axis=1, dtype=np.uint32)
+        plain[chosen] = units.max(axis=1) < 128
+    return hashes, plain
+
+
+def _text_of(properties: JoinedProperties, values: Values, place: int) -> str:
+    return str(properties.text[values.starts[place] : values.stops[place]], "utf-8", "replace")
+
+
+def _tokens(properties: JoinedProperties) -> Values:
+    unique, keys = (
+        _last_values(properties.values(name)) for name in (PropertyName.UNIQ_KEY, PropertyName.KEYS)
+    )
+    blanks = np.flatnonzero(properties.data == _BLANK)
+    several = np.searchsorted(blanks, keys.starts) != np.searchsorted(blanks, keys.stops)
+    split = [
+        (row, start, stop)
+        for row, first, last in zip(*(part[several].tolist() for part in keys), strict=True)
+        for start, stop in _pieces(properties.text, first, last)
+    ]
+    apart = np.array(split, dtype=np.int64).reshape(-1, 3).T
+    return Values(*(np.concatenate((a, b[~several], c)) for a, b, c in zip(unique, keys, apart, strict=True)))
+
+
+def _pieces(text: bytes, start: int, stop: int) -> list[tuple[int, int]]:
+    """The ranges between blanks that are not empty."""
+    blanks = [start - 1]
+    while (at := text.find(b" ", blanks[-1] + 1, stop)) >= 0:
+        blanks.append(at)
+    return [(a + 1, b) for a, b in pairwise([*blanks, stop]) if a + 1 < b]
+
+
+def _is_last(rows: Array) -> Array:
+    """Which of ascending record numbers are the last of their record."""
+    return np.append(rows[1:] != rows[:-1], True)[: len(rows)]
+
+
+def _last_values(values: Values) -> Values:
+    chosen = _is_last(values.rows)
+    return Values(*(part[chosen] for part in values))
+
+
+def _windows(data: Array, starts: Array, size: int) -> Array:
+    """The `size` bytes at each place, a row each."""
+    windows = np.ndarray(len(data) - size + 1, f"V{size}", data, strides=(1,))
+    return windows[starts].view(np.uint8).reshape(len(starts), size)
+
+
+@lru_cache(maxsize=4096)
+def _topic_hash(topic: bytes) -> int:
+    return java_string_hash(f"{str(topic, 'utf-8', 'replace')}#") & _MASK

@@ -1,0 +1,172 @@
+"""Whether index files are sound: every item against the record it points at, and its place in the chain of its slot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from codec.errors import CorruptionError
+from codec.index_file import ITEM, IndexItem, decode_item, item_position
+from codec.properties import decode_properties
+from codec.record import scan_record
+from rmqcli.store.bulk import bulk_checks
+from rmqcli.store.commit_log import CommitLog, LogViews
+from rmqcli.store.dispatch import index_hashes
+from rmqcli.store.files import NamedFile, mapped
+from rmqcli.store.findings import Finding, Report
+from rmqcli.store.index import geometry_of, index_files
+from rmqcli.store.workers import Workers
+
+__all__ = ["IndexFinding", "verify_index"]
+
+PART_ITEMS = 1 << 18
+_BLOCK_ITEMS = 1 << 14
+_HEADER_BYTES = 40
+
+Progress = Callable[[int], None]
+
+
+class IndexPart(NamedTuple):
+    """Items [begin, end) of a file with so many slots; `last` is the highest commit-log offset before them."""
+
+    file: NamedFile
+    slots: int
+    begin: int
+    end: int
+    last: int
+    log: CommitLog
+
+    @property
+    def cost(self) -> int:
+        return (self.end - self.begin) * ITEM.size
+
+
+class IndexFinding(NamedTuple):
+    """What of the index a broker's next start drops or makes anew, after a kill."""
+
+    report: Report
+    without_header: list[NamedFile]
+    younger: list[NamedFile]
+
+
+def verify_index(
+    folder: Path, log: CommitLog, workers: Workers, progress: Progress, *, crashed: bool, flushed: int
+) -> IndexFinding:
+    """Every file of a folder; `flushed` is the checkpoint's time of the index (ms). FileNotFoundError without any file."""
+    found = IndexFinding(Report(), [], [])
+    parts: list[IndexPart] = []
+    for file in index_files(folder):
+        found.report.files += 1
+        found.report.size += file.size
+        mine = _parts(file, log, found, crashed=crashed, flushed=flushed)
+        progress(file.size - sum(part.cost for part in mine))
+        parts += mine
+    for report in workers.run(verify_part, parts, progress):
+        found.report.merge(report)
+    return found
+
+
+def _parts(
+    file: NamedFile, log: CommitLog, found: IndexFinding, *, crashed: bool, flushed: int
+) -> list[IndexPart]:
+    with mapped(file) as data:
+        try:
+            index = geometry_of(file, data)
+        except CorruptionError as error:
+            if crashed and not any(data[:_HEADER_BYTES]):
+                found.without_header.append(file)
+            else:
+                found.report.add(Finding(file.path, error.position or 0, str(error)))
+            return []
+        if crashed and index.header.end_timestamp > flushed:
+            found.younger.append(file)
+        parts, last = [], 0
+        for begin in range(1, index.header.index_count, PART_ITEMS):
+            end = min(begin + PART_ITEMS, index.header.index_count)
+            parts.append(IndexPart(file, index.slots, begin, end, last, log))
+            last = max(last, _highest(data, index.slots, begin, end))
+        return parts
+
+
+def _highest(data: memoryview, slots: int, begin: int, end: int) -> int:
+    """The highest commit-log offset of some items; 0 for none."""
+    raw = data[item_position(slots, begin) : item_position(slots, end)]
+    bulk = bulk_checks()
+    if bulk is not None:
+        return int(bulk.highest_offset(raw))
+    return max((item[1] for item in ITEM.iter_unpack(raw)), default=0)
+
+
+def verify_part(part: IndexPart) -> Report:
+    report = Report()
+    last = part.last
+    with mapped(part.file) as data, LogViews(part.log.files) as views:
+        hashes = _HashesOfRecords(views)
+        for begin in range(part.begin, part.end, _BLOCK_ITEMS):
+            end = min(begin + _BLOCK_ITEMS, part.end)
+            _verify_block(part, data, hashes, range(begin, end), last, report)
+            last = max(last, _highest(data, part.slots, begin, end))
+    return report
+
+
+def _verify_block(
+    part: IndexPart, data: memoryview, hashes: _HashesOfRecords, numbers: range, last: int, report: Report
+) -> None:
+    suspects: range | list[int] = range(len(numbers))
+    bulk = bulk_checks()
+    if bulk is not None:
+        raw = bytes(data[item_position(part.slots, numbers.start) : item_position(part.slots, numbers.stop)])
+        suspects, sound = bulk.suspect_items(hashes.views, numbers.start, raw, last)
+        report.items += sound
+    if not suspects:
+        return
+    looked = set(suspects)
+    for place, number in enumerate(numbers):
+        item = decode_item(data, part.slots, number)
+        if place in looked:
+            problem = _problem(item, number, last, hashes)
+            if problem is None:
+                report.items += 1
+            else:
+                position = item_position(part.slots, number)
+                report.add(Finding(part.file.path, position, f"item {number}: {problem}"))
+        last = max(last, item.phy_offset)
+
+
+def _problem(item: IndexItem, number: int, last: int, hashes: _HashesOfRecords) -> str | None:
+    if not 0 <= item.previous < number:
+        return f"the item before it in its chain is {item.previous}"
+    if item.phy_offset < last:
+        return f"its commit-log offset {item.phy_offset} is before that of the item before it"
+    return hashes.problem(item.phy_offset, item.key_hash)
+
+
+class _HashesOfRecords:
+    """The index hashes of the record at an offset, the last one remembered: items of one record follow each other."""
+
+    def __init__(self, views: LogViews) -> None:
+        self.views = views
+        self._offset = -1
+        self._hashes: list[int] | None = None
+
+    def problem(self, offset: int, key_hash: int) -> str | None:
+        try:
+            if offset != self._offset:
+                self._hashes = self._read(offset)
+                self._offset = offset
+        except CorruptionError as error:
+            return str(error)
+        if self._hashes is None or key_hash in self._hashes:
+            return None
+        return f"the record at {offset} has no key of hash {key_hash}"
+
+    def _read(self, offset: int) -> list[int] | None:
+        """None when retention took the record."""
+        place = self.views.place(offset)
+        if place is None:
+            return None
+        record = scan_record(*place)
+        if record.physical_offset != offset:
+            raise CorruptionError(f"no record is at commit-log offset {offset}")
+        return index_hashes(record, decode_properties(record.properties))

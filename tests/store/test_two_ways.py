@@ -1,0 +1,77 @@
+"""A store is checked in two ways, many things at once and one by one: both must say the same of any damage."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from rmqcli.store import bulk, verify, verify_index, verify_queues
+from rmqcli.store.verify_store import StoreReport, verify_store
+from tests.support import JavaStore
+
+Copy = Callable[[str], JavaStore]
+SEEDS = 100
+_BLOCK = 25
+_KINDS = ("commitlog", "consumequeue", "index")
+
+
+def one_by_one(store: Path, patch: pytest.MonkeyPatch) -> StoreReport:
+    """As without NumPy."""
+    with patch.context() as context:
+        for module in (bulk, verify, verify_queues, verify_index):
+            context.setattr(module, "bulk_checks", lambda: None)
+        context.setattr("rmqcli.store.lacking.bulk_checks", lambda: None)
+        return verify_store(store)
+
+
+def said(report: StoreReport) -> dict[str, object]:
+    parts = {name: (part.items, part.damaged, part.findings) for name, part in report.parts.items()}
+    return parts | {"remarks": report.remarks}
+
+
+def used_bytes(path: Path) -> int:
+    """Up to the last byte that is not zero."""
+    return max(len(path.read_bytes().rstrip(b"\0")), 1)
+
+
+def damage(path: Path, chance: random.Random) -> None:
+    """A flipped bit, or a stretch of noise, zeros or other bytes of the file, where something was written."""
+    data = bytearray(path.read_bytes())
+    begin = chance.randrange(used_bytes(path))
+    size = min(int(2 ** chance.uniform(0, 11)), len(data) - begin)
+    elsewhere = chance.randrange(len(data) - size + 1)
+    flipped = bytes([data[begin] ^ 1 << chance.randrange(8)])
+    kinds = (flipped, chance.randbytes(size), bytes(size), bytes(data[elsewhere : elsewhere + size]))
+    chosen = chance.choice(kinds)
+    data[begin : begin + len(chosen)] = chosen
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("name", ["store-clean", "store-killed"])
+@pytest.mark.parametrize("block", range(SEEDS // _BLOCK))
+def test_both_ways_find_the_same(
+    copy_java_store: Copy, monkeypatch: pytest.MonkeyPatch, name: str, block: int
+) -> None:
+    store = copy_java_store(name).root
+    files = {kind: sorted(path for path in (store / kind).rglob("*") if path.is_file()) for kind in _KINDS}
+    found = 0
+    for seed in range(block * _BLOCK, (block + 1) * _BLOCK):
+        chance = random.Random(f"{name} {seed}")
+        path = chance.choice(files[chance.choice(_KINDS)])
+        before = path.read_bytes()
+        damage(path, chance)
+        fast = verify_store(store)
+        assert said(fast) == said(one_by_one(store, monkeypatch)), (seed, path)
+        found += fast.damaged
+        path.write_bytes(before)
+    assert found
+    assert verify_store(store).sound
+
+
+def test_numpy_is_there() -> None:
+    """Else nothing would be compared."""
+    assert isinstance(bulk.bulk_checks(), ModuleType)
