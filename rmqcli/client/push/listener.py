@@ -6,7 +6,6 @@ worker threads, at most `consumers` at once. An exception counts as "not now": i
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Awaitable, Callable
 from enum import Enum
@@ -17,6 +16,7 @@ import trio
 
 from codec.message import MessageExt
 from codec.queue import MessageQueue
+from rmqcli.client.functions import is_async
 
 __all__ = [
     "Call",
@@ -80,7 +80,7 @@ Call = Callable[[list[MessageExt], Any], Awaitable[Any]]
 
 def callable_listener(listener: Callable[..., Any], limiter: trio.CapacityLimiter) -> Call:
     """The listener as something to await."""
-    if _is_async(listener):
+    if is_async(listener):
         return listener
 
     async def in_thread(messages: list[MessageExt], context: Any) -> Any:
@@ -90,10 +90,3 @@ def callable_listener(listener: Callable[..., Any], limiter: trio.CapacityLimite
         )
 
     return in_thread
-
-
-def _is_async(listener: Callable[..., Any]) -> bool:
-    inner = listener.func if isinstance(listener, partial) else listener
-    return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(
-        getattr(type(inner), "__call__", None)  # noqa: B004  an object whose call is async
-    )

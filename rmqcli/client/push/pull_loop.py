@@ -44,6 +44,12 @@ class Submit(Protocol):
     def submit(self, held: ProcessQueue, messages: list[MessageExt]) -> None: ...
 
 
+async def _listener_first() -> None:
+    """With no backlog the broker has nothing for the next pull yet. Tasks of one round run in any order: the second is sure."""
+    await trio.lowlevel.checkpoint()
+    await trio.lowlevel.checkpoint()
+
+
 class StartOffsets(OffsetCalls):
     """Where to begin with a queue (Java `computePullFromWhere`)."""
 
@@ -125,7 +131,10 @@ class PullLoop:
             log.warning("pulling %s: %s", held.queue, error)
             return FAILED
         self._count(held, begun, len(messages))
-        return self._take(held, _STATUS[reply.code], header, messages)
+        pause = self._take(held, _STATUS[reply.code], header, messages)
+        if 0 < len(messages) < self._state.settings.pull_batch_size:
+            await _listener_first()
+        return pause
 
     async def _begin_locked(self, held: ProcessQueue) -> None:
         """With the lock in hand the offset is read again: the last owner may have stored it meanwhile."""

@@ -19,6 +19,7 @@ from rmqcli.client import (
     ConsumeResult,
     InvalidRequest,
     MessageSelector,
+    OrderlyResult,
     PushSettings,
 )
 from rmqcli.client.push.settings import MIB
@@ -85,6 +86,35 @@ async def test_long_polls_of_15_seconds_follow_each_other(cluster: ModelCluster,
     assert [round(later - earlier) for earlier, later in pairwise(times)] == [15] * 6
     fields = pulls(cluster)[0][1]
     assert (fields["suspendTimeoutMillis"], fields["maxMsgNums"], fields["sysFlag"]) == ("15000", "32", "2")
+
+
+@pytest.mark.parametrize("orderly", [False, True])
+async def test_without_a_backlog_the_listener_comes_before_the_next_pull(
+    cluster: ModelCluster, autojump_clock: Any, orderly: bool
+) -> None:
+    asked: list[int] = []
+
+    async def listener(messages: list[MessageExt], context: Any) -> Any:
+        asked.append(len(pulls(cluster)))
+        return OrderlyResult.SUCCESS if orderly else DONE
+
+    async with consumer(cluster, listener, orderly=orderly):
+        await trio.sleep(1)
+        for number in range(20):
+            cluster.put(cluster.queue(TOPIC), b"%d" % number)
+            await trio.sleep(0.1)
+    assert asked == list(range(1, 21))
+
+
+async def test_with_a_backlog_the_next_pull_does_not_wait_for_the_listener(
+    cluster: ModelCluster, autojump_clock: Any
+) -> None:
+    cluster.put_many(cluster.queue(TOPIC), [b"x"] * 64)
+    gate = Gate()
+    async with consumer(cluster, gate):
+        await trio.sleep(1)
+        assert len(pulls(cluster)) == 3
+        gate.open.set()
 
 
 def first_answers(*codes: int) -> Callable[[RemotingCommand], RemotingCommand | None]:
