@@ -1,8 +1,8 @@
 """Push consumption, and the way from a send to a listener: our PushConsumer beside ali-ons and the C++ client 1.x, bodies of 1 KB.
 
-Every client is a process of its own, on one broker in one run. A backlog is timed from its first message to its last, also by
-raw pulls of ours. Latency: messages are sent one every 5 ms by our producer; what is timed is from before the send to inside
-the listener.
+Every client is a process of its own, on one broker in one run; they take turns for some rounds and the median counts. A
+backlog is timed from its first message to its last, also by raw pulls of ours. Latency: messages are sent one every 5 ms by
+our producer; what is timed is from before the send to inside the listener, in epoch milliseconds of both processes.
 """
 
 from __future__ import annotations
@@ -16,67 +16,77 @@ from pathlib import Path
 
 import trio
 
-from benchmarks.clients import ALI_ONS, CPP1_CTYPES, OURS, Client, compared, create, rate_of, rmq
+from benchmarks.clients import (
+    BACKLOG,
+    OTHERS,
+    OURS,
+    TARGETS,
+    Client,
+    consumed,
+    create,
+    in_turns,
+    rate_of,
+    rmq,
+)
 from benchmarks.harness import Measured, cluster
 from codec.message import Message
 from rmqcli.client import Producer
 from tests.foreign.install import install_cpp1, install_node
 
-BACKLOG = 40_000
-SENDS = {1: 4_000, 16: 20_000, 64: 20_000}
+PULLS = Client("ours, raw pulls", OURS.command)
 LATE = 400
 PACE = 0.005
 QUEUES = 4
-
-OTHERS = (ALI_ONS, CPP1_CTYPES)
+ROUNDS = 3
 
 
 def consume() -> Iterator[Measured]:
-    """Backlog by push and by raw pulls, sends with 1, 16 and 64 in flight, and latency."""
+    """Backlog by push and by raw pulls, and latency."""
     install_node()
     install_cpp1()
     with tempfile.TemporaryDirectory() as folder, cluster(Path(folder) / "store") as up:
         home, namesrv = Path(folder), up["namesrv"]
-        yield from _sends(home, namesrv)
         yield from _backlog(home, namesrv)
-        for client in (OURS, *OTHERS):
-            yield from _latency(home, namesrv, client)
-
-
-def _sends(home: Path, namesrv: str) -> Iterator[Measured]:
-    for in_flight, count in SENDS.items():
-        # The C++ client's driver sends one at a time only.
-        chosen = (OURS, *OTHERS) if in_flight == 1 else (OURS, ALI_ONS)
-        rates = {}
-        for number, client in enumerate(chosen):
-            topic = f"Sent{in_flight}_{number}"
-            create(namesrv, topic)
-            rates[client] = rate_of(client, home, "send", namesrv, topic, "G_send", count, in_flight)
-        yield from compared(f"send, {in_flight} in flight", rates)
+        yield from _latency(home, namesrv)
 
 
 def _backlog(home: Path, namesrv: str) -> Iterator[Measured]:
     create(namesrv, "Backlog")
     rate_of(OURS, home, "send", namesrv, "Backlog", "G_fill", BACKLOG, 64)
-
-    def rate(client: Client, verb: str) -> float:
-        group = f"G_{verb}_{client.name.replace('.', '_')}"
-        rmq(namesrv, "offsets", "reset", "-g", group, "-t", "Backlog", "--to", "start", "--yes")
-        return rate_of(client, home, verb, namesrv, "Backlog", group, BACKLOG)
-
-    pulled = rate(OURS, "consume")
-    pushed = rate(OURS, "push")
+    chosen = (PULLS, OURS, *OTHERS)
+    rates = in_turns(
+        chosen,
+        lambda client: consumed(home, namesrv, client, "push" if client is OURS else "consume"),
+        ROUNDS,
+    )
+    pulled, pushed = rates[PULLS], rates[OURS]
     yield Measured("backlog, raw pulls, ours", pulled, "msg/s")
     yield Measured("backlog, push, ours", pushed, "msg/s", pushed / pulled, "raw pulls")
-    for client, target in zip(OTHERS, ("at least 1", "at least 2"), strict=True):
-        other = rate(client, "consume")
-        yield Measured(
-            f"backlog, push, {client.name}", other, "msg/s", pushed / other, "ours to this one", target
-        )
+    for client in OTHERS:
+        ratio = pushed / rates[client]
+        name = f"backlog, push, {client.name}"
+        yield Measured(name, rates[client], "msg/s", ratio, "ours to this one", TARGETS[client])
 
 
-def _latency(home: Path, namesrv: str, client: Client) -> Iterator[Measured]:
-    topic, verb = f"Late_{client.name.replace('.', '_')}", "push" if client is OURS else "consume"
+def _latency(home: Path, namesrv: str) -> Iterator[Measured]:
+    chosen = (OURS, *OTHERS)
+    found: dict[Client, list[tuple[float, float]]] = {client: [] for client in chosen}
+    for turn in range(ROUNDS):
+        for client in chosen:
+            found[client].append(_late(home, namesrv, client, turn))
+    for place, name in enumerate(("median", "p99")):
+        middle = {client: statistics.median(both[place] for both in found[client]) for client in chosen}
+        for client in chosen:
+            ratio = middle[OURS] / middle[client]
+            yield Measured(
+                f"send to listener, {name}, {client.name}", middle[client], "ms", ratio, "ours to this one"
+            )
+
+
+def _late(home: Path, namesrv: str, client: Client, turn: int) -> tuple[float, float]:
+    """Median and 99th percentile in ms."""
+    topic = f"Late_{client.name.replace('.', '_')}_{turn}"
+    verb = "push" if client is OURS else "consume"
     create(namesrv, topic)
     rmq(namesrv, "offsets", "reset", "-g", f"G_{topic}", "-t", topic, "--to", "start", "--yes")
     said = home / f"{topic}.said"  # a file, not a pipe: nobody reads while messages are sent
@@ -91,8 +101,7 @@ def _latency(home: Path, namesrv: str, client: Client) -> Iterator[Measured]:
     assert consumer.wait(60) == 0
     lines = [json.loads(line) for line in said.read_text().splitlines() if '"body"' in line][QUEUES:]
     late = sorted(line["at"] - float(line["body"].split()[0]) for line in lines)
-    yield Measured(f"send to listener, median, {client.name}", statistics.median(late), "ms")
-    yield Measured(f"send to listener, p99, {client.name}", late[len(late) * 99 // 100 - 1], "ms")
+    return statistics.median(late), late[len(late) * 99 // 100 - 1]
 
 
 async def _send_paced(namesrv: str, topic: str, count: int) -> None:
