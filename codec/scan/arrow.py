@@ -18,7 +18,8 @@ from codec.compression import COMPRESSED
 from codec.compression import decompress as decompress_body
 from codec.errors import CorruptionError
 from codec.properties import PropertyName
-from codec.scan.columns import FixedColumns, find_bad_crc, fixed_columns
+from codec.scan.columns import FixedColumns, fixed_columns
+from codec.scan.crc import find_bad_crc
 from codec.scan.hosts import hosts, offset_msg_ids
 from codec.scan.properties import PropertyColumns, split_properties
 from codec.scan.walk import StopReason, scan_positions

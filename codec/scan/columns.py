@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 
 from codec.errors import CorruptionError
-from codec.hashing import CRC_BITS, crc32_whole
 from codec.record_layout import BORN_HOST_V6, HOST_BITS, MAGIC_V1, MAGIC_V2, PREFIXES, STORE_HOST_V6
 
-__all__ = ["SPANS", "FixedColumns", "find_bad_crc", "fixed_columns", "host_widths"]
+__all__ = ["SPANS", "FixedColumns", "fixed_columns", "host_widths"]
 
 Buffer = bytes | bytearray | memoryview
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -84,15 +83,6 @@ def host_widths(rows: FixedColumns) -> tuple[Array, Array]:
     """Bytes of the packed born hosts and store hosts: 8 or 20."""
     flags = rows["sys_flag"]
     return np.where(flags & BORN_HOST_V6, 20, 8), np.where(flags & STORE_HOST_V6, 20, 8)
-
-
-def find_bad_crc(buffer: Buffer, rows: FixedColumns) -> list[int]:
-    """The row numbers whose body does not have the stored CRC; the CRC of an empty body is not looked at, as in Java."""
-    bodies = map(slice, rows["body_start"].tolist(), rows["body_end"].tolist())
-    crcs = map(crc32_whole, map(memoryview(buffer).__getitem__, bodies))
-    found = np.fromiter(crcs, dtype=np.int64, count=len(rows)) & CRC_BITS
-    bad: list[int] = np.flatnonzero((found != rows["body_crc"]) & (rows["body_length"] > 0)).tolist()
-    return bad
 
 
 def _gather(data: Array, positions: Array, dtype: Any) -> Array:

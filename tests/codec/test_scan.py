@@ -149,6 +149,20 @@ def test_bodies_are_decompressed_when_asked() -> None:
     assert batch.column("body").to_pylist() == [b"hello0"]
 
 
+@pytest.mark.parametrize("length", [0, 1, 100, 511, 600, 3000])
+def test_crcs_of_small_and_of_large_bodies(length: int) -> None:
+    """More than one block of small ones; wrong ones at its edges; an empty body has no CRC."""
+    wrong = [0, 2047, 2048, 4999]
+    records = [
+        make_record(body=bytes([row % 251]) * length, **({"body_crc": row} if row in wrong else {}))
+        for row in range(5000)
+    ]
+    data = b"".join(records)
+    for buffer in (data, bytearray(data), memoryview(data)):
+        rows = fixed_columns(buffer, scan_positions(buffer).positions)
+        assert find_bad_crc(buffer, rows) == (wrong if length else [])
+
+
 def test_times_are_utc() -> None:
     (batch,) = scan_batches(make_record())
     born = batch.column("born_timestamp")
