@@ -8,7 +8,8 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from rmqcli import __version__
 from rmqcli.exit_codes import ExitCode
@@ -34,8 +35,7 @@ def main() -> None:
 def run(arguments: Sequence[str]) -> ExitCode:
     """Runs one command line; never raises. Output is flushed by the caller."""
     if list(arguments) in (["--version"], ["-V"]):
-        print(f"rmq {__version__}")
-        return ExitCode.DONE
+        return _deliver(partial(print, f"rmq {__version__}"), ExitCode.DONE)
     from rmqcli import app
 
     return app.run(arguments)
@@ -55,8 +55,12 @@ def _fill_closed_streams() -> None:
 
 
 def _flush(code: ExitCode) -> ExitCode:
+    return _deliver(sys.stdout.flush, code)
+
+
+def _deliver(write: Callable[[], object], code: ExitCode) -> ExitCode:
     try:
-        sys.stdout.flush()
+        write()
     except BrokenPipeError:
         _discard_output()
     except OSError as error:

@@ -30,6 +30,9 @@ _OS_CODES: Mapping[int, ExitCode] = {
     errno.ENETUNREACH: ExitCode.NO_CONNECTION,
 }
 
+# What such an error without a file's name comes from: standard output, or files that are open.
+_NAMELESS: Mapping[int, str] = dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EIO), "cannot write: ")
+
 # Errors of the layers below, by module and class; the nearest base class counts. By name, so that nothing is imported:
 # an error in hand means that its module is loaded.
 LAYER_CODES: Mapping[str, Mapping[str, ExitCode]] = {
@@ -114,7 +117,7 @@ def message_of(error: BaseException) -> str:
     if isinstance(error, typer.Abort):
         return "stopped: nothing was done"
     if isinstance(error, OSError) and error.strerror:
-        named = f"{error.filename}: " if error.filename else ""
+        named = f"{error.filename}: " if error.filename else _NAMELESS.get(error.errno or 0, "")
         return f"{named}{error.strerror}"
     text = " ".join(str(error).split())
     return text if _is_known(error) else f"internal error: {type(error).__name__}: {text} (-v shows where)"

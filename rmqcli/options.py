@@ -39,6 +39,7 @@ __all__ = [
 
 DEFAULT_NAMESRV = "127.0.0.1:9876"
 _PANEL = "Global options"
+_WHOLE = 500
 
 TopicArgument = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.")]
 BrokerOption = Annotated[
@@ -254,6 +255,15 @@ class SectionedGroup(TyperGroup):
         option = super().get_help_option(ctx)
         skip_when_absent(option)
         return option
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        # whole sentences: typer cuts them at the width of the terminal
+        rows = [
+            (name, self.get_command(ctx, name).get_short_help_str(limit=_WHOLE))
+            for name in self.list_commands(ctx)
+        ]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         self.format_commands(ctx, formatter)

@@ -6,13 +6,14 @@ Every mapped file and every connection costs a descriptor, so a server takes as 
 
 from __future__ import annotations
 
+import errno
 import gc
 import logging
 import resource
 import signal
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -29,7 +30,7 @@ from rmqcli.render import Output
 from rmqcli.render.text import tsv_line
 from rmqcli.running import warn
 
-__all__ = ["ConfigOption", "SetOption", "announce", "configure", "run_until_stopped"]
+__all__ = ["ConfigOption", "SetOption", "announce", "configure", "listening", "run_until_stopped"]
 
 ConfigOption = Annotated[
     Path | None,
@@ -74,6 +75,21 @@ def _property(text: str) -> tuple[str, str]:
     if not equals or not name.strip():
         raise usage_error(f"--set {text!r}: NAME=VALUE is expected")
     return name.strip(), value
+
+
+@contextmanager
+def listening(what: str, address: str, option: str) -> Iterator[None]:
+    """Names what could not listen on `address` ("host:port"), and the option that chooses another port."""
+    try:
+        yield
+    except OSError as error:
+        reasons = {errno.EADDRINUSE: "the port is taken", errno.EACCES: "the port may not be used"}
+        reason = reasons.get(error.errno or 0)
+        if reason is None:
+            raise
+        raise CommandError(
+            f"{what} cannot listen on {address}: {reason}; choose another with {option} (0 is any free one)"
+        ) from error
 
 
 def announce(settings: Settings, words: Mapping[str, str], text: str) -> None:

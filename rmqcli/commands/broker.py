@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +15,7 @@ from rmqcli.commands._serving import (
     SetOption,
     announce,
     configure,
+    listening,
     log_to_stderr,
     run_until_stopped,
 )
@@ -67,7 +68,9 @@ def broker(
 async def _serving(settings: Settings, config: BrokerConfig) -> AsyncIterator[None]:
     from broker.node import open_broker
 
-    async with open_broker(config) as node:
+    async with AsyncExitStack() as stack:
+        with listening("the broker", f"{config.bind_address}:{config.listen_port}", "--port"):
+            node = await stack.enter_async_context(open_broker(config))
         words = {"broker": node.address, "name": config.broker_name, "store": str(node.store_path)}
         announce(
             settings, words, f"broker {config.broker_name} serves on {node.address}, store {node.store_path}"

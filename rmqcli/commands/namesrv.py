@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,6 +13,7 @@ from rmqcli.commands._serving import (
     SetOption,
     announce,
     configure,
+    listening,
     log_to_stderr,
     run_until_stopped,
 )
@@ -72,6 +73,10 @@ async def _serving(
 ) -> AsyncIterator[None]:
     from broker.namesrv import open_name_server
 
-    async with open_name_server(config, host=host, port=port) as server:
+    async with AsyncExitStack() as stack:
+        with listening(
+            "the name server", f"{host}:{config.listen_port if port is None else port}", "--listen"
+        ):
+            server = await stack.enter_async_context(open_name_server(config, host=host, port=port))
         announce(settings, {"namesrv": server.address}, f"name server on {server.address}")
         yield

@@ -65,6 +65,8 @@ def query(
     found = run_async(main)
     output = Output()
     for message in found.messages:
+        if message.topic != topic:
+            warn(f"{message.msg_id} is a message of topic {message.topic}")
         output.write(render(message))
     _finish(found, topic, f"key {key}" if key is not None else f"id {msg_id}")
 

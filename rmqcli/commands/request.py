@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -47,6 +48,7 @@ def request(
     from rmqcli.flows.outgoing import Stamp
     from rmqcli.render import Output
 
+    render = _renderer(settings, format_text)
     stamp = Stamp.of(topic, key or [], tag, prop or [], None, None)
     timeout: dict[str, Any] = {} if settings.given.timeout is None else {"timeout": settings.given.timeout}
 
@@ -57,15 +59,19 @@ def request(
             return await producer.request(stamp.on_body(os.fsencode(body)), **timeout)
 
     reply = run_async(main)
-    output = Output()
-    if format_text is not None:
-        from rmqcli.render.message_format import parse_format
+    Output().write(render(reply))
 
-        output.write(parse_format(format_text)(reply))
-    elif settings.json:
-        output.json(_as_json(reply))
-    else:
-        output.line(reply.body)
+
+def _renderer(settings: Settings, format_text: str | None) -> Callable[[MessageExt], bytes]:
+    if format_text is not None:
+        from rmqcli.render.lines import message_renderer
+
+        return message_renderer(settings, format_text)
+    if settings.json:
+        from rmqcli.render.output import json_line
+
+        return lambda reply: json_line(_as_json(reply)) + b"\n"
+    return lambda reply: reply.body + b"\n"
 
 
 def _as_json(reply: MessageExt) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import AsyncIterator
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +15,7 @@ from rmqcli.commands._serving import (
     SetOption,
     announce,
     configure,
+    listening,
     log_to_stderr,
     run_until_stopped,
 )
@@ -97,10 +98,15 @@ async def _both(
     assert isinstance(broker_config, BrokerConfig)
     # Only for this run: nothing of the name server is kept.
     names = NamesrvConfig(kv_config_path=None, config_store_path=None)
-    async with open_name_server(names, host=host, port=namesrv_port) as namesrv:
+    async with AsyncExitStack() as stack:
+        with listening("the name server", f"{host}:{namesrv_port}", "--namesrv-port"):
+            namesrv = await stack.enter_async_context(open_name_server(names, host=host, port=namesrv_port))
         config = msgspec.structs.replace(broker_config, namesrv_addr=namesrv.address)
-        async with open_broker(config) as broker:
-            words = {"namesrv": namesrv.address, "broker": broker.address, "store": str(broker.store_path)}
-            text = f"name server  {namesrv.address}\nbroker       {broker.address}\nstore        {broker.store_path}"
-            announce(settings, words, f"{text}\nCtrl-C stops")
-            yield
+        with listening("the broker", f"{host}:{config.listen_port}", "--port"):
+            broker = await stack.enter_async_context(open_broker(config))
+        words = {"namesrv": namesrv.address, "broker": broker.address, "store": str(broker.store_path)}
+        text = (
+            f"name server  {namesrv.address}\nbroker       {broker.address}\nstore        {broker.store_path}"
+        )
+        announce(settings, words, f"{text}\nCtrl-C stops")
+        yield

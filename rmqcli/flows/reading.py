@@ -77,9 +77,7 @@ def select_queues(
     ]
     if found:
         return found
-    wanted = " ".join(
-        [*([f"queue {queue_id}"] if queue_id is not None else []), *([f"on {broker}"] if broker else [])]
-    )
+    wanted = ("queue" if queue_id is None else f"queue {queue_id}") + (f" on {broker}" if broker else "")
     brokers = sorted({queue.broker_name for queue in queues})
     there = "; ".join(f"{name}: {_numbers(queues, name)}" for name in brokers)
     raise CommandError(f"topic {topic} has no {wanted} (there are queues {there})", ExitCode.NOT_FOUND)

@@ -63,7 +63,7 @@ class OffsetRange:
 def parse_range(text: str, now_ms: int) -> OffsetRange:
     """The range; a usage error (CommandError) that says what was not understood."""
     text = text.strip()
-    if text in ("", "start"):
+    if text == "start":
         return OffsetRange()
     if text == "end":
         return OffsetRange(only_new=True)

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 
 from codec.message import MessageExt
+from rmqcli.exit_codes import usage_error
 from rmqcli.options import Settings
 from rmqcli.render.message_format import parse_format
 from rmqcli.render.message_json import message_line
@@ -49,6 +50,8 @@ def message_view(message: MessageExt, *, color: bool) -> bytes:
 
 def message_renderer(settings: Settings, format_text: str | None) -> Callable[[MessageExt], bytes]:
     """How this command line wants its messages, line ends included. A wrong FORMAT is a usage error here, at the start."""
+    if format_text is not None and settings.json:
+        raise usage_error("--format excludes --json")
     if format_text is not None:
         return parse_format(format_text)
     if settings.json:

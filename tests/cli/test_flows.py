@@ -287,3 +287,18 @@ def test_groups(rmq: Run, topic: str) -> None:
     assert rmq("group", "describe", "no_such_group").code == ExitCode.NOT_FOUND
     assert rmq("offsets", "show", "-g", "no_such_group").code == ExitCode.NOT_FOUND
     assert rmq("group", "list").code == 0
+
+
+@pytest.mark.parametrize("command", ["pull", "tail", "query --key k", "consume -g g"])
+def test_a_format_excludes_json(rmq: Run, topic: str, command: str) -> None:
+    name, *options = command.split()
+    result = rmq(name, topic, *options, "--json", "-f", "%v")
+    assert (result.code, result.err) == (2, "rmq: --format excludes --json\n")
+
+
+def test_a_message_of_another_topic_is_told_as_such(rmq: Run, topic: str) -> None:
+    line = rmq("send", topic, "x", "--json").json
+    rmq("topic", "create", "another", "-q", "1")
+    result = rmq("query", "another", "--id", line["offsetMsgId"])
+    assert result.code == 0
+    assert result.err == f"rmq: {line['msgId']} is a message of topic {topic}\n"

@@ -19,7 +19,6 @@ def local(text: str) -> int:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("", OffsetRange()),
         ("start", OffsetRange()),
         ("end", OffsetRange(only_new=True)),
         ("0", OffsetRange(begin=0)),
@@ -69,6 +68,7 @@ def test_ranges(text: str, expected: OffsetRange) -> None:
     ("text", "part"),
     [
         ("abc", "'abc' is not an offset"),
+        ("", "range '': '' is not an offset"),
         ("1:x", "'x' is not an offset"),
         ("1:2:3", "'2:3' is not an offset"),
         ("--5", "not an offset"),

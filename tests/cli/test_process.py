@@ -59,12 +59,12 @@ def test_a_closed_standard_output(environment: dict[str, str], topic: str) -> No
     assert done.returncode == 0
 
 
-def test_a_full_disk(environment: dict[str, str]) -> None:
-    done = shell("rmq --help >/dev/full", environment)
-    assert done.returncode == 1
-    assert done.stderr.startswith(b"rmq: ")
-    assert done.stderr.endswith(b"No space left on device\n")
-    assert done.stderr.count(b"\n") == 1
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_disk(environment: dict[str, str], topic: str, unbuffered: str) -> None:
+    for command in ("--version", "--help", f"topic stats {topic}"):
+        done = shell(f"rmq {command} >/dev/full", environment | {"PYTHONUNBUFFERED": unbuffered})
+        assert done.returncode == 1
+        assert re.fullmatch(rb"rmq: cannot write(?: the output)?: No space left on device\n", done.stderr)
 
 
 def test_a_closed_standard_input(environment: dict[str, str], topic: str) -> None:
@@ -270,10 +270,28 @@ def test_a_broker_and_a_name_server_apart(cli: Run, tmp_path: Path) -> None:
         assert (process.returncode, err) == (0, b"")
 
 
-def test_a_port_that_is_taken(cluster: Cluster, cli: Run) -> None:
-    port = cluster.namesrv.rpartition(":")[2]
-    result = cli("up", "--namesrv-port", port, "--port", "0")
-    assert result.code == 1
-    assert result.err.startswith("rmq: ")
-    assert port in result.err
-    assert "Address already in use" in result.err
+def test_a_port_that_is_taken(cluster: Cluster, cli: Run, tmp_path: Path) -> None:
+    taken, broker = cluster.namesrv.rpartition(":")[2], cluster.broker_address.rpartition(":")[2]
+    free = ("--port", "0", "--namesrv-port", "0")
+    for command, what, option in (
+        (
+            ("up", *free[:2], "--namesrv-port", taken),
+            f"the name server cannot listen on 127.0.0.1:{taken}",
+            "--namesrv-port",
+        ),
+        (("up", *free[2:], "--port", broker), f"the broker cannot listen on 127.0.0.1:{broker}", "--port"),
+        (
+            ("namesrv", "--listen", cluster.namesrv),
+            f"the name server cannot listen on {cluster.namesrv}",
+            "--listen",
+        ),
+        (
+            ("broker", "--port", broker, "--store", str(tmp_path)),
+            f"the broker cannot listen on 0.0.0.0:{broker}",
+            "--port",
+        ),
+    ):
+        result = cli(*command)
+        assert result.code == 1
+        told = f"rmq: {what}: the port is taken; choose another with {option} (0 is any free one)"
+        assert result.err.splitlines()[-1] == told

@@ -131,6 +131,8 @@ async def test_choosing_queues() -> None:
     topic = FakeTopic(3)
     assert await choose_queues(topic, "orders") == topic.queues
     assert await choose_queues(topic, "orders", "broker-a", 1) == topic.queues[1:2]
+    with pytest.raises(CommandError, match=r"topic orders has no queue on broker-b .there are queues"):
+        await choose_queues(topic, "orders", "broker-b")
     with pytest.raises(
         CommandError, match=r"no queue 7 on broker-b .there are queues broker-a: 0,1,2"
     ) as caught:
