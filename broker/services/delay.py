@@ -3,7 +3,7 @@
 One task for each level; it sleeps until the time of the next message of its queue, or until the store brings one. The copy
 that is delivered keeps every property, DELAY, REAL_TOPIC and REAL_QID too, and its text. A delivery that fails is tried
 again; the offset moves on after success only, so a crash can deliver twice but never loses. Times are ms of the broker's
-clock; a clock that was set back makes no message wait longer than its level.
+clock; a message that would have to wait for longer than its level, for the clock was set back, comes at once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import trio
 
 from broker.context import BrokerContext
 from broker.services.restore import restored
-from broker.store.values import Arrival, PutStatus
+from broker.store.values import Arrival, PutStatus, StoreMessage
 from codec.errors import CodecError
 from codec.names import SystemTopic
 from codec.properties import PropertyName, encode_properties
@@ -28,6 +28,8 @@ BATCH = 64
 RETRY_SECONDS = 1.0
 LONGEST_SLEEP_SECONDS = 5.0
 """The clock is looked at again after this time, in case somebody set it."""
+
+SCHEDULE_GROUP = "SCHEDULE_CONSUMER"
 
 _log = logging.getLogger(__name__)
 
@@ -78,17 +80,16 @@ class DelayService:
         if not entries:
             return None
         for position, size, deliver_at in entries:
-            now = broker.now_ms()
-            wait = min(deliver_at, now + broker.delay_levels.delay_ms(level)) - now
-            if wait > 0:
+            wait = deliver_at - broker.now_ms()
+            if 0 < wait <= broker.delay_levels.delay_ms(level):
                 return wait / 1000
-            if not self._deliver(position, size):
+            if not self._deliver(position, size, level):
                 return RETRY_SECONDS
             offset += 1
             broker.delay_offsets.set(level, offset)
         return 0.0
 
-    def _deliver(self, position: int, size: int) -> bool:
+    def _deliver(self, position: int, size: int, level: int) -> bool:
         """Puts one message into its own topic; True when it is done with, for good or bad."""
         record = self._broker.store.record_at_size(position, size)
         if record is None:
@@ -106,4 +107,18 @@ class DelayService:
             return True
         message = restored(original, properties, encode_properties(properties))
         message.topic, message.queue_id = topic, int(queue)
-        return self._broker.store.append(message).status is PutStatus.PUT_OK
+        return self._put(message, level)
+
+    def _put(self, message: StoreMessage, level: int) -> bool:
+        """Counted as a put of its topic, and as something that SCHEDULE_CONSUMER read of its level."""
+        broker = self._broker
+        result = broker.store.append(message)
+        if result.status is not PutStatus.PUT_OK:
+            broker.rates.put_failures += 1
+            return False
+        broker.rates.put_messages += 1
+        broker.rates.put_bytes += result.size
+        if broker.config.enable_schedule_message_stats:
+            broker.statistics.put(message.topic, message.queue_id, 1, result.size)
+            broker.statistics.got(SystemTopic.SCHEDULE, level - 1, SCHEDULE_GROUP, 1, result.size)
+        return True

@@ -12,7 +12,7 @@ from broker.store import StoreMessage
 from broker.tables import DelayLevels
 from codec.codes import ResponseCode
 from codec.properties import encode_properties
-from tests.broker.support import START_MS, fake_broker, pull_header
+from tests.broker.support import START_MS, fake_broker, pull_header, virtual_now
 
 
 async def test_a_delayed_message_comes_at_its_time(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
@@ -36,6 +36,35 @@ async def test_a_delayed_message_comes_at_its_time(tmp_path: Path, autojump_cloc
         }
         (parked,) = client.pulled("SCHEDULE_TOPIC_XXXX", 1)
         assert parked.properties == message.properties
+
+
+async def test_a_clock_that_is_set_back_holds_nothing_up(
+    tmp_path: Path, autojump_clock: trio.abc.Clock
+) -> None:
+    """As in Java: what would wait for longer than its level comes now."""
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        client.send("T", properties={"DELAY": "3"})
+        await trio.sleep(1)
+        broker.context.now_ms = lambda: virtual_now() - 3_600_000
+        await trio.sleep(5.1)
+        assert len(client.pulled("T")) == 1
+        assert len(client.pulled("SCHEDULE_TOPIC_XXXX", 2)) == 1
+
+
+@pytest.mark.parametrize("counted", [True, False])
+async def test_deliveries_are_counted(tmp_path: Path, autojump_clock: trio.abc.Clock, counted: bool) -> None:
+    async with fake_broker(tmp_path, enable_schedule_message_stats=counted) as broker:
+        client = broker.client()
+        for _ in range(3):
+            client.send("T", properties={"DELAY": "2"})
+        await trio.sleep(5.1)
+        assert len(client.pulled("T")) == 3
+        assert broker.context.rates.put_messages == 6, "into the schedule topic, and out of it"
+        statistics = broker.context.statistics
+        levels = {key: cell.nums for key, cell in statistics.gets.items() if key[2] == "SCHEDULE_CONSUMER"}
+        assert levels == ({("SCHEDULE_TOPIC_XXXX", 1, "SCHEDULE_CONSUMER"): 3} if counted else {})
+        assert sum(cell.nums for (topic, _), cell in statistics.puts.items() if topic == "T") == 3 * counted
 
 
 @pytest.mark.parametrize(("level", "seconds"), [("1", 1), ("99", 7200)])
