@@ -248,20 +248,25 @@ class Server:
         if data[:1] == bytes((TLS_HANDSHAKE,)):
             raise RemoteProtocolError("it speaks TLS, which is not supported yet")
         while data:
-            session.last_active = trio.current_time()
+            session.stirred = True
             await self._handle_batch(session, decode(data))
             data = await receive()
         decode(b"")
 
     async def _handle_batch(self, session: Session, commands: list[RemotingCommand]) -> None:
-        for start in range(0, len(commands), REPLIES_PER_WRITE):
-            await self._handle_some(session, commands[start : start + REPLIES_PER_WRITE])
+        position = 0
+        while position < len(commands):
+            position = self._handle_some(session, commands, position)
+            if session.must_wait:
+                await session.relief()
 
-    async def _handle_some(self, session: Session, commands: list[RemotingCommand]) -> None:
+    def _handle_some(self, session: Session, commands: list[RemotingCommand], position: int) -> int:
+        """Handles some commands from `position` on and sends what they are answered; the position behind them."""
         handlers = self._handlers
         session.in_batch = True
         self._batches.begin_batch()
-        for command in commands:
+        for command in commands[position : position + REPLIES_PER_WRITE]:
+            position += 1
             flag = command.flag
             if flag & RPC_RESPONSE:
                 session.answered(command)
@@ -278,14 +283,11 @@ class Server:
             ) as error:  # whatever a handler raises, the connection and its other requests go on
                 self._answer_failure(session, command, error)
             if session.must_wait:
-                self._batches.end_batch()
-                await session.relief()
-                self._batches.begin_batch()
+                break
         session.in_batch = False
         session.flush()
         self._batches.end_batch()
-        if session.must_wait:
-            await session.relief()
+        return position
 
     def _answer_failure(self, session: Session, command: RemotingCommand, error: Exception) -> None:
         if isinstance(error, Refusal):
@@ -317,6 +319,6 @@ class Server:
         while True:
             await trio.sleep(silence / 12)
             now = trio.current_time()
-            for session in [one for one in self.sessions if now - one.last_active >= silence]:
+            for session in [one for one in self.sessions if one.silent_since(now) <= now - silence]:
                 _log.info("%s: %s closed: silent for %g s", self._name, session.peer_text, silence)
                 session.close()

@@ -60,16 +60,17 @@ class Session:
         "_on_close",
         "_outgoing",
         "_relief",
+        "_silent_since",
         "_wake",
         "closed",
         "connection",
         "id",
         "in_batch",
-        "last_active",
         "local",
         "outgoing_bytes",
         "peer",
         "peer_text",
+        "stirred",
         "transport",
     )
 
@@ -91,7 +92,8 @@ class Session:
         self.local = local
         self.closed = False
         self.in_batch = False
-        self.last_active = trio.current_time()
+        self.stirred = False
+        self._silent_since = trio.current_time()
         self.outgoing_bytes = 0
         self._limits = limits
         self._wake = wake
@@ -172,6 +174,13 @@ class Session:
             self._nursery.cancel_scope.cancel()
 
     # for the server
+
+    def silent_since(self, now: float) -> float:
+        """The time of the last look that found bytes either way (`stirred`) since the one before it."""
+        if self.stirred:
+            self.stirred = False
+            self._silent_since = now
+        return self._silent_since
 
     def attach(self, nursery: trio.Nursery) -> None:
         """The nursery that the connection lives in."""
@@ -279,7 +288,7 @@ class Session:
     def _sent(self, count: int) -> None:
         if count:
             self.outgoing_bytes -= count
-            self.last_active = trio.current_time()
+            self.stirred = True
             self._relieve()
 
     def _relieve(self) -> None:

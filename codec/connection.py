@@ -87,7 +87,8 @@ class Connection:
         commands: list[RemotingCommand] = []
         try:
             if data:
-                self._read_frames(data, self._complete_buffered(data, commands), commands)
+                position = self._complete_buffered(data, commands) if self._buffer else 0
+                self._read_frames(data, position, commands)
             else:
                 self._end()
         except RemoteProtocolError as error:
@@ -99,8 +100,6 @@ class Connection:
     def _complete_buffered(self, data: bytes, commands: list[RemotingCommand]) -> int:
         """Give the frame that was begun what it lacks; the position in `data` after that."""
         buffer = self._buffer
-        if not buffer:
-            return 0
         taken = 0
         while taken < len(data):
             part = data[taken : taken + self._wanted - len(buffer)]

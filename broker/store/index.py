@@ -1,7 +1,8 @@
 """The message index: finds messages by key, UNIQ_KEY included (Java `IndexService`).
 
 Puts are gathered and written `BATCH` messages at a time, before every query, at every flush and at the stop: that costs a
-send less, and what a killed process had gathered is put again by recovery.
+send less, and what a killed process had gathered is put again by recovery. A batch is small enough to be written while a
+client that has been answered makes its next request.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from .values import Arrival
 
 __all__ = ["Index", "IndexHits"]
 
-BATCH = 256
+BATCH = 16
 RELEASE_ITEMS = 1 << 16
 UNIQ_KEY, KEYS = PropertyName.UNIQ_KEY, PropertyName.KEYS
 
