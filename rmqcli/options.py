@@ -258,10 +258,8 @@ class SectionedGroup(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         # whole sentences: typer cuts them at the width of the terminal
-        rows = [
-            (name, self.get_command(ctx, name).get_short_help_str(limit=_WHOLE))
-            for name in self.list_commands(ctx)
-        ]
+        found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        rows = [(name, entry.get_short_help_str(limit=_WHOLE)) for name, entry in found if entry is not None]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
 

@@ -135,3 +135,11 @@ def test_files_that_are_not_there(cli: Run, tmp_path: Path) -> None:
     assert cli("broker", "-c", str(tmp_path / "no.conf")).code == ExitCode.NOT_FOUND
     (tmp_path / "bad.json").write_text("{}")
     assert cli("offsets", "reset", "--undo", str(tmp_path / "bad.json")).code == ExitCode.CORRUPT
+
+
+def test_the_help_of_a_group_has_whole_sentences(cli: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    text = cli("topic", "--help").out.decode()
+    assert "..." not in text.partition("Commands:")[2]
+    assert "the\n            last message came." in text
+    assert max(map(len, text.splitlines())) <= 80
