@@ -80,7 +80,6 @@ class Appender:
 
     def append(self, message: StoreMessage) -> AppendResult:
         """Stores one message."""
-        # The hot path of a broker: what is written out here would as calls take an eighth more.
         topic = message.topic
         sized_topic = self._topics.get(topic) or self._sized_topic(topic)
         refusal = self._refusal(sized_topic, message)
@@ -91,21 +90,7 @@ class Appender:
         timestamp = self._now_ms()
         log = self._log
         offset = log.end
-        record = self._encode_record(
-            sized_topic,
-            message.queue_id,
-            message.flag,
-            queue_offset,
-            offset,
-            message.sys_flag,
-            message.born_timestamp,
-            message.born_host,
-            timestamp,
-            message.reconsume_times,
-            message.prepared_transaction_offset,
-            message.body,
-            message.properties_text,
-        )
+        record = self._encode(message, sized_topic, queue_offset, offset, timestamp)
         size = len(record)
         if not log.write(record):
             return self._make_room(size) or self.append(message)
