@@ -51,7 +51,8 @@ def show_table(
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, header_style="bold", pad_edge=False, title=title or None, title_justify="left")
+    header = "bold" if settings.color else ""
+    table = Table(box=None, header_style=header, pad_edge=False, title=title or None, title_justify="left")
     texts = [
         [printable(column.show(value)) for column, value in zip(columns, row, strict=True)] for row in rows
     ]

@@ -182,6 +182,9 @@ def test_no_colour(environment: dict[str, str], rmq: Run, topic: str) -> None:
     assert b"\x1b[2m" in raw("pull", topic)
     assert b"\x1b[2m" not in raw("pull", topic, "--no-color")
     assert b"\x1b[2m" not in raw("pull", topic, NO_COLOR="1")
+    assert b"\x1b[1m" in raw("topic", "stats", topic)
+    assert b"\x1b" not in raw("topic", "stats", topic, "--no-color")
+    assert b"\x1b" not in raw("topic", "stats", topic, NO_COLOR="1")
 
 
 def test_a_question(environment: dict[str, str], rmq: Run, topic: str) -> None:
