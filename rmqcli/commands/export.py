@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -145,6 +146,12 @@ class _Target(NamedTuple):
     def options(self) -> dict[str, Any]:
         return {"layout": self.layout, "resume": self.resume, **(self.session or {})}
 
+    def tasks_done(self, tasks: int) -> AbstractContextManager[Callable[[int], None]]:
+        """A bar; with -v Spark shows one of its own."""
+        from rmqcli.render.progress import progress
+
+        return progress("export", tasks, quiet=bool(self.session and self.session["verbose"]))
+
 
 def _names(given: list[str] | None) -> tuple[str, ...]:
     return tuple(name.strip() for text in given or [] for name in text.split(",") if name.strip())
@@ -196,14 +203,12 @@ def _require_topic(store: Path, topic: str) -> None:
 
 
 def _export_store(store: Path, target: _Target, rows: RowFilter) -> ExportSummary:
-    if target.session is not None:
-        from rmqcli.export import export_store_on_spark
-
-        return export_store_on_spark(store, target.out, rows, **target.options)
-    from rmqcli.export import export_store
+    from rmqcli.export import export_store, export_store_on_spark
     from rmqcli.render.progress import progress
     from rmqcli.store import CommitLog
 
+    if target.session is not None:
+        return export_store_on_spark(store, target.out, rows, target.tasks_done, **target.options)
     with progress("export", sum(file.size for file in CommitLog(store).files), sizes=True) as advance:
         return export_store(store, target.out, rows, advance, **target.options)
 
@@ -224,7 +229,9 @@ def _export_topic(settings: Settings, topic: str, wanted: OffsetRange, target: _
 
     ranges, lost, summary = run_async(main)
     if summary is None:
-        summary = export_topic_on_spark(settings.client_options, ranges, target.out, **target.options)
+        summary = export_topic_on_spark(
+            settings.client_options, ranges, target.out, target.tasks_done, **target.options
+        )
     return summary._replace(failed=(*summary.failed, *lost))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -44,20 +44,22 @@ class Files(Protocol):
     ) -> None: ...
 
 
-def open_files(folder: Path, prefix: str, source: str, layout: Layout) -> Files:
-    """Files below `folder` whose names start with `prefix`, in the folders of the layout."""
+def open_files(folder: Path, prefix: str, source: str, layout: Layout, *, in_thread: bool = True) -> Files:
+    """Files below `folder` whose names start with `prefix`, in the folders of the layout. `in_thread`: as `ParquetFiles`."""
     kind = PartitionedFiles if layout.partition_by else ParquetFiles
-    return kind(folder, prefix, source, layout)
+    return kind(folder, prefix, source, layout, in_thread)
 
 
 class ParquetFiles:
     """Files one after the other.
 
-    A row group is compressed and written by a thread of its own while the next one is gathered, so memory holds two. An error
-    inside may leave broken files: the folder is a temporary one.
+    A row group is compressed and written by a thread of its own while the next one is gathered, so memory holds two; not
+    `in_thread`: by the caller. An error inside may leave broken files: the folder is a temporary one.
     """
 
-    def __init__(self, folder: Path, prefix: str, source: str, layout: Layout) -> None:
+    def __init__(
+        self, folder: Path, prefix: str, source: str, layout: Layout, in_thread: bool = True
+    ) -> None:
         self.names: list[str] = []
         self.gathered_bytes = 0
         self._folder = folder
@@ -68,7 +70,7 @@ class ParquetFiles:
         self._file_bytes = 0
         self._writer: Any = None
         self._tally = SpanTally()
-        self._thread = ThreadPoolExecutor(1, "parquet")
+        self._thread = ThreadPoolExecutor(1, "parquet") if in_thread else None
         self._under_way: Future[None] | None = None
 
     def __enter__(self) -> Self:
@@ -87,8 +89,12 @@ class ParquetFiles:
     def hand_over(self) -> None:
         """Ends the row group."""
         self._settle()
-        self._under_way = self._thread.submit(self._write_group, self._gathered, self.gathered_bytes)
+        group = self._gathered, self.gathered_bytes
         self._gathered, self.gathered_bytes = [], 0
+        if self._thread is None:
+            self._write_group(*group)
+        else:
+            self._under_way = self._thread.submit(self._write_group, *group)
 
     def _settle(self) -> None:
         if self._under_way is not None:
@@ -125,7 +131,7 @@ class ParquetFiles:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with self._thread, ExitStack() as stack:
+        with self._thread or nullcontext(), ExitStack() as stack:
             stack.callback(self._end_file)
             self._settle()
             if kind is None and self._gathered:
@@ -149,11 +155,14 @@ def _options(layout: Layout) -> dict[str, Any]:
 class PartitionedFiles:
     """A row of files for each partition, in its folder; bounded in open files and in memory."""
 
-    def __init__(self, folder: Path, prefix: str, source: str, layout: Layout) -> None:
+    def __init__(
+        self, folder: Path, prefix: str, source: str, layout: Layout, in_thread: bool = True
+    ) -> None:
         self._folder = folder
         self._prefix = prefix
         self._source = source
         self._layout = layout
+        self._in_thread = in_thread
         self._open: dict[str, ParquetFiles] = {}
         self._rounds: dict[str, int] = {}
         self._done: list[str] = []
@@ -179,7 +188,7 @@ class PartitionedFiles:
                 self._close(next(iter(self._open)))
             number = self._rounds[folder] = self._rounds.get(folder, -1) + 1
             name = f"{folder}/{self._prefix}-{number:03d}"
-            files = ParquetFiles(self._folder, name, self._source, self._layout)
+            files = ParquetFiles(self._folder, name, self._source, self._layout, self._in_thread)
         self._open[folder] = files  # last in the order: the first is the one to close
         return files
 

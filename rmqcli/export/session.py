@@ -18,7 +18,6 @@ from rmqcli.export.master import driver_address, is_local
 __all__ = ["spark_session"]
 
 DEFAULT_MASTER = "local[*]"
-_QUIET = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
 
 
 @contextmanager
@@ -44,8 +43,7 @@ def spark_session(
         address = driver_address(master)
         stack.enter_context(_environment(_wanted(folder, master, address, conf)))
         builder = SparkSession.builder.appName("rmq export").master(master)
-        settings = {**_QUIET, **_reachable(address), **conf, "spark.master": master}
-        for name, value in settings.items():
+        for name, value in {**_settings(master, address, verbose), **conf, "spark.master": master}.items():
             builder = builder.config(name, value)
         session = _start(builder, folder / "start.log", verbose)
         stack.callback(session.stop)
@@ -53,11 +51,18 @@ def spark_session(
         yield session
 
 
-def _reachable(address: str | None) -> dict[str, str]:
-    """Not the name of this machine, which need not resolve, here or where the executors are."""
-    if address is None or "SPARK_LOCAL_IP" in os.environ:
-        return {}
-    return {"spark.driver.host": address, "spark.driver.bindAddress": address}
+def _settings(master: str, address: str | None, verbose: bool) -> dict[str, str]:
+    found = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": str(verbose and sys.stderr.isatty()).lower(),
+    }
+    if is_local(master):
+        # The work is done in Python; the JVM's second compiler would only take the cores from it.
+        found["spark.driver.defaultJavaOptions"] = "-XX:TieredStopAtLevel=1"
+    if address is not None and "SPARK_LOCAL_IP" not in os.environ:
+        # Not the name of this machine, which need not resolve, here or where the executors are.
+        found |= {"spark.driver.host": address, "spark.driver.bindAddress": address}
+    return found
 
 
 def _wanted(folder: Path, master: str, address: str | None, conf: Mapping[str, str]) -> dict[str, str]:

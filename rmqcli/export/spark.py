@@ -7,10 +7,11 @@ Executors need this package, and see the same store folder (or cluster) and the 
 
 from __future__ import annotations
 
+import gc
 import re
 import time
 import uuid
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +20,7 @@ from codec.errors import CorruptionError
 from rmqcli.client import ClientError
 from rmqcli.export.errors import ExportError
 from rmqcli.export.folder import ExportFolder
+from rmqcli.export.job_progress import Progress, followed, silent
 from rmqcli.export.layout import Layout
 from rmqcli.export.live import QueueRange, read_some
 from rmqcli.export.local import commit_store, commit_topic, failed_of, not_done, store_origin
@@ -34,10 +36,12 @@ from rmqcli.export.summary import ExportSummary, summarize
 
 __all__ = ["export_store_on_spark", "export_topic_on_spark"]
 
-PART_BYTES = 64 * 1024 * 1024
+PART_BYTES = 128 * 1024 * 1024
 
-Read = Callable[[int], Generator[Any, None, "tuple[int, str] | None"]]
-"""Record batches of the task of this number; it returns the offset that a queue was read to, and why not further."""
+End = tuple[int, str]
+"""The offset that a queue was read to, and why not further."""
+Read = Callable[[int], Generator[Any, None, End | None]]
+"""Record batches of the task of this number; it returns the end of a queue, or nothing."""
 
 _EVERYTHING = Layout()
 
@@ -46,13 +50,14 @@ def export_store_on_spark(
     store: Path,
     out: Path,
     rows: RowFilter,
+    progress: Progress = silent,
     *,
     part_bytes: int = PART_BYTES,
     layout: Layout = _EVERYTHING,
     resume: bool = False,
     **session: Any,
 ) -> ExportSummary:
-    """As `export_store`, a task for each part. `session`: as for `spark_session`."""
+    """As `export_store`, a task for each part; `progress` is told tasks. `session`: as for `spark_session`."""
     store, out = store.resolve(), out.resolve()
     origin = store_origin(store, rows)
     parts_of(store, rows)  # a store that is not there is told before a folder is made
@@ -61,7 +66,8 @@ def export_store_on_spark(
         rows = rows.after(folder.previous)
         expected = count_entries(store, rows) if rows.check_crc else {}
         parts = parts_of(store, rows, part_bytes)
-        done = _run(spark, len(parts), partial(_read_part, parts, rows), folder, origin, layout)
+        job = partial(_run_task, partial(_read_part, parts, rows), folder.temporary, origin.source, layout)
+        done = _run(spark, len(parts), job, progress)
         entries = folder.measure(done.names)
         require_rows(store, expected, merged(span for file in entries for span in file.queues))
         manifest = commit_store(folder, entries, rows)
@@ -72,19 +78,23 @@ def export_topic_on_spark(
     client_options: Mapping[str, Any],
     ranges: list[QueueRange],
     out: Path,
+    progress: Progress = silent,
     *,
     layout: Layout = _EVERYTHING,
     resume: bool = False,
     **session: Any,
 ) -> ExportSummary:
-    """As `export_topic`, a task for each queue range, each with a client of its own: a PullConsumer with these options."""
+    """As `export_topic`, a task for each queue range, each with a client of its own: a PullConsumer with these options.
+    `progress` is told tasks.
+    """
     out, origin = out.resolve(), Origin(None, ranges[0].queue.topic if ranges else "")
     with ExportFolder(out, origin, layout, resume=resume) as folder, spark_session(**session) as spark:
         started = time.perf_counter()
         wanted = not_done(ranges, folder.previous)
         read = partial(_read_queue, dict(client_options), wanted)
-        done = _run(spark, len(wanted), read, folder, origin, layout)
-        ends = [_queue_end(queue, *done.ends[task]) for task, queue in enumerate(wanted)]
+        job = partial(_run_task, read, folder.temporary, origin.source, layout)
+        done = _run(spark, len(wanted), job, progress)
+        ends = [_queue_end(queue, *end) for queue, end in zip(wanted, done.ends, strict=True)]
         try:
             manifest = commit_topic(folder, folder.measure(done.names), ends)
         except ClientError as error:
@@ -102,7 +112,7 @@ def _read_part(parts: list[Part], rows: RowFilter, index: int) -> Generator[Any,
 
 def _read_queue(
     client_options: dict[str, Any], ranges: list[QueueRange], index: int
-) -> Generator[Any, None, tuple[int, str]]:
+) -> Generator[Any, None, End]:
     """Batch by batch, each with a client that lives as long as the batch is read: a connection costs little against it."""
     import trio
 
@@ -135,48 +145,50 @@ class _Done(NamedTuple):
     """`names` of the files of all tasks, in the order of the tasks; `ends` is what tasks returned."""
 
     names: list[str]
-    ends: dict[int, tuple[int, str]]
+    ends: list[End]
 
 
-def _run(spark: Any, tasks: int, read: Read, folder: ExportFolder, origin: Origin, layout: Layout) -> _Done:
-    run = partial(_run_tasks, read, str(folder.temporary), origin.source, layout)
+def _run(spark: Any, tasks: int, job: Callable[[int], _Written], progress: Progress) -> _Done:
+    # Plain partitions: a data frame costs a new session seconds before its first task.
+    if not tasks:
+        return _Done([], [])
+    context = spark.sparkContext
     try:
-        numbers = spark.range(0, tasks, numPartitions=max(1, tasks))
-        rows = numbers.mapInArrow(run, "task bigint, name string, reached bigint, reason string").collect()
+        with followed(context, tasks, progress):
+            written = context.parallelize(range(tasks), tasks).map(job).collect()
     except Exception as error:  # Py4J wraps whatever a task raised
         raise _reason(error) from error
-    names = sorted((row["task"], row["name"]) for row in rows if row["name"] is not None)
-    ends = {row["task"]: (row["reached"], row["reason"]) for row in rows if row["reached"] is not None}
-    return _Done([name for _, name in names], ends)
+    return _Done([name for names, _ in written for name in names], [end for _, end in written if end])
 
 
-def _run_tasks(read: Read, folder: str, source: str, layout: Layout, numbers: Iterator[Any]) -> Iterator[Any]:
-    """In an executor: the names of the files that each task wrote, then what it returned."""
-    import pyarrow as pa
-
-    for batch in numbers:
-        for task in batch.column(0).to_pylist():
-            attempt = f"task-{task:05d}-{uuid.uuid4().hex}"
-            with open_files(Path(folder), attempt, source, layout) as files:
-                end = _write_all(read(task), files)
-            rows = [{"task": task, "name": name} for name in files.names]
-            rows += [] if end is None else [{"task": task, "reached": end[0], "reason": end[1]}]
-            yield pa.RecordBatch.from_pylist(rows, _result_schema())
+class _Written(NamedTuple):
+    names: list[str]
+    end: End | None
 
 
-def _result_schema() -> Any:
-    import pyarrow as pa
+def _run_task(read: Read, folder: Path, source: str, layout: Layout, task: int) -> _Written:
+    """In an executor: the names of the files that the attempt wrote, and what it read to."""
+    attempt = f"task-{task:05d}-{uuid.uuid4().hex}"
+    # A task has one core: the others are for other tasks.
+    with open_files(folder, attempt, source, layout, in_thread=False) as files:
+        end = _write_all(read(task), files)
+    _spare_modules()
+    return _Written(files.names, end)
 
-    names = {"task": pa.int64(), "name": pa.string(), "reached": pa.int64(), "reason": pa.string()}
-    return pa.schema(names.items())
+
+def _spare_modules() -> None:
+    """Spark's Python collects garbage after every task; without this it walks all that the modules made, 40 ms of a task's 150."""
+    if not gc.get_freeze_count():
+        gc.collect()
+        gc.freeze()
 
 
-def _write_all(batches: Generator[Any, None, tuple[int, str] | None], files: Files) -> tuple[int, str] | None:
+def _write_all(batches: Generator[Any, None, End | None], files: Files) -> End | None:
     while True:
         try:
             files.write(next(batches))
         except StopIteration as stop:
-            end: tuple[int, str] | None = stop.value
+            end: End | None = stop.value
             return end
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import pty
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -28,12 +32,29 @@ def ran(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, check=False, cwd=ROOT, capture_output=True, text=True, timeout=120)
 
 
+def on_terminal(*arguments: object) -> tuple[int, str, str]:
+    """Exit code, standard output, and the text that a terminal got as standard error."""
+    seen, terminal = pty.openpty()
+    command = [sys.executable, "-m", *map(str, arguments)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=terminal, text=True) as process:
+        os.close(terminal)
+        shown = b""
+        with suppress(OSError):  # the last writer closed it
+            while data := os.read(seen, 65536):
+                shown += data
+        os.close(seen)
+        out, _ = process.communicate(timeout=60)
+    return process.returncode, out, re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode())
+
+
 def test_rows_are_those_of_this_machine(master: str, store_clean: JavaStore, tmp_path: Path) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     conf = [f"--conf={name}={value}" for name, value in SMALL.items()]
     spark = ("--spark", "--master", master, *conf)
-    done = ran("rmqcli", "export", "--store", store_clean.root, "--out", there, *spark)
-    assert (done.returncode, done.stderr) == (0, "")
+    code, out, shown = on_terminal("rmqcli", "export", "--store", store_clean.root, "--out", there, *spark)
+    assert (code, out.split("\t")[:3]) == (0, [str(there), "4", "3090"])
+    assert re.search(r"export ━+ [0-4]/4 ", shown)
+    assert not re.search("[A-Za-z]{2}", shown.replace("export", ""))
     export_store(store_clean.root, here, RowFilter())
     assert rows_of(there) == rows_of(here)
 

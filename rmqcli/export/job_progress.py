@@ -1,0 +1,87 @@
+"""How far a Spark job is, by the status tracker of its session."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from threading import Event, Thread
+from typing import Any
+
+from rmqcli.running import warn
+
+__all__ = ["PATIENCE", "Progress", "Watch", "followed", "silent"]
+
+POLL_SECONDS = 0.2
+PATIENCE = 75
+"""Polls without a task that runs or ran, after which that is said: 15 s."""
+_GROUP = "spark.jobGroup.id"
+
+Progress = Callable[[int], AbstractContextManager[Callable[[int], None]]]
+"""Given the number of tasks: a block that gives a function to be told how many more are done."""
+Look = Callable[[], tuple[int, int]]
+"""Tasks that run, and tasks that are done."""
+
+
+@contextmanager
+def silent(tasks: int) -> Iterator[Callable[[int], None]]:
+    """Progress that nobody sees."""
+    yield lambda count: None
+
+
+class Watch:
+    """Tells what became of the tasks since the last look; complains once when none gets to run."""
+
+    def __init__(self, tasks: int, look: Look, advance: Callable[[int], None]) -> None:
+        self._tasks = tasks
+        self._look = look
+        self._advance = advance
+        self._told = 0
+        self._waited = 0
+
+    def poll(self) -> None:
+        running, done = self._look()
+        self._tell(done)
+        self._waited = 0 if running or self._told else self._waited + 1
+        if self._waited == PATIENCE:
+            warn("no task has started yet: has the Spark master workers with free cores and memory?")
+
+    def end(self) -> None:
+        """The job is done."""
+        self._tell(self._tasks)
+
+    def _tell(self, done: int) -> None:
+        if done > self._told:
+            self._advance(done - self._told)
+            self._told = done
+
+
+@contextmanager
+def followed(context: Any, tasks: int, progress: Progress) -> Iterator[None]:
+    """The job that this thread runs in the block, on this SparkContext, is watched by a thread of its own."""
+    group, before, over = f"rmq-{uuid.uuid4().hex}", context.getLocalProperty(_GROUP), Event()
+    with progress(tasks) as advance:
+        watch = Watch(tasks, lambda: _counts(context.statusTracker(), group), advance)
+        thread = Thread(target=_watch, args=(watch, over), daemon=True)
+        context.setLocalProperty(_GROUP, group)
+        try:
+            thread.start()
+            yield
+        finally:
+            over.set()
+            thread.join()
+            context.setLocalProperty(_GROUP, before)
+        watch.end()
+
+
+def _watch(watch: Watch, over: Event) -> None:
+    with suppress(Exception):  # a Spark that is gone; whoever runs the job learns why
+        while not over.wait(POLL_SECONDS):
+            watch.poll()
+
+
+def _counts(tracker: Any, group: str) -> tuple[int, int]:
+    jobs = [tracker.getJobInfo(number) for number in tracker.getJobIdsForGroup(group)]
+    stages = [tracker.getStageInfo(number) for job in jobs if job is not None for number in job.stageIds]
+    known = [stage for stage in stages if stage is not None]
+    return sum(stage.numActiveTasks for stage in known), sum(stage.numCompletedTasks for stage in known)
