@@ -62,6 +62,6 @@ def _option(option: Option) -> str:
         f"--long-option {name[2:]}" if name.startswith("--") else f"--short-option {name[1:]}"
         for name in option.names
     ]
-    words += ["--require-parameter"] if option.takes_value else []
-    words += ["--force-files"] if option.is_path else []
+    if option.takes_value:
+        words += ["--require-parameter --force-files" if option.is_path else "--exclusive"]
     return f"{' '.join(words)} --description {_quoted(option.text)}"

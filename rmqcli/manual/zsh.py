@@ -30,7 +30,7 @@ _rmq() {
             continue
         fi
         previous=$word
-        if (( ${${commands%%:*}[(Ie)$word]} )); then
+        if (( ${${(@)commands%%:*}[(Ie)$word]} )); then
             name="${name:+$name }$word"
             _rmq_describe "$name"
         fi

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -102,13 +103,43 @@ def test_bash_completion() -> None:
     assert complete("inspect", "commitlog", "rmqcl") == {"rmqcli"}
 
 
-@pytest.mark.parametrize(("shell", "name"), [("zsh", "_rmq"), ("fish", "rmq.fish")])
-def test_the_other_shells_can_parse_theirs(shell: str, name: str) -> None:
-    text = (ROOT / "completions" / name).read_text("utf-8")
-    assert text.count("offsets reset") > 0
-    assert "--dry-run" in text or "dry-run" in text
-    if shutil.which(shell):
-        done = subprocess.run(
-            [shell, "-n", str(ROOT / "completions" / name)], capture_output=True, text=True, check=False
-        )
-        assert (done.returncode, done.stderr) == (0, "")
+IN_ZSH = r"""
+compdef() { }
+_describe() { [[ $1 == -o ]] && shift; local -a found=("${(@P)2}"); print -rl -- "${(@)found%%:*}" }
+_files() { print FILES }
+_message() { print VALUE }
+source $1; shift
+words=(rmq "$@") CURRENT=$(( $# + 1 )) PREFIX=$argv[-1]
+_rmq
+"""
+
+
+def offered(shell: str, *words: str) -> set[str]:
+    """What zsh or fish offers for the last word; FILES or VALUE when a file or any text is expected."""
+    assert shutil.which(shell), f"the package {shell} is needed"
+    if shell == "zsh":
+        command = ["zsh", "-f", "-c", IN_ZSH, "zsh", "completions/_rmq", *words]
+    else:
+        line = shlex.join(["rmq", *words[:-1], ""]) if len(words) > 1 else "rmq "
+        line = line.removesuffix("''") + words[-1]
+        command = ["fish", "-c", "source completions/rmq.fish; complete -C $argv[1]", line]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stderr == ""
+    names = {line.partition("\t")[0] for line in done.stdout.splitlines()}
+    return {name for name in names if name.startswith(words[-1]) or name in ("FILES", "VALUE")}
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_completion_of_the_other_shells(shell: str) -> None:
+    assert offered(shell, "") == set(COMMANDS)
+    assert offered(shell, "to") == {"topic"}
+    assert offered(shell, "topic", "de") == {"describe", "delete"}
+    assert offered(shell, "-n", "topic", "topic", "li") == {"list"}
+    assert offered(shell, "topic", "--json", "list", "--a") == {"--all"}
+    assert offered(shell, "send", "orders", "--del") == {"--delay", "--delay-level", "--delimiter"}
+    assert (
+        offered(shell, "send", "orders", "--file", "pyp")
+        == {"zsh": {"FILES"}, "fish": {"pyproject.toml"}}[shell]
+    )
+    assert offered(shell, "send", "orders", "--key", "pyp") == {"zsh": {"VALUE"}, "fish": set()}[shell]
+    assert offered(shell, "inspect", "commitlog", "rmqcl") == {"zsh": {"FILES"}, "fish": {"rmqcli/"}}[shell]
