@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 import construct
 
 from codec.errors import CorruptionError
+from codec.layout import FixedLayout
 from codec.record import peek_record
 from codec.record_layout import BLANK, MAGIC_BLANK, RECORD
 
-__all__ = ["ExplainedField", "Explanation", "explain_record"]
+__all__ = ["ExplainedField", "Explanation", "explain_fixed", "explain_record"]
 
 LONGEST_FIELD = 64 * 1024 * 1024
 
@@ -52,6 +53,19 @@ def explain_record(buffer: bytes | bytearray | memoryview, position: int = 0) ->
             fields.append(ExplainedField(part.name, offset, data, value))
             offset += size
     return Explanation(fields, None)
+
+
+def explain_fixed(
+    layout: FixedLayout, buffer: bytes | bytearray | memoryview, position: int = 0
+) -> list[ExplainedField]:
+    """The fields of a layout without texts; CorruptionError when the buffer ends before them."""
+    data = bytes(buffer[position : position + layout.size])
+    if len(data) < layout.size:
+        raise CorruptionError(f"{len(data)} bytes where {layout.size} are needed", position)
+    return [
+        ExplainedField(field.name, field.offset, data[field.offset :][: field.size], value)
+        for field, value in zip(layout.fields, layout.unpack(data), strict=True)
+    ]
 
 
 def _size(part: Any, known: dict[str, Any]) -> int:

@@ -114,13 +114,13 @@ _rmq_describe() {
             values="-n --namesrv --profile --timeout"
             ;;
         "inspect commitlog")
-            options="-o --offset -c --count --topic -q --queue -k --key -t --tag --where -f --format --verify --stats --explain -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
-            values="-o --offset -c --count --topic -q --queue -k --key -t --tag --where -f --format -n --namesrv --profile --timeout"
+            options="-o --offset -c --count --topic -q --queue -k --key -t --tag --where -f --format --verify --stats --explain --jobs -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-o --offset -c --count --topic -q --queue -k --key -t --tag --where -f --format --jobs -n --namesrv --profile --timeout"
             paths="yes"
             ;;
         "inspect consumequeue")
-            options="-o --offset -c --count --commit-log --verify --stats --explain -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
-            values="-o --offset -c --count --commit-log -n --namesrv --profile --timeout"
+            options="-o --offset -c --count --topic -q --queue -t --tag --where --commit-log --verify --stats --explain --jobs -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-o --offset -c --count --topic -q --queue -t --tag --where --commit-log --jobs -n --namesrv --profile --timeout"
             files="--commit-log"
             paths="yes"
             ;;
@@ -130,43 +130,43 @@ _rmq_describe() {
             paths="yes"
             ;;
         "inspect index")
-            options="--key --topic --slots -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
-            values="--key --topic --slots -n --namesrv --profile --timeout"
+            options="--key --topic --slots --where --explain -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="--key --topic --slots --where -n --namesrv --profile --timeout"
             paths="yes"
             ;;
         "inspect checkpoint")
-            options="-n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            options="--explain -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
             values="-n --namesrv --profile --timeout"
             paths="yes"
             ;;
         "inspect offsets")
-            options="--group --topic -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
-            values="--group --topic -n --namesrv --profile --timeout"
+            options="--group --topic --where -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="--group --topic --where -n --namesrv --profile --timeout"
             paths="yes"
             ;;
         "inspect topics")
-            options="-n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
-            values="-n --namesrv --profile --timeout"
+            options="--topic --where -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="--topic --where -n --namesrv --profile --timeout"
             paths="yes"
             ;;
         "inspect groups")
-            options="-n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
-            values="-n --namesrv --profile --timeout"
+            options="--group --where -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="--group --where -n --namesrv --profile --timeout"
             paths="yes"
             ;;
         "inspect delay")
-            options="--delay-levels -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
-            values="--delay-levels -n --namesrv --profile --timeout"
+            options="--delay-levels --where -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="--delay-levels --where -n --namesrv --profile --timeout"
             paths="yes"
             ;;
         "inspect transactions")
-            options="-n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
-            values="-n --namesrv --profile --timeout"
+            options="--group --topic --where -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="--group --topic --where -n --namesrv --profile --timeout"
             paths="yes"
             ;;
         "inspect verify")
-            options="-n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
-            values="-n --namesrv --profile --timeout"
+            options="--jobs -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="--jobs -n --namesrv --profile --timeout"
             paths="yes"
             ;;
         "inspect rebuild")

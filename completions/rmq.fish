@@ -335,6 +335,7 @@ complete --command rmq --condition '__rmq_at \' inspect commitlog\'' --short-opt
 complete --command rmq --condition '__rmq_at \' inspect commitlog\'' --long-option verify --description 'Check structure and CRC; exit 8 when damaged.'
 complete --command rmq --condition '__rmq_at \' inspect commitlog\'' --long-option stats --description 'Counts, bytes and time range instead of rows.'
 complete --command rmq --condition '__rmq_at \' inspect commitlog\'' --long-option explain --description 'One record field by field, with its bytes.'
+complete --command rmq --condition '__rmq_at \' inspect commitlog\'' --long-option jobs --exclusive --description 'Processes that verify; default: one for each core. [x>=1]'
 complete --command rmq --condition '__rmq_at \' inspect commitlog\'' --short-option n --long-option namesrv --exclusive --description 'Name servers, separated by \';\'. Else RMQ_NAMESRV, NAMESRV_ADDR, the profile, 127.0.0.1:9876.'
 complete --command rmq --condition '__rmq_at \' inspect commitlog\'' --long-option profile --exclusive --description 'A cluster of `rmq profile list`.'
 complete --command rmq --condition '__rmq_at \' inspect commitlog\'' --long-option json --description 'JSON: one document, or one line a message.'
@@ -345,10 +346,15 @@ complete --command rmq --condition '__rmq_at \' inspect commitlog\'' --short-opt
 complete --command rmq --condition '__rmq_at \' inspect commitlog\'' --force-files
 complete --command rmq --condition '__rmq_at \' inspect consumequeue\'' --short-option o --long-option offset --exclusive --description 'Queue offsets: start, N, -N, A:B. [default: start]'
 complete --command rmq --condition '__rmq_at \' inspect consumequeue\'' --short-option c --long-option count --exclusive --description 'Show at most N. [x>=0]'
+complete --command rmq --condition '__rmq_at \' inspect consumequeue\'' --long-option topic --exclusive --description 'Only this topic; may be repeated.'
+complete --command rmq --condition '__rmq_at \' inspect consumequeue\'' --short-option q --long-option queue --exclusive --description 'Only this queue number. [x>=0]'
+complete --command rmq --condition '__rmq_at \' inspect consumequeue\'' --short-option t --long-option tag --exclusive --description 'Only these tags: \'A\', \'A || B\', \'*\' is all of them. [default: *]'
+complete --command rmq --condition '__rmq_at \' inspect consumequeue\'' --long-option where --exclusive --description 'Only rows that meet EXPR (SQL92) over the columns, e.g. \'size > 4096\'.'
 complete --command rmq --condition '__rmq_at \' inspect consumequeue\'' --long-option commit-log --require-parameter --force-files --description 'With --verify: check against this commit log. Default: the store\'s.'
 complete --command rmq --condition '__rmq_at \' inspect consumequeue\'' --long-option verify --description 'Check structure and CRC; exit 8 when damaged.'
 complete --command rmq --condition '__rmq_at \' inspect consumequeue\'' --long-option stats --description 'Counts, bytes and time range instead of rows.'
 complete --command rmq --condition '__rmq_at \' inspect consumequeue\'' --long-option explain --description 'One record field by field, with its bytes.'
+complete --command rmq --condition '__rmq_at \' inspect consumequeue\'' --long-option jobs --exclusive --description 'Processes that verify; default: one for each core. [x>=1]'
 complete --command rmq --condition '__rmq_at \' inspect consumequeue\'' --short-option n --long-option namesrv --exclusive --description 'Name servers, separated by \';\'. Else RMQ_NAMESRV, NAMESRV_ADDR, the profile, 127.0.0.1:9876.'
 complete --command rmq --condition '__rmq_at \' inspect consumequeue\'' --long-option profile --exclusive --description 'A cluster of `rmq profile list`.'
 complete --command rmq --condition '__rmq_at \' inspect consumequeue\'' --long-option json --description 'JSON: one document, or one line a message.'
@@ -368,6 +374,8 @@ complete --command rmq --condition '__rmq_at \' inspect store\'' --force-files
 complete --command rmq --condition '__rmq_at \' inspect index\'' --long-option key --exclusive --description 'The items of this key, with the chain of their slot.'
 complete --command rmq --condition '__rmq_at \' inspect index\'' --long-option topic --exclusive --description 'The topic of --key.'
 complete --command rmq --condition '__rmq_at \' inspect index\'' --long-option slots --exclusive --description 'maxHashSlotNum; found out by itself when it is not given. [x>=1]'
+complete --command rmq --condition '__rmq_at \' inspect index\'' --long-option where --exclusive --description 'Only rows that meet EXPR (SQL92) over the columns, e.g. \'size > 4096\'.'
+complete --command rmq --condition '__rmq_at \' inspect index\'' --long-option explain --description 'Each header, or each item of --key, field by field with its bytes.'
 complete --command rmq --condition '__rmq_at \' inspect index\'' --short-option n --long-option namesrv --exclusive --description 'Name servers, separated by \';\'. Else RMQ_NAMESRV, NAMESRV_ADDR, the profile, 127.0.0.1:9876.'
 complete --command rmq --condition '__rmq_at \' inspect index\'' --long-option profile --exclusive --description 'A cluster of `rmq profile list`.'
 complete --command rmq --condition '__rmq_at \' inspect index\'' --long-option json --description 'JSON: one document, or one line a message.'
@@ -376,6 +384,7 @@ complete --command rmq --condition '__rmq_at \' inspect index\'' --short-option 
 complete --command rmq --condition '__rmq_at \' inspect index\'' --long-option timeout --exclusive --description 'Wait so long for each answer. [x>=0.001]'
 complete --command rmq --condition '__rmq_at \' inspect index\'' --short-option h --long-option help --description 'Show this message and exit.'
 complete --command rmq --condition '__rmq_at \' inspect index\'' --force-files
+complete --command rmq --condition '__rmq_at \' inspect checkpoint\'' --long-option explain --description 'One record field by field, with its bytes.'
 complete --command rmq --condition '__rmq_at \' inspect checkpoint\'' --short-option n --long-option namesrv --exclusive --description 'Name servers, separated by \';\'. Else RMQ_NAMESRV, NAMESRV_ADDR, the profile, 127.0.0.1:9876.'
 complete --command rmq --condition '__rmq_at \' inspect checkpoint\'' --long-option profile --exclusive --description 'A cluster of `rmq profile list`.'
 complete --command rmq --condition '__rmq_at \' inspect checkpoint\'' --long-option json --description 'JSON: one document, or one line a message.'
@@ -386,6 +395,7 @@ complete --command rmq --condition '__rmq_at \' inspect checkpoint\'' --short-op
 complete --command rmq --condition '__rmq_at \' inspect checkpoint\'' --force-files
 complete --command rmq --condition '__rmq_at \' inspect offsets\'' --long-option group --exclusive --description 'Only this group.'
 complete --command rmq --condition '__rmq_at \' inspect offsets\'' --long-option topic --exclusive --description 'Only this topic.'
+complete --command rmq --condition '__rmq_at \' inspect offsets\'' --long-option where --exclusive --description 'Only rows that meet EXPR (SQL92) over the columns, e.g. \'size > 4096\'.'
 complete --command rmq --condition '__rmq_at \' inspect offsets\'' --short-option n --long-option namesrv --exclusive --description 'Name servers, separated by \';\'. Else RMQ_NAMESRV, NAMESRV_ADDR, the profile, 127.0.0.1:9876.'
 complete --command rmq --condition '__rmq_at \' inspect offsets\'' --long-option profile --exclusive --description 'A cluster of `rmq profile list`.'
 complete --command rmq --condition '__rmq_at \' inspect offsets\'' --long-option json --description 'JSON: one document, or one line a message.'
@@ -394,6 +404,8 @@ complete --command rmq --condition '__rmq_at \' inspect offsets\'' --short-optio
 complete --command rmq --condition '__rmq_at \' inspect offsets\'' --long-option timeout --exclusive --description 'Wait so long for each answer. [x>=0.001]'
 complete --command rmq --condition '__rmq_at \' inspect offsets\'' --short-option h --long-option help --description 'Show this message and exit.'
 complete --command rmq --condition '__rmq_at \' inspect offsets\'' --force-files
+complete --command rmq --condition '__rmq_at \' inspect topics\'' --long-option topic --exclusive --description 'Only this topic.'
+complete --command rmq --condition '__rmq_at \' inspect topics\'' --long-option where --exclusive --description 'Only rows that meet EXPR (SQL92) over the columns, e.g. \'size > 4096\'.'
 complete --command rmq --condition '__rmq_at \' inspect topics\'' --short-option n --long-option namesrv --exclusive --description 'Name servers, separated by \';\'. Else RMQ_NAMESRV, NAMESRV_ADDR, the profile, 127.0.0.1:9876.'
 complete --command rmq --condition '__rmq_at \' inspect topics\'' --long-option profile --exclusive --description 'A cluster of `rmq profile list`.'
 complete --command rmq --condition '__rmq_at \' inspect topics\'' --long-option json --description 'JSON: one document, or one line a message.'
@@ -402,6 +414,8 @@ complete --command rmq --condition '__rmq_at \' inspect topics\'' --short-option
 complete --command rmq --condition '__rmq_at \' inspect topics\'' --long-option timeout --exclusive --description 'Wait so long for each answer. [x>=0.001]'
 complete --command rmq --condition '__rmq_at \' inspect topics\'' --short-option h --long-option help --description 'Show this message and exit.'
 complete --command rmq --condition '__rmq_at \' inspect topics\'' --force-files
+complete --command rmq --condition '__rmq_at \' inspect groups\'' --long-option group --exclusive --description 'Only this group.'
+complete --command rmq --condition '__rmq_at \' inspect groups\'' --long-option where --exclusive --description 'Only rows that meet EXPR (SQL92) over the columns, e.g. \'size > 4096\'.'
 complete --command rmq --condition '__rmq_at \' inspect groups\'' --short-option n --long-option namesrv --exclusive --description 'Name servers, separated by \';\'. Else RMQ_NAMESRV, NAMESRV_ADDR, the profile, 127.0.0.1:9876.'
 complete --command rmq --condition '__rmq_at \' inspect groups\'' --long-option profile --exclusive --description 'A cluster of `rmq profile list`.'
 complete --command rmq --condition '__rmq_at \' inspect groups\'' --long-option json --description 'JSON: one document, or one line a message.'
@@ -411,6 +425,7 @@ complete --command rmq --condition '__rmq_at \' inspect groups\'' --long-option 
 complete --command rmq --condition '__rmq_at \' inspect groups\'' --short-option h --long-option help --description 'Show this message and exit.'
 complete --command rmq --condition '__rmq_at \' inspect groups\'' --force-files
 complete --command rmq --condition '__rmq_at \' inspect delay\'' --long-option delay-levels --exclusive --description 'messageDelayLevel of the broker, when it is not RocketMQ\'s own.'
+complete --command rmq --condition '__rmq_at \' inspect delay\'' --long-option where --exclusive --description 'Only rows that meet EXPR (SQL92) over the columns, e.g. \'size > 4096\'.'
 complete --command rmq --condition '__rmq_at \' inspect delay\'' --short-option n --long-option namesrv --exclusive --description 'Name servers, separated by \';\'. Else RMQ_NAMESRV, NAMESRV_ADDR, the profile, 127.0.0.1:9876.'
 complete --command rmq --condition '__rmq_at \' inspect delay\'' --long-option profile --exclusive --description 'A cluster of `rmq profile list`.'
 complete --command rmq --condition '__rmq_at \' inspect delay\'' --long-option json --description 'JSON: one document, or one line a message.'
@@ -419,6 +434,9 @@ complete --command rmq --condition '__rmq_at \' inspect delay\'' --short-option 
 complete --command rmq --condition '__rmq_at \' inspect delay\'' --long-option timeout --exclusive --description 'Wait so long for each answer. [x>=0.001]'
 complete --command rmq --condition '__rmq_at \' inspect delay\'' --short-option h --long-option help --description 'Show this message and exit.'
 complete --command rmq --condition '__rmq_at \' inspect delay\'' --force-files
+complete --command rmq --condition '__rmq_at \' inspect transactions\'' --long-option group --exclusive --description 'Only this group.'
+complete --command rmq --condition '__rmq_at \' inspect transactions\'' --long-option topic --exclusive --description 'Only this topic.'
+complete --command rmq --condition '__rmq_at \' inspect transactions\'' --long-option where --exclusive --description 'Only rows that meet EXPR (SQL92) over the columns, e.g. \'size > 4096\'.'
 complete --command rmq --condition '__rmq_at \' inspect transactions\'' --short-option n --long-option namesrv --exclusive --description 'Name servers, separated by \';\'. Else RMQ_NAMESRV, NAMESRV_ADDR, the profile, 127.0.0.1:9876.'
 complete --command rmq --condition '__rmq_at \' inspect transactions\'' --long-option profile --exclusive --description 'A cluster of `rmq profile list`.'
 complete --command rmq --condition '__rmq_at \' inspect transactions\'' --long-option json --description 'JSON: one document, or one line a message.'
@@ -427,6 +445,7 @@ complete --command rmq --condition '__rmq_at \' inspect transactions\'' --short-
 complete --command rmq --condition '__rmq_at \' inspect transactions\'' --long-option timeout --exclusive --description 'Wait so long for each answer. [x>=0.001]'
 complete --command rmq --condition '__rmq_at \' inspect transactions\'' --short-option h --long-option help --description 'Show this message and exit.'
 complete --command rmq --condition '__rmq_at \' inspect transactions\'' --force-files
+complete --command rmq --condition '__rmq_at \' inspect verify\'' --long-option jobs --exclusive --description 'Processes that verify; default: one for each core. [x>=1]'
 complete --command rmq --condition '__rmq_at \' inspect verify\'' --short-option n --long-option namesrv --exclusive --description 'Name servers, separated by \';\'. Else RMQ_NAMESRV, NAMESRV_ADDR, the profile, 127.0.0.1:9876.'
 complete --command rmq --condition '__rmq_at \' inspect verify\'' --long-option profile --exclusive --description 'A cluster of `rmq profile list`.'
 complete --command rmq --condition '__rmq_at \' inspect verify\'' --long-option json --description 'JSON: one document, or one line a message.'

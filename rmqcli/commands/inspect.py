@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,15 +19,37 @@ if TYPE_CHECKING:
     from rmqcli.store import DamagedFile
     from rmqcli.store.log_filter import RecordFilter
 
+_GREAT_QUEUES = 16 * 1024 * 1024
+"""Bytes of entries that are worth several processes."""
 _LONGEST_EXPLAINED = 16 * 1024 * 1024
+
+EntryFilter = Callable[[Any, Any], bool]
 
 app = command_group("inspect", "Read store files without a broker.")
 
 PathArgument = Annotated[
     Path, typer.Argument(metavar="PATH", help="A file, or the folder that holds the files.")
 ]
+TopicsOption = Annotated[
+    list[str] | None, typer.Option("--topic", metavar="TOPIC", help="Only this topic; may be repeated.")
+]
+QueueOption = Annotated[
+    int | None, typer.Option("--queue", "-q", metavar="N", min=0, help="Only this queue number.")
+]
+WhereOption = Annotated[
+    str | None,
+    typer.Option(
+        "--where",
+        metavar="EXPR",
+        help="Only rows that meet EXPR (SQL92) over the columns, e.g. 'size > 4096'.",
+    ),
+]
 CountOption = Annotated[int | None, typer.Option("--count", "-c", metavar="N", min=0, help="Show at most N.")]
 VerifyOption = Annotated[bool, typer.Option("--verify", help="Check structure and CRC; exit 8 when damaged.")]
+JobsOption = Annotated[
+    int | None,
+    typer.Option("--jobs", metavar="N", min=1, help="Processes that verify; default: one for each core."),
+]
 StatsOption = Annotated[bool, typer.Option("--stats", help="Counts, bytes and time range instead of rows.")]
 ExplainOption = Annotated[bool, typer.Option("--explain", help="One record field by field, with its bytes.")]
 
@@ -53,12 +75,8 @@ def commitlog(
         ),
     ] = "start",
     count: CountOption = None,
-    topics: Annotated[
-        list[str] | None, typer.Option("--topic", metavar="TOPIC", help="Only this topic; may be repeated.")
-    ] = None,
-    queue: Annotated[
-        int | None, typer.Option("--queue", "-q", metavar="N", min=0, help="Only this queue number.")
-    ] = None,
+    topics: TopicsOption = None,
+    queue: QueueOption = None,
     key: Annotated[
         str | None, typer.Option("--key", "-k", metavar="KEY", help="Only this key, or message id.")
     ] = None,
@@ -75,6 +93,7 @@ def commitlog(
     verify: VerifyOption = False,
     stats: StatsOption = False,
     explain: ExplainOption = False,
+    jobs: JobsOption = None,
 ) -> None:
     """List the records of a commit log.
 
@@ -83,17 +102,13 @@ def commitlog(
     offset_msg_id, tags, keys, born_timestamp, born_host, store_timestamp (ms), store_host, flag, sys_flag, reconsume_times,
     prepared_transaction_offset, store_size, body_crc, body_size.
     """
-    from rmqcli.store import CommitLog, verify_commit_log
+    from rmqcli.store import CommitLog
     from rmqcli.store.log_filter import record_filter
 
     _one_view(verify=verify, stats=stats, explain=explain, format=format_text)
     log = CommitLog(path)
     if verify:
-        from rmqcli.render.progress import progress
-
-        with progress("verify", sum(file.size for file in log.files), sizes=True) as advance:
-            report = verify_commit_log(log, advance)
-        _show_report(settings, report, "record")
+        _show_report(settings, verified_log(log, jobs), "record")
         return
     wanted = parse_range(range_text, int(time.time() * 1000))
     chosen = record_filter(key, tag, queue, where)
@@ -118,6 +133,10 @@ def consumequeue(
         str, typer.Option("--offset", "-o", metavar="RANGE", help="Queue offsets: start, N, -N, A:B.")
     ] = "start",
     count: CountOption = None,
+    topics: TopicsOption = None,
+    queue: QueueOption = None,
+    tag: TagOption = "*",
+    where: WhereOption = None,
     commit_log: Annotated[
         Path | None,
         typer.Option(
@@ -129,27 +148,60 @@ def consumequeue(
     verify: VerifyOption = False,
     stats: StatsOption = False,
     explain: ExplainOption = False,
+    jobs: JobsOption = None,
 ) -> None:
     """List the entries of consume queues.
 
     PATH is a file, the folder of a queue or of a topic, or a store folder for all of them. -N is the last N of each queue.
+    --where knows topic, queue_id, queue_offset, commit_log_offset, size, tags_code; --tag compares hashes. Entries hold no
+    keys and no bodies: `rmq inspect commitlog` has --key and --format.
     """
-    from rmqcli.store import queue_folders, verify_consume_queues
+    from rmqcli.store import queue_folders
 
     _one_view(verify=verify, stats=stats, explain=explain)
-    queues = queue_folders(path)
+    queues = [
+        one
+        for one in queue_folders(path)
+        if (not topics or one.topic in topics) and queue in (None, one.queue_id)
+    ]
     if verify:
-        _show_report(settings, verify_consume_queues(queues, commit_log), "entry")
+        _show_report(settings, _verified_queues(queues, commit_log, jobs), "entry")
         return
     wanted = parse_range(range_text, 0)
     if wanted.begin_time is not None or wanted.end_time is not None:
         raise usage_error("consume queues hold no times: use offsets, or `rmq inspect commitlog -o @T`")
+    chosen = _entry_filter(tag, where)
     if stats:
-        _show_queue_statistics(settings, queues, wanted)
+        _show_queue_statistics(settings, queues, wanted, chosen)
     elif explain:
-        _explain_entries(settings, islice(_entries(queues, wanted), 1 if count is None else count))
+        found = _entries(queues, wanted, chosen)
+        _explain_entries(settings, islice(found, 1 if count is None else count))
     else:
-        _show_entries(settings, islice(_entries(queues, wanted), count))
+        _show_entries(settings, islice(_entries(queues, wanted, chosen), count))
+
+
+def verified_log(log: Any, jobs: int | None = None) -> Any:
+    """The report of a commit log, with a bar while it is made."""
+    from rmqcli.render.progress import progress
+    from rmqcli.store import verify_commit_log
+    from rmqcli.store.files import data_size
+    from rmqcli.store.verify import workers_for
+
+    size = sum(map(data_size, log.files))
+    with workers_for(log, jobs) as workers, progress("verify", size, sizes=True) as advance:
+        return verify_commit_log(log, advance, workers)
+
+
+def _verified_queues(queues: list[Any], commit_log: Path | None, jobs: int | None) -> Any:
+    from rmqcli.render.progress import progress
+    from rmqcli.store import verify_consume_queues
+    from rmqcli.store.files import data_size
+    from rmqcli.store.workers import Workers, usable_cores
+
+    size = sum(data_size(file) for queue in queues for file in queue.files.files)
+    jobs = jobs or (usable_cores() if size >= _GREAT_QUEUES else 1)
+    with Workers(jobs) as workers, progress("verify", size, sizes=True) as advance:
+        return verify_consume_queues(queues, commit_log, advance, workers)
 
 
 def _records(
@@ -186,11 +238,32 @@ def _records_of(log: Any, wanted: OffsetRange, topics: frozenset[str]) -> Iterat
             yield place, message
 
 
-def _entries(queues: list[Any], wanted: OffsetRange) -> Iterator[tuple[Any, Any]]:
+def every_entry(queue: Any, entry: Any) -> bool:
+    return True
+
+
+def _entry_filter(tag: str, where: str | None) -> EntryFilter:
+    """Whether an entry has one of the tags, by their hashes, and meets the condition."""
+    from codec.selector import parse_tags, tag_codes
+    from rmqcli.render.inspection import ENTRY_COLUMNS, entry_row
+    from rmqcli.store.row_filter import row_test
+
+    codes = tag_codes(parse_tags(tag))
+    if not codes and where is None:
+        return every_entry
+    meets = row_test([column.key for column in ENTRY_COLUMNS], where)
+    return lambda queue, entry: (not codes or entry.tags_code in codes) and meets(entry_row(queue, entry))
+
+
+def _entries(queues: list[Any], wanted: OffsetRange, chosen: EntryFilter) -> Iterator[tuple[Any, Any]]:
+    """-N is the last N entries of each queue that are chosen."""
+    last = wanted.last
     for queue in queues:
-        begin, end = wanted.offsets(*queue.files.bounds())
-        for entry in queue.files.entries(begin, end):
-            yield queue, entry
+        begin, end = (OffsetRange() if last else wanted).offsets(*queue.files.bounds())
+        if last and chosen is every_entry:
+            begin = max(begin, end - last)
+        entries = ((queue, entry) for entry in queue.files.entries(begin, end) if chosen(queue, entry))
+        yield from deque(entries, last) if last else entries
 
 
 def _show_messages(settings: Settings, found: Iterator[tuple[Any, Any]], format_text: str | None) -> None:
@@ -265,14 +338,16 @@ def _show_log_statistics(settings: Settings, found: Iterator[tuple[Any, Any]]) -
         show_distribution(distribution)
 
 
-def _show_queue_statistics(settings: Settings, queues: list[Any], wanted: OffsetRange) -> None:
+def _show_queue_statistics(
+    settings: Settings, queues: list[Any], wanted: OffsetRange, chosen: EntryFilter
+) -> None:
     from rmqcli.render.inspection import show_queue_statistics
     from rmqcli.store import QueueStatistics
 
     rows: list[tuple[Any, QueueStatistics]] = []
     for queue in queues:
         statistics = QueueStatistics()
-        for _, entry in _entries([queue], wanted):
+        for _, entry in _entries([queue], wanted, chosen):
             statistics.add(entry)
         rows.append((queue, statistics))
     show_queue_statistics(settings, rows)

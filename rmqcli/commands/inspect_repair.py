@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rmqcli.commands.inspect import app
+from rmqcli.commands.inspect import JobsOption, app, verified_log
 from rmqcli.commands.inspect_store import DELAY_LEVELS, StoreArgument, delays_of
 from rmqcli.exit_codes import CommandError, ExitCode, usage_error
 from rmqcli.options import Settings, YesOption, command
@@ -22,7 +22,7 @@ OutOption = Annotated[
 @command(
     app, "verify", example="rmq inspect verify ~/store\nrmq inspect verify ~/store --json | jq .findings"
 )
-def verify(settings: Settings, path: StoreArgument) -> None:
+def verify(settings: Settings, path: StoreArgument, jobs: JobsOption = None) -> None:
     """Check a whole store folder: records, queues, index, checkpoint and tables.
 
     Exit 0 when it is sound, 8 when it is damaged; what a killed broker leaves and its next start repairs is noted, no damage.
@@ -31,12 +31,16 @@ def verify(settings: Settings, path: StoreArgument) -> None:
     from rmqcli.render.store_view import show_store_report
     from rmqcli.store import CommitLog
     from rmqcli.store.tables import store_folder
-    from rmqcli.store.verify_store import verify_store
+    from rmqcli.store.verify import workers_for
+    from rmqcli.store.verify_store import bytes_to_verify, verify_store
 
-    store_folder(path)
+    log = CommitLog(store_folder(path) / "commitlog")
     begin = time.monotonic()
-    with progress("verify", sum(file.size for file in CommitLog(path).files), sizes=True) as advance:
-        report = verify_store(path, advance)
+    with (
+        workers_for(log, jobs) as workers,
+        progress("verify", bytes_to_verify(path), sizes=True) as advance,
+    ):
+        report = verify_store(path, advance, workers)
     show_store_report(settings, report, time.monotonic() - begin)
     if not report.sound:
         raise typer.Exit(ExitCode.CORRUPT)
@@ -80,12 +84,14 @@ def rebuild(
         _rebuild_in_place(settings, path, log, shape, yes)
 
 
-def _require_sound(log: Any) -> None:
-    from rmqcli.render.progress import progress
-    from rmqcli.store import verify_commit_log
+def _require_outside(store: Path, out: Path) -> None:
+    """A store is not written to, whether a broker runs on it or not."""
+    if out.resolve().is_relative_to(store.resolve()):
+        raise usage_error("--out lies in the store itself: name a folder elsewhere")
 
-    with progress("verify", sum(file.size for file in log.files), sizes=True) as advance:
-        report = verify_commit_log(log, advance)
+
+def _require_sound(log: Any) -> None:
+    report = verified_log(log)
     if not report.sound:
         raise CommandError(f"{report.findings[0]}: salvage the store first", ExitCode.CORRUPT)
 
@@ -103,6 +109,7 @@ def _rebuild_out(settings: Settings, path: Path, out: Path, log: Any, shape: Any
     from rmqcli.store.rebuild import compare
     from rmqcli.store.salvage import require_empty
 
+    _require_outside(path, out)
     require_empty(out)
     out.mkdir(parents=True, exist_ok=True)
     built = _build(log, out, shape)
@@ -154,10 +161,9 @@ def salvage(settings: Settings, path: StoreArgument, out: OutOption = None) -> N
     if out is None:
         raise usage_error("--out DIR2 is missing: the damaged store is never written to")
     refuse_locked(store_folder(path))
-    if out.resolve().is_relative_to(path.resolve()):
-        raise usage_error("--out lies in the store itself")
+    _require_outside(path, out)
     begin = time.monotonic()
     size = sum(file.size for file in CommitLog(path).files)
-    with progress("salvage", size, sizes=True) as advance:
+    with progress("salvage", 2 * size, sizes=True) as advance:
         found = salvage_store(path, out, advance)
     show_salvaged(settings, found, time.monotonic() - begin)

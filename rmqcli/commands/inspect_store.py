@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rmqcli.commands.inspect import app
+from rmqcli.commands.inspect import ExplainOption, WhereOption, app
 from rmqcli.exit_codes import CommandError, ExitCode, usage_error
 from rmqcli.options import Settings, command
 
@@ -36,12 +36,23 @@ def delays_of(text: str | None) -> tuple[int, ...]:
 
 
 def _columns(*names: tuple[str, str] | tuple[str, str, str]) -> list[Any]:
-    """(title, key) or (title, key, how): `n` a number, `t` a time."""
+    """(title, key) or (title, key, how): `n` a number, `d` a duration in ms, `t` a time."""
+    from rmqcli.render.inspection import to_seconds
     from rmqcli.render.table import Column
-    from rmqcli.render.text import local_time
 
-    made = {"n": {"number": True}, "t": {"show": local_time, "whole": True}, "": {}}
+    made = {
+        "n": {"number": True},
+        "d": {"show": _span, "number": True},
+        "t": {"show": to_seconds, "whole": True},
+        "": {},
+    }
     return [Column(title, key, **made[how[0] if how else ""]) for title, key, *how in names]  # type: ignore[arg-type]
+
+
+def _span(milliseconds: int | None) -> str:
+    from rmqcli.render.text import duration
+
+    return "" if milliseconds is None else duration(milliseconds / 1000)
 
 
 @command(app, "store", example="rmq inspect store ~/store")
@@ -68,17 +79,27 @@ def index(
             "--slots", metavar="N", min=1, help="maxHashSlotNum; found out by itself when it is not given."
         ),
     ] = None,
+    where: WhereOption = None,
+    explain: Annotated[
+        bool,
+        typer.Option("--explain", help="Each header, or each item of --key, field by field with its bytes."),
+    ] = False,
 ) -> None:
     """Show index files: headers, and how full slots and chains are.
 
     With --key, the chain of the key's slot, newest item first; items of other keys in it say `other`.
     """
-    from rmqcli.render.store_view import CHAIN_COLUMNS, chain_row, show_index, show_values
+    from rmqcli.render.store_view import chain_row, show_chains, show_index
     from rmqcli.store.files import mapped, naming_damage
     from rmqcli.store.index import geometry_of, index_files, key_chain, load_of
 
     if (key is None) != (topic is None):
         raise usage_error("--key and --topic go together: the index knows keys by their topic")
+    if explain and where is not None:
+        raise usage_error("--explain and --where exclude each other")
+    if explain:
+        _explain_index(settings, path, topic, key, slots)
+        return
     loads, rows = [], []
     for file in index_files(path):
         with naming_damage(file), mapped(file) as data:
@@ -89,15 +110,44 @@ def index(
             _, slot, links = key_chain(data, found, topic, key)
             rows += [chain_row(found, slot, link) for link in links]
     if key is None:
-        show_index(settings, loads)
+        show_index(settings, loads, where)
         return
-    show_values(settings, CHAIN_COLUMNS, rows, "no item of this key")
+    show_chains(settings, rows, where)
     if not any(row[-1] for row in rows):
-        raise CommandError(f"no item of the key {key} of {topic}", ExitCode.NOT_FOUND)
+        raise _no_item(topic, key)
+
+
+def _no_item(topic: str | None, key: str | None) -> CommandError:
+    return CommandError(f"no item of the key {key} of {topic}", ExitCode.NOT_FOUND)
+
+
+def _explain_index(
+    settings: Settings, path: Path, topic: str | None, key: str | None, slots: int | None
+) -> None:
+    from codec.index_file import HEADER, ITEM, item_position
+    from codec.record_explain import explain_fixed
+    from rmqcli.render.inspection import show_fields
+    from rmqcli.store.files import mapped, naming_damage
+    from rmqcli.store.index import geometry_of, index_files, key_chain
+
+    shown = 0
+    for file in index_files(path):
+        with naming_damage(file), mapped(file) as data:
+            if key is None or topic is None:
+                show_fields(settings, file.path, 0, explain_fixed(HEADER, data))
+                continue
+            found = geometry_of(file, data, slots)
+            for link in key_chain(data, found, topic, key)[2]:
+                if link.matches:
+                    at = item_position(found.slots, link.number)
+                    show_fields(settings, file.path, at, explain_fixed(ITEM, data, at))
+                    shown += 1
+    if key is not None and not shown:
+        raise _no_item(topic, key)
 
 
 @command(app, "checkpoint", example="rmq inspect checkpoint ~/store")
-def checkpoint(settings: Settings, path: TableArgument) -> None:
+def checkpoint(settings: Settings, path: TableArgument, explain: ExplainOption = False) -> None:
     """Show the checkpoint: store times up to which log, queues and index were flushed."""
     from rmqcli.render.store_view import show_facts
     from rmqcli.render.text import local_time
@@ -106,6 +156,9 @@ def checkpoint(settings: Settings, path: TableArgument) -> None:
     found = read_checkpoint(path)
     if found is None:
         raise CommandError(f"{path}: there is no checkpoint", ExitCode.NOT_FOUND)
+    if explain:
+        _explain_checkpoint(settings, path / "checkpoint" if path.is_dir() else path)
+        return
     names = (
         "physicMsgTimestamp",
         "logicsMsgTimestamp",
@@ -120,9 +173,21 @@ def checkpoint(settings: Settings, path: TableArgument) -> None:
     show_facts(settings, facts)
 
 
+def _explain_checkpoint(settings: Settings, file: Path) -> None:
+    from codec.checkpoint import CHECKPOINT
+    from codec.record_explain import explain_fixed
+    from rmqcli.render.inspection import show_fields
+
+    show_fields(settings, file, 0, explain_fixed(CHECKPOINT, file.read_bytes()))
+
+
 @command(app, "offsets", example="rmq inspect offsets ~/store --group billing")
 def offsets(
-    settings: Settings, path: TableArgument, group: GroupOption = None, topic: TopicOption = None
+    settings: Settings,
+    path: TableArgument,
+    group: GroupOption = None,
+    topic: TopicOption = None,
+    where: WhereOption = None,
 ) -> None:
     """Show how far each group has consumed each queue, and its lag."""
     from rmqcli.render.store_view import show_values
@@ -143,11 +208,13 @@ def offsets(
         ("MAX", "maxOffset", "n"),
         ("LAG", "lag", "n"),
     )
-    show_values(settings, columns, rows, "no offsets")
+    show_values(settings, columns, rows, "no offsets", where)
 
 
 @command(app, "topics", example="rmq inspect topics ~/store")
-def topics(settings: Settings, path: TableArgument) -> None:
+def topics(
+    settings: Settings, path: TableArgument, topic: TopicOption = None, where: WhereOption = None
+) -> None:
     """Show the topics that the broker knows, as topics.json has them."""
     from rmqcli.render.store_view import show_values
     from rmqcli.store.tables import topics as read_topics
@@ -155,6 +222,7 @@ def topics(settings: Settings, path: TableArgument) -> None:
     rows = [
         (name, one.read_queue_nums, one.write_queue_nums, one.perm, one.topic_sys_flag, one.order)
         for name, one in sorted(read_topics(path).items())
+        if topic in (None, name)
     ]
     columns = _columns(
         ("TOPIC", "topic"),
@@ -164,11 +232,13 @@ def topics(settings: Settings, path: TableArgument) -> None:
         ("FLAGS", "topicSysFlag", "n"),
         ("ORDER", "order"),
     )
-    show_values(settings, columns, rows, "no topics")
+    show_values(settings, columns, rows, "no topics", where)
 
 
 @command(app, "groups", example="rmq inspect groups ~/store")
-def groups(settings: Settings, path: TableArgument) -> None:
+def groups(
+    settings: Settings, path: TableArgument, group: GroupOption = None, where: WhereOption = None
+) -> None:
     """Show the consumer groups that the broker knows, as subscriptionGroup.json has them."""
     from rmqcli.render.store_view import show_values
     from rmqcli.store.tables import groups as read_groups
@@ -183,6 +253,7 @@ def groups(settings: Settings, path: TableArgument) -> None:
             one.broker_id,
         )
         for name, one in sorted(read_groups(path).items())
+        if group in (None, name)
     ]
     columns = _columns(
         ("GROUP", "group"),
@@ -192,11 +263,13 @@ def groups(settings: Settings, path: TableArgument) -> None:
         ("RETRIES", "retryMaxTimes", "n"),
         ("BROKER", "brokerId", "n"),
     )
-    show_values(settings, columns, rows, "no groups")
+    show_values(settings, columns, rows, "no groups", where)
 
 
 @command(app, "delay", example="rmq inspect delay ~/store")
-def delay(settings: Settings, path: StoreArgument, delay_levels: DELAY_LEVELS = None) -> None:
+def delay(
+    settings: Settings, path: StoreArgument, delay_levels: DELAY_LEVELS = None, where: WhereOption = None
+) -> None:
     """Show the delayed messages of each level that are not delivered yet."""
     from rmqcli.render.store_view import show_values
     from rmqcli.store import pending
@@ -208,18 +281,24 @@ def delay(settings: Settings, path: StoreArgument, delay_levels: DELAY_LEVELS = 
     ]
     columns = _columns(
         ("LEVEL", "level", "n"),
-        ("DELAY MS", "delay", "n"),
+        ("DELAY", "delay", "d"),
         ("PENDING", "pending", "n"),
         ("OFFSET", "offset", "n"),
         ("MAX", "maxOffset", "n"),
         ("FIRST DUE", "firstDue", "t"),
         ("LAST DUE", "lastDue", "t"),
     )
-    show_values(settings, columns, rows, "no delayed messages")
+    show_values(settings, columns, rows, "no delayed messages", where, ("offset",))
 
 
 @command(app, "transactions", example="rmq inspect transactions ~/store")
-def transactions(settings: Settings, path: StoreArgument) -> None:
+def transactions(
+    settings: Settings,
+    path: StoreArgument,
+    group: GroupOption = None,
+    topic: TopicOption = None,
+    where: WhereOption = None,
+) -> None:
     """Show the half messages of transactions that were neither committed nor rolled back."""
     from rmqcli.render.store_view import show_values
     from rmqcli.store import pending
@@ -228,6 +307,7 @@ def transactions(settings: Settings, path: StoreArgument) -> None:
     rows = [
         (one.queue_offset, one.topic, one.group, one.checks, one.message.store_timestamp, one.message.msg_id)
         for one in pending.half_messages(store_folder(path))
+        if topic in (None, one.topic) and group in (None, one.group)
     ]
     columns = _columns(
         ("OFFSET", "queueOffset", "n"),
@@ -237,4 +317,4 @@ def transactions(settings: Settings, path: StoreArgument) -> None:
         ("STORED", "storeTimestamp", "t"),
         ("ID", "msgId"),
     )
-    show_values(settings, columns, rows, "no pending transactions")
+    show_values(settings, columns, rows, "no pending transactions", where, ("msgId",))

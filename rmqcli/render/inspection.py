@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ __all__ = [
     "show_queue_statistics",
     "show_report",
     "stream_rows",
+    "to_seconds",
 ]
 
 BLOCK = 200
@@ -38,9 +39,12 @@ SHORT_FIELD = 8
 SHOWN_BYTES = 64
 """Of a longer field, unless everything is asked for."""
 _DUMP_WIDTH = 16
+_COLORS = (36, 33, 32, 35, 34, 31)
+"""Cyan, yellow, green, magenta, blue, red."""
 
 
-def _to_seconds(milliseconds: int | None) -> str:
+def to_seconds(milliseconds: int | None) -> str:
+    """Local time without its milliseconds."""
     return local_time(milliseconds).partition(".")[0]
 
 
@@ -68,8 +72,8 @@ _TOPIC_COLUMNS = (
     Column("MESSAGES", "messages", number=True),
     Column("BYTES", "bytes", size, number=True),
     Column("BODIES", "bodyBytes", size, number=True),
-    Column("FIRST STORED", "firstStoreTimestamp", _to_seconds, whole=True),
-    Column("LAST STORED", "lastStoreTimestamp", _to_seconds, whole=True),
+    Column("FIRST STORED", "firstStoreTimestamp", to_seconds, whole=True),
+    Column("LAST STORED", "lastStoreTimestamp", to_seconds, whole=True),
 )
 _QUEUE_COLUMNS = (
     Column("TOPIC", "topic"),
@@ -181,7 +185,10 @@ def show_queue_statistics(settings: Settings, found: Sequence[tuple[Queue, Queue
 
 
 def show_fields(settings: Settings, path: Path, position: int, fields: Sequence[ExplainedField]) -> None:
-    """Field by field: place, name, bytes, value. Long ones in lines of 16 bytes, shortened unless `-v` is given."""
+    """Field by field: place, name, bytes, value. Long ones in lines of 16 bytes, shortened unless `-v` is given.
+
+    On a terminal the bytes of neighbouring fields differ in colour.
+    """
     output = Output()
     if settings.json:
         listed = [
@@ -191,9 +198,15 @@ def show_fields(settings: Settings, path: Path, position: int, fields: Sequence[
         output.json({"file": str(path), "position": position, "fields": listed})
         return
     output.line(f"{path}: byte {position}")
-    for field in fields:
-        for line in _field_lines(field, settings.verbose):
+    for number, field in enumerate(fields):
+        paint = _painter(number) if settings.color else str
+        for line in _field_lines(field, settings.verbose, paint):
             output.line(line.rstrip())
+
+
+def _painter(number: int) -> Callable[[str], str]:
+    start = f"\x1b[{_COLORS[number % len(_COLORS)]}m"
+    return lambda text: f"{start}{text}\x1b[0m"
 
 
 def field_value(field: ExplainedField) -> str:
@@ -207,18 +220,18 @@ def field_value(field: ExplainedField) -> str:
     return field.value.decode("utf-8", "backslashreplace")
 
 
-def _field_lines(field: ExplainedField, everything: bool) -> Iterator[str]:
+def _field_lines(field: ExplainedField, everything: bool, paint: Callable[[str], str]) -> Iterator[str]:
     head = f"{field.offset:>6}  {field.name:<27}  "
     count = len(field.data)
     if count <= SHORT_FIELD:
-        yield f"{head}{field.data.hex(' '):<23}  {printable(field_value(field))}"
+        yield f"{head}{paint(field.data.hex(' ').ljust(23))}  {printable(field_value(field))}"
         return
     yield f"{head}{many(count, 'byte')}" + (f": {field_value(field)}" if field.name.endswith("host") else "")
     shown = field.data if everything else field.data[:SHOWN_BYTES]
     for at in range(0, len(shown), _DUMP_WIDTH):
         piece = shown[at : at + _DUMP_WIDTH]
         text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in piece)
-        yield f"{field.offset + at:>6}  {piece.hex(' '):<47}  {text}"
+        yield f"{field.offset + at:>6}  {paint(piece.hex(' ').ljust(47))}  {paint(text)}"
     if len(shown) < count:
         yield f"{'':>6}  … {count - len(shown):,} bytes more (-v shows them)"
     if field.name == "properties":

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from itertools import groupby
 from typing import Any
 
 from rmqcli.options import Settings
+from rmqcli.render.inspection import to_seconds
 from rmqcli.render.output import Output
 from rmqcli.render.table import Column, show_rows, show_table
 from rmqcli.render.text import duration, local_time, many, size
@@ -13,10 +15,12 @@ from rmqcli.store.findings import Finding
 from rmqcli.store.index import ChainLink, IndexFile, IndexLoad
 from rmqcli.store.overview import Overview, QueueRange
 from rmqcli.store.rebuild import Difference, Rebuilt
+from rmqcli.store.row_filter import row_test
 from rmqcli.store.salvage import Salvaged
 from rmqcli.store.verify_store import StoreReport
 
 __all__ = [
+    "show_chains",
     "show_facts",
     "show_index",
     "show_overview",
@@ -27,6 +31,8 @@ __all__ = [
 ]
 
 _SHOWN_RUNS = 200
+_MEASURABLE = 64 * 1024 * 1024
+"""Bytes whose speed says something."""
 
 _FOLDER_COLUMNS = (
     Column("FOLDER", "name"),
@@ -48,18 +54,22 @@ _GROUP_COLUMNS = (
     Column("LAG", "lag", number=True),
 )
 _INDEX_COLUMNS = (
-    Column("FILE", "file"),
+    Column("FILE", "file", whole=True),
     Column("ITEMS", "items", number=True),
     Column("ROOM", "capacity", number=True),
     Column("SLOTS", "slots", number=True),
     Column("USED", "usedSlots", number=True),
     Column("MEAN", "meanChain", lambda value: f"{value:.2f}", number=True),
     Column("LONGEST", "longestChain", number=True),
-    Column("FIRST STORED", "beginTimestamp", local_time, whole=True),
-    Column("LAST STORED", "endTimestamp", local_time, whole=True),
+    Column("FIRST STORED", "beginTimestamp", to_seconds, whole=True),
+    Column("LAST STORED", "endTimestamp", to_seconds, whole=True),
     Column("FROM", "beginPhyOffset", number=True),
     Column("TO", "endPhyOffset", number=True),
 )
+
+
+_INDEX_NUMBERS = {"items", "capacity", "slots", "usedSlots", "meanChain", "longestChain"}
+_INDEX_RANGES = {"beginTimestamp", "endTimestamp", "beginPhyOffset", "endPhyOffset"}
 
 
 def show_facts(settings: Settings, facts: dict[str, tuple[str, Any]]) -> None:
@@ -76,10 +86,21 @@ def show_facts(settings: Settings, facts: dict[str, tuple[str, Any]]) -> None:
 
 
 def show_values(
-    settings: Settings, columns: Sequence[Column], rows: Iterable[Sequence[Any]], empty: str
+    settings: Settings,
+    columns: Sequence[Column],
+    rows: Iterable[Sequence[Any]],
+    empty: str,
+    where: str | None = None,
+    only_for_programs: Collection[str] = (),
 ) -> None:
-    """Rows of any table of a store."""
-    show_rows(settings, columns, list(rows), empty=empty)
+    """Rows of any table of a store, those that meet a condition. Some columns have no room on a terminal of 80."""
+    meets = row_test([column.key for column in columns], where)
+    chosen = list(filter(meets, rows))
+    if settings.terminal and not settings.json:
+        shown = [place for place, column in enumerate(columns) if column.key not in only_for_programs]
+        columns = [columns[place] for place in shown]
+        chosen = [[row[place] for place in shown] for row in chosen]
+    show_rows(settings, columns, chosen, empty=empty)
 
 
 def show_overview(settings: Settings, found: Overview) -> None:
@@ -166,7 +187,9 @@ def _objects(columns: Sequence[Column], rows: Iterable[Sequence[Any]]) -> list[d
     return [{column.key: value for column, value in zip(columns, row, strict=True)} for row in rows]
 
 
-def show_index(settings: Settings, found: Sequence[tuple[IndexFile, IndexLoad]]) -> None:
+def show_index(
+    settings: Settings, found: Sequence[tuple[IndexFile, IndexLoad]], where: str | None = None
+) -> None:
     """A row a file."""
     rows = [
         (
@@ -179,7 +202,22 @@ def show_index(settings: Settings, found: Sequence[tuple[IndexFile, IndexLoad]])
         )
         for index, load in found
     ]
-    show_rows(settings, _INDEX_COLUMNS, rows)
+    if settings.json or not settings.terminal:
+        show_values(settings, _INDEX_COLUMNS, rows, "", where)
+        return
+    show_values(settings, _INDEX_COLUMNS, rows, "no such file", where, _INDEX_RANGES)
+    print()
+    show_values(settings, _INDEX_COLUMNS, rows, "", where, _INDEX_NUMBERS)
+
+
+def show_chains(settings: Settings, rows: Sequence[Sequence[Any]], where: str | None) -> None:
+    """Rows of CHAIN_COLUMNS; on a terminal a table a file."""
+    if settings.json or not settings.terminal:
+        show_values(settings, CHAIN_COLUMNS, rows, "", where)
+        return
+    for (file, slot), chain in groupby(rows, key=lambda row: row[:2]):
+        print(f"{file}: slot {slot}")
+        show_values(settings, CHAIN_COLUMNS, list(chain), "no such item", where, ("file", "slot"))
 
 
 CHAIN_COLUMNS = (
@@ -187,7 +225,7 @@ CHAIN_COLUMNS = (
     Column("SLOT", "slot", number=True),
     Column("ITEM", "item", number=True),
     Column("HASH", "keyHash", number=True),
-    Column("COMMIT-LOG OFFSET", "commitLogOffset", number=True),
+    Column("OFFSET", "commitLogOffset", number=True),
     Column("STORED", "time", local_time, whole=True),
     Column("BEFORE", "previous", number=True),
     Column("KEY", "matches", lambda value: "yes" if value else "other"),
@@ -203,7 +241,7 @@ def chain_row(index: IndexFile, slot: int, link: ChainLink) -> tuple[Any, ...]:
 
 def show_store_report(settings: Settings, report: StoreReport, seconds: float) -> None:
     """Findings and remarks, a line each, then the verdict."""
-    looked = sum(part.size for part in report.parts.values())
+    looked = sum(part.used for part in report.parts.values())
     if settings.json:
         parts = {
             name: {
@@ -230,7 +268,8 @@ def show_store_report(settings: Settings, report: StoreReport, seconds: float) -
         verdict = "sound" if part.sound else f"damaged in {many(part.damaged, 'place')}"
         output.line(f"{name}: {verdict}, {part.items:,} checked in {many(part.files, 'file')}")
     verdict = "sound" if report.sound else f"damaged in {many(report.damaged, 'place')}"
-    speed = "" if seconds < 0.01 or not settings.terminal else f", {looked / seconds / 1e9:.2f} GB/s"
+    measurable = settings.terminal and looked >= _MEASURABLE
+    speed = "" if not measurable else f", {looked / seconds / 1e9:.2f} GB/s"
     output.line(f"{verdict}: {size(looked)}{speed}")
 
 

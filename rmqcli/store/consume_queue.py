@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from codec.consume_queue import ENTRY
-from codec.record_explain import ExplainedField
+from codec.record_explain import ExplainedField, explain_fixed
 from rmqcli.store.files import NamedFile, mapped, offset_files
 
 __all__ = [
@@ -143,9 +143,4 @@ def _queue(path: Path) -> Queue:
 
 def explain_entry(entry: QueueEntry) -> list[ExplainedField]:
     """The fields of an entry with their bytes."""
-    values = entry[1:4]
-    raw = ENTRY.pack(*values)
-    return [
-        ExplainedField(field.name, field.offset, raw[field.offset :][: field.size], value)
-        for field, value in zip(ENTRY.fields, values, strict=True)
-    ]
+    return explain_fixed(ENTRY, ENTRY.pack(*entry[1:4]))

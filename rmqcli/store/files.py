@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from codec.errors import CorruptionError
 
-__all__ = ["DamagedFile", "NamedFile", "data_extents", "mapped", "naming_damage", "offset_files"]
+__all__ = ["DamagedFile", "NamedFile", "data_extents", "data_size", "mapped", "naming_damage", "offset_files"]
 
 _OFFSET_NAME = re.compile(r"[0-9]{20}")
 
@@ -81,6 +81,12 @@ def data_extents(file: NamedFile, start: int, stop: int) -> Iterator[tuple[int, 
             if begin < stop:
                 yield begin, min(end, stop)
             start = end
+
+
+def data_size(file: NamedFile, start: int = 0, stop: int | None = None) -> int:
+    """Bytes of [start, stop) that are no holes."""
+    bounds = data_extents(file, start, file.size if stop is None else stop)
+    return sum(end - begin for begin, end in bounds)
 
 
 @contextmanager

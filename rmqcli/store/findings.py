@@ -27,11 +27,12 @@ class Finding:
 
 @dataclass(slots=True)
 class Report:
-    """`items` sound records or entries in `files` files, `size` bytes looked at."""
+    """`items` sound records or entries in `files` files of `size` bytes, `used` of them no holes."""
 
     files: int = 0
     items: int = 0
     size: int = 0
+    used: int = 0
     damaged: int = 0
     findings: list[Finding] = field(default_factory=list)
 
@@ -45,6 +46,7 @@ class Report:
         self.files += other.files
         self.items += other.items
         self.size += other.size
+        self.used += other.used
         self.damaged += other.damaged
         self.findings += other.findings[: MAX_FINDINGS - len(self.findings)]
 

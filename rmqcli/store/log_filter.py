@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from codec.message import MessageExt
-from codec.selector import Dialect, Predicate, parse_sql92, parse_tags
+from codec.selector import Predicate, parse_tags
+from rmqcli.store.row_filter import condition
 
 __all__ = ["COLUMNS", "Columns", "RecordFilter", "record_filter"]
 
@@ -90,5 +91,5 @@ def record_filter(
     key: str | None = None, tag: str = "*", queue_id: int | None = None, where: str | None = None
 ) -> RecordFilter:
     """SelectorError when the tag expression or the condition cannot be read."""
-    condition = None if where is None else parse_sql92(where, Dialect.V5)
-    return RecordFilter(key, parse_tags(tag), queue_id, condition)
+    meets = None if where is None else condition(where)
+    return RecordFilter(key, parse_tags(tag), queue_id, meets)

@@ -100,7 +100,10 @@ def _smallest(topic: str) -> int:
 
 
 def salvage(store: Path, out: Path, progress: Callable[[int], None] = lambda size: None) -> Salvaged:
-    """Writes a store folder `out`, which must not exist or be empty (FileExistsError)."""
+    """Writes a store folder `out`, which must not exist or be empty (FileExistsError).
+
+    `progress` is told the bytes of the log twice: read, and read again for queues and index.
+    """
     require_empty(out)
     planned = plan(store, progress)
     scan = planned.scan
@@ -109,7 +112,9 @@ def salvage(store: Path, out: Path, progress: Callable[[int], None] = lambda siz
     mended: list[int] = []
     for file in scan.files:
         stamp = _write_file(file, out / "commitlog", scan.file_size, planned, stamp, mended)
-    rebuilt = build(CommitLog(out), out, shape_of(store)) if scan.files else Rebuilt(0, 0, 0, 0, 0, 0, 0)
+    rebuilt = Rebuilt(0, 0, 0, 0, 0, 0, 0)
+    if scan.files:
+        rebuilt = build(CommitLog(out), out, shape_of(store), progress)
     if (store / "config").is_dir():
         shutil.copytree(store / "config", out / "config")
     checkpoint = Checkpoint(stamp, stamp, rebuilt.index_completed)

@@ -14,12 +14,12 @@ from codec.errors import CorruptionError
 from codec.record import BLANK_SIZE, MAGIC_BLANK, peek_record, scan_record
 from rmqcli.store.bulk import bulk_checks
 from rmqcli.store.commit_log import CommitLog, next_record, walk_file
-from rmqcli.store.files import NamedFile, mapped
+from rmqcli.store.files import NamedFile, data_size, mapped
 from rmqcli.store.findings import Finding, Report
 from rmqcli.store.properties_check import properties_problem
-from rmqcli.store.workers import WORTH_A_PROCESS, Workers
+from rmqcli.store.workers import ALONE, WORTH_A_PROCESS, Workers, usable_cores
 
-__all__ = ["verify_commit_log", "verify_files", "workers_for"]
+__all__ = ["verify_commit_log", "workers_for"]
 
 PART_BYTES = 32 * 1024 * 1024
 """Of one file, for one process at a time."""
@@ -30,15 +30,12 @@ Progress = Callable[[int], None]
 
 
 class LogPart(NamedTuple):
-    """The records of a file that start in [begin, end)."""
+    """The records of a file that start in [begin, end); `cost` is the bytes there that are no holes."""
 
     file: NamedFile
     begin: int
     end: int
-
-    @property
-    def cost(self) -> int:
-        return self.end - self.begin
+    cost: int
 
 
 class Checked(NamedTuple):
@@ -48,23 +45,20 @@ class Checked(NamedTuple):
     end: int | None
 
 
-def workers_for(log: CommitLog | None, jobs: int) -> Workers:
-    """So many processes, or only this one for a log that is small."""
-    size = 0 if log is None else sum(file.size for file in log.files)
-    return Workers(jobs if size >= WORTH_A_PROCESS else 1)
+def workers_for(log: CommitLog, jobs: int | None = None) -> Workers:
+    """So many processes; if that is not said, one for each core, or only this one for a log that is small. To be entered before any thread is started."""
+    size = sum(file.size for file in log.files)
+    return Workers(jobs or (usable_cores() if size >= WORTH_A_PROCESS else 1))
 
 
-def verify_commit_log(log: CommitLog, progress: Progress = lambda size: None, *, jobs: int = 1) -> Report:
-    """Every record: magic, lengths, CRC, commit-log offset, properties. `progress` is told bytes as they are done."""
-    with workers_for(log, jobs) as workers:
-        return verify_files(log, workers, progress)
-
-
-def verify_files(log: CommitLog, workers: Workers, progress: Progress) -> Report:
-    """As `verify_commit_log`."""
+def verify_commit_log(
+    log: CommitLog, progress: Progress = lambda size: None, workers: Workers = ALONE
+) -> Report:
+    """Every record: magic, lengths, CRC, commit-log offset, properties. `progress` is told bytes, not those of holes."""
     parts = [_parts(file) for file in log.files]
     found = iter(workers.run(verify_part, [part for several in parts for part in several], progress))
-    report = Report(files=len(log.files), size=sum(file.size for file in log.files))
+    used = sum(part.cost for several in parts for part in several)
+    report = Report(files=len(log.files), size=sum(file.size for file in log.files), used=used)
     for number, file in enumerate(log.files):
         end = _joined(list(zip(parts[number], found, strict=False)), report)
         if end is not None and number + 1 < len(log.files):
@@ -80,7 +74,8 @@ def _parts(file: NamedFile) -> list[LogPart]:
             for at in range(PART_BYTES, file.size - PART_BYTES, PART_BYTES):
                 place = next_record(file, data, max(at, cuts[-1] + 1), at + _CUT_SEARCH)
                 cuts += [] if place is None else [place]
-    return [LogPart(file, *bounds) for bounds in pairwise([*cuts, file.size])]
+    bounds = pairwise([*cuts, file.size])
+    return [LogPart(file, begin, end, data_size(file, begin, end)) for begin, end in bounds]
 
 
 def _joined(found: list[tuple[LogPart, Checked]], report: Report) -> int | None:

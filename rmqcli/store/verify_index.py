@@ -13,7 +13,7 @@ from codec.record import scan_record
 from rmqcli.store.bulk import bulk_checks
 from rmqcli.store.commit_log import CommitLog, LogViews
 from rmqcli.store.dispatch import index_hashes
-from rmqcli.store.files import NamedFile, mapped
+from rmqcli.store.files import NamedFile, data_size, mapped
 from rmqcli.store.findings import Finding, Report
 from rmqcli.store.index import geometry_of, index_files
 from rmqcli.store.workers import Workers
@@ -60,7 +60,9 @@ def verify_index(
         found.report.files += 1
         found.report.size += file.size
         mine = _parts(file, log, found, crashed=crashed, flushed=flushed)
-        progress(file.size - sum(part.cost for part in mine))
+        used = data_size(file)
+        found.report.used += used
+        progress(used - sum(part.cost for part in mine))
         parts += mine
     for report in workers.run(verify_part, parts, progress):
         found.report.merge(report)

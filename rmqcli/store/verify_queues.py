@@ -16,10 +16,9 @@ from codec.record import decode_record
 from rmqcli.store.bulk import bulk_checks
 from rmqcli.store.commit_log import CommitLog, LogViews, require_zeros
 from rmqcli.store.consume_queue import Queue, QueueEntry, is_blank
-from rmqcli.store.files import NamedFile, mapped
+from rmqcli.store.files import NamedFile, data_size, mapped
 from rmqcli.store.findings import Finding, Report
-from rmqcli.store.verify import workers_for
-from rmqcli.store.workers import Workers
+from rmqcli.store.workers import ALONE, Workers
 
 __all__ = ["verify_consume_queues", "verify_queues"]
 
@@ -49,13 +48,12 @@ def verify_consume_queues(
     queues: list[Queue],
     commit_log: Path | None = None,
     progress: Progress = lambda size: None,
-    *,
-    jobs: int = 1,
+    workers: Workers = ALONE,
 ) -> Report:
     """Every entry of every queue: increasing places, no gaps; against its record when there is a commit log.
 
     The commit log is the one given, else that of the queue's store folder. Entries whose records are older than its first
-    file are not damage: retention took the records first. `progress` is told bytes as they are done.
+    file are not damage: retention took the records first. `progress` is told bytes, not those of holes.
     """
     logs: dict[Path | None, CommitLog | None] = {}
     for queue in queues:
@@ -63,8 +61,7 @@ def verify_consume_queues(
         if source not in logs:
             logs[source] = CommitLog(source) if source and source.exists() else None
     chosen = [logs[commit_log or (queue.store and queue.store / "commitlog")] for queue in queues]
-    with workers_for(next(filter(None, chosen), None), jobs) as workers:
-        return verify_queues(list(zip(queues, chosen, strict=True)), workers, progress, check_crc=True)
+    return verify_queues(list(zip(queues, chosen, strict=True)), workers, progress, check_crc=True)
 
 
 def verify_queues(
@@ -79,7 +76,9 @@ def verify_queues(
         report.size += sum(file.size for file in files)
         _check_gaps(files, report)
         mine = list(_parts(queue, log, check_crc, report))
-        progress(sum(file.size for file in files) - sum(part.cost for part in mine))
+        used = sum(map(data_size, files))
+        report.used += used
+        progress(used - sum(part.cost for part in mine))
         parts += mine
     for found in workers.run(verify_part, parts, progress):
         report.merge(found)

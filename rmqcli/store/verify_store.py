@@ -13,16 +13,16 @@ from pathlib import Path
 from codec.consume_queue import ENTRY_SIZE
 from rmqcli.store.commit_log import CommitLog
 from rmqcli.store.consume_queue import Queue, queue_folders
-from rmqcli.store.files import DamagedFile, NamedFile
+from rmqcli.store.files import DamagedFile, NamedFile, data_size
 from rmqcli.store.findings import Finding, Report
 from rmqcli.store.index import index_files
 from rmqcli.store.lacking import lacking_entries
 from rmqcli.store.overview import queue_ranges
 from rmqcli.store.tables import delay_offsets, group_offsets, read_checkpoint, store_folder, table_problems
-from rmqcli.store.verify import verify_files, workers_for
+from rmqcli.store.verify import verify_commit_log
 from rmqcli.store.verify_index import verify_index
 from rmqcli.store.verify_queues import verify_queues
-from rmqcli.store.workers import Workers
+from rmqcli.store.workers import ALONE, Workers
 
 __all__ = ["StoreReport", "bytes_to_verify", "verify_store"]
 
@@ -48,7 +48,7 @@ class StoreReport:
 
 
 def verify_store(
-    store: Path, progress: Callable[[int], None] = lambda size: None, *, jobs: int = 1
+    store: Path, progress: Callable[[int], None] = lambda size: None, workers: Workers = ALONE
 ) -> StoreReport:
     """FileNotFoundError when it is no store folder, or one without a commit log. `progress`: see `bytes_to_verify`."""
     store_folder(store)
@@ -59,20 +59,19 @@ def verify_store(
         found.remarks.append(
             "abort is present: a broker runs, or was killed; its next start recovers the tail"
         )
-    with workers_for(log, jobs) as workers:
-        found.parts["commitlog"] = verify_files(log, workers, progress)
-        found.parts["consumequeue"] = _queues(store, log, crashed, found, workers, progress)
-        found.parts["index"] = _index(store, log, crashed, found, workers, progress)
+    found.parts["commitlog"] = verify_commit_log(log, progress, workers)
+    found.parts["consumequeue"] = _queues(store, log, crashed, found, workers, progress)
+    found.parts["index"] = _index(store, log, crashed, found, workers, progress)
     found.parts["tables"] = _tables(store, found)
     return found
 
 
 def bytes_to_verify(store: Path) -> int:
-    """What `progress` is told in the end: all bytes of log, queues and index."""
+    """What `progress` is told in the end: all bytes of log, queues and index that are no holes."""
     files = list(CommitLog(store).files)
     for queue in _queue_folders(store):
         files += queue.files.files
-    return sum(file.size for file in files + _index_files(store))
+    return sum(map(data_size, files + _index_files(store)))
 
 
 def _queue_folders(store: Path) -> list[Queue]:

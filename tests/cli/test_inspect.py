@@ -170,6 +170,23 @@ def test_queue_entries(cli: Run, store_clean: JavaStore) -> None:
     ]
 
 
+def test_entries_are_chosen(consumequeue: Run) -> None:
+    def shown(*arguments: str) -> list[list[str]]:
+        return consumequeue(*arguments).lines
+
+    everything = shown()
+    tagged = shown("--tag", "TagA || TagB")
+    assert {line[5] for line in tagged} == {"2598919", "2598920"}
+    assert shown("--topic", "SeedNormal", "--queue", "2") == [
+        line for line in everything if line[:2] == ["SeedNormal", "2"]
+    ]
+    great = shown("--where", "size > 700 AND topic = 'SeedNormal'")
+    assert great == [line for line in everything if line[0] == "SeedNormal" and int(line[4]) > 700]
+    assert 0 < len(great) < 1500
+    last = shown("--topic", "SeedNormal", "--queue", "2", "--where", "size > 700", "-o", "-3")
+    assert last == [line for line in great if line[1] == "2"][-3:]
+
+
 def test_queue_statistics(consumequeue: Run) -> None:
     found = {(line["topic"], line["queueId"]): line for line in consumequeue("--stats", "--json").json}
     line = found["SeedNormal", 0]

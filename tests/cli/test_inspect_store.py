@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -194,9 +197,72 @@ def test_a_folder_that_a_broker_holds(
     assert cli("inspect", "store", str(held_store.root), "--json").json["locked"] is True
 
 
+def test_conditions_over_the_columns_of_tables(cli: Run, store_killed: JavaStore) -> None:
+    root = str(store_killed.root)
+
+    def shown(*arguments: str) -> list[list[str]]:
+        return cli("inspect", arguments[0], root, *arguments[1:]).lines
+
+    behind = shown("offsets", "--where", "lag > 82 AND topic = 'LoadA'")
+    assert behind == [line for line in shown("offsets") if line[1] == "LoadA" and int(line[5]) > 82]
+    assert 0 < len(behind) < len(shown("offsets"))
+    assert [line[0] for line in shown("topics", "--where", "topic STARTSWITH 'Load'")] == [
+        "LoadA",
+        "LoadB",
+        "LoadC",
+    ]
+    assert shown("topics", "--topic", "LoadB") == [line for line in shown("topics") if line[0] == "LoadB"]
+    assert [line[0] for line in shown("groups", "--where", "consume_enable = FALSE")] == []
+    assert [line[0] for line in shown("groups", "--group", "load_group")] == ["load_group"]
+    assert [line[0] for line in shown("delay", "--where", "pending > 20")] == ["2", "3"]
+    assert len(shown("index", "--where", "items < 1999")) == 1 < len(shown("index"))
+    assert shown("transactions", "--topic", "none") == []
+
+
+def test_index_and_checkpoint_explained(cli: Run, store_clean: JavaStore) -> None:
+    root = str(store_clean.root)
+
+    def values(line: Any) -> dict[str, str]:
+        return {field["field"]: field["value"] for field in line["fields"]}
+
+    headers = cli("inspect", "index", root, "--explain", "--json").json_lines
+    assert [values(line)["index_count"] for line in headers][:1] == ["2000"]
+    items = cli(
+        "inspect", "index", root, "--topic", "SeedNormal", "--key", "key-0", "--explain", "--json"
+    ).json_lines
+    chain = cli("inspect", "index", root, "--topic", "SeedNormal", "--key", "key-0", "--json").json
+    matching = [link for link in chain if link["matches"]]
+    assert [values(item)["phy_offset"] for item in items] == [str(one["commitLogOffset"]) for one in matching]
+    raw = (store_clean.root / "index" / Path(items[0]["file"]).name).read_bytes()
+    assert raw[items[0]["position"] :].startswith(
+        bytes.fromhex("".join(field["hex"] for field in items[0]["fields"]))
+    )
+    found = cli("inspect", "checkpoint", root, "--explain", "--json").json
+    known = cli("inspect", "checkpoint", root, "--json").json
+    assert values(found)["physic_msg_timestamp"] == str(known["physicMsgTimestamp"])
+
+
+def test_neighbouring_fields_differ_in_colour_on_a_terminal(store_clean: JavaStore) -> None:
+    command = f"{sys.executable} -m rmqcli inspect commitlog {store_clean.root} --explain"
+    environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
+
+    def on_terminal(options: str) -> str:
+        shell = ["script", "-qec", command + options, "/dev/null"]
+        return subprocess.run(shell, capture_output=True, text=True, check=True, env=environment).stdout
+
+    colored, plain = on_terminal(""), on_terminal(" --no-color")
+    assert "\x1b[36m" in colored and "\x1b[33m" in colored
+    assert "\x1b" not in plain
+    assert re.sub(r"\x1b\[[0-9]+m", "", colored) == plain
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
+        (["rebuild", "{store}", "--out", "{store}/x"], ExitCode.USAGE, "in the store itself"),
+        (["topics", "{store}", "--where", "perm >"], ExitCode.USAGE, "perm >"),
+        (["index", "{store}", "--explain", "--where", "items > 1"], ExitCode.USAGE, "exclude each other"),
+        (["consumequeue", "{store}", "--key", "x"], ExitCode.USAGE, "No such option: --key"),
         (["store", "/nonexistent"], ExitCode.NOT_FOUND, "not a store folder"),
         (["verify", "{store}/config"], ExitCode.NOT_FOUND, "not a store folder"),
         (["rebuild", "{store}"], ExitCode.USAGE, "one of --out DIR2, --in-place or --dry-run"),
