@@ -1,6 +1,7 @@
 """Sends a stream of messages, many at a time, and says of every one what became of it.
 
-Order: with one in flight messages are stored in the order of the input; with more they may overtake each other.
+Order: with one in flight messages are stored in the order of the input. With more they go out in that order, but one that has
+to be sent again, or that opens a connection to another broker, may be overtaken.
 A message that a broker refuses does not stop the rest; when nothing can be sent at all (no connection, no topic, no
 permission), or `_GIVE_UP` fail in a row, reading stops and the rest of the input is reported as not sent.
 """
@@ -96,6 +97,7 @@ class Sender:
         self._failures_in_row = 0
         self._feeding = trio.CancelScope()
         self._open: set[int] = set()
+        self._first_done = trio.Event()
         self.tally = Tally()
 
     async def run(self, jobs: AsyncIterator[Job]) -> Tally:
@@ -115,7 +117,7 @@ class Sender:
             with self._feeding:
                 if self._plan.batch == 1:
                     async for job in self._paced(jobs):
-                        await channel.send([job])
+                        await self._hand_over([job], channel)
                 else:
                     await self._feed_batches(jobs, channel)
 
@@ -127,7 +129,13 @@ class Sender:
             nursery.start_soon(self._pump, jobs, send)
             async with receive:
                 while batch := await _gather(receive, self._plan.batch):
-                    await channel.send(batch)
+                    await self._hand_over(batch, channel)
+
+    async def _hand_over(self, jobs: list[Job], channel: trio.MemorySendChannel[list[Job]]) -> None:
+        # Until the first was sent there is no route and no connection: the others would wait for them together and then
+        # go out in any order.
+        await channel.send(jobs)
+        await self._first_done.wait()
 
     async def _pump(self, jobs: AsyncIterator[Job], channel: trio.MemorySendChannel[Job]) -> None:
         async with channel:
@@ -152,6 +160,7 @@ class Sender:
             async for jobs in channel:
                 if not self.tally.stopped:
                     await self._send(jobs)
+                self._first_done.set()
 
     async def _send(self, jobs: Sequence[Job]) -> None:
         messages = {id(message): job.number for job in jobs if isinstance(message := job.message, Message)}

@@ -48,10 +48,21 @@ async def test_one_in_flight_keeps_the_order(autojump_clock: MockClock) -> None:
 async def test_many_in_flight_but_not_more_than_asked_for(autojump_clock: MockClock) -> None:
     producer = FakeProducer()
     start = trio.current_time()
-    tally, heard = await send(producer, SendPlan(concurrency=8), numbers(80))
-    assert tally.sent == len(heard) == 80
+    tally, heard = await send(producer, SendPlan(concurrency=8), numbers(81))
+    assert tally.sent == len(heard) == 81
     assert producer.most_in_flight == 8
-    assert trio.current_time() - start == pytest.approx(10)
+    assert trio.current_time() - start == pytest.approx(11)
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+async def test_the_first_goes_alone_for_it_finds_the_way(autojump_clock: MockClock, batch: int) -> None:
+    producer = FakeProducer(seconds=1)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(send, producer, SendPlan(concurrency=8, batch=batch), numbers(80))
+        await trio.sleep(0.9)
+        assert producer.most_in_flight == 1
+        await trio.sleep(0.9)
+        assert producer.most_in_flight == 8
 
 
 async def test_input_is_read_no_faster_than_it_is_sent(autojump_clock: MockClock) -> None:
