@@ -36,10 +36,16 @@ def trace(settings: Settings, msg_id: IdOption, topic: TopicOption = _TRACE_TOPI
     from rmqcli.render.text import local_time, tsv_cell
 
     async def main() -> QueryResult:
-        from rmqcli.client import Admin
+        from rmqcli.client import Admin, NoRoute
 
         async with Admin(**settings.client_options) as admin:
-            return await admin.query_by_key(topic, msg_id, max_num=_MOST)
+            try:
+                return await admin.query_by_key(topic, msg_id, max_num=_MOST)
+            except NoRoute as error:
+                raise CommandError(
+                    f"no trace of message {msg_id}: there is no topic {topic} (brokers have it with traceTopicEnable=true)",
+                    ExitCode.NOT_FOUND,
+                ) from error
 
     found = run_async(main)
     from rmqcli.flows.tracing import trace_rows
