@@ -42,7 +42,7 @@ MESSAGE_FIELDS: Mapping[str, Callable[[MessageExt], Any]] = {
 }
 
 # What a broker or a consumer stamps on a message on its way. Sent again, they would make it something else: TRAN_MSG a
-# half message, REAL_TOPIC one parked for another topic, DELAY is spent.
+# half message, REAL_TOPIC one parked for another topic.
 _IN_TRANSIT = frozenset(
     {
         PropertyName.TRAN_MSG,
@@ -153,5 +153,8 @@ def _set(properties: dict[str, str], name: str, value: str) -> None:
 
 def sendable(message: Message) -> Message:
     """Without the properties that only mean something on the way of the first sending."""
-    kept = {name: value for name, value in message.properties.items() if name not in _IN_TRANSIT}
+    # A message with both was delivered after its delay, which is spent; DELAY alone asks for one.
+    spent = {PropertyName.DELAY} if PropertyName.REAL_TOPIC in message.properties else set()
+    dropped = _IN_TRANSIT | spent
+    kept = {name: value for name, value in message.properties.items() if name not in dropped}
     return Message(topic=message.topic, body=message.body, flag=message.flag, properties=kept)

@@ -136,3 +136,10 @@ def test_a_line_without_a_topic_needs_one() -> None:
 def test_what_was_stamped_on_the_way_is_not_sent_again() -> None:
     named = {"TRAN_MSG": "true", "MIN_OFFSET": "0", "REAL_TOPIC": "x", "UNIQ_KEY": "1", "mine": "2"}
     assert sendable(Message(topic="t", properties=named)).properties == {"UNIQ_KEY": "1", "mine": "2"}
+
+
+def test_a_delay_is_spent_on_a_message_that_was_delivered_after_it() -> None:
+    delivered = {"DELAY": "3", "REAL_TOPIC": "t", "REAL_QID": "0", "mine": "1"}
+    assert sendable(Message(topic="t", properties=delivered)).properties == {"mine": "1"}
+    asked = {"DELAY": "3", "mine": "1"}
+    assert sendable(Message(topic="t", properties=asked)).properties == asked
