@@ -1,0 +1,62 @@
+"""The export as a Spark job: what a second core brings, and what it is against a plain `df.write.parquet`.
+
+Each session is a process of its own, and both take turns; what is measured begins when they are up and warm.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from benchmarks.harness import ROOT, Measured, best_of, process
+from benchmarks.scan import write_log
+
+LOG_BYTES = 1024 * 1024 * 1024
+BODY_SIZE = 1024
+ROUNDS = 5
+
+
+def spark() -> Iterator[Measured]:
+    """1 KB bodies that cannot be compressed, in one commit log file."""
+    name = "Spark export, 1 KB bodies, "
+    with tempfile.TemporaryDirectory() as folder:
+        store = Path(folder) / "store"
+        write_log(store, BODY_SIZE, LOG_BYTES)
+        with _session("local[1]", store) as first, _session("local[2]", store) as second:
+            first(), second()  # a session is warm when it has done its work once
+            count = first()[1]
+            one, two = best_of(first, second, rounds=ROUNDS)
+        yield Measured(f"{name}local[1]", count / one, "msg/s")
+        yield Measured(f"{name}local[2]", count / two, "msg/s", one / two, "local[1]", "1.7")
+        said = subprocess.check_output(_command("plain", "local[2]", store), cwd=ROOT)
+    arrow, rows, plain_count = json.loads(said)
+    assert count == plain_count
+    for source, seconds, target in (("a row-based source", rows, "3"), ("the format rocketmq", arrow, "")):
+        against = f"df.write.parquet of {source}"
+        yield Measured(f"{name}local[2]", count / two, "msg/s", seconds / two, against, target)
+
+
+def _command(way: str, master: str, store: Path) -> list[str]:
+    return [sys.executable, "-m", "benchmarks.spark_session", way, master, str(store)]
+
+
+@contextmanager
+def _session(master: str, store: Path) -> Iterator[Callable[[], tuple[float, int]]]:
+    """A function that lets the session export once: seconds and rows."""
+    with process(*_command("export", master, store), stdin=subprocess.PIPE) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+
+        def export() -> tuple[float, int]:
+            print(file=child.stdin, flush=True)
+            seconds, rows = json.loads(child.stdout.readline())
+            return seconds, rows
+
+        yield export
+        child.stdin.close()
+        child.wait(30)

@@ -1,0 +1,114 @@
+"""`python -m benchmarks.spark_session export|plain MASTER STORE`: seconds of ways to Parquet, in one Spark session.
+
+The row-based source is what a Python data source is without Arrow: a tuple a message. Both sides read the
+same parts, check CRCs and compress with zstd, level 1.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from benchmarks.harness import best_of
+from codec.record import decode_record
+from codec.scan import scan_positions
+from rmqcli.export import RowFilter, export_store_on_spark, spark_source
+from rmqcli.export.parts import Part, parts_of
+from rmqcli.export.session import spark_session
+from rmqcli.export.spark import PART_BYTES
+from rmqcli.export.spark_source.columns import spark_schema
+from rmqcli.store.commit_log import next_record
+from rmqcli.store.files import NamedFile, mapped
+
+_MOMENTS = frozenset({"born_timestamp", "store_timestamp"})
+SETTINGS = {
+    "spark.sql.parquet.compression.codec": "zstd",
+    "spark.hadoop.parquet.compression.codec.zstd.level": "1",
+    "spark.sql.session.timeZone": "UTC",
+}
+
+
+@dataclass(frozen=True)
+class RowPartition(InputPartition):
+    part: Part
+
+
+class RowReader(DataSourceReader):
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def partitions(self) -> list[InputPartition]:
+        return [RowPartition(part) for part in parts_of(Path(self.path), RowFilter(), PART_BYTES)]
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
+        from datetime import UTC, datetime, timedelta
+
+        assert isinstance(partition, RowPartition)
+        part = partition.part
+        file = NamedFile(Path(part.path), part.base, part.size)
+        names, epoch = spark_schema().names, datetime(1970, 1, 1, tzinfo=UTC)
+        with mapped(file) as data:
+            begin = 0 if part.begin == 0 else next_record(file, data, part.begin, part.end)
+            for position in scan_positions(data, begin or 0, part.end).positions.tolist():
+                message = decode_record(data, position, check_crc=True, decompress=True)
+                yield tuple(
+                    epoch + timedelta(milliseconds=getattr(message, name))
+                    if name in _MOMENTS
+                    else getattr(message, name)
+                    for name in names
+                )
+
+
+class RowSource(DataSource):
+    @classmethod
+    def name(cls) -> str:
+        return "rows"
+
+    def schema(self) -> Any:
+        return spark_schema()
+
+    def reader(self, schema: Any) -> RowReader:
+        return RowReader(self.options["path"])
+
+
+def export(master: str, store: Path) -> None:
+    """An export for each line of standard input, each answered with its seconds and its rows."""
+    out = store.with_name(f"out-{master}")
+    with spark_session(master):
+        for _ in sys.stdin:
+            shutil.rmtree(out, ignore_errors=True)
+            started = time.perf_counter()
+            rows = export_store_on_spark(store, out, RowFilter()).rows
+            print(json.dumps([time.perf_counter() - started, rows]), flush=True)
+
+
+def plain(master: str, store: Path) -> None:
+    """Prints the seconds of `df.write.parquet` of our source and of the row-based one, and their rows.
+
+    Here the JVM works too, and has both its compilers.
+    """
+    out = str(store.with_name("plain"))
+    with spark_session(master, {**SETTINGS, "spark.driver.defaultJavaOptions": ""}) as spark:
+        spark_source.register(spark)
+        spark.dataSource.register(RowSource)
+
+        def write(name: str) -> None:
+            spark.read.format(name).load(str(store)).write.mode("overwrite").parquet(out)
+
+        write("rocketmq")
+        arrow, rows = best_of(lambda: write("rocketmq"), lambda: write("rows"), rounds=1)
+        print(json.dumps([arrow, rows, spark.read.parquet(out).count()]))
+
+
+WAYS = {"export": export, "plain": plain}
+
+if __name__ == "__main__":
+    WAYS[sys.argv[1]](sys.argv[2], Path(sys.argv[3]))
