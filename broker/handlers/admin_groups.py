@@ -9,6 +9,7 @@ from broker.errors import Refusal
 from broker.handlers.common import ok, refuse_on_slave
 from broker.session import Session
 from broker.tables import ClientChannel
+from broker.tables.groups import can_have_retry_topic
 from codec.bodies import (
     ClientConnection,
     ConsumerConnection,
@@ -29,7 +30,6 @@ from codec.headers import (
     GetSubscriptionGroupConfigRequestHeader,
     from_ext,
 )
-from codec.names import check_group
 
 __all__ = [
     "all_groups",
@@ -56,13 +56,12 @@ def put_groups(broker: BrokerContext, _session: Session, request: RemotingComman
 
 
 def _put_groups(broker: BrokerContext, configs: Sequence[SubscriptionGroupConfig]) -> None:
-    """All of them or none: the name of a group becomes that of a folder, and no client could use another one."""
+    """All of them or none."""
     refuse_on_slave(broker)
     for config in configs:
-        try:
-            check_group(config.group_name)
-        except ValueError as error:
-            raise Refusal(ResponseCode.SYSTEM_ERROR, str(error)) from None
+        if not can_have_retry_topic(config.group_name):
+            remark = f"the group[{config.group_name}] can have no retry topic: its name is blank, too long or holds a /"
+            raise Refusal(ResponseCode.SYSTEM_ERROR, remark)
     for config in configs:
         broker.groups.put(config)
     broker.groups_changed()

@@ -16,6 +16,7 @@ from broker.put import put
 from broker.services.restore import restored
 from broker.session import Session
 from broker.store.values import PutStatus, StoreMessage
+from broker.tables.groups import can_have_retry_topic
 from broker.tables.topics import UNIT_SUB
 from codec.bodies import SubscriptionGroupConfig, TopicConfig
 from codec.codes import Perm, ResponseCode
@@ -30,8 +31,6 @@ from codec.record import decode_record
 __all__ = ["send_back"]
 
 DLQ_QUEUES = 1
-LONGEST_FOLDER_NAME = 255
-"""Bytes; Linux NAME_MAX."""
 FIRST_DELAY_LEVEL = 3
 """The delay level of the first attempt when the consumer leaves it to the broker."""
 
@@ -95,21 +94,15 @@ def _put(broker: BrokerContext, original: MessageExt, target: _Target) -> None:
 
 
 def _group(broker: BrokerContext, name: str) -> SubscriptionGroupConfig:
-    """A table that another broker wrote may name a group that cannot be part of a folder's name."""
+    """A table that another broker wrote may hold a group that the store cannot have a retry topic for."""
     config, made = broker.groups.find(name)
-    if config is None or not _can_be_folder(retry_topic(name)):
+    if config is None or not can_have_retry_topic(name):
         raise Refusal(
             ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group not exist, {name} {FAQ}"
         )
     if made:
         broker.files.groups_later()
     return config
-
-
-def _can_be_folder(name: str) -> bool:
-    return (
-        "/" not in name and "\0" not in name and len(name.encode("utf-8", "replace")) <= LONGEST_FOLDER_NAME
-    )
 
 
 def _target(

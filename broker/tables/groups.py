@@ -6,9 +6,12 @@ from collections.abc import Callable, Iterator
 
 from broker.tables.versions import first_version, next_version
 from codec.bodies import DataVersion, SubscriptionGroupConfig, SubscriptionGroupWrapper
-from codec.names import SYSTEM_GROUP_PREFIX, check_group
+from codec.names import SYSTEM_GROUP_PREFIX, retry_topic
 
-__all__ = ["BUILT_IN_GROUPS", "GroupTable"]
+__all__ = ["BUILT_IN_GROUPS", "GroupTable", "can_have_retry_topic"]
+
+LONGEST_FOLDER_NAME = 255
+"""Bytes; Linux NAME_MAX."""
 
 BUILT_IN_GROUPS = (
     "TOOLS_CONSUMER",
@@ -41,13 +44,13 @@ class GroupTable:
         return iter(self._groups)
 
     def find(self, group: str) -> tuple[SubscriptionGroupConfig | None, bool]:
-        """The config of a group, and whether it was made just now. None when it may not be made: also, as in 5.x, when no
-        client could use its name.
+        """The config of a group, and whether it was made just now. None when it may not be made: also when the
+        store could not have its retry topic.
         """
         config = self._groups.get(group)
         if config is not None:
             return config, False
-        if not (self.auto_create or group.startswith(SYSTEM_GROUP_PREFIX)) or not _is_legal(group):
+        if not (self.auto_create or group.startswith(SYSTEM_GROUP_PREFIX)) or not can_have_retry_topic(group):
             return None, False
         config = SubscriptionGroupConfig(group_name=group)
         self.put(config)
@@ -74,9 +77,10 @@ class GroupTable:
         self.version = wrapper.data_version or DataVersion(timestamp=self._now_ms(), counter=0)
 
 
-def _is_legal(group: str) -> bool:
+def can_have_retry_topic(group: str) -> bool:
+    """Whether the name can be part of a folder's name: 4.9 takes every name, even one that leads out of the store."""
     try:
-        check_group(group)
-    except ValueError:
+        name = retry_topic(group).encode()
+    except UnicodeEncodeError:
         return False
-    return True
+    return bool(group.strip()) and not {"/", "\0"} & set(group) and len(name) <= LONGEST_FOLDER_NAME
