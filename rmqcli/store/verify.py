@@ -23,6 +23,7 @@ __all__ = ["verify_commit_log", "workers_for"]
 
 PART_BYTES = 32 * 1024 * 1024
 """Of one file, for one process at a time."""
+_CUT_REACH = 32 * 1024
 _CUT_SEARCH = 8 * 1024 * 1024
 _BLOCK_RECORDS = 4096
 
@@ -72,10 +73,21 @@ def _parts(file: NamedFile) -> list[LogPart]:
     if file.base is not None and file.size > 2 * PART_BYTES:
         with mapped(file) as data:
             for at in range(PART_BYTES, file.size - PART_BYTES, PART_BYTES):
-                place = next_record(file, data, max(at, cuts[-1] + 1), at + _CUT_SEARCH)
+                place = _cut(file, data, max(at, cuts[-1] + 1))
                 cuts += [] if place is None else [place]
     bounds = pairwise([*cuts, file.size])
     return [LogPart(file, begin, end, data_size(file, begin, end)) for begin, end in bounds]
+
+
+def _cut(file: NamedFile, data: memoryview, start: int) -> int | None:
+    """The next record, looked for in ever wider reach: most are near, and a search costs what it reaches over."""
+    reach = _CUT_REACH
+    while reach <= _CUT_SEARCH:
+        place = next_record(file, data, start, start + reach)
+        if place is not None:
+            return place
+        reach *= 16
+    return None
 
 
 def _joined(found: list[tuple[LogPart, Checked]], report: Report) -> int | None:
