@@ -180,8 +180,8 @@ _rmq_describe() {
             paths="yes"
             ;;
         "export")
-            options="--out --store -t --topic -o --offset --verify --no-verify --spark --master --conf --partition-by --columns --body-text --compression --file-size --row-group-size --resume -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
-            values="--out --store -t --topic -o --offset --master --conf --partition-by --columns --compression --file-size --row-group-size -n --namesrv --profile --timeout"
+            options="--out --store -t --topic -o --offset -q --queue --tag --verify --no-verify --spark --master --conf --partition-by --columns --body-text --compression --file-size --row-group-size --jobs --resume -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="--out --store -t --topic -o --offset -q --queue --tag --master --conf --partition-by --columns --compression --file-size --row-group-size --jobs -n --namesrv --profile --timeout"
             files="--out --store"
             ;;
         "import")

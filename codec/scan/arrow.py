@@ -129,13 +129,17 @@ def to_arrow(
     positions: Array,
     *,
     broker_name: str | None = None,
+    check_crc: bool = False,
     decompress: bool = True,
     encoded: bool = False,
 ) -> pa.RecordBatch:
-    """The records at these ascending positions, one row each. CorruptionError when one is damaged (CRCs are not looked at)."""
+    """The records at these ascending positions, one row each. CorruptionError when one is damaged."""
     if (np.diff(positions) <= 0).any():
         raise ValueError("the positions of the records must ascend")
-    return _to_arrow(buffer, fixed_columns(buffer, positions), broker_name, decompress, encoded)
+    rows, damage = _good_rows(buffer, positions, check_crc)
+    if damage is not None:
+        raise damage
+    return _to_arrow(buffer, rows, broker_name, decompress, encoded)
 
 
 def _to_arrow(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from rmqcli.grammar.offset_range import OffsetRange
 
 app = single_command()
+
+_WORTH_JOBS = 1 << 29
+"""Bytes of commit log; less is written before other processes help."""
 
 
 @command(
@@ -46,6 +50,13 @@ def export(
             "--offset", "-o", metavar="RANGE", help="Queue offsets or store times, as for `rmq pull`."
         ),
     ] = "start",
+    queue: Annotated[
+        int | None,
+        typer.Option("--queue", "-q", metavar="N", min=0, help="With --store: this queue of each topic."),
+    ] = None,
+    tag: Annotated[
+        str, typer.Option("--tag", metavar="EXPR", help="With --store: these tags, `TagA || TagB`.")
+    ] = "*",
     verify: Annotated[
         bool, typer.Option("--verify/--no-verify", help="With --store: check the CRC of every body.")
     ] = True,
@@ -85,6 +96,15 @@ def export(
     row_group_size: Annotated[
         str, typer.Option("--row-group-size", metavar="SIZE", help="End a row group after so much.")
     ] = "64M",
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            "--jobs",
+            metavar="N",
+            min=1,
+            help="With --store: processes that write; default: one for two cores if the store is large.",
+        ),
+    ] = None,
     resume: Annotated[
         bool,
         typer.Option(
@@ -98,7 +118,8 @@ def export(
     from a topic, with and without Spark. The source is never changed. _rmq/manifest.json under --out lists the files and the offset
     range of each queue, where --resume goes on exactly; a killed export leaves no half file. A damaged store, or one that has
     fewer records than its consume queues say, is exit 8, and nothing is left under --out; `rmq inspect commitlog DIR --verify`
-    lists all damage. A queue of a cluster that cannot be read after some tries is named, the others are exported: exit 3.
+    lists all damage. With --store and --topic only the records of the topic are read, by its consume queues, if the broker runs or was
+    stopped in order; rolled-back records are left out. A queue of a cluster that cannot be read after some tries is named, the others are exported: exit 3.
     """
     from rmqcli.export import Layout, refuse_existing
     from rmqcli.grammar.offset_range import parse_range
@@ -108,6 +129,10 @@ def export(
         raise usage_error("say what to export: --store DIR, --topic TOPIC, or both")
     if not spark and (master or conf):
         raise usage_error("--master and --conf are for --spark")
+    if store is None and (jobs is not None or queue is not None or tag != "*"):
+        raise usage_error("--jobs, --queue and --tag are for --store")
+    if spark and jobs is not None:
+        raise usage_error("--jobs is for exports without Spark; with it, say --master 'local[N]'")
     session = {"master": master, "conf": _pairs(conf or []), "verbose": settings.verbose}
     _require_packages(spark)
     wanted = parse_range(range_text, now_ms())
@@ -125,7 +150,8 @@ def export(
     refuse_existing(out, resume=resume)
     target = _Target(out, layout, resume, session if spark else None)
     if store is not None:
-        summary = _export_store(store, target, _row_filter(store, topic, wanted, verify))
+        rows = replace(_row_filter(store, topic, wanted, verify), queue_id=queue, tags=_tags(tag))
+        summary = _export_store(store, target, rows, jobs)
     else:
         assert topic is not None
         summary = _export_topic(settings, topic, wanted, target)
@@ -155,6 +181,16 @@ class _Target(NamedTuple):
 
 def _names(given: list[str] | None) -> tuple[str, ...]:
     return tuple(name.strip() for text in given or [] for name in text.split(",") if name.strip())
+
+
+def _tags(expression: str) -> frozenset[str]:
+    from codec.errors import SelectorError
+    from codec.selector import parse_tags
+
+    try:
+        return parse_tags(expression)
+    except SelectorError as error:
+        raise usage_error(f"--tag: {error}") from error
 
 
 def _pairs(conf: list[str]) -> dict[str, str]:
@@ -202,15 +238,20 @@ def _require_topic(store: Path, topic: str) -> None:
         )
 
 
-def _export_store(store: Path, target: _Target, rows: RowFilter) -> ExportSummary:
+def _export_store(store: Path, target: _Target, rows: RowFilter, jobs: int | None) -> ExportSummary:
     from rmqcli.export import export_store, export_store_on_spark
     from rmqcli.render.progress import progress
     from rmqcli.store import CommitLog
+    from rmqcli.store.workers import Workers, usable_cores
 
     if target.session is not None:
         return export_store_on_spark(store, target.out, rows, target.tasks_done, **target.options)
-    with progress("export", sum(file.size for file in CommitLog(store).files), sizes=True) as advance:
-        return export_store(store, target.out, rows, advance, **target.options)
+    size = sum(file.size for file in CommitLog(store).files)
+    # One process keeps two cores busy: it scans while a thread of it compresses.
+    jobs = jobs or (max(usable_cores() // 2, 1) if size >= _WORTH_JOBS else 1)
+    with Workers(jobs) as workers, progress("export", size, sizes=True) as advance:
+        options = {**target.options, "workers": workers if jobs > 1 else None}
+        return export_store(store, target.out, rows, advance, **options)
 
 
 def _export_topic(settings: Settings, topic: str, wanted: OffsetRange, target: _Target) -> ExportSummary:

@@ -5,20 +5,24 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from codec.errors import CorruptionError
+from rmqcli.export.by_queues import QueuePlaces, UnsoundQueue, queue_places, scan_by_queues
 from rmqcli.export.folder import ExportFolder
 from rmqcli.export.layout import Layout
 from rmqcli.export.live import QueueRange
 from rmqcli.export.manifest import FileEntry, Manifest, Origin
 from rmqcli.export.parquet import Files, open_files
-from rmqcli.export.parts import parts_of, scan_part
+from rmqcli.export.parts import Part, parts_of, scan_part
 from rmqcli.export.queue_check import count_entries, require_rows
 from rmqcli.export.retrying import QueueEnd, read_queue
 from rmqcli.export.rows import RowFilter
 from rmqcli.export.spans import QueueKey, QueueSpan, merged
 from rmqcli.export.summary import ExportSummary, summarize
 from rmqcli.running import warn
+from rmqcli.store import CommitLog
+from rmqcli.store.workers import WORTH_A_PROCESS, Workers
 
 __all__ = [
     "commit_store",
@@ -33,6 +37,9 @@ __all__ = [
 QUEUES_AT_ONCE = 4
 """So many queues are read at the same time; each holds one batch."""
 
+_PARTS = 8
+"""A log is cut into so many parts for several processes, none of them small and none larger than a file shall be."""
+
 Progress = Callable[[int], None]
 
 _EVERYTHING = Layout()
@@ -44,7 +51,7 @@ def _silent(count: int) -> None:
 
 def store_origin(store: Path, rows: RowFilter) -> Origin:
     """What the manifest says of a store."""
-    return Origin(str(store.resolve()), rows.topic)
+    return Origin(str(store.resolve()), rows.topic, rows.queue_id, tuple(sorted(rows.tags)))
 
 
 def export_store(
@@ -55,8 +62,10 @@ def export_store(
     *,
     layout: Layout = _EVERYTHING,
     resume: bool = False,
+    workers: Workers | None = None,
 ) -> ExportSummary:
     """Every record of a store's commit log that `rows` takes. `progress` is told bytes of commit log as they are done.
+    `workers`: processes, each of which writes files of its own.
 
     `resume`: what the export under `out` does not have yet. OutputExists when `out` is not empty, or cannot be resumed;
     CorruptionError at damage, and (with `rows.check_crc`) when a consume queue has more entries than there are records;
@@ -68,23 +77,100 @@ def export_store(
     with ExportFolder(out, origin, layout, resume=resume) as folder:
         rows = rows.after(folder.previous)
         expected = count_entries(store, rows) if rows.check_crc else {}
-        with open_files(folder.temporary, "part", origin.source, layout) as files:
-            _scan(store, rows, files, progress)
-        entries = folder.measure(files.names)
+        names = _write_store(store, rows, _Output(folder.temporary, origin.source, layout), progress, workers)
+        entries = folder.measure(names)
         require_rows(store, expected, merged(span for file in entries for span in file.queues))
         manifest = commit_store(folder, entries, rows)
     return summarize(out, folder.previous, manifest, started)
 
 
-def _scan(store: Path, rows: RowFilter, files: Files, progress: Progress) -> None:
-    for part in parts_of(store, rows):
-        done = 0
-        for batch in scan_part(part, rows, encoded=True):
-            files.write(batch)
-            reached = batch["commit_log_offset"][-1].as_py() - (part.base or 0)
-            progress(reached - done)
-            done = reached
-        progress(part.size - done)
+class _Output(NamedTuple):
+    """Where files go, and what they are."""
+
+    folder: Path
+    source: str
+    layout: Layout
+
+    def files(self, prefix: str) -> Files:
+        return open_files(self.folder, prefix, self.source, self.layout)
+
+
+def _write_store(
+    store: Path, rows: RowFilter, output: _Output, progress: Progress, workers: Workers | None
+) -> list[str]:
+    """The names of the files. One topic by its consume queues, if these can be relied on."""
+    try:
+        places = queue_places(store, rows)
+        if places is not None:
+            return _write_queues(store, rows, places, output, progress)
+    except UnsoundQueue as error:
+        warn(f"{error}; the whole commit log is read instead")
+    if workers is not None:
+        return _write_parts(store, rows, output, progress, workers)
+    with output.files("part") as files:
+        for part in parts_of(store, rows):
+            _write_part(part, rows, files, progress)
+    return files.names
+
+
+def _write_queues(
+    store: Path, rows: RowFilter, places: QueuePlaces, output: _Output, progress: Progress
+) -> list[str]:
+    with output.files("queue") as files:
+        for part, batch in scan_by_queues(store, rows, places):
+            if batch is None:
+                progress(part.size)
+            else:
+                files.write(batch)
+    return files.names
+
+
+def _write_part(part: Part, rows: RowFilter, files: Files, progress: Progress) -> None:
+    done = 0
+    for batch in scan_part(part, rows, encoded=True):
+        files.write(batch)
+        reached = batch["commit_log_offset"][-1].as_py() - (part.base or 0)
+        progress(reached - done)
+        done = reached
+    progress(part.size - done)
+
+
+class _Task(NamedTuple):
+    """One part, written by whoever is free, to files of its own."""
+
+    number: int
+    part: Part
+    rows: RowFilter
+    output: _Output
+
+    @property
+    def cost(self) -> int:
+        return self.part.end - self.part.begin
+
+
+def _write_parts(
+    store: Path, rows: RowFilter, output: _Output, progress: Progress, workers: Workers
+) -> list[str]:
+    size = sum(file.size for file in CommitLog(store).files)
+    wanted = min(max(size // _PARTS, WORTH_A_PROCESS), output.layout.file_bytes)
+    tasks = [_Task(number, part, rows, output) for number, part in enumerate(parts_of(store, rows, wanted))]
+    progress(size - sum(task.cost for task in tasks))
+    found = workers.run(_write_task, tasks, progress)
+    damage = next((one for one in found if isinstance(one, str)), None)
+    if damage is not None:
+        raise CorruptionError(damage)
+    return [name for names in found for name in names]
+
+
+def _write_task(task: _Task) -> list[str] | str:
+    """The names of its files; the text of a CorruptionError, which does not go by pickle."""
+    try:
+        with task.output.files(f"part-{task.number:05d}") as files:
+            for batch in scan_part(task.part, task.rows, encoded=True):
+                files.write(batch)
+    except CorruptionError as error:
+        return str(error)
+    return files.names
 
 
 def commit_store(folder: ExportFolder, entries: list[FileEntry], rows: RowFilter) -> Manifest:

@@ -25,10 +25,13 @@ MANIFEST = f"{FOLDER}/manifest.json"
 
 
 class Origin(NamedTuple):
-    """Where the rows come from: a store folder (an absolute path), a topic of the cluster, or one topic of a store."""
+    """Where the rows come from: a store folder (an absolute path), a topic of the cluster, or one topic of a store; of a store also
+    one queue number, some tags."""
 
     store: str | None
     topic: str | None
+    queue_id: int | None = None
+    tags: tuple[str, ...] = ()
 
     @property
     def source(self) -> str:
@@ -52,6 +55,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     rmq_version: str
     store: str | None
     topic: str | None
+    queue_id: int | None = None
+    tags: list[str] = []
     partition_by: list[str]
     columns: list[str]
     rows: int = 0
@@ -67,6 +72,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
             rmq_version=rmqcli.__version__,
             store=origin.store,
             topic=origin.topic,
+            queue_id=origin.queue_id,
+            tags=list(origin.tags),
             partition_by=list(layout.partition_by),
             columns=layout.names,
         )
@@ -98,6 +105,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 _MUST_AGREE = {
     "store": "--store",
     "topic": "--topic",
+    "queue_id": "--queue",
+    "tags": "--tag",
     "partition_by": "--partition-by",
     "columns": "--columns",
 }

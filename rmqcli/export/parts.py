@@ -60,9 +60,20 @@ def scan_part(part: Part, rows: RowFilter, *, encoded: bool = False) -> Iterator
     """
     file = NamedFile(Path(part.path), part.base, part.size)
     with naming_damage(file), mapped(file) as data:
-        begin = 0 if part.begin == 0 else next_record(file, data, part.begin, part.end)
+        begin = (
+            _known_start(file, data, rows)
+            if part.begin == 0
+            else next_record(file, data, part.begin, part.end)
+        )
         if begin is not None:
             yield from _scan(file, data, (begin, part.end), rows, encoded)
+
+
+def _known_start(file: NamedFile, data: memoryview, rows: RowFilter) -> int:
+    """Where the first wanted record is, if one starts right there; else the file's first byte."""
+    start = rows.begin_commit_log - (file.base or 0)
+    known = 0 < start < len(data) and next_record(file, data, start, start + 1) == start
+    return start if known else 0
 
 
 def _scan(
@@ -114,7 +125,9 @@ def _check_rest(file: NamedFile, data: memoryview, position: int, end: int) -> N
         raise CorruptionError(f"a record that says it is at {following.physical_offset}", position)
     found = next_record(file, data, end, position + 1)
     if found != position:
-        raise ExportError(f"{file.path}: byte {found}: a body looks like a record; export without --spark")
+        raise ExportError(
+            f"{file.path}: byte {found}: a body looks like a record; export with --jobs 1, without --spark"
+        )
 
 
 def _placed(error: CorruptionError, data: memoryview, position: int) -> CorruptionError:

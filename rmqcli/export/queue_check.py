@@ -26,16 +26,16 @@ Counts = Mapping[tuple[str, int], int]
 
 def count_entries(store: Path, rows: RowFilter) -> Counts:
     """Entries of each queue whose records are in the commit log and in `rows`. Nothing where it cannot be told: for ranges of
-    store time, which entries do not have, and without consume queues.
+    store time, which entries do not have, for tags, of which they have a hash only, and without consume queues.
     """
-    if rows.begin_time is not None or rows.end_time is not None or not (store / "consumequeue").is_dir():
+    timed = rows.begin_time is not None or rows.end_time is not None
+    if timed or rows.tags or not (store / "consumequeue").is_dir():
         return {}
     low = max(CommitLog(store).files[0].base or 0, rows.begin_commit_log)
-    done = {(topic, queue): end for topic, queue, end in rows.done}
     found: dict[tuple[str, int], int] = {}
     for queue in _queues(store, rows):
         key = queue.topic or "", queue.queue_id or 0
-        begin = max(rows.begin or 0, done.get(key, 0))
+        begin = max(rows.begin or 0, rows.done_of(*key))
         found[key] = sum(_count(file, begin, rows.end, low) for file in queue.files.files)
     return found
 
@@ -50,7 +50,7 @@ def _queues(store: Path, rows: RowFilter) -> Iterable[Queue]:
         for queue in queues
         if queue.topic is not None
         and not queue.topic.startswith(_LIGHT_QUEUE)
-        and rows.topic in (None, queue.topic)
+        and rows.takes_queue(queue.topic, queue.queue_id)
     ]
 
 

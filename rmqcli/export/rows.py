@@ -7,19 +7,28 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
+from codec.codes import MessageSysFlag
 from rmqcli.export.manifest import Manifest
 
 __all__ = ["RowFilter"]
+
+_PREPARED = MessageSysFlag.TRANSACTION_PREPARED
+_ROLLED_BACK = MessageSysFlag.TRANSACTION_ROLLBACK
+"""Both bits of the state; one of them is that of prepared messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowFilter:
     """Everything when empty. Queue offsets are half-open, times are store times in ms, half-open.
 
-    `begin_commit_log` is a commit-log offset. `check_crc`: a body whose CRC is wrong is damage.
+    `begin_commit_log` is a commit-log offset. `check_crc`: a body whose CRC is wrong is damage. Rolled-back records are never
+    taken, for they are no messages: `rmq inspect salvage` fills lost stretches with them. With a topic, prepared ones are
+    not taken either: no queue has them.
     """
 
     topic: str | None = None
+    queue_id: int | None = None
+    tags: frozenset[str] = frozenset()
     begin: int | None = None
     end: int | None = None
     begin_time: int | None = None
@@ -48,12 +57,19 @@ class RowFilter:
         """No row can be inside, so nothing need be read."""
         return self.end is not None and self.end <= (self.begin or 0)
 
+    def takes_queue(self, topic: str | None, queue_id: int | None) -> bool:
+        return self.topic in (None, topic) and self.queue_id in (None, queue_id)
+
+    def done_of(self, topic: str, queue_id: int) -> int:
+        """The queue offset before which a queue is done."""
+        return next((end for name, queue, end in self.done if (name, queue) == (topic, queue_id)), 0)
+
     def apply(self, batch: Any) -> Any:
         """The rows of a record batch that are taken."""
         import pyarrow.compute as pc
 
-        conditions = self._conditions(batch)
-        return batch.filter(reduce(pc.and_, conditions)) if conditions else batch
+        wanted = reduce(pc.and_, self._conditions(batch))
+        return batch if pc.all(wanted, min_count=0).as_py() else batch.filter(wanted)
 
     def _conditions(self, batch: Any) -> list[Any]:
         import pyarrow as pa
@@ -64,6 +80,8 @@ class RowFilter:
 
         table: tuple[tuple[Any, str, Any, Callable[[Any], Any]], ...] = (
             (self.topic, "topic", pc.equal, str),
+            (self.queue_id, "queue_id", pc.equal, int),
+            (self.tags or None, "tags", pc.is_in, pa.array),
             (self.begin, "queue_offset", pc.greater_equal, int),
             (self.end, "queue_offset", pc.less, int),
             (self.begin_time, "store_timestamp", pc.greater_equal, moment),
@@ -73,7 +91,14 @@ class RowFilter:
         found = [
             compare(batch[name], value(bound)) for bound, name, compare, value in table if bound is not None
         ]
+        found.append(self._in_a_queue(batch))
         return [*found, self._not_done(batch)] if self.done else found
+
+    def _in_a_queue(self, batch: Any) -> Any:
+        import pyarrow.compute as pc
+
+        never = _PREPARED if self.topic else _ROLLED_BACK
+        return pc.not_equal(pc.bit_wise_and(batch["sys_flag"], never), never)
 
     def _not_done(self, batch: Any) -> Any:
         import pyarrow as pa

@@ -1,0 +1,166 @@
+"""One topic of a store is read by its consume queues, and comes out as if the whole commit log had been walked."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from codec.errors import CorruptionError
+from codec.scan import arrow, columns
+from rmqcli.export import RowFilter, by_queues, export_store
+from rmqcli.export.by_queues import queue_places
+from tests.export.support import Row, java_rows, rows_of
+from tests.support import JavaStore
+
+Copy = Callable[[str], JavaStore]
+TOPIC = "SeedTags"
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """How many records each gathering of prefixes looked at."""
+    counts: list[int] = []
+
+    def counting(*arguments: object) -> object:
+        counts.append(len(arguments[1]))  # type: ignore[arg-type]
+        return columns.fixed_columns(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(arrow, "fixed_columns", counting)
+    yield counts
+
+
+def exported(store: JavaStore, out: Path, rows: RowFilter) -> list[Row]:
+    export_store(store.root, out, rows)
+    return rows_of(out)
+
+
+def of_topic(store: JavaStore, topic: str = TOPIC) -> list[Row]:
+    return [row for row in java_rows(store) if row["topic"] == topic]
+
+
+def queue_files(store: JavaStore, topic: str = TOPIC) -> list[Path]:
+    return sorted(path for path in (store.root / "consumequeue" / topic).rglob("*") if path.is_file())
+
+
+def test_every_topic(store_clean: JavaStore, tmp_path: Path) -> None:
+    rows = java_rows(store_clean)
+    topics = {row["topic"] for row in rows}
+    assert len(topics) > 20
+    for number, topic in enumerate(sorted(topics)):
+        expected = [row for row in rows if row["topic"] == topic]
+        assert exported(store_clean, tmp_path / str(number), RowFilter(topic=topic)) == expected
+
+
+def test_only_its_records_are_read(store_clean: JavaStore, tmp_path: Path, read: list[int]) -> None:
+    """And the last record of the log, which is behind all entries that can be relied on."""
+    expected = of_topic(store_clean)
+    assert exported(store_clean, tmp_path / "out", RowFilter(topic=TOPIC)) == expected
+    assert len(expected) <= sum(read) <= len(expected) + 1
+    assert 0 < len(expected) < 1000
+
+
+@pytest.mark.parametrize(
+    ("rows", "takes"),
+    [
+        (RowFilter(begin=3, end=9), lambda row: 3 <= row["queue_offset"] < 9),
+        (RowFilter(queue_id=1), lambda row: row["queue_id"] == 1),
+        (RowFilter(tags=frozenset({"TagA"})), lambda row: row["tags"] == "TagA"),
+        (
+            RowFilter(done=((TOPIC, 0, 5), (TOPIC, 1, 7))),
+            lambda row: row["queue_offset"] >= {0: 5, 1: 7}.get(row["queue_id"], 0),
+        ),
+    ],
+    ids=["offsets", "queue", "tags", "done"],
+)
+def test_what_is_not_wanted_is_not_read(
+    store_clean: JavaStore, tmp_path: Path, read: list[int], rows: RowFilter, takes: Callable[[Row], bool]
+) -> None:
+    every = of_topic(store_clean)
+    expected = [row for row in every if takes(row)]
+    assert 0 < len(expected) < len(every)
+    assert exported(store_clean, tmp_path / "out", replace(rows, topic=TOPIC)) == expected
+    assert len(expected) <= sum(read) <= len(expected) + 1
+
+
+def test_what_is_behind_the_queues_is_walked(copy_java_store: Copy, tmp_path: Path) -> None:
+    """Every queue ends where the third quarter of the log does, as when a broker is about to write the entries."""
+    store = copy_java_store("store-clean")
+    limit = java_rows(store)[2300]["commit_log_offset"]
+    for path in (path for path in (store.root / "consumequeue").rglob("*") if path.is_file()):
+        data = bytearray(path.read_bytes())
+        for at in range(0, len(data), 20):
+            if struct.unpack_from(">q", data, at)[0] >= limit:
+                data[at : at + 20] = bytes(20)
+        path.write_bytes(data)
+    for number, topic in enumerate(sorted({row["topic"] for row in java_rows(store)})):
+        assert exported(store, tmp_path / str(number), RowFilter(topic=topic)) == of_topic(store, topic)
+
+
+def test_a_store_that_was_not_stopped_is_walked(store_killed: JavaStore, tmp_path: Path) -> None:
+    assert (store_killed.root / "abort").exists()
+    topic = java_rows(store_killed)[0]["topic"]
+    rows = RowFilter(topic=topic)
+    assert queue_places(store_killed.root, rows) is None
+    assert exported(store_killed, tmp_path / "out", rows) == of_topic(store_killed, topic)
+
+
+def test_a_store_that_a_broker_runs_on(copy_java_store: Copy, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = copy_java_store("store-clean")
+    (store.root / "abort").touch()
+    assert queue_places(store.root, RowFilter(topic=TOPIC)) is None
+    monkeypatch.setattr(by_queues, "is_locked", lambda path: path == store.root)
+    assert queue_places(store.root, RowFilter(topic=TOPIC)) is not None
+
+
+def _hole(data: bytearray) -> None:
+    data[20:40] = bytes(20)
+
+
+def _swapped(data: bytearray) -> None:
+    data[0:20], data[20:40] = data[20:40], data[0:20]
+
+
+def _of_another(data: bytearray) -> None:
+    """The log's first record, which is of another topic."""
+    data[0:8] = bytes(8)
+
+
+def _into_a_record(data: bytearray) -> None:
+    data[7] ^= 1
+
+
+def _other_size(data: bytearray) -> None:
+    data[11] ^= 1
+
+
+@pytest.mark.parametrize("harm", [_hole, _swapped, _of_another, _into_a_record, _other_size])
+def test_queues_that_are_wrong_are_not_used(
+    copy_java_store: Copy,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    harm: Callable[[bytearray], None],
+) -> None:
+    store = copy_java_store("store-clean")
+    path = queue_files(store)[0]
+    data = bytearray(path.read_bytes())
+    assert data[20:40].strip(b"\0")
+    harm(data)
+    path.write_bytes(data)
+    assert exported(store, tmp_path / "out", RowFilter(topic=TOPIC)) == of_topic(store)
+    assert "the whole commit log is read instead" in capsys.readouterr().err
+
+
+def test_damage_is_named_as_by_a_walk(copy_java_store: Copy, tmp_path: Path) -> None:
+    store = copy_java_store("store-clean")
+    damaged = of_topic(store)[3]["commit_log_offset"]
+    path, position = store.commit_logs[damaged // 524288], damaged % 524288
+    data = bytearray(path.read_bytes())
+    data[position + 90] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(CorruptionError, match=f"{path}: byte {position}: the CRC"):
+        export_store(store.root, tmp_path / "out", RowFilter(topic=TOPIC))
+    assert not (tmp_path / "out").exists()

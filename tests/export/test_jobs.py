@@ -1,0 +1,79 @@
+"""Exports by several processes, and of a salvaged store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from codec.errors import CorruptionError
+from codec.record import decode_record
+from rmqcli.export import Layout, RowFilter, export_store, local
+from rmqcli.store import CommitLog
+from rmqcli.store.salvage import LOST, salvage
+from rmqcli.store.workers import Workers
+from tests.export.support import as_row, by_place, java_rows, rows_of
+from tests.support import JavaStore
+
+Copy = Callable[[str], JavaStore]
+
+
+@pytest.fixture
+def many_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "WORTH_A_PROCESS", 100_000)
+    monkeypatch.setattr(local, "_PARTS", 1000)
+
+
+def test_several_processes_write_every_row(many_parts: None, java_store: JavaStore, tmp_path: Path) -> None:
+    told: list[int] = []
+    with Workers(2) as workers:
+        summary = export_store(java_store.root, tmp_path / "out", RowFilter(), told.append, workers=workers)
+    assert summary.files > 10
+    assert rows_of(tmp_path / "out") == java_rows(java_store)
+    assert sum(told) == sum(path.stat().st_size for path in java_store.commit_logs)
+
+
+def test_it_resumes(many_parts: None, store_clean: JavaStore, tmp_path: Path) -> None:
+    export_store(store_clean.root, tmp_path, RowFilter(end=5), layout=Layout())
+    with Workers(2) as workers:
+        export_store(store_clean.root, tmp_path, RowFilter(), resume=True, workers=workers)
+        assert export_store(store_clean.root, tmp_path, RowFilter(), resume=True, workers=workers).rows == 0
+    assert by_place(rows_of(tmp_path)) == java_rows(store_clean)
+
+
+def test_damage_is_named(many_parts: None, copy_java_store: Copy, tmp_path: Path) -> None:
+    store = copy_java_store("store-clean")
+    damaged = store.of_kind("msg")[2500]["phy"]
+    path = store.commit_logs[damaged // 524288]
+    data = bytearray(path.read_bytes())
+    data[damaged % 524288 + 90] ^= 1
+    path.write_bytes(data)
+    with (
+        Workers(2) as workers,
+        pytest.raises(CorruptionError, match=f"{path}: byte {damaged % 524288}: the CRC"),
+    ):
+        export_store(store.root, tmp_path / "out", RowFilter(), workers=workers)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("by_topic", [False, True])
+def test_a_salvaged_store_without_what_fills_it(
+    copy_java_store: Copy, tmp_path: Path, by_topic: bool
+) -> None:
+    """Messages that stand for lost ones are rows, so that queues have no holes; fillers, of no queue, are not."""
+    store = copy_java_store("store-clean")
+    path = store.commit_logs[1]
+    data = bytearray(path.read_bytes())
+    data[100_000:250_000] = bytes(150_000)
+    path.write_bytes(data)
+    salvage(store.root, tmp_path / "salvaged")
+    log = CommitLog(tmp_path / "salvaged")
+    every = [as_row(decode_record(data, place.position, decompress=True)) for place, data in log.records()]
+    fillers = [row for row in every if row["sys_flag"] & 0xC == 0xC]
+    assert fillers and all(LOST.startswith(row["topic"]) for row in fillers)
+    topic = next(row["topic"] for row in every if "LOST" in row["properties"]) if by_topic else None
+    expected = [row for row in every if row not in fillers and topic in (None, row["topic"])]
+    assert any("LOST" in row["properties"] for row in expected)
+    export_store(tmp_path / "salvaged", tmp_path / "out", RowFilter(topic=topic))
+    assert rows_of(tmp_path / "out") == expected
