@@ -8,6 +8,7 @@ import multiprocessing
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from functools import partial
@@ -18,6 +19,8 @@ __all__ = ["ALONE", "WORTH_A_PROCESS", "Task", "Workers", "usable_cores"]
 
 WORTH_A_PROCESS = 64 * 1024 * 1024
 """Bytes of tasks together: less is done before another process has started."""
+
+_LOOK_SECONDS = 0.5
 
 
 class Task(Protocol):
@@ -45,7 +48,9 @@ class Workers:
 
     def __enter__(self) -> Workers:
         if self._others:
-            self._pool = ProcessPoolExecutor(self._others, _context(), initializer=_ignore_interrupts)
+            self._pool = ProcessPoolExecutor(
+                self._others, _context(), initializer=_serve, initargs=(os.getpid(),)
+            )
             self._pool.submit(int)  # they start now, before there are threads (of a progress bar, say)
         return self
 
@@ -90,6 +95,13 @@ def _tell(task: Task, progress: Callable[[int], None], done: Future[Any]) -> Non
         progress(task.cost)
 
 
-def _ignore_interrupts() -> None:
-    """Ctrl-C reaches every process of a terminal; the one that asked ends the others."""
+def _serve(asker: int) -> None:
+    """Ctrl-C reaches every process of a terminal; the one that asked ends the others. When it is killed, they end by themselves."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(asker,), daemon=True).start()
+
+
+def _end_with(asker: int) -> None:
+    while os.getppid() == asker:
+        time.sleep(_LOOK_SECONDS)
+    os._exit(1)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -55,6 +58,26 @@ def test_damage_is_named(many_parts: None, copy_java_store: Copy, tmp_path: Path
     ):
         export_store(store.root, tmp_path / "out", RowFilter(), workers=workers)
     assert not (tmp_path / "out").exists()
+
+
+KILLED = """
+import os
+from rmqcli.store.workers import Workers
+
+with Workers(2) as workers:
+    print(workers._pool.submit(os.getpid).result(), flush=True)
+    os.kill(os.getpid(), 9)
+"""
+
+
+def test_processes_end_with_the_one_that_was_killed() -> None:
+    done = subprocess.run([sys.executable, "-c", KILLED], stdout=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == -9
+    status = Path(f"/proc/{int(done.stdout)}/stat")
+    limit = time.monotonic() + 20
+    while status.exists() and status.read_text().split()[2] != "Z":
+        assert time.monotonic() < limit, "the other process lives on"
+        time.sleep(0.05)
 
 
 @pytest.mark.parametrize("by_topic", [False, True])
