@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING
 
 import trio
 
@@ -16,12 +15,10 @@ from codec.errors import CodecError
 from codec.frame import RemotingCommand
 from codec.headers import GetConsumerListByGroupRequestHeader
 from codec.queue import MessageQueue
+from rmqcli.client.allocate import Allocate, averagely
 from rmqcli.client.errors import ClientError, UnexpectedReply
 from rmqcli.client.instance import ClientInstance
 from rmqcli.client.link import Link
-
-if TYPE_CHECKING:
-    from rmqcli.client.push.allocate import Allocate
 
 __all__ = ["REBALANCE_INTERVAL", "Balance", "OnBalance"]
 
@@ -44,17 +41,14 @@ class Balance:
         on_change: OnBalance,
         *,
         shared: bool = True,
-        allocate: Allocate | None = None,
+        allocate: Allocate = averagely,
         interval: float = REBALANCE_INTERVAL,
     ) -> None:
-        # Push consumers are built on pull consumers, and these on this module
-        from rmqcli.client.push.allocate import averagely
-
         self._instance = instance
         self._group = group
         self._on_change = on_change
         self._shared = shared
-        self._allocate = allocate or averagely
+        self._allocate = allocate
         self._interval = interval
         self._known: dict[str, tuple[list[MessageQueue], list[MessageQueue]]] = {}
         self._wake = trio.Event()

@@ -11,7 +11,7 @@ from __future__ import annotations
 import outcome
 import trio
 
-from rmqcli.client.streams import Stream, TcpStream
+from rmqcli.client.streams import SendNow, Stream
 
 __all__ = ["MAX_QUEUED", "Outbox"]
 
@@ -24,7 +24,7 @@ class Outbox:
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
-        self._tcp = stream if isinstance(stream, TcpStream) else None
+        self._send_now: SendNow | None = getattr(stream, "send_now", None)
         self._frames: list[bytes] = []
         self._queued = 0
         self._sending = True  # nothing goes out before the writer runs
@@ -42,8 +42,8 @@ class Outbox:
         frames = self._frames
         frames.append(frame)
         self._queued += len(frame)
-        if (alone or len(frames) >= TOGETHER) and self._tcp is not None and not self._sending:
-            self._send_now(self._tcp)
+        if (alone or len(frames) >= TOGETHER) and self._send_now is not None and not self._sending:
+            self._hand_over(self._send_now)
         if self._writer is not None and frames:
             writer, self._writer = self._writer, None
             trio.lowlevel.reschedule(writer)
@@ -81,6 +81,8 @@ class Outbox:
     async def run(self) -> None:
         self._sending = False
         while True:
+            if self._frames and self._send_now is not None:
+                self._hand_over(self._send_now)
             if self._frames:
                 await self._send()
             else:
@@ -96,10 +98,10 @@ class Outbox:
             self._sending = False
         self._sent(self._leaving)
 
-    def _send_now(self, tcp: TcpStream) -> None:
+    def _hand_over(self, send_now: SendNow) -> None:
         """What the socket has no room for is left for the writer, which also finds out what is wrong with it."""
         data = b"".join(self._frames)
-        sent = tcp.send_now(data)
+        sent = send_now(data)
         self._frames[:] = [data[sent:]] if sent < len(data) else []
         self._sent([] if self._frames else self._queuing)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rmqcli.client.push.allocate import (
+from rmqcli.client.allocate import (
     Allocate,
     averagely,
     averagely_by_circle,

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from codec.bodies import ConsumeFromWhere, MessageModel
+from rmqcli.client.allocate import Allocate, averagely
 from rmqcli.client.errors import InvalidRequest
-from rmqcli.client.push.allocate import Allocate, averagely
 
 __all__ = ["MIB", "MessageSelector", "PushSettings"]
 

@@ -7,9 +7,12 @@ None lets the model answer.
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache, partial
+from heapq import heappop, heappush
 from typing import Any
 
 import trio
@@ -71,6 +74,15 @@ class Peer:
         self.stream.put_data(encode_frame(command))
 
 
+@dataclass(eq=False)
+class Hold:
+    """A pull that waits."""
+
+    until: float
+    peer: Peer
+    command: RemotingCommand
+
+
 @cache
 def _route_body(count: int, brokers: tuple[tuple[str, str], ...]) -> bytes:
     """Of a topic with `count` queues on each of these brokers (name, address)."""
@@ -107,7 +119,10 @@ class ModelCluster:
         self.trouble: dict[int, Trouble] = {}
         self.first_offset: dict[MessageQueue, int] = {}
         self.suggest = 0
-        self.arrivals: dict[MessageQueue, trio.Event] = {}
+        self.holds: dict[MessageQueue, list[Hold]] = {}
+        self._ends: list[tuple[float, int, MessageQueue, Hold]] = []
+        self._numbers = itertools.count()
+        self._waker: trio.CancelScope | None = None
         self._physical = 0
         self._by_physical: dict[int, Stored] = {}
         self.peers: list[Peer] = []
@@ -172,9 +187,8 @@ class ModelCluster:
             self._by_physical[self._physical] = item
             self._physical += len(record)
             stored.append(item)
-        arrival = self.arrivals.pop(queue, None)
-        if arrival is not None:
-            arrival.set()
+        for hold in self.holds.pop(queue, ()):
+            self._release(queue, hold)
 
     def bodies(self, topic: str) -> list[bytes]:
         return [item.body for queue, items in self.queues.items() if queue.topic == topic for item in items]
@@ -323,16 +337,36 @@ class ModelCluster:
             self._commit(peer, command)
         offset, end = int(fields["queueOffset"]), len(self.queues.get(queue, ()))
         if offset == end and int(fields["sysFlag"]) & PullSysFlag.SUSPEND:
-            self._nursery.start_soon(self._hold, peer, command, queue)
+            self._hold(peer, command, queue)
             return None
         return self._pulled(command, queue)
 
-    async def _hold(self, peer: Peer, command: RemotingCommand, queue: MessageQueue) -> None:
-        arrival = self.arrivals.setdefault(queue, trio.Event())
-        suspend = int((command.ext_fields or {})["suspendTimeoutMillis"]) / 1000
-        with trio.move_on_after(suspend):
-            await arrival.wait()
-        peer.send(self._pulled(command, queue))
+    def _hold(self, peer: Peer, command: RemotingCommand, queue: MessageQueue) -> None:
+        """Answers when something arrives, or at its time: one task for all that wait."""
+        until = trio.current_time() + int((command.ext_fields or {})["suspendTimeoutMillis"]) / 1000
+        hold = Hold(until, peer, command)
+        self.holds.setdefault(queue, []).append(hold)
+        heappush(self._ends, (until, next(self._numbers), queue, hold))
+        if self._waker is None:
+            self._waker = trio.CancelScope(deadline=until)
+            self._nursery.start_soon(self._end_holds, self._waker)
+        else:
+            self._waker.deadline = min(self._waker.deadline, until)
+
+    async def _end_holds(self, scope: trio.CancelScope) -> None:
+        while True:
+            with scope:
+                await trio.sleep_forever()
+            while self._ends and self._ends[0][0] <= trio.current_time():
+                _, _, queue, hold = heappop(self._ends)
+                waiting = self.holds.get(queue, [])
+                if hold in waiting:
+                    waiting.remove(hold)
+                    self._release(queue, hold)
+            scope = self._waker = trio.CancelScope(deadline=self._ends[0][0] if self._ends else math.inf)
+
+    def _release(self, queue: MessageQueue, hold: Hold) -> None:
+        hold.peer.send(self._pulled(hold.command, queue))
 
     def _pulled(self, command: RemotingCommand, queue: MessageQueue) -> RemotingCommand:
         fields = command.ext_fields or {}

@@ -207,8 +207,8 @@ async def test_a_day_of_joins_and_leaves(
             listener,
             f"c{number:03}",
             orderly=orderly,
-            long_poll=rng.uniform(28, 58),
-            pull_timeout=60.0,
+            long_poll=rng.uniform(60, 110),
+            pull_timeout=115.0,
             persist_interval=rng.uniform(5, 60),
         )
 
