@@ -1,0 +1,72 @@
+"""`rmq inspect verify` on one core and on two, against zlib.crc32 over the commit log in one call; page cache warm, 1 KB bodies.
+
+The other process starts inside of what is measured. The reading of files is no part of the CRC's time.
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.codec import record
+from benchmarks.harness import Measured, best_of
+from codec.record_encoder import encode_blank
+from rmqcli.store import CommitLog, verify_commit_log
+from rmqcli.store.rebuild import Shape, build
+from rmqcli.store.verify_store import verify_store
+from rmqcli.store.workers import Workers
+
+LOG_BYTES = 768 * 1024 * 1024
+FILE_BYTES = 256 * 1024 * 1024
+_BODY = 1024
+_JOBS = 2
+
+
+def write_store(store: Path) -> int:
+    """Full commit log files, queues and index; bytes of the log."""
+    source = random.Random(7)
+    (store / "commitlog").mkdir(parents=True)
+    number = 0
+    for base in range(0, LOG_BYTES, FILE_BYTES):
+        with (store / "commitlog" / f"{base:020d}").open("wb") as file:
+            at = 0
+            while at + 2 * _BODY < FILE_BYTES:
+                at += file.write(record(source.randbytes(_BODY), base + at, number))
+                number += 1
+            file.write(encode_blank(FILE_BYTES - at))
+            file.truncate(FILE_BYTES)
+    build(CommitLog(store), store, Shape())
+    return LOG_BYTES
+
+
+def verify() -> Iterator[Measured]:
+    """Commit log alone, and the whole folder with queues and index."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = Path(folder)
+        size = write_store(store)
+        log = CommitLog(store)
+
+        def whole_log(jobs: int) -> None:
+            with Workers(jobs) as workers:
+                assert verify_commit_log(log, workers=workers).sound
+
+        def whole_store(jobs: int) -> None:
+            with Workers(jobs) as workers:
+                assert verify_store(store, workers=workers).sound
+
+        contents = [file.path.read_bytes() for file in log.files]
+        crc, one, two, all_one, all_two = best_of(
+            lambda: [zlib.crc32(content) for content in contents],
+            lambda: whole_log(1),
+            lambda: whole_log(_JOBS),
+            lambda: whole_store(1),
+            lambda: whole_store(_JOBS),
+            rounds=3,
+        )
+        yield Measured("commit log", size / one / 1e6, "MB/s", crc / one, "zlib.crc32", "0.3")
+        yield Measured("commit log, 2 jobs", size / two / 1e6, "MB/s", one / two, "one core", "1.7")
+        yield Measured("whole store", size / all_one / 1e6, "MB/s", crc / all_one, "zlib.crc32")
+        yield Measured("whole store, 2 jobs", size / all_two / 1e6, "MB/s", all_one / all_two, "one core")
