@@ -109,20 +109,39 @@ def test_assigned_queues() -> None:
         ({**LIVE, "topic": "U"}, "subscribe is given twice, as T and as U"),
         (
             {**LIVE, "startingOffset": "latest"},
-            "startingoffset: there is no such option, is it startingoffsets?",
+            "startingoffset: there is no such option, is it startingOffsets?",
         ),
         ({**LIVE, "rocketmq.timeuot": "1"}, "rocketmq.timeuot: there is no such option, is it timeout?"),
         ({**LIVE, "subscribe": ", "}, "subscribe names no topic"),
         ({"namesrv": "h:1", "subscribePattern": "("}, "not a regular expression"),
         ({"namesrv": "h:1", "assign": "[0]"}, "is expected"),
         ({"namesrv": "h:1", "assign": "{}"}, "assign names no topic"),
-        ({**LIVE, "startingOffsets": "first"}, "startingoffsets=first: earliest, latest or"),
+        ({**LIVE, "startingOffsets": "first"}, "startingOffsets=first: earliest, latest or"),
         ({**LIVE, "startingOffsets": '{"T":{"b":{"0":-3}}}'}, "earliest, latest or"),
-        ({**LIVE, "startingTimestamp": "-1"}, "startingtimestamp=-1: a number is expected"),
+        ({**LIVE, "startingTimestamp": "-1"}, "startingTimestamp=-1: a number is expected"),
         ({**LIVE, "minPartitions": "0"}, "1 or more is expected"),
         ({**LIVE, "includeBody": "yes"}, "true or false is expected"),
         ({**LIVE, "selectorType": "regex"}, "TAG or SQL92 is expected"),
-        ({**LIVE, "rocketmq.timeout": "soon"}, "seconds are expected"),
+        ({**LIVE, "rocketmq.timeout": "soon"}, "rocketmq.timeout=soon: seconds are expected, more than 0"),
+        ({**LIVE, "rocketmq.timeout": "nan"}, "seconds are expected"),
+        ({**LIVE, "rocketmq.sendTimeout": "-1"}, "rocketmq.sendTimeout=-1: seconds are expected"),
+        (
+            {**LIVE, "rocketmq.compression": "rar"},
+            "rocketmq.compression=rar: zlib, lz4, zstd or none is expected",
+        ),
+        ({**LIVE, "group": "G", "groupId": "H"}, "groupId is given twice, as "),
+        (
+            {**LIVE, "startingTimestamp": "9", "endingTimestamp": "8"},
+            "endingTimestamp=8 is before startingTimestamp=9",
+        ),
+        (
+            {
+                **LIVE,
+                "startingOffsets": '{"T":{"b":{"0":5,"1":9}}}',
+                "endingOffsets": '{"T":{"b":{"0":5,"1":8}}}',
+            },
+            "endingOffsets: T@b:1 ends at 8, before it starts at 9",
+        ),
         ({**LIVE, "path": "/store"}, "path goes with subscribe and selector"),
         ({"path": "/store", "startingTimestamp": "1"}, "filter on columns"),
         ({"path": "/store", "selectorType": "SQL92"}, "is for a broker"),
@@ -132,6 +151,23 @@ def test_what_cannot_be_meant(options: dict[str, str], text: str) -> None:
     with pytest.raises(OptionError) as caught:
         read_options(options)
     assert text in str(caught.value)
+
+
+def test_certificates_that_are_not_there() -> None:
+    client = read(**{"rocketmq.tlsCa": "/nonexistent"}).client
+    assert client is not None
+    with pytest.raises(OptionError, match=r"rocketmq\.tlsCa=/nonexistent: no certificates: No such file"):
+        client.arguments  # noqa: B018
+
+
+def test_an_end_that_counts_from_the_end_is_behind_every_start() -> None:
+    assert read(startingOffsets='{"T":{"b":{"0":5}}}', endingOffsets='{"T":{"b":{"0":-1}}}').end is not None
+    assert read(startingOffsets='{"T":{"b":{"0":-2}}}', endingOffsets='{"T":{"b":{"0":0}}}').end is not None
+
+
+def test_no_compression() -> None:
+    found = write_options({"namesrv": "h:1", "rocketmq.compression": "none"})
+    assert found.client.producer == {"compression": None}
 
 
 def test_a_sink_has_no_path() -> None:

@@ -7,6 +7,7 @@ thing. `rocketmq.NAME` goes to the client: its keyword arguments, in camelCase o
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -44,11 +45,13 @@ class ClientOptions:
             return {"namesrv": self.namesrv, **self.instance}
         import ssl
 
-        return {
-            "namesrv": self.namesrv,
-            "tls": ssl.create_default_context(cafile=self.tls_ca),
-            **self.instance,
-        }
+        try:
+            tls = ssl.create_default_context(cafile=self.tls_ca)
+        except OSError as error:  # SSLError is one
+            raise OptionError(
+                f"rocketmq.tlsCa={self.tls_ca}: no certificates: {error.strerror or error}"
+            ) from None
+        return {"namesrv": self.namesrv, "tls": tls, **self.instance}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +109,17 @@ _READ = _SHARED | {
     *("selector", "selectortype", "pullbatchsize", "pushfilters"),
 }
 _WRITE = _SHARED | {"topic"}
+_SHOWN = {
+    name.lower(): name
+    for name in (
+        *("groupId", "pullTimeoutMs", "subscribePattern", "startingOffsets", "endingOffsets"),
+        *("startingTimestamp", "endingTimestamp", "startingOffsetsByTimestamp", "endingOffsetsByTimestamp"),
+        *("minPartitions", "maxOffsetsPerTrigger", "failOnDataLoss", "includeBody"),
+        *("selectorType", "pullBatchSize", "pushFilters", "sendTimeout", "compressOver", "maxMessageSize"),
+        *("allowEmpty", "latencyFaults", "retryUnstored", "defaultQueues", "tlsCa"),
+    )
+}
+"""Names as they are written; Spark hands them over in lower case."""
 _OF_SPARK = frozenset({"checkpointlocation", "queryname"})
 """What Spark itself puts among the options of a sink."""
 
@@ -131,13 +145,24 @@ def _positive(name: str, text: str) -> int:
 
 def _seconds(name: str, text: str) -> float:
     try:
-        return float(text)
+        seconds = float(text)
     except ValueError:
-        raise OptionError(f"{name}={text}: seconds are expected") from None
+        seconds = 0
+    if not 0 < seconds < math.inf:
+        raise OptionError(f"{name}={text}: seconds are expected, more than 0")
+    return seconds
 
 
 def _text(name: str, text: str) -> str:
     return text
+
+
+def _compression(name: str, text: str) -> str | None:
+    from rmqcli.client.outgoing import COMPRESSIONS
+
+    if text.lower() not in (*COMPRESSIONS, "none"):
+        raise OptionError(f"{name}={text}: {', '.join(COMPRESSIONS)} or none is expected")
+    return None if text.lower() == "none" else text.lower()
 
 
 def _trace(name: str, text: str) -> bool | str:
@@ -152,7 +177,7 @@ _PRODUCER: Mapping[str, tuple[str, Callable[[str, str], Any]]] = {
     "sendtimeout": ("send_timeout", _seconds),
     "retries": ("retries", _number),
     "compressover": ("compress_over", _number),
-    "compression": ("compression", _text),
+    "compression": ("compression", _compression),
     "maxmessagesize": ("max_message_size", _positive),
     "allowempty": ("allow_empty", _boolean),
     "latencyfaults": ("latency_faults", _boolean),
@@ -173,13 +198,14 @@ class _Named:
             if name.startswith("rocketmq."):
                 self.of_client[name.removeprefix("rocketmq.").replace("_", "")] = value
             elif self.values.setdefault(name, value) != value:
-                raise OptionError(f"{name} is given twice, as {self.values[name]} and as {value}")
+                shown = _SHOWN.get(name, name)
+                raise OptionError(f"{shown} is given twice, as {self.values[name]} and as {value}")
         unknown = self.values.keys() - known - _OF_SPARK
         if unknown:
             raise OptionError(_unknown(min(unknown), known))
 
     def get(self, name: str, convert: Callable[[str, str], Any] = _text, default: Any = None) -> Any:
-        return convert(name, self.values[name]) if name in self.values else default
+        return convert(_SHOWN.get(name, name), self.values[name]) if name in self.values else default
 
     def client(self) -> ClientOptions | None:
         known = _INSTANCE.keys() | _PRODUCER.keys() | _TLS
@@ -203,7 +229,7 @@ class _Named:
 
     def _chosen(self, table: Mapping[str, tuple[str, Callable[[str, str], Any]]]) -> dict[str, Any]:
         return {
-            argument: convert(f"rocketmq.{name}", self.of_client[name])
+            argument: convert(f"rocketmq.{_SHOWN.get(name, name)}", self.of_client[name])
             for name, (argument, convert) in table.items()
             if name in self.of_client
         }
@@ -211,7 +237,7 @@ class _Named:
 
 def _unknown(name: str, known: frozenset[str]) -> str:
     near = get_close_matches(name, sorted(known), 1)
-    return f"{name}: there is no such option" + (f", is it {near[0]}?" if near else "")
+    return f"{name}: there is no such option" + (f", is it {_SHOWN.get(near[0], near[0])}?" if near else "")
 
 
 def read_options(options: Mapping[str, str]) -> ReadOptions:
@@ -236,6 +262,7 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
         push_filters=named.get("pushfilters", _boolean, False),
     )
     _check(found)
+    _check_order(found.start or Position(), found.end or Position())
     return found
 
 
@@ -253,6 +280,17 @@ def _check(found: ReadOptions) -> None:
         raise OptionError("exactly one of subscribe, subscribePattern, assign is expected, or path")
     if found.client is None:
         raise OptionError("namesrv is missing: host:port of the name server, several joined with ;")
+
+
+def _check_order(start: Position, end: Position) -> None:
+    """Nobody means a range that ends before it starts."""
+    if start.time is not None and end.time is not None and end.time < start.time:
+        raise OptionError(f"endingTimestamp={end.time} is before startingTimestamp={start.time}")
+    for queue, offset in start.offsets.items():
+        if 0 <= end.offsets.get(queue, LATEST) < offset:
+            raise OptionError(
+                f"endingOffsets: {queue} ends at {end.offsets[queue]}, before it starts at {offset}"
+            )
 
 
 def write_options(options: Mapping[str, str]) -> WriteOptions:
@@ -308,7 +346,7 @@ def _position(named: _Named, side: str) -> Position | None:
     text = named.get(f"{side}offsets", default="").strip()
     words = {"": None, "earliest": Position(EARLIEST), "latest": Position(LATEST)}
     if text.lower() not in words:
-        return Position(offsets=_by_queue(f"{side}offsets", text))
+        return Position(offsets=_by_queue(f"{side}Offsets", text))
     return words[text.lower()]
 
 
