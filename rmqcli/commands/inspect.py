@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rmqcli.exit_codes import ExitCode, usage_error
+from rmqcli.exit_codes import CommandError, ExitCode, usage_error
 from rmqcli.grammar.offset_range import OffsetRange, parse_range
 from rmqcli.options import FormatOption, Settings, TagOption, command, command_group
 
@@ -164,6 +164,8 @@ def consumequeue(
         for one in queue_folders(path)
         if (not topics or one.topic in topics) and queue in (None, one.queue_id)
     ]
+    if not queues:
+        raise CommandError(f"{path}: no such queue is there: see `rmq inspect store`", ExitCode.NOT_FOUND)
     if verify:
         _show_report(settings, _verified_queues(queues, commit_log, jobs), "entry")
         return

@@ -49,6 +49,14 @@ def _columns(*names: tuple[str, str] | tuple[str, str, str]) -> list[Any]:
     return [Column(title, key, **made[how[0] if how else ""]) for title, key, *how in names]  # type: ignore[arg-type]
 
 
+def _require_store(path: Path) -> None:
+    """A folder must be a store folder: any other has no tables, which would look like a store without topics."""
+    from rmqcli.store.tables import store_folder
+
+    if path.is_dir():
+        store_folder(path)
+
+
 def _span(milliseconds: int | None) -> str:
     from rmqcli.render.text import duration
 
@@ -194,6 +202,7 @@ def offsets(
     from rmqcli.store.overview import queue_ranges
     from rmqcli.store.tables import group_offsets
 
+    _require_store(path)
     ends = {(one.topic, one.queue_id): one.max_offset for one in queue_ranges(path)} if path.is_dir() else {}
     rows = []
     for one in group_offsets(path):
@@ -219,6 +228,7 @@ def topics(
     from rmqcli.render.store_view import show_values
     from rmqcli.store.tables import topics as read_topics
 
+    _require_store(path)
     rows = [
         (name, one.read_queue_nums, one.write_queue_nums, one.perm, one.topic_sys_flag, one.order)
         for name, one in sorted(read_topics(path).items())
@@ -243,6 +253,7 @@ def groups(
     from rmqcli.render.store_view import show_values
     from rmqcli.store.tables import groups as read_groups
 
+    _require_store(path)
     rows = [
         (
             name,
