@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from benchmarks import broker, cli, clients, codec, consume, scan, spark, verify
+from benchmarks import broker, cli, clients, codec, consume, export, scan, spark, verify
 from benchmarks.harness import Benchmark, Measured
 
 GROUPS: dict[str, Benchmark] = {
@@ -15,6 +15,7 @@ GROUPS: dict[str, Benchmark] = {
     "start": broker.start,
     "codec": codec.frames_and_records,
     "scan": scan.scan,
+    "exports": export.exports,
     "verify": verify.verify,
     "spark": spark.spark,
     "clients": clients.clients,

@@ -1,0 +1,78 @@
+"""Exports of a store with many topics: one of them by its consume queues against all of the log, and one process against two.
+
+Page cache warm, on all cores, best of several rounds; the consume queues are those that `rmq inspect rebuild` makes.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.codec import HOST, PROPERTIES
+from benchmarks.harness import Measured, best_of
+from codec.record_encoder import encode_record
+from rmqcli.export import RowFilter, export_store
+from rmqcli.store.commit_log import CommitLog
+from rmqcli.store.rebuild import build, shape_of
+from rmqcli.store.workers import Workers
+
+LOG_BYTES = 256 * 1024 * 1024
+TOPICS = 20
+
+
+def write_store(store: Path, size: int = LOG_BYTES, body_size: int = 1024) -> int:
+    """A store of about `size` bytes, cleanly stopped; how many messages it has."""
+    source = random.Random(7)
+    path = store / "commitlog" / f"{0:020d}"
+    path.parent.mkdir(parents=True)
+    with path.open("wb") as file:
+        offset = number = 0
+        while offset < size:
+            offset += file.write(_record(source.randbytes(body_size), offset, number))
+            number += 1
+    build(CommitLog(store), store, shape_of(store))
+    return number
+
+
+def _record(body: bytes, offset: int, number: int) -> bytes:
+    return encode_record(
+        topic=b"Bench%d" % (number % TOPICS),
+        queue_id=0,
+        flag=0,
+        queue_offset=number // TOPICS,
+        physical_offset=offset,
+        sys_flag=0,
+        born_timestamp=1795224776027 + number,
+        born_host=HOST,
+        store_timestamp=1795224776029 + number,
+        store_host=HOST,
+        reconsume_times=0,
+        prepared_transaction_offset=0,
+        body=body,
+        properties=PROPERTIES,
+    )
+
+
+def exports() -> Iterator[Measured]:
+    """One topic of twenty, and `--jobs 2`, each against one process that exports everything."""
+    with tempfile.TemporaryDirectory() as folder, Workers(2) as workers:
+        store, out = Path(folder) / "store", Path(folder) / "out"
+        count = write_store(store)
+
+        def export(rows: RowFilter, several: Workers | None = None) -> None:
+            shutil.rmtree(out, ignore_errors=True)
+            export_store(store, out, rows, workers=several)
+
+        every, topic, two = best_of(
+            lambda: export(RowFilter()),
+            lambda: export(RowFilter(topic="Bench7")),
+            lambda: export(RowFilter(), workers),
+            rounds=3,
+        )
+        against = "all topics, --jobs 1"
+        yield Measured("1024 B bodies, export, --jobs 1", count / every, "msg/s")
+        yield Measured("1024 B bodies, export, one topic of 20", 1 / topic, "1/s", every / topic, against)
+        yield Measured("1024 B bodies, export, --jobs 2", count / two, "msg/s", every / two, against)
