@@ -29,7 +29,9 @@ def main() -> None:
         code = run(sys.argv[1:])
     except KeyboardInterrupt:  # while the first modules were imported
         code = ExitCode.INTERRUPTED
-    sys.exit(_flush(code))
+    code = _flush(code)
+    gc.freeze()  # else the interpreter's end looks through all of them once more
+    sys.exit(code)
 
 
 def run(arguments: Sequence[str]) -> ExitCode:

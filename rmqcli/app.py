@@ -6,6 +6,7 @@ and uses the real one in others, so Click's classes are reached through typer's 
 
 from __future__ import annotations
 
+import copy
 import importlib
 import sys
 from collections.abc import Sequence
@@ -71,13 +72,25 @@ class LazyGroup(SectionedGroup):
         entry = COMMANDS.get(cmd_name)
         return None if entry is None else _load(cmd_name, entry)
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        entry = COMMANDS.get(args[0])
+        if entry is None:
+            return super().resolve_command(ctx, args)  # says what is wrong
+        return args[0], _load(args[0], entry, args[1:]), args[1:]
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
 
 
-def _load(name: str, entry: Entry) -> Any:
+def _load(name: str, entry: Entry, words: Sequence[str] = ()) -> Any:
+    """The command. Of a group only those commands are built that `words` mention, if there are any: each takes a millisecond."""
     application = getattr(importlib.import_module(entry.module), entry.attribute)
+    registered = application.registered_commands
+    mentioned = [command for command in registered if command.name in words]
+    if mentioned and application.registered_callback is not None:
+        application = copy.copy(application)
+        application.registered_commands = mentioned
     command = get_command(application)
     command.name = name
     return command

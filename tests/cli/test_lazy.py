@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any
 
 import pytest
+import typer.main
 
 from rmqcli import __version__
-from rmqcli.app import COMMANDS
+from rmqcli.app import COMMANDS, run
 
 HEAVY = {
     "trio",
@@ -25,6 +27,7 @@ HEAVY = {
 }
 PROGRAM = """
 import sys
+from typing import Any
 from rmqcli.__main__ import run
 code = run(sys.argv[1:])
 sys.stdout.flush()
@@ -82,3 +85,18 @@ def test_help_of_a_command_imports_only_that_command(name: str) -> None:
 
 def test_the_version_option_among_others() -> None:
     assert run_fresh("--json", "--version")[0] == f"rmq {__version__}\n"
+
+
+def test_only_the_command_that_is_called_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    built: list[str] = []
+    build = typer.main.get_command_from_info
+
+    def noted(command_info: Any, **options: Any) -> Any:
+        built.append(command_info.name)
+        return build(command_info, **options)
+
+    monkeypatch.setattr(typer.main, "get_command_from_info", noted)
+    for words in (["topic", "--json", "list", "--bogus"], ["topic", "bogus"]):
+        run(words)
+    assert built[0] == "list"
+    assert sorted(built[1:]) == ["create", "delete", "describe", "list", "route", "stats", "update"]
