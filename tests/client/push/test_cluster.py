@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
 
 import broker
-from codec.bodies import ConsumeFromWhere, ConsumerRunningInfo, decode_body
+from codec.bodies import ConsumeFromWhere, ConsumerRunningInfo, MessageModel, decode_body
 from codec.codes import RequestCode
 from codec.message import Message, MessageExt
 from codec.queue import MessageQueue
@@ -163,3 +166,41 @@ async def test_cancelled_applications_leave_their_offsets(cluster: Any, producer
     async with Admin(instance=producer.instance) as admin:
         assert all(lag.lag == 0 for lag in await admin.offsets(GROUP, TOPIC))
         assert not (await admin.describe_group(GROUP)).online
+
+
+def open_files(folder: Path) -> int:
+    """Sockets, and files of this folder: others are the broker's store."""
+    count = 0
+    for entry in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            target = str(entry.readlink())
+            count += target.startswith(("socket:", str(folder)))
+    return count
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts open files where Linux lists them")
+async def test_an_application_that_is_cancelled_leaves_no_open_file(
+    cluster: Any, producer: Producer, tmp_path: Path
+) -> None:
+    """Over real sockets, at moments from before the first connection to long after the last message."""
+    await send(producer, range(20))
+    before = open_files(tmp_path)
+    ended = 0
+    for model in MessageModel:
+        for moment in range(24):
+            settings = replace(FIRST, message_model=model, offsets_folder=tmp_path, persist_interval=0.1)
+            with trio.move_on_after(moment**2 * 0.0005) as scope:
+                async with PushConsumer(
+                    f"{GROUP}-{model}-{moment}",
+                    {TOPIC: "*"},
+                    Taken(),
+                    settings=settings,
+                    namesrv=cluster.namesrv,
+                ):
+                    await trio.sleep_forever()
+            ended += scope.cancelled_caught
+            with trio.fail_after(10):
+                # The broker closes its ends when it has read ours
+                while open_files(tmp_path) > before:  # noqa: ASYNC110
+                    await trio.sleep(0.005)
+    assert ended == 48
