@@ -18,11 +18,20 @@ from codec.message import RETRY_PREFIX, Message, PropertyName, check_topic
 from codec.properties import encode_properties
 from rmqcli.client.errors import InvalidRequest
 
-__all__ = ["COMPRESS_OVER", "MAX_MESSAGE_SIZE", "REPLY_TYPE", "Outgoing", "Preparer", "properties_bytes"]
+__all__ = [
+    "COMPRESS_LEVEL",
+    "COMPRESS_OVER",
+    "MAX_MESSAGE_SIZE",
+    "REPLY_TYPE",
+    "Outgoing",
+    "Preparer",
+    "properties_bytes",
+]
 
 MAX_MESSAGE_SIZE = 4 * 1024 * 1024
 COMPRESS_OVER = 4096
 COMPRESS_LEVEL = 5
+COMPRESS_LEVELS = range(1, 10)
 COMPRESS_IN_THREAD = 64 * 1024
 COMPRESSIONS = ("zlib", "lz4", "zstd")
 REPLY_TYPE = "reply"
@@ -59,9 +68,13 @@ class Preparer:
         *,
         compress_over: int = COMPRESS_OVER,
         compression: str | None = "zlib",
+        compress_level: int = COMPRESS_LEVEL,
         max_message_size: int = MAX_MESSAGE_SIZE,
         allow_empty: bool = False,
     ) -> None:
+        if compress_level not in COMPRESS_LEVELS:
+            low, high = COMPRESS_LEVELS[0], COMPRESS_LEVELS[-1]
+            raise InvalidRequest(f"compress_level is {compress_level}, out of range [{low}, {high}]")
         if compression is not None and compression not in COMPRESSIONS:
             raise InvalidRequest(
                 f"unknown compression {compression!r}: one of {', '.join(COMPRESSIONS)} is expected"
@@ -69,6 +82,7 @@ class Preparer:
         self._next_id = next_id
         self._compress_over = compress_over
         self._compression = compression
+        self._level = compress_level
         self.max_message_size = max_message_size
         self._allow_empty = allow_empty
         self._checked: set[str] = set()
@@ -121,8 +135,8 @@ class Preparer:
     async def _compressed(self, body: bytes) -> tuple[bytes, int]:
         kind = self._compression or "zlib"
         if len(body) < COMPRESS_IN_THREAD:
-            return compress(body, kind, COMPRESS_LEVEL)
-        return await trio.to_thread.run_sync(compress, body, kind, COMPRESS_LEVEL)
+            return compress(body, kind, self._level)
+        return await trio.to_thread.run_sync(compress, body, kind, self._level)
 
 
 def properties_bytes(properties: Mapping[str, str]) -> bytes:

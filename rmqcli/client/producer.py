@@ -36,7 +36,7 @@ from rmqcli.client.errors import (
 )
 from rmqcli.client.instance import Client, ClientInstance, InstanceOptions, reply_header
 from rmqcli.client.latency import LatencyFaults
-from rmqcli.client.outgoing import COMPRESS_OVER, MAX_MESSAGE_SIZE, Outgoing, Preparer
+from rmqcli.client.outgoing import COMPRESS_LEVEL, COMPRESS_OVER, MAX_MESSAGE_SIZE, Outgoing, Preparer
 from rmqcli.client.queue_select import QueueSelector, RoundRobin
 from rmqcli.client.request_reply import Requesting, Requests
 from rmqcli.client.results import SendResult, SendStatus
@@ -71,6 +71,7 @@ class ProducerOptions(InstanceOptions, total=False):
     retries: int
     compress_over: int
     compression: str | None
+    compress_level: int
     max_message_size: int
     allow_empty: bool
     latency_faults: bool
@@ -84,8 +85,8 @@ class Producer(Requesting, Client):
 
     `group` is the producer group, `send_timeout` seconds, `retries` further tries after the first (synchronous sends to a
     queue of the producer's own choice only), `compress_over` and `max_message_size` bytes, `compression` zlib, lz4, zstd or
-    None. `allow_empty` sends empty bodies, which Java's producer refuses. `latency_faults` leaves brokers alone that answer
-    slowly or not at all; `retry_unstored` tries another broker after a SendStatus other than SEND_OK too (the message may
+    None, `compress_level` 1 (quick) to 9 (small). `allow_empty` sends empty bodies, which Java's producer refuses.
+    `latency_faults` leaves brokers alone that answer slowly or not at all; `retry_unstored` tries another broker after a SendStatus other than SEND_OK too (the message may
     then exist twice). `trace`: True writes traces to RMQ_SYS_TRACE_TOPIC, a text to another topic. More options:
     InstanceOptions.
     """
@@ -98,6 +99,7 @@ class Producer(Requesting, Client):
         retries: int = 2,
         compress_over: int = COMPRESS_OVER,
         compression: str | None = "zlib",
+        compress_level: int = COMPRESS_LEVEL,
         max_message_size: int = MAX_MESSAGE_SIZE,
         allow_empty: bool = False,
         latency_faults: bool = False,
@@ -121,6 +123,7 @@ class Producer(Requesting, Client):
             ids.next,
             compress_over=compress_over,
             compression=compression,
+            compress_level=compress_level,
             max_message_size=max_message_size,
             allow_empty=allow_empty,
         )

@@ -323,6 +323,25 @@ async def test_large_bodies_are_compressed(
         assert zlib.decompress(large.body) == body
 
 
+@pytest.mark.parametrize("kind", ["zlib", "zstd"])
+async def test_a_higher_level_makes_smaller_bodies(
+    cluster: Cluster, kind: str, autojump_clock: trio.testing.MockClock
+) -> None:
+    body = b"".join(b"%d:%d," % (number, number * number % 1013) for number in range(2000))
+    for level in (1, 9):
+        async with producing(cluster.network, compression=kind, compress_level=level) as producer:
+            await producer.send(Message.of(TOPIC, body))
+    quick, small = cluster.sends()
+    assert len(small.body) < len(quick.body)
+    assert decompress(small.body, header(small).sys_flag) == body
+
+
+@pytest.mark.parametrize("level", [0, 10])
+def test_levels_there_are_not(level: int) -> None:
+    with pytest.raises(InvalidRequest, match=rf"compress_level is {level}, out of range \[1, 9\]"):
+        Producer(compress_level=level)
+
+
 @pytest.mark.parametrize(
     ("message", "text"),
     [
