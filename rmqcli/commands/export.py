@@ -299,7 +299,7 @@ def _show(settings: Settings, summary: ExportSummary) -> None:
     for end in failed:
         warn(f"queue {end.wanted.queue}: not exported from offset {end.reached} on: {end.error}")
     if failed:
-        warn("the other queues are exported; --resume goes on where each queue ended")
+        warn("what was read is exported; --resume goes on where each queue ended")
     elif not rows:
         warn("no message was in the range")
 
