@@ -86,9 +86,9 @@ class Producer(Requesting, Client):
     `group` is the producer group, `send_timeout` seconds, `retries` further tries after the first (synchronous sends to a
     queue of the producer's own choice only), `compress_over` and `max_message_size` bytes, `compression` zlib, lz4, zstd or
     None, `compress_level` 1 (quick) to 9 (small). `allow_empty` sends empty bodies, which Java's producer refuses.
-    `latency_faults` leaves brokers alone that answer slowly or not at all; `retry_unstored` tries another broker after a SendStatus other than SEND_OK too (the message may
-    then exist twice). `trace`: True writes traces to RMQ_SYS_TRACE_TOPIC, a text to another topic. More options:
-    InstanceOptions.
+    `latency_faults` leaves brokers alone that answer slowly or not at all; `retry_unstored` tries another broker after a
+    SendStatus other than SEND_OK too (the message may then exist twice). `trace`: True writes traces to
+    RMQ_SYS_TRACE_TOPIC, a text to another topic. More options: InstanceOptions.
     """
 
     def __init__(
