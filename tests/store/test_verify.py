@@ -10,7 +10,8 @@ import pytest
 
 from codec.consume_queue import ENTRY
 from codec.consume_queue_ext import is_address
-from codec.record_encoder import encode_blank
+from codec.record_encoder import encode_blank, encode_record
+from codec.record_layout import PREFIXES
 from rmqcli.store import CommitLog, queue_folders, verify, verify_commit_log, verify_consume_queues
 from rmqcli.store.findings import MAX_FINDINGS, Finding, Report
 from rmqcli.store.verify_store import bytes_to_verify, verify_store
@@ -19,6 +20,25 @@ from tests.broker.store.support import loaded, message, small_config
 from tests.support import JavaStore
 
 Copy = Callable[[str], JavaStore]
+
+
+def record(body: bytes, offset: int = 0) -> bytes:
+    return encode_record(
+        topic=b"T",
+        queue_id=0,
+        flag=0,
+        queue_offset=0,
+        physical_offset=offset,
+        sys_flag=0,
+        born_timestamp=1,
+        born_host=bytes(8),
+        store_timestamp=1,
+        store_host=bytes(8),
+        reconsume_times=0,
+        prepared_transaction_offset=0,
+        body=body,
+        properties=b"",
+    )
 
 
 def overwrite(path: Path, position: int, data: bytes) -> None:
@@ -148,6 +168,37 @@ def test_parts_are_one_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, se
     parts = verify_commit_log(log)
     assert (parts.items, parts.findings, parts.size) == (whole.items, whole.findings, whole.size)
     assert whole.sound == (seed < 3)
+
+
+def test_a_record_inside_of_a_body_is_no_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole, with a right CRC and place, just where a cut is looked for: the record around it decides."""
+    before = bytes(70_000)
+    inner = record(b"decoy", offset=PREFIXES[0].size + len(before))
+    outer = record(before + inner + bytes(130_000))
+    path = tmp_path / f"{0:020d}"
+    path.write_bytes(outer + bytes(300_000 - len(outer)))
+    monkeypatch.setattr(verify, "PART_BYTES", 1 << 16)
+    log = CommitLog(tmp_path)
+    assert [part.begin for part in verify._parts(log.files[0])][1] == PREFIXES[0].size + len(before)
+    report = verify_commit_log(log)
+    assert (report.items, report.findings) == (1, [])
+
+
+@pytest.mark.parametrize(
+    ("place", "said"), [(15, "queue id"), (27, "queue offset"), (-1, "topic")], ids=["id", "offset", "topic"]
+)
+def test_a_record_that_disagrees_with_its_entry(copy_java_store: Copy, place: int, said: str) -> None:
+    """What no CRC covers and no length: only the queue knows better."""
+    store = copy_java_store("store-clean")
+    line = next(one for one in store.of_kind("msg") if one["topic"] == "SeedNormal")
+    if place < 0:
+        place = store.commit_log.index(b"SeedNormal", line["phy"]) - line["phy"] + 3
+    byte = store.commit_log[line["phy"] + place]
+    overwrite(store.commit_logs[0], line["phy"] + place, bytes([byte ^ 1]))
+    assert verify_commit_log(CommitLog(store.root)).sound
+    finding = queue_finding(store)
+    assert finding.position == line["queueOffset"] * ENTRY.size
+    assert f"its {said} is " in finding.problem
 
 
 def test_other_processes_find_the_same(copy_java_store: Copy) -> None:
