@@ -58,10 +58,13 @@ def export_store_on_spark(
     **session: Any,
 ) -> ExportSummary:
     """As `export_store`, a task for each part; `progress` is told tasks. `session`: as for `spark_session`."""
-    store, out = store.resolve(), out.resolve()
+    store = store.resolve()
     origin = store_origin(store, rows)
     parts_of(store, rows)  # a store that is not there is told before a folder is made
-    with ExportFolder(out, origin, layout, resume=resume) as folder, spark_session(**session) as spark:
+    with (
+        ExportFolder(out.resolve(), origin, layout, resume=resume) as folder,
+        spark_session(**session) as spark,
+    ):
         started = time.perf_counter()
         rows = rows.after(folder.previous)
         expected = count_entries(store, rows) if rows.check_crc else {}
@@ -87,8 +90,11 @@ def export_topic_on_spark(
     """As `export_topic`, a task for each queue range, each with a client of its own: a PullConsumer with these options.
     `progress` is told tasks.
     """
-    out, origin = out.resolve(), Origin(None, ranges[0].queue.topic if ranges else "")
-    with ExportFolder(out, origin, layout, resume=resume) as folder, spark_session(**session) as spark:
+    origin = Origin(None, ranges[0].queue.topic if ranges else "")
+    with (
+        ExportFolder(out.resolve(), origin, layout, resume=resume) as folder,
+        spark_session(**session) as spark,
+    ):
         started = time.perf_counter()
         wanted = not_done(ranges, folder.previous)
         read = partial(_read_queue, dict(client_options), wanted)
