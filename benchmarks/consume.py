@@ -33,7 +33,7 @@ from codec.message import Message
 from rmqcli.client import Producer
 from tests.foreign.install import install_cpp1, install_node
 
-PULLS = Client("ours, raw pulls", OURS.command)
+PULLS = Client("ours-raw-pulls", OURS.command)
 LATE = 400
 PACE = 0.005
 QUEUES = 4
