@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
+import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -45,10 +48,28 @@ def spark_session(
         builder = SparkSession.builder.appName("rmq export").master(master)
         for name, value in {**_settings(master, address, verbose), **conf, "spark.master": master}.items():
             builder = builder.config(name, value)
+        stack.enter_context(_unlogged(verbose))
+        interrupt = signal.getsignal(signal.SIGINT)
         session = _start(builder, folder / "start.log", verbose)
         stack.callback(session.stop)
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, interrupt)
         session.sparkContext.setLogLevel("WARN" if verbose else "OFF")
         yield session
+
+
+@contextmanager
+def _unlogged(verbose: bool) -> Iterator[None]:
+    """Ctrl-C is Python's own in the block: PySpark's handler fails while a job runs, and Py4J would log tracebacks of both."""
+    handler, before = logging.NullHandler(), signal.getsignal(signal.SIGINT)
+    if not verbose:
+        logging.getLogger().addHandler(handler)
+    try:
+        yield
+    finally:
+        logging.getLogger().removeHandler(handler)
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, before)
 
 
 def _settings(master: str, address: str | None, verbose: bool) -> dict[str, str]:
