@@ -4,6 +4,7 @@
 * A run is written behind its first four bytes, the total size, which come last: whoever is killed in between leaves no record.
 * Written and read pages leave the resident memory after `TRIM_BYTES`; they stay in the page cache.
 * Who writes much (`AHEAD_AFTER` into one file) is told of the pages that come next, so that they can be had beforehand.
+* A mapped page that the disk has no room for ends the process: every `SPACE_STEP` bytes somebody looks how much there is.
 """
 
 from __future__ import annotations
@@ -23,13 +24,14 @@ TRIM_BYTES = 8 * 1024 * 1024
 AHEAD_AFTER = 1024 * 1024
 AHEAD_BYTES = 1024 * 1024
 """More would be of no use to a slow writer: the next flush takes back what he has not come to yet."""
+SPACE_STEP = 1024 * 1024
 BLANK_ROOM = 8
 
 
 class CommitLog:
     """`end` is the offset of the next record, `flushed` what is known to be on the disk.
 
-    `pages_wanted` is called when `pages_ahead` has something to say.
+    `pages_wanted` is called when `pages_ahead` has something to say, `space_wanted` when the disk should be looked at.
     """
 
     __slots__ = (
@@ -39,6 +41,7 @@ class CommitLog:
         "_last_end",
         "_position",
         "_read_since_trim",
+        "_space_at",
         "_spare",
         "_trim_at",
         "_view",
@@ -46,6 +49,7 @@ class CommitLog:
         "flushed",
         "pages_wanted",
         "segments",
+        "space_wanted",
     )
 
     def __init__(self, segments: SegmentList) -> None:
@@ -56,9 +60,10 @@ class CommitLog:
         self._view = memoryview(b"")
         self._position = segments.size
         self._last_end = segments.size - BLANK_ROOM
-        self._trim_at = self._ahead_at = self._ahead_end = self._attend_at = segments.size
+        self._trim_at = self._ahead_at = self._ahead_end = self._space_at = self._attend_at = segments.size
         self._read_since_trim = 0
         self.pages_wanted: Callable[[], None] | None = None
+        self.space_wanted: Callable[[], None] | None = None
 
     @property
     def start(self) -> int:
@@ -98,7 +103,11 @@ class CommitLog:
         self._trim_at = position + TRIM_BYTES
         self._ahead_end = position
         self._ahead_at = position + AHEAD_AFTER
-        self._attend_at = min(self._trim_at, self._ahead_at)
+        self._space_at = position
+        self._set_attend()
+
+    def _set_attend(self) -> None:
+        self._attend_at = min(self._trim_at, self._ahead_at, self._space_at)
 
     def write(self, run: bytes) -> bool:
         """Appends whole records; False if they do not go into the current file any more."""
@@ -124,7 +133,11 @@ class CommitLog:
             self._ahead_at = self.segments.size
             if self.pages_wanted is not None:
                 self.pages_wanted()
-        self._attend_at = min(self._trim_at, self._ahead_at)
+        if end >= self._space_at:
+            self._space_at = end + SPACE_STEP
+            if self.space_wanted is not None:
+                self.space_wanted()
+        self._set_attend()
 
     def pages_ahead(self) -> tuple[Segment, int, int]:
         """Segment, position and length of what will be written next; from now on it counts as had."""
@@ -132,7 +145,7 @@ class CommitLog:
         start = max(self._position, self._ahead_end)
         self._ahead_end = min(start + AHEAD_BYTES, segment.size)
         self._ahead_at = max(self._ahead_end - AHEAD_BYTES // 2, self._position + 1)
-        self._attend_at = min(self._trim_at, self._ahead_at)
+        self._set_attend()
         return segment, start, self._ahead_end - start
 
     def _trim(self, end: int) -> None:

@@ -2,7 +2,8 @@
 
 A run removes log files whose last modification is older than `fileReservedTime`, at most 10, oldest first, never the
 last file. It happens in the hours of `deleteWhen`, above `diskMaxUsedSpaceRatio`, or when asked for. Above 85 % of the disk
-files go whether expired or not; above 90 % the store also refuses messages until there is room again.
+files go whether expired or not; above 90 % the store also refuses messages until there is room again. It does so, too, with
+less than `LEAST_FREE` bytes left, which the writer has looked at every megabyte.
 Queue and index files follow: those that only know records before the start of the log.
 """
 
@@ -27,6 +28,8 @@ __all__ = ["Retention"]
 FIRST_RUN_S = 60
 MANUAL_RUNS = 20
 HOUR_MS = 3_600_000
+LEAST_FREE = 32 * 1024 * 1024
+"""More than what one megabyte of small messages can take in log, queues and the slots of an index file (20 MB)."""
 _log = logging.getLogger(__name__)
 
 
@@ -36,8 +39,13 @@ def used_percent(path: Path) -> float:
     return usage.used * 100 / usage.total
 
 
+def free_bytes(path: Path) -> int:
+    """What is left for us on the file system of a folder."""
+    return shutil.disk_usage(path).free
+
+
 class Retention:
-    """Decides and deletes; `disk_percent` is replaced in tests."""
+    """Decides and deletes; `disk_percent` and `disk_free` are replaced in tests."""
 
     def __init__(
         self,
@@ -57,6 +65,7 @@ class Retention:
         self._manual_runs = 0
         self._cleaned_up_to = 0
         self.disk_percent: Callable[[Path], float] = used_percent
+        self.disk_free: Callable[[Path], int] = free_bytes
 
     async def run(self) -> None:
         """The service."""
@@ -98,16 +107,28 @@ class Retention:
     def _look_at_disk(self) -> bool | None:
         """None: there is room. False: delete expired files. True: delete even those that are not expired."""
         config = self._config
-        percent = self.disk_percent(config.root)
-        if config.commit_log_path is not None and config.commit_log_path.exists():
-            percent = max(percent, self.disk_percent(config.commit_log_path))
+        percent = max(map(self.disk_percent, self._folders()))
         full = percent > config.disk_space_warning_level_ratio
         if full and not self._statistics.disk_full:
             _log.error("the disk of %s is %.0f %% full: the store refuses messages", config.root, percent)
         self._statistics.set_disk(percent / 100, full=full)
+        self.look_for_space()
         if percent > config.disk_space_clean_forcibly_ratio:
             return config.clean_file_forcibly_enable
         return False if percent > min(max(config.disk_max_used_space_ratio, 10), 95) else None
+
+    def look_for_space(self) -> None:
+        """Makes the store refuse messages when there is hardly any room left."""
+        free = min(map(self.disk_free, self._folders()))
+        if free >= LEAST_FREE or self._statistics.disk_full:
+            return
+        root = self._config.root
+        _log.error("the disk of %s has %d MB left: the store refuses messages", root, free // 1_000_000)
+        self._statistics.set_disk(max(map(self.disk_percent, self._folders())) / 100, full=True)
+
+    def _folders(self) -> list[Path]:
+        log = self._config.commit_log_path
+        return [self._config.root, *([log] if log is not None and log.exists() else [])]
 
     def _drop_first(self, *, at_once: bool) -> bool:
         segments = self._log.segments

@@ -82,6 +82,7 @@ class MessageStore:
         )
         self._reader = Reader(config, self._log)
         self.retention = Retention(config, self._log, self._queues, self._index, self.stats, now_ms)
+        self._log.space_wanted = self.retention.look_for_space
         self.append = self._appender.append
         self.append_batch = self._appender.append_batch
         self.begin_batch = self._appender.begin_batch
@@ -136,6 +137,7 @@ class MessageStore:
 
     def start(self, nursery: trio.Nursery) -> None:
         """Starts the services."""
+        self.retention.look_for_space()
         self._flusher.start(nursery)
         nursery.start_soon(self.retention.run)
         nursery.start_soon(self._do_chores)

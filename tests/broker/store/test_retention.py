@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ import trio
 import trio.testing
 
 from broker.store import GetStatus, MessageStore, PutStatus
+from broker.store.commit_log import SPACE_STEP
+from broker.store.retention import LEAST_FREE
 from tests.broker.store.support import LOG_SIZE, Clock, loaded, message, numbers, small_config
 
 HOUR = 3_600_000
@@ -109,6 +112,37 @@ async def test_a_full_disk_deletes(
     store.retention.disk_percent = lambda path: 50.0
     await store.retention.run_once()
     assert store.writable
+
+
+async def test_a_disk_with_hardly_any_room_left_is_seen_by_who_writes(
+    store: MessageStore, autojump_clock: trio.testing.MockClock
+) -> None:
+    store.retention.disk_free = lambda path: LEAST_FREE - 1
+    results = [store.append(message(number, size=300)).status for number in range(100)]
+    refused = results.index(PutStatus.SERVICE_NOT_AVAILABLE)
+    assert set(results[:refused]) == {PutStatus.PUT_OK}
+    assert set(results[refused:]) == {PutStatus.SERVICE_NOT_AVAILABLE}
+    await store.retention.run_once()
+    assert not store.writable
+    store.retention.disk_free = lambda path: LEAST_FREE
+    await store.retention.run_once()
+    assert store.append(message()).status is PutStatus.PUT_OK
+
+
+def test_room_is_looked_for_every_megabyte(tmp_path: Path) -> None:
+    with loaded(small_config(tmp_path, mapped_file_size_commit_log=16 << 20)) as store:
+        looks = []
+
+        def free(_path: Path) -> int:
+            looks.append(store.commit_log_max_offset)
+            return LEAST_FREE
+
+        store.retention.disk_free = free
+        for number in range(4000):
+            store.append(message(number, size=900))
+    assert len(looks) == store.commit_log_max_offset // SPACE_STEP + 1
+    assert looks[0] < 2000
+    assert all(SPACE_STEP <= after - before < SPACE_STEP + 2000 for before, after in pairwise(looks))
 
 
 async def test_views_of_deleted_files_stay_readable(
