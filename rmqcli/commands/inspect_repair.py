@@ -91,9 +91,9 @@ def _require_outside(store: Path, out: Path) -> None:
 
 
 def _require_sound(log: Any) -> None:
-    report = verified_log(log)
-    if not report.sound:
-        raise CommandError(f"{report.findings[0]}: salvage the store first", ExitCode.CORRUPT)
+    finding = next((one for one in verified_log(log).findings if not one.only_properties), None)
+    if finding is not None:
+        raise CommandError(f"{finding}: salvage the store first", ExitCode.CORRUPT)
 
 
 def _build(log: Any, out: Path, shape: Any) -> Any:

@@ -13,12 +13,16 @@ MAX_FINDINGS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Damage at byte `position` of `path`; `length` bytes cannot be read when that is known."""
+    """Damage at byte `position` of `path`; `length` bytes cannot be read when that is known.
+
+    With `only_properties` a broker reads the message all the same and drops what does not parse.
+    """
 
     path: Path
     position: int
     problem: str
     length: int | None = None
+    only_properties: bool = False
 
     def __str__(self) -> str:
         lost = "" if self.length is None else f" ({self.length} bytes unreadable)"

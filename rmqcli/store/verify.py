@@ -139,7 +139,7 @@ def _look(part: LogPart, data: memoryview, position: int, report: Report) -> int
             if problem is None:
                 report.items += 1
             else:
-                report.add(Finding(file.path, place.position, problem))
+                report.add(Finding(file.path, place.position, problem, only_properties=True))
     except CorruptionError as error:
         if position >= part.end:
             return position

@@ -165,6 +165,21 @@ def test_rebuild(cli: Run, copy_java_store: Copy, tmp_path: Path) -> None:
     assert (again["written"], again["changes"]) == (False, [])
 
 
+def test_properties_that_do_not_parse_hinder_no_rebuild(
+    cli: Run, copy_java_store: Copy, tmp_path: Path
+) -> None:
+    """A broker dispatches such a message, too."""
+    store = copy_java_store("store-clean")
+    line = store.of_kind("msg")[5]
+    data = bytearray(store.commit_logs[0].read_bytes())
+    data[data.rindex(b"\x01", line["phy"], line["phy"] + line["size"]) - 1] = 2
+    store.commit_logs[0].write_bytes(data)
+    assert cli("inspect", "verify", str(store.root)).code == ExitCode.CORRUPT
+    built = cli("inspect", "rebuild", str(store.root), "--out", str(tmp_path / "out"))
+    assert built.code == ExitCode.DONE
+    assert "built: 3,090 entries of 123 queues" in built.out.decode()
+
+
 def test_salvage(cli: Run, copy_java_store: Copy, tmp_path: Path) -> None:
     store = copy_java_store("store-clean")
     line = store.of_kind("msg")[700]
