@@ -18,6 +18,8 @@ from rmqcli.client import ConnectionLost
 from rmqcli.export import QueueRange
 from rmqcli.export.live import to_batch
 from rmqcli.export.spark_source import OptionError
+from rmqcli.export.spark_source.batch import BatchReader
+from rmqcli.export.spark_source.columns import Columns, spark_schema
 from rmqcli.export.spark_source.filters import Allowed, Constraints, constrained
 from rmqcli.export.spark_source.offsets import (
     EARLIEST,
@@ -151,6 +153,19 @@ def test_what_cannot_be_meant(options: dict[str, str], text: str) -> None:
     with pytest.raises(OptionError) as caught:
         read_options(options)
     assert text in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"maxOffsetsPerTrigger": "5"}, "a batch has no triggers: maxOffsetsPerTrigger is for streams"),
+        ({"startingOffsets": "latest"}, "a batch starts at earliest"),
+        ({"endingOffsets": "earliest"}, "a batch starts at earliest"),
+    ],
+)
+def test_what_no_batch_means(given: dict[str, str], text: str) -> None:
+    with pytest.raises(OptionError, match=text):
+        BatchReader(read(**given), Columns.wanted(spark_schema()))
 
 
 def test_certificates_that_are_not_there() -> None:

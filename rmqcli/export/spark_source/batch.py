@@ -50,7 +50,7 @@ class BatchReader(DataSourceReader):
         self.options = options
         self.columns = columns
         self.constraints = Constraints()
-        _refuse_nothing(options)
+        _refuse_what_no_batch_means(options)
 
     def partitions(self) -> list[InputPartition]:
         """One for each queue that has something, or more by `minPartitions`; the parts of the store."""
@@ -119,8 +119,10 @@ def _milliseconds(micros: int | None) -> int | None:
     return None if micros is None else max(0, micros // 1000)
 
 
-def _refuse_nothing(options: ReadOptions) -> None:
-    """A batch from the latest or to the earliest offset has no rows: nobody means that."""
+def _refuse_what_no_batch_means(options: ReadOptions) -> None:
+    """A batch from the latest or to the earliest offset has no rows; one without triggers reads all, whatever their limit."""
+    if options.max_offsets is not None:
+        raise OptionError("a batch has no triggers: maxOffsetsPerTrigger is for streams")
     if options.start == Position(LATEST) or options.end == Position(EARLIEST):
         raise OptionError("a batch starts at earliest and ends at latest, or at offsets or times")
 
