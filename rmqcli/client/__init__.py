@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from rmqcli.client.request_reply import ReplyTimeout, create_reply_message
     from rmqcli.client.results import PullResult, PullStatus, SendResult, SendStatus
     from rmqcli.client.scheduled_pull import PullTask, ScheduledPull
+    from rmqcli.client.send_soon import SendCallback
     from rmqcli.client.transaction import (
         LocalTransaction,
         TransactionCheck,
@@ -118,6 +119,7 @@ __all__ = [
     "ResetResult",
     "ResetTarget",
     "ScheduledPull",
+    "SendCallback",
     "SendResult",
     "SendStatus",
     "TopicChange",
@@ -204,6 +206,7 @@ if not TYPE_CHECKING:
                 "PullTask",
                 "ScheduledPull",
             ),
+            "rmqcli.client.send_soon": ("SendCallback",),
             "rmqcli.client.transaction": (
                 "LocalTransaction",
                 "TransactionCheck",

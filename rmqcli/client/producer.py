@@ -13,13 +13,12 @@ from functools import partial
 from types import TracebackType
 from typing import Self, Unpack
 
-import msgspec
 import trio
 
 from codec.codes import RequestCode, ResponseCode
-from codec.headers import SendMessageRequestHeaderV2, SendMessageResponseHeader, to_ext
+from codec.headers import SendMessageResponseHeader
 from codec.ids import UniqIdFactory
-from codec.message import Message, SystemTopic, check_group
+from codec.message import Message, check_group
 from codec.queue import MessageQueue
 from rmqcli.client.batches import batch_outgoing
 from rmqcli.client.commands import command
@@ -41,6 +40,8 @@ from rmqcli.client.queue_select import QueueSelector, RoundRobin
 from rmqcli.client.request_reply import Requesting, Requests
 from rmqcli.client.results import SendResult, SendStatus
 from rmqcli.client.routes import MASTER_ID, Route
+from rmqcli.client.send_headers import SendHeaders
+from rmqcli.client.send_soon import IN_FLIGHT, SendingSoon, Underway
 from rmqcli.client.trace import TraceDispatcher, published, trace_topic
 
 __all__ = ["RETRY_CODES", "Producer", "ProducerOptions"]
@@ -59,9 +60,6 @@ RETRY_CODES = frozenset(
 _STATUS = {status.value.value: status for status in SendStatus}
 DEFAULT_REGION = "DefaultRegion"
 _ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC.name
-MAX_KEPT = 4096  # queues whose header fields are kept
-_WIRE = {field.name: field.encode_name for field in msgspec.structs.fields(SendMessageRequestHeaderV2)}
-_BORN_TIMESTAMP, _PROPERTIES = _WIRE["born_timestamp"], _WIRE["properties"]
 
 
 class ProducerOptions(InstanceOptions, total=False):
@@ -77,10 +75,11 @@ class ProducerOptions(InstanceOptions, total=False):
     latency_faults: bool
     retry_unstored: bool
     trace: bool | str
+    in_flight: int
     instance: ClientInstance | None
 
 
-class Producer(Requesting, Client):
+class Producer(SendingSoon, Requesting, Client):
     """Sends messages; any number of tasks may send at the same time over one connection a broker.
 
     `group` is the producer group, `send_timeout` seconds, `retries` further tries after the first (synchronous sends to a
@@ -88,7 +87,8 @@ class Producer(Requesting, Client):
     None, `compress_level` 1 (quick) to 9 (small). `allow_empty` sends empty bodies, which Java's producer refuses.
     `latency_faults` leaves brokers alone that answer slowly or not at all; `retry_unstored` tries another broker after a
     SendStatus other than SEND_OK too (the message may then exist twice). `trace`: True writes traces to
-    RMQ_SYS_TRACE_TOPIC, a text to another topic. More options: InstanceOptions.
+    RMQ_SYS_TRACE_TOPIC, a text to another topic. `in_flight`: sends in the background (`send_soon`) at once. More options:
+    InstanceOptions.
     """
 
     def __init__(
@@ -105,6 +105,7 @@ class Producer(Requesting, Client):
         latency_faults: bool = False,
         retry_unstored: bool = False,
         trace: bool | str = False,
+        in_flight: int = IN_FLIGHT,
         instance: ClientInstance | None = None,
         **options: Unpack[InstanceOptions],
     ) -> None:
@@ -135,17 +136,29 @@ class Producer(Requesting, Client):
         self._trace = None
         if topic is not None:
             self._trace = TraceDispatcher(core, group, "PRODUCE", topic, partial(Producer, instance=core))
-        self._kept: dict[MessageQueue, dict[str, str]] = {}
+        self._headers = SendHeaders(core, group)
+        self._underway = Underway(core, in_flight)
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()
         self.instance.heartbeats.join_producer(self.group)
         self._requests.open()
+        self._underway.open()
         if self._trace is not None:
             await self._trace.start()
         return self
 
     async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await self._underway.close(wait=error is None)
+        except trio.Cancelled as cancelled:
+            await self._leave(type(cancelled), cancelled, cancelled.__traceback__)
+            raise
+        await self._leave(kind, error, trace)
+
+    async def _leave(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._requests.close()
@@ -210,7 +223,7 @@ class Producer(Requesting, Client):
         route = await self._route(outgoing.topic, deadline)
         target = queue or self._select(route, message, selector, None)
         address = self._master(route, target)
-        request = command(outgoing.code, self._ext(outgoing, target), outgoing.body)
+        request = command(outgoing.code, self._headers.ext(outgoing, target), outgoing.body)
         await self.instance.pool.oneway(address, request, deadline - trio.current_time())
         return outgoing.msg_id
 
@@ -294,7 +307,7 @@ class Producer(Requesting, Client):
         self, address: str, queue: MessageQueue, outgoing: Outgoing, left: float, tries_left: int
     ) -> SendResult:
         code = outgoing.code
-        request = command(code, self._ext(outgoing, queue), outgoing.body)
+        request = command(code, self._headers.ext(outgoing, queue), outgoing.body)
         # Connecting must leave time for the other tries; waiting for an answer may take all there is, since a second
         # try of a request that was sent makes a second message.
         reply = await self.instance.pool.request(
@@ -358,37 +371,3 @@ class Producer(Requesting, Client):
                 concluded=True,
             )
         return address
-
-    def _ext(self, outgoing: Outgoing, queue: MessageQueue) -> dict[str, str]:
-        """The ext fields of a send. Those of a plain message differ in two only: the others are kept for each queue."""
-        plain = not (outgoing.sys_flag or outgoing.flag or outgoing.batch or outgoing.reconsume_times)
-        kept = self._kept.get(queue) if plain and outgoing.max_reconsume_times is None else None
-        if kept is None:
-            ext = to_ext(self._header(outgoing, queue))
-            if plain and outgoing.max_reconsume_times is None:
-                if len(self._kept) >= MAX_KEPT:
-                    self._kept.clear()
-                self._kept[queue] = ext
-            return dict(ext)
-        ext = kept.copy()
-        ext[_BORN_TIMESTAMP] = str(self.instance.now_ms())
-        ext[_PROPERTIES] = outgoing.properties
-        return ext
-
-    def _header(self, outgoing: Outgoing, queue: MessageQueue) -> SendMessageRequestHeaderV2:
-        return SendMessageRequestHeaderV2(
-            producer_group=self.group,
-            topic=outgoing.topic,
-            default_topic=SystemTopic.AUTO_CREATE,
-            default_topic_queue_nums=self.instance.default_queues,
-            queue_id=queue.queue_id,
-            sys_flag=outgoing.sys_flag,
-            born_timestamp=self.instance.now_ms(),
-            flag=outgoing.flag,
-            properties=outgoing.properties,
-            reconsume_times=outgoing.reconsume_times,
-            unit_mode=False,
-            max_reconsume_times=outgoing.max_reconsume_times,
-            batch=outgoing.batch,
-            bname=queue.broker_name,
-        )

@@ -37,6 +37,7 @@ from rmqcli.client import (
     PullConsumer,
     PullStatus,
     ResetTarget,
+    SendResult,
     SendStatus,
     split_batch,
 )
@@ -64,6 +65,21 @@ async def read_all(consumer: PullConsumer, topic: str) -> list[Any]:
             found += result.messages
             offset = result.next_begin_offset
     return found
+
+
+async def test_sends_in_the_background(cluster: Any) -> None:
+    outcomes: list[Any] = []
+    async with (
+        Producer(namesrv=cluster.namesrv, **PATIENT, in_flight=16) as producer,
+        PullConsumer(namesrv=cluster.namesrv, timeout=LONG) as consumer,
+    ):
+        async with Producer(instance=producer.instance, **PATIENT, in_flight=16) as leaving:
+            for number in range(200):
+                await leaving.send_soon(Message.of(TOPIC, str(number)), outcomes.append)
+        assert Counter(type(outcome) for outcome in outcomes) == {SendResult: 200}
+        stored = await read_all(consumer, TOPIC)
+    assert sorted(m.msg_id for m in stored) == sorted(outcome.msg_id for outcome in outcomes)
+    assert {m.body for m in stored} == {str(number).encode() for number in range(200)}
 
 
 async def test_messages_come_back_as_they_were_sent(cluster: Any) -> None:

@@ -1,0 +1,302 @@
+"""Sends in the background: callbacks, the bound, what leaving the producer's block does."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import pytest
+import trio
+import trio.testing
+
+from codec.codes import RequestCode
+from codec.message import Message
+from codec.queue import MessageQueue
+from rmqcli.client import (
+    BrokerRefused,
+    ClientInstance,
+    InvalidRequest,
+    Producer,
+    RequestTimeout,
+    SendResult,
+    SendStatus,
+)
+from tests.client.scripted import HEARTBEATS, Network, Server, refuse, route, sent, silent
+
+NAMESRV, A, TOPIC = "ns:9876", "a:10911", "T"
+SEND = RequestCode.SEND_MESSAGE_V2
+
+
+@pytest.fixture
+def server(network: Network) -> Server:
+    network.server(
+        NAMESRV,
+        {RequestCode.GET_ROUTEINFO_BY_TOPIC: route({TOPIC: {"broker-a": 2}}, {"broker-a": {0: A}})},
+    )
+    return network.server(A, {SEND: sent, **HEARTBEATS})
+
+
+@asynccontextmanager
+async def producing(network: Network, **options: Any) -> AsyncIterator[Producer]:
+    async with Producer("PG", namesrv=NAMESRV, open_stream=network.open_stream, **options) as producer:
+        yield producer
+
+
+def message(text: str = "x") -> Message:
+    return Message.of(TOPIC, text)
+
+
+def told_by(form: str, outcomes: list[SendResult | Exception]) -> Callable[[SendResult | Exception], object]:
+    async def later(outcome: SendResult | Exception) -> None:
+        await trio.sleep(1)
+        outcomes.append(outcome)
+
+    return {"plain": outcomes.append, "async": later, "gives something to await": partial(later)}[form]
+
+
+@pytest.mark.parametrize("form", ["plain", "async", "gives something to await"])
+async def test_callback_gets_the_result(
+    server: Server, network: Network, form: str, autojump_clock: Any
+) -> None:
+    outcomes: list[SendResult | Exception] = []
+    async with producing(network) as producer:
+        for _ in range(5):
+            await producer.send_soon(message(), told_by(form, outcomes))
+    assert [type(outcome) for outcome in outcomes] == [SendResult] * 5
+    assert server.count(SEND) == 5
+
+
+async def test_callback_gets_the_refusal_after_all_tries(
+    server: Server, network: Network, autojump_clock: Any
+) -> None:
+    server.replies[SEND] = refuse(14)
+    outcomes: list[SendResult | Exception] = []
+    async with producing(network) as producer:
+        await producer.send_soon(message(), outcomes.append)
+    (error,) = outcomes
+    assert isinstance(error, BrokerRefused)
+    assert (error.code, error.tries, server.count(SEND)) == (14, 3, 3)
+
+
+async def test_callback_gets_what_is_wrong_with_the_message(
+    server: Server, network: Network, autojump_clock: Any
+) -> None:
+    outcomes: list[SendResult | Exception] = []
+
+    def broken(queues: object, message: Message) -> MessageQueue:
+        raise TypeError("mine")
+
+    async with producing(network) as producer:
+        await producer.send_soon(Message.of("bad topic", b"x"), outcomes.append)
+        await producer.send_soon(message(), outcomes.append, selector=broken)
+    assert sorted(type(outcome).__name__ for outcome in outcomes) == ["InvalidRequest", "TypeError"]
+    assert server.count(SEND) == 0
+
+
+async def test_timeout_begins_when_the_send_does(
+    server: Server, network: Network, autojump_clock: Any
+) -> None:
+    server.replies[SEND] = silent
+    outcomes: list[tuple[float, SendResult | Exception]] = []
+    async with producing(network, in_flight=1) as producer:
+        began = trio.current_time()
+        for _ in range(2):
+            await producer.send_soon(
+                message(), lambda o: outcomes.append((trio.current_time() - began, o)), timeout=2
+            )
+    assert [round(time) for time, _ in outcomes] == [2, 4]
+    assert all(isinstance(outcome, RequestTimeout) for _, outcome in outcomes)
+
+
+async def test_queue_that_is_asked_for(server: Server, network: Network, autojump_clock: Any) -> None:
+    outcomes: list[Any] = []
+    queue = MessageQueue(TOPIC, "broker-a", 1)
+    async with producing(network) as producer:
+        for _ in range(4):
+            await producer.send_soon(message(), outcomes.append, queue=queue)
+    assert [outcome.message_queue for outcome in outcomes] == [queue] * 4
+
+
+async def test_no_more_than_the_bound_at_once(server: Server, network: Network, autojump_clock: Any) -> None:
+    server.replies[SEND] = silent
+    began: list[float] = []
+    async with producing(network, in_flight=3, send_timeout=2) as producer:
+        for _ in range(7):
+            await producer.send_soon(message())
+            began.append(trio.current_time() - began[0] if began else trio.current_time())
+    assert [round(time) for time in began[1:]] == [0, 0, 2, 2, 2, 4]
+
+
+async def test_callbacks_count_as_under_way(server: Server, network: Network, autojump_clock: Any) -> None:
+    async def slow(outcome: object) -> None:
+        await trio.sleep(10)
+
+    async with producing(network, in_flight=1) as producer:
+        began = trio.current_time()
+        await producer.send_soon(message(), slow)
+        await producer.send_soon(message())
+        assert trio.current_time() - began == pytest.approx(10, abs=0.1)
+
+
+async def test_callback_that_sends_again_waits_for_nobody(
+    server: Server, network: Network, autojump_clock: Any
+) -> None:
+    server.replies[SEND] = refuse(2)
+    outcomes: list[SendResult | Exception] = []
+
+    with trio.fail_after(60):
+        async with producing(network, in_flight=2) as producer:
+
+            async def again(outcome: SendResult | Exception) -> None:
+                await trio.sleep(1)  # until every send under way has come to its callback
+                server.replies[SEND] = sent
+                await producer.send_soon(message(), outcomes.append)
+
+            for _ in range(2):
+                await producer.send_soon(message(), again)
+    assert [type(outcome) for outcome in outcomes] == [SendResult] * 2
+
+
+async def test_callback_that_raises_ends_nothing_else(
+    server: Server, network: Network, caplog: pytest.LogCaptureFixture, autojump_clock: Any
+) -> None:
+    outcomes: list[SendResult | Exception] = []
+
+    def bad(outcome: object) -> None:
+        raise KeyError("mine")
+
+    async with producing(network) as producer:
+        await producer.send_soon(message(), bad)
+        await producer.send_soon(message(), outcomes.append)
+    assert len(outcomes) == 1
+    assert [record.message for record in caplog.records] == ["the callback of a send failed"]
+
+
+async def test_failure_that_nobody_hears_is_logged(
+    server: Server, network: Network, caplog: pytest.LogCaptureFixture, autojump_clock: Any
+) -> None:
+    server.replies[SEND] = refuse(13, "too long")
+    async with producing(network) as producer:
+        await producer.send_soon(message())
+    (record,) = caplog.records
+    assert (record.levelno, "too long" in record.message) == (logging.WARNING, True)
+
+
+async def test_leaving_waits_for_those_under_way(
+    server: Server, network: Network, autojump_clock: Any
+) -> None:
+    server.replies[SEND] = silent
+    outcomes: list[SendResult | Exception] = []
+    began = trio.current_time()
+    async with producing(network, send_timeout=7) as producer:
+        await producer.send_soon(message(), outcomes.append)
+    assert trio.current_time() - began == pytest.approx(7, abs=0.1)
+    assert [type(outcome) for outcome in outcomes] == [RequestTimeout]
+
+
+async def test_leaving_by_an_exception_cancels_them(
+    server: Server, network: Network, autojump_clock: Any
+) -> None:
+    server.replies[SEND] = silent
+    outcomes: list[SendResult | Exception] = []
+    began = trio.current_time()
+    with pytest.raises(KeyError):
+        async with producing(network, send_timeout=60) as producer:
+            await producer.send_soon(message(), outcomes.append)
+            await trio.sleep(1)
+            raise KeyError("mine")
+    assert (trio.current_time() - began, outcomes) == (pytest.approx(1, abs=0.6), [])
+
+
+async def test_cancelled_while_leaving(server: Server, network: Network, autojump_clock: Any) -> None:
+    server.replies[SEND] = silent
+    outcomes: list[SendResult | Exception] = []
+    with trio.move_on_after(3) as scope:
+        async with producing(network, send_timeout=60) as producer:
+            await producer.send_soon(message(), outcomes.append)
+    assert (scope.cancelled_caught, outcomes) == (True, [])
+    assert trio.current_time() < 4
+    assert server.count(RequestCode.UNREGISTER_CLIENT) == 1
+
+
+async def test_cancelled_while_it_waits_for_room(
+    server: Server, network: Network, autojump_clock: Any
+) -> None:
+    server.replies[SEND] = silent
+    outcomes: list[SendResult | Exception] = []
+    async with producing(network, in_flight=1, send_timeout=5) as producer:
+        await producer.send_soon(message("a"), outcomes.append)
+        with trio.move_on_after(1) as scope:
+            await producer.send_soon(message("b"), outcomes.append)
+        assert scope.cancelled_caught
+        server.replies[SEND] = sent
+        await producer.send_soon(message("c"), outcomes.append)
+    assert [type(outcome) for outcome in outcomes] == [RequestTimeout, SendResult]
+    assert [bytes(command.body) for command in server.asked if command.code == SEND] == [b"a", b"c"]
+
+
+async def test_instance_that_is_shared_goes_on(server: Server, network: Network, autojump_clock: Any) -> None:
+    server.replies[SEND] = silent
+    async with ClientInstance(NAMESRV, open_stream=network.open_stream) as instance:
+        with trio.move_on_after(1):
+            async with Producer("PG", instance=instance, send_timeout=60) as producer:
+                await producer.send_soon(message())
+        assert instance.pool.in_flight == 0
+        server.replies[SEND] = sent
+        async with Producer("Other", instance=instance) as other:
+            assert (await other.send(message())).status is SendStatus.SEND_OK
+        with pytest.raises(InvalidRequest, match="inside its `async with` block"):
+            await producer.send_soon(message())
+
+
+async def test_whoever_waits_for_room_when_the_block_ends_is_told(
+    server: Server, network: Network, autojump_clock: Any
+) -> None:
+    server.replies[SEND] = silent
+    refusals: list[str] = []
+
+    async with trio.open_nursery() as nursery:
+        with trio.move_on_after(5):
+            async with producing(network, in_flight=1, send_timeout=60) as producer:
+
+                async def one_more() -> None:
+                    try:
+                        await producer.send_soon(message())
+                    except InvalidRequest as error:
+                        refusals.append(str(error))
+
+                await producer.send_soon(message())
+                nursery.start_soon(one_more)
+                nursery.start_soon(one_more)
+                await trio.sleep_forever()
+        nursery.cancel_scope.deadline = trio.current_time() + 60
+    assert refusals == ["a producer sends only inside its `async with` block"] * 2
+
+
+async def test_leaving_waits_for_the_end_of_what_it_cancels(
+    server: Server, network: Network, autojump_clock: Any
+) -> None:
+    cleaned: list[float] = []
+
+    async def callback(outcome: object) -> None:
+        try:
+            await trio.sleep_forever()
+        finally:
+            with trio.CancelScope(shield=True):
+                await trio.sleep(3)
+            cleaned.append(trio.current_time())
+
+    async with ClientInstance(NAMESRV, open_stream=network.open_stream) as instance:
+        began = trio.current_time()
+        with trio.move_on_after(1):
+            async with Producer("PG", instance=instance) as producer:
+                await producer.send_soon(message(), callback)
+        assert [round(time - began) for time in cleaned] == [4]
+
+
+def test_bound_that_lets_nothing_through() -> None:
+    with pytest.raises(InvalidRequest, match="in_flight is 0: 1 or more is expected"):
+        Producer(in_flight=0)
