@@ -14,8 +14,8 @@ from rmqcli.store.verify_store import StoreReport, verify_store
 from tests.support import JavaStore
 
 Copy = Callable[[str], JavaStore]
-SEEDS = 100
-_BLOCK = 25
+SEEDS = 30
+_BLOCK = 15
 _KINDS = ("commitlog", "consumequeue", "index")
 
 
