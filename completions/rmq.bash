@@ -95,8 +95,8 @@ _rmq_describe() {
             values="-g --group -t --topic -n --namesrv --profile --timeout"
             ;;
         "offsets reset")
-            options="-g --group -t --topic --to -q --queue --undo --dry-run -y --yes -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
-            values="-g --group -t --topic --to -q --queue --undo -n --namesrv --profile --timeout"
+            options="-g --group -t --topic --to -q --queue --undo --wait --dry-run -y --yes -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-g --group -t --topic --to -q --queue --undo --wait -n --namesrv --profile --timeout"
             files="--undo"
             ;;
         "cluster")

@@ -18,7 +18,7 @@ import msgspec
 import typer
 
 from codec.queue import MessageQueue
-from rmqcli.client import Admin, QueueReset, ResetPlan, ResetResult, ResetTarget
+from rmqcli.client import Admin, QueueReset, QueueResetResult, ResetPlan, ResetResult, ResetTarget
 from rmqcli.exit_codes import CommandError, ExitCode
 from rmqcli.options import Settings
 from rmqcli.render import Column, Output
@@ -138,16 +138,20 @@ class Reset:
             for step in plan.queues:
                 self._output.line(tsv_line(_row(step)))
         self._output.flush()
-        way = f"moves {many(len(plan.clients), 'running client')}" if plan.online else "no client is running"
+        way = (
+            f"moves {many(len(plan.clients), 'running client')}, which can take 10 s"
+            if plan.online
+            else "no client is running"
+        )
         warn(f"{many(plan.replayed, 'message')} will be consumed again, {plan.skipped} skipped; {way}")
 
-    def apply(self, plan: ResetPlan) -> None:
-        """Does it; the exit code says whether all queues were moved."""
+    def apply(self, plan: ResetPlan, wait: float) -> None:
+        """Does it, giving running clients `wait` seconds; the exit code says whether all queues were moved."""
         path = write_undo(plan)
 
         async def main() -> ResetResult:
             async with Admin(**self._settings.client_options) as admin:
-                return await admin.apply_reset(plan)
+                return await admin.apply_reset(plan, settle=wait)
 
         try:
             result = run_async(main)
@@ -158,16 +162,25 @@ class Reset:
 
     def _tell(self, plan: ResetPlan, result: ResetResult, path: Path) -> None:
         moved = sum(queue.confirmed for queue in result.queues)
-        for queue in result.queues:
+        for queue, step in zip(result.queues, plan.queues, strict=True):
             if not queue.confirmed:
-                warn(f"{queue.queue}: {queue.error or f'is at {queue.found}, not yet at {queue.wanted}'}")
+                warn(f"{queue.queue}: {queue.error or _doubt(queue, step)}")
         if self._settings.json:
             self._output.json(_document(plan) | {"online": result.online, "moved": moved, "undo": str(path)})
         else:
             self._output.line(f"moved {moved} of {len(result.queues)} queues of group {plan.group}")
             self._output.line(f"back with: {undo_command(path)}")
         if not result.complete:
+            if result.online:
+                warn(f"later: rmq offsets show -g {shlex.quote(plan.group)} -t {shlex.quote(plan.topic)}")
             raise typer.Exit(ExitCode.PARTLY if moved else ExitCode.FAILED)
+
+
+def _doubt(queue: QueueResetResult, step: QueueReset) -> str:
+    """Why a queue that nobody refused does not count as moved."""
+    if queue.found is not None and step.old is not None and queue.found >= step.old > step.new:
+        return f"is at {queue.found}; whether it was moved to {step.new} and consumed up to there again is not to be seen"
+    return f"is at {queue.found}, not yet at {queue.wanted}"
 
 
 def _document(plan: ResetPlan) -> dict[str, Any]:

@@ -38,6 +38,11 @@ UndoOption = Annotated[
     Path | None, typer.Option("--undo", metavar="FILE", help="Go back, by the file of a reset.")
 ]
 
+WaitOption = Annotated[
+    float,
+    typer.Option("--wait", metavar="SECONDS", min=0, help="Give running clients so long to move."),
+]
+
 LAG_COLUMNS = (
     Column("TOPIC", "topic"),
     Column("BROKER", "brokerName"),
@@ -100,14 +105,16 @@ def reset(
     to: ToOption = None,
     queue: QueueOption = None,
     undo: UndoOption = None,
+    wait: WaitOption = 30.0,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
 ) -> None:
     """Move a consumer group to other offsets of a topic.
 
     Shows old and new offset of each queue and how many messages will be consumed again or never, then asks; without a
-    terminal it needs --yes. Running consumers are moved through the broker, a group without consumers directly. Writes a
-    file that brings the old offsets back with --undo, and prints its path.
+    terminal it needs --yes. Running consumers are moved through the broker, a group without consumers directly. Running
+    consumers take their time (Java's 10 s); a queue that was not seen to have moved after --wait seconds is named, and the
+    exit code is 3 (1 when none has moved). Writes a file that brings the old offsets back with --undo, and prints its path.
     """
     from rmqcli.commands._changes import confirm
     from rmqcli.commands._reset import Reset, load_undo
@@ -119,7 +126,7 @@ def reset(
     if dry_run:
         return
     confirm(f"move group {plan.group} to {plan.target} of topic {plan.topic}?", yes=yes)
-    job.apply(plan)
+    job.apply(plan, wait)
 
 
 def _only_undo(undo: Path, group: str | None, topic: str | None, to: str | None) -> Path:

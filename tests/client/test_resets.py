@@ -14,7 +14,9 @@ from codec.bodies import (
     ClientConnection,
     ClusterInfo,
     ConsumerConnection,
+    ConsumerRunningInfo,
     KVTable,
+    ProcessQueueInfo,
     ResetOffsetBody,
     SubscriptionData,
     TopicOffset,
@@ -35,7 +37,7 @@ LOW, HIGH = 10, 110
 
 
 class Broker:
-    """A broker with two queues, offsets, and perhaps running consumers that move `delay` seconds after they are told."""
+    """A broker with two queues, offsets, and perhaps running consumers that move when they are told."""
 
     def __init__(self, network: Network) -> None:
         self.network = network
@@ -254,6 +256,88 @@ async def test_running_consumers_that_do_not_move(broker: Broker, autojump_clock
         result = await admin.apply_reset(plan, settle=20)
     assert 20 <= trio.current_time() - started < 21
     assert [(queue.found, queue.confirmed) for queue in result.queues] == [(50, False), (60, False)]
+
+
+class Replay:
+    """Running clients that replay the last messages so fast that the committed offsets look as before."""
+
+    def __init__(
+        self,
+        broker: Broker,
+        *,
+        consumed_after: int = 1001,
+        holder: str = "c1",
+        high: int = HIGH,
+    ) -> None:
+        self.broker = broker
+        broker.clients, broker.stuck = ["c1", "c2"], True
+        broker.offsets = {0: HIGH, 1: HIGH - 5}  # what c1 has not told yet
+        self.after = (holder, consumed_after, high)
+        self.now = ("c1", 1000, HIGH)
+        broker.server.replies |= {
+            RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: self.reset,
+            RequestCode.GET_CONSUMER_RUNNING_INFO: self.info,
+            RequestCode.GET_MAX_OFFSET: lambda command: command.reply(0, None, {"offset": str(self.now[2])}),
+        }
+
+    def reset(self, command: RemotingCommand) -> RemotingCommand:
+        self.now = self.after
+        return self.broker.reset(command)
+
+    def info(self, command: RemotingCommand) -> RemotingCommand:
+        holder, consumed, _ = self.now
+        activity = ProcessQueueInfo(commit_offset=HIGH, last_consume_timestamp=consumed)
+        queue = Q0 if (command.ext_fields or {})["clientId"] == holder else Q1
+        body = encode_body(ConsumerRunningInfo(mq_table={queue: activity}))
+        return command.reply(0, None, None, body)
+
+
+async def test_a_replay_that_is_over_before_anybody_looks(broker: Broker, autojump_clock: Any) -> None:
+    Replay(broker)
+    async with admin_of(broker) as admin:
+        plan = await admin.plan_reset(GROUP, TOPIC, ResetTarget("start"))
+        started = trio.current_time()
+        result = await admin.apply_reset(plan)
+    assert result.complete
+    assert trio.current_time() - started < 1
+    assert [(queue.old, queue.replayed) for queue in plan.queues] == [(HIGH, HIGH - LOW)] * 2
+    assert [queue.found for queue in result.queues] == [HIGH, HIGH]
+
+
+async def test_what_clients_have_not_told_yet_does_not_look_like_a_move(
+    broker: Broker, autojump_clock: Any
+) -> None:
+    replay = Replay(broker, consumed_after=1000)
+    broker.offsets = {0: LOW + 1, 1: 0}  # 0 is also what a broker answers that knows none
+    async with admin_of(broker) as admin:
+        plan = await admin.plan_reset(GROUP, TOPIC, ResetTarget("start"))
+        result = await admin.apply_reset(plan, settle=3)
+    assert plan.replayed == 2 * (HIGH - LOW)
+    assert broker.offsets == {0: HIGH, 1: HIGH}
+    assert [queue.confirmed for queue in result.queues] == [False, False]
+    assert replay.now == replay.after
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        {"consumed_after": 1000},
+        {"holder": "c2"},
+        {"high": HIGH + 1},
+    ],
+    ids=[
+        "nothing consumed since",
+        "the clients have exchanged their queues",
+        "new messages came",
+    ],
+)
+async def test_what_does_not_show_that_a_queue_was_moved(
+    broker: Broker, after: dict[str, Any], autojump_clock: Any
+) -> None:
+    Replay(broker, **after)
+    async with admin_of(broker) as admin:
+        result = await admin.apply_reset(await admin.plan_reset(GROUP, TOPIC, ResetTarget("start")))
+    assert [(queue.found, queue.confirmed) for queue in result.queues] == [(HIGH, False)] * 2
 
 
 @pytest.mark.parametrize(

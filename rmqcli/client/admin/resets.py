@@ -3,41 +3,37 @@
 Offline: every queue is committed (15) and read back (14).
 Online: running consumers would overwrite a commit within seconds, so the broker must tell them (222, which pushes 220). A
 4.x broker takes one time for all queues of the topic: that expresses start (time 0), end (-1) and a time; it does not write
-anything itself, and clients take up to 10 s to move. A 5.x broker takes single queues and offsets and writes them at once.
+anything itself, and Java's clients wait 10 s before they move (see `settling`). A 5.x broker takes single queues and
+offsets and writes them at once.
 What neither can express raises OnlineResetUnsupported before anything is changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
-
-import trio
+from collections.abc import Awaitable, Callable, Collection
 
 from codec.bodies import ResetOffsetBody
 from codec.codes import RequestCode
 from codec.headers import ResetOffsetRequestHeader
 from codec.queue import MessageQueue
 from rmqcli.client.admin.base import gather, gather_all, read_body
-from rmqcli.client.admin.groups import GroupAdmin
+from rmqcli.client.admin.settling import Activity, Failures, SettlingAdmin
 from rmqcli.client.admin.values import QueueReset, QueueResetResult, ResetPlan, ResetResult, ResetTarget
 from rmqcli.client.errors import (
-    ClientError,
     ConsumerOffline,
     InvalidRequest,
     NotFound,
     OnlineResetUnsupported,
 )
 
-__all__ = ["ResetAdmin"]
+__all__ = ["SETTLE", "ResetAdmin"]
 
-SETTLE = 15.0  # seconds that running consumers get to move; Java's take 10
-POLL = 0.5  # seconds between two looks at the committed offsets
+SETTLE = 30.0  # seconds that running consumers get to move; Java's take 10, and up to 1 for each queue of an orderly one
 SERVER_SIDE_RESET = 413  # MQVersion of 5.0.0: the broker stores reset offsets itself, queue by queue
-Failures = dict[MessageQueue, ClientError]
 _WHOLE_TOPIC_TIMES = {"start": 0, "end": -1}
 
 
-class ResetAdmin(GroupAdmin):
+class ResetAdmin(SettlingAdmin):
     """Calls that move groups."""
 
     async def plan_reset(
@@ -51,24 +47,31 @@ class ResetAdmin(GroupAdmin):
     ) -> ResetPlan:
         """What a reset would do, queue by queue, within the offsets that exist. Nothing is changed.
 
-        `queue_id` takes that queue of every broker, `queues` exactly these; NotFound when the topic has none of them.
+        `queue_id` takes that queue of every broker, `queues` exactly these; NotFound when the topic has none of them. Running
+        clients are asked how far they are: they tell the broker some seconds later.
         """
         chosen = await self._chosen(topic, target, queue_id, queues)
-        resets = await gather_all(chosen, lambda queue: self._plan_queue(group, queue, target))
-        return ResetPlan(group, topic, target, tuple(resets.values()), await self._running(group, topic))
+        clients = await self._running(group, topic)
+        held = await self.activity(group, clients)
+        resets = await gather_all(
+            chosen, lambda queue: self._plan_queue(group, queue, target, held.get(queue))
+        )
+        return ResetPlan(group, topic, target, tuple(resets.values()), clients)
 
     async def apply_reset(self, plan: ResetPlan, *, settle: float = SETTLE) -> ResetResult:
         """Carries a plan out and reads the offsets back.
 
-        With running consumers it waits up to `settle` seconds for them to move; a queue that has not moved by then is
-        `confirmed=False`. Failures are told queue by queue; OnlineResetUnsupported raises before anything is done.
+        With running consumers it waits up to `settle` seconds for them to move; a queue that was not seen to have moved by then
+        is `confirmed=False`. Failures are told queue by queue; OnlineResetUnsupported raises before anything is done.
         """
         if not plan.online:
             results = await self._commit_all(plan)
             return ResetResult(plan.group, plan.topic, False, tuple(results))
         send = await self._online_way(plan)
+        await self._tell_where_clients_are(plan)
+        before = await self.activity(plan.group, plan.clients) if plan.replayed else {}
         failures = await send(plan)
-        results = await self._settled(plan, failures, settle)
+        results = await self.settled(plan, failures, before, settle)
         return ResetResult(plan.group, plan.topic, True, tuple(results))
 
     async def _chosen(
@@ -91,8 +94,12 @@ class ResetAdmin(GroupAdmin):
             )
         return chosen
 
-    async def _plan_queue(self, group: str, queue: MessageQueue, target: ResetTarget) -> QueueReset:
+    async def _plan_queue(
+        self, group: str, queue: MessageQueue, target: ResetTarget, held: Activity | None
+    ) -> QueueReset:
         old = await self.committed(queue, group)
+        if held is not None and held.offset > (old or 0):
+            old = held.offset
         low, high = await self.min_offset(queue), await self.max_offset(queue)
         new = await self._target_offset(queue, target, low, high, old)
         return QueueReset(queue, old, min(max(new, low), high), low, high)
@@ -169,6 +176,17 @@ class ResetAdmin(GroupAdmin):
         wanted = f"{plan.target}" if whole else f"{plan.target} of single queues"
         raise OnlineResetUnsupported(plan.group, len(plan.clients), wanted)
 
+    async def _tell_where_clients_are(self, plan: ResetPlan) -> None:
+        """Commits what the clients would within seconds.
+
+        A broker refuses the whole topic while the group has no offset on one of its queues (and answers 0 when asked for it).
+        And an offset that lags behind the clients would look like one that was moved.
+        """
+        places = {r.queue: r.min_offset if r.old is None else r.old for r in plan.queues}
+        known = await gather_all(places, lambda queue: self.committed(queue, plan.group))
+        behind = [queue for queue, place in places.items() if (known[queue] or -1) < place]
+        await gather_all(behind, lambda queue: self.commit(queue, places[queue], plan.group))
+
     async def _version(self, address: str) -> int:
         """The MQVersion number of a broker: every reply carries it."""
         return (await self.invoke(address, RequestCode.GET_BROKER_RUNTIME_INFO)).version
@@ -178,9 +196,6 @@ class ResetAdmin(GroupAdmin):
         header = ResetOffsetRequestHeader(
             topic=plan.topic, group=plan.group, timestamp=timestamp, is_force=True
         )
-        # The broker refuses the whole topic while the group has no offset on one of its queues
-        unknown = [reset for reset in plan.queues if reset.old is None]
-        await gather_all([reset.queue for reset in unknown], lambda queue: self._commit_planned(plan, queue))
         targets = await self._masters_of(plan)
         _, failures = await gather(targets, lambda name: self._tell(targets[name], header))
         # Where the clients have left meanwhile, nobody will overwrite a commit
@@ -214,45 +229,3 @@ class ResetAdmin(GroupAdmin):
 
     async def _commit_planned(self, plan: ResetPlan, queue: MessageQueue) -> None:
         await self.commit(queue, next(reset.new for reset in plan.queues if reset.queue == queue), plan.group)
-
-    async def _settled(self, plan: ResetPlan, failures: Failures, settle: float) -> list[QueueResetResult]:
-        """Looks at the committed offsets until all have been seen where they should be."""
-        confirmed: dict[MessageQueue, int] = {}
-        found: dict[MessageQueue, int | None] = {}
-        waiting = [reset for reset in plan.queues if reset.queue not in failures]
-        deadline = trio.current_time() + settle
-        while waiting:
-            seen, _ = await gather(
-                [reset.queue for reset in waiting], lambda queue: self.committed(queue, plan.group)
-            )
-            found |= seen
-            confirmed |= {
-                reset.queue: offset for reset in waiting if (offset := _moved(reset, seen)) is not None
-            }
-            waiting = [reset for reset in waiting if reset.queue not in confirmed]
-            if trio.current_time() >= deadline:
-                break
-            if waiting:
-                await trio.sleep(POLL)
-        return [
-            QueueResetResult(
-                reset.queue,
-                reset.new,
-                found.get(reset.queue),
-                reset.queue in confirmed,
-                failures.get(reset.queue),
-            )
-            for reset in plan.queues
-        ]
-
-
-def _moved(reset: QueueReset, seen: Mapping[MessageQueue, int | None]) -> int | None:
-    """The committed offset if it shows that the reset was carried out: at the target, or consumed on from it."""
-    offset = seen.get(reset.queue)
-    if offset is None or offset < reset.new:
-        return None
-    return (
-        offset
-        if offset == reset.new or reset.old is None or offset < reset.old or reset.new > reset.old
-        else None
-    )
