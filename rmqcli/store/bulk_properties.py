@@ -52,18 +52,6 @@ class JoinedProperties(NamedTuple):
     piece_starts: Array
     opens_piece: Array
 
-    def parses(self) -> bool:
-        """Whether every text is UTF-8 and every pair has a name: the rule of `properties_problem`."""
-        touching = self.marks == self.piece_starts
-        # A pair that ends without a name end, or a name end where the name should begin.
-        if (self.opens_piece & (self.is_pair_end != touching)).any():
-            return False
-        try:
-            self.text.decode()
-        except UnicodeDecodeError:
-            return False
-        return True
-
     def values(self, name: str) -> Values:
         encoded = np.frombuffer(name.encode(), dtype=np.uint8)
         lengths = self.marks - self.piece_starts

@@ -1,0 +1,85 @@
+"""Whether the properties texts of many records parse, seen without taking them apart. Needs NumPy.
+
+Texts of about one length are copied as the rows of a table, right-aligned. What stands before a text in its row is replaced by a
+pair that is good and an end of a pair, so that each text begins behind one; then the bytes of all rows are looked at as one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+__all__ = ["texts_parse"]
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+_STEP = 32
+"""Widths of tables are multiples of it."""
+_HEAD = b"\x02n\x01"
+_LEAST_PAD = len(_HEAD) + 1
+_MOST_PAD = _STEP + _LEAST_PAD
+_TABLE_BYTES = 1 << 18
+"""So many stay in the processor's cache."""
+_NOT_ASCII = np.uint64(0x8080808080808080)
+_NAME_END, _PAIR_END = 1, 2
+
+
+def texts_parse(data: memoryview, starts: Array, ends: Array) -> bool:
+    """Whether every text is UTF-8 and every pair has a name: the rule of `properties_problem`.
+
+    A record's fixed fields, more than the greatest pad, must stand before each text.
+    """
+    return all(_table_parses(table) for table in _tables(data, starts, ends))
+
+
+def _tables(data: memoryview, starts: Array, ends: Array) -> Iterator[Array]:
+    widths = (ends - starts + _LEAST_PAD + _STEP - 1) // _STEP * _STEP
+    for width in np.unique(widths).tolist():
+        chosen = np.flatnonzero(widths == width)
+        rows = max(_TABLE_BYTES // width, 1)
+        windows = np.ndarray(len(data) - width + 1, f"V{width}", data, strides=(1,))
+        keep, fill = _pads(width)
+        for at in range(0, len(chosen), rows):
+            part = chosen[at : at + rows]
+            pads = starts[part] - ends[part] + width
+            table = windows[ends[part] - width].view(np.uint64).reshape(len(part), -1)
+            table[:, : _MOST_PAD // 8 + 1] &= keep[pads]
+            table[:, : _MOST_PAD // 8 + 1] |= fill[pads]
+            yield table
+
+
+def _pads(width: int) -> tuple[Array, Array]:
+    """For each length of a pad, what to keep of the begin of a row, and what to put there."""
+    size = min((_MOST_PAD // 8 + 1) * 8, width)
+    keep = np.zeros((_MOST_PAD, size), dtype=np.uint8)
+    fill = np.full((_MOST_PAD, size), ord("n"), dtype=np.uint8)
+    for pad in range(_LEAST_PAD, min(_MOST_PAD, width + 1)):
+        keep[pad, pad:] = 0xFF
+        fill[pad, : len(_HEAD)] = tuple(_HEAD)
+        fill[pad, pad - 1] = _PAIR_END
+        fill[pad, pad:] = 0
+    return keep.view(np.uint64), fill.view(np.uint64)
+
+
+def _table_parses(table: Array) -> bool:
+    data = table.ravel().view(np.uint8)
+    if (table & _NOT_ASCII).any() and not _is_utf8(data):
+        return False
+    marks = np.flatnonzero(data - np.uint8(_NAME_END) < _PAIR_END)  # 0 becomes 255
+    is_pair_end = data[marks] == _PAIR_END
+    touching = marks[1:] - marks[:-1] == 1
+    # A pair that ends without a name end, or a name end where the name should begin.
+    wrong = is_pair_end[:-1] & (is_pair_end[1:] != touching)
+    # The last text may lack its pair end: then what follows its last pair end must be a pair, too.
+    unended = bool(is_pair_end[-1]) and int(marks[-1]) + 1 < len(data)
+    return not unended and not wrong.any()
+
+
+def _is_utf8(data: Array) -> bool:
+    try:
+        str(data.data, "utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
