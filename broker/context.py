@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from broker.clock import NowMs
-from broker.config import BrokerConfig
+from broker.config import BrokerConfig, store_settings
 from broker.tables import (
     ConsumerTable,
     DelayLevels,
@@ -106,6 +106,7 @@ class BrokerContext:
         self.sync_flush = config.flush_disk_type == "SYNC_FLUSH"
         self.reply_ext = {"MSG_REGION": config.region_id, "TRACE_ON": "true" if config.trace_on else "false"}
         self.send_replies = SendReplyFrames(self.reply_ext, self.id_prefix)
+        self.store.reconfigure(store_settings(config))
         self.topics.auto_create = config.auto_create_topic_enable
         self.groups.auto_create = config.auto_create_subscription_group
         self.checked_topics.clear()

@@ -65,8 +65,7 @@ class Appender:
         self._now_ms = now_ms
         self._encoder = RecordEncoder(store_host)
         self._encode_record = self._encoder.encode
-        self._max_body = config.max_message_size
-        self._max_record = config.max_message_size + RECORD_OVERHEAD
+        self.configure(config)
         self._topics: dict[str, bytes] = {}
         self._in_batch = False
         self._arrivals: list[Arrival] = []
@@ -74,6 +73,11 @@ class Appender:
         self.bit_map: BitMapOf | None = None
         self.deliver_times = DeliverTimes(config.message_delay_level)
         self.schedule_tags_code: Callable[[StoreMessage, int], int] = self._deliver_time
+
+    def configure(self, config: StoreConfig) -> None:
+        """Takes the limits of a configuration."""
+        self._max_body = config.max_message_size
+        self._max_record = config.max_message_size + RECORD_OVERHEAD
 
     def _deliver_time(self, message: StoreMessage, store_timestamp: int) -> int:
         return self.deliver_times.code(message.properties, store_timestamp, message.tags_code)

@@ -7,7 +7,7 @@ A file size of None adopts the size of the files that are there, else Java's def
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from codec.consume_queue_ext import FILE_SIZE
@@ -43,6 +43,20 @@ def delay_table(levels: str) -> tuple[int, ...]:
 def physical_memory() -> int:
     """Bytes of RAM of this machine."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+FIXED = (
+    "root",
+    "commit_log_path",
+    "mapped_file_size_commit_log",
+    "mapped_file_size_consume_queue",
+    "enable_consume_queue_ext",
+    "mapped_file_size_consume_queue_ext",
+    "max_hash_slot_num",
+    "max_index_num",
+    "message_index_enable",
+    "message_delay_level",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +102,10 @@ class StoreConfig:
     access_message_in_memory_max_ratio: int = 40
     max_msgs_num_batch: int = 64
     message_delay_level: str = DEFAULT_DELAY_LEVELS
+
+    def changed_to(self, wanted: StoreConfig) -> StoreConfig:
+        """`wanted`, but for what only a new start changes: where the files lie, how large they are and what they hold."""
+        return replace(wanted, **{name: getattr(self, name) for name in FIXED})
 
     @property
     def sync_flush(self) -> bool:

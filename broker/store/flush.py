@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 
 class Flusher:
-    """Flushes log, queues, index and checkpoint; `start` begins its services."""
+    """Flushes log, queues, index and checkpoint; `start` begins its services. `config` may be replaced."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Flusher:
         statistics: Statistics,
         in_thread: InThread,
     ) -> None:
-        self._config = config
+        self.config = config
         self._log = log
         self._queues = queues
         self._index = index
@@ -60,14 +60,15 @@ class Flusher:
 
     def start(self, nursery: trio.Nursery) -> None:
         """Starts the services in `nursery`."""
-        nursery.start_soon(self._group_commit if self._config.sync_flush else self._flush_log_at_times)
+        nursery.start_soon(self._group_commit)
+        nursery.start_soon(self._flush_log_at_times)
         nursery.start_soon(self._flush_queues_at_times)
 
     async def wait_flushed(self, end: int) -> bool:
         """Waits until the log is on the disk up to `end`; False after `syncFlushTimeout` or if the disk failed."""
-        if not self._config.sync_flush:
+        if not self.config.sync_flush:
             return True
-        with trio.move_on_after(self._config.sync_flush_timeout / 1000):
+        with trio.move_on_after(self.config.sync_flush_timeout / 1000):
             while self._log.flushed < end and not self._statistics.damaged:
                 self._wanted.set()
                 await self._done.wait()
@@ -82,9 +83,9 @@ class Flusher:
             done.set()
 
     async def _flush_log_at_times(self) -> None:
-        config = self._config
         last_all = trio.current_time()
         while True:
+            config = self.config
             await trio.sleep(config.flush_interval_commit_log / 1000)
             thorough = trio.current_time() - last_all >= config.flush_commit_log_thorough_interval / 1000
             if thorough:
@@ -94,9 +95,9 @@ class Flusher:
                 await self._guarded(self.flush_log)
 
     async def _flush_queues_at_times(self) -> None:
-        config = self._config
         last_all = trio.current_time()
         while True:
+            config = self.config
             await trio.sleep(config.flush_interval_consume_queue / 1000)
             thorough = trio.current_time() - last_all >= config.flush_consume_queue_thorough_interval / 1000
             await self._guarded(self._drain_index)
@@ -134,7 +135,7 @@ class Flusher:
         await self._in_thread(self._checkpoint.save, self._checkpoint.content())
 
     async def _flush_dirty_queues(self) -> None:
-        await self._flush_queues(self._config.flush_consume_queue_least_pages)
+        await self._flush_queues(self.config.flush_consume_queue_least_pages)
 
     async def _flush_queues(self, least_pages: int) -> None:
         dirty = [queue for queue in self._queues if _unflushed_pages(queue) >= least_pages]

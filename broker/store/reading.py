@@ -31,6 +31,10 @@ class Reader:
 
     def __init__(self, config: StoreConfig, log: CommitLog) -> None:
         self._log = log
+        self.configure(config)
+
+    def configure(self, config: StoreConfig) -> None:
+        """Takes the limits of a configuration."""
         self.memory_limit = physical_memory() * config.access_message_in_memory_max_ratio // 100
         self._in_memory = (
             config.max_transfer_bytes_on_message_in_memory,

@@ -45,7 +45,7 @@ def free_bytes(path: Path) -> int:
 
 
 class Retention:
-    """Decides and deletes; `disk_percent` and `disk_free` are replaced in tests."""
+    """Decides and deletes. `config` may be replaced; `disk_percent` and `disk_free` are in tests."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Retention:
         statistics: Statistics,
         now_ms: Callable[[], int],
     ) -> None:
-        self._config = config
+        self.config = config
         self._log = log
         self._queues = queues
         self._index = index
@@ -72,7 +72,7 @@ class Retention:
         await trio.sleep(FIRST_RUN_S)
         while True:
             await self.run_once()
-            await trio.sleep(self._config.clean_resource_interval / 1000)
+            await trio.sleep(self.config.clean_resource_interval / 1000)
 
     async def run_once(self) -> int:
         """One run with pauses between files. Returns how many log files went."""
@@ -80,9 +80,9 @@ class Retention:
         deleted = 0
         if at_once is not None or self._manual_runs > 0 or self._is_time():
             self._manual_runs = max(self._manual_runs - 1, 0)
-            while deleted < self._config.delete_files_batch_max and self._drop_first(at_once=bool(at_once)):
+            while deleted < self.config.delete_files_batch_max and self._drop_first(at_once=bool(at_once)):
                 deleted += 1
-                await trio.sleep(self._config.delete_commit_log_files_interval / 1000)
+                await trio.sleep(self.config.delete_commit_log_files_interval / 1000)
         self.follow_log()
         return deleted
 
@@ -93,7 +93,7 @@ class Retention:
     def delete_expired(self) -> int:
         """Deletes expired files now, without pauses. Returns how many log files went."""
         deleted = 0
-        while deleted < self._config.delete_files_batch_max and self._drop_first(at_once=False):
+        while deleted < self.config.delete_files_batch_max and self._drop_first(at_once=False):
             deleted += 1
         self.follow_log()
         return deleted
@@ -101,12 +101,12 @@ class Retention:
     def _is_time(self) -> bool:
         hour = time.localtime(self._now_ms() // 1000).tm_hour
         return any(
-            text.strip().isdigit() and int(text) == hour for text in self._config.delete_when.split(";")
+            text.strip().isdigit() and int(text) == hour for text in self.config.delete_when.split(";")
         )
 
     def _look_at_disk(self) -> bool | None:
         """None: there is room. False: delete expired files. True: delete even those that are not expired."""
-        config = self._config
+        config = self.config
         percent = max(map(self.disk_percent, self._folders()))
         full = percent > config.disk_space_warning_level_ratio
         if full and not self._statistics.disk_full:
@@ -122,13 +122,13 @@ class Retention:
         free = min(map(self.disk_free, self._folders()))
         if free >= LEAST_FREE or self._statistics.disk_full:
             return
-        root = self._config.root
+        root = self.config.root
         _log.error("the disk of %s has %d MB left: the store refuses messages", root, free // 1_000_000)
         self._statistics.set_disk(max(map(self.disk_percent, self._folders())) / 100, full=True)
 
     def _folders(self) -> list[Path]:
-        log = self._config.commit_log_path
-        return [self._config.root, *([log] if log is not None and log.exists() else [])]
+        log = self.config.commit_log_path
+        return [self.config.root, *([log] if log is not None and log.exists() else [])]
 
     def _drop_first(self, *, at_once: bool) -> bool:
         segments = self._log.segments
@@ -136,7 +136,7 @@ class Retention:
             return False
         first = segments.segments[0]
         age = self._now_ms() - first.modified_ms
-        if not at_once and age < self._config.file_reserved_time * HOUR_MS:
+        if not at_once and age < self.config.file_reserved_time * HOUR_MS:
             return False
         _log.info("deleting %s", first.path)
         segments.drop_first()

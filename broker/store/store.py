@@ -106,6 +106,13 @@ class MessageStore:
         self._full_index_files.append(file)
         self._chores.set()
 
+    def reconfigure(self, wanted: StoreConfig) -> None:
+        """Takes over what can change while the store is open."""
+        self.config = config = self.config.changed_to(wanted)
+        self._flusher.config = self.retention.config = config
+        self._appender.configure(config)
+        self._reader.configure(config)
+
     # --- opening and closing
 
     def load(self) -> None:

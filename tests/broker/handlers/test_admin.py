@@ -282,6 +282,15 @@ async def test_configuration_changes_while_running(tmp_path: Path) -> None:
         assert client.ask(25, None, b"listenPort=many").code == 1
 
 
+async def test_a_changed_limit_of_the_store_counts_for_the_next_message(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        assert client.send("T", bytes(11)).code == 0
+        assert client.ask(25, None, b"maxMessageSize=10\n").code == 0
+        assert client.send("T", bytes(11)).code == 13
+        assert client.send("T", bytes(10)).code == 0
+
+
 async def test_queries(tmp_path: Path) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
