@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol
 
+import msgspec
 import trio
 
 from codec.bodies import ConsumerData, HeartbeatData, ProducerData, encode_body
@@ -34,6 +35,7 @@ class Beating(Protocol):
     """What heartbeats need of a client instance."""
 
     client_id: str
+    unit_mode: bool
 
     @property
     def pool(self) -> Pool: ...
@@ -66,7 +68,7 @@ class Heartbeats:
 
     def join_consumer(self, data: ConsumerData) -> None:
         """Registers a consumer group, or replaces its subscriptions."""
-        self._consumers[data.group_name] = data
+        self._consumers[data.group_name] = msgspec.structs.replace(data, unit_mode=self._instance.unit_mode)
         self._start()
 
     async def leave_producer(self, group: str) -> None:

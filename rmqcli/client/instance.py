@@ -35,6 +35,7 @@ from rmqcli.client.errors import (
     request_name,
 )
 from rmqcli.client.heartbeats import Heartbeats
+from rmqcli.client.identity import DEFAULT_NAME, client_id
 from rmqcli.client.nameservers import NameServers
 from rmqcli.client.pool import Pool
 from rmqcli.client.routes import MASTER_ID, REFRESH_INTERVAL, Route, Routes
@@ -51,19 +52,28 @@ def _now_ms() -> int:
 
 
 class InstanceOptions(TypedDict, total=False):
-    """Options that every client takes. `timeout`: seconds for a request, connecting included."""
+    """Options that every client takes. `timeout`: seconds for a request, connecting included.
+
+    `instance_name` is one of the members of a group on a host; without it a client has one of its own, a broadcasting consumer
+    DEFAULT. `unit_name` is added to the client id, `unit_mode` told to brokers. `vip_channel`: all but pulls goes to the
+    broker's port - 2, where Java brokers listen, too.
+    """
 
     namesrv: str | Iterable[str]
     timeout: float
     tls: ssl.SSLContext | None
     open_stream: OpenStream | None
     default_queues: int
+    instance_name: str | None
+    unit_name: str | None
+    unit_mode: bool
+    vip_channel: bool
     now_ms: Callable[[], int]
     rng: random.Random
 
 
 class ClientInstance:
-    """The shared core. Java class `MQClientInstance`; `client_id` is `ip@pid#nanos` as there."""
+    """The shared core. Java class `MQClientInstance`; `client_id` is `ip@pid#nanos` as there, or `ip@name[@unit]`."""
 
     def __init__(
         self,
@@ -73,6 +83,10 @@ class ClientInstance:
         tls: ssl.SSLContext | None = None,
         open_stream: OpenStream | None = None,
         default_queues: int = 4,
+        instance_name: str | None = None,
+        unit_name: str | None = None,
+        unit_mode: bool = False,
+        vip_channel: bool = False,
         now_ms: Callable[[], int] = _now_ms,
         rng: random.Random | None = None,
     ) -> None:
@@ -80,7 +94,10 @@ class ClientInstance:
         self.now_ms = now_ms
         self.random = rng or random.Random()
         self.ip = local_ip()
-        self.client_id = f"{self.ip}@{os.getpid()}#{time.monotonic_ns() + next(_counter)}"
+        self.unit_mode = unit_mode
+        self._instance_name, self._unit_name = instance_name, unit_name
+        own_name = f"{os.getpid()}#{time.monotonic_ns() + next(_counter)}"
+        self.client_id = client_id(self.ip, own_name if instance_name is None else instance_name, unit_name)
         self.requests = BrokerRequests()
         self.default_queues = default_queues
         self._entered = False
@@ -91,6 +108,7 @@ class ClientInstance:
             open_stream or TcpStreams(tls),
             self.requests.answer,
             on_open=self.heartbeats.connected,
+            vip=vip_channel,
         )
         self.name_servers = NameServers(name_servers(namesrv), self.pool)
         self.routes = Routes(self.name_servers, default_queues=default_queues)
@@ -133,6 +151,11 @@ class ClientInstance:
             async with trio.open_nursery() as nursery:
                 task_status.started(nursery)
                 await trio.sleep_forever()
+
+    def keep_name(self) -> None:
+        """From now on a client id that is the same in the next process, too: the name DEFAULT where none was given."""
+        if self._instance_name is None:
+            self.client_id = client_id(self.ip, DEFAULT_NAME, self._unit_name)
 
     def start(self, function: Callable[[], Awaitable[None]], name: str) -> trio.CancelScope:
         """Runs a background task; cancel the scope to end it before the instance ends."""

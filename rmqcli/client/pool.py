@@ -11,6 +11,7 @@ import trio
 
 from codec.frame import RemotingCommand
 from rmqcli.client.errors import ConnectionFailed, RequestTimeout, request_name
+from rmqcli.client.identity import VIP_CODES, vip_address
 from rmqcli.client.link import Link, OnRequest
 from rmqcli.client.streams import CONNECT_TIMEOUT, OpenStream, opened
 
@@ -19,6 +20,7 @@ __all__ = ["Pool"]
 
 class Pool:
     """All connections of one client instance; `nursery` gives the one they run in, `on_open` hears of new ones.
+    `vip`: VIP_CODES go to the port two below, over connections of their own.
 
     Timeouts are seconds and include the time to connect.
     """
@@ -30,12 +32,15 @@ class Pool:
         on_request: OnRequest | None = None,
         connect_timeout: float = CONNECT_TIMEOUT,
         on_open: Callable[[str], None] = lambda address: None,
+        *,
+        vip: bool = False,
     ) -> None:
         self._nursery = nursery
         self._open_stream = open_stream
         self._on_request = on_request
         self._connect_timeout = connect_timeout
         self._on_open = on_open
+        self._vip = vip
         self._links: dict[str, Link] = {}
         self._opening: dict[str, trio.Lock] = {}
 
@@ -58,6 +63,8 @@ class Pool:
         self, address: str, command: RemotingCommand, timeout: float, *, connect_timeout: float | None = None
     ) -> RemotingCommand:
         """The reply of `address`, whatever its code."""
+        if self._vip and command.code in VIP_CODES:
+            address = vip_address(address)
         link = self._links.get(address)
         if link is None or not link.is_open:
             started = trio.current_time()
@@ -67,6 +74,8 @@ class Pool:
 
     async def oneway(self, address: str, command: RemotingCommand, timeout: float) -> None:
         """Returns when the request has been written."""
+        if self._vip and command.code in VIP_CODES:
+            address = vip_address(address)
         link = self._links.get(address)
         if link is None or not link.is_open:
             started = trio.current_time()

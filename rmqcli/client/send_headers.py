@@ -53,7 +53,7 @@ class SendHeaders:
             flag=outgoing.flag,
             properties=outgoing.properties,
             reconsume_times=outgoing.reconsume_times,
-            unit_mode=False,
+            unit_mode=self._instance.unit_mode,
             max_reconsume_times=outgoing.max_reconsume_times,
             batch=outgoing.batch,
             bname=queue.broker_name,

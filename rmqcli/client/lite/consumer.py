@@ -61,7 +61,7 @@ class LitePullConsumer(Client):
         super().__init__(instance, options)
         core = self.instance
         if settings.broadcasting and instance is None:
-            core.client_id = f"{core.ip}@DEFAULT"  # the offsets file is found again by this name
+            core.keep_name()
         self._settings = settings
         self._pull = PullConsumer(group, instance=core)
         self.group = self._pull.group

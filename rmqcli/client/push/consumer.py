@@ -55,7 +55,6 @@ __all__ = ["PushConsumer"]
 
 INNER_PRODUCER = "CLIENT_INNER_PRODUCER"
 FORBIDDEN_GROUP = "DEFAULT_CONSUMER"
-BROADCASTING_INSTANCE = "DEFAULT"
 LEAVE = 3.0
 FULL_PERSIST = 12
 """Every so many rounds offsets that did not change are sent too: a broker may have restarted with older ones."""
@@ -116,8 +115,7 @@ class PushConsumer(Client):
         self.group = group
         core = self.instance
         if settings.broadcasting and instance is None:
-            # The offsets file is found again by this name
-            core.client_id = f"{core.ip}@{BROADCASTING_INSTANCE}"
+            core.keep_name()
         wanted = subscriptions(topics, group, core.now_ms(), with_retry=not settings.broadcasting)
         offsets = _offset_store(core, group, settings)
         self._state = state = GroupState(core, group, settings, orderly, wanted, offsets)

@@ -58,6 +58,7 @@ class SendBack:
             origin_msg_id=message.msg_id,
             origin_topic=message.topic,
             max_reconsume_times=self._limit,
+            unit_mode=instance.unit_mode,
         )
         await instance.call(address, RequestCode.CONSUMER_SEND_MSG_BACK, header, timeout=SEND_BACK_TIMEOUT)
 

@@ -57,6 +57,19 @@ async def test_dead_letters_after_the_limit(cluster: ModelCluster, autojump_cloc
     assert cluster.bodies(f"%DLQ%{GROUP}") == [b"x"]
 
 
+@pytest.mark.parametrize("unit_mode", [False, True])
+async def test_what_is_sent_back_tells_the_unit_mode(
+    cluster: ModelCluster, autojump_clock: Any, unit_mode: bool
+) -> None:
+    cluster.put(cluster.queue(TOPIC), b"x")
+    member = consumer(cluster, Taken(LATER))
+    member.instance.unit_mode = unit_mode
+    async with member:
+        await trio.sleep(100)
+    told = [fields["unitMode"] for fields in cluster.fields(RequestCode.CONSUMER_SEND_MSG_BACK)]
+    assert told == [str(unit_mode).lower()]
+
+
 async def test_the_context_chooses_the_delay_and_how_many_are_done(
     cluster: ModelCluster, autojump_clock: Any
 ) -> None:
