@@ -8,7 +8,7 @@ their own records. What lies behind the newest entry is walked in any case.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from codec.consume_queue import ENTRY, FILLER_SIZE
 from codec.hashing import tags_code
 from codec.names import LMQ_PREFIX, SystemTopic
-from rmqcli.export.parts import Part, parts_of, scan_part
+from rmqcli.export.parts import Part, scan_part
 from rmqcli.export.rows import RowFilter
 from rmqcli.store import Queue, queue_folders
 from rmqcli.store.commit_log import next_record
@@ -70,18 +70,18 @@ def _last_place(queue: Queue) -> int:
     return 0
 
 
-def scan_by_queues(store: Path, rows: RowFilter, places: QueuePlaces) -> Iterator[tuple[Part, Any]]:
-    """Encoded record batches, each with the commit log file that it is from; None for the batch ends a file.
+def scan_by_queues(parts: Sequence[Part], rows: RowFilter, places: QueuePlaces) -> Iterator[tuple[Part, Any]]:
+    """Encoded record batches, each with the part (of one commit log file) that it is from; None for the batch ends a part.
 
     UnsoundQueue; CorruptionError where a record is damaged.
     """
-    for part in parts_of(store, rows):
+    for part in parts:
         base = part.base or 0
-        if base < places.end:
+        if base + part.begin < places.end:
             for batch in _scan_file(part, rows, places):
                 yield part, batch
-        if base + part.size > places.end:
-            for batch in _scan_rest(part, rows, max(places.end - base, 0)):
+        if base + part.end > places.end:
+            for batch in _scan_rest(part, rows, max(places.end - base, part.begin)):
                 yield part, batch
         yield part, None
 
@@ -91,7 +91,8 @@ def _scan_file(part: Part, rows: RowFilter, places: QueuePlaces) -> Iterator[Any
     from codec.scan.arrow import to_arrow
 
     base = part.base or 0
-    entries = _wanted(places, rows, max(base, rows.begin_commit_log), min(base + part.size, places.end))
+    low = max(base + part.begin, rows.begin_commit_log)
+    entries = _wanted(places, rows, low, min(base + part.end, places.end))
     with mapped(NamedFile(Path(part.path), part.base, part.size)) as data:
         for some in _batches(entries):
             try:

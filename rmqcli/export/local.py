@@ -14,7 +14,7 @@ from rmqcli.export.layout import Layout
 from rmqcli.export.live import QueueRange
 from rmqcli.export.manifest import FileEntry, Manifest, Origin
 from rmqcli.export.parquet import Files, open_files
-from rmqcli.export.parts import Part, parts_of, scan_part
+from rmqcli.export.parts import Part, cut_parts, parts_of, scan_part
 from rmqcli.export.queue_check import count_entries, require_rows
 from rmqcli.export.retrying import QueueEnd, read_queue
 from rmqcli.export.rows import RowFilter
@@ -73,7 +73,7 @@ def export_store(
     """
     started = time.perf_counter()
     origin = store_origin(store, rows)
-    parts_of(store, rows)  # a store that is not there is told before a folder is made
+    CommitLog(store)  # a store that is not there is told before a folder is made
     with ExportFolder(out, origin, layout, resume=resume) as folder:
         rows = rows.after(folder.previous)
         expected = count_entries(store, rows) if rows.check_crc else {}
@@ -99,40 +99,46 @@ def _write_store(
     store: Path, rows: RowFilter, output: _Output, progress: Progress, workers: Workers | None
 ) -> list[str]:
     """The names of the files. One topic by its consume queues, if these can be relied on."""
+    parts = parts_of(store, rows)
+    progress(sum(file.size for file in CommitLog(store).files) - _size(parts))
     try:
         places = queue_places(store, rows)
         if places is not None:
-            return _write_queues(store, rows, places, output, progress)
+            return _write_queues(parts, rows, places, output, progress)
     except UnsoundQueue as error:
         warn(f"{error}; the whole commit log is read instead")
     if workers is not None:
-        return _write_parts(store, rows, output, progress, workers)
+        return _write_parts(parts, rows, output, progress, workers)
     with output.files("part") as files:
-        for part in parts_of(store, rows):
+        for part in parts:
             _write_part(part, rows, files, progress)
     return files.names
 
 
+def _size(parts: Sequence[Part]) -> int:
+    return sum(part.end - part.begin for part in parts)
+
+
 def _write_queues(
-    store: Path, rows: RowFilter, places: QueuePlaces, output: _Output, progress: Progress
+    parts: Sequence[Part], rows: RowFilter, places: QueuePlaces, output: _Output, progress: Progress
 ) -> list[str]:
     with output.files("queue") as files:
-        for part, batch in scan_by_queues(store, rows, places):
+        for part, batch in scan_by_queues(parts, rows, places):
             if batch is None:
-                progress(part.size)
+                progress(part.end - part.begin)
             else:
                 files.write(batch)
     return files.names
 
 
 def _write_part(part: Part, rows: RowFilter, files: Files, progress: Progress) -> None:
-    done = 0
+    done = part.begin
     for batch in scan_part(part, rows, encoded=True):
         files.write(batch)
         reached = batch["commit_log_offset"][-1].as_py() - (part.base or 0)
         progress(reached - done)
         done = reached
-    progress(part.size - done)
+    progress(part.end - done)
 
 
 class _Task(NamedTuple):
@@ -149,11 +155,11 @@ class _Task(NamedTuple):
 
 
 def _write_parts(
-    store: Path, rows: RowFilter, output: _Output, progress: Progress, workers: Workers
+    parts: Sequence[Part], rows: RowFilter, output: _Output, progress: Progress, workers: Workers
 ) -> list[str]:
-    size = sum(file.size for file in CommitLog(store).files)
-    wanted = min(max(size // _PARTS, WORTH_A_PROCESS), output.layout.file_bytes)
-    tasks = [_Task(number, part, rows, output) for number, part in enumerate(parts_of(store, rows, wanted))]
+    size = _size(parts)
+    finer = cut_parts(parts, min(max(size // _PARTS, WORTH_A_PROCESS), output.layout.file_bytes))
+    tasks = [_Task(number, part, rows, output) for number, part in enumerate(finer)]
     progress(size - sum(task.cost for task in tasks))
     found = workers.run(_write_task, tasks, progress)
     damage = next((one for one in found if isinstance(one, str)), None)

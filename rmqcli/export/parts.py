@@ -11,7 +11,7 @@ and no record is taken twice or missed wherever the cuts are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,10 +20,11 @@ from codec.errors import CorruptionError
 from codec.record import BLANK_SIZE, MAGIC_BLANK, decode_record, scan_record
 from rmqcli.export.errors import ExportError
 from rmqcli.export.rows import RowFilter
+from rmqcli.export.times import log_range
 from rmqcli.store.commit_log import CommitLog, next_record, require_zeros
 from rmqcli.store.files import NamedFile, data_extents, mapped, naming_damage
 
-__all__ = ["Part", "parts_of", "scan_part"]
+__all__ = ["Part", "cut_parts", "parts_of", "scan_part"]
 
 
 class Part(NamedTuple):
@@ -39,18 +40,36 @@ class Part(NamedTuple):
 def parts_of(store: Path, rows: RowFilter, part_size: int | None = None) -> list[Part]:
     """The commit log of a store folder (or a commit log folder or file) in ranges of about `part_size` bytes.
 
-    None: a part a file. Files that hold nothing of `rows`, and holes of preallocated files, are left out. FileNotFoundError when there is no commit log.
+    None: a part a file. What holds nothing of `rows`, by its place or time, and holes of preallocated files are left out.
+    FileNotFoundError when there is no commit log.
     """
+    files = CommitLog(store).files
+    if rows.is_empty:
+        return []
+    low, high = log_range(files, rows)
     found: list[Part] = []
-    for file in CommitLog(store).files:
-        if rows.is_empty or (file.base is not None and file.base + file.size <= rows.begin_commit_log):
-            continue
+    for file in files:
+        part = Part(str(file.path), file.base, file.size, 0, file.size)
+        if file.base is not None:
+            end = file.size if high is None else min(high - file.base, file.size)
+            begin = max(low - file.base, 0)
+            if file.base + file.size <= rows.begin_commit_log or (begin >= end and file.size):
+                continue
+            part = part._replace(begin=begin, end=end)
+        found.append(part)
+    return found if part_size is None else cut_parts(found, part_size)
+
+
+def cut_parts(parts: Sequence[Part], size: int) -> list[Part]:
+    """Parts of about `size` bytes, without those that are holes of preallocated files."""
+    found: list[Part] = []
+    for part in parts:
         # Without a base the places of its records cannot be told before the first of them is read.
-        whole = part_size is None or file.base is None
-        count = 1 if whole or part_size is None else max(1, -(-file.size // part_size))
-        cuts = [file.size * n // count for n in range(count + 1)]
-        parts = (Part(str(file.path), file.base, file.size, *cut) for cut in pairwise(cuts))
-        found += [part for part in parts if part.begin == 0 or any(data_extents(file, part.begin, part.end))]
+        count = 1 if part.base is None else max(1, -(-(part.end - part.begin) // size))
+        cuts = [part.begin + (part.end - part.begin) * n // count for n in range(count + 1)]
+        file = NamedFile(Path(part.path), part.base, part.size)
+        finer = (part._replace(begin=begin, end=end) for begin, end in pairwise(cuts))
+        found += [one for one in finer if one.begin == 0 or any(data_extents(file, one.begin, one.end))]
     return found
 
 

@@ -33,6 +33,7 @@ from rmqcli.export.rows import RowFilter
 from rmqcli.export.session import spark_session
 from rmqcli.export.spans import merged
 from rmqcli.export.summary import ExportSummary, summarize
+from rmqcli.store import CommitLog
 
 __all__ = ["export_store_on_spark", "export_topic_on_spark"]
 
@@ -60,7 +61,7 @@ def export_store_on_spark(
     """As `export_store`, a task for each part; `progress` is told tasks. `session`: as for `spark_session`."""
     store = store.resolve()
     origin = store_origin(store, rows)
-    parts_of(store, rows)  # a store that is not there is told before a folder is made
+    CommitLog(store)  # a store that is not there is told before a folder is made
     with (
         ExportFolder(out.resolve(), origin, layout, resume=resume) as folder,
         spark_session(**session) as spark,
