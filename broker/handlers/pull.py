@@ -94,8 +94,17 @@ def pull(broker: BrokerContext, session: Session, request: RemotingCommand) -> R
 
 
 def answer_hold(broker: BrokerContext, hold: Hold) -> None:
-    """Tries a held pull for the last time and answers it."""
+    """Tries a held pull for the last time and answers it, at once: the consumer has waited long enough."""
     session: Session = hold.session  # type: ignore[assignment]
+    session.in_batch = True
+    try:
+        _answer(broker, session, hold)
+    finally:
+        session.in_batch = False
+        session.flush()
+
+
+def _answer(broker: BrokerContext, session: Session, hold: Hold) -> None:
     try:
         header = from_ext(PullMessageRequestHeader, hold.request.ext_fields)
         result = _get(broker, header, _check(broker, session, header))

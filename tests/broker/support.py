@@ -59,6 +59,7 @@ class FakeSession:
     nursery: trio.Nursery
     peer: tuple[str, int] = ("127.0.0.1", 40000)
     closed: bool = False
+    in_batch: bool = False
     sent: list[tuple[RemotingCommand, bytes]] = field(default_factory=list)
     pushed: list[RemotingCommand] = field(default_factory=list)
     answers: dict[int, Callable[[RemotingCommand], RemotingCommand]] = field(default_factory=dict)
@@ -90,6 +91,9 @@ class FakeSession:
             await trio.sleep(timeout_s)
             raise RemoteTimeout("no answer")
         return self.answers[command.code](command)
+
+    def flush(self) -> None:
+        """What is sent is there already."""
 
     def spawn(self, function: Callable[..., Awaitable[Any]], *args: object) -> None:
         self.nursery.start_soon(function, *args)
