@@ -18,9 +18,10 @@ from rmqcli.store.commit_log import CommitLog, LogViews, require_zeros
 from rmqcli.store.consume_queue import Queue, QueueEntry, is_blank
 from rmqcli.store.files import NamedFile, data_size, mapped
 from rmqcli.store.findings import Finding, Report
+from rmqcli.store.next_start import RECOVERED_FILES
 from rmqcli.store.workers import ALONE, Workers
 
-__all__ = ["verify_consume_queues", "verify_queues"]
+__all__ = ["Repairs", "verify_consume_queues", "verify_queues"]
 
 PART_ENTRIES = 1 << 17
 _BLOCK_ENTRIES = 1 << 13
@@ -44,6 +45,29 @@ class QueuePart(NamedTuple):
         return (self.end - self.begin) * ENTRY.size
 
 
+class Repairs:
+    """Holes that a broker's next start fills: it cuts a queue off at the first, and adds the entries of all records from
+    commit-log offset `dispatched_from` on; None: it does not.
+    """
+
+    def __init__(self, dispatched_from: int | None, log_begin: int = 0) -> None:
+        self.holes: list[tuple[NamedFile, int]] = []
+        self._from = dispatched_from
+        self._log_begin = log_begin
+
+    def take(self, queue: Queue, file: NamedFile, position: int, last: int) -> bool:
+        """Whether a hole is one of these; `last` is the commit-log offset of the entry before it."""
+        if self._from is None or file not in queue.files.files[-RECOVERED_FILES:]:
+            return False
+        if last < self._from > self._log_begin:
+            return False
+        self.holes.append((file, position))
+        return True
+
+
+NO_REPAIRS = Repairs(None)
+
+
 def verify_consume_queues(
     queues: list[Queue],
     commit_log: Path | None = None,
@@ -65,7 +89,12 @@ def verify_consume_queues(
 
 
 def verify_queues(
-    queues: list[tuple[Queue, CommitLog | None]], workers: Workers, progress: Progress, *, check_crc: bool
+    queues: list[tuple[Queue, CommitLog | None]],
+    workers: Workers,
+    progress: Progress,
+    *,
+    check_crc: bool,
+    repairs: Repairs = NO_REPAIRS,
 ) -> Report:
     """Each against its commit log; the CRCs of records are left out when the log was seen to be sound."""
     report = Report()
@@ -75,7 +104,7 @@ def verify_queues(
         report.files += len(files)
         report.size += sum(file.size for file in files)
         _check_gaps(files, report)
-        mine = list(_parts(queue, log, check_crc, report))
+        mine = list(_parts(queue, log, check_crc, report, repairs))
         used = sum(map(data_size, files))
         report.used += used
         progress(used - sum(part.cost for part in mine))
@@ -93,7 +122,9 @@ def _check_gaps(files: list[NamedFile], report: Report) -> None:
             )
 
 
-def _parts(queue: Queue, log: CommitLog | None, check_crc: bool, report: Report) -> Iterator[QueuePart]:
+def _parts(
+    queue: Queue, log: CommitLog | None, check_crc: bool, report: Report, repairs: Repairs
+) -> Iterator[QueuePart]:
     """The written entries; those behind an entry of size 0 are none, and bytes that are not zero there are damage."""
     last = -1
     ended: tuple[NamedFile, int] | None = None
@@ -108,7 +139,8 @@ def _parts(queue: Queue, log: CommitLog | None, check_crc: bool, report: Report)
                 require_zeros(file, data, count * ENTRY.size)
             except CorruptionError:
                 where, position = ended or (file, count * ENTRY.size)
-                report.add(Finding(where.path, position, "no entry is here, though others follow"))
+                if not repairs.take(queue, where, position, last):
+                    report.add(Finding(where.path, position, "no entry is here, though others follow"))
                 return
             if count < len(data) // ENTRY.size and ended is None:
                 ended = file, count * ENTRY.size

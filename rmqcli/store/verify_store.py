@@ -17,11 +17,12 @@ from rmqcli.store.files import DamagedFile, NamedFile, data_size
 from rmqcli.store.findings import Finding, Report
 from rmqcli.store.index import index_files
 from rmqcli.store.lacking import lacking_entries
+from rmqcli.store.next_start import dispatched_again_from, known_checkpoint
 from rmqcli.store.overview import queue_ranges
 from rmqcli.store.tables import delay_offsets, group_offsets, read_checkpoint, store_folder, table_problems
 from rmqcli.store.verify import verify_commit_log
 from rmqcli.store.verify_index import verify_index
-from rmqcli.store.verify_queues import verify_queues
+from rmqcli.store.verify_queues import Repairs, verify_queues
 from rmqcli.store.workers import ALONE, Workers
 
 __all__ = ["StoreReport", "bytes_to_verify", "verify_store"]
@@ -101,7 +102,13 @@ def _queues(
         found.remarks.append("no consume queues: a broker makes them anew, or `rmq inspect rebuild`")
         return Report()
     of_log = found.parts["commitlog"]
-    report = verify_queues([(queue, log) for queue in queues], workers, progress, check_crc=not of_log.sound)
+    begin = log.files[0].base or 0
+    repairs = Repairs(dispatched_again_from(log, known_checkpoint(store)) if crashed else None, begin)
+    report = verify_queues(
+        [(queue, log) for queue in queues], workers, progress, check_crc=not of_log.sound, repairs=repairs
+    )
+    for file, position in repairs.holes:
+        found.remarks.append(f"{file.path}: byte {position}: a hole: the next start adds the entries")
     if sum(one.messages for one in queue_ranges(store)) == of_log.items:
         return report  # as many entries as records: none is lacking
     ends = {
@@ -129,21 +136,13 @@ def _index(
 ) -> Report:
     if not _index_files(store):
         return Report()
-    flushed = _checkpoint_index_time(store)
+    flushed = known_checkpoint(store).index_msg_timestamp
     result = verify_index(store / "index", log, workers, progress, crashed=crashed, flushed=flushed)
     for file in result.without_header:
         found.remarks.append(f"{file.path.name}: an index file without a header: dropped by the next start")
     for file in result.younger:
         found.remarks.append(f"{file.path.name}: younger than the checkpoint: made anew by the next start")
     return result.report
-
-
-def _checkpoint_index_time(store: Path) -> int:
-    try:
-        checkpoint = read_checkpoint(store)
-    except DamagedFile:
-        return 0
-    return checkpoint.index_msg_timestamp if checkpoint else 0
 
 
 def _tables(store: Path, found: StoreReport) -> Report:

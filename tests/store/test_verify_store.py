@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from codec.checkpoint import Checkpoint, encode_checkpoint
 from codec.index_file import item_position
 from codec.record import decode_record
+from rmqcli.store import CommitLog
 from rmqcli.store.files import mapped
 from rmqcli.store.index import geometry_of, index_files, key_chain, load_of
+from rmqcli.store.next_start import dispatched_again_from
 from rmqcli.store.overview import overview
 from rmqcli.store.pending import delay_levels, half_messages
 from rmqcli.store.tables import group_offsets, read_checkpoint, topics
@@ -153,3 +156,40 @@ def test_slots_are_found_out_and_keys_in_their_chain(java_store: JavaStore) -> N
             offsets |= {link.item.phy_offset for link in links if link.matches}
             assert {link.item.key_hash for link in links if link.matches} <= {key_hash}
     assert record["phy"] in offsets
+
+
+def zero(path: Path, begin: int, end: int) -> None:
+    data = path.read_bytes()
+    path.write_bytes(data[:begin] + bytes(end - begin) + data[end:])
+
+
+def test_a_hole_that_the_next_start_fills_is_recoverable(copy_java_store: Copy) -> None:
+    """Power went before the pages of a queue were written: records behind the flushed times are dispatched again."""
+    store = copy_java_store("store-killed")
+    files = sorted((store.root / "consumequeue/LoadA/0").iterdir())
+    zero(files[-1], 400, 800)
+    report = verify_store(store.root)
+    assert report.sound
+    assert f"{files[-1]}: byte 400: a hole: the next start adds the entries" in report.remarks
+    (store.root / "abort").unlink()
+    (finding, *_) = verify_store(store.root).findings
+    assert (finding.path, finding.position) == (files[-1], 400)
+
+
+def test_a_hole_of_records_that_are_not_dispatched_again_is_damage(copy_java_store: Copy) -> None:
+    store = copy_java_store("store-killed")
+    path = min((store.root / "consumequeue/LoadA/0").iterdir())
+    zero(path, 400, 800)
+    assert (path, 400) in [(one.path, one.position) for one in verify_store(store.root).findings]
+    (store.root / "checkpoint").write_bytes(encode_checkpoint(Checkpoint(1, 1, 1)))
+    assert verify_store(store.root).sound, "all records are dispatched again"
+
+
+def test_which_records_are_dispatched_again(store_killed: JavaStore) -> None:
+    """The file whose first record is 3 s older than what is flushed, the one before it for a ms less."""
+    log = CommitLog(store_killed.root)
+    first = next(line for line in store_killed.of_kind("msg") if line["phy"] == log.files[2].base)
+    time = first["storeTimestamp"] + 3000
+    for flushed, file in ((time, 2), (time - 1, 1), (0, 0)):
+        both = Checkpoint(flushed, flushed + 9000), Checkpoint(flushed + 9000, flushed)
+        assert {dispatched_again_from(log, one) for one in both} == {log.files[file].base}
