@@ -73,7 +73,7 @@ _rmq_describe() {
             values="--cluster -n --namesrv --profile --timeout"
             ;;
         "group")
-            commands="list describe"
+            commands="list describe settings create update delete clients status deliver"
             options="-n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
             values="-n --namesrv --profile --timeout"
             ;;
@@ -85,13 +85,41 @@ _rmq_describe() {
             options="-t --topic -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
             values="-t --topic -n --namesrv --profile --timeout"
             ;;
+        "group settings")
+            options="-n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-n --namesrv --profile --timeout"
+            ;;
+        "group create")
+            options="--retries --retry-queues --consume --no-consume --broadcast --no-broadcast --from-min --no-from-min --notify --no-notify --read-from --slow-read-from -b --broker --cluster -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="--retries --retry-queues --read-from --slow-read-from -b --broker --cluster -n --namesrv --profile --timeout"
+            ;;
+        "group update")
+            options="--retries --retry-queues --consume --no-consume --broadcast --no-broadcast --from-min --no-from-min --notify --no-notify --read-from --slow-read-from -b --broker --cluster -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="--retries --retry-queues --read-from --slow-read-from -b --broker --cluster -n --namesrv --profile --timeout"
+            ;;
+        "group delete")
+            options="-a --all -y --yes -b --broker --cluster -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-b --broker --cluster -n --namesrv --profile --timeout"
+            ;;
+        "group clients")
+            options="-n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-n --namesrv --profile --timeout"
+            ;;
+        "group status")
+            options="--client -t --topic --rates -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="--client -t --topic -n --namesrv --profile --timeout"
+            ;;
+        "group deliver")
+            options="-t --topic --id --client -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-t --topic --id --client -n --namesrv --profile --timeout"
+            ;;
         "offsets")
-            commands="show reset"
+            commands="show reset clone"
             options="-n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
             values="-n --namesrv --profile --timeout"
             ;;
         "offsets show")
-            options="-g --group -t --topic -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            options="-g --group -t --topic --clients -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
             values="-g --group -t --topic -n --namesrv --profile --timeout"
             ;;
         "offsets reset")
@@ -99,14 +127,22 @@ _rmq_describe() {
             values="-g --group -t --topic --to -q --queue --undo --wait -n --namesrv --profile --timeout"
             files="--undo"
             ;;
+        "offsets clone")
+            options="--from --to -t --topic --wait --dry-run -y --yes -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="--from --to -t --topic --wait -n --namesrv --profile --timeout"
+            ;;
         "cluster")
-            commands="list"
+            commands="list producers"
             options="-n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
             values="-n --namesrv --profile --timeout"
             ;;
         "cluster list")
             options="-n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
             values="-n --namesrv --profile --timeout"
+            ;;
+        "cluster producers")
+            options="-g --group -b --broker -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-g --group -b --broker -n --namesrv --profile --timeout"
             ;;
         "inspect")
             commands="commitlog consumequeue store index checkpoint offsets topics groups delay transactions verify rebuild salvage"

@@ -41,9 +41,9 @@ COMMANDS: dict[str, Entry] = {
     "query": Entry("rmqcli.commands.query", "Find messages by key or by message id."),
     "trace": Entry("rmqcli.commands.trace", "Show who sent and consumed a message, as traces tell."),
     "topic": Entry("rmqcli.commands.topic", "List, describe, create, change and delete topics."),
-    "group": Entry("rmqcli.commands.group", "List and describe consumer groups: lag and clients."),
-    "offsets": Entry("rmqcli.commands.offsets", "Show and reset the offsets of a consumer group."),
-    "cluster": Entry("rmqcli.commands.cluster", "Show clusters and their brokers."),
+    "group": Entry("rmqcli.commands.group", "Consumer groups: lag, clients, settings."),
+    "offsets": Entry("rmqcli.commands.offsets", "Show, reset and clone the offsets of a consumer group."),
+    "cluster": Entry("rmqcli.commands.cluster", "Show clusters, their brokers and producers."),
     "inspect": Entry(
         "rmqcli.commands.inspect", "Read, verify, rebuild and salvage store folders and their files."
     ),

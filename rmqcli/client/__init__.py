@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rmqcli.client.admin import Admin
     from rmqcli.client.admin.values import (
         BrokerSummary,
+        ConnectedProducer,
         GroupDescription,
         GroupSummary,
         QueryResult,
@@ -80,6 +81,7 @@ __all__ = [
     "BrokerSummary",
     "ClientError",
     "ClientInstance",
+    "ConnectedProducer",
     "ConnectionFailed",
     "ConnectionLost",
     "ConsumeContext",
@@ -144,6 +146,7 @@ if not TYPE_CHECKING:
             "rmqcli.client.admin": ("Admin",),
             "rmqcli.client.admin.values": (
                 "BrokerSummary",
+                "ConnectedProducer",
                 "GroupDescription",
                 "GroupSummary",
                 "QueryResult",

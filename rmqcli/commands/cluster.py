@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rmqcli.commands.topic import BrokersOption
 from rmqcli.exit_codes import ExitCode
 from rmqcli.options import Settings, command, command_group
 from rmqcli.running import run_async, warn
 
 if TYPE_CHECKING:
-    from rmqcli.client import BrokerSummary
+    from rmqcli.client import BrokerSummary, ConnectedProducer
 
-app = command_group("cluster", "Show clusters and their brokers.")
+app = command_group("cluster", "Show clusters, their brokers and producers.")
+
+ProducerGroupOption = Annotated[
+    str | None, typer.Option("--group", "-g", metavar="GROUP", help="Only this producer group.")
+]
 
 
 @command(app, "list", example="rmq cluster list\nrmq cluster list --json | jq '.[].runtime.bootTimestamp'")
@@ -54,6 +59,37 @@ def list_clusters(settings: Settings) -> None:
         warn(f"{broker.broker_name} {broker.address}: {broker.error}")
     if failed:
         raise typer.Exit(ExitCode.PARTLY)
+
+
+@command(app, "producers", example="rmq cluster producers\nrmq cluster producers -g orders-service --json")
+def producers(settings: Settings, group: ProducerGroupOption = None, broker: BrokersOption = None) -> None:
+    """List the producers that are connected to the masters, by producer group.
+
+    A producer connects to the brokers of the topics it sends to. A pipe gets lines: group, client id, broker, address,
+    language, version. Exit code 4 when no producer of GROUP is connected.
+    """
+    from codec.versions import version_name
+    from rmqcli.render import Column, show_rows
+
+    columns = [
+        Column("GROUP", "producerGroup"),
+        Column("CLIENT", "clientId"),
+        Column("BROKER", "brokerName"),
+        Column("ADDRESS", "clientAddr"),
+        Column("LANGUAGE", "language"),
+        Column("VERSION", "version"),
+    ]
+
+    async def main() -> list[ConnectedProducer]:
+        from rmqcli.client import Admin
+
+        async with Admin(**settings.client_options) as admin:
+            if group is None:
+                return await admin.producers(brokers=broker or ())
+            return await admin.producers_of(group, brokers=broker or ())
+
+    rows = [[*found[:-1], version_name(found.version)] for found in run_async(main)]
+    show_rows(settings, columns, rows, empty="no producer is connected")
 
 
 def _row(broker: BrokerSummary) -> list[Any]:

@@ -1,4 +1,4 @@
-"""`rmq group`: list and describe consumer groups."""
+"""`rmq group`: consumer groups."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rmqcli.running import run_async, warn
 if TYPE_CHECKING:
     from rmqcli.client import GroupDescription, GroupSummary
 
-app = command_group("group", "List and describe consumer groups: lag and clients.")
+app = command_group("group", "Consumer groups: lag, clients, settings.")
 
 GroupArgument = Annotated[str, typer.Argument(metavar="GROUP", help="The consumer group.")]
 TopicOption = Annotated[str | None, typer.Option("--topic", "-t", metavar="TOPIC", help="Only this topic.")]
@@ -29,8 +29,8 @@ def list_groups(settings: Settings) -> None:
     columns = [
         Column("GROUP", "group"),
         Column("CLIENTS", "clients", number=True),
-        Column("TYPE", "consumeType", _short),
-        Column("MODEL", "messageModel", _short),
+        Column("TYPE", "consumeType", short_kind),
+        Column("MODEL", "messageModel", short_kind),
         Column("TPS", "consumeTps", "{:.1f}".format, number=True),
         Column("LAG", "lag", number=True),
     ]
@@ -49,7 +49,8 @@ def list_groups(settings: Settings) -> None:
             warn(f"{group.name}: {group.error}")
 
 
-def _short(text: str | None) -> str:
+def short_kind(text: str | None) -> str:
+    """push, pull, clustering, broadcasting."""
     return {"CONSUME_PASSIVELY": "push", "CONSUME_ACTIVELY": "pull"}.get(text or "", (text or "").lower())
 
 
@@ -85,7 +86,9 @@ def _show(settings: Settings, found: GroupDescription) -> None:
         show_rows(settings, LAG_COLUMNS, [lag_row(queue) for queue in found.queues])
         return
     state = (
-        f"{len(found.connections)} clients, {_short(found.consume_type)}" if found.online else "no clients"
+        f"{len(found.connections)} clients, {short_kind(found.consume_type)}"
+        if found.online
+        else "no clients"
     )
     Output().line(f"group {found.name}: {state}, lag {found.lag}\n")
     if found.queues:
@@ -122,3 +125,6 @@ def _as_json(found: GroupDescription) -> dict[str, Any]:
         "clients": [msgspec.to_builtins(client, str_keys=True) for client in found.connections],
         "subscriptions": [msgspec.to_builtins(data, str_keys=True) for data in found.subscriptions.values()],
     }
+
+
+from rmqcli.commands import group_changes, group_clients  # noqa: E402, F401  they add their commands to `app`

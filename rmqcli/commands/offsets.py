@@ -1,4 +1,4 @@
-"""`rmq offsets`: where a consumer group is, and moving it."""
+"""`rmq offsets`: where a consumer group is, moving it, and giving another one its place."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rmqcli.running import now_ms, run_async
 if TYPE_CHECKING:
     from rmqcli.client import QueueLag, ResetTarget
 
-app = command_group("offsets", "Show and reset the offsets of a consumer group.")
+app = command_group("offsets", "Show, reset and clone the offsets of a consumer group.")
 
 GroupOption = Annotated[str, typer.Option("--group", "-g", metavar="GROUP", help="The consumer group.")]
 SomeGroupOption = Annotated[
@@ -32,6 +32,14 @@ ToOption = Annotated[
 ]
 QueueOption = Annotated[
     int | None, typer.Option("--queue", "-q", metavar="ID", min=0, help="Only the queue ID, on every broker.")
+]
+FromGroupOption = Annotated[
+    str, typer.Option("--from", metavar="GROUP", help="The group whose offsets are taken.")
+]
+ToGroupOption = Annotated[str, typer.Option("--to", metavar="GROUP", help="The group that gets them.")]
+CloneTopicOption = Annotated[str, typer.Option("--topic", "-t", metavar="TOPIC", help="The topic.")]
+ClientsOption = Annotated[
+    bool, typer.Option("--clients", help="With --topic: the offsets that running clients have in mind.")
 ]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")]
 UndoOption = Annotated[
@@ -69,13 +77,24 @@ def lag_object(queue: QueueLag) -> dict[str, Any]:
 
 
 @command(app, "show", example="rmq offsets show -g billing\nrmq offsets show -g billing -t orders --json")
-def show(group: GroupOption, settings: Settings, topic: TopicOption = None) -> None:
+def show(
+    group: GroupOption, settings: Settings, topic: TopicOption = None, clients: ClientsOption = False
+) -> None:
     """Show the committed offset of each queue of a group.
 
     A pipe gets lines: topic, broker, queue, consumed offset, maximum offset, lag, time of the last consumed message (epoch
-    ms), client. An offset that was never committed is empty.
+    ms), client. An offset that was never committed is empty. Clients commit every few seconds; --clients asks them where they
+    are: client, broker, queue, offset of the client, committed offset. A client that does not answer is named (exit code 3; 1 when none does).
     """
     from rmqcli.render import Output, show_rows
+
+    if clients:
+        from rmqcli.commands._held_offsets import show_held
+
+        if topic is None:
+            raise usage_error("--clients needs --topic: clients are asked for one topic")
+        show_held(settings, group, topic)
+        return
 
     async def main() -> list[QueueLag]:
         from rmqcli.client import Admin
@@ -125,8 +144,53 @@ def reset(
     job.show_plan(plan, dry_run=dry_run)
     if dry_run:
         return
-    confirm(f"move group {plan.group} to {plan.target} of topic {plan.topic}?", yes=yes)
+    place = plan.target if undo is None else "where it was"
+    confirm(f"move group {plan.group} to {place} of topic {plan.topic}?", yes=yes)
     job.apply(plan, wait)
+
+
+@command(
+    app,
+    "clone",
+    example="""rmq offsets clone --from billing --to billing-v2 -t orders --dry-run
+rmq offsets clone --from billing --to billing-v2 -t orders --yes""",
+)
+def clone(
+    settings: Settings,
+    source: FromGroupOption,
+    target: ToGroupOption,
+    topic: CloneTopicOption,
+    wait: WaitOption = 30.0,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+) -> None:
+    """Give a group the offsets that another one has on a topic, so that it goes on where that one is.
+
+    Shows old and new offset of each queue and asks, as `rmq offsets reset` does; without a terminal it needs --yes. Where the
+    clients of a running source are counts, not what they have committed. Running clients of the group that gets the offsets
+    must be stopped first, unless all brokers are 5.x. Writes a file that brings the old offsets back with `rmq offsets reset
+    --undo`, and prints its path.
+    """
+    from rmqcli.commands._changes import confirm
+    from rmqcli.commands._reset import Reset
+
+    if source == target:
+        raise usage_error(f"--from and --to are both {source}: two groups are needed")
+    places = run_async(lambda: _places(settings, source, topic))
+    job = Reset(settings, target, topic, places, queue_id=None)
+    plan = run_async(job.plan)
+    job.show_plan(plan, dry_run=dry_run)
+    if dry_run:
+        return
+    confirm(f"give group {target} the offsets of group {source} on topic {topic}?", yes=yes)
+    job.apply(plan, wait)
+
+
+async def _places(settings: Settings, group: str, topic: str) -> ResetTarget:
+    from rmqcli.client import Admin, ResetTarget
+
+    async with Admin(**settings.client_options) as admin:
+        return ResetTarget("exact", exact=await admin.places(group, topic))
 
 
 def _only_undo(undo: Path, group: str | None, topic: str | None, to: str | None) -> Path:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from msgspec.structs import replace
+
 from codec.bodies import (
     ClientConnection,
     ConsumerConnection,
@@ -22,14 +24,14 @@ from codec.headers import (
     GetConsumerConnectionListRequestHeader,
     GetConsumeStatsRequestHeader,
 )
-from codec.message import RETRY_PREFIX, check_group
+from codec.message import DLQ_PREFIX, RETRY_PREFIX, check_group
 from codec.names import is_system_group
 from codec.queue import MessageQueue
 from rmqcli.client.admin.base import gather, gather_all, read_body
 from rmqcli.client.admin.members import MemberAdmin
 from rmqcli.client.admin.topics import TopicAdmin
 from rmqcli.client.admin.values import GroupDescription, GroupSummary, QueueLag, TopicChange
-from rmqcli.client.errors import ConsumerOffline, GroupNotFound, InvalidRequest, NotFound
+from rmqcli.client.errors import ConsumerOffline, GroupNotFound, InvalidRequest, NotFound, TopicNotFound
 
 __all__ = ["GroupAdmin"]
 
@@ -125,6 +127,30 @@ class GroupAdmin(TopicAdmin, MemberAdmin):
         )
         return TopicChange(tuple(answers), failures)
 
+    async def change_group(
+        self,
+        group: str,
+        changes: Mapping[str, object],
+        *,
+        brokers: Collection[str] = (),
+        cluster: str | None = None,
+    ) -> TopicChange:
+        """Changes these fields of SubscriptionGroupConfig and keeps the rest, on every broker that has the group (or the
+        named ones, a cluster's); GroupNotFound when none of them has it."""
+        code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
+        targets = await self.masters(brokers=brokers, cluster=cluster)
+        configs = await self.group_configs(group)
+        changed = {name: replace(config, **changes) for name, config in configs.items() if name in targets}
+        if not changed:
+            text = f"{', '.join(targets)} does not know group {group}"
+            address = self.instance.name_servers.current
+            raise GroupNotFound(26, text, address, code.name, concluded=True)
+        answers, failures = await gather(
+            changed,
+            lambda name: self.instance.call(targets[name], code, body=encode_body(changed[name])),
+        )
+        return TopicChange(tuple(answers), failures)
+
     async def delete_group(
         self,
         group: str,
@@ -143,6 +169,14 @@ class GroupAdmin(TopicAdmin, MemberAdmin):
             targets, lambda address: self.instance.call(address, code, header)
         )
         return TopicChange(tuple(answers), failures)
+
+    async def delete_group_topics(self, group: str, *, cluster: str | None = None) -> None:
+        """Deletes the retry topic and the dead letters of a group, where there are any."""
+        for topic in (RETRY_PREFIX + group, DLQ_PREFIX + group):
+            try:
+                await self.delete_topic(topic, cluster=cluster)
+            except TopicNotFound:
+                continue
 
     async def consumer_connection(self, group: str) -> ConsumerConnection:
         """The connected clients and subscriptions of a group (code 203); ConsumerOffline when there is none."""

@@ -74,6 +74,16 @@ class ResetAdmin(SettlingAdmin):
         results = await self.settled(plan, failures, before, settle)
         return ResetResult(plan.group, plan.topic, True, tuple(results))
 
+    async def places(self, group: str, topic: str) -> dict[MessageQueue, int]:
+        """The next offset of each queue on which the group has one, as running clients know it; NotFound without any."""
+        lags = await self.offsets(group, topic)
+        held = await self.activity(group, await self._running(group, topic))
+        return {
+            lag.queue: max(lag.consumer_offset, held[lag.queue].offset if lag.queue in held else 0)
+            for lag in lags
+            if lag.queue.topic == topic and lag.consumer_offset is not None
+        }
+
     async def _chosen(
         self, topic: str, target: ResetTarget, queue_id: int | None, queues: Collection[MessageQueue] | None
     ) -> list[MessageQueue]:
@@ -173,7 +183,8 @@ class ResetAdmin(SettlingAdmin):
         versions = await gather_all(targets, lambda name: self._version(targets[name]))
         if all(version >= SERVER_SIDE_RESET for version in versions.values()):
             return self._reset_by_queue
-        wanted = f"{plan.target}" if whole else f"{plan.target} of single queues"
+        goal = "offsets of their own for the queues" if plan.target.kind == "exact" else f"{plan.target}"
+        wanted = goal if whole else f"{goal} of single queues"
         raise OnlineResetUnsupported(plan.group, len(plan.clients), wanted)
 
     async def _tell_where_clients_are(self, plan: ResetPlan) -> None:

@@ -40,7 +40,7 @@ class SettlingAdmin(GroupAdmin):
 
     async def activity(self, group: str, client_ids: Collection[str]) -> dict[MessageQueue, Activity]:
         """What the clients tell of their queues (code 307); clients that do not tell are left out."""
-        infos, _ = await gather(client_ids, lambda client_id: self.running_info(group, client_id))
+        infos, _ = await self.running_infos(group, client_ids)
         return {
             queue: Activity(client_id, held.commit_offset, held.last_consume_timestamp)
             for client_id, info in infos.items()

@@ -12,6 +12,7 @@ from rmqcli.client.errors import ClientError
 
 __all__ = [
     "BrokerSummary",
+    "ConnectedProducer",
     "GroupDescription",
     "GroupSummary",
     "QueryResult",
@@ -34,6 +35,17 @@ class BrokerSummary(NamedTuple):
     address: str
     runtime: Mapping[str, str] | None
     error: ClientError | None = None
+
+
+class ConnectedProducer(NamedTuple):
+    """One connection of a producer to a broker. `version` is a number of `codec.versions`."""
+
+    group: str
+    client_id: str
+    broker_name: str
+    address: str
+    language: str
+    version: int
 
 
 class TopicChange(NamedTuple):

@@ -1,0 +1,47 @@
+"""`rmq offsets show --clients`: the offsets that running clients have in mind, beside those they have committed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+
+from rmqcli.client import Admin
+from rmqcli.exit_codes import CommandError, ExitCode
+from rmqcli.options import Settings
+from rmqcli.render import Column, show_rows
+from rmqcli.running import run_async, warn
+
+__all__ = ["show_held"]
+
+_COLUMNS = (
+    Column("CLIENT", "clientId"),
+    Column("BROKER", "brokerName"),
+    Column("QUEUE", "queueId", number=True),
+    Column("OFFSET", "offset", number=True),
+    Column("COMMITTED", "consumerOffset", number=True),
+)
+
+
+def show_held(settings: Settings, group: str, topic: str) -> None:
+    """One row for each client and queue; a client that does not answer is named."""
+
+    async def main() -> tuple[list[str], list[list[Any]]]:
+        async with Admin(**settings.client_options) as admin:
+            ids = [client.client_id for client in (await admin.describe_group(group)).connections]
+            if not ids:
+                raise CommandError(f"no client of group {group} is running", ExitCode.NOT_FOUND)
+            held = await admin.held_offsets(group, topic, ids)
+            rows = [
+                [client_id, q.broker_name, q.queue_id, offset, await admin.committed(q, group)]
+                for client_id, table in sorted(held.items())
+                for q, offset in sorted(table.items())
+            ]
+            return [client_id for client_id in ids if client_id not in held], rows
+
+    silent, rows = run_async(main)
+    show_rows(settings, _COLUMNS, rows)
+    for client_id in silent:
+        warn(f"{client_id} does not tell its offsets")
+    if silent:
+        raise typer.Exit(ExitCode.PARTLY if rows else ExitCode.FAILED)
