@@ -19,6 +19,7 @@ from codec.index_file import ITEM
 from codec.names import LMQ_PREFIX, SystemTopic
 from codec.properties import PropertyName
 from codec.scan import find_bad_crc, fixed_columns, scan_positions
+from rmqcli.store.bulk_chains import wrong_links
 from rmqcli.store.bulk_properties import Rows, cut, join_properties, key_hashes, record_tags_codes
 from rmqcli.store.bulk_texts import texts_parse
 from rmqcli.store.commit_log import LogViews
@@ -31,6 +32,7 @@ __all__ = [
     "suspect_entries",
     "suspect_items",
     "written_entries",
+    "wrong_links",
 ]
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -160,12 +162,11 @@ def highest_offset(raw: memoryview) -> int:
     return max(int(offsets.max()), 0) if len(offsets) else 0
 
 
-def suspect_items(views: LogViews, number: int, raw: bytes, last: int) -> tuple[list[int], int]:
-    """As `suspect_entries`, of index items: `number` is that of the first, `last` the highest offset before it."""
+def suspect_items(views: LogViews, raw: bytes, last: int) -> tuple[list[int], int]:
+    """As `suspect_entries`, of index items: `last` is the highest offset before the first."""
     items = np.frombuffer(raw, dtype=ITEM.dtype())
     offsets = items["phy_offset"].astype(np.int64)
-    before = items["previous"].astype(np.int64)
-    suspect = (before < 0) | (before >= number + np.arange(len(items)))
+    suspect = np.zeros(len(items), dtype=bool)
     if (offsets < _one_before(offsets, last)).any():
         return list(range(len(items))), 0
     firsts = np.flatnonzero(np.append(True, offsets[1:] != offsets[:-1]))

@@ -1,8 +1,9 @@
-"""Whether index files are sound: every item against the record it points at, and its place in the chain of its slot."""
+"""Whether index files are sound: every item against the record it points at, then the chains of all slots."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from rmqcli.store.dispatch import index_hashes
 from rmqcli.store.files import NamedFile, data_size, mapped
 from rmqcli.store.findings import Finding, Report
 from rmqcli.store.index import geometry_of, index_files
+from rmqcli.store.verify_chains import Chains, damaged_items, verify_chains
 from rmqcli.store.workers import Workers
 
 __all__ = ["IndexFinding", "verify_index"]
@@ -43,18 +45,18 @@ class IndexPart(NamedTuple):
 
 
 class IndexFinding(NamedTuple):
-    """What of the index a broker's next start drops or makes anew, after a kill."""
+    """What of the index a broker's next start drops or makes anew, after a kill; `younger` with the places damaged in each."""
 
     report: Report
     without_header: list[NamedFile]
-    younger: list[NamedFile]
+    younger: dict[NamedFile, int]
 
 
 def verify_index(
     folder: Path, log: CommitLog, workers: Workers, progress: Progress, *, crashed: bool, flushed: int
 ) -> IndexFinding:
     """Every file of a folder; `flushed` is the checkpoint's time of the index (ms). FileNotFoundError without any file."""
-    found = IndexFinding(Report(), [], [])
+    found = IndexFinding(Report(), [], {})
     parts: list[IndexPart] = []
     for file in index_files(folder):
         found.report.files += 1
@@ -64,9 +66,34 @@ def verify_index(
         found.report.used += used
         progress(used - sum(part.cost for part in mine))
         parts += mine
-    for report in workers.run(verify_part, parts, progress):
-        found.report.merge(report)
+    reports = dict(zip(parts, workers.run(verify_part, parts, progress), strict=True))
+    chains = [
+        _chains(mine, reports, found) for _, several in groupby(parts, _file) if (mine := list(several))
+    ]
+    of_chains = workers.run(verify_chains, chains, progress)
+    for chain, links in zip(chains, of_chains, strict=True):
+        for report in (*(reports[part] for part in parts if part.file == chain.file), links):
+            _count(report, chain.file, found)
     return found
+
+
+def _file(part: IndexPart) -> NamedFile:
+    return part.file
+
+
+def _chains(parts: list[IndexPart], reports: dict[IndexPart, Report], found: IndexFinding) -> Chains:
+    """Those of one file, whose items these parts are."""
+    file, slots = parts[0].file, parts[0].slots
+    damaged = frozenset[int]().union(*(damaged_items(reports[part], file, slots) for part in parts))
+    return Chains(file, slots, parts[-1].end, damaged, file in found.younger)
+
+
+def _count(report: Report, file: NamedFile, found: IndexFinding) -> None:
+    """The damage of a file that is made anew is no finding."""
+    if file in found.younger:
+        found.younger[file] += report.damaged
+        report = Report(items=report.items)
+    found.report.merge(report)
 
 
 def _parts(
@@ -82,7 +109,7 @@ def _parts(
                 found.report.add(Finding(file.path, error.position or 0, str(error)))
             return []
         if crashed and index.header.end_timestamp > flushed:
-            found.younger.append(file)
+            found.younger[file] = 0
         parts, last = [], 0
         for begin in range(1, index.header.index_count, PART_ITEMS):
             end = min(begin + PART_ITEMS, index.header.index_count)
@@ -119,7 +146,7 @@ def _verify_block(
     bulk = bulk_checks()
     if bulk is not None:
         raw = bytes(data[item_position(part.slots, numbers.start) : item_position(part.slots, numbers.stop)])
-        suspects, sound = bulk.suspect_items(hashes.views, numbers.start, raw, last)
+        suspects, sound = bulk.suspect_items(hashes.views, raw, last)
         report.items += sound
     if not suspects:
         return
@@ -127,7 +154,7 @@ def _verify_block(
     for place, number in enumerate(numbers):
         item = decode_item(data, part.slots, number)
         if place in looked:
-            problem = _problem(item, number, last, hashes)
+            problem = _problem(item, last, hashes)
             if problem is None:
                 report.items += 1
             else:
@@ -136,9 +163,7 @@ def _verify_block(
         last = max(last, item.phy_offset)
 
 
-def _problem(item: IndexItem, number: int, last: int, hashes: _HashesOfRecords) -> str | None:
-    if not 0 <= item.previous < number:
-        return f"the item before it in its chain is {item.previous}"
+def _problem(item: IndexItem, last: int, hashes: _HashesOfRecords) -> str | None:
     if item.phy_offset < last:
         return f"its commit-log offset {item.phy_offset} is before that of the item before it"
     return hashes.problem(item.phy_offset, item.key_hash)

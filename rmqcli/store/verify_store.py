@@ -140,8 +140,10 @@ def _index(
     result = verify_index(store / "index", log, workers, progress, crashed=crashed, flushed=flushed)
     for file in result.without_header:
         found.remarks.append(f"{file.path.name}: an index file without a header: dropped by the next start")
-    for file in result.younger:
-        found.remarks.append(f"{file.path.name}: younger than the checkpoint: made anew by the next start")
+    for file, damaged in result.younger.items():
+        places = f" (items or slots that are wrong: {damaged})" if damaged else ""
+        text = "younger than the checkpoint: made anew by the next start"
+        found.remarks.append(f"{file.path.name}: {text}{places}")
     return result.report
 
 

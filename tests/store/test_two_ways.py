@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from rmqcli.store import bulk, verify, verify_index, verify_queues
+from rmqcli.store import bulk, verify, verify_chains, verify_index, verify_queues
 from rmqcli.store.verify_store import StoreReport, verify_store
 from tests.support import JavaStore
 
@@ -22,7 +22,7 @@ _KINDS = ("commitlog", "consumequeue", "index")
 def one_by_one(store: Path, patch: pytest.MonkeyPatch) -> StoreReport:
     """As without NumPy."""
     with patch.context() as context:
-        for module in (bulk, verify, verify_queues, verify_index):
+        for module in (bulk, verify, verify_queues, verify_index, verify_chains):
             context.setattr(module, "bulk_checks", lambda: None)
         context.setattr("rmqcli.store.lacking.bulk_checks", lambda: None)
         return verify_store(store)

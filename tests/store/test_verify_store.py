@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from codec.checkpoint import Checkpoint, encode_checkpoint
-from codec.index_file import item_position
+from codec.index_file import item_position, slot_position
 from codec.record import decode_record
 from rmqcli.store import CommitLog
 from rmqcli.store.files import mapped
@@ -52,6 +53,46 @@ def test_an_item_that_no_record_has(copy_java_store: Copy) -> None:
     report = verify_store(store.root)
     assert [(one.path, one.position) for one in report.findings] == [(path, position)]
     assert "has no key of hash" in report.findings[0].problem
+
+
+def test_a_slot_that_leads_elsewhere_and_an_item_that_does(copy_java_store: Copy) -> None:
+    """Two numbers that are those of other items: neither is out of range."""
+    store = copy_java_store("store-clean")
+    path = sorted((store.root / "index").iterdir())[0]
+    slots, later = slot_position(0), item_position(INDEX_SLOTS, 0)
+    data = bytearray(path.read_bytes())
+    numbers = struct.unpack_from(f">{INDEX_SLOTS}i", data, slots)
+    slot = next(place for place, number in enumerate(numbers) if 500 < number < 1500)
+    item = next(
+        number
+        for number in range(1000, 1999)
+        if struct.unpack_from(">i", data, later + number * 20 + 16)[0] > 1
+    )
+    found = struct.unpack_from(">i", data, later + item * 20 + 16)[0]
+    struct.pack_into(">i", data, slots + slot * 4, numbers[slot] - 1)
+    struct.pack_into(">i", data, later + item * 20 + 16, found - 1)
+    path.write_bytes(data)
+    report = verify_store(store.root).parts["index"]
+    assert [(one.path, one.position, one.problem) for one in report.findings] == [
+        (
+            path,
+            later + item * 20,
+            f"item {item}: the item before it in its chain is {found - 1}, not {found}",
+        ),
+        (path, slots + slot * 4, f"slot {slot}: its newest item is {numbers[slot] - 1}, not {numbers[slot]}"),
+    ]
+
+
+def test_damage_in_an_index_that_is_made_anew_is_a_remark(copy_java_store: Copy) -> None:
+    store = copy_java_store("store-killed")
+    path = store.root / "index/20261121013414032"
+    flip(path, item_position(INDEX_SLOTS, 40) + 3)
+    report = verify_store(store.root)
+    assert report.sound
+    assert (
+        f"{path.name}: younger than the checkpoint: made anew by the next start (items or slots that are wrong: 1)"
+        in report.remarks
+    )
 
 
 def test_a_queue_that_lacks_entries(copy_java_store: Copy) -> None:
