@@ -1,4 +1,5 @@
-"""Exports of a store with many topics: one of them by its consume queues against all of the log, and one process against two.
+"""Exports of a store with many topics: parts of it, found by consume queues and by time, against all of the log, and one process
+against two.
 
 Page cache warm, on all cores, best of several rounds; the consume queues are those that `rmq inspect rebuild` makes.
 """
@@ -12,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.codec import HOST, PROPERTIES
-from benchmarks.harness import Measured, best_of
+from benchmarks.harness import Measured, best_of, have_memory
 from codec.record_encoder import encode_record
 from rmqcli.export import RowFilter, export_store
 from rmqcli.store.commit_log import CommitLog
@@ -21,6 +22,9 @@ from rmqcli.store.workers import Workers
 
 LOG_BYTES = 256 * 1024 * 1024
 TOPICS = 20
+_STORED = 1795224776029
+_MS_APART = 100
+_RARE = 50
 
 
 def write_store(store: Path, size: int = LOG_BYTES, body_size: int = 1024) -> int:
@@ -47,12 +51,12 @@ def _record(body: bytes, offset: int, number: int) -> bytes:
         sys_flag=0,
         born_timestamp=1795224776027 + number,
         born_host=HOST,
-        store_timestamp=1795224776029 + number,
+        store_timestamp=_STORED + _MS_APART * number,
         store_host=HOST,
         reconsume_times=0,
         prepared_transaction_offset=0,
         body=body,
-        properties=PROPERTIES,
+        properties=PROPERTIES if number % _RARE else b"TAGS\x01rare",
     )
 
 
@@ -66,13 +70,19 @@ def exports() -> Iterator[Measured]:
             shutil.rmtree(out, ignore_errors=True)
             export_store(store, out, rows, workers=several)
 
-        every, topic, two = best_of(
+        have_memory()
+        late = _STORED + _MS_APART * count * 19 // 20
+        every, topic, tag, time, two = best_of(
             lambda: export(RowFilter()),
             lambda: export(RowFilter(topic="Bench7")),
+            lambda: export(RowFilter(tags=frozenset({"rare"}))),
+            lambda: export(RowFilter(begin_time=late)),
             lambda: export(RowFilter(), workers),
             rounds=3,
         )
         against = "all topics, --jobs 1"
         yield Measured("1024 B bodies, export, --jobs 1", count / every, "msg/s")
         yield Measured("1024 B bodies, export, one topic of 20", 1 / topic, "1/s", every / topic, against)
+        yield Measured(f"1024 B bodies, export, a tag of 1 in {_RARE}", 1 / tag, "1/s", every / tag, against)
+        yield Measured("1024 B bodies, export, last 20th of the time", 1 / time, "1/s", every / time, against)
         yield Measured("1024 B bodies, export, --jobs 2", count / two, "msg/s", every / two, against)

@@ -73,17 +73,17 @@ def cut_parts(parts: Sequence[Part], size: int) -> list[Part]:
     return found
 
 
-def scan_part(part: Part, rows: RowFilter, *, encoded: bool = False) -> Iterator[Any]:
+def scan_part(part: Part, rows: RowFilter, *, encoded: bool = False, known: bool = False) -> Iterator[Any]:
     """Record batches of the part's records, in the schema `codec.scan.arrow.schema(encoded=…)`. CorruptionError, naming file and
-    byte, at damage.
+    byte, at damage. `known`: the first record starts at the part's begin, or there is none.
     """
     file = NamedFile(Path(part.path), part.base, part.size)
     with naming_damage(file), mapped(file) as data:
-        begin = (
-            _known_start(file, data, rows)
-            if part.begin == 0
-            else next_record(file, data, part.begin, part.end)
-        )
+        begin: int | None = part.begin
+        if begin == 0:
+            begin = _known_start(file, data, rows)
+        elif not known:
+            begin = next_record(file, data, part.begin, part.end)
         if begin is not None:
             yield from _scan(file, data, (begin, part.end), rows, encoded)
 

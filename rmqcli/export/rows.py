@@ -22,8 +22,8 @@ class RowFilter:
     """Everything when empty. Queue offsets are half-open, times are store times in ms, half-open.
 
     `begin_commit_log` is a commit-log offset. `check_crc`: a body whose CRC is wrong is damage. Rolled-back records are never
-    taken, for they are no messages: `rmq inspect salvage` fills lost stretches with them. With a topic, prepared ones are
-    not taken either: no queue has them.
+    taken, for they are no messages: `rmq inspect salvage` fills lost stretches with them. When a topic, queue, tag or queue offset
+    is asked for, prepared ones are not taken either: no queue has them.
     """
 
     topic: str | None = None
@@ -56,6 +56,11 @@ class RowFilter:
     def is_empty(self) -> bool:
         """No row can be inside, so nothing need be read."""
         return self.end is not None and self.end <= (self.begin or 0)
+
+    @property
+    def asks_queues(self) -> bool:
+        """For something that consume queues know."""
+        return bool(self.topic or self.tags or self.begin) or (self.queue_id, self.end) != (None, None)
 
     def takes_queue(self, topic: str | None, queue_id: int | None) -> bool:
         return self.topic in (None, topic) and self.queue_id in (None, queue_id)
@@ -97,7 +102,7 @@ class RowFilter:
     def _in_a_queue(self, batch: Any) -> Any:
         import pyarrow.compute as pc
 
-        never = _PREPARED if self.topic else _ROLLED_BACK
+        never = _PREPARED if self.asks_queues else _ROLLED_BACK
         return pc.not_equal(pc.bit_wise_and(batch["sys_flag"], never), never)
 
     def _not_done(self, batch: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -13,7 +14,7 @@ from codec.errors import CorruptionError
 from codec.scan import arrow, columns
 from rmqcli.export import RowFilter, by_queues, export_store
 from rmqcli.export.by_queues import queue_places
-from tests.export.support import Row, java_rows, rows_of
+from tests.export.support import Row, by_place, java_rows, rows_of
 from tests.support import JavaStore
 
 Copy = Callable[[str], JavaStore]
@@ -86,6 +87,44 @@ def test_what_is_not_wanted_is_not_read(
     assert len(expected) <= sum(read) <= len(expected) + 1
 
 
+@pytest.mark.parametrize(
+    ("rows", "takes"),
+    [
+        (RowFilter(begin=3, end=9), lambda row: 3 <= row["queue_offset"] < 9),
+        (RowFilter(queue_id=1), lambda row: row["queue_id"] == 1),
+        (RowFilter(tags=frozenset({"TagA"})), lambda row: row["tags"] == "TagA"),
+        (
+            RowFilter(queue_id=2, begin_commit_log=900_000),
+            lambda row: row["queue_id"] == 2 and row["commit_log_offset"] >= 900_000,
+        ),
+    ],
+    ids=["offsets", "queue", "tags", "resumed"],
+)
+def test_all_topics_at_once(
+    store_clean: JavaStore, tmp_path: Path, read: list[int], rows: RowFilter, takes: Callable[[Row], bool]
+) -> None:
+    expected = [row for row in java_rows(store_clean) if takes(row)]
+    # Entries of the topic of delayed messages have times for hashes: these are read to be sure.
+    unsure = [row for row in java_rows(store_clean) if rows.tags and row["topic"] == "SCHEDULE_TOPIC_XXXX"]
+    assert 0 < len(expected) < 1500
+    assert exported(store_clean, tmp_path / "out", rows) == expected
+    assert len(expected) <= sum(read) <= len(expected) + len(unsure) + 1
+
+
+@pytest.mark.parametrize("most", [0, 10_000], ids=["all walked", "gaps walked"])
+def test_a_deleted_topic_keeps_its_rows(
+    copy_java_store: Copy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """Its records are in no queue any more."""
+    monkeypatch.setattr(by_queues, "_MOST_GAPS", most)
+    store = copy_java_store("store-clean")
+    shutil.rmtree(store.root / "consumequeue" / TOPIC)
+    expected = [row for row in java_rows(store) if row["queue_id"] == 1]
+    found = exported(store, tmp_path / "out", RowFilter(queue_id=1))
+    assert any(row["topic"] == TOPIC for row in found)
+    assert by_place(found) == expected
+
+
 def test_what_is_behind_the_queues_is_walked(copy_java_store: Copy, tmp_path: Path) -> None:
     """Every queue ends where the third quarter of the log does, as when a broker is about to write the entries."""
     store = copy_java_store("store-clean")
@@ -137,12 +176,14 @@ def _other_size(data: bytearray) -> None:
     data[11] ^= 1
 
 
+@pytest.mark.parametrize("wanted", [RowFilter(topic=TOPIC), RowFilter(begin=1, end=90)], ids=["topic", "all"])
 @pytest.mark.parametrize("harm", [_hole, _swapped, _of_another, _into_a_record, _other_size])
 def test_queues_that_are_wrong_are_not_used(
     copy_java_store: Copy,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     harm: Callable[[bytearray], None],
+    wanted: RowFilter,
 ) -> None:
     store = copy_java_store("store-clean")
     path = queue_files(store)[0]
@@ -150,7 +191,10 @@ def test_queues_that_are_wrong_are_not_used(
     assert data[20:40].strip(b"\0")
     harm(data)
     path.write_bytes(data)
-    assert exported(store, tmp_path / "out", RowFilter(topic=TOPIC)) == of_topic(store)
+    every = of_topic(store) if wanted.topic else java_rows(store)
+    begin, end = wanted.begin or 0, wanted.end or 1 << 60
+    expected = [row for row in every if begin <= row["queue_offset"] < end]
+    assert exported(store, tmp_path / "out", wanted) == expected
     assert "the whole commit log is read instead" in capsys.readouterr().err
 
 
