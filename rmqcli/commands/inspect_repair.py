@@ -8,8 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rmqcli.commands.inspect import JobsOption, app, verified_log
-from rmqcli.commands.inspect_store import DELAY_LEVELS, StoreArgument, delays_of
+from rmqcli.commands._inspecting import DELAY_LEVELS, JobsOption, StoreArgument, app, delays_of, verified_log
 from rmqcli.exit_codes import CommandError, ExitCode, usage_error
 from rmqcli.options import Settings, YesOption, command
 

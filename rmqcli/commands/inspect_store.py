@@ -7,32 +7,20 @@ from typing import Annotated, Any
 
 import typer
 
-from rmqcli.commands.inspect import ExplainOption, WhereOption, app
+from rmqcli.commands._inspecting import (
+    DELAY_LEVELS,
+    ExplainOption,
+    StoreArgument,
+    TableArgument,
+    WhereOption,
+    app,
+    delays_of,
+)
 from rmqcli.exit_codes import CommandError, ExitCode, usage_error
 from rmqcli.options import Settings, command
 
-StoreArgument = Annotated[Path, typer.Argument(metavar="DIR", help="A store folder.")]
-TableArgument = Annotated[Path, typer.Argument(metavar="PATH", help="A store folder, or the file itself.")]
 GroupOption = Annotated[str | None, typer.Option("--group", metavar="GROUP", help="Only this group.")]
 TopicOption = Annotated[str | None, typer.Option("--topic", metavar="TOPIC", help="Only this topic.")]
-DELAY_LEVELS = Annotated[
-    str | None,
-    typer.Option(
-        "--delay-levels",
-        metavar="TEXT",
-        help="messageDelayLevel of the broker, when it is not RocketMQ's own.",
-    ),
-]
-
-
-def delays_of(text: str | None) -> tuple[int, ...]:
-    """Milliseconds of each level."""
-    from rmqcli.store.dispatch import DEFAULT_DELAYS, delay_table
-
-    try:
-        return DEFAULT_DELAYS if text is None else delay_table(text)
-    except ValueError as error:
-        raise usage_error(f"--delay-levels: {error}") from None
 
 
 def _columns(*names: tuple[str, str] | tuple[str, str, str]) -> list[Any]:

@@ -1,0 +1,71 @@
+"""What the inspections share: their group of commands, options, and the check of a commit log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from rmqcli.exit_codes import usage_error
+from rmqcli.options import command_group
+
+app = command_group("inspect", "Read store files without a broker.")
+
+PathArgument = Annotated[
+    Path, typer.Argument(metavar="PATH", help="A file, or the folder that holds the files.")
+]
+TopicsOption = Annotated[
+    list[str] | None, typer.Option("--topic", metavar="TOPIC", help="Only this topic; may be repeated.")
+]
+QueueOption = Annotated[
+    int | None, typer.Option("--queue", "-q", metavar="N", min=0, help="Only this queue number.")
+]
+WhereOption = Annotated[
+    str | None,
+    typer.Option(
+        "--where",
+        metavar="EXPR",
+        help="Only rows that meet EXPR (SQL92) over the columns, e.g. 'size > 4096'.",
+    ),
+]
+CountOption = Annotated[int | None, typer.Option("--count", "-c", metavar="N", min=0, help="Show at most N.")]
+VerifyOption = Annotated[bool, typer.Option("--verify", help="Check structure and CRC; exit 8 when damaged.")]
+JobsOption = Annotated[
+    int | None,
+    typer.Option("--jobs", metavar="N", min=1, help="Processes that verify; default: one for each core."),
+]
+StatsOption = Annotated[bool, typer.Option("--stats", help="Counts, bytes and time range instead of rows.")]
+ExplainOption = Annotated[bool, typer.Option("--explain", help="One record field by field, with its bytes.")]
+StoreArgument = Annotated[Path, typer.Argument(metavar="DIR", help="A store folder.")]
+TableArgument = Annotated[Path, typer.Argument(metavar="PATH", help="A store folder, or the file itself.")]
+DELAY_LEVELS = Annotated[
+    str | None,
+    typer.Option(
+        "--delay-levels",
+        metavar="TEXT",
+        help="messageDelayLevel of the broker, when it is not RocketMQ's own.",
+    ),
+]
+
+
+def delays_of(text: str | None) -> tuple[int, ...]:
+    """Milliseconds of each level."""
+    from rmqcli.store.dispatch import DEFAULT_DELAYS, delay_table
+
+    try:
+        return DEFAULT_DELAYS if text is None else delay_table(text)
+    except ValueError as error:
+        raise usage_error(f"--delay-levels: {error}") from None
+
+
+def verified_log(log: Any, jobs: int | None = None) -> Any:
+    """The report of a commit log, with a bar while it is made."""
+    from rmqcli.render.progress import progress
+    from rmqcli.store import verify_commit_log
+    from rmqcli.store.files import data_size
+    from rmqcli.store.verify import workers_for
+
+    size = sum(map(data_size, log.files))
+    with workers_for(log, jobs) as workers, progress("verify", size, sizes=True) as advance:
+        return verify_commit_log(log, advance, workers)
