@@ -55,8 +55,8 @@ class InstanceOptions(TypedDict, total=False):
     """Options that every client takes. `timeout`: seconds for a request, connecting included.
 
     `instance_name` is one of the members of a group on a host; without it a client has one of its own, a broadcasting consumer
-    DEFAULT. `unit_name` is added to the client id, `unit_mode` told to brokers. `vip_channel`: all but pulls goes to the
-    broker's port - 2, where Java brokers listen, too.
+    DEFAULT. `unit_name` is added to the client id, `unit_mode` told to brokers. `vip_channel`: sends, offsets and
+    other short requests (VIP_CODES) go to the broker's port - 2, where Java brokers listen, too; brokers of this project do not.
     """
 
     namesrv: str | Iterable[str]

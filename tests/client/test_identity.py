@@ -101,7 +101,7 @@ def fields(command: RemotingCommand) -> dict[str, str]:
     return command.ext_fields or {}
 
 
-async def test_all_but_pulls_goes_by_the_vip_channel(network: Network, autojump_clock: Any) -> None:
+async def test_short_requests_go_by_the_vip_channel(network: Network, autojump_clock: Any) -> None:
     network.server(NAMESRV, {RequestCode.GET_ROUTEINFO_BY_TOPIC: topic_route()})
     pull = ok({"suggestWhichBrokerId": "0", "nextBeginOffset": "0", "minOffset": "0", "maxOffset": "0"})
     plain = network.server(PLAIN, {RequestCode.PULL_MESSAGE: pull, **HEARTBEATS})
