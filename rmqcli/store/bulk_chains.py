@@ -1,4 +1,4 @@
-"""The chains of index slots, followed for all slots at once. Needs NumPy."""
+"""The chains of index slots, followed and written for all slots at once. Needs NumPy."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from codec.index_file import ITEM, SLOT, item_position, slot_position
+from codec.index_file import ITEM, MAX_TIME_DIFF, SLOT, IndexHeader, item_position, slot_position
 
-__all__ = ["wrong_links"]
+__all__ = ["previous_items", "write_items", "wrong_links"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Link = tuple[int | None, int, int, int]
@@ -24,7 +24,7 @@ def wrong_links(data: memoryview, slots: int, count: int) -> Iterator[Link]:
         end = min(begin + _BLOCK_ITEMS, count)
         raw = data[item_position(slots, begin) : item_position(slots, end)]
         items = np.frombuffer(raw, dtype=ITEM.dtype())
-        expected = _previous(items["key_hash"].astype(np.int64) % slots, begin, newest)
+        expected = previous_items(items["key_hash"].astype(np.int64) % slots, begin, newest)
         found = items["previous"].astype(np.int64)
         for place in np.flatnonzero(found != expected).tolist():
             yield None, begin + place, int(found[place]), int(expected[place])
@@ -33,7 +33,7 @@ def wrong_links(data: memoryview, slots: int, count: int) -> Iterator[Link]:
         yield slot, 0, int(heads[slot]), int(newest[slot])
 
 
-def _previous(of_item: Array, begin: int, newest: Array) -> Array:
+def previous_items(of_item: Array, begin: int, newest: Array) -> Array:
     """The item before each in its slot; `newest` of each slot, up to `begin`, becomes that up to the end."""
     order = np.argsort(of_item, kind="stable")
     ordered, numbers = of_item[order], order + begin
@@ -44,3 +44,22 @@ def _previous(of_item: Array, begin: int, newest: Array) -> Array:
     expected[order] = np.where(is_first, newest[ordered], before)
     newest[ordered[is_last]] = numbers[is_last]
     return expected
+
+
+def write_items(
+    pages: Any, slots: int, header: IndexHeader, hashes: Array, offsets: Array, timestamps: Array
+) -> IndexHeader:
+    """Puts items behind the first one of a file, slots and items, not the header: that is returned."""
+    begin, count = header.index_count, len(hashes)
+    newest = np.frombuffer(pages, SLOT.dtype(), slots, slot_position(0))["item"]
+    items = np.frombuffer(pages, ITEM.dtype(), count, item_position(slots, begin))
+    previous = previous_items(hashes % slots, begin, newest)
+    seconds = np.clip((timestamps - header.begin_timestamp) // 1000, 0, MAX_TIME_DIFF)
+    items["key_hash"], items["phy_offset"], items["previous"] = hashes, offsets, previous
+    items["time_diff"] = seconds if header.begin_timestamp > 0 else 0
+    return header._replace(
+        end_timestamp=int(timestamps[-1]),
+        end_phy_offset=int(offsets[-1]),
+        hash_slot_count=header.hash_slot_count + int(np.count_nonzero(previous == 0)),
+        index_count=begin + count,
+    )

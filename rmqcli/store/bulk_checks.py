@@ -19,6 +19,7 @@ from codec.index_file import ITEM
 from codec.names import LMQ_PREFIX, SystemTopic
 from codec.properties import PropertyName
 from codec.scan import find_bad_crc, fixed_columns, scan_positions
+from rmqcli.store.bulk_build import dispatched_block
 from rmqcli.store.bulk_chains import wrong_links
 from rmqcli.store.bulk_properties import Rows, cut, join_properties, key_hashes, record_tags_codes
 from rmqcli.store.bulk_texts import texts_parse
@@ -26,6 +27,7 @@ from rmqcli.store.commit_log import LogViews
 from rmqcli.store.dispatch import ROLLBACK, TRANSACTION_BITS
 
 __all__ = [
+    "dispatched_block",
     "highest_offset",
     "skip_records_before",
     "skip_sound_records",

@@ -15,7 +15,15 @@ import numpy as np
 from codec.hashing import index_key_hash, java_string_hash, tags_code
 from codec.properties import MAX_PROPERTIES_LENGTH, PropertyName
 
-__all__ = ["JoinedProperties", "Rows", "cut", "join_properties", "key_hashes", "record_tags_codes"]
+__all__ = [
+    "JoinedProperties",
+    "Rows",
+    "cut",
+    "join_properties",
+    "key_hashes",
+    "ordered_key_hashes",
+    "record_tags_codes",
+]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -116,6 +124,14 @@ def key_hashes(properties: JoinedProperties, topics: list[bytes]) -> tuple[Array
         topic = str(topics[tokens.rows[place]], "utf-8", "replace")
         hashes[place] = index_key_hash(topic, _text_of(properties, tokens, place))
     return tokens.rows, hashes
+
+
+def ordered_key_hashes(properties: JoinedProperties, topics: list[bytes]) -> tuple[Array, Array]:
+    """As `key_hashes`, in the order in which a broker puts the items: by records, UNIQ_KEY first, then the tokens in theirs."""
+    tokens, (rows, hashes) = _tokens(properties), key_hashes(properties, topics)
+    uniques = len(_last_values(properties.values(PropertyName.UNIQ_KEY)).rows)
+    order = np.lexsort((tokens.starts, np.arange(len(rows)) >= uniques, rows))
+    return rows[order], hashes[order]
 
 
 def _java_hashes(data: Array, values: Values) -> tuple[Array, Array]:

@@ -10,6 +10,7 @@ import mmap
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from codec.file_names import index_file_name
 from codec.index_file import (
@@ -56,6 +57,22 @@ class IndexWriter:
                 self._roll(offset, timestamp)
             assert self._pages is not None
             self._put(self._pages, key_hash, offset, timestamp)
+
+    def put_many(self, hashes: Any, offsets: Any, timestamps: Any) -> None:
+        """Items of many records, as arrays. Needs NumPy."""
+        from rmqcli.store.bulk_chains import write_items
+
+        at = 0
+        while at < len(hashes):
+            if self._pages is None or self._header.index_count in (1, self._capacity):
+                self.put([int(hashes[at])], int(offsets[at]), int(timestamps[at]))
+                at += 1
+                continue
+            end = min(at + self._capacity - self._header.index_count, len(hashes))
+            items = hashes[at:end], offsets[at:end], timestamps[at:end]
+            self._header = write_items(self._pages, self._slots, self._header, *items)
+            self.items += end - at
+            at = end
 
     def _put(self, pages: mmap.mmap, key_hash: int, offset: int, timestamp: int) -> None:
         header = self._header

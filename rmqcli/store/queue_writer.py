@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 from codec.consume_queue import ENTRY, FILE_ENTRIES, FILLER
 from codec.errors import CorruptionError
@@ -53,6 +54,21 @@ class QueueWriter:
             self._buffer += FILLER * gap
         self._buffer += ENTRY.pack(unit.commit_log_offset, unit.size, unit.tags_code)
         self.next_offset = unit.queue_offset + 1
+        if len(self._buffer) >= _BUFFERED:
+            self.flush()
+
+    def put_many(self, topic: str, queue_id: int, offsets: Any, entries: Any) -> None:
+        """Entries one after another, as arrays."""
+        first, last = int(offsets[0]), int(offsets[-1])
+        goes_on = first == self.next_offset or (self._empty and not self._buffer)
+        if not goes_on or last - first + 1 != len(offsets) or (offsets[1:] - offsets[:-1] != 1).any():
+            for offset, entry in zip(offsets.tolist(), entries.tolist(), strict=True):
+                self.put(Unit(topic, queue_id, offset, *entry))
+            return
+        if self._empty:
+            self._start(first)
+        self._buffer += entries.tobytes()
+        self.next_offset = last + 1
         if len(self._buffer) >= _BUFFERED:
             self.flush()
 
@@ -102,14 +118,20 @@ class QueuesWriter:
 
     def put(self, unit: Unit) -> None:
         """CorruptionError when the topic is no name of a folder, or the offset cannot be."""
-        key = unit.topic, unit.queue_id
-        queue = self.queues.get(key)
+        self._queue(unit.topic, unit.queue_id).put(unit)
+
+    def put_many(self, topic: str, queue_id: int, offsets: Any, entries: Any) -> None:
+        """As `put`, of many entries of one queue."""
+        self._queue(topic, queue_id).put_many(topic, queue_id, offsets, entries)
+
+    def _queue(self, topic: str, queue_id: int) -> QueueWriter:
+        queue = self.queues.get((topic, queue_id))
         if queue is None:
-            if unit.topic in ("", ".", "..") or "/" in unit.topic or "\0" in unit.topic or unit.queue_id < 0:
-                raise CorruptionError(f"a record of topic {unit.topic!r}, queue {unit.queue_id}")
-            folder = self._folder / unit.topic / str(unit.queue_id)
-            queue = self.queues[key] = QueueWriter(folder, self._file_size)
-        queue.put(unit)
+            if topic in ("", ".", "..") or "/" in topic or "\0" in topic or queue_id < 0:
+                raise CorruptionError(f"a record of topic {topic!r}, queue {queue_id}")
+            folder = self._folder / topic / str(queue_id)
+            queue = self.queues[topic, queue_id] = QueueWriter(folder, self._file_size)
+        return queue
 
     def finish(self) -> None:
         """Writes what is gathered."""

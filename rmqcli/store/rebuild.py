@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from codec.properties import decode_properties
+from rmqcli.store.bulk import bulk_checks
 from rmqcli.store.commit_log import CommitLog, walk_file
 from rmqcli.store.dispatch import DEFAULT_DELAYS, index_hashes, units_of
-from rmqcli.store.files import mapped, naming_damage
+from rmqcli.store.files import NamedFile, mapped, naming_damage
 from rmqcli.store.index import shape_of_index
 from rmqcli.store.index_writer import IndexWriter
 from rmqcli.store.queue_writer import QUEUE_FILE_SIZE, QueuesWriter
@@ -24,6 +25,7 @@ from rmqcli.store.queue_writer import QUEUE_FILE_SIZE, QueuesWriter
 __all__ = ["Difference", "Rebuilt", "Shape", "build", "compare", "rebuild_in_place", "shape_of"]
 
 FOLDERS = ("consumequeue", "index")
+_BLOCK_RECORDS = 4096
 _EXTENSION = "consumequeue_ext"
 
 
@@ -71,23 +73,69 @@ def build(
     """Writes `consumequeue` and `index` of a commit log into `out`. DamagedFile where the log is damaged."""
     queues = QueuesWriter(out / "consumequeue", shape.queue_file_size)
     index = IndexWriter(out / "index", shape.index_slots, shape.index_items, shape.index_names)
-    records = entries = 0
+    writers = _Writers(queues, index, shape.delays)
     for file in log.files:
         with naming_damage(file), mapped(file) as data:
-            for place, record in walk_file(file, data):
-                properties = decode_properties(record.properties)
-                for unit in units_of(record, properties, shape.delays):
-                    queues.put(unit)
-                    entries += 1
-                index.put(index_hashes(record, properties), place.offset, record.store_timestamp)
-                records += 1
-                progress(place.size)
+            position = 0
+            while True:
+                after = writers.put_many(file, data, position)
+                if after == position:
+                    after = writers.put_one_by_one(file, data, position)
+                progress(after - position)
+                if after == position:
+                    break
+                position = after
     queues.finish()
     index.finish()
     missing = sum(queue.missing for queue in queues.queues.values())
     return Rebuilt(
-        records, len(queues.queues), entries, missing, index.files, index.items, index.completed_timestamp
+        writers.records,
+        len(queues.queues),
+        writers.entries,
+        missing,
+        index.files,
+        index.items,
+        index.completed_timestamp,
     )
+
+
+class _Writers:
+    """Queues and index that records are put into, and how many of these and of their entries there were."""
+
+    def __init__(self, queues: QueuesWriter, index: IndexWriter, delays: tuple[int, ...]) -> None:
+        self.records = self.entries = 0
+        self._queues = queues
+        self._index = index
+        self._delays = delays
+
+    def put_many(self, file: NamedFile, data: memoryview, position: int) -> int:
+        """A block of records of a file; the byte behind them, `position` itself where they are to be put one by one."""
+        bulk = bulk_checks()
+        if bulk is None or file.base is None:
+            return position
+        block = bulk.dispatched_block(data, file.base, position, self._delays)
+        if block is None:
+            return position
+        for queue in block.queues:
+            self._queues.put_many(*queue)
+            self.entries += len(queue.entries)
+        self._index.put_many(block.hashes, block.offsets, block.timestamps)
+        self.records += block.records
+        return int(block.end)
+
+    def put_one_by_one(self, file: NamedFile, data: memoryview, position: int) -> int:
+        """As `put_many`, at most a block; `position` itself where no record follows."""
+        for number, (place, record) in enumerate(walk_file(file, data, position)):
+            if number == _BLOCK_RECORDS:
+                break
+            properties = decode_properties(record.properties)
+            for unit in units_of(record, properties, self._delays):
+                self._queues.put(unit)
+                self.entries += 1
+            self._index.put(index_hashes(record, properties), place.offset, record.store_timestamp)
+            self.records += 1
+            position = place.position + place.size
+        return position
 
 
 def compare(store: Path, built: Path) -> list[Difference]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +17,7 @@ from codec.record_encoder import encode_record
 from rmqcli.store import CommitLog, ConsumeQueueFiles
 from rmqcli.store.dispatch import DEFAULT_DELAYS, Unit, delay_table, index_hashes, units_of
 from rmqcli.store.queue_writer import MAX_GAP, QueuesWriter
-from rmqcli.store.rebuild import Difference, build, compare, rebuild_in_place, shape_of
+from rmqcli.store.rebuild import Difference, Shape, build, compare, rebuild_in_place, shape_of
 from tests.support import INDEX_ITEMS, INDEX_SLOTS, JavaStore
 
 Copy = Callable[[str], JavaStore]
@@ -136,3 +137,63 @@ def test_what_a_record_has_entries_in() -> None:
 def test_levels_that_are_none(text: str) -> None:
     with pytest.raises(ValueError, match="delay level"):
         delay_table(text)
+
+
+_PROPERTIES = (
+    b"",
+    b"KEYS\x01b a  b c\x02UNIQ_KEY\x01u\x02TAGS\x01t\x02",
+    b"TAGS\x01\x02TAGS\x01x\x02KEYS\x01 \x02",
+    b"KEYS\x01k\xc3\xa4\xf0\x9f\x98\x80 z\x02TAGS\x01\xff\x02",
+    b"UNIQ_KEY\x01v\x02KEYS\x01one\x02KEYS\x01two three",
+    b"\x01x\x02bad\x02TAGS\x01a\x01b\x02",
+    b"DELAY\x012\x02KEYS\x01d\x02",
+    b"INNER_MULTI_DISPATCH\x01%LMQ%a,%LMQ%b\x02INNER_MULTI_QUEUE_OFFSET\x013,4\x02",
+)
+
+
+def random_log(folder: Path, chance: random.Random, properties: tuple[bytes, ...]) -> CommitLog:
+    """Records of a few queues, transactions and gaps among them."""
+    folder.mkdir()
+    offsets: dict[tuple[bytes, int], int] = {}
+    data, topics = b"", chance.choice([[b"A", b"SCHEDULE_TOPIC_XXXX"], [b"A", "Ä".encode()]])
+    for number in range(chance.randrange(1, 400)):
+        key = chance.choice(topics), chance.randrange(2)
+        offsets[key] = offsets.get(key, chance.choice([0, 7])) + chance.choice([1] * 30 + [3, -2])
+        data += encode_record(
+            topic=key[0],
+            queue_id=key[1],
+            flag=0,
+            queue_offset=max(offsets[key], 0),
+            physical_offset=len(data),
+            sys_flag=chance.choice([0, 0, 0, 4, 8, 12]),
+            born_timestamp=1,
+            born_host=bytes(8),
+            store_timestamp=1_000_000 + number * 700,
+            store_host=bytes(8),
+            reconsume_times=0,
+            prepared_transaction_offset=0,
+            body=b"body",
+            properties=chance.choice(properties),
+        )
+    (folder / "00000000000000000000").write_bytes(data + bytes(1000))
+    return CommitLog(folder)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_blocks_give_what_records_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    chance = random.Random(seed)
+    monkeypatch.setattr("rmqcli.store.bulk_build.BLOCK_RECORDS", 50)
+    log = random_log(tmp_path / "log", chance, _PROPERTIES[: chance.randrange(1, len(_PROPERTIES) + 1)])
+    shape = Shape(200, 50, 100)
+    told: list[int] = []
+    fast = build(log, tmp_path / "fast", shape, told.append)
+    monkeypatch.setattr("rmqcli.store.rebuild.bulk_checks", lambda: None)
+    assert build(log, tmp_path / "slow", shape) == fast
+    assert compare(tmp_path / "slow", tmp_path / "fast") == []
+    assert sum(told) == log.files[0].size - 1000
+
+
+def test_blocks_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, java_store: JavaStore) -> None:
+    """Else nothing would be compared."""
+    monkeypatch.setattr("rmqcli.store.rebuild.units_of", None)
+    assert build(CommitLog(java_store.root), tmp_path, shape_of(java_store.root)).records
