@@ -1,4 +1,5 @@
-"""Scans of a commit log in one file, page cache warm, all on one core, both sides of a ratio; best of several rounds.
+"""Scans of a commit log in one file, page cache and memory warm, all on one core but where two are named, both sides of a ratio;
+best of several rounds.
 
 Bodies are random bytes, so that compression has nothing to find and costs what it costs.
 """
@@ -12,19 +13,22 @@ import tempfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
 from benchmarks.codec import record
-from benchmarks.harness import Measured, best_of
+from benchmarks.harness import Measured, best_of, have_memory
 from codec.scan import find_bad_crc, fixed_columns, scan_positions
 from codec.scan.arrow import scan_batches
 from rmqcli.export import RowFilter, export_store
 from rmqcli.export.parquet import WRITER_OPTIONS
 from rmqcli.store import CommitLog, verify_commit_log
+from rmqcli.store.workers import ALONE, Workers
 
 LOG_BYTES = 128 * 1024 * 1024
 ROWS = 16384
@@ -49,10 +53,12 @@ def scan() -> Iterator[Measured]:
     """Walk, fixed columns (every one of them), CRC, Arrow and export of 1 KB and of 100 B bodies."""
     for body_size in (_LARGE, _SMALL):
         with tempfile.TemporaryDirectory() as folder, one_core():
+            have_memory()
             data = write_log(Path(folder), body_size).read_bytes()
             name = f"{body_size} B bodies, "
             yield from _in_memory(name, data, small=body_size == _SMALL)
             yield from _to_parquet(name, Path(folder), data, small=body_size == _SMALL)
+    yield from _on_two_cores()
 
 
 @contextmanager
@@ -131,7 +137,6 @@ def _to_parquet(name: str, store: Path, data: bytes, *, small: bool) -> Iterator
         write,
         lambda: verify_commit_log(CommitLog(store)),
         lambda: zlib.crc32(data),
-        rounds=3,
     )
     count, against = table.num_rows, "pyarrow's own write"
     yield Measured(
@@ -146,3 +151,42 @@ def _to_parquet(name: str, store: Path, data: bytes, *, small: bool) -> Iterator
     yield Measured(
         f"{name}inspect --verify", len(data) / verified / 1e6, "MB/s", crc / verified, "zlib.crc32"
     )
+
+
+class _Stretch(NamedTuple):
+    """Bytes [begin, end) of a log; a record starts at both."""
+
+    path: Path
+    begin: int
+    end: int
+
+    @property
+    def cost(self) -> int:
+        return self.end - self.begin
+
+
+def _walk_with_crc(stretch: _Stretch) -> int:
+    data = np.memmap(stretch.path, np.uint8, "r")[stretch.begin : stretch.end].data
+    count, start = 0, 0
+    while start < len(data):
+        walk = scan_positions(data, start, max_rows=ROWS)
+        assert not find_bad_crc(data, fixed_columns(data, walk.positions))
+        count, start = count + len(walk.positions), walk.end
+    return count
+
+
+def _on_two_cores() -> Iterator[Measured]:
+    """Eight stretches of a log, by one process and by two; the second is there before the clock runs."""
+    with tempfile.TemporaryDirectory() as folder, Workers(2) as workers:
+        path = write_log(Path(folder), _LARGE, 4 * LOG_BYTES)
+        with path.open("rb") as file:
+            positions = scan_positions(memoryview(file.read())).positions
+        cuts = [*positions[:: -(-len(positions) // 8)].tolist(), path.stat().st_size]
+        stretches = [_Stretch(path, *cut) for cut in pairwise(cuts)]
+
+        def run(by: Workers) -> None:
+            assert sum(by.run(_walk_with_crc, stretches, lambda cost: None)) == len(positions)
+
+        one, two = best_of(lambda: run(ALONE), lambda: run(workers))
+        rate = path.stat().st_size / two / 1e6
+        yield Measured(f"{_LARGE} B bodies, walk + CRC, 2 processes", rate, "MB/s", one / two, "one", "1.7")
