@@ -216,7 +216,7 @@ def _show_status(
     rate_rows = [
         [client_id, name, *_rates(consumed)]
         for client_id, info in infos.items()
-        for name, consumed in info.status_table.items()
+        for name, consumed in sorted(info.status_table.items())
         if topic in (None, name)
     ]
     columns, rows = (_RATE_COLUMNS, rate_rows) if rates else (_QUEUE_COLUMNS, queue_rows)
