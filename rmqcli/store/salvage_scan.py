@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from codec.errors import CorruptionError
 from codec.record import BLANK_SIZE, MAGIC_BLANK, MIN_RECORD_SIZE, RecordScan, scan_record
+from rmqcli.store.bulk import bulk_checks
 from rmqcli.store.commit_log import CommitLog, next_record, require_zeros
 from rmqcli.store.files import NamedFile, mapped
 
@@ -19,6 +20,11 @@ __all__ = ["FileScan", "LogScan", "Stretch", "records_between", "scan_log"]
 
 SMALLEST = MIN_RECORD_SIZE + 1
 """Bytes of the smallest record that has a topic: a shorter stretch could not be filled."""
+
+
+_BLOCK_RECORDS = 1 << 14
+"""So many are looked at one by one where one of a block is not sound."""
+_STRETCH_BYTES = 64 * 1024 * 1024
 
 
 class Stretch(NamedTuple):
@@ -89,8 +95,15 @@ def scan_log(log: CommitLog, progress: Callable[[int], None] = lambda size: None
 
 
 def _scan_file(scan: FileScan, data: memoryview, progress: Callable[[int], None]) -> None:
-    position, base = 0, scan.base
+    position, base, looked_at = 0, scan.base, _BLOCK_RECORDS
     while len(data) - position >= BLANK_SIZE:
+        if looked_at >= _BLOCK_RECORDS:
+            behind = _skip_sound(scan, data, position)
+            progress(behind - position)
+            looked_at = looked_at if behind > position else 0
+            position = behind
+            continue
+        looked_at += 1
         try:
             record = _whole_record(data, position, base)
         except CorruptionError as error:
@@ -110,6 +123,19 @@ def _scan_file(scan: FileScan, data: memoryview, progress: Callable[[int], None]
             break
         scan.records += 1
     progress(len(data) - position)
+
+
+def _skip_sound(scan: FileScan, data: memoryview, position: int) -> int:
+    """Keeps the records that are sound at first sight; the byte behind them."""
+    bulk = bulk_checks()
+    if bulk is None:
+        return position
+    stop = min(position + _STRETCH_BYTES, len(data))
+    end, count = bulk.skip_sound_records(data, scan.base, position, stop)
+    if count:
+        scan.keep(scan.base + position, scan.base + end)
+        scan.records += count
+    return int(end)
 
 
 def _whole_record(data: memoryview, position: int, base: int) -> RecordScan:

@@ -61,6 +61,25 @@ def test_every_record_outside_of_a_damage_is_found(java_store: JavaStore, tmp_pa
                 assert any(low <= first and last <= high for low, high in kept), (seed, first)
 
 
+@pytest.mark.parametrize("seed", range(60))
+def test_blocks_find_what_records_do(
+    store_clean: JavaStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    chance = random.Random(seed)
+    monkeypatch.setattr("rmqcli.store.bulk_checks.BLOCK_RECORDS", 20)
+    monkeypatch.setattr("rmqcli.store.salvage_scan._BLOCK_RECORDS", 20)
+    data = bytearray(store_clean.commit_logs[1].read_bytes())
+    for _ in range(chance.randrange(4)):
+        damage(data, chance)
+    path = tmp_path / store_clean.commit_logs[1].name
+    path.write_bytes(data)
+    told: list[int] = []
+    fast = scan_log(CommitLog(path), told.append)
+    monkeypatch.setattr("rmqcli.store.salvage_scan.bulk_checks", lambda: None)
+    assert scan_log(CommitLog(path)) == fast
+    assert sum(told) == len(data)
+
+
 @pytest.mark.parametrize("seed", range(16))
 @pytest.mark.parametrize("name", ["store-clean", "store-killed"])
 def test_the_new_store_is_sound(copy_java_store: Copy, tmp_path: Path, name: str, seed: int) -> None:
