@@ -58,6 +58,8 @@ class Progress:
         self._head = _Head(str(source.resolve()), topic)
         self._sent: dict[str, list[tuple[int, int]]] = {}
         self._descriptor = -1
+        if path is not None and (path.is_dir() or not path.parent.is_dir()):
+            raise usage_error(f"--progress {path}: a file in a folder that is there is expected")
         if path is not None and path.exists():
             if not resume:
                 raise usage_error(

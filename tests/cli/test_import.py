@@ -210,6 +210,12 @@ def test_files_that_cannot_be_read(rmq: Run, topic: str, tmp_path: Path) -> None
         (["none.jsonl", "--topic", "T"], ExitCode.NOT_FOUND, "none.jsonl: no such file or folder"),
         (["a.txt", "--topic", "T"], ExitCode.USAGE, "a.txt: a .parquet or .jsonl file is expected"),
         ([".", "--topic", "T"], ExitCode.NOT_FOUND, ".: no .parquet or .jsonl file is in this folder"),
+        (["a.jsonl", "--topic", "T", "--progress", "."], ExitCode.USAGE, "--progress .: a file in a folder"),
+        (
+            ["a.jsonl", "--topic", "T", "--progress", "no/x"],
+            ExitCode.USAGE,
+            "--progress no/x: a file in a folder",
+        ),
         ([".", "--topic", "T", "--queues", "x"], ExitCode.USAGE, "--queues x: keep, hash, round-robin"),
     ],
 )
@@ -219,6 +225,8 @@ def test_wrong_command_lines(
     (tmp_path / "in").mkdir()
     monkeypatch.chdir(tmp_path / "in")
     (tmp_path / "in" / "a.txt").touch()
+    if "--progress" in arguments:
+        (tmp_path / "in" / "a.jsonl").touch()
     result = rmq("import", *arguments)
     assert (result.code, result.out, result.err.count("\n")) == (code, b"", 1)
     assert result.err.startswith(f"rmq: {said}")
