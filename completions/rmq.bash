@@ -196,8 +196,8 @@ _rmq_describe() {
             paths="yes"
             ;;
         "inspect transactions")
-            options="--group --topic --where -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
-            values="--group --topic --where -n --namesrv --profile --timeout"
+            options="--group --topic --where -f --format -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="--group --topic --where -f --format -n --namesrv --profile --timeout"
             paths="yes"
             ;;
         "inspect verify")

@@ -549,6 +549,7 @@ complete --command rmq --condition '__rmq_at \' inspect delay\'' --force-files
 complete --command rmq --condition '__rmq_at \' inspect transactions\'' --long-option group --exclusive --description 'Only this group.'
 complete --command rmq --condition '__rmq_at \' inspect transactions\'' --long-option topic --exclusive --description 'Only this topic.'
 complete --command rmq --condition '__rmq_at \' inspect transactions\'' --long-option where --exclusive --description 'Only rows that meet EXPR (SQL92) over the columns, e.g. \'size > 4096\'.'
+complete --command rmq --condition '__rmq_at \' inspect transactions\'' --short-option f --long-option format --exclusive --description 'What to print of each message, e.g. \'%o %k %v\\n\'; the verbs are in rmq-pull(1).'
 complete --command rmq --condition '__rmq_at \' inspect transactions\'' --short-option n --long-option namesrv --exclusive --description 'Name servers, separated by \';\'. Else RMQ_NAMESRV, NAMESRV_ADDR, the profile, 127.0.0.1:9876.'
 complete --command rmq --condition '__rmq_at \' inspect transactions\'' --long-option profile --exclusive --description 'A cluster of `rmq profile list`.'
 complete --command rmq --condition '__rmq_at \' inspect transactions\'' --long-option json --description 'JSON: one document, or one line a message.'

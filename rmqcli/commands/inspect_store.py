@@ -17,7 +17,7 @@ from rmqcli.commands._inspecting import (
     delays_of,
 )
 from rmqcli.exit_codes import CommandError, ExitCode, usage_error
-from rmqcli.options import Settings, command
+from rmqcli.options import FormatOption, Settings, command
 
 GroupOption = Annotated[str | None, typer.Option("--group", metavar="GROUP", help="Only this group.")]
 TopicOption = Annotated[str | None, typer.Option("--topic", metavar="TOPIC", help="Only this topic.")]
@@ -297,16 +297,25 @@ def transactions(
     group: GroupOption = None,
     topic: TopicOption = None,
     where: WhereOption = None,
+    format_text: FormatOption = None,
 ) -> None:
     """Show the half messages of transactions that were neither committed nor rolled back."""
+    from rmqcli.render.lines import message_renderer
+    from rmqcli.render.output import Output
     from rmqcli.render.store_view import show_values
     from rmqcli.store import pending
+    from rmqcli.store.row_filter import row_test
     from rmqcli.store.tables import store_folder
 
-    rows = [
-        (one.queue_offset, one.topic, one.group, one.checks, one.message.store_timestamp, one.message.msg_id)
+    render = None if format_text is None else message_renderer(settings, format_text)
+    found = [
+        one
         for one in pending.half_messages(store_folder(path))
         if topic in (None, one.topic) and group in (None, one.group)
+    ]
+    rows = [
+        (one.queue_offset, one.topic, one.group, one.checks, one.message.store_timestamp, one.message.msg_id)
+        for one in found
     ]
     columns = _columns(
         ("OFFSET", "queueOffset", "n"),
@@ -316,4 +325,10 @@ def transactions(
         ("STORED", "storeTimestamp", "t"),
         ("ID", "msgId"),
     )
+    if render is not None:
+        meets, output = row_test([column.key for column in columns], where), Output()
+        for one, row in zip(found, rows, strict=True):
+            if meets(row):
+                output.write(render(one.message))
+        return
     show_values(settings, columns, rows, "no pending transactions", where, ("msgId",))

@@ -234,6 +234,23 @@ def test_conditions_over_the_columns_of_tables(cli: Run, store_killed: JavaStore
     assert shown("transactions", "--topic", "none") == []
 
 
+def test_pending_transactions_as_messages(cli: Run, copy_java_store: Copy) -> None:
+    store = copy_java_store("store-clean")
+    (store.root / "config/consumerOffset.json").write_text("{}")
+    (store.root / "config/consumerOffset.json.bak").unlink()
+
+    def shown(*arguments: str) -> list[list[str]]:
+        return cli("inspect", "transactions", str(store.root), *arguments).lines
+
+    pending = shown()
+    assert len(pending) > 1
+    assert [line[0] for line in shown("-f", r"%o\n")] == [line[0] for line in pending]
+    last = f"queue_offset = {pending[-1][0]}"
+    assert [line[0] for line in shown("-f", r"%o\n", "--where", last)] == [pending[-1][0]]
+    both = cli("inspect", "transactions", str(store.root), "-f", "%o", "--json")
+    assert both.code == ExitCode.USAGE
+
+
 def test_index_and_checkpoint_explained(cli: Run, store_clean: JavaStore) -> None:
     root = str(store_clean.root)
 
