@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rmqcli.commands.group import GroupArgument, app
+from rmqcli.commands._grouping import GroupArgument, app
 from rmqcli.commands.topic import BrokersOption, ClusterOption
 from rmqcli.exit_codes import CommandError, usage_error
 from rmqcli.options import Settings, YesOption, command

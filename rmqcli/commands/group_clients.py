@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rmqcli.commands.group import GroupArgument, TopicOption, app, short_kind
+from rmqcli.commands._grouping import GroupArgument, TopicOption, app, short_kind
 from rmqcli.exit_codes import CommandError, ExitCode
 from rmqcli.options import Settings, command
 from rmqcli.render.table import Column
