@@ -116,15 +116,23 @@ class Queue(NamedTuple):
 def queue_folders(path: Path) -> list[Queue]:
     """The queue of a file or folder, or all queues of a topic's folder, of `consumequeue`, of a store folder.
 
-    FileNotFoundError when no queue is there.
+    FileNotFoundError when no queue is there, PermissionError when a folder may not be read.
     """
     root = path / "consumequeue" if (path / "consumequeue").is_dir() else path
     if root.is_dir():
+        _require_listable(root)
         for pattern in ("[0-9]*/" + _FILE_PATTERN, "*/[0-9]*/" + _FILE_PATTERN):
             folders = sorted({file.parent for file in root.glob(pattern)}, key=_by_number)
             if folders:
                 return [_queue(folder) for folder in folders]
     return [_queue(root)]
+
+
+def _require_listable(root: Path) -> None:
+    """PermissionError for a folder that may not be read: a glob passes over it as if there were none."""
+    for pattern in ("*/", "*/*/"):
+        for folder in (root, *root.glob(pattern)):
+            next(folder.iterdir(), None)
 
 
 _FILE_PATTERN = "[0-9]" * 20

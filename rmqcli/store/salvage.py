@@ -116,12 +116,22 @@ def salvage(store: Path, out: Path, progress: Callable[[int], None] = lambda siz
     if scan.files:
         rebuilt = build(CommitLog(out), out, shape_of(store), progress)
     if (store / "config").is_dir():
-        shutil.copytree(store / "config", out / "config")
+        _copy_folder(store / "config", out / "config")
     checkpoint = Checkpoint(stamp, stamp, rebuilt.index_completed)
     (out / "checkpoint").write_bytes(encode_checkpoint(checkpoint))
     records = sum(file.records for file in scan.files)
     placed = sum(map(len, planned.placed.values()))
     return Salvaged(records, scan.lost, _runs(planned.gone), placed, mended, rebuilt)
+
+
+def _copy_folder(source: Path, target: Path) -> None:
+    """`shutil.copytree` gathers errors into one that has no errno."""
+    target.mkdir()
+    for path in sorted(source.iterdir()):
+        if path.is_dir():
+            _copy_folder(path, target / path.name)
+        else:
+            shutil.copy2(path, target / path.name)
 
 
 def require_empty(out: Path) -> None:

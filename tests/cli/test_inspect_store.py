@@ -234,6 +234,44 @@ def test_conditions_over_the_columns_of_tables(cli: Run, store_killed: JavaStore
     assert shown("transactions", "--topic", "none") == []
 
 
+_UNPRIVILEGED = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
+
+
+@pytest.mark.parametrize(
+    ("hidden", "command"),
+    [
+        ("consumequeue/SeedNormal/1", ["verify"]),
+        ("consumequeue/SeedNormal", ["consumequeue"]),
+        ("consumequeue/SeedNormal/1", ["store"]),
+        ("config/topics.json", ["salvage", "--out", "{out}"]),
+        ("config", ["salvage", "--out", "{out}"]),
+    ],
+)
+def test_what_may_not_be_read_is_named(
+    copy_java_store: Copy, tmp_path: Path, hidden: str, command: list[str]
+) -> None:
+    """A queue was passed over, and the rest sound."""
+    store = copy_java_store("store-clean")
+    path = store.root / hidden
+    mode = path.stat().st_mode
+    path.chmod(0)
+    arguments = [argument.format(out=tmp_path / "out") for argument in command[1:]]
+    line = [
+        *_UNPRIVILEGED,
+        sys.executable,
+        "-m",
+        "rmqcli",
+        "inspect",
+        command[0],
+        str(store.root),
+        *arguments,
+    ]
+    result = subprocess.run(line, capture_output=True, text=True, check=False)
+    path.chmod(mode)
+    assert result.returncode == ExitCode.NOT_PERMITTED
+    assert result.stderr == f"rmq: {path}: Permission denied\n"
+
+
 def test_pending_transactions_as_messages(cli: Run, copy_java_store: Copy) -> None:
     store = copy_java_store("store-clean")
     (store.root / "config/consumerOffset.json").write_text("{}")
