@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 
 from broker.config import config_text, expand_path, update_config
+from broker.config_checks import check_values
 from broker.context import BrokerContext
 from broker.errors import ConfigError, Refusal
 from broker.handlers.common import ok
@@ -38,6 +39,7 @@ def update_broker_config(
         update = update_config(
             broker.config, parse_properties(bytes(request.body).decode("utf-8", "replace"))
         )
+        check_values(update.config)
     except ConfigError as error:
         raise Refusal(ResponseCode.SYSTEM_ERROR, str(error)) from None
     if update.forbidden:

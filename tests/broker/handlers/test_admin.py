@@ -291,6 +291,18 @@ async def test_a_changed_limit_of_the_store_counts_for_the_next_message(tmp_path
         assert client.send("T", bytes(10)).code == 0
 
 
+@pytest.mark.parametrize("entry", [b"flushDiskType=FOO", b"maxMessageSize=0", b"deleteWhen=99"])
+async def test_a_value_that_means_nothing_changes_nothing(tmp_path: Path, entry: bytes) -> None:
+    """What a broker would not start with it does not take while it runs."""
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        before = client.ask(26)
+        refused = client.ask(25, None, entry + b"\nautoCreateTopicEnable=false\n")
+        assert (refused.code, refused.remark[: len(entry)]) == (1, entry.decode())
+        after = client.ask(26)
+        assert (after.body, after.ext) == (before.body, before.ext)
+
+
 async def test_queries(tmp_path: Path) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
