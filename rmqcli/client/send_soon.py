@@ -18,6 +18,7 @@ from codec.queue import MessageQueue
 from rmqcli.client.errors import InvalidRequest
 from rmqcli.client.instance import ClientInstance
 from rmqcli.client.queue_select import QueueSelector
+from rmqcli.client.request_reply import Sending
 from rmqcli.client.results import SendResult
 
 __all__ = ["IN_FLIGHT", "SendCallback", "SendingSoon", "Underway"]
@@ -110,19 +111,10 @@ class Underway:
             self._calling.discard(task)
 
 
-class SendingProducer(Protocol):
+class SendingProducer(Sending, Protocol):
     """What this needs of a Producer."""
 
     _underway: Underway
-
-    async def send(
-        self,
-        message: Message,
-        *,
-        queue: MessageQueue | None = ...,
-        selector: QueueSelector | None = ...,
-        timeout: float | None = ...,
-    ) -> SendResult: ...
 
 
 class SendingSoon:
