@@ -34,6 +34,7 @@ __all__ = [
     "command",
     "command_group",
     "global_options",
+    "keyword",
     "single_command",
 ]
 
@@ -202,8 +203,8 @@ def global_options(function: Callable[..., None]) -> Callable[..., None]:
         extra = {"settings": Settings(rmq_context.obj)} if "settings" in signature.parameters else {}
         function(**values, **extra)
 
-    parameters = [_keyword("rmq_context", typer.Context), *own]
-    parameters += [_keyword(name, Annotated[kind, option], None) for name, (kind, option) in _GLOBALS.items()]
+    parameters = [keyword("rmq_context", typer.Context), *own]
+    parameters += [keyword(name, Annotated[kind, option], None) for name, (kind, option) in _GLOBALS.items()]
     parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
     wrapper.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -211,7 +212,8 @@ def global_options(function: Callable[..., None]) -> Callable[..., None]:
     return wrapper
 
 
-def _keyword(name: str, annotation: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
+def keyword(name: str, annotation: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
+    """A parameter to be added to a command's signature."""
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 

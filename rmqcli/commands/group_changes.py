@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 import typer
@@ -9,7 +12,7 @@ import typer
 from rmqcli.commands._grouping import GroupArgument, app
 from rmqcli.commands.topic import BrokersOption, ClusterOption
 from rmqcli.exit_codes import CommandError, usage_error
-from rmqcli.options import Settings, YesOption, command
+from rmqcli.options import Settings, YesOption, command, keyword
 from rmqcli.render.text import many
 from rmqcli.running import run_async, warn
 
@@ -62,8 +65,36 @@ AllOption = Annotated[
 ]
 
 
-def _settings(**given: object) -> dict[str, object]:
-    return {name: value for name, value in given.items() if value is not None}
+# Option of a command → field of SubscriptionGroupConfig, and the option's declaration.
+_SETTINGS: Mapping[str, tuple[str, Any]] = {
+    "retries": ("retry_max_times", RetriesOption),
+    "retry_queues": ("retry_queue_nums", RetryQueuesOption),
+    "consume": ("consume_enable", ConsumeOption),
+    "broadcast": ("consume_broadcast_enable", BroadcastOption),
+    "from_min": ("consume_from_min_enable", FromMinOption),
+    "notify": ("notify_consumer_ids_changed_enable", NotifyOption),
+    "read_from": ("broker_id", ReadFromOption),
+    "slow_read_from": ("which_broker_when_consume_slowly", SlowReadFromOption),
+}
+
+
+def _settings_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Adds the options for the settings of a group; the command gets those that were given as `named`, by field."""
+    signature = inspect.signature(function, eval_str=True)
+
+    @functools.wraps(function)
+    def wrapper(**values: Any) -> None:
+        given = {field: values.pop(name) for name, (field, _) in _SETTINGS.items()}
+        function(named={field: value for field, value in given.items() if value is not None}, **values)
+
+    parameters = []
+    for parameter in signature.parameters.values():
+        if parameter.name == "named":
+            parameters += [keyword(name, option, None) for name, (_, option) in _SETTINGS.items()]
+        else:
+            parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+    wrapper.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return wrapper
 
 
 @command(app, "settings", example="rmq group settings billing\nrmq group settings billing --json")
@@ -103,17 +134,11 @@ def show(group: GroupArgument, settings: Settings) -> None:
 
 
 @command(app, "create", example="rmq group create billing\nrmq group create audit --retries 3 --no-broadcast")
+@_settings_options
 def create(
     group: GroupArgument,
     settings: Settings,
-    retries: RetriesOption = None,
-    retry_queues: RetryQueuesOption = None,
-    consume: ConsumeOption = None,
-    broadcast: BroadcastOption = None,
-    from_min: FromMinOption = None,
-    notify: NotifyOption = None,
-    read_from: ReadFromOption = None,
-    slow_read_from: SlowReadFromOption = None,
+    named: dict[str, Any],
     broker: BrokersOption = None,
     cluster: ClusterOption = None,
 ) -> None:
@@ -123,17 +148,6 @@ def create(
     A group that is there already gets these settings; `rmq group update` changes only what is named.
     """
     from rmqcli.commands._changes import show_change
-
-    named = _settings(
-        retry_max_times=retries,
-        retry_queue_nums=retry_queues,
-        consume_enable=consume,
-        consume_broadcast_enable=broadcast,
-        consume_from_min_enable=from_min,
-        notify_consumer_ids_changed_enable=notify,
-        broker_id=read_from,
-        which_broker_when_consume_slowly=slow_read_from,
-    )
 
     async def main() -> Any:
         from codec.bodies import SubscriptionGroupConfig
@@ -149,17 +163,11 @@ def create(
 
 
 @command(app, "update", example="rmq group update billing --no-consume\nrmq group update billing --retries 3")
+@_settings_options
 def update(
     group: GroupArgument,
     settings: Settings,
-    retries: RetriesOption = None,
-    retry_queues: RetryQueuesOption = None,
-    consume: ConsumeOption = None,
-    broadcast: BroadcastOption = None,
-    from_min: FromMinOption = None,
-    notify: NotifyOption = None,
-    read_from: ReadFromOption = None,
-    slow_read_from: SlowReadFromOption = None,
+    named: dict[str, Any],
     broker: BrokersOption = None,
     cluster: ClusterOption = None,
 ) -> None:
@@ -169,16 +177,6 @@ def update(
     """
     from rmqcli.commands._changes import show_change
 
-    named = _settings(
-        retry_max_times=retries,
-        retry_queue_nums=retry_queues,
-        consume_enable=consume,
-        consume_broadcast_enable=broadcast,
-        consume_from_min_enable=from_min,
-        notify_consumer_ids_changed_enable=notify,
-        broker_id=read_from,
-        which_broker_when_consume_slowly=slow_read_from,
-    )
     if not named:
         raise usage_error("nothing to change: give --retries, --no-consume or another setting")
 
