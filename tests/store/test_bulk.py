@@ -1,0 +1,30 @@
+"""When many things are checked at once, and when one by one."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from importlib.machinery import ModuleSpec
+
+import pytest
+
+from rmqcli.store.bulk import bulk_checks
+
+
+@pytest.mark.parametrize("missing", ["numpy", "pyarrow"])
+def test_without_one_of_the_packages_of_the_extra_all_is_looked_at_by_itself(
+    monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    """CRCs of small bodies need PyArrow, too: NumPy alone may be there for other reasons."""
+    find = importlib.util.find_spec
+
+    def without(name: str, package: str | None = None) -> ModuleSpec | None:
+        return None if name == missing else find(name, package)
+
+    monkeypatch.setattr(importlib.util, "find_spec", without)
+    monkeypatch.setitem(sys.modules, missing, None)
+    assert bulk_checks() is None
+
+
+def test_with_both_many_are_looked_at_at_once() -> None:
+    assert bulk_checks() is not None
