@@ -1,9 +1,13 @@
-"""The least that a server on trio can do: take header and body of each frame, answer with fixed bytes. Prints its port; ends on SIGTERM."""
+"""The least that a server on trio can do: read frames, answer each with fixed bytes. Prints its port; ends on SIGTERM.
+
+`count` only finds where frames end, `take` also takes header and body out of each, as any server has to.
+"""
 
 from __future__ import annotations
 
 import struct
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
@@ -16,23 +20,32 @@ REPLY = (REPLY_SIZE - 4).to_bytes(4, "big") + bytes(REPLY_SIZE - 4)
 unpack_head = struct.Struct(">iI").unpack_from
 
 
-async def serve(stream: trio.SocketStream) -> None:
+async def serve(frames_of: Callable[[bytes], tuple[int, int]], stream: trio.SocketStream) -> None:
     """One connection; a load that goes away in the middle of an answer is no error."""
-    with suppress(trio.BrokenResourceError):
-        await answer(stream)
-
-
-async def answer(stream: trio.SocketStream) -> None:
     waiting = b""
-    while data := await stream.receive_some(READ_SIZE):
-        frames, waiting = split(waiting + data)
-        if frames:
-            await stream.send_all(b"".join([REPLY for _ in frames]))
+    with suppress(trio.BrokenResourceError):
+        while data := await stream.receive_some(READ_SIZE):
+            waiting += data
+            frames, end = frames_of(waiting)
+            waiting = waiting[end:]
+            if frames:
+                await stream.send_all(REPLY * frames)
 
 
-def split(data: bytes) -> tuple[list[tuple[bytes, bytes]], bytes]:
-    """Header and body of each whole frame, and what is left: what any server has to take out of its socket."""
-    frames = []
+def count(data: bytes) -> tuple[int, int]:
+    """How many whole frames there are, and where the last one ends."""
+    position, frames, size = 0, 0, len(data)
+    while size - position >= 4:
+        end = position + 4 + int.from_bytes(data[position : position + 4], "big")
+        if end > size:
+            break
+        position, frames = end, frames + 1
+    return frames, position
+
+
+def take(data: bytes) -> tuple[int, int]:
+    """As `count`; header and body of each are taken out."""
+    taken = []
     position, size = 0, len(data)
     while size - position >= HEAD_SIZE:
         length, mark = unpack_head(data, position)
@@ -40,14 +53,19 @@ def split(data: bytes) -> tuple[list[tuple[bytes, bytes]], bytes]:
         if end > size:
             break
         body = position + HEAD_SIZE + (mark & 0xFFFFFF)
-        frames.append((data[position + HEAD_SIZE : body], data[body:end]))
+        taken.append((data[position + HEAD_SIZE : body], data[body:end]))
         position = end
-    return frames, data[position:]
+    return len(taken), position
 
 
-async def main() -> None:
+WAYS = {"count": count, "take": take}
+
+
+async def main(how: str) -> None:
     async with trio.open_nursery() as nursery:
-        listeners = await nursery.start(partial(trio.serve_tcp, serve, 0, host="127.0.0.1"))
+        listeners = await nursery.start(
+            partial(trio.serve_tcp, partial(serve, WAYS[how]), 0, host="127.0.0.1")
+        )
         print(listeners[0].socket.getsockname()[1], flush=True)
         with trio.open_signal_receiver(15) as signals:
             async for _ in signals:
@@ -55,5 +73,5 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    trio.run(main)
+    trio.run(main, sys.argv[1])
     sys.exit(0)

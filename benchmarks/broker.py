@@ -30,35 +30,38 @@ def _address(text: str) -> Address:
 
 
 def sends() -> Iterator[Measured]:
-    """One pipelined connection, and one message at a time, against a loop that reads the frames and answers fixed bytes."""
+    """One pipelined connection, and one message at a time, against loops that answer fixed bytes."""
     frames = send_frames("Bench")
     have_memory()
     with (
         tempfile.TemporaryDirectory() as folder,
-        process(sys.executable, "-m", "benchmarks.bare_loop") as bare,
+        process(sys.executable, "-m", "benchmarks.bare_loop", "count") as counting,
+        process(sys.executable, "-m", "benchmarks.bare_loop", "take") as taking,
+        cluster(Path(folder) / "store") as up,
     ):
-        assert bare.stdout is not None
-        bare_address = ("127.0.0.1", int(bare.stdout.readline()))
-        with cluster(Path(folder) / "store") as up:
-            address = _address(up["broker"])
-            reply = decode_frame(first_reply(address, frames[0]))
-            assert reply.code == 0, reply
-            for in_flight, target in ((64, "0.15"), (1, "0.7")):
-                least, ours = _in_turns(bare_address, address, frames, in_flight)
-                name = f"send 1 KB, {in_flight} in flight"
-                ratio = ours.per_second / least.per_second
-                yield Measured(name, ours.per_second, "msg/s", ratio, "bare trio loop", target)
-                if in_flight == 1:
-                    p50, least_p50 = ours.median_seconds * 1e6, least.median_seconds * 1e6
-                    yield Measured(f"{name}, p50", p50, "µs", p50 / least_p50, "bare trio loop")
+        address = _address(up["broker"])
+        reply = decode_frame(first_reply(address, frames[0]))
+        assert reply.code == 0, reply
+        addresses = [*map(_port_of, (counting, taking)), address]
+        for in_flight, target in ((64, "0.15"), (1, "0.7")):
+            count, take, ours = _in_turns(addresses, frames, in_flight)
+            name, rate = f"send 1 KB, {in_flight} in flight", ours.per_second
+            yield Measured(name, rate, "msg/s", rate / count.per_second, "bare trio loop", target)
+            yield Measured(name, rate, "msg/s", rate / take.per_second, "one that takes the frames apart")
+            if in_flight == 1:
+                p50, least = ours.median_seconds * 1e6, count.median_seconds * 1e6
+                yield Measured(f"{name}, p50", p50, "µs", p50 / least, "bare trio loop")
 
 
-def _in_turns(bare: Address, broker: Address, frames: list[bytes], in_flight: int) -> tuple[Rate, Rate]:
-    """The medians of both: a machine that is slower for a second is so for one round, not for one side."""
-    rounds = [
-        (drive(bare, frames, in_flight, 1.0), drive(broker, frames, in_flight, 1.0)) for _ in range(ROUNDS)
-    ]
-    return _median([pair[0] for pair in rounds]), _median([pair[1] for pair in rounds])
+def _port_of(bare: subprocess.Popen[str]) -> Address:
+    assert bare.stdout is not None
+    return "127.0.0.1", int(bare.stdout.readline())
+
+
+def _in_turns(addresses: list[Address], frames: list[bytes], in_flight: int) -> list[Rate]:
+    """The medians of each: a machine that is slower for a second is so for one round, not for one side."""
+    rounds = [[drive(address, frames, in_flight, 1.0) for address in addresses] for _ in range(ROUNDS)]
+    return [_median(list(rates)) for rates in zip(*rounds, strict=True)]
 
 
 def _median(rates: list[Rate]) -> Rate:
