@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.support import JavaStore, unpack
+from tests.workers import arrange
+
+FIGURE = "figure"
 
 # A shell that starts the tests in the background has them ignore Ctrl-C, and so would every command that they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -37,6 +40,26 @@ def java_store(request: pytest.FixtureRequest) -> JavaStore:
 def copy_java_store(tmp_path: Path) -> Callable[[str], JavaStore]:
     """Unpacks `store-clean` or `store-killed` into the test's own folder, to be written to."""
     return lambda name: unpack(name, tmp_path)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    arrange(items)
+
+
+@pytest.fixture
+def show(
+    record_property: Callable[[str, object], None], request: pytest.FixtureRequest
+) -> Callable[[str], None]:
+    """Says a figure below the test results."""
+    return lambda figure: record_property(FIGURE, f"{request.node.name}: {figure}")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for report in terminalreporter.getreports("passed"):
+        for name, figure in report.user_properties:
+            if name == FIGURE:
+                terminalreporter.write_line(str(figure))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

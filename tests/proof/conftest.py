@@ -1,10 +1,10 @@
-"""Fixtures of the proof, and its figures at the end of the test run."""
+"""Fixtures of the proof."""
 
 from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,24 +17,6 @@ from tests.proof.journal import wait_for_work
 ORDERLY_QUEUES = 6
 ORDERLY_COUNT = 300
 """In each queue."""
-
-FIGURES = pytest.StashKey[list[str]]()
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    config.stash[FIGURES] = []
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    for figure in config.stash.get(FIGURES, []):
-        terminalreporter.write_line(figure)
-
-
-@pytest.fixture
-def show(pytestconfig: pytest.Config, request: pytest.FixtureRequest) -> Callable[[str], None]:
-    """Says a figure below the test results."""
-    name = request.node.name
-    return lambda figure: pytestconfig.stash[FIGURES].append(f"{name}: {figure}")
 
 
 @pytest.fixture(scope="session")
