@@ -11,8 +11,8 @@ _rmq_describe() {
             values="-n --namesrv --profile --timeout"
             ;;
         "send")
-            options="-k --key -t --tag -p --property -q --queue -b --broker --delay-level --delay --file --delimiter --whole --jsonl --oneway --batch --concurrency --rate --transaction --trace -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
-            values="-k --key -t --tag -p --property -q --queue -b --broker --delay-level --delay --file --delimiter --batch --concurrency --rate --transaction -n --namesrv --profile --timeout"
+            options="-k --key -t --tag -p --property -q --queue -b --broker --delay-level --delay --file --delimiter --whole --jsonl --oneway --batch --concurrency --rate --transaction --check --wait --trace -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-k --key -t --tag -p --property -q --queue -b --broker --delay-level --delay --file --delimiter --batch --concurrency --rate --transaction --check --wait -n --namesrv --profile --timeout"
             files="--file"
             ;;
         "request")

@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from rmqcli.client.scheduled_pull import PullTask, ScheduledPull
     from rmqcli.client.send_soon import SendCallback
     from rmqcli.client.transaction import (
+        CheckAnswered,
         LocalTransaction,
         TransactionCheck,
         TransactionProducer,
@@ -79,6 +80,7 @@ __all__ = [
     "BrokerBusy",
     "BrokerRefused",
     "BrokerSummary",
+    "CheckAnswered",
     "ClientError",
     "ClientInstance",
     "ConnectedProducer",
@@ -211,6 +213,7 @@ if not TYPE_CHECKING:
             ),
             "rmqcli.client.send_soon": ("SendCallback",),
             "rmqcli.client.transaction": (
+                "CheckAnswered",
                 "LocalTransaction",
                 "TransactionCheck",
                 "TransactionProducer",

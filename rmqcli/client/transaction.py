@@ -34,6 +34,7 @@ from rmqcli.client.results import SendResult, SendStatus
 from rmqcli.client.trace import MessageType, TransactionEnd
 
 __all__ = [
+    "CheckAnswered",
     "LocalTransaction",
     "TransactionCheck",
     "TransactionProducer",
@@ -60,6 +61,8 @@ LocalTransaction = Callable[[Message], Outcome | Awaitable[Outcome]]
 """The local transaction; the message has its UNIQ_KEY. An async function, or a plain one that runs in a worker thread."""
 TransactionCheck = Callable[[MessageExt], Outcome | Awaitable[Outcome]]
 """What became of the transaction of this half message? An async function, or a plain one that runs in a worker thread."""
+CheckAnswered = Callable[[MessageExt, TransactionState, bool], object]
+"""Hears of a check that was answered: the half message, the answer, whether it was handed over (else the broker asks again)."""
 
 
 class TransactionResult(NamedTuple):
@@ -77,17 +80,25 @@ class _Check(NamedTuple):
 
 
 class TransactionProducer(Producer):
-    """A producer of transactions, and of plain messages. `check` is asked about half messages of the group, `checks` at once.
+    """A producer of transactions, and of plain messages. `check` is asked about half messages of the group, `checks` at once,
+    and `on_answered` hears of each that was answered.
 
     Any producer of the group may be asked about any half message of it, so the answer must come from what all of them know
     (a database), not from the memory of one. More options: Producer.
     """
 
     def __init__(
-        self, group: str, check: TransactionCheck, *, checks: int = 1, **options: Unpack[ProducerOptions]
+        self,
+        group: str,
+        check: TransactionCheck,
+        *,
+        checks: int = 1,
+        on_answered: CheckAnswered | None = None,
+        **options: Unpack[ProducerOptions],
     ) -> None:
         super().__init__(group, **options)
         self._check = check
+        self._on_answered = on_answered
         self._checks = checks
         self._tasks: list[trio.CancelScope] = []
         self._asked, self._questions = trio.open_memory_channel[_Check](CHECKS_WAITING)
@@ -234,7 +245,9 @@ class TransactionProducer(Producer):
             transaction_id=asked.transaction_id,
             bname=asked.bname,
         )
-        await self._tell(check.address, header, remark)
+        told = await self._tell(check.address, header, remark)
+        if self._on_answered is not None:
+            self._on_answered(message, state, told)
         region = message.properties.get(PropertyName.MSG_REGION)
         self._trace_end(message, header, check.address, state, region)
 

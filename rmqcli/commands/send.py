@@ -5,17 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from rmqcli.exit_codes import ExitCode, usage_error
+from rmqcli.commands._transaction import CheckOption, Ending, TransactionOption, WaitOption
+from rmqcli.exit_codes import ExitCode
 from rmqcli.options import BrokerOption, Settings, TopicArgument, command, single_command
 from rmqcli.running import run_async, warn
-
-if TYPE_CHECKING:
-    from rmqcli.client import Producer
-    from rmqcli.flows.sending import Target
 
 app = single_command()
 
@@ -72,14 +69,6 @@ ConcurrencyOption = Annotated[
 RateOption = Annotated[
     float | None, typer.Option("--rate", metavar="N", min=0.001, help="Messages a second.")
 ]
-TransactionOption = Annotated[
-    str | None,
-    typer.Option(
-        "--transaction",
-        metavar="END",
-        help="As half messages that end so: commit, rollback, or unknown (the broker will ask).",
-    ),
-]
 TraceOption = Annotated[bool, typer.Option("--trace", help="Write traces, which `rmq trace` shows.")]
 
 
@@ -90,7 +79,8 @@ TraceOption = Annotated[bool, typer.Option("--trace", help="Write traces, which 
 rmq send orders < lines.txt
 rmq pull orders --json | rmq send copy --jsonl
 rmq send files --whole --file a.bin --file b.bin
-rmq send orders 'paid' --transaction commit""",
+rmq send orders 'paid' --transaction commit
+rmq send orders 'paid' --transaction unknown --check commit""",
 )
 def send(
     topic: TopicArgument,
@@ -112,6 +102,8 @@ def send(
     concurrency: ConcurrencyOption = None,
     rate: RateOption = None,
     transaction: TransactionOption = None,
+    check: CheckOption = None,
+    wait: WaitOption = None,
     trace: TraceOption = False,
 ) -> None:
     """Send messages to a topic.
@@ -119,6 +111,9 @@ def send(
     Input is sent as it comes, never read as a whole before. Without --json, a terminal gets a result for each message or
     a summary for many, a pipe gets lines: broker, queue, offset, message id, status. When some messages fail, the rest is
     sent, standard error names the failed lines and the exit code is 3.
+
+    With --check it ends when each half message that was sent is decided; standard error has a line for each check. The exit
+    code is 7 when --wait is over before that.
     """
     from rmqcli.flows.outgoing import Stamp, check_sources, jobs_of, unescape
     from rmqcli.flows.sending import Sender, SendPlan
@@ -129,22 +124,24 @@ def send(
     in_flight = concurrency or (1 if queue is not None else _DEFAULT_CONCURRENCY)
     unit = None if body is not None else "message" if whole or cut != b"\n" else "line"
     code = ExitCode.DONE
-    if transaction is not None:
-        _check_transaction(
-            transaction,
-            **{"--oneway": oneway, "--batch": batch > 1, "--queue": queue is not None, "--broker": broker},
-            **{"--delay-level": delay_level, "--delay": delay},
-        )
+    ending = Ending(transaction, check, wait)
+    ending.verify(
+        **{"--oneway": oneway, "--batch": batch > 1, "--queue": queue is not None, "--broker": broker},
+        **{"--delay-level": delay_level, "--delay": delay},
+    )
 
     async def main() -> None:
         nonlocal code
         import trio
 
+        from rmqcli.client import Producer
         from rmqcli.flows.reading import select_queues
         from rmqcli.flows.send_results import SendReport
         from rmqcli.render.progress import progress
 
-        target, producer = _target(transaction, allow_empty=True, trace=trace, **settings.producer_options)
+        options = {"allow_empty": True, "trace": trace} | settings.producer_options
+        transacting = ending.target(**options)
+        producer = Producer(**options) if transacting is None else transacting.producer
         async with producer:
             queues = []
             if queue is not None or broker is not None:
@@ -154,36 +151,20 @@ def send(
             quiet = body is not None or os.isatty(0) or (settings.json and settings.terminal)
             with progress(topic, quiet=quiet) as advance:
                 report = SendReport(settings, advance)
-                sender = Sender(target, SendPlan(in_flight, batch, oneway, rate, queues), report.sent)
+                sender = Sender(
+                    transacting or producer, SendPlan(in_flight, batch, oneway, rate, queues), report.sent
+                )
                 tally = await sender.run(jobs_of(sources, stamp, cut, jsonl=jsonl))
             code = report.finish(tally, trio.current_time() - start, oneway=oneway, unit=unit)
+            if transacting is not None:
+                settled = await ending.settle(transacting)
+                code = code or settled
         if producer.traces_dropped:
             warn(f"{producer.traces_dropped} traces were not written")
 
     _hint_for_terminal(body, file)
     run_async(main)
     raise typer.Exit(code)
-
-
-def _check_transaction(end: str, **others: object) -> None:
-    if end not in ("commit", "rollback", "unknown"):
-        raise usage_error(f"--transaction {end}: commit, rollback or unknown is expected")
-    for name, given in others.items():
-        if given:
-            raise usage_error(f"--transaction and {name} exclude each other")
-
-
-def _target(transaction: str | None, **options: Any) -> tuple[Target, Producer]:
-    """What takes the messages, and the producer to enter for it."""
-    if transaction is None:
-        from rmqcli.client import Producer
-
-        producer = Producer(**options)
-        return producer, producer
-    from rmqcli.flows.transacting import OUTCOMES, Transacting
-
-    transacting = Transacting(OUTCOMES[transaction], **options)
-    return transacting, transacting.producer
 
 
 def _hint_for_terminal(body: str | None, file: list[Path] | None) -> None:

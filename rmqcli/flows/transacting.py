@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import trio
 
 from codec.message import Message, MessageExt
+from codec.properties import PropertyName
 from rmqcli.client import SendResult, TransactionProducer, TransactionState
 from rmqcli.exit_codes import CommandError, ExitCode
 
@@ -13,7 +17,7 @@ if TYPE_CHECKING:
 
     from codec.queue import MessageQueue
 
-__all__ = ["OUTCOMES", "Transacting"]
+__all__ = ["OUTCOMES", "Answered", "Transacting"]
 
 GROUP = "rmq_transaction"
 OUTCOMES = {
@@ -23,20 +27,56 @@ OUTCOMES = {
 }
 
 
-class Transacting:
-    """Stands where a Producer stands. A check of a half message that is not ours is answered with UNKNOW."""
+class Answered(NamedTuple):
+    """A check of one of our half messages. `told`: the answer was handed over; else the broker asks again."""
 
-    def __init__(self, outcome: TransactionState, **options: Any) -> None:
+    msg_id: str
+    times: str
+    told: bool
+
+
+class Transacting:
+    """Stands where a Producer stands. Checks of our half messages are answered with `answer`, those of others with UNKNOWN.
+
+    Other members of the group are asked about ours, too, and know nothing: a message may be asked about more than once.
+    """
+
+    def __init__(
+        self, outcome: TransactionState, answer: TransactionState | None = None, **options: Any
+    ) -> None:
         self._outcome = outcome
+        self._answer = answer or outcome
         self._ours: set[str] = set()
-        self.producer = TransactionProducer(GROUP, self._check, **options)
+        self._undecided: set[str] = set()
+        self._checks: list[Answered] = []
+        self._checked = trio.Event()
+        self.producer = TransactionProducer(GROUP, self._check, on_answered=self._on_answered, **options)
+
+    @property
+    def undecided(self) -> int:
+        """Messages that the broker was not told the end of."""
+        return len(self._undecided)
+
+    async def settle(self, seconds: float | None, on_answered: Callable[[Answered], object]) -> None:
+        """Waits until checks have decided every message, no longer than `seconds`; tells of the checks since the beginning."""
+        with trio.move_on_after(float("inf") if seconds is None else seconds):
+            while self._undecided or self._checks:
+                if not self._checks:
+                    await self._checked.wait()
+                self._checked = trio.Event()
+                checks, self._checks = self._checks, []
+                for check in checks:
+                    on_answered(check)
 
     async def send(self, message: Message, *, queue: MessageQueue | None = None) -> SendResult:
         result = await self.producer.send_in_transaction(message, self._local)
-        if not result.told and self._outcome is not TransactionState.UNKNOW:
+        if result.state is TransactionState.UNKNOW:
+            return result.sent
+        if not result.told:
             raise CommandError(
                 f"stored as {result.sent.msg_id}, but its end could not be told", ExitCode.NO_CONNECTION
             )
+        self._undecided.discard(result.sent.msg_id)
         return result.sent
 
     async def send_batch(
@@ -49,7 +89,17 @@ class Transacting:
 
     async def _local(self, message: Message) -> TransactionState:
         self._ours.add(message.uniq_key or "")
+        self._undecided.add(message.uniq_key or "")
         return self._outcome
 
     async def _check(self, half: MessageExt) -> TransactionState:
-        return self._outcome if half.msg_id in self._ours else TransactionState.UNKNOW
+        return self._answer if half.msg_id in self._ours else TransactionState.UNKNOW
+
+    def _on_answered(self, half: MessageExt, state: TransactionState, told: bool) -> None:
+        if half.msg_id not in self._ours:
+            return
+        times = half.properties.get(PropertyName.TRANSACTION_CHECK_TIMES, "")
+        self._checks.append(Answered(half.msg_id, times, told))
+        if told and state is not TransactionState.UNKNOW:
+            self._undecided.discard(half.msg_id)
+        self._checked.set()

@@ -240,6 +240,29 @@ async def test_a_check_is_answered(cluster: Cluster, said: Any, code: int, autoj
     assert (header.producer_group, header.msg_id, header.transaction_id) == ("TG", "id1", "id1")
 
 
+@pytest.mark.parametrize("gone", [False, True])
+async def test_whoever_wants_hears_how_a_check_was_answered(
+    cluster: Cluster, gone: bool, autojump_clock: Any
+) -> None:
+    answered: list[tuple[str, TransactionState, bool]] = []
+
+    async def check(message: MessageExt) -> TransactionState:
+        if gone:
+            cluster.a.refuses = True
+            await cluster.a.drop()
+            await trio.testing.wait_all_tasks_blocked()
+        return COMMIT
+
+    def hear(message: MessageExt, state: TransactionState, told: bool) -> None:
+        answered.append((message.msg_id, state, told))
+
+    async with transacting(cluster, check, on_answered=hear) as producer:
+        await connected(cluster, producer)
+        await cluster.a.push(check_request())
+        await trio.sleep(10)
+    assert answered == [("id1", COMMIT, not gone)]
+
+
 async def test_a_check_that_raises_knows_nothing_and_the_next_is_answered(
     cluster: Cluster, autojump_clock: Any, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -1,0 +1,90 @@
+"""`rmq send --transaction unknown --check`: a producer that stays and answers a broker that asks every 0.1 s, three times."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from broker.cluster import Cluster, embedded_in_thread
+from rmqcli.exit_codes import ExitCode
+from tests.cli.conftest import Result, Run
+
+TOPIC = "payments"
+CHECK = re.compile(r"rmq: check (\d) of ([0-9A-F]{32}): (\w+)")
+
+
+@pytest.fixture(scope="module")
+def asking() -> Iterator[Cluster]:
+    with embedded_in_thread(
+        transaction_check_interval=100, transaction_time_out=100, transaction_check_max=3
+    ) as running:
+        yield running
+
+
+@pytest.fixture
+def bank(cli: Run, asking: Cluster) -> Run:
+    return lambda *arguments, stdin=b"": cli("-n", asking.namesrv, "--timeout", "30", *arguments, stdin=stdin)
+
+
+def until(rmq: Run, stop: Callable[[Result], bool], *arguments: str) -> Result:
+    for _ in range(300):
+        result = rmq(*arguments)
+        if stop(result):
+            return result
+    raise AssertionError(result)
+
+
+def has_rows(result: Result) -> bool:
+    return bool(result.out)
+
+
+@pytest.mark.parametrize("answer", ["commit", "rollback"])
+def test_it_ends_when_every_message_is_decided(bank: Run, answer: str) -> None:
+    topic = f"{TOPIC}-{answer}"
+    assert bank("topic", "create", topic, "-q", "1").code == 0
+    sent = bank("send", topic, "--transaction", "unknown", "--check", answer, stdin=b"a\nb\n")
+    assert sent.code == 0
+    assert sorted(CHECK.findall(sent.err)) == sorted(("1", line[3], answer) for line in sent.lines)
+    assert bank("send", topic, "last").code == 0
+    last = until(bank, lambda result: b"last" in result.out, "pull", topic, "-f", "%v\n")
+    assert sorted(last.out.split()) == ([b"a", b"b", b"last"] if answer == "commit" else [b"last"])
+
+
+def test_an_answer_that_decides_nothing_is_asked_for_until_the_broker_gives_up(bank: Run) -> None:
+    assert bank("topic", "create", TOPIC, "-q", "1").code == 0
+    sent = bank("send", TOPIC, "paid", "--transaction", "unknown", "--check", "unknown", "--wait", "2")
+    assert sent.code == ExitCode.TIMED_OUT
+    assert [(times, answer) for times, _, answer in CHECK.findall(sent.err)] == [
+        ("1", "unknown"),
+        ("2", "unknown"),
+        ("3", "unknown"),
+    ]
+    assert "rmq: undecided after 2 s: 1 message; the broker asks on" in sent.err
+    given_up = until(bank, has_rows, "pull", "TRANS_CHECK_MAX_TIME_TOPIC", "-f", "%i %v\n")
+    assert given_up.out.decode().split() == [sent.lines[0][3], "paid"]
+
+
+def test_the_rest_is_settled_when_some_could_not_be_sent(bank: Run) -> None:
+    assert bank("topic", "create", TOPIC, "-q", "1").code == 0
+    lines = b'{"topic":"t","body":"good"}\nnonsense\n'
+    sent = bank("send", TOPIC, "--jsonl", "--transaction", "unknown", "--check", "commit", stdin=lines)
+    assert sent.code == ExitCode.PARTLY
+    assert [row[1:] for row in CHECK.findall(sent.err)] == [(sent.lines[0][3], "commit")]
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (["--transaction", "unknown", "--check", "maybe"], "--check maybe"),
+        (["--transaction", "commit", "--check", "commit"], "--transaction unknown"),
+        (["--check", "commit"], "--transaction unknown"),
+        (["--wait", "1"], "--check"),
+        (["--transaction", "unknown", "--check", "unknown"], "--wait"),
+    ],
+)
+def test_options_that_do_not_fit(cli: Run, options: list[str], named: str) -> None:
+    result = cli("send", "orders", "x", *options)
+    assert result.code == ExitCode.USAGE
+    assert named in result.err
