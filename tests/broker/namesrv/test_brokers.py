@@ -42,6 +42,7 @@ def topics(server: NameServerUnderTest) -> set[str]:
 FORMS = {
     "json": (registration(topic("T"), topic("U", perm=4)), 409, "false"),
     "compressed": (registration(topic("T"), topic("U", perm=4), compressed=True), 409, "true"),
+    "3.0.11, the first with filter servers": (registration(topic("T"), topic("U", perm=4)), 37, "false"),
     "before 3.0.11": (encode_body(wrapper(topic("T"), topic("U", perm=4))), 36, "false"),
 }
 
@@ -154,6 +155,32 @@ def test_a_lost_connection_takes_what_was_registered_over_it_last(server: NameSe
     assert topics(server) == {"T"}
     second.lose()
     assert topics(server) == set()
+
+
+@pytest.mark.parametrize("leaves", ["unregistered", "lost", "expired"])
+def test_of_a_broker_that_left_nothing_is_known(server: NameServerUnderTest, leaves: str) -> None:
+    """Were its data version kept, it would be told that nothing changed when it is back, and would not register."""
+    server.register(topic("T"), name="broker-b", address="10.0.0.5:10911", session=FakeSession())
+    server.register(topic("T"), topic("Own"))
+    if leaves == "unregistered":
+        server.ask(RequestCode.UNREGISTER_BROKER, **identity())
+    elif leaves == "lost":
+        server.session.lose()
+    else:
+        server.state.routes.touch("10.0.0.5:10911", server.now + 1)
+        assert server.state.routes.expire(server.now + 1) == [server.session]
+    assert topics(server) == {"T"}
+    found = route(server, "T")
+    assert found is not None and [data.broker_name for data in found.queue_datas] == ["broker-b"]
+    version = encode_body(DataVersion(timestamp=5, counter=1))
+    reply = server.ask(RequestCode.QUERY_DATA_VERSION, version, **identity())
+    assert (reply.ext_fields, reply.body) == ({"changed": "true"}, b"")
+
+
+def test_a_broker_expires_when_it_was_silent_for_longer_than_the_limit(server: NameServerUnderTest) -> None:
+    server.register(topic("T"))
+    assert server.state.routes.expire(server.now) == []
+    assert topics(server) == {"T"}
 
 
 def test_data_version_query(server: NameServerUnderTest) -> None:

@@ -133,23 +133,31 @@ def test_kv_entries_outlive_the_name_server_and_a_damaged_file(tmp_path: Path) -
     kv.put("N", "k2", "é")
     assert path.read_bytes() == '{"configTable":{"N":{"k":"v","k2":"é"}}}'.encode()
     assert KVConfig(path).namespace("N") == {"k": "v", "k2": "é"}
+    kv.put("N", "k3", "v")
+    kv.delete("N", "k3")
+    assert KVConfig(path).namespace("N") == {"k": "v", "k2": "é"}
     path.write_bytes(b'{"configTable":')
-    assert KVConfig(path).namespace("N") == {"k": "v"}
+    assert KVConfig(path).namespace("N") == {"k": "v", "k2": "é", "k3": "v"}
     path.with_name("kvConfig.json.bak").write_bytes(b"\x00garbage")
     with pytest.raises(StoreDamaged):
         KVConfig(path)
 
 
-def test_the_configuration_is_shown_changed_and_saved(tmp_path: Path) -> None:
-    saved = tmp_path / "conf" / "namesrv.properties"
+def test_the_configuration_is_shown_changed_and_saved(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    saved = tmp_path / "conf" / "name server" / "namesrv.properties"
     config = NamesrvConfig(kv_config_path=None, config_store_path=str(saved))
     server = NameServerUnderTest(config)
     assert b"orderMessageEnable=false\n" in bytes(server.ask(RequestCode.GET_NAMESRV_CONFIG).body)
     change = b"orderMessageEnable=true\nnobodyKnows=1\n"
     assert server.ask(RequestCode.UPDATE_NAMESRV_CONFIG, change).code == ResponseCode.SUCCESS
     assert b"orderMessageEnable=true\n" in bytes(server.ask(RequestCode.GET_NAMESRV_CONFIG).body)
+    assert "nobodyKnows" in caplog.text
     loaded, unknown = load_config(NamesrvConfig, saved)
     assert (loaded.order_message_enable, loaded.config_store_path, unknown) == (True, str(saved), [])
+    assert server.ask(RequestCode.UPDATE_NAMESRV_CONFIG, b"clusterTest=true\n").code == ResponseCode.SUCCESS
+    assert load_config(NamesrvConfig, saved)[0].cluster_test
 
 
 @pytest.mark.parametrize(
