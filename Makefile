@@ -24,7 +24,7 @@ layers:
 
 tests:
 	$(PY) -m coverage erase
-	$(PY) -m pytest -n auto --maxprocesses=4 --dist=loadgroup --no-loadscope-reorder --cov=codec --cov=broker --cov-report=term:skip-covered --cov-fail-under=90
+	$(PY) -m pytest -n auto --maxprocesses=4 --dist=loadscope --no-loadscope-reorder --cov=codec --cov=broker --cov-report=term:skip-covered --cov-fail-under=90
 
 bench:
 	@.ci/prepare test

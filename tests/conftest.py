@@ -5,11 +5,12 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.support import JavaStore, unpack
-from tests.workers import arrange
+from tests.workers import ByGroup, place
 
 FIGURE = "figure"
 
@@ -42,9 +43,13 @@ def copy_java_store(tmp_path: Path) -> Callable[[str], JavaStore]:
     return lambda name: unpack(name, tmp_path)
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    arrange(items)
+    items.sort(key=lambda item: place(item.nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByGroup:
+    return ByGroup(config, log)
 
 
 @pytest.fixture

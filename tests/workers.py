@@ -6,12 +6,14 @@ installed once, and each of their tests keeps both cores busy by itself. Long te
 
 from __future__ import annotations
 
-import pytest
+from xdist.scheduler import LoadScopeScheduling
 
-__all__ = ["arrange"]
+__all__ = ["ByGroup", "place"]
 
-FOREIGN, SPARK = "foreign", "spark"
-FOREIGN_FOLDERS = ("tests/proof/", "tests/foreign/")
+SHARED = {
+    "foreign clients": ("tests/proof/", "tests/foreign/"),
+    "Spark": ("tests/export/test_spark", "tests/export/test_job_progress.py"),
+}
 APART = (
     "tests/docs/test_transcripts.py",
     "tests/crash/",
@@ -22,24 +24,27 @@ WAITS = "tests/proof/test_order_kept.py"
 """Its group works beside the other tests until a broker gives up the locks of a dead member."""
 
 
-def group_of(item: pytest.Item) -> str:
-    path = item.nodeid.partition("::")[0]
-    if path.startswith(FOREIGN_FOLDERS):
-        return FOREIGN
-    if "spark" in getattr(item, "fixturenames", ()) or path.startswith("tests/export/test_spark"):
-        return SPARK
-    return item.nodeid if path.startswith(APART) else path
+def group_of(node_id: str) -> str:
+    """The tests of a group run in one process, in their order."""
+    for group, beginnings in SHARED.items():
+        if node_id.startswith(beginnings):
+            return group
+    return node_id if node_id.startswith(APART) else node_id.partition("::")[0]
 
 
-def rank(item: pytest.Item, group: str) -> tuple[int, bool, bool]:
-    """Groups that take a minute, then tests that take seconds, then the rest in its order."""
-    path = item.nodeid.partition("::")[0]
-    place = 0 if group == FOREIGN else 1 if group == SPARK else 2 if path.startswith(APART) else 3
-    return place, path == WAITS, path.startswith("tests/foreign/")
+def place(node_id: str) -> tuple[int, bool, bool]:
+    """To sort by: groups that take a minute, tests that take seconds, then the rest in its order."""
+    group = group_of(node_id)
+    ranks = (group != "foreign clients", group != "Spark", not node_id.startswith(APART))
+    return (
+        ranks.index(False) if False in ranks else len(ranks),
+        node_id.startswith(WAITS),
+        node_id.startswith("tests/foreign/"),
+    )
 
 
-def arrange(items: list[pytest.Item]) -> None:
-    """Marks each test with its group and sorts the tests, stable within a group."""
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(group_of(item)))
-    items.sort(key=lambda item: rank(item, group_of(item)))
+class ByGroup(LoadScopeScheduling):
+    """Hands out whole groups."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return group_of(nodeid)
