@@ -6,6 +6,7 @@ ends every task and connection. An exception of the block comes out as it is, ne
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import random
@@ -26,6 +27,7 @@ from rmqcli.client.addresses import local_ip, name_servers
 from rmqcli.client.broker_requests import BrokerRequests
 from rmqcli.client.commands import command
 from rmqcli.client.errors import (
+    ClientError,
     ConnectionFailed,
     ConnectionLost,
     InvalidRequest,
@@ -201,6 +203,9 @@ class ClientInstance:
 
     async def broker_addresses(self, queue: MessageQueue, *, prefer: int = MASTER_ID) -> list[str]:
         """Addresses of the broker of `queue`, the preferred id first, then the master, then slaves."""
+        if self.routes.is_doubtful(queue.topic):
+            with contextlib.suppress(ClientError):  # what is known may still do
+                await self.route(queue.topic)
         table = self.routes.brokers.get(queue.broker_name)
         if table is None:
             table = (await self.route(queue.topic)).brokers.get(queue.broker_name)
@@ -227,12 +232,13 @@ class ClientInstance:
     ) -> RemotingCommand:
         """Asks the broker of a queue something; a slave when the master cannot be reached."""
         addresses = await self.broker_addresses(queue, prefer=prefer)
-        for address in addresses[:-1]:
+        while True:
             try:
-                return await self.call(address, code, header, timeout=timeout, ok=ok)
+                return await self.call(addresses.pop(0), code, header, timeout=timeout, ok=ok)
             except (ConnectionFailed, ConnectionLost):
                 self.routes.doubt(queue.topic)
-        return await self.call(addresses[-1], code, header, timeout=timeout, ok=ok)
+                if not addresses:
+                    raise
 
     async def _refresh_routes(self) -> None:
         while True:

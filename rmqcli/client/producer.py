@@ -224,7 +224,11 @@ class Producer(SendingSoon, Requesting, Client):
         target = queue or self._select(route, message, selector, None)
         address = self._master(route, target)
         request = command(outgoing.code, self._headers.ext(outgoing, target), outgoing.body)
-        await self.instance.pool.oneway(address, request, deadline - trio.current_time())
+        try:
+            await self.instance.pool.oneway(address, request, deadline - trio.current_time())
+        except (ConnectionFailed, ConnectionLost, RequestTimeout):
+            self.instance.routes.doubt(outgoing.topic)
+            raise
         return outgoing.msg_id
 
     async def _deliver(
@@ -254,7 +258,8 @@ class Producer(SendingSoon, Requesting, Client):
                 if self._is_last(brokers, tries, deadline):
                     return result
             except (ConnectionFailed, ConnectionLost, RequestTimeout, BrokerRefused) as error:
-                if self._is_last(brokers, tries, deadline) or not self._worth_another(error, route):
+                worth_another = self._worth_another(error, route)
+                if self._is_last(brokers, tries, deadline) or not worth_another:
                     if unstored is not None:
                         return unstored
                     error.tries, error.brokers = len(brokers), tuple(dict.fromkeys(brokers))

@@ -19,7 +19,15 @@ from codec.headers import GetRouteInfoRequestHeader, to_ext
 from codec.message import SystemTopic
 from codec.queue import MessageQueue
 from rmqcli.client.commands import command
-from rmqcli.client.errors import ClientError, NoRoute, RequestTimeout, UnexpectedReply, refusal
+from rmqcli.client.errors import (
+    ClientError,
+    ConnectionFailed,
+    ConnectionLost,
+    NoRoute,
+    RequestTimeout,
+    UnexpectedReply,
+    refusal,
+)
 from rmqcli.client.nameservers import NameServers
 
 __all__ = ["MASTER_ID", "REFRESH_INTERVAL", "Route", "Routes", "publish_queues", "subscribe_queues"]
@@ -29,6 +37,9 @@ REFRESH_INTERVAL = 30.0  # seconds; ClientConfig.pollNameServerInterval
 LOCK_SLACK = 0.05  # seconds
 MAX_QUEUES = 65_536  # of one topic on one broker; a reply with more is not believed
 MIN_AGE = 1.0  # seconds; a route that looks stale is not asked for more often than this
+DOUBT_TIMEOUT = (
+    1.0  # seconds; then the route is used as it was, and the time left is for the brokers that are there
+)
 
 
 class Route(NamedTuple):
@@ -111,17 +122,30 @@ class Routes:
         with trio.move_on_at(deadline + LOCK_SLACK):
             async with self._locks.setdefault(topic, trio.Lock()):
                 known = self._routes.get(topic)
-                if known is not None and (create or not known.fallback):
-                    young = trio.current_time() - known.read_at < MIN_AGE
-                    if topic not in self._stale or young:
-                        return known
-                return await self.read(topic, max(0.0, deadline - trio.current_time()), create=create)
+                left = max(0.0, deadline - trio.current_time())
+                if known is None or (known.fallback and not create):
+                    return await self.read(topic, left, create=create)
+                young = trio.current_time() - known.read_at < MIN_AGE
+                if topic not in self._stale or young:
+                    return known
+                return await self._read_again(known, left, create=create)
         raise RequestTimeout(self._name_servers.current, RequestCode.GET_ROUTEINFO_BY_TOPIC.name, timeout)
+
+    async def _read_again(self, known: Route, timeout: float, *, create: bool) -> Route:
+        """A doubtful route as the name server has it now; as it was when none answers, for some of its brokers may."""
+        try:
+            return await self.read(known.topic, min(timeout, DOUBT_TIMEOUT), create=create)
+        except (ConnectionFailed, ConnectionLost, RequestTimeout):
+            kept = self._routes[known.topic] = known._replace(read_at=trio.current_time())
+            return kept
 
     def doubt(self, topic: str) -> None:
         """A broker of this topic could not be reached: ask again before the route is used next."""
         if topic in self._routes:
             self._stale.add(topic)
+
+    def is_doubtful(self, topic: str) -> bool:
+        return topic in self._stale
 
     async def refresh(self, timeout: float) -> None:
         """Reads every known route again; a route that cannot be read now is kept."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -26,7 +27,8 @@ from rmqcli.client.routes import publish_queues, subscribe_queues
 from tests.client.scripted import HEARTBEATS, Network, ok, route, sent, silent
 
 NAMESRV = "ns:9876"
-ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC
+ROUTE, SEND = RequestCode.GET_ROUTEINFO_BY_TOPIC, RequestCode.SEND_MESSAGE_V2
+MAX = RequestCode.GET_MAX_OFFSET
 
 
 def data(*queues: QueueData, order: str | None = None, **brokers: dict[int, str]) -> TopicRouteData:
@@ -114,6 +116,76 @@ async def test_route_is_asked_again_after_a_failure_but_not_at_every_one(
         namesrv.replies[ROUTE] = route({"T": {"broker-b": 1}}, {"broker-b": {0: "b:1"}})
         network.server("b:1", {RequestCode.SEND_MESSAGE_V2: sent, **HEARTBEATS})
         assert (await producer.send(Message.of("T", b"x"))).message_queue.broker_name == "broker-b"
+
+
+@pytest.mark.parametrize("asked", ["refused", "silent"])
+async def test_a_broker_and_the_name_server_lost_leave_the_other_broker(
+    network: Network, asked: str, autojump_clock: Any
+) -> None:
+    brokers = {"broker-a": {0: "a:1"}, "broker-b": {0: "b:1"}}
+    namesrv = network.server(NAMESRV, {ROUTE: route({"T": {"broker-a": 1, "broker-b": 1}}, brokers)})
+    a, _ = (network.server(address, {SEND: sent, **HEARTBEATS}) for address in ("a:1", "b:1"))
+    async with Producer(namesrv=NAMESRV, open_stream=network.open_stream) as producer:
+        await producer.send(Message.of("T", b"x"))
+        await trio.sleep(5)
+        a.refuses = True
+        await a.drop()
+        namesrv.refuses = asked == "refused"
+        namesrv.replies[ROUTE] = silent
+        if namesrv.refuses:
+            await namesrv.drop()
+        for _ in range(4):
+            assert (await producer.send(Message.of("T", b"x"))).message_queue.broker_name == "broker-b"
+        asked_before = namesrv.count(ROUTE)
+        for _ in range(20):
+            await producer.send(Message.of("T", b"x"))
+        assert namesrv.count(ROUTE) - asked_before <= 1
+
+
+WAYS: dict[str, Callable[[Producer], Awaitable[object]]] = {
+    "one try": lambda producer: producer.send(Message.of("T", b"x"), queue=MessageQueue("T", "broker-a", 0)),
+    "no time for another": lambda producer: producer.send(Message.of("T", b"x")),
+    "one-way": lambda producer: producer.send_oneway(Message.of("T", b"x")),
+}
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+async def test_any_failed_send_makes_the_route_doubtful(
+    network: Network, way: Callable[[Producer], Awaitable[object]], autojump_clock: Any
+) -> None:
+    namesrv = network.server(NAMESRV, {ROUTE: route({"T": {"broker-a": 1}}, {"broker-a": {0: "a:1"}})})
+    old = network.server("a:1", {SEND: sent, **HEARTBEATS})
+    network.server("a:2", {SEND: sent, **HEARTBEATS})
+    async with Producer(namesrv=NAMESRV, open_stream=network.open_stream) as producer:
+        await producer.send(Message.of("T", b"x"))
+        old.replies[SEND] = silent
+        namesrv.replies[ROUTE] = route({"T": {"broker-a": 1}}, {"broker-a": {0: "a:2"}})
+        await trio.sleep(5)
+        if way is not WAYS["no time for another"]:
+            old.refuses = True
+            await old.drop()
+        with pytest.raises((ConnectionFailed, RequestTimeout)):
+            await way(producer)
+        await trio.sleep(2)
+        await way(producer)
+
+
+async def test_who_reads_a_broker_that_moved_finds_it(network: Network, autojump_clock: Any) -> None:
+    namesrv = network.server(NAMESRV, {ROUTE: route({"T": {"broker-a": 1}}, {"broker-a": {0: "a:1"}})})
+    old, new = (network.server(address, {MAX: ok({"offset": "5"})}) for address in ("a:1", "a:2"))
+    queue = MessageQueue("T", "broker-a", 0)
+    async with PullConsumer(namesrv=NAMESRV, open_stream=network.open_stream) as consumer:
+        assert await consumer.max_offset(queue) == 5
+        await trio.sleep(5)
+        old.refuses = True
+        await old.drop()
+        namesrv.replies[ROUTE] = route({}, {})  # for a while the name server knows neither
+        for _ in range(2):
+            with pytest.raises(ConnectionFailed):
+                await consumer.max_offset(queue)
+        namesrv.replies[ROUTE] = route({"T": {"broker-a": 1}}, {"broker-a": {0: "a:2"}})
+        assert await consumer.max_offset(queue) == 5
+    assert new.count(MAX) == 1
 
 
 async def test_route_that_cannot_be_read_is_kept(network: Network, autojump_clock: Any) -> None:
