@@ -25,6 +25,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+PROGRAM = re.compile(r"^```python (\S+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 
 
@@ -107,6 +108,8 @@ def pattern(expected: list[str]) -> re.Pattern[str]:
 def test_a_session_prints_what_the_page_shows(
     page: Path, environment: dict[str, str], tmp_path: Path
 ) -> None:
+    for name, text in PROGRAM.findall(page.read_text()):
+        (tmp_path / name).write_text(text)
     for command, expected in steps(page):
         printed = run_on_terminal(command, environment, tmp_path)
         assert pattern(expected).fullmatch(printed), (
