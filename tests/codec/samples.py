@@ -10,6 +10,8 @@ from codec.record_encoder import encode_record
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 INT64 = st.integers(-(2**63), 2**63 - 1)
+# Lengths that need a second byte, too
+LONG_TEXTS = st.binary(max_size=200) | st.binary(max_size=3).map(lambda data: data * 100)
 HOSTS = st.binary(min_size=8, max_size=8) | st.binary(min_size=20, max_size=20)
 
 
@@ -30,8 +32,8 @@ def record_fields(draw: st.DrawFn) -> dict[str, Any]:
         "store_host": draw(HOSTS),
         "reconsume_times": draw(INT32),
         "prepared_transaction_offset": draw(INT64),
-        "body": draw(st.binary(max_size=200)),
-        "properties": draw(st.binary(max_size=200)),
+        "body": draw(LONG_TEXTS),
+        "properties": draw(LONG_TEXTS),
         "version": version,
     }
 

@@ -34,6 +34,8 @@ JAVA_RECORD = bytes.fromhex(
     "000000000000000668656c6c6f3006546f7069634100" + "04" + "61013002"
 )
 
+TEXTS = ("topic", "properties")
+
 
 def by_construct(data: bytes) -> dict[str, Any]:
     parsed = RECORD.parse(data)
@@ -96,6 +98,7 @@ def test_three_readers_agree_on_hostile_bytes(fields: dict[str, Any], data: st.D
     assert outcome(by_numpy, hostile) == expected
 
 
+@settings(max_examples=50)
 @given(record_fields())
 def test_a_record_is_refused_when_cut_at_any_byte(fields: dict[str, Any]) -> None:
     data = encode_record(**fields)
@@ -163,7 +166,30 @@ def test_the_smallest_records(size: int) -> None:
     assert decode_record(data, check_crc=True).properties == {}
 
 
+@pytest.mark.parametrize(
+    ("fields", "magic"),
+    [
+        ({"topic": b"t" * 127}, 0xDAA320A7),
+        ({"topic": b"t" * 128, "version": 2}, 0xDAA320AB),
+        ({"topic": b"t" * 32767, "version": 2}, 0xDAA320AB),
+        ({"properties": b"k\x01" + b"v" * 300}, 0xDAA320A7),
+        ({"properties": b"k\x01" + b"v" * 32765}, 0xDAA320A7),
+    ],
+)
+def test_the_longest_texts(fields: dict[str, Any], magic: int) -> None:
+    data = make_record(**fields)
+    scan = scan_record(data, check_crc=True)
+    assert (scan.magic, scan.total_size) == (magic, len(data))
+    found = by_construct(data)
+    assert all(getattr(scan, name) == found[name] == fields.get(name, found[name]) for name in TEXTS)
+    assert decode_record(data).topic == scan.topic.decode()
+
+
 def test_blank_record() -> None:
+    assert encode_blank(100) == bytes.fromhex("00000064cbd43194")
+    assert scan_record(encode_blank(8))[:2] == (8, MAGIC_BLANK)
+    with pytest.raises(CorruptionError):
+        scan_record(bytes.fromhex("00000007cbd43194"))
     blank = encode_blank(100) + bytes(92)
     assert scan_record(blank)[:2] == (100, MAGIC_BLANK)
     with pytest.raises(CorruptionError):

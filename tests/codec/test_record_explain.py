@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from codec.consume_queue import ENTRY
 from codec.errors import CodecError, CorruptionError
 from codec.record import decode_record
 from codec.record_encoder import encode_blank, encode_record
-from codec.record_explain import explain_record
+from codec.record_explain import explain_fixed, explain_record
 from tests.codec.samples import make_record, record_fields
 
 
@@ -58,6 +59,19 @@ def test_cut_at_every_byte() -> None:
     for length in range(8):
         with pytest.raises(CorruptionError):
             explain_record(data[:length])
+
+
+def test_a_layout_without_texts() -> None:
+    data = b"before" + ENTRY.pack(4096, 107, -5)
+    explained = explain_fixed(ENTRY, data, 6)
+    assert [(field.name, field.offset, field.value) for field in explained] == [
+        ("commit_log_offset", 0, 4096),
+        ("size", 8, 107),
+        ("tags_code", 12, -5),
+    ]
+    assert b"".join(field.data for field in explained) == data[6:]
+    with pytest.raises(CorruptionError, match="19 bytes where 20 are needed"):
+        explain_fixed(ENTRY, data[:-1], 6)
 
 
 @given(record_fields(), st.data())
