@@ -43,14 +43,13 @@ class GroupAdmin(TopicAdmin, MemberAdmin):
 
     async def group_configs_of_all(self) -> dict[str, Mapping[str, SubscriptionGroupConfig]]:
         """The whole group table of each broker (code 201), by broker name."""
-        code = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
-
-        async def ask(address: str) -> Mapping[str, SubscriptionGroupConfig]:
-            reply = await self.instance.call(address, code)
-            return read_body(SubscriptionGroupWrapper, reply, address, code).subscription_group_table
-
         targets = await self.masters()
-        return await gather_all(targets, lambda name: ask(targets[name]))
+        return await gather_all(targets, lambda name: self._group_table(targets[name]))
+
+    async def _group_table(self, address: str) -> Mapping[str, SubscriptionGroupConfig]:
+        code = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
+        reply = await self.instance.call(address, code)
+        return read_body(SubscriptionGroupWrapper, reply, address, code).subscription_group_table
 
     async def group_names(self, *, system: bool = False) -> list[str]:
         """Every group with settings, offsets or a retry topic, sorted; built-in ones only with `system`."""
@@ -138,18 +137,23 @@ class GroupAdmin(TopicAdmin, MemberAdmin):
         """Changes these fields of SubscriptionGroupConfig and keeps the rest, on every broker that has the group (or the
         named ones, a cluster's); GroupNotFound when none of them has it."""
         code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
+
+        async def change(address: str) -> bool:
+            config = (await self._group_table(address)).get(group)
+            if config is None:
+                return False
+            await self.instance.call(address, code, body=encode_body(replace(config, **changes)))
+            return True
+
         targets = await self.masters(brokers=brokers, cluster=cluster)
-        configs = await self.group_configs(group)
-        changed = {name: replace(config, **changes) for name, config in configs.items() if name in targets}
-        if not changed:
+        answers, failures = await gather(targets, lambda name: change(targets[name]))
+        changed = tuple(name for name, known in answers.items() if known)
+        if not changed and not failures:
+            await self.group_configs(group)
             text = f"{', '.join(targets)} does not know group {group}"
             address = self.instance.name_servers.current
             raise GroupNotFound(26, text, address, code.name, concluded=True)
-        answers, failures = await gather(
-            changed,
-            lambda name: self.instance.call(targets[name], code, body=encode_body(changed[name])),
-        )
-        return TopicChange(tuple(answers), failures)
+        return TopicChange(changed, failures)
 
     async def delete_group(
         self,
