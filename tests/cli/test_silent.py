@@ -1,0 +1,144 @@
+"""Processes that hang: clients that do not answer a broker, a broker that does not answer at all. They are stopped by a signal."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from broker.cluster import Cluster, embedded_in_thread
+from rmqcli.exit_codes import ExitCode
+from tests.cli.conftest import Result, Run
+from tests.cli.members import member
+
+RMQ = [sys.executable, "-m", "rmqcli"]
+
+
+def until(rmq: Run, rows: int, *arguments: str) -> Result:
+    for _ in range(300):
+        result = rmq(*arguments)
+        if len(result.lines) == rows:
+            return result
+    raise AssertionError(result)
+
+
+@contextmanager
+def process(cluster: Cluster, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(
+        [*RMQ, *arguments, "-n", cluster.namesrv], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as running:
+        try:
+            yield running
+        finally:
+            running.kill()
+
+
+@pytest.fixture
+def group(topic: str) -> str:
+    return f"g_{topic}"[:120]
+
+
+@pytest.fixture
+def silent(
+    rmq: Run, cluster: Cluster, topic: str, group: str, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
+    """The id of a client that hangs."""
+    monkeypatch.setattr("broker.handlers.relay.RELAY_SECONDS", 0.3)
+    monkeypatch.setattr("broker.handlers.relay.STATUS_SECONDS", 0.3)
+    with process(cluster, "consume", topic, "-g", group, "--tag", "paid || sent") as consumer:
+        row = until(rmq, 1, "group", "clients", group).lines[0]
+        os.kill(consumer.pid, signal.SIGSTOP)
+        yield row[0]
+
+
+def test_a_silent_client_is_named(rmq: Run, group: str, topic: str, silent: str) -> None:
+    status = rmq("group", "status", group)
+    assert (status.code, status.out) == (ExitCode.FAILED, b"")
+    assert f"rmq: {silent}: " in status.err and "Timeout" in status.err
+    held = rmq("offsets", "show", "-g", group, "-t", topic, "--clients")
+    assert (held.code, held.out) == (ExitCode.FAILED, b"")
+    assert held.err == f"rmq: {silent} does not tell its offsets\n"
+
+
+def test_those_that_answer_are_shown_beside_a_silent_one(
+    rmq: Run, cluster: Cluster, group: str, topic: str, silent: str
+) -> None:
+    with member(cluster, group, topic):
+        clients = {row[0] for row in until(rmq, 2, "group", "clients", group).lines}
+        (talking,) = clients - {silent}
+        for command in (
+            ("group", "status", group, "-t", topic),
+            ("offsets", "show", "-g", group, "-t", topic, "--clients"),
+        ):
+            for _ in range(300):
+                result = rmq(*command)
+                if result.code == ExitCode.PARTLY:
+                    break
+            assert {row[0] for row in result.lines} == {talking}
+            assert silent in result.err and talking not in result.err
+
+
+def test_a_message_for_a_silent_client(rmq: Run, group: str, topic: str, silent: str) -> None:
+    sent = rmq("send", topic, "x").lines[0]
+    result = rmq("group", "deliver", group, "-t", topic, "--id", sent[3], "--client", silent)
+    assert (result.code, result.out) == (ExitCode.TIMED_OUT, b"")
+    assert result.err == f"rmq: client {silent} did not answer in 10 s; it may still be consuming {sent[3]}\n"
+
+
+@pytest.fixture
+def two_brokers(cli: Run, tmp_path: Path) -> Iterator[tuple[Run, subprocess.Popen[bytes]]]:
+    """broker-a, and the process of broker-b; a group `billing` on both."""
+    with embedded_in_thread() as cluster:
+        settings = ("--port", "0", "--store", str(tmp_path / "b"), "--set", "brokerName=broker-b")
+
+        def rmq(*arguments: str, stdin: bytes = b"") -> Result:
+            return cli("-n", cluster.namesrv, *arguments, stdin=stdin)
+
+        with process(cluster, "broker", *settings) as other:
+            until(rmq, 2, "cluster", "list")
+            assert rmq("group", "create", "billing").code == 0
+            yield rmq, other
+
+
+def retries(rmq: Run) -> list[list[str]]:
+    return [row[:3:2] for row in rmq("group", "settings", "billing").lines]
+
+
+def test_a_change_that_one_of_two_brokers_does_not_take(
+    two_brokers: tuple[Run, subprocess.Popen[bytes]],
+) -> None:
+    rmq, other = two_brokers
+    os.kill(other.pid, signal.SIGSTOP)
+    changed = rmq("--timeout", "0.5", "group", "update", "billing", "--retries", "3")
+    assert (changed.code, changed.out) == (ExitCode.PARTLY, b"group billing changed on broker-a\n")
+    assert changed.err.startswith("rmq: broker-b: ") and "did not answer" in changed.err
+    as_json = rmq("--timeout", "0.5", "group", "update", "billing", "--retries", "4", "--json")
+    assert (as_json.code, as_json.json["brokers"], list(as_json.json["failures"])) == (
+        3,
+        ["broker-a"],
+        ["broker-b"],
+    )
+    alone = rmq("--timeout", "0.5", "group", "update", "billing", "--retries", "3", "-b", "broker-b")
+    assert (alone.code, alone.out) == (ExitCode.TIMED_OUT, b"")
+    made = rmq("--timeout", "0.5", "group", "create", "shipping")
+    assert (made.code, made.out) == (ExitCode.PARTLY, b"group shipping created on broker-a\n")
+    os.kill(other.pid, signal.SIGCONT)
+    assert retries(rmq) == [["broker-a", "4"], ["broker-b", "16"]]
+    assert rmq("group", "update", "billing", "--retries", "5").code == 0
+    assert retries(rmq) == [["broker-a", "5"], ["broker-b", "5"]]
+
+
+def test_a_broker_that_does_not_know_the_group_is_left_alone(
+    two_brokers: tuple[Run, subprocess.Popen[bytes]],
+) -> None:
+    rmq, _ = two_brokers
+    assert rmq("group", "create", "local", "-b", "broker-a").code == 0
+    assert rmq("group", "update", "local", "--retries", "1").out == b"group local changed on broker-a\n"
+    elsewhere = rmq("group", "update", "local", "--retries", "1", "-b", "broker-b")
+    assert (elsewhere.code, "broker-b does not know group local" in elsewhere.err) == (4, True)
