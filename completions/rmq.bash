@@ -28,8 +28,8 @@ _rmq_describe() {
             values="--last -q --queue -b --broker -c --count --idle -t --tag --sql -f --format -n --namesrv --profile --timeout"
             ;;
         "consume")
-            options="-g --group --orderly --broadcast --from -t --tag --sql --exec --reply --retries -j --jobs --trace -c --count --idle -f --format -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
-            values="-g --group --from -t --tag --sql --exec --retries -j --jobs -c --count --idle -f --format -n --namesrv --profile --timeout"
+            options="-g --group --orderly --broadcast --from --balance -t --tag --sql --exec --reply --retries -j --jobs --trace -c --count --idle -f --format -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-g --group --from --balance -t --tag --sql --exec --retries -j --jobs -c --count --idle -f --format -n --namesrv --profile --timeout"
             ;;
         "query")
             options="-k --key --id --time -c --count -f --format -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"

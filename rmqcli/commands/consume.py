@@ -29,6 +29,14 @@ FromOption = Annotated[
     str,
     typer.Option("--from", metavar="PLACE", help="Where a group without offsets begins: first, last or @T."),
 ]
+BalanceOption = Annotated[
+    str,
+    typer.Option(
+        "--balance",
+        metavar="HOW",
+        help="How members share queues: averagely, circle or hash; the same for all of them.",
+    ),
+]
 SqlOption = Annotated[
     str | None, typer.Option("--sql", metavar="EXPR", help="Only messages whose properties fulfil this.")
 ]
@@ -70,6 +78,7 @@ def consume(
     orderly: OrderlyOption = False,
     broadcast: BroadcastOption = False,
     place: FromOption = "last",
+    balance: BalanceOption = "averagely",
     tag: TagOption = "*",
     sql: SqlOption = None,
     exec_command: ExecOption = None,
@@ -116,6 +125,7 @@ def consume(
         selector = MessageSelector(tag) if sql is None else MessageSelector.by_sql(sql)
         push = _push_settings(
             place,
+            balance,
             broadcast=broadcast,
             jobs=jobs if exec_command else 1,
             retries=retries,
@@ -152,10 +162,10 @@ def consume(
 
 
 def _push_settings(
-    place: str, *, broadcast: bool, jobs: int, retries: int | None, trace: bool
+    place: str, balance: str, *, broadcast: bool, jobs: int, retries: int | None, trace: bool
 ) -> PushSettings:
     from codec.bodies import ConsumeFromWhere, MessageModel
-    from rmqcli.client import PushSettings
+    from rmqcli.client import PushSettings, allocate
     from rmqcli.grammar.offset_range import parse_time
 
     where = {
@@ -167,10 +177,18 @@ def _push_settings(
         if not place.startswith("@"):
             raise usage_error(f"--from {place}: first, last or @T is expected")
         timestamp = parse_time(place[1:], now_ms())
+    strategies = {
+        "averagely": allocate.averagely,
+        "circle": allocate.averagely_by_circle,
+        "hash": allocate.consistent_hash,
+    }
+    if balance not in strategies:
+        raise usage_error(f"--balance {balance}: {', '.join(strategies)} is expected")
     return PushSettings(
         message_model=MessageModel.BROADCASTING if broadcast else MessageModel.CLUSTERING,
         consume_from=where,
         from_timestamp=timestamp,
+        allocate=strategies[balance],
         consumers=jobs,
         max_reconsume_times=-1 if retries is None else retries,
         grace=0.0,

@@ -83,6 +83,7 @@ def test_a_command_gets_each_body_and_its_failure_brings_the_message_again(
     ("arguments", "code"),
     [
         (("--from", "middle"), ExitCode.USAGE),
+        (("--balance", "unfairly"), ExitCode.USAGE),
         (("--from", "@yesterday-ish"), ExitCode.USAGE),
         (("--tag", "A", "--sql", "a > 1"), ExitCode.USAGE),
         (("--exec", "true", "-f", "%v"), ExitCode.USAGE),
