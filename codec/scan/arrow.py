@@ -21,6 +21,7 @@ from codec.properties import PropertyName
 from codec.scan.columns import FixedColumns, fixed_columns
 from codec.scan.crc import find_bad_crc
 from codec.scan.hosts import hosts, offset_msg_ids
+from codec.scan.pieces import pieces
 from codec.scan.properties import PropertyColumns, split_properties
 from codec.scan.walk import StopReason, scan_positions
 
@@ -147,8 +148,10 @@ def _to_arrow(
 ) -> pa.RecordBatch:
     if len(rows) == 0:
         return pa.RecordBatch.from_pylist([], schema=schema(encoded=encoded))
-    bodies, topics, texts = _variable_columns(buffer, rows)
-    properties = split_properties(texts)
+    data = pa.py_buffer(buffer)
+    bodies = pieces(data, rows["body_start"], rows["body_end"])
+    topics = pieces(data, rows["topic_start"], rows["topic_end"])
+    properties = split_properties(data, rows["properties_start"], rows["properties_end"])
     ids = offset_msg_ids(rows)
     few = _dictionary if encoded else _same
     columns = {
@@ -201,26 +204,6 @@ def _good_rows(
         damage = CorruptionError("the CRC of a body is wrong", int(positions[bad[0]]))
         rows = rows.first(bad[0])
     return rows, damage
-
-
-def _variable_columns(buffer: Buffer, rows: FixedColumns) -> tuple[pa.Array, pa.Array, pa.Array]:
-    """Bodies, topics and properties texts (each with the byte before it) as binary arrays."""
-    data = pa.py_buffer(buffer)
-    return (
-        _pieces(data, rows["body_start"], rows["body_end"]),
-        _pieces(data, rows["topic_start"], rows["topic_end"]),
-        _pieces(data, rows["properties_start"] - 1, rows["properties_end"]),
-    )
-
-
-def _pieces(data: pa.Buffer, starts: Array, ends: Array) -> pa.Array:
-    """Copies of data[start:end]: the buffer itself serves as the data of an array in which these and what is between them take turns.
-
-    The more of that array is wanted, the better Arrow knows beforehand how much room the copy takes.
-    """
-    cuts = np.stack((starts, ends), axis=1).ravel()
-    both = pa.Array.from_buffers(pa.large_binary(), len(cuts) - 1, [None, pa.py_buffer(cuts), data])
-    return both.take(pa.array(np.arange(0, len(cuts), 2))).cast(pa.binary())
 
 
 def _moments(milliseconds: Array) -> pa.Array:

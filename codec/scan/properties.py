@@ -1,6 +1,6 @@
 """The properties texts of many records, taken apart at once. Same rules as `codec.properties`.
 
-A \x02 stands before each text, so that every pair begins behind one and ends before the next. NumPy finds all separators in one
+Those that are like others are left to `codec.scan.shapes`. Of the rest, a \x02 stands before each text, so that every pair begins behind one and ends before the next. NumPy finds all separators in one
 pass; from name to value to next pair they cut the texts into pieces, of which Arrow copies the names and the values.
 """
 
@@ -10,6 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+
+from codec.scan.pieces import pieces
+from codec.scan.shapes import AlikePairs, split_alike
 
 __all__ = ["PropertyColumns", "split_properties"]
 
@@ -45,16 +48,51 @@ class PropertyColumns(NamedTuple):
         return pa.MapArray.from_arrays(pa.array(self.offsets), names, self.values)
 
 
-def split_properties(texts: pa.BinaryArray) -> PropertyColumns:
-    """The pairs of each text, whose first byte is none of it. Text that is not UTF-8 is read with U+FFFD, as everywhere."""
+def split_properties(data: pa.Buffer, starts: Array, ends: Array) -> PropertyColumns:
+    """The pairs of each text data[start:end]; there must be a byte before each. Text that is not UTF-8 is read with U+FFFD, as
+    everywhere.
+    """
+    alike = split_alike(np.frombuffer(data, dtype=np.uint8), starts, ends)
+    if len(alike.rows) == len(starts):
+        return _alike_columns(alike)
+    if len(alike.rows) == 0:
+        return _split_texts(pieces(data, starts - 1, ends))
+    others = np.delete(np.arange(len(starts)), alike.rows)
+    rest = _split_texts(pieces(data, starts[others] - 1, ends[others]))
+    return _merged(_alike_columns(alike), rest, np.argsort(np.concatenate((alike.rows, others))))
+
+
+def _alike_columns(pairs: AlikePairs) -> PropertyColumns:
+    names = pa.array([name.decode() for name in pairs.names], pa.string())
+    ends = pa.py_buffer(_offsets(pairs.widths))
+    return PropertyColumns(
+        pairs.offsets.astype(np.int32),
+        pa.DictionaryArray.from_arrays(pa.array(pairs.codes), names),
+        pa.StringArray.from_buffers(len(pairs.widths), ends, pa.py_buffer(pairs.data)),
+    )
+
+
+def _merged(some: PropertyColumns, others: PropertyColumns, order: Array) -> PropertyColumns:
+    """`order`: which of the records of both, one behind the other, comes next."""
+    begins = np.concatenate((some.offsets[:-1], others.offsets[:-1] + some.offsets[-1]))[order]
+    counts = np.concatenate((np.diff(some.offsets), np.diff(others.offsets)))[order]
+    offsets = _offsets(counts)
+    pairs = pa.array(np.repeat(begins - offsets[:-1], counts) + np.arange(offsets[-1]))
+    names = pa.concat_arrays([some.names, others.names])
+    values = pa.concat_arrays([some.values, others.values])
+    return PropertyColumns(offsets, names.take(pairs), values.take(pairs))
+
+
+def _split_texts(texts: pa.BinaryArray) -> PropertyColumns:
+    """The first byte of each text is none of it."""
     data, offsets = _behind_separators(texts)
-    pieces = pa.BinaryArray.from_buffers(
+    whole = pa.BinaryArray.from_buffers(
         pa.binary(), len(texts), [None, pa.py_buffer(offsets), pa.py_buffer(data)]
     )
     try:
-        pieces.cast(pa.string())
+        whole.cast(pa.string())
     except pa.ArrowInvalid:
-        readable = [str(text, "utf-8", "replace").encode() for text in pieces.to_pylist()]
+        readable = [str(text, "utf-8", "replace").encode() for text in whole.to_pylist()]
         data = np.frombuffer(b"".join(readable), dtype=np.uint8)
         offsets = _offsets(np.array([len(text) for text in readable]))
     return _split(data, offsets)

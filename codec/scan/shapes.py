@@ -1,0 +1,165 @@
+"""Properties texts that look alike, taken apart together: about 0.04 µs a text.
+
+The messages of one producer mostly have the same names in the same order, and values as long as those of the message before.
+Texts of one length are laid under each other; those that agree with the first wherever it has a name or a separator, and have
+no separator elsewhere, are cut where the first is cut. A text that is like too few others, or has anything unusual (an empty
+value, a name twice, \\x01 in a value, a byte that is not ASCII), is left to who asks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+__all__ = ["LEAST_ROWS", "AlikePairs", "split_alike"]
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+LEAST_ROWS = 512
+"""Fewer texts of one shape are not worth it."""
+_TRIES = 4
+"""So many texts of one length are taken for a shape of others."""
+_LEAST_PLAIN = 3
+"""As a signed byte what is less may be a separator, or is not ASCII, or is NUL, which is not worth telling from them."""
+
+_pairs = re.compile(rb"([\x03-\x7f]+)\x01([\x03-\x7f]+)(?:\x02|\Z)").finditer
+
+
+class _Shape(NamedTuple):
+    """A text, its names, and where its values are."""
+
+    text: bytes
+    names: tuple[bytes, ...]
+    values: tuple[tuple[int, int], ...]
+
+    @property
+    def widths(self) -> list[int]:
+        return [end - begin for begin, end in self.values]
+
+
+class _Group(NamedTuple):
+    """Texts of one shape: their numbers, and their values without gaps, an item a text."""
+
+    shape: _Shape
+    rows: Array
+    values: Array
+
+
+class AlikePairs(NamedTuple):
+    """The pairs of the texts in `rows`, in order: `offsets[i]:offsets[i + 1]` are those of text `rows[i]`.
+
+    `codes` are places in `names`; the values lie in `data` without gaps, `widths` bytes each.
+    """
+
+    rows: Array
+    offsets: Array
+    names: list[bytes]
+    codes: Array
+    widths: Array
+    data: Array
+
+
+def split_alike(data: Array, starts: Array, ends: Array) -> AlikePairs:
+    """Those of the texts data[start:end] of which enough are alike."""
+    groups = list(_groups(data, starts, ends - starts))
+    numbers = np.full(len(starts), -1, dtype=np.int64)
+    for number, group in enumerate(groups):
+        numbers[group.rows] = number
+    rows = np.flatnonzero(numbers >= 0)
+    return _joined(groups, rows, numbers[rows])
+
+
+def _groups(data: Array, starts: Array, lengths: Array) -> Iterator[_Group]:
+    for length in np.flatnonzero(np.bincount(lengths) >= LEAST_ROWS).tolist():
+        rows = np.flatnonzero(lengths == length)
+        if length:
+            texts = _items(data, length)[starts[rows]].view(np.uint8).reshape(-1, length)
+            yield from _groups_of_length(rows, texts)
+        else:
+            yield _Group(_Shape(b"", (), ()), rows, np.empty(0, dtype=np.uint8))
+
+
+def _groups_of_length(rows: Array, texts: Array) -> Iterator[_Group]:
+    for _ in range(_TRIES):
+        if len(rows) < LEAST_ROWS:
+            return
+        shape = _shape_of(texts[0].tobytes())
+        if shape is None:
+            rows, texts = rows[1:], texts[1:]
+            continue
+        alike = _alike(shape, texts)
+        if alike.all():
+            yield _Group(shape, rows, _values(shape, texts))
+            return
+        if np.count_nonzero(alike) >= LEAST_ROWS:
+            yield _Group(shape, rows[alike], _values(shape, texts[alike]))
+        rows, texts = rows[~alike], texts[~alike]
+
+
+def _shape_of(text: bytes) -> _Shape | None:
+    pairs = list(_pairs(text))
+    names = tuple(pair[1] for pair in pairs)
+    is_plain = sum(len(pair[0]) for pair in pairs) == len(text) and len(set(names)) == len(names)
+    return _Shape(text, names, tuple(pair.span(2) for pair in pairs)) if is_plain else None
+
+
+def _alike(shape: _Shape, texts: Array) -> Array:
+    """Which of these texts, one a row, have this shape."""
+    pattern = np.frombuffer(shape.text, dtype=np.uint8)
+    fixed = np.full(len(pattern), 0xFF, dtype=np.uint8)
+    for begin, end in shape.values:
+        fixed[begin:end] = 0
+    # NumPy is fast at long runs, so the pattern is repeated as often as there are texts.
+    other = texts ^ np.tile(pattern, (len(texts), 1))
+    other &= np.tile(fixed, (len(texts), 1))
+    special, expected = texts.view(np.int8) < _LEAST_PLAIN, pattern.view(np.int8) < _LEAST_PLAIN
+    if np.count_nonzero(special) == len(texts) * np.count_nonzero(expected) and not other.any():
+        return np.ones(len(texts), dtype=bool)
+    alike: Array = ~(other.any(axis=1) | (special != expected).any(axis=1))
+    return alike
+
+
+def _values(shape: _Shape, texts: Array) -> Array:
+    found = np.empty(len(texts), f"V{sum(shape.widths)}")
+    place = 0
+    for begin, end in shape.values:
+        kind = f"V{end - begin}"
+        source = np.ndarray(len(texts), kind, texts, offset=begin, strides=texts.strides[:1])
+        np.ndarray(len(texts), kind, found, offset=place, strides=found.strides)[:] = source
+        place += end - begin
+    return found
+
+
+def _joined(groups: list[_Group], rows: Array, numbers: Array) -> AlikePairs:
+    """`numbers`: of each row the group that it is in."""
+    names = list(dict.fromkeys(name for group in groups for name in group.shape.names))
+    offsets = _ends([len(group.shape.names) for group in groups], numbers)
+    places = _ends([sum(group.shape.widths) for group in groups], numbers)
+    codes, widths = np.empty(offsets[-1], dtype=np.int32), np.empty(offsets[-1], dtype=np.int32)
+    data = np.empty(places[-1], dtype=np.uint8)
+    for number, (shape, _, values) in enumerate(groups):
+        if shape.names:
+            chosen = np.flatnonzero(numbers == number)
+            own = [names.index(name) for name in shape.names]
+            for column, row in ((codes, own), (widths, shape.widths)):
+                items = np.array(row, dtype=np.int32)
+                _items(column, items.nbytes)[offsets[chosen]] = items.view(f"V{items.nbytes}")
+            _items(data, values.itemsize)[places[chosen]] = values
+    return AlikePairs(rows, offsets, names, codes, widths, data)
+
+
+def _ends(sizes: list[int], numbers: Array) -> Array:
+    """Where the rows begin whose groups have items of these sizes; then the end."""
+    ends = np.zeros(len(numbers) + 1, dtype=np.int64)
+    if len(numbers):
+        np.cumsum(np.array(sizes, dtype=np.int64)[numbers], out=ends[1:])
+    return ends
+
+
+def _items(data: Array, size: int) -> Array:
+    """The `size` bytes from each element of an array on."""
+    count = (data.nbytes - size) // data.itemsize + 1
+    return np.ndarray(count, f"V{size}", data, strides=data.strides)
