@@ -145,7 +145,7 @@ _rmq_describe() {
             values="-g --group -b --broker -n --namesrv --profile --timeout"
             ;;
         "inspect")
-            commands="commitlog consumequeue store index checkpoint offsets topics groups delay transactions verify rebuild salvage"
+            commands="commitlog consumequeue store checkpoint index offsets topics groups delay transactions verify rebuild salvage"
             options="-n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
             values="-n --namesrv --profile --timeout"
             ;;
@@ -155,19 +155,14 @@ _rmq_describe() {
             paths="yes"
             ;;
         "inspect consumequeue")
-            options="-o --offset -c --count --topic -q --queue -t --tag --where --commit-log --verify --stats --explain --jobs -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
-            values="-o --offset -c --count --topic -q --queue -t --tag --where --commit-log --jobs -n --namesrv --profile --timeout"
+            options="-o --offset -c --count --topic -q --queue -k --key -t --tag --where -f --format --commit-log --verify --stats --explain --jobs -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-o --offset -c --count --topic -q --queue -k --key -t --tag --where -f --format --commit-log --jobs -n --namesrv --profile --timeout"
             files="--commit-log"
             paths="yes"
             ;;
         "inspect store")
-            options="-n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
-            values="-n --namesrv --profile --timeout"
-            paths="yes"
-            ;;
-        "inspect index")
-            options="--key --topic --slots --where --explain -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
-            values="--key --topic --slots --where -n --namesrv --profile --timeout"
+            options="--topic -q --queue --group --where -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="--topic -q --queue --group --where -n --namesrv --profile --timeout"
             paths="yes"
             ;;
         "inspect checkpoint")
@@ -175,9 +170,14 @@ _rmq_describe() {
             values="-n --namesrv --profile --timeout"
             paths="yes"
             ;;
+        "inspect index")
+            options="-o --offset -c --count -k --key --topic --slots --where -f --format --stats --explain -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-o --offset -c --count -k --key --topic --slots --where -f --format -n --namesrv --profile --timeout"
+            paths="yes"
+            ;;
         "inspect offsets")
-            options="--group --topic --where -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
-            values="--group --topic --where -n --namesrv --profile --timeout"
+            options="-o --offset -c --count --group --topic -q --queue --where -f --format --stats -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-o --offset -c --count --group --topic -q --queue --where -f --format -n --namesrv --profile --timeout"
             paths="yes"
             ;;
         "inspect topics")
@@ -191,13 +191,13 @@ _rmq_describe() {
             paths="yes"
             ;;
         "inspect delay")
-            options="--delay-levels --where -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
-            values="--delay-levels --where -n --namesrv --profile --timeout"
+            options="-o --offset -c --count --topic -q --queue -k --key -t --tag --where -f --format --stats --explain --delay-levels -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-o --offset -c --count --topic -q --queue -k --key -t --tag --where -f --format --delay-levels -n --namesrv --profile --timeout"
             paths="yes"
             ;;
         "inspect transactions")
-            options="--group --topic --where -f --format -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
-            values="--group --topic --where -f --format -n --namesrv --profile --timeout"
+            options="-o --offset -c --count --group --topic -q --queue -k --key -t --tag --where -f --format --stats --explain -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            values="-o --offset -c --count --group --topic -q --queue -k --key -t --tag --where -f --format -n --namesrv --profile --timeout"
             paths="yes"
             ;;
         "inspect verify")

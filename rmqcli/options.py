@@ -237,6 +237,14 @@ class SectionedCommand(TyperCommand):
         super().__init__(*arguments, **named)
         install(self.params, getattr(self.callback, "plain_values", {}))
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            if type(error).__name__ == "NoSuchOption":
+                _add_who_has_it(error, getattr(self.callback, "application", None))
+            raise
+
     def get_help_option(self, ctx: Any) -> Any:
         option = super().get_help_option(ctx)
         skip_when_absent(option)
@@ -244,6 +252,20 @@ class SectionedCommand(TyperCommand):
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         _format_sections(self, ctx, formatter)
+
+
+def _add_who_has_it(error: Any, application: typer.Typer | None) -> None:
+    """Which other commands of the same group have an option."""
+    commands = getattr(typer.main.get_command(application), "commands", {}) if application else {}
+    names = [
+        name
+        for name, command in commands.items()
+        if any(error.option_name in parameter.opts for parameter in command.params)
+    ]
+    if names:
+        *most, last = names
+        listed = f"{', '.join(most)} and {last} have" if most else f"{last} has"
+        error.message = f"{error.message.rstrip('.')}; {listed} it"
 
 
 class SectionedGroup(TyperGroup):
@@ -279,7 +301,9 @@ def command(
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
         decorate = app.command(name, cls=SectionedCommand, epilog=f"\b\n{label}:\n{lines}", **settings)
-        return decorate(global_options(function))
+        wrapped = global_options(function)
+        wrapped.application = app  # type: ignore[attr-defined]
+        return decorate(wrapped)
 
     return register
 

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from rmqcli.exit_codes import usage_error
-from rmqcli.options import command_group
+from rmqcli.exit_codes import ExitCode, usage_error
+from rmqcli.options import Settings, command_group
 
 app = command_group("inspect", "Read store files without a broker.")
 
@@ -36,7 +36,13 @@ JobsOption = Annotated[
     typer.Option("--jobs", metavar="N", min=1, help="Processes that verify; default: one for each core."),
 ]
 StatsOption = Annotated[bool, typer.Option("--stats", help="Counts, bytes and time range instead of rows.")]
-ExplainOption = Annotated[bool, typer.Option("--explain", help="One record field by field, with its bytes.")]
+ExplainOption = Annotated[
+    bool, typer.Option("--explain", help="One record field by field, with its bytes; -c N: so many.")
+]
+KeyOption = Annotated[
+    str | None, typer.Option("--key", "-k", metavar="KEY", help="Only this key, or message id.")
+]
+GroupOption = Annotated[str | None, typer.Option("--group", metavar="GROUP", help="Only this group.")]
 StoreArgument = Annotated[Path, typer.Argument(metavar="DIR", help="A store folder.")]
 TableArgument = Annotated[Path, typer.Argument(metavar="PATH", help="A store folder, or the file itself.")]
 DELAY_LEVELS = Annotated[
@@ -47,6 +53,18 @@ DELAY_LEVELS = Annotated[
         help="messageDelayLevel of the broker, when it is not RocketMQ's own.",
     ),
 ]
+
+
+def range_option(what: str) -> Any:
+    """`-o RANGE`; `what` says what its numbers and times are."""
+    return typer.Option("--offset", "-o", metavar="RANGE", help=f"{what} The grammar is that of `rmq pull`.")
+
+
+def one_view(**views: object) -> None:
+    """A usage error when several were given."""
+    chosen = [f"--{name}" for name, given in views.items() if given]
+    if len(chosen) > 1:
+        raise usage_error(f"{' and '.join(chosen)} exclude each other")
 
 
 def delays_of(text: str | None) -> tuple[int, ...]:
@@ -69,3 +87,12 @@ def verified_log(log: Any, jobs: int | None = None) -> Any:
     size = sum(map(data_size, log.files))
     with workers_for(log, jobs) as workers, progress("verify", size, sizes=True) as advance:
         return verify_commit_log(log, advance, workers)
+
+
+def show_verified(settings: Settings, report: Any, items: str) -> None:
+    """The report; ends with exit code 8 when it is of damage."""
+    from rmqcli.render.inspection import show_report
+
+    show_report(settings, report, items)
+    if not report.sound:
+        raise typer.Exit(ExitCode.CORRUPT)

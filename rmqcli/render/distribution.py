@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rmqcli.options import Settings
+from rmqcli.render.output import Output
+from rmqcli.render.table import show_rows
 from rmqcli.render.text import duration, local_time, many, printable, size
-from rmqcli.store.distribution import Distribution
+from rmqcli.store.distribution import Distribution, Rate
+from rmqcli.store.index import IndexSpread
 
-__all__ = ["distribution_document", "show_distribution", "sparkline"]
+__all__ = ["distribution_document", "show_distribution", "show_index_spread", "sparkline"]
 
 TOP_KEYS = 10
+SHOWN_LENGTHS = 20
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _BAR = 40
 
@@ -25,22 +30,55 @@ def distribution_document(found: Distribution) -> dict[str, Any]:
     """For JSON: `sizes` by the power of two that is not reached, `rate` in steps of `stepMillis`, `topKeys`."""
     return {
         "sizes": [{"below": below, "records": count} for below, count in sorted(found.sizes.items())],
-        "rate": {"from": found.begin, "stepMillis": found.step, "records": found.rates},
+        "rate": _rate_document(found.rate, "records"),
         "topKeys": [{"key": key, "records": count} for key, count in found.keys.most_common(TOP_KEYS)],
     }
 
 
+def _rate_document(rate: Rate, what: str) -> dict[str, Any]:
+    return {"from": rate.begin, "stepMillis": rate.step, what: rate.counts}
+
+
 def show_distribution(found: Distribution) -> None:
     """For a terminal of 80 columns."""
-    highest = max(found.sizes.values(), default=0)
     print("\nrecord sizes")
-    for below, count in sorted(found.sizes.items()):
-        print(f"  {'<':>3} {size(below):<10} {count:>12,}  {'█' * max(count * _BAR // highest, 1)}")
-    if found.rates:
-        seconds = found.step / 1000
-        print(f"\nrecords in steps of {duration(seconds)} from {local_time(found.begin)}")
-        print(f"  {sparkline(found.rates)}  at most {max(found.rates) / seconds:,.0f}/s")
+    _show_bars({f"{'<':>3} {size(below):<10}": count for below, count in sorted(found.sizes.items())})
+    _show_rate("records", found.rate)
     if found.keys:
         print("\nmost frequent keys")
         for key, count in found.keys.most_common(TOP_KEYS):
             print(f"  {printable(key)[:60]}  {many(count, 'record')}")
+
+
+def show_index_spread(settings: Settings, found: IndexSpread) -> None:
+    """JSON: one document. TSV: length of a chain, slots that have one so long."""
+    chains = sorted(found.chains.items())
+    items = sum(length * count for length, count in chains)
+    if settings.json:
+        listed = [{"length": length, "slots": count} for length, count in chains]
+        document = {"files": found.files, "items": items, "chains": listed}
+        Output().json(document | {"rate": _rate_document(found.rate, "items")})
+        return
+    if not settings.terminal:
+        show_rows(settings, (), chains)
+        return
+    print(f"{many(items, 'item')} in {many(found.files, 'file')}")
+    if chains:
+        print("\nslots by the length of their chain")
+        _show_bars({f"{length:>14,}": count for length, count in chains[:SHOWN_LENGTHS]})
+        if len(chains) > SHOWN_LENGTHS:
+            print(f"  … and longer ones, up to {chains[-1][0]:,} (--json has all)")
+    _show_rate("items", found.rate)
+
+
+def _show_bars(counts: Mapping[str, int]) -> None:
+    highest = max(counts.values(), default=0)
+    for name, count in counts.items():
+        print(f"  {name} {count:>12,}  {'█' * max(count * _BAR // highest, 1)}")
+
+
+def _show_rate(what: str, rate: Rate) -> None:
+    if rate.counts:
+        seconds = rate.step / 1000
+        print(f"\n{what} in steps of {duration(seconds)} from {local_time(rate.begin)}")
+        print(f"  {sparkline(rate.counts)}  at most {max(rate.counts) / seconds:,.0f}/s")

@@ -20,6 +20,8 @@ from rmqcli.store.salvage import Salvaged
 from rmqcli.store.verify_store import StoreReport
 
 __all__ = [
+    "QUEUE_KEYS",
+    "queue_row",
     "show_chains",
     "show_facts",
     "show_index",
@@ -46,6 +48,15 @@ _TOPIC_COLUMNS = (
     Column("MESSAGES", "messages", number=True),
     Column("FIRST STORED", "firstStoreTimestamp", local_time, whole=True),
     Column("LAST STORED", "lastStoreTimestamp", local_time, whole=True),
+)
+QUEUE_KEYS = (
+    "topic",
+    "queueId",
+    "messages",
+    "minOffset",
+    "maxOffset",
+    "firstStoreTimestamp",
+    "lastStoreTimestamp",
 )
 _GROUP_COLUMNS = (
     Column("GROUP", "group"),
@@ -112,17 +123,22 @@ def show_overview(settings: Settings, found: Overview) -> None:
     if not settings.terminal:
         output = Output()
         for one in found.queues:
-            output.line("\t".join(map(str, (*one[:2], one.messages, *one[2:]))))
+            output.line("\t".join(map(str, queue_row(one))))
         return
     show_table(settings, _FOLDER_COLUMNS, found.folders)
     print()
-    show_table(settings, _TOPIC_COLUMNS, topics)
+    show_rows(settings, _TOPIC_COLUMNS, topics, empty="no such queue")
     if found.groups:
         print()
         show_table(settings, _GROUP_COLUMNS, found.groups)
     print()
     for line in _remarks(found):
         print(line)
+
+
+def queue_row(one: QueueRange) -> tuple[Any, ...]:
+    """The values of QUEUE_KEYS."""
+    return (*one[:2], one.messages, *one[2:])
 
 
 def _topics(queues: Sequence[QueueRange]) -> list[tuple[str, int, int, int, int]]:
@@ -161,18 +177,7 @@ def _document(found: Overview, topics: Sequence[tuple[str, int, int, int, int]])
         "folders": _objects(_FOLDER_COLUMNS, found.folders),
         "commitLog": {"minOffset": found.log_begin, "maxOffset": found.log_end},
         "topics": _objects(_TOPIC_COLUMNS, topics),
-        "queues": [
-            {
-                "topic": one.topic,
-                "queueId": one.queue_id,
-                "messages": one.messages,
-                "minOffset": one.min_offset,
-                "maxOffset": one.max_offset,
-                "firstStoreTimestamp": one.first_stored,
-                "lastStoreTimestamp": one.last_stored,
-            }
-            for one in found.queues
-        ],
+        "queues": [dict(zip(QUEUE_KEYS, queue_row(one), strict=True)) for one in found.queues],
         "groups": _objects(_GROUP_COLUMNS, found.groups),
         "pendingDelayed": found.delayed,
         "pendingHalf": found.half,

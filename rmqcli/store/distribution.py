@@ -10,27 +10,21 @@ from collections import Counter
 
 from codec.message import MessageExt
 
-__all__ = ["Distribution"]
+__all__ = ["Distribution", "Rate"]
 
 MAX_STEPS = 60
 MAX_KEYS = 100_000
 
 
-class Distribution:
-    """`sizes`: power of two that a record's bytes do not reach → records. `step` in ms."""
+class Rate:
+    """How many are in each step of time; `step` in ms."""
 
     def __init__(self) -> None:
-        self.sizes: Counter[int] = Counter()
-        self.keys: Counter[str] = Counter()
         self.step = 1000
         self._steps: Counter[int] = Counter()
 
-    def add(self, message: MessageExt) -> None:
-        self.sizes[1 << message.store_size.bit_length()] += 1
-        self.keys.update(message.keys)
-        self._steps[message.store_timestamp // self.step] += 1
-        if len(self.keys) > MAX_KEYS:
-            self.keys = Counter(dict(self.keys.most_common(MAX_KEYS // 2)))
+    def add(self, time: int, count: int = 1) -> None:
+        self._steps[time // self.step] += count
         while max(self._steps) - min(self._steps) >= MAX_STEPS:
             self._widen()
 
@@ -43,11 +37,27 @@ class Distribution:
 
     @property
     def begin(self) -> int:
-        """Store time (ms) at which the first step begins; 0 without records."""
+        """The time (ms) at which the first step begins; 0 without any."""
         return min(self._steps, default=0) * self.step
 
     @property
-    def rates(self) -> list[int]:
-        """Records of each step from `begin` on."""
+    def counts(self) -> list[int]:
+        """Of each step from `begin` on."""
         first, last = min(self._steps, default=0), max(self._steps, default=-1)
         return [self._steps[number] for number in range(first, last + 1)]
+
+
+class Distribution:
+    """`sizes`: power of two that a record's bytes do not reach → records; `rate` by store time."""
+
+    def __init__(self) -> None:
+        self.sizes: Counter[int] = Counter()
+        self.keys: Counter[str] = Counter()
+        self.rate = Rate()
+
+    def add(self, message: MessageExt) -> None:
+        self.sizes[1 << message.store_size.bit_length()] += 1
+        self.keys.update(message.keys)
+        self.rate.add(message.store_timestamp)
+        if len(self.keys) > MAX_KEYS:
+            self.keys = Counter(dict(self.keys.most_common(MAX_KEYS // 2)))

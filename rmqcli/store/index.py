@@ -5,6 +5,7 @@ A file does not say how many slots it has; it is found out from its size and fro
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
@@ -26,9 +27,21 @@ from codec.index_file import (
     item_position,
     slot_position,
 )
+from rmqcli.grammar.offset_range import OffsetRange
+from rmqcli.store.distribution import Rate
 from rmqcli.store.files import NamedFile, mapped
 
-__all__ = ["ChainLink", "IndexFile", "IndexLoad", "geometry_of", "index_files", "key_chain", "load_of"]
+__all__ = [
+    "ChainLink",
+    "IndexFile",
+    "IndexLoad",
+    "IndexSpread",
+    "geometry_of",
+    "index_files",
+    "key_chain",
+    "load_of",
+    "overlaps",
+]
 
 NAME_LENGTH = 17
 _TRIED_ITEMS = 8
@@ -137,12 +150,46 @@ def key_chain(data: memoryview, index: IndexFile, topic: str, key: str) -> tuple
 
 def load_of(data: memoryview, index: IndexFile) -> IndexLoad:
     """Reads every item once."""
-    lengths: dict[int, int] = {}
-    for number in range(1, index.header.index_count):
-        slot = decode_item(data, index.slots, number).key_hash % index.slots
-        lengths[slot] = lengths.get(slot, 0) + 1
+    lengths = _chain_lengths(data, index)
     used = len(lengths)
     return IndexLoad(used, index.items / used if used else 0.0, max(lengths.values(), default=0))
+
+
+def _items(data: memoryview, index: IndexFile) -> Iterator[IndexItem]:
+    first = item_position(index.slots, 1)
+    return map(IndexItem._make, ITEM.iter_unpack(data[first : first + index.items * ITEM.size]))
+
+
+def _chain_lengths(data: memoryview, index: IndexFile) -> Counter[int]:
+    """Slot → items on its chain, of the slots in use."""
+    return Counter(item.key_hash % index.slots for item in _items(data, index))
+
+
+class IndexSpread:
+    """Of some files together: `chains` is the length of a chain → slots that have one so long, `rate` counts items by time."""
+
+    def __init__(self) -> None:
+        self.files = 0
+        self.chains: Counter[int] = Counter()
+        self.rate = Rate()
+
+    def add(self, data: memoryview, index: IndexFile) -> None:
+        self.files += 1
+        self.chains.update(_chain_lengths(data, index).values())
+        seconds = Counter(item.time_diff for item in _items(data, index))
+        for after, count in seconds.items():
+            self.rate.add(index.header.begin_timestamp + after * 1000, count)
+
+
+def overlaps(header: IndexHeader, wanted: OffsetRange) -> bool:
+    """Whether a file has items of the commit-log offsets, or store times, of a range; `last` aside."""
+    offsets = _meet(header.begin_phy_offset, header.end_phy_offset, wanted.begin, wanted.end)
+    times = _meet(header.begin_timestamp, header.end_timestamp, wanted.begin_time, wanted.end_time)
+    return offsets and times and not wanted.only_new
+
+
+def _meet(first: int, last: int, begin: int | None, end: int | None) -> bool:
+    return (begin is None or last >= begin) and (end is None or first < end)
 
 
 def shape_of_index(folder: Path) -> tuple[int, int, dict[int, str]]:

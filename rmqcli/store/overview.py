@@ -12,7 +12,8 @@ from rmqcli.store.commit_log import CommitLog
 from rmqcli.store.consume_queue import Queue, queue_folders
 from rmqcli.store.files import mapped
 from rmqcli.store.lock import is_locked
-from rmqcli.store.pending import LogReader, delay_levels, half_messages
+from rmqcli.store.log_reader import LogReader
+from rmqcli.store.pending import delay_levels, half_messages
 from rmqcli.store.tables import group_offsets, read_checkpoint, store_folder
 
 __all__ = ["FolderSize", "GroupLag", "Overview", "QueueRange", "group_lags", "overview", "queue_ranges"]
@@ -102,22 +103,36 @@ def _log_range(store: Path) -> tuple[int, int]:
         files = CommitLog(store).files
     except (FileNotFoundError, NotADirectoryError):
         return 0, 0
+    known = _last_dispatched(store)
     for file in reversed(files):
+        base = file.base or 0
         with mapped(file) as data:
-            end = _walk_end(data)
+            end = _walk_end(data, known - base if base <= known < base + file.size else 0)
         if end:
-            return files[0].base or 0, (file.base or 0) + end
+            return files[0].base or 0, base + end
     return files[0].base or 0, files[0].base or 0
 
 
-def _walk_end(data: memoryview) -> int:
-    position = 0
+def _walk_end(data: memoryview, position: int) -> int:
     while len(data) - position >= BLANK_SIZE:
         size = peek_record(data, position).total_size
         if not 0 < size <= len(data) - position:
             break
         position += size
     return position
+
+
+def _last_dispatched(store: Path) -> int:
+    """The commit-log offset of the last record that a queue has: what a walk to the log's end may start from; 0: none."""
+    try:
+        queues = queue_folders(store / "consumequeue")
+    except (FileNotFoundError, NotADirectoryError):
+        return 0
+    lasts = (next(queue.files.entries(queue.files.bounds()[1] - 1), None) for queue in queues)
+    offset = max((entry.commit_log_offset for entry in lasts if entry is not None), default=0)
+    with LogReader(store) as log:
+        message = log.message(offset)
+    return offset if message is not None and message.commit_log_offset == offset else 0
 
 
 def queue_ranges(store: Path) -> list[QueueRange]:

@@ -6,22 +6,28 @@ An op message names half messages that are done by their queue offsets: one in 4
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
-from codec.errors import CorruptionError
+import msgspec
+
 from codec.message import MessageExt
 from codec.names import SystemTopic
 from codec.properties import PropertyName
-from codec.record import decode_record
-from rmqcli.store.commit_log import CommitLog
+from rmqcli.store.commit_log import Place
 from rmqcli.store.consume_queue import ConsumeQueueFiles, QueueEntry, queue_folders
 from rmqcli.store.dispatch import DEFAULT_DELAYS
-from rmqcli.store.files import NamedFile, mapped
+from rmqcli.store.log_reader import LogReader
 from rmqcli.store.tables import delay_offsets, group_offsets
 
-__all__ = ["DelayLevel", "HalfMessage", "LogReader", "delay_levels", "half_messages"]
+__all__ = [
+    "DelayLevel",
+    "DelayedMessage",
+    "HalfMessage",
+    "delay_levels",
+    "delayed_messages",
+    "half_messages",
+]
 
 _TRANSACTION_GROUP = "CID_RMQ_SYS_TRANS"
 
@@ -41,49 +47,30 @@ class DelayLevel(NamedTuple):
         return max(self.max_offset - self.offset, 0)
 
 
+class DelayedMessage(NamedTuple):
+    """A message that waits: `due` in ms; `message` has the topic and queue it goes to, and its offset in the level's queue."""
+
+    level: int
+    due: int
+    place: Place
+    message: MessageExt
+
+
 class HalfMessage(NamedTuple):
-    """A half message without an op message; `checks` is how often its producer was asked."""
+    """A half message without an op message; `checks` is how often its producer was asked.
+
+    `message` has the topic and queue it goes to, and its offset in the queue of half messages.
+    """
 
     queue_offset: int
+    place: Place
     message: MessageExt
-    topic: str
     group: str
     checks: int
 
-
-class LogReader:
-    """Reads records by their commit-log offsets; a context manager that keeps the files mapped."""
-
-    def __init__(self, store: Path) -> None:
-        self._files = CommitLog(store).files
-        self._views: dict[NamedFile, memoryview] = {}
-        self._stack = ExitStack()
-
-    def __enter__(self) -> LogReader:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._views.clear()
-        self._stack.close()
-
     @property
-    def begin(self) -> int:
-        """The first commit-log offset."""
-        return self._files[0].base or 0
-
-    def message(self, offset: int) -> MessageExt | None:
-        """None when no whole record is there."""
-        file = next(
-            (f for f in reversed(self._files) if (f.base or 0) <= offset < (f.base or 0) + f.size), None
-        )
-        if file is None:
-            return None
-        if file not in self._views:
-            self._views[file] = self._stack.enter_context(mapped(file))
-        try:
-            return decode_record(self._views[file], offset - (file.base or 0), decompress=True)
-        except CorruptionError:
-            return None
+    def topic(self) -> str:
+        return self.message.topic
 
 
 def delay_levels(store: Path, delays: tuple[int, ...] = DEFAULT_DELAYS) -> list[DelayLevel]:
@@ -113,6 +100,17 @@ def _queues(store: Path, topic: str) -> list[tuple[int, ConsumeQueueFiles]]:
     return [(queue.queue_id or 0, queue.files) for queue in queue_folders(folder)]
 
 
+def delayed_messages(store: Path, level: DelayLevel) -> Iterator[DelayedMessage]:
+    """Those of a level that are not delivered yet, in the order of their delivery. DamagedFile where no record is."""
+    with LogReader(store) as log:
+        for number, files in _queues(store, SystemTopic.SCHEDULE):
+            for entry in files.entries(level.offset) if number + 1 == level.level else ():
+                found = log.read(entry.commit_log_offset)
+                if found is not None:
+                    place, message = found
+                    yield DelayedMessage(level.level, entry.tags_code, place, _as_meant(entry, message))
+
+
 def half_messages(store: Path) -> Iterator[HalfMessage]:
     """The half messages behind the last one that is known to be done, oldest first, by queue."""
     known = {
@@ -124,20 +122,31 @@ def half_messages(store: Path) -> Iterator[HalfMessage]:
         for queue_id, files in _queues(store, SystemTopic.TRANS_HALF):
             done = _done(store, queue_id, log)
             for entry in files.entries(known.get((SystemTopic.TRANS_HALF, queue_id), 0)):
-                message = None if entry.queue_offset in done else log.message(entry.commit_log_offset)
-                if message is not None:
-                    yield _half(entry, message)
+                found = None if entry.queue_offset in done else log.find(entry.commit_log_offset)
+                if found is not None:
+                    yield _half(entry, *found)
 
 
-def _half(entry: QueueEntry, message: MessageExt) -> HalfMessage:
+def _half(entry: QueueEntry, place: Place, message: MessageExt) -> HalfMessage:
     properties = message.properties
     checks = properties.get(PropertyName.TRANSACTION_CHECK_TIMES, "0")
     return HalfMessage(
         entry.queue_offset,
-        message,
-        properties.get(PropertyName.REAL_TOPIC, ""),
+        place,
+        _as_meant(entry, message),
         properties.get(PropertyName.PGROUP, ""),
         int(checks) if checks.isdecimal() else 0,
+    )
+
+
+def _as_meant(entry: QueueEntry, message: MessageExt) -> MessageExt:
+    """What waits in a system topic, with the topic and queue that it waits for."""
+    queue = message.properties.get(PropertyName.REAL_QID, "")
+    return msgspec.structs.replace(
+        message,
+        topic=message.properties.get(PropertyName.REAL_TOPIC, message.topic),
+        queue_id=int(queue) if queue.isdecimal() else message.queue_id,
+        queue_offset=entry.queue_offset,
     )
 
 

@@ -202,7 +202,6 @@ def test_queue_statistics(consumequeue: Run) -> None:
         (["commitlog", "{store}/config"], ExitCode.NOT_FOUND, "no file named by an offset (20 digits)"),
         (["commitlog", "{store}", "-o", "x"], ExitCode.USAGE, "range 'x'"),
         (["commitlog", "{store}", "--verify", "--stats"], ExitCode.USAGE, "--verify and --stats exclude"),
-        (["consumequeue", "{store}", "-o", "@-1h"], ExitCode.USAGE, "consume queues hold no times"),
         (["nothing"], ExitCode.USAGE, "No such command 'nothing'"),
     ],
 )

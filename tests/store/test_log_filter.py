@@ -50,10 +50,10 @@ def test_the_spread(store_clean: JavaStore) -> None:
     lines = store_clean.of_kind("msg")
     for line in lines:
         spread.add(decode_record(store_clean.commit_log, line["phy"]))
-    assert sum(spread.sizes.values()) == sum(spread.rates) == len(lines)
+    assert sum(spread.sizes.values()) == sum(spread.rate.counts) == len(lines)
     assert spread.sizes[256] == sum(128 <= line["size"] < 256 for line in lines)
-    assert len(spread.rates) <= MAX_STEPS
-    assert spread.begin <= lines[0]["storeTimestamp"] < spread.begin + spread.step
+    assert len(spread.rate.counts) <= MAX_STEPS
+    assert spread.rate.begin <= lines[0]["storeTimestamp"] < spread.rate.begin + spread.rate.step
 
 
 def test_a_sparkline() -> None:

@@ -1,0 +1,217 @@
+"""`rmq inspect index PATH`: index files, the items of a key, and the messages that these lead to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from rmqcli.commands._inspecting import CountOption, WhereOption, app, one_view, range_option
+from rmqcli.commands._records import MessageFilter, View, in_range, show_records
+from rmqcli.exit_codes import CommandError, ExitCode, usage_error
+from rmqcli.grammar.offset_range import OffsetRange, parse_range
+from rmqcli.options import FormatOption, Settings, command
+from rmqcli.running import now_ms
+
+if TYPE_CHECKING:
+    from rmqcli.store.files import NamedFile
+    from rmqcli.store.index import ChainLink, IndexFile
+    from rmqcli.store.log_reader import Found
+
+
+class IndexKey(NamedTuple):
+    """A key of a topic: the index knows keys only so."""
+
+    topic: str
+    key: str
+
+
+class Link(NamedTuple):
+    """An item on the chain of a key's slot."""
+
+    file: IndexFile
+    slot: int
+    chain: ChainLink
+
+
+@command(
+    app,
+    "index",
+    example="rmq inspect index ~/store\nrmq inspect index ~/store --topic orders --key 42 -f '%o %v\\n'",
+)
+def index(
+    settings: Settings,
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="A file, its folder, or a store folder.")],
+    range_text: Annotated[
+        str,
+        range_option("Files with items of these commit-log offsets or store times; of --key, such items."),
+    ] = "start",
+    count: CountOption = None,
+    key: Annotated[
+        str | None,
+        typer.Option(
+            "--key", "-k", metavar="KEY", help="The items of this key, with the chain of their slot."
+        ),
+    ] = None,
+    topic: Annotated[str | None, typer.Option("--topic", metavar="TOPIC", help="The topic of --key.")] = None,
+    slots: Annotated[
+        int | None,
+        typer.Option(
+            "--slots", metavar="N", min=1, help="maxHashSlotNum; found out by itself when it is not given."
+        ),
+    ] = None,
+    where: WhereOption = None,
+    format_text: FormatOption = None,
+    stats: Annotated[
+        bool, typer.Option("--stats", help="Slots by the length of their chain, and items over time.")
+    ] = False,
+    explain: Annotated[
+        bool,
+        typer.Option("--explain", help="Each header, or each item of --key, field by field with its bytes."),
+    ] = False,
+) -> None:
+    """Show index files: headers, and how full slots and chains are.
+
+    With --key, the chain of the key's slot, newest item first; items of other keys in it say `other`. -f prints the messages
+    of the key.
+    """
+    one_view(stats=stats, explain=explain, where=where is not None, format=format_text is not None)
+    if (key is None) != (topic is None):
+        raise usage_error("--key and --topic go together: the index knows keys by their topic")
+    if key is None and format_text is not None:
+        raise usage_error("--format prints the messages of a key: name it with --topic and --key")
+    if key is not None and stats:
+        raise usage_error("--stats is about whole files: leave --key and --topic out")
+    wanted = parse_range(range_text, now_ms())
+    if key is None or topic is None:
+        view = _FileView(where, stats, explain, count)
+        _show_files(settings, path, wanted, slots, view)
+        return
+    links = _links(path, slots, IndexKey(topic, key), wanted)
+    if format_text is not None:
+        found = _messages(_store_of(path), links, IndexKey(topic, key), wanted)
+        show_records(settings, found, View(format_text), count)
+    elif explain:
+        _explain_items(settings, [link for link in links if link.chain.matches][:count])
+    else:
+        _show_chains(settings, links[:count], where)
+    if not any(link.chain.matches for link in links):
+        raise CommandError(f"no item of the key {key} of {topic}", ExitCode.NOT_FOUND)
+
+
+class _FileView(NamedTuple):
+    """How files are shown: those that meet `where`, or all of them added up, or the bytes of their headers."""
+
+    where: str | None
+    stats: bool
+    explain: bool
+    limit: int | None
+
+
+def _show_files(
+    settings: Settings, path: Path, wanted: OffsetRange, slots: int | None, view: _FileView
+) -> None:
+    from rmqcli.render.distribution import show_index_spread
+    from rmqcli.render.store_view import show_index
+    from rmqcli.store.files import mapped, naming_damage
+    from rmqcli.store.index import IndexSpread, geometry_of, load_of
+
+    loads, spread = [], IndexSpread()
+    for file in _chosen_files(path, wanted)[: view.limit]:
+        with naming_damage(file), mapped(file) as data:
+            if view.explain:
+                _explain_header(settings, file.path, data)
+            elif view.stats:
+                spread.add(data, geometry_of(file, data, slots))
+            else:
+                found = geometry_of(file, data, slots)
+                loads.append((found, load_of(data, found)))
+    if view.stats:
+        show_index_spread(settings, spread)
+    elif not view.explain:
+        show_index(settings, loads, view.where)
+
+
+def _chosen_files(path: Path, wanted: OffsetRange) -> list[NamedFile]:
+    """Those with items in the range; -N: the last N files."""
+    from codec.index_file import decode_header
+    from rmqcli.store.files import mapped, naming_damage
+    from rmqcli.store.index import index_files, overlaps
+
+    found = []
+    for file in index_files(path):
+        with naming_damage(file), mapped(file) as data:
+            if overlaps(decode_header(data), wanted):
+                found.append(file)
+    return found if wanted.last is None else found[max(len(found) - wanted.last, 0) :]
+
+
+def _links(path: Path, slots: int | None, wanted_key: IndexKey, wanted: OffsetRange) -> list[Link]:
+    """The chains of all files, items in the range; -N: the newest N items of the key."""
+    from rmqcli.store.files import mapped, naming_damage
+    from rmqcli.store.index import geometry_of, index_files, key_chain
+
+    found: list[Link] = []
+    for file in index_files(path):
+        with naming_damage(file), mapped(file) as data:
+            shape = geometry_of(file, data, slots)
+            _, slot, chain = key_chain(data, shape, *wanted_key)
+            found += [Link(shape, slot, link) for link in chain]
+    if wanted.last is None:
+        return list(in_range(wanted, found, lambda link: (link.chain.item.phy_offset, link.chain.time)))
+    mine = sorted((link for link in found if link.chain.matches), key=lambda link: link.chain.item.phy_offset)
+    return mine[: -wanted.last - 1 : -1]
+
+
+def _messages(
+    store: Path, links: Iterable[Link], wanted_key: IndexKey, wanted: OffsetRange
+) -> Iterator[Found]:
+    """Newest first; only messages that have the key: others may share its hash. Retention may have taken some."""
+    from rmqcli.store.log_filter import record_filter
+    from rmqcli.store.log_reader import LogReader
+
+    chosen = MessageFilter(frozenset({wanted_key.topic}), record_filter(wanted_key.key))
+    offsets = sorted({link.chain.item.phy_offset for link in links if link.chain.matches}, reverse=True)
+    with LogReader(store) as log:
+        for offset in offsets:
+            found = log.read(offset)
+            if found is not None and chosen.accepts(found[1]) and wanted.holds_time(found[1].store_timestamp):
+                yield found
+
+
+def _store_of(path: Path) -> Path:
+    """The store folder of an index file, of its folder, or of itself."""
+    folder = path.resolve()
+    folder = folder.parent if folder.is_file() else folder
+    store = folder.parent if folder.name == "index" else folder
+    if not (store / "commitlog").is_dir():
+        raise CommandError(f"{path}: lies in no store, whose commit log has the messages", ExitCode.NOT_FOUND)
+    return store
+
+
+def _show_chains(settings: Settings, links: Iterable[Link], where: str | None) -> None:
+    from rmqcli.render.store_view import chain_row, show_chains
+
+    show_chains(settings, [chain_row(*link) for link in links], where)
+
+
+def _explain_header(settings: Settings, path: Path, data: memoryview) -> None:
+    from codec.index_file import HEADER
+    from codec.record_explain import explain_fixed
+    from rmqcli.render.inspection import show_fields
+
+    show_fields(settings, path, 0, explain_fixed(HEADER, data))
+
+
+def _explain_items(settings: Settings, links: Iterable[Link]) -> None:
+    from codec.index_file import ITEM, item_position
+    from codec.record_explain import explain_fixed
+    from rmqcli.render.inspection import show_fields
+    from rmqcli.store.files import mapped
+
+    for link in links:
+        file, at = link.file.file, item_position(link.file.slots, link.chain.number)
+        with mapped(file) as data:
+            show_fields(settings, file.path, at, explain_fixed(ITEM, data, at))

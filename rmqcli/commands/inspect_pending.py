@@ -1,0 +1,179 @@
+"""`rmq inspect delay|transactions`: messages of a store folder that wait, for their time or for the end of a transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated
+
+from rmqcli.commands._columns import columns
+from rmqcli.commands._inspecting import (
+    DELAY_LEVELS,
+    CountOption,
+    ExplainOption,
+    GroupOption,
+    KeyOption,
+    QueueOption,
+    StatsOption,
+    StoreArgument,
+    TopicsOption,
+    WhereOption,
+    app,
+    delays_of,
+    range_option,
+)
+from rmqcli.commands._records import MessageFilter, View, in_range, show_records
+from rmqcli.grammar.offset_range import OffsetRange, parse_range
+from rmqcli.options import FormatOption, Settings, TagOption, command
+from rmqcli.running import now_ms
+
+if TYPE_CHECKING:
+    from rmqcli.store.pending import DelayedMessage, DelayLevel, HalfMessage
+
+
+@command(
+    app,
+    "delay",
+    example="rmq inspect delay ~/store\nrmq inspect delay ~/store --topic orders -f '%t %k %v\\n'",
+)
+def delay(
+    settings: Settings,
+    path: StoreArgument,
+    range_text: Annotated[
+        str, range_option("Only messages with these offsets in the queue of their level, or due times.")
+    ] = "start",
+    count: CountOption = None,
+    topics: TopicsOption = None,
+    queue: QueueOption = None,
+    key: KeyOption = None,
+    tag: TagOption = "*",
+    where: WhereOption = None,
+    format_text: FormatOption = None,
+    stats: StatsOption = False,
+    explain: ExplainOption = False,
+    delay_levels: DELAY_LEVELS = None,
+) -> None:
+    """Show the delayed messages of each level that are not delivered yet.
+
+    A row a level; --where chooses levels by its columns: level, delay, pending, offset, max_offset, first_due, last_due. The
+    other options choose messages, by the topic and queue they go to; -f, --stats and --explain show these. -N is the last N
+    of each level.
+    """
+    from rmqcli.render.store_view import show_values
+    from rmqcli.store import pending
+    from rmqcli.store.log_filter import record_filter
+    from rmqcli.store.row_filter import row_test
+    from rmqcli.store.tables import store_folder
+
+    view = View(format_text, stats, explain)
+    view.require_one()
+    store = store_folder(path)
+    wanted = parse_range(range_text, now_ms())
+    chosen = MessageFilter(frozenset(topics or ()), record_filter(key, tag, queue))
+    shown = columns(
+        ("LEVEL", "level", "n"),
+        ("DELAY", "delay", "d"),
+        ("PENDING", "pending", "n"),
+        ("OFFSET", "offset", "n"),
+        ("MAX", "maxOffset", "n"),
+        ("FIRST DUE", "firstDue", "t"),
+        ("LAST DUE", "lastDue", "t"),
+    )
+    meets = row_test([column.key for column in shown], where)
+    levels = pending.delay_levels(store, delays_of(delay_levels))
+
+    def messages(level: DelayLevel) -> Iterator[DelayedMessage]:
+        accepted = (one for one in pending.delayed_messages(store, level) if chosen.accepts(one.message))
+        return in_range(wanted, accepted, lambda one: (one.message.queue_offset, one.due))
+
+    if view.is_given:
+        found = (one for level in levels if meets(_level_row(level)) for one in messages(level))
+        show_records(settings, ((one.place, one.message) for one in found), view, count)
+        return
+    if wanted == OffsetRange() and chosen.is_open:
+        rows = [_level_row(level) for level in levels]
+    else:
+        rows = [_chosen_row(level, [one.due for one in messages(level)]) for level in levels]
+    show_values(settings, shown, islice(filter(meets, rows), count), "no delayed messages", None, ("offset",))
+
+
+def _level_row(level: DelayLevel) -> tuple[object, ...]:
+    return (
+        level.level,
+        level.delay,
+        level.pending,
+        level.offset,
+        level.max_offset,
+        level.first_due,
+        level.last_due,
+    )
+
+
+def _chosen_row(level: DelayLevel, due: list[int]) -> tuple[object, ...]:
+    """Of the level those messages that are chosen."""
+    bounds = (min(due), max(due)) if due else (0, 0)
+    return (level.level, level.delay, len(due), level.offset, level.max_offset, *bounds)
+
+
+@command(
+    app,
+    "transactions",
+    example="rmq inspect transactions ~/store\nrmq inspect transactions ~/store --group shop -o @-1h --explain",
+)
+def transactions(
+    settings: Settings,
+    path: StoreArgument,
+    range_text: Annotated[
+        str, range_option("Only those with these offsets in the queue of half messages, or store times.")
+    ] = "start",
+    count: CountOption = None,
+    group: GroupOption = None,
+    topics: TopicsOption = None,
+    queue: QueueOption = None,
+    key: KeyOption = None,
+    tag: TagOption = "*",
+    where: WhereOption = None,
+    format_text: FormatOption = None,
+    stats: StatsOption = False,
+    explain: ExplainOption = False,
+) -> None:
+    """Show the half messages of transactions that were neither committed nor rolled back.
+
+    --where knows queue_offset, topic, producer_group, check_times, store_timestamp, msg_id. Topic and queue are those that a
+    message goes to.
+    """
+    from rmqcli.render.store_view import show_values
+    from rmqcli.store import pending
+    from rmqcli.store.log_filter import record_filter
+    from rmqcli.store.row_filter import row_test
+    from rmqcli.store.tables import store_folder
+
+    view = View(format_text, stats, explain)
+    view.require_one()
+    shown = columns(
+        ("OFFSET", "queueOffset", "n"),
+        ("TOPIC", "topic"),
+        ("GROUP", "producerGroup"),
+        ("CHECKS", "checkTimes", "n"),
+        ("STORED", "storeTimestamp", "t"),
+        ("ID", "msgId"),
+    )
+    meets = row_test([column.key for column in shown], where)
+    chosen = MessageFilter(frozenset(topics or ()), record_filter(key, tag, queue))
+    accepted = (
+        one
+        for one in pending.half_messages(store_folder(path))
+        if group in (None, one.group) and chosen.accepts(one.message) and meets(_half_row(one))
+    )
+    wanted = parse_range(range_text, now_ms())
+    found = in_range(wanted, accepted, lambda one: (one.queue_offset, one.message.store_timestamp))
+    if view.is_given:
+        show_records(settings, ((one.place, one.message) for one in found), view, count)
+        return
+    rows = [_half_row(one) for one in islice(found, count)]
+    show_values(settings, shown, rows, "no pending transactions", None, ("msgId",))
+
+
+def _half_row(one: HalfMessage) -> tuple[object, ...]:
+    message = one.message
+    return one.queue_offset, one.topic, one.group, one.checks, message.store_timestamp, message.msg_id

@@ -1,0 +1,72 @@
+"""Single records by their commit-log offsets: what an entry of a queue, or an item of the index, leads to."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+
+from codec.errors import CorruptionError
+from codec.message import MessageExt
+from codec.record import decode_record
+from rmqcli.store.commit_log import CommitLog, Place
+from rmqcli.store.files import DamagedFile, NamedFile, mapped, naming_damage
+
+__all__ = ["Found", "LogReader"]
+
+Found = tuple[Place, MessageExt]
+"""Where a record is, and its message with the body decompressed."""
+
+
+class LogReader:
+    """A context manager that keeps the files mapped. `path` is a store folder, or its commit log."""
+
+    def __init__(self, path: Path) -> None:
+        """FileNotFoundError when there is no commit log."""
+        self._files = CommitLog(path).files
+        self._views: dict[NamedFile, memoryview] = {}
+        self._stack = ExitStack()
+
+    def __enter__(self) -> LogReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._views.clear()
+        self._stack.close()
+
+    @property
+    def begin(self) -> int:
+        """The first commit-log offset."""
+        return self._files[0].base or 0
+
+    def message(self, offset: int) -> MessageExt | None:
+        """None when no whole record is there."""
+        found = self.find(offset)
+        return None if found is None else found[1]
+
+    def find(self, offset: int) -> Found | None:
+        """None when no whole record is there."""
+        try:
+            return self.read(offset)
+        except CorruptionError:
+            return None
+
+    def read(self, offset: int) -> Found | None:
+        """None before the first file: retention took the record. DamagedFile when no whole record is there."""
+        if offset < self.begin:
+            return None
+        file = next((f for f in reversed(self._files) if (f.base or 0) <= offset), self._files[0])
+        position = offset - (file.base or 0)
+        if position >= file.size:
+            raise DamagedFile(file.path, CorruptionError(f"the file ends before commit-log offset {offset}"))
+        if file not in self._views:
+            self._views[file] = self._stack.enter_context(mapped(file))
+        with naming_damage(file):
+            message = _decoded(self._views[file], position)
+        return Place(file, position, message.store_size, offset), message
+
+
+def _decoded(data: memoryview, position: int) -> MessageExt:
+    try:
+        return decode_record(data, position, decompress=True)
+    except CorruptionError as error:
+        raise CorruptionError(str(error), position) from None

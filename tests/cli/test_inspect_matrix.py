@@ -1,0 +1,108 @@
+"""Every inspection with every option: what the table of docs/inspect.md says it has works, anything else names who has it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from rmqcli.exit_codes import ExitCode
+from tests.cli.conftest import Run
+from tests.support import JavaStore
+
+Copy = Callable[[str], JavaStore]
+
+_PAGE = (Path(__file__).parents[2] / "docs" / "inspect.md").read_text()
+_HEAD, *_ROWS = [
+    [cell.strip().strip("`") for cell in line.strip("|").split("|")]
+    for line in _PAGE.splitlines()
+    if line.startswith(("| inspection", "| `"))
+]
+OPTIONS = _HEAD[1:]
+HAS = {row[0]: {name for name, cell in zip(OPTIONS, row[1:], strict=True) if cell == "yes"} for row in _ROWS}
+CELLS = [(inspection, option) for inspection in HAS for option in OPTIONS]
+
+VALUES = {
+    "--topic": ["SeedNormal"],
+    "--queue": ["1"],
+    "--key": ["key-0"],
+    "--tag": ["TagA || TagB"],
+    "--group": ["load_group"],
+    "--where": ["{column} > 0"],
+    "-o": ["0:1000"],
+    "-c": ["1"],
+    "-f": [r"%t\n"],
+    "--stats": [],
+    "--explain": [],
+}
+COLUMN = {
+    "store": "messages",
+    "commitlog": "store_size",
+    "consumequeue": "size",
+    "index": "items",
+    "offsets": "offset",
+    "topics": "perm",
+    "groups": "broker_id",
+    "delay": "pending",
+    "transactions": "queue_offset",
+}
+TOGETHER = {("index", "--key"): ["--topic", "SeedNormal"], ("index", "--topic"): ["--key", "key-0"]}
+TOGETHER["index", "-f"] = [*TOGETHER["index", "--key"], *TOGETHER["index", "--topic"]]
+
+
+def given(inspection: str, option: str) -> list[str]:
+    values = [value.format(column=COLUMN.get(inspection, "size")) for value in VALUES[option]]
+    return [option, *values, *TOGETHER.get((inspection, option), [])]
+
+
+@pytest.fixture
+def store(copy_java_store: Copy) -> JavaStore:
+    """With half messages that no group is known to be through with."""
+    found = copy_java_store("store-clean")
+    (found.root / "config/consumerOffset.json").write_text(
+        '{"offsetTable":{"SeedNormal@load_group":{0:5,1:375}}}'
+    )
+    (found.root / "config/consumerOffset.json.bak").unlink()
+    return found
+
+
+def test_the_table_is_read() -> None:
+    assert len(HAS) == 10
+    assert set(OPTIONS) == set(VALUES)
+    assert "-f" in HAS["commitlog"] and "-f" not in HAS["store"]
+
+
+@pytest.mark.parametrize(("inspection", "option"), CELLS)
+def test_a_cell_of_the_table(cli: Run, store: JavaStore, inspection: str, option: str) -> None:
+    result = cli("inspect", inspection, str(store.root), *given(inspection, option))
+    if option in HAS[inspection]:
+        assert (result.code, result.err) == (ExitCode.DONE, "")
+        return
+    assert (result.code, result.out) == (ExitCode.USAGE, b"")
+    named = re.search(r"No such option: (\S+); (.*) ha(?:s|ve) it", result.err)
+    assert named is not None and named[1] == option
+    assert set(re.split(", | and ", named[2])) >= {one for one in HAS if option in HAS[one]}
+
+
+@pytest.mark.parametrize("inspection", HAS)
+def test_every_inspection_in_json(cli: Run, store: JavaStore, inspection: str) -> None:
+    for option in ([], ["--stats"], ["--explain"]):
+        if not option or option[0] in HAS[inspection]:
+            lines = cli("inspect", inspection, str(store.root), *option, "--json").out.splitlines()
+            assert lines or inspection == "delay"
+            for line in lines:
+                json.loads(line)
+
+
+def test_what_excludes_each_other(cli: Run, store: JavaStore) -> None:
+    several = ["--stats", "--explain", "-f"]
+    for inspection, options in HAS.items():
+        both = [given(inspection, option) for option in several if option in options]
+        for first, second in pairwise(both):
+            result = cli("inspect", inspection, str(store.root), *first, *second)
+            assert (result.code, result.out) == (ExitCode.USAGE, b"")
+            assert "exclude each other" in result.err
