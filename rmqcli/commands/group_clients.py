@@ -150,7 +150,7 @@ def status(
 
     OFFSET is the next one as the client has it, CACHED the messages that it has pulled and not yet consumed. A pipe gets
     lines: client, topic, broker, queue, offset, cached messages, their size in MiB, locked, last pull and last consumption
-    (epoch ms of the client). With --rates: client, topic, messages pulled a second, ms a pull, consumed and failed a second,
+    (epoch ms of the client; since it has the queue, when there was none). With --rates: client, topic, messages pulled a second, ms a pull, consumed and failed a second,
     ms a message, failed in the last hour; other rates are of the last minute. Clients that do not answer are named (exit
     code 3; 1 when none does).
     """

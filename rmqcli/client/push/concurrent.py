@@ -93,7 +93,7 @@ class ConcurrentService:
                 counts.failed.add(len(batch) - acknowledged)
                 await self._failed(held, batch, batch[acknowledged:], context.delay_level)
         finally:
-            held.last_consume_ms = int(started)
+            held.last_consume_ms = state.instance.now_ms()
             held.done()
 
     async def _ask(self, batch: Batch, context: ConsumeContext) -> ConsumeResult | None:

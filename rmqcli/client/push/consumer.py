@@ -47,7 +47,7 @@ from rmqcli.client.push.requests import ConsumerRequests
 from rmqcli.client.push.send_back import SendBack
 from rmqcli.client.push.settings import MessageSelector, PushSettings
 from rmqcli.client.push.state import GroupState, log
-from rmqcli.client.push.statistics import SAMPLE_INTERVAL, TopicStatistics
+from rmqcli.client.push.statistics import SAMPLE_INTERVAL
 from rmqcli.client.push.subscription import Subscription, subscription_of, subscriptions
 from rmqcli.client.trace import traced
 
@@ -274,9 +274,6 @@ class PushConsumer(Client):
             log.error("offsets of %s cannot be written: %s", self.group, error)
 
     async def _sample_for_ever(self) -> None:
-        for topic in self._state.subscriptions:
-            # A first sample of nothing: rates are differences
-            self._state.statistics.setdefault(topic, TopicStatistics())
         while True:
             self._state.statistics.sample(trio.current_time())
             await trio.sleep(SAMPLE_INTERVAL)

@@ -82,6 +82,7 @@ class OrderlyService:
         """One batch; gives the seconds to wait before the next."""
         state = self._state
         batch = held.take(state.settings.batch_size)
+        held.last_consume_ms = state.instance.now_ms()
         context = OrderlyContext(held.queue)
         held.begin()
         try:
@@ -89,14 +90,15 @@ class OrderlyService:
             result = await self._ask(batch, context)
             counts = state.statistics[held.queue.topic]
             counts.consume_time.add((trio.current_time() - begun) * 1000)
-            failed = result in (OrderlyResult.SUSPEND, OrderlyResult.ROLLBACK)
-            (counts.failed if failed else counts.ok).add(len(batch))
+            if result is OrderlyResult.SUSPEND:
+                counts.failed.add(len(batch))
+            elif context.auto_commit or result is OrderlyResult.SUCCESS:
+                counts.ok.add(len(batch))
             return await self._finish(held, batch, result, context)
         except trio.Cancelled:
             held.put_back()
             raise
         finally:
-            held.last_consume_ms = state.instance.now_ms()
             held.done()
 
     async def _ask(self, batch: Batch, context: OrderlyContext) -> OrderlyResult:

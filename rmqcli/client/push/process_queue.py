@@ -26,7 +26,7 @@ class ProcessQueue:
     """`dropped`: nothing new is begun. `closed`: its offset has been given away, acknowledgements no longer count.
     `retiring`: another task than the rebalance removes it. `illegal`: that is because its offset was outside the broker's."""
 
-    def __init__(self, queue: MessageQueue, next_offset: int = 0) -> None:
+    def __init__(self, queue: MessageQueue, next_offset: int, now_ms: int) -> None:
         self.queue = queue
         self.next_offset = next_offset
         self.messages: OrderedDict[int, MessageExt] = OrderedDict()
@@ -43,9 +43,8 @@ class ProcessQueue:
         self.previously_locked = False
         self.locked_at = -math.inf
         self.pulled_at = trio.current_time()
-        self.last_pull_ms = 0
-        self.last_consume_ms = 0
-        self.last_lock_ms = 0
+        # As in Java: mqadmin takes a queue for blocked that holds messages and was last consumed long ago
+        self.last_pull_ms = self.last_consume_ms = self.last_lock_ms = now_ms
         self._quiet = trio.lowlevel.ParkingLot()
         self._arrival = trio.lowlevel.ParkingLot()
 

@@ -98,6 +98,7 @@ class PullLoop:
         """Seconds to wait instead of pulling; 0 to pull."""
         state = self._state
         held.pulled_at = trio.current_time()
+        held.last_pull_ms = state.instance.now_ms()
         if state.paused or state.stopping:
             return PAUSED
         limits = state.threshold(held.queue.topic)
@@ -130,7 +131,8 @@ class PullLoop:
         except ClientError as error:
             log.warning("pulling %s: %s", held.queue, error)
             return FAILED
-        self._count(held, begun, len(messages))
+        if reply.code == ResponseCode.SUCCESS:
+            self._count(held, begun, len(messages))
         pause = self._take(held, _STATUS[reply.code], header, messages)
         if 0 < len(messages) < self._state.settings.pull_batch_size:
             await _listener_first()
@@ -144,7 +146,7 @@ class PullLoop:
 
     async def _ask(self, held: ProcessQueue, subscription: Subscription) -> RemotingCommand:
         settings, queue = self._state.settings, held.queue
-        reply = await self._state.instance.read_queue(
+        return await self._state.instance.read_queue(
             queue,
             RequestCode.PULL_MESSAGE,
             self._header(held, subscription),
@@ -152,8 +154,6 @@ class PullLoop:
             prefer=held.suggested_broker,
             ok=_STATUS,
         )
-        held.last_pull_ms = self._state.instance.now_ms()
-        return reply
 
     def _header(self, held: ProcessQueue, subscription: Subscription) -> PullMessageRequestHeader:
         settings, queue = self._state.settings, held.queue
@@ -203,9 +203,9 @@ class PullLoop:
         return messages
 
     def _count(self, held: ProcessQueue, begun: float, pulled: int) -> None:
+        counts = self._state.statistics[held.queue.topic]
+        counts.pull_time.add((trio.current_time() - begun) * 1000)
         if pulled:
-            counts = self._state.statistics[held.queue.topic]
-            counts.pull_time.add((trio.current_time() - begun) * 1000)
             counts.pulled.add(pulled)
 
     def _take(

@@ -177,7 +177,7 @@ class Rebalancer:
             return None
         state.offsets.remove(queue)
         try:
-            held = ProcessQueue(queue, await self._starts.find(queue))
+            held = ProcessQueue(queue, await self._starts.find(queue), state.instance.now_ms())
         except ClientError as error:
             log.info("the offset of %s is not known yet: %s", queue, error)
             return None

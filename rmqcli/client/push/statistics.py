@@ -1,7 +1,8 @@
 """How much is pulled and consumed, and how long it takes: per topic, over the last minute and hour, as Java reports it.
 
 Totals are sampled every 10 s (seven samples make a minute) and every 10 min (seven make an hour); a rate is the difference of
-the newest and oldest sample over their distance. Java classes `ConsumerStatsManager`, `StatsItem`. Times are milliseconds.
+the newest and oldest sample over their distance. Sampling begins with the first addition: the sample before is one of nothing, an
+interval earlier. Java classes `ConsumerStatsManager`, `StatsItem`. Times are milliseconds.
 """
 
 from __future__ import annotations
@@ -41,21 +42,32 @@ class _Item:
         self.times += times
 
     def sample(self, at: float, *, hour: bool) -> None:
-        self._minute.append(_Sample(at, self.value, self.times))
+        if not self.times:
+            return
+        self._append(self._minute, at, SAMPLE_INTERVAL)
         if hour:
-            self._hour.append(_Sample(at, self.value, self.times))
+            self._append(self._hour, at, SAMPLE_INTERVAL * SAMPLES_AN_HOUR)
+
+    def _append(self, samples: deque[_Sample], at: float, interval: float) -> None:
+        if not samples:
+            samples.append(_Sample(at - interval, 0.0, 0))
+        samples.append(_Sample(at, self.value, self.times))
 
     def tps(self) -> float:
         first, last = self._ends(self._minute)
         return (last.value - first.value) / (last.at - first.at) if last.at > first.at else 0.0
 
     def average(self) -> float:
-        """Per addition, over the minute; over the hour when nothing happened in the minute."""
-        for samples in (self._minute, self._hour):
-            first, last = self._ends(samples)
-            if last.times > first.times:
-                return (last.value - first.value) / (last.times - first.times)
-        return 0.0
+        """Per addition, over the minute."""
+        return self._average(self._minute)
+
+    def latest_average(self) -> float:
+        """Per addition, over the minute; over the hour when the minute comes to nothing."""
+        return self._average(self._minute) or self._average(self._hour)
+
+    def _average(self, samples: deque[_Sample]) -> float:
+        first, last = self._ends(samples)
+        return (last.value - first.value) / (last.times - first.times) if last.times > first.times else 0.0
 
     def sum_of_hour(self) -> int:
         first, last = self._ends(self._hour)
@@ -89,7 +101,7 @@ class TopicStatistics:
         return ConsumeStatus(
             pull_rt=self.pull_time.average(),
             pull_tps=self.pulled.tps(),
-            consume_rt=self.consume_time.average(),
+            consume_rt=self.consume_time.latest_average(),
             consume_ok_tps=self.ok.tps(),
             consume_failed_tps=self.failed.tps(),
             consume_failed_msgs=self.failed.sum_of_hour(),

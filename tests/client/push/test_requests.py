@@ -77,9 +77,11 @@ async def test_running_info(cluster: ModelCluster, autojump_clock: Any) -> None:
     assert info.properties["consumeMessageBatchMaxSize"] == "1"
     assert sorted(wanted.topic for wanted in info.subscription_set) == [f"%RETRY%{GROUP}", TOPIC]
     assert info.mq_table[cluster.queue(TOPIC, 1)].commit_offset == 60
-    assert info.status_table[TOPIC].consume_ok_tps == pytest.approx(59 / 20)
-    assert info.status_table[TOPIC].consume_failed_tps == pytest.approx(1 / 20)
-    assert info.status_table[TOPIC].pull_tps == pytest.approx(60 / 20)
+    assert info.properties["pullThresholdSizeForTopic"] == "-1"
+    assert info.status_table[TOPIC].consume_ok_tps == pytest.approx(59 / 10)
+    assert info.status_table[TOPIC].consume_failed_tps == pytest.approx(1 / 10)
+    assert info.status_table[TOPIC].pull_tps == pytest.approx(60 / 10)
+    assert info.mq_table[cluster.queue(TOPIC, 1)].last_consume_timestamp == EPOCH + 15_000
     assert "thread" in (info.jstack or "")
 
 
@@ -98,6 +100,26 @@ async def test_running_info_shows_what_waits(cluster: ModelCluster, autojump_clo
     assert (held.cached_msg_min_offset, held.cached_msg_max_offset, held.cached_msg_count) == (1, 2, 2)
     assert (held.transaction_msg_min_offset, held.transaction_msg_count) == (0, 1)
     assert held.locked
+    assert (held.last_consume_timestamp, held.last_pull_timestamp) == (EPOCH, EPOCH)
+
+
+async def test_a_queue_that_was_not_consumed_yet_is_not_taken_for_blocked(
+    cluster: ModelCluster, autojump_clock: Any
+) -> None:
+    """mqadmin (`analyzeProcessQueue`) complains of messages that wait when the last consumption is a minute ago."""
+
+    async def forever(messages: Any, context: Any) -> ConsumeResult:
+        await trio.sleep_forever()
+        return ConsumeResult.SUCCESS
+
+    async with consumer(cluster, forever):
+        await trio.sleep(5)
+        cluster.put_many(cluster.queue(TOPIC), [b"x"] * 3)
+        await trio.sleep(5)
+        ext = {"consumerGroup": GROUP, "clientId": "c1"}
+        reply = await ask(cluster, RequestCode.GET_CONSUMER_RUNNING_INFO, ext)
+    held = decode_body(ConsumerRunningInfo, reply.body).mq_table[cluster.queue(TOPIC)]
+    assert (held.cached_msg_count, held.last_consume_timestamp) == (3, EPOCH)
 
 
 @pytest.mark.parametrize(
