@@ -26,7 +26,8 @@ from benchmarks.harness import Measured, best_of, have_memory
 from codec.scan import find_bad_crc, fixed_columns, scan_positions
 from codec.scan.arrow import scan_batches
 from rmqcli.export import RowFilter, export_store
-from rmqcli.export.parquet import WRITER_OPTIONS
+from rmqcli.export.encoding import writer_options
+from rmqcli.export.layout import Layout
 from rmqcli.store import CommitLog, verify_commit_log
 from rmqcli.store.workers import ALONE, Workers
 
@@ -123,13 +124,14 @@ def _in_memory(name: str, data: bytes, *, small: bool) -> Iterator[Measured]:
 def _to_parquet(name: str, store: Path, data: bytes, *, small: bool) -> Iterator[Measured]:
     table = pa.Table.from_batches(list(scan_batches(data)))
     out, plain = store / "out", store / "plain.parquet"
+    options = writer_options(Layout(), table)
 
     def export(rows: RowFilter) -> None:
         shutil.rmtree(out, ignore_errors=True)
         export_store(store, out, rows)
 
     def write() -> None:
-        parquet.write_table(table, plain, **WRITER_OPTIONS)
+        parquet.write_table(table, plain, **options)
 
     exported, unchecked, written, verified, crc = best_of(
         lambda: export(RowFilter()),

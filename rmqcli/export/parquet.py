@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
@@ -10,22 +10,12 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 from urllib.parse import quote
 
+from rmqcli.export.encoding import writer_options
 from rmqcli.export.layout import PARTITIONS, Layout
 from rmqcli.export.spans import SpanTally
 
-__all__ = ["WRITER_OPTIONS", "Files", "ParquetFiles", "PartitionedFiles", "open_files"]
+__all__ = ["Files", "ParquetFiles", "PartitionedFiles", "open_files"]
 
-WRITER_OPTIONS: Mapping[str, Any] = {
-    "compression": "zstd",
-    # Trying a dictionary on bodies costs time and is given up every time; the least and the largest body tell nobody anything.
-    "use_dictionary": ["topic", "broker_name", "tags", "born_host", "store_host", "properties.key_value.key"],
-    "write_statistics": [
-        *("topic", "broker_name", "queue_id", "queue_offset", "commit_log_offset", "msg_id", "tags"),
-        *("born_timestamp", "store_timestamp", "sys_flag", "reconsume_times", "store_size"),
-    ],
-    # So that a column which is given as a dictionary array is read as texts; it leaves the schema's metadata out.
-    "store_schema": False,
-}
 OPEN_PARTITIONS = 64
 """Partitions with an open file; the one that was not written to for longest is closed for a new one."""
 GATHERED_BYTES = 256 * 1024 * 1024
@@ -107,19 +97,19 @@ class ParquetFiles:
         # Batches have dictionaries of their own; a writer that meets a second one gives up dictionaries.
         table = pa.Table.from_batches(batches).unify_dictionaries()
         shaped = self._layout.shape(table)
-        self._open(shaped.schema).write_table(shaped, row_group_size=shaped.num_rows)
+        self._open(table, shaped.schema).write_table(shaped, row_group_size=shaped.num_rows)
         self._tally.add(table)
         self._file_bytes += size
         if self._file_bytes >= self._layout.file_bytes:
             self._end_file()
 
-    def _open(self, schema: Any) -> Any:
+    def _open(self, table: Any, schema: Any) -> Any:
         from pyarrow import parquet
 
         if self._writer is None:
             self.names.append(f"{self._prefix}-{len(self.names):05d}.parquet")
             path = _made(self._folder, self.names[-1])
-            self._writer = parquet.ParquetWriter(path, schema, **_options(self._layout))
+            self._writer = parquet.ParquetWriter(path, schema, **writer_options(self._layout, table))
         return self._writer
 
     def _end_file(self) -> None:
@@ -143,13 +133,6 @@ def _made(folder: Path, name: str) -> Path:
     for parent in reversed(Path(name).parents[:-1]):
         (folder / parent).mkdir(exist_ok=True)
     return folder / name
-
-
-def _options(layout: Layout) -> dict[str, Any]:
-    options = {**WRITER_OPTIONS, "compression": layout.compression}
-    for name in ("use_dictionary", "write_statistics"):
-        options[name] = [column for column in options[name] if column.partition(".")[0] in layout.names]
-    return options
 
 
 class PartitionedFiles:

@@ -9,7 +9,7 @@ import pytest
 
 from codec.errors import CorruptionError
 from codec.scan.arrow import schema
-from rmqcli.export import Layout, OutputExists, RowFilter, export_store, parquet
+from rmqcli.export import Layout, OutputExists, RowFilter, encoding, export_store
 from tests.export.support import by_place, java_rows, rows_of, table_of
 from tests.support import JavaStore
 
@@ -112,7 +112,7 @@ def test_what_a_killed_export_left_is_named(store_clean: JavaStore, tmp_path: Pa
 def test_an_error_of_the_writing_thread_comes_out(
     store_clean: JavaStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parquet, "WRITER_OPTIONS", {**parquet.WRITER_OPTIONS, "version": "no such version"})
+    monkeypatch.setattr(encoding, "WRITER_OPTIONS", {**encoding.WRITER_OPTIONS, "version": "no such version"})
     with pytest.raises(ValueError, match="no such version"):
         export_store(store_clean.root, tmp_path / "out", RowFilter(), layout=Layout(row_group_bytes=1))
     assert not (tmp_path / "out").exists()

@@ -1,0 +1,69 @@
+"""How columns are encoded never changes what is read back."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from pyarrow import parquet
+
+from codec.record import decode_record
+from rmqcli.export import Layout, RowFilter, export_store
+from tests.codec.samples import make_record
+from tests.export.support import as_row, rows_of, write_log
+
+SOURCE = random.Random(7)
+NOISE = [SOURCE.randbytes(100) for _ in range(1000)]
+LARGE_NOISE = [SOURCE.randbytes(600) for _ in range(300)]
+
+
+def encodings(file: Path, name: str) -> tuple[str, ...]:
+    group = parquet.read_metadata(file).row_group(0)
+    columns = (group.column(number) for number in range(group.num_columns))
+    return next(column.encodings for column in columns if column.path_in_schema == name)
+
+
+@pytest.mark.parametrize(
+    ("bodies", "compression", "expected"),
+    [
+        (NOISE, "zstd", "DELTA_LENGTH_BYTE_ARRAY"),
+        (NOISE, "snappy", "PLAIN"),
+        ([body.hex().encode() for body in NOISE], "zstd", "PLAIN"),
+        ([body * 6 for body in NOISE], "zstd", "PLAIN"),
+        ([b"", *NOISE, b""], "zstd", "DELTA_LENGTH_BYTE_ARRAY"),
+        (LARGE_NOISE, "zstd", "PLAIN"),
+    ],
+)
+def test_small_bodies_that_cannot_be_compressed_lie_apart_from_their_lengths(
+    bodies: list[bytes], compression: str, expected: str, tmp_path: Path
+) -> None:
+    write_log(tmp_path / "store/commitlog", bodies)
+    export_store(tmp_path / "store", tmp_path / "out", RowFilter(), layout=Layout(compression=compression))
+    assert expected in encodings(tmp_path / "out/part-00000.parquet", "body")
+    assert [row["body"] for row in rows_of(tmp_path / "out")] == bodies
+
+
+def test_numbers_that_are_far_apart(tmp_path: Path) -> None:
+    far = [0, 2**63 - 1, -(2**63), 5, -1, 2**62]
+    data = b""
+    for number in far:
+        moment = number // 2000
+        data += make_record(
+            queue_offset=number, born_timestamp=moment, store_timestamp=-moment, physical_offset=len(data)
+        )
+    (tmp_path / "store/commitlog").mkdir(parents=True)
+    (tmp_path / "store/commitlog" / f"{0:020d}").write_bytes(data)
+    export_store(tmp_path / "store", tmp_path / "out", RowFilter())
+    size = len(data) // len(far)
+    expected = [as_row(decode_record(data, number * size)) for number in range(len(far))]
+    assert rows_of(tmp_path / "out") == expected
+    for name in ("queue_offset", "commit_log_offset", "born_timestamp", "store_timestamp"):
+        assert "DELTA_BINARY_PACKED" in encodings(tmp_path / "out/part-00000.parquet", name)
+
+
+def test_columns_that_are_left_out(tmp_path: Path) -> None:
+    write_log(tmp_path / "store/commitlog", NOISE)
+    layout = Layout(columns=("queue_offset", "tags"))
+    export_store(tmp_path / "store", tmp_path / "out", RowFilter(), layout=layout)
+    assert parquet.read_table(tmp_path / "out/part-00000.parquet").column_names == ["queue_offset", "tags"]
