@@ -91,6 +91,14 @@ class Index:
             self.files.remove(file)
             file.destroy()
 
+    def take_back(self) -> None:
+        """After an unclean stop: takes back the last message, whose keys may be there in part, and what came behind it."""
+        while self.files:
+            self.files[-1].take_back()
+            if self.files[-1].count > 1:
+                return
+            self.files.pop().destroy()
+
     def truncate(self, end: int) -> None:
         """Removes files that know messages at or after `end`: what they say of those will not be true any more."""
         for file in [file for file in self.files if file.end_offset >= end and file.count > 1]:

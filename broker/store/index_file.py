@@ -4,7 +4,7 @@ Item numbers begin at 1; the file is full when the next number reaches the item 
 after the begin timestamp. A slot or chain value that is not between 1 and the item count means empty.
 
 A run of puts first raises the item count, then writes items and slots, then the rest of the header: whoever is killed in
-between leaves every chain whole, and the end offset says which messages must be indexed again.
+between leaves every chain whole, and `take_back` finds what the header does not know of.
 """
 
 from __future__ import annotations
@@ -108,6 +108,41 @@ class IndexFile:
             self.used_slots,
             self.count,
         )
+
+    def take_back(self) -> None:
+        """Undoes the last message's items, and a run of puts that was cut off behind them: they are to be put again.
+
+        `end_timestamp` is then true to the second only.
+        """
+        before = self.count
+        while self.count > 1 and not self._is_settled(self.count - 1):
+            self._undo(self.count - 1)
+        if self.count == before:
+            return
+        if self.count > 1:
+            _, self.end_offset, seconds, _ = self._item(self.count - 1)
+            self.end_timestamp = self.begin_timestamp + seconds * 1000
+        self._write_header()
+
+    def _item(self, number: int) -> tuple[int, ...]:
+        return ITEM.unpack_from(self._segment.view, self._items_at + number * ITEM.size)
+
+    def _is_settled(self, number: int) -> bool:
+        """Whether it belongs to a message before the last that the header knows. What is not linked was not written."""
+        key_hash, offset, _, _ = self._item(number)
+        newest: int = SLOT.unpack_from(self._segment.view, slot_position(key_hash % self._slots))[0]
+        return newest >= number and offset < self.end_offset
+
+    def _undo(self, number: int) -> None:
+        view, at = self._segment.view, self._items_at + number * ITEM.size
+        key_hash, offset, _, previous = self._item(number)
+        slot_at = slot_position(key_hash % self._slots)
+        if SLOT.unpack_from(view, slot_at)[0] == number:
+            SLOT.struct.pack_into(view, slot_at, previous)
+            if not previous and offset <= self.end_offset:
+                self.used_slots -= 1
+        view[at : at + ITEM.size] = bytes(ITEM.size)
+        self.count = number
 
     def overlaps(self, begin: int, end: int) -> bool:
         """Whether the file may hold items of [begin, end] ms (Java `isTimeMatched`)."""

@@ -5,7 +5,7 @@
    whose first record is older than the checkpoint, dispatching each record again (puts are idempotent).
 3. The log ends at the first record that is not whole; what follows is removed. Queue units beyond it go too.
 4. After a clean stop the log behind the last queue unit is dispatched.
-5. The index gets what it lacks.
+5. The index gets what it lacks; after an unclean stop the last message that it knows is put again, with all its keys.
 
 Beyond Java: if the machine was not started anew since (clean stop, or a kill), all pages are what was written, so only the
 last 64 MiB that the queues know, and what follows, are checked. A queue that lacks units of records in the log, or their extensions, is rebuilt from the whole log, bytes behind the end are
@@ -150,6 +150,8 @@ def recover(
     behind = clean and _dispatch_tail(log, queues, dispatcher)
     rebuilt = _rebuild_gaps(log, queues, dispatcher)
     if index is not None:
+        if not clean:
+            index.take_back()
         index.truncate(end)
         if behind or not clean or not index.files:
             _catch_up_index(log, index, dispatcher)
