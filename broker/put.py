@@ -70,15 +70,20 @@ def put_batch(broker: BrokerContext, message: StoreMessage) -> AppendResult:
     """Stores an encoded batch; CodecError when the body is none."""
     if broker.is_slave:
         return _SLAVE
+    started = perf_counter()
     result = broker.store.append_batch(message)
+    took = perf_counter() - started
     rates = broker.rates
     if result.status is not PUT_OK:
         rates.put_failures += 1
         return result
     count = len(result.physical_offsets or ())
     rates.put_messages += count
+    rates.put_in_company += count - 1
     rates.put_bytes += result.size
     broker.statistics.put(message.topic, message.queue_id, count, result.size)
+    if took > SLOW_PUT_SECONDS:
+        rates.slow_put(took)
     return result
 
 

@@ -139,6 +139,9 @@ def _get(broker: BrokerContext, header: PullMessageRequestHeader, wanted: Wanted
     )
     took = perf_counter() - started
     broker.rates.longest_get_seconds = max(broker.rates.longest_get_seconds, took)
+    if result.status is GetStatus.FOUND:
+        queue, group = (header.topic, header.queue_id), header.consumer_group
+        broker.statistics.got(*queue, group, result.count, result.size, int(took * 1000))
     if result.status is GetStatus.NO_MATCHED_LOGIC_QUEUE:
         # Java makes the queue when it is asked for it, and so never has to say this of a topic that exists.
         return result._replace(status=GetStatus.NO_MESSAGE_IN_QUEUE)
@@ -166,7 +169,6 @@ def _reply(
     if code == ResponseCode.SUCCESS:
         broker.rates.found += 1
         broker.rates.transferred += result.count
-        broker.statistics.got(header.topic, header.queue_id, header.consumer_group, result.count, result.size)
         session.respond(request, reply, result.views)
         return None
     broker.rates.missed += 1

@@ -1,7 +1,7 @@
 """How long puts take, as GET_BROKER_RUNTIME_INFO tells it (Java class `StoreStatsService`): always of the last whole minute.
 
 Java puts every time into a bucket. Here only a put of 1 ms and more is noted; the others are what is left of all puts of the
-minute, so a fast put costs nothing. Each message of a batch counts. Times are whole ms, cut down.
+minute, so a fast put costs nothing. A batch is one put. Times are whole ms, cut down.
 """
 
 from __future__ import annotations

@@ -2,7 +2,10 @@
 
 The hot path only adds to plain integers of one cell per queue, or per queue and group; the items that Java names
 (TOPIC_PUT_NUMS …, bodies.md) are sums over cells, made when somebody asks. Samples: every 10 s for the minute (7 kept),
-10 min for the hour (7), 1 h for the day (25). Rates are per second, times in ms.
+10 min for the hour (7), 1 h for the day (25); before the first sample stands one of nothing, a period earlier. Rates are per
+second, times in ms.
+
+Items of Java that nothing there ever adds to (GROUP_GET_FROM_DISK_…, BROKER_GET_FROM_DISK_…, COMMERCIAL_…) do not exist, as there.
 """
 
 from __future__ import annotations
@@ -22,30 +25,40 @@ SAMPLE_PERIOD_MS = 10_000
 HOUR_EVERY = 60
 DAY_EVERY = 360
 
-Sample = tuple[int, int, int, int]
-"""Time, nums, size, times."""
+Sample = tuple[int, int, int, int, int]
+"""Time, nums, size, latency, times."""
+Series = deque[Sample]
 
 
 @dataclass(slots=True)
 class Cell:
-    """Sums since the start: messages, bytes, and operations."""
+    """Sums since the start: messages, bytes, ms that operations took, and operations."""
 
-    born: int
     nums: int = 0
     size: int = 0
+    latency: int = 0
     times: int = 0
-    minute: deque[Sample] = field(default_factory=lambda: deque(maxlen=7))
-    hour: deque[Sample] = field(default_factory=lambda: deque(maxlen=7))
-    day: deque[Sample] = field(default_factory=lambda: deque(maxlen=25))
+    minute: Series = field(default_factory=lambda: deque(maxlen=7))
+    hour: Series = field(default_factory=lambda: deque(maxlen=7))
+    day: Series = field(default_factory=lambda: deque(maxlen=25))
 
-    def __post_init__(self) -> None:
-        for series in (self.minute, self.hour, self.day):
-            series.append((self.born, 0, 0, 0))
-
-    def add(self, nums: int, size: int) -> None:
+    def add(self, nums: int, size: int, latency: int = 0) -> None:
         self.nums += nums
         self.size += size
+        self.latency += latency
         self.times += 1
+
+    def sample(self, now: int, *, hour: bool, day: bool) -> None:
+        self._append(self.minute, now, SAMPLE_PERIOD_MS)
+        if hour:
+            self._append(self.hour, now, SAMPLE_PERIOD_MS * HOUR_EVERY)
+        if day:
+            self._append(self.day, now, SAMPLE_PERIOD_MS * DAY_EVERY)
+
+    def _append(self, series: Series, now: int, period: int) -> None:
+        if not series:
+            series.append((now - period, 0, 0, 0, 0))
+        series.append((now, self.nums, self.size, self.latency, self.times))
 
 
 QueueKey = tuple[str, int]
@@ -67,23 +80,23 @@ class Statistics:
         """One successful send of `nums` messages, `size` stored bytes."""
         cell = self.puts.get((topic, queue_id))
         if cell is None:
-            cell = self.puts[topic, queue_id] = Cell(self._now_ms())
+            cell = self.puts[topic, queue_id] = Cell()
         cell.nums += nums
         cell.size += size
         cell.times += 1
 
-    def got(self, topic: str, queue_id: int, group: str, nums: int, size: int) -> None:
-        """One pull that found `nums` messages, `size` bytes."""
+    def got(self, topic: str, queue_id: int, group: str, nums: int, size: int, latency: int = 0) -> None:
+        """One pull that found `nums` messages, `size` bytes, in `latency` ms."""
         cell = self.gets.get((topic, queue_id, group))
         if cell is None:
-            cell = self.gets[topic, queue_id, group] = Cell(self._now_ms())
-        cell.add(nums, size)
+            cell = self.gets[topic, queue_id, group] = Cell()
+        cell.add(nums, size, latency)
 
     def sent_back(self, topic: str, group: str) -> None:
         key = (topic, 0, group)
         cell = self.send_backs.get(key)
         if cell is None:
-            cell = self.send_backs[key] = Cell(self._now_ms())
+            cell = self.send_backs[key] = Cell()
         cell.add(1, 0)
 
     def forget_topic(self, topic: str) -> None:
@@ -96,14 +109,14 @@ class Statistics:
         finder = _FINDERS.get(name)
         if finder is None:
             return None
-        find, column = finder
+        find, column, averaged = finder
         cells = list(find(self, key))
         if not cells:
             return None
         return BrokerStatsData(
-            stats_minute=_rate([cell.minute for cell in cells], column),
-            stats_hour=_rate([cell.hour for cell in cells], column),
-            stats_day=_rate([cell.day for cell in cells], column),
+            stats_minute=_rate([cell.minute for cell in cells], column, averaged),
+            stats_hour=_rate([cell.hour for cell in cells], column, averaged),
+            stats_day=_rate([cell.day for cell in cells], column, averaged),
         )
 
     def consume_tps(self, topic: str, group: str) -> float:
@@ -115,13 +128,9 @@ class Statistics:
         """Takes the next samples; to be called every 10 s."""
         self._ticks += 1
         now = self._now_ms()
+        hour, day = self._ticks % HOUR_EVERY == 0, self._ticks % DAY_EVERY == 0
         for cell in chain(self.puts.values(), self.gets.values(), self.send_backs.values()):
-            sample = (now, cell.nums, cell.size, cell.times)
-            cell.minute.append(sample)
-            if self._ticks % HOUR_EVERY == 0:
-                cell.hour.append(sample)
-            if self._ticks % DAY_EVERY == 0:
-                cell.day.append(sample)
+            cell.sample(now, hour=hour, day=day)
 
     async def run(self) -> None:
         """Samples until cancelled."""
@@ -130,21 +139,23 @@ class Statistics:
             self.sample()
 
 
-def _rate(series: Iterable[deque[Sample]], column: int) -> BrokerStatsItem:
+def _rate(series: Iterable[Series], column: int, averaged: bool) -> BrokerStatsItem:
     """Sum, rate and mean per operation between the oldest and the newest samples."""
     total = times = 0
     start, end = 0, 0
     for samples in series:
+        if not samples:
+            continue
         first, last = samples[0], samples[-1]
         total += last[column] - first[column]
-        times += last[3] - first[3]
+        times += last[TIMES] - first[TIMES]
         start = min(start or first[0], first[0])
         end = max(end, last[0])
     elapsed = end - start
     return BrokerStatsItem(
         sum=total,
         tps=total * 1000 / elapsed if elapsed > 0 else 0.0,
-        avgpt=total / times if times else 0.0,
+        avgpt=total / times if times and averaged else 0.0,
     )
 
 
@@ -170,6 +181,13 @@ def _cells_of_group_queue(statistics: Statistics, key: str) -> Iterable[Cell]:
     ]
 
 
+def _cells_of_latency(statistics: Statistics, key: str) -> Iterable[Cell]:
+    """The queue stands first in the keys of this item."""
+    queue, _, rest = key.partition("@")
+    topic, _, group = rest.rpartition("@")
+    return _cells_of_group_queue(statistics, f"{topic}@{queue}@{group}")
+
+
 def _send_backs(statistics: Statistics, key: str) -> Iterable[Cell]:
     topic, _, group = key.rpartition("@")
     return [cell for (name, _, of), cell in statistics.send_backs.items() if name == topic and of == group]
@@ -183,17 +201,20 @@ def _all_gets(statistics: Statistics, key: str) -> Iterable[Cell]:
     return statistics.gets.values() if key == statistics.cluster else []
 
 
-NUMS, SIZE = 1, 2
-_FINDERS: Mapping[str, tuple[Callable[[Statistics, str], Iterable[Cell]], int]] = {
-    "TOPIC_PUT_NUMS": (_cells_of_topic, NUMS),
-    "TOPIC_PUT_SIZE": (_cells_of_topic, SIZE),
-    "QUEUE_PUT_NUMS": (_cells_of_queue, NUMS),
-    "QUEUE_PUT_SIZE": (_cells_of_queue, SIZE),
-    "GROUP_GET_NUMS": (_cells_of_group, NUMS),
-    "GROUP_GET_SIZE": (_cells_of_group, SIZE),
-    "QUEUE_GET_NUMS": (_cells_of_group_queue, NUMS),
-    "QUEUE_GET_SIZE": (_cells_of_group_queue, SIZE),
-    "SNDBCK_PUT_NUMS": (_send_backs, NUMS),
-    "BROKER_PUT_NUMS": (_all_puts, NUMS),
-    "BROKER_GET_NUMS": (_all_gets, NUMS),
+NUMS, SIZE, LATENCY, TIMES = 1, 2, 3, 4
+AVERAGED = True
+# Name → its cells, what of them is added up, and whether a mean per operation is told (Java counts no operations of BROKER_…)
+_FINDERS: Mapping[str, tuple[Callable[[Statistics, str], Iterable[Cell]], int, bool]] = {
+    "TOPIC_PUT_NUMS": (_cells_of_topic, NUMS, AVERAGED),
+    "TOPIC_PUT_SIZE": (_cells_of_topic, SIZE, AVERAGED),
+    "QUEUE_PUT_NUMS": (_cells_of_queue, NUMS, AVERAGED),
+    "QUEUE_PUT_SIZE": (_cells_of_queue, SIZE, AVERAGED),
+    "GROUP_GET_NUMS": (_cells_of_group, NUMS, AVERAGED),
+    "GROUP_GET_SIZE": (_cells_of_group, SIZE, AVERAGED),
+    "GROUP_GET_LATENCY": (_cells_of_latency, LATENCY, AVERAGED),
+    "QUEUE_GET_NUMS": (_cells_of_group_queue, NUMS, AVERAGED),
+    "QUEUE_GET_SIZE": (_cells_of_group_queue, SIZE, AVERAGED),
+    "SNDBCK_PUT_NUMS": (_send_backs, NUMS, AVERAGED),
+    "BROKER_PUT_NUMS": (_all_puts, NUMS, not AVERAGED),
+    "BROKER_GET_NUMS": (_all_gets, NUMS, not AVERAGED),
 }

@@ -38,6 +38,8 @@ class StoreRates:
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
         self.put_messages = 0
+        self.put_in_company = 0
+        """Of those, in batches behind the first: a batch is one put."""
         self.put_failures = 0
         self.put_bytes = 0
         self.found = 0
@@ -73,7 +75,7 @@ class StoreRates:
         self._samples.append(totals)
         if totals.time > self._minute_began + MINUTE_MS:
             self._minute_began = totals.time
-            self.put_times.end_minute(totals.puts)
+            self.put_times.end_minute(totals.puts - self.put_in_company)
         today = self._today()
         if today != self._day:
             self._day = today

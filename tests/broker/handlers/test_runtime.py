@@ -8,7 +8,9 @@ import pytest
 import trio
 
 from broker.handlers.admin_broker import bytes_text
+from codec.batch import encode_batch
 from codec.bodies import BrokerStatsData, KVTable, decode_body
+from codec.message import Message
 from tests.broker.support import START_MS, fake_broker
 
 
@@ -46,7 +48,7 @@ async def test_runtime_info(tmp_path: Path, autojump_clock: trio.abc.Clock) -> N
 async def test_runtime_info_knows_how_long_puts_and_pulls_took(
     tmp_path: Path, autojump_clock: trio.abc.Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ticks = iter([0.0, 0.0002, 1.0, 1.0071, 2.0, 2.0352, 3.0, 3.0041])
+    ticks = iter([0.0, 0.0002, 1.0, 1.0071, 2.0, 2.0352, 3.0, 3.0041, 4.0, 4.0125])
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
         monkeypatch.setattr("broker.put.perf_counter", lambda: next(ticks))
@@ -54,10 +56,16 @@ async def test_runtime_info_knows_how_long_puts_and_pulls_took(
         client.send("T")
         client.send("T")
         assert [client.pull("T").code, client.pull("T").code] == [0, 0]
+        broker.context.statistics.sample()
+        latency = broker.context.statistics.item("GROUP_GET_LATENCY", "0@T@G")
+        assert latency is not None and latency.stats_minute is not None
+        assert (latency.stats_minute.sum, latency.stats_minute.avgpt) == (39, 19.5)
+        batch = encode_batch([Message.of("T", b"x") for _ in range(3)])
+        assert client.send("T", batch, code=320, batch=True).code == 0
         await trio.sleep(62)
         table = decode_body(KVTable, client.ask(28).body).table
-        assert table["putMessageDistributeTime"].startswith("[<=0ms]:1 [0~10ms]:1 [10~50ms]:0 ")
-        assert (table["putMessageEntireTimeMax"], table["getMessageEntireTimeMax"]) == ("7", "35")
+        assert table["putMessageDistributeTime"].startswith("[<=0ms]:1 [0~10ms]:1 [10~50ms]:1 ")
+        assert (table["putMessageEntireTimeMax"], table["getMessageEntireTimeMax"]) == ("12", "35")
         assert (table["putLatency99"], table["putLatency999"]) == ("1.00", "1.00")
         for _ in range(62):
             await trio.sleep(1)

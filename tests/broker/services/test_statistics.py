@@ -40,7 +40,7 @@ def test_minute_hour_and_day_have_their_own_windows() -> None:
 def test_items_are_sums_over_queues_and_groups() -> None:
     clock = Clock()
     statistics = Statistics(clock, "C")
-    statistics.got("T", 0, "G", 3, 30)
+    statistics.got("T", 0, "G", 3, 30, 8)
     statistics.got("T", 1, "G", 4, 40)
     statistics.got("T", 1, "H", 5, 50)
     statistics.put("T", 1, 1, 10)
@@ -57,11 +57,35 @@ def test_items_are_sums_over_queues_and_groups() -> None:
     assert minute("QUEUE_GET_SIZE", "T@9@G") is None
     assert minute("BROKER_GET_NUMS", "C") == 12
     assert minute("BROKER_GET_NUMS", "Other") is None
+    assert minute("GROUP_GET_LATENCY", "0@T@G") == 8
+    assert minute("GROUP_GET_LATENCY", "1@T@G") == 0
+    assert minute("GROUP_GET_LATENCY", "T@G") is None
     assert minute("QUEUE_PUT_SIZE", "T@1") == 10
     assert statistics.consume_tps("T", "G") == 0.7
     statistics.forget_topic("T")
     assert minute("GROUP_GET_NUMS", "T@G") is None
     assert statistics.consume_tps("T", "G") == 0.0
+
+
+def test_the_first_sample_makes_a_rate_of_ten_seconds() -> None:
+    clock = Clock()
+    statistics = Statistics(clock, "C")
+    clock.now += 9_000
+    for latency in (8, 0):
+        statistics.got("T", 0, "G", 5, 50, latency)
+    unsampled = statistics.item("QUEUE_GET_NUMS", "T@0@G")
+    assert unsampled is not None and unsampled.stats_minute is not None
+    assert (unsampled.stats_minute.sum, unsampled.stats_minute.tps) == (0, 0.0)
+    clock.now += 1_000
+    statistics.sample()
+    for name, key, figures in (
+        ("QUEUE_GET_NUMS", "T@0@G", (10, 1.0, 5.0)),
+        ("GROUP_GET_LATENCY", "0@T@G", (8, 0.8, 4.0)),
+        ("BROKER_GET_NUMS", "C", (10, 1.0, 0.0)),
+    ):
+        data = statistics.item(name, key)
+        assert data is not None and data.stats_minute is not None
+        assert (data.stats_minute.sum, data.stats_minute.tps, data.stats_minute.avgpt) == figures
 
 
 def test_rates_need_samples_enough() -> None:
@@ -99,6 +123,10 @@ def test_times_of_puts_are_those_of_the_last_minute() -> None:
     second(61)
     assert rates.put_times.distribution().startswith("[<=0ms]:3 [0~10ms]:0 ")
     assert rates.put_times.longest_ms == 60_000, "of all times"
+    rates.put_messages += 10
+    rates.put_in_company += 8
+    second(61)
+    assert rates.put_times.distribution().startswith("[<=0ms]:2 [0~10ms]:0 ")
 
 
 @pytest.mark.parametrize(
