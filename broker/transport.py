@@ -19,6 +19,8 @@ Buffer = bytes | memoryview
 
 READ_SIZE = 256 * 1024
 COALESCE_BYTES = 64 * 1024  # below this one copy is cheaper than a vector of buffers
+EAGER_BYTES = 16 * 1024
+"""A peer that sent as much at once has more on the way: the next read does without asking the kernel whether there is."""
 STREAM_WRITE_BYTES = 1024 * 1024
 try:
     IOV_MAX = os.sysconf("SC_IOV_MAX")
@@ -60,11 +62,10 @@ class SocketTransport:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._sock = sock
         self._buffer = buffer
-        self._more = False
+        self._eager = False
 
     async def receive(self) -> bytes:
-        # A read that filled its buffer left more behind: no need to ask the kernel whether there is something.
-        if self._more:
+        if self._eager:
             await trio.lowlevel.checkpoint()
         else:
             await trio.lowlevel.wait_readable(self._sock)
@@ -74,7 +75,7 @@ class SocketTransport:
             except (BlockingIOError, InterruptedError):
                 await trio.lowlevel.wait_readable(self._sock)
                 continue
-            self._more = count == READ_SIZE
+            self._eager = count >= EAGER_BYTES
             return bytes(self._buffer[:count])
 
     def send_now(self, buffers: list[Buffer]) -> int:

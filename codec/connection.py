@@ -21,6 +21,7 @@ from codec.frame import (
     NO_DIRECT,
     DirectReaders,
     RemotingCommand,
+    decode_marked,
     decode_span,
     encode_frame,
 )
@@ -31,7 +32,9 @@ _MAX_OPAQUE: Final = 2**31 - 1
 _LENGTH_SIZE: Final = 4
 _MIN_LENGTH: Final = 4
 
+_HEAD_SIZE: Final = FRAME_HEAD.size
 _read_length: Final = FRAME_HEAD.part("length").unpack_from
+_read_head: Final = FRAME_HEAD.unpack_from
 
 
 class ReceiveError(RemoteProtocolError):
@@ -122,19 +125,24 @@ class Connection:
         direct = self._direct
         longest = self._max_frame - _LENGTH_SIZE
         end = len(data)
-        while end - position >= _LENGTH_SIZE:
-            start = position + _LENGTH_SIZE
-            length: int = _read_length(data, position)[0]
+        last_head = end - _HEAD_SIZE
+        while position <= last_head:
+            length, mark = _read_head(data, position)
             if not _MIN_LENGTH <= length <= longest:
                 raise self._refused(length)
-            frame_end = start + length
+            frame_end = position + _LENGTH_SIZE + length
             if frame_end > end:
-                self._wanted = frame_end - position
                 break
-            commands.append(decode_span(data, start, frame_end, direct))
+            commands.append(decode_marked(data, mark, position + _HEAD_SIZE, frame_end, direct))
             position = frame_end
         if position < end:
-            self._buffer += data[position:]
+            self._begin(data, position)
+
+    def _begin(self, data: bytes, position: int) -> None:
+        """Keeps the beginning of a frame, whose length is refused as soon as it is there."""
+        if len(data) - position >= _LENGTH_SIZE:
+            self._wanted = _LENGTH_SIZE + self._frame_length(data, position)
+        self._buffer += data[position:]
 
     def _frame_length(self, data: bytes | bytearray, position: int) -> int:
         length: int = _read_length(data, position)[0]

@@ -45,9 +45,10 @@ NO_DIRECT: Final[DirectReaders] = {}
 # `mark` is the serialize type in the top byte and the length of the header in the other three
 FRAME_HEAD: Final = fused(Struct("length" / Int32sb, "mark" / Int32ub))
 
-_BINARY_MARK: Final = SerializeType.ROCKETMQ << 24
+_BINARY_MARK: Final = int(SerializeType.ROCKETMQ) << 24
+_BEGINNING_SIZE: Final = DirectReader.BEGINNING_SIZE
 _pack_head: Final = FRAME_HEAD.pack
-_read_mark: Final = FRAME_HEAD.part("mark").unpack_from
+read_mark: Final = FRAME_HEAD.part("mark").unpack_from
 
 
 def encode_frame(command: RemotingCommand) -> bytes:
@@ -86,16 +87,22 @@ def decode_span(
     """
     if end - start < 4:
         raise RemoteProtocolError(f"a frame of {end - start} bytes has no room for its header length")
-    mark: int = _read_mark(data, start)[0]
-    body_at = start + 4 + (mark & 0xFFFFFF)
+    return decode_marked(data, read_mark(data, start)[0], start + 4, end, direct)
+
+
+def decode_marked(
+    data: bytes | memoryview, mark: int, header_at: int, end: int, direct: DirectReaders
+) -> RemotingCommand:
+    """`decode_span` for a frame whose mark was read and whose header lies at `header_at`."""
+    body_at = header_at + (mark & 0xFFFFFF)
     if body_at > end:
-        raise RemoteProtocolError(f"header of {mark & 0xFFFFFF} bytes in a frame of {end - start}")
+        raise RemoteProtocolError(f"header of {mark & 0xFFFFFF} bytes in a frame of {end - header_at + 4}")
     if isinstance(data, bytes):
-        header, body = data[start + 4 : body_at], data[body_at:end]
+        header, body = data[header_at:body_at], data[body_at:end]
     else:
-        header, body = bytes(data[start + 4 : body_at]), bytes(data[body_at:end])
+        header, body = bytes(data[header_at:body_at]), bytes(data[body_at:end])
     if mark < _BINARY_MARK:
-        reader = direct.get(header[: DirectReader.BEGINNING_SIZE])
+        reader = direct.get(header[:_BEGINNING_SIZE])
         return (reader and reader.decode(header, body)) or decode_json_header(header, body)
     if mark < 2 * _BINARY_MARK:
         return decode_binary_header(header, body)

@@ -42,6 +42,7 @@ class _WrittenHeader(msgspec.Struct, gc=False):
     version: int
 
 
+_JSON: Final = SerializeType.JSON
 _UNSET: Final = msgspec.UNSET
 _write_json: Final = msgspec.json.Encoder().encode
 
@@ -160,7 +161,7 @@ class DirectReader(Generic[HeaderT]):
             read.remark,
             _LANGUAGE_NUMBERS.get(read.language, UNKNOWN_LANGUAGE),  # type: ignore[arg-type]
             read.version,
-            SerializeType.JSON,
+            _JSON,
             read.extFields,
         )
 

@@ -61,19 +61,15 @@ def index_key_hash(topic: str, key: str) -> int:
     return value if value < 0x80000000 else 0
 
 
+@lru_cache(maxsize=4096)
 def tags_code(tags: str | None) -> int:
     """The code that a consume queue entry holds for a TAGS value: its hashCode, 0 for no tags."""
-    return _tags_hash(tags) if tags else 0
+    return java_string_hash(tags) if tags else 0
 
 
 def crc32(data: bytes | bytearray | memoryview) -> int:
     """The CRC of a body: zlib's CRC-32 in 31 bits."""
     return crc32_whole(data) & CRC_BITS
-
-
-@lru_cache(maxsize=4096)
-def _tags_hash(tags: str) -> int:
-    return java_string_hash(tags)
 
 
 def _units(text: str) -> Sequence[int]:

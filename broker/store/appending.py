@@ -83,23 +83,42 @@ class Appender:
         return self.deliver_times.code(message.properties, store_timestamp, message.tags_code)
 
     def append(self, message: StoreMessage) -> AppendResult:
-        """Stores one message."""
-        topic = message.topic
+        """Stores one message. The hot path: what could be a call of its own is written out."""
+        topic, body, properties = message.topic, message.body, message.properties_text
         sized_topic = self._topics.get(topic) or self._sized_topic(topic)
-        refusal = self._refusal(sized_topic, message)
-        if refusal is not None:
-            return refusal
-        queue = None if message.sys_flag & TRANSACTION_PREPARED else self._queue(topic, message.queue_id)
+        statistics = self._statistics
+        if (
+            not (sized_topic and statistics.writable)
+            or len(body) > self._max_body
+            or len(properties) > MAX_PROPERTIES_BYTES
+        ):
+            return self._refusal(sized_topic, message) or _ILLEGAL
+        queue_id, sys_flag = message.queue_id, message.sys_flag
+        queue = None if sys_flag & TRANSACTION_PREPARED else self._queue(topic, queue_id)
         queue_offset = 0 if queue is None else queue.next_offset
         timestamp = self._now_ms()
         log = self._log
         offset = log.end
-        record = self._encode(message, sized_topic, queue_offset, offset, timestamp)
+        record = self._encode_record(
+            sized_topic,
+            queue_id,
+            message.flag,
+            queue_offset,
+            offset,
+            sys_flag,
+            message.born_timestamp,
+            message.born_host,
+            timestamp,
+            message.reconsume_times,
+            message.prepared_transaction_offset,
+            body,
+            properties,
+        )
         size = len(record)
         if not log.write(record):
             return self._make_room(size) or self.append(message)
         result = AppendResult(_PUT_OK, offset, size, queue_offset, timestamp)
-        self._statistics.count_put(size, timestamp)
+        statistics.last_store_timestamp = timestamp
         try:
             if queue is None or queue.extension is not None or topic == _SCHEDULE:
                 self._dispatch(message, queue, result)
@@ -129,11 +148,11 @@ class Appender:
             end += len(records[-1])
         if not self._log.write(b"".join(records)):
             return self._make_room(end - start) or self.append_batch(message)
+        self._statistics.last_store_timestamp = timestamp
         offsets = []
         try:
             for number, (item, record) in enumerate(zip(items, records, strict=True)):
                 offsets.append(start)
-                self._statistics.count_put(len(record), timestamp)
                 self._dispatch(
                     item, queue, AppendResult(_PUT_OK, start, len(record), first + number, timestamp)
                 )

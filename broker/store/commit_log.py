@@ -22,7 +22,7 @@ __all__ = ["BLANK_ROOM", "CommitLog"]
 
 TRIM_BYTES = 8 * 1024 * 1024
 AHEAD_AFTER = 1024 * 1024
-AHEAD_BYTES = 1024 * 1024
+AHEAD_BYTES = 4 * 1024 * 1024
 """More would be of no use to a slow writer: the next flush takes back what he has not come to yet."""
 SPACE_STEP = 1024 * 1024
 BLANK_ROOM = 8

@@ -1,6 +1,6 @@
 """The message index: finds messages by key, UNIQ_KEY included (Java `IndexService`).
 
-Puts are gathered and written `BATCH` messages at a time, before every query, at every flush and at the stop: that costs a
+Items are gathered and written `BATCH` or more at a time, before every query, at every flush and at the stop: that costs a
 send less, and what a killed process had gathered is put again by recovery. A batch is small enough to be written while a
 client that has been answered makes its next request.
 """
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from codec.hashing import index_key_hash
 from codec.index_file import index_file_size
-from codec.properties import PropertyName
+from codec.properties import PropertyName, split_keys
 
 from .errors import StoreSizeMismatch
 from .index_file import IndexFile, IndexItem
@@ -22,7 +22,7 @@ from .values import Arrival
 
 __all__ = ["Index", "IndexHits"]
 
-BATCH = 16
+BATCH = 32
 RELEASE_ITEMS = 1 << 16
 UNIQ_KEY, KEYS = PropertyName.UNIQ_KEY, PropertyName.KEYS
 
@@ -64,7 +64,7 @@ class Index:
         self._items = items
         self._now_ms = now_ms
         self._completed = completed
-        self._pending: list[tuple[str, str | None, str | None, int, int]] = []
+        self._pending: list[IndexItem] = []
         self._items_since_release = 0
         self.files: list[IndexFile] = []
 
@@ -116,38 +116,30 @@ class Index:
 
     def add(self, topic: str, uniq_key: str | None, keys: str | None, offset: int, timestamp: int) -> None:
         """Takes the keys of one message: UNIQ_KEY, then the blank-separated tokens of KEYS."""
-        pending = self._pending
-        pending.append((topic, uniq_key, keys, offset, timestamp))
-        if len(pending) >= BATCH:
+        if uniq_key:
+            self._pending.append((index_key_hash(topic, uniq_key), offset, timestamp))
+        for key in split_keys(keys):
+            self._pending.append((index_key_hash(topic, key), offset, timestamp))
+        if len(self._pending) >= BATCH:
             self.drain()
 
     def add_arrivals(self, arrivals: Iterable[Arrival]) -> None:
         """The same for messages that were stored just now."""
-        pending = self._pending
+        put = self._pending.append
         for message, result in arrivals:
-            properties = message.properties
-            uniq_key, keys = properties.get(UNIQ_KEY), properties.get(KEYS)
-            if uniq_key or keys:
-                pending.append(
-                    (message.topic, uniq_key, keys, result.physical_offset, result.store_timestamp)
-                )
-        if len(pending) >= BATCH:
+            topic, properties = message.topic, message.properties
+            offset, timestamp = result.physical_offset, result.store_timestamp
+            if UNIQ_KEY in properties:
+                put((index_key_hash(topic, properties[UNIQ_KEY]), offset, timestamp))
+            for key in properties[KEYS].split(" ") if KEYS in properties else ():
+                if key:
+                    put((index_key_hash(topic, key), offset, timestamp))
+        if len(self._pending) >= BATCH:
             self.drain()
 
     def drain(self) -> None:
         """Writes what was gathered."""
-        if not self._pending:
-            return
-        pending, self._pending = self._pending, []
-        items: list[IndexItem] = []
-        put = items.append
-        for topic, uniq_key, keys, offset, timestamp in pending:
-            if uniq_key:
-                put((index_key_hash(topic, uniq_key), offset, timestamp))
-            if keys:
-                for key in keys.split(" "):
-                    if key:
-                        put((index_key_hash(topic, key), offset, timestamp))
+        items, self._pending = self._pending, []
         start = 0
         while start < len(items):
             file = self._current()

@@ -68,31 +68,30 @@ class IndexFile:
         """Adds items, which must fit (`capacity - count`), in order."""
         if not items:
             return
-        view, slots, items_at = self._segment.view, self._slots, self._items_at
+        if self.count == 1 and len(items) > 1:  # the times of all others are told from that of the first
+            self.put(items[:1])
+            items = items[1:]
+        view, slots, slots_at, slot_size = self._segment.view, self._slots, HEADER.size, SLOT.size
+        read_slot, write_slot = SLOT.unpack_from, SLOT.struct.pack_into
+        write_item, item_size = ITEM.struct.pack_into, ITEM.size
         count, used, begin = self.count, self.used_slots, self.begin_timestamp
-        slots_at, slot_size = HEADER.size, SLOT.size
-        read_slot, write_slot, write_item, item_size = (
-            SLOT.unpack_from,
-            SLOT.struct.pack_into,
-            ITEM.struct.pack_into,
-            ITEM.size,
-        )
+        item_at = self._items_at + count * item_size
+        last = seconds = -1
         write_slot(view, _COUNT_AT, count + len(items))
         for key_hash, offset, timestamp in items:
             slot_at = slots_at + key_hash % slots * slot_size
             previous = read_slot(view, slot_at)[0]
-            if previous <= 0 or previous > count:
+            if not 0 < previous <= count:
                 previous = 0
                 used += 1
-            seconds = (timestamp - begin) // 1000 if begin > 0 else 0
-            if not 0 <= seconds <= MAX_TIME_DIFF:
-                seconds = 0 if seconds < 0 else MAX_TIME_DIFF
-            if count == 1:
-                self.begin_offset, self.begin_timestamp = offset, timestamp
-                begin = timestamp
-            write_item(view, items_at + count * item_size, key_hash, offset, seconds, previous)
+            if timestamp != last:
+                last, seconds = timestamp, seconds_since(begin, timestamp)
+            write_item(view, item_at, key_hash, offset, seconds, previous)
             write_slot(view, slot_at, count)
+            item_at += item_size
             count += 1
+        if self.count == 1:
+            _, self.begin_offset, self.begin_timestamp = items[0]
         self.count, self.used_slots = count, used
         _, self.end_offset, self.end_timestamp = items[-1]
         self._write_header()
@@ -175,3 +174,9 @@ class IndexFile:
 
     def destroy(self) -> None:
         self._segment.destroy()
+
+
+def seconds_since(begin: int, timestamp: int) -> int:
+    """The time of an item as the file holds it; `begin` is 0 before the first."""
+    seconds = (timestamp - begin) // 1000 if begin > 0 else 0
+    return min(max(seconds, 0), MAX_TIME_DIFF)

@@ -19,15 +19,11 @@ class Statistics:
         "get_messages",
         "get_missed",
         "last_store_timestamp",
-        "put_bytes",
-        "put_messages",
         "writable",
     )
 
     def __init__(self, log: CommitLog) -> None:
         self._log = log
-        self.put_messages = 0
-        self.put_bytes = 0
         self.last_store_timestamp = 0
         self.get_messages = 0
         self.get_found = 0
@@ -54,11 +50,6 @@ class Statistics:
     def dispatch_behind_bytes(self) -> int:
         """Always 0: a record is dispatched before its append returns."""
         return 0
-
-    def count_put(self, size: int, timestamp: int) -> None:
-        self.put_messages += 1
-        self.put_bytes += size
-        self.last_store_timestamp = timestamp
 
     def count_get(self, messages: int) -> None:
         self.get_messages += messages
