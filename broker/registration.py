@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from broker.config_broker import BrokerConfig
 from broker.errors import BrokerError
+from broker.namesrv.route_table import MASTER_ID
 from broker.peer import Peers, parse_addresses, split_address
 from codec.bodies import (
     KVTable,
@@ -172,7 +173,8 @@ class Registration:
             broker_name=self.config.broker_name,
             broker_addr=self.address,
             cluster_name=self.config.broker_cluster_name,
-            broker_id=self.config.broker_id,
+            # Java gives a master this number whatever broker.conf says
+            broker_id=self.config.broker_id if self.config.broker_role == "SLAVE" else MASTER_ID,
         )
 
     def _ha_address(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 from broker.config import config_properties, config_text, expand_path, update_config, warn_unknown
+from broker.config_checks import check_values
 from broker.errors import ConfigError, Refusal
 from broker.namesrv.state import NameServerState
 from broker.properties_file import parse_properties, write_properties
@@ -24,6 +25,7 @@ def get_config(state: NameServerState, _session: Session, request: RemotingComma
 def set_config(state: NameServerState, session: Session, request: RemotingCommand) -> RemotingCommand:
     try:
         update = update_config(state.config, parse_properties(bytes(request.body).decode()))
+        check_values(update.config)
     except (ConfigError, UnicodeDecodeError) as error:
         raise Refusal(ResponseCode.SYSTEM_ERROR, str(error)) from error
     if update.forbidden:

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 
 from broker.clock import NowMs, system_now_ms
 from broker.config import expand_path, server_limits
+from broker.config_checks import check_values
 from broker.config_namesrv import NamesrvConfig
 from broker.namesrv.expiry import run_expiry
 from broker.namesrv.handlers import bound_handlers
@@ -45,9 +46,10 @@ async def open_name_server(
 ) -> AsyncIterator[NameServer]:
     """A name server that accepts connections inside the block; `port` None is `config.listen_port`, 0 any free one.
 
-    Raises OSError when the address cannot be bound, StoreDamaged when the saved KV entries cannot be read.
+    Raises OSError when the address cannot be bound, StoreDamaged when the saved KV entries cannot be read, ConfigError.
     """
     config = config or NamesrvConfig()
+    check_values(config)
     kv = KVConfig(expand_path(config.kv_config_path) if config.kv_config_path else None)
     state = NameServerState(config, kv, now_ms)
     listener = listen(host, config.listen_port if port is None else port, config.server_socket_backlog)

@@ -59,7 +59,7 @@ def broker(
     }
     fixed = {name: value for name, value in options.items() if value is not None}
     found = configure(BrokerConfig, config, properties or [], defaults, fixed)
-    if not found.namesrv_addr:
+    if not (found.namesrv_addr or "").strip("; ,"):
         warn("no name server is configured (namesrvAddr): clients will not find this broker")
     run_async(lambda: run_until_stopped(_serving(settings, found)))
 

@@ -24,6 +24,7 @@ from broker.config import (
 )
 from broker.config_checks import check_values, unsupported
 from broker.errors import ConfigError
+from broker.namesrv import open_name_server
 from broker.properties_file import format_properties, parse_properties, read_properties, write_properties
 from codec.frame import decode_frame
 from tests.codec.wire import load_wire
@@ -132,6 +133,25 @@ def test_a_value_of_the_wrong_kind_is_told_as_it_was_written(entry: str, text: s
         "deleteWhen=04;",
         "fileReservedTime=-1",
         "diskMaxUsedSpaceRatio=101",
+        "brokerName=",
+        "brokerName=../b",
+        "brokerClusterName=",
+        "brokerPermission=8",
+        "defaultTopicQueueNums=65537",
+        "mappedFileSizeCommitLog=2147483648",
+        "maxMessageSize=2147483648",
+        "maxHashSlotNum=0",
+        "maxIndexNum=1",
+        "registerBrokerTimeoutMills=0",
+        "flushIntervalCommitLog=-1",
+        "flushIntervalConsumeQueue=0",
+        "syncFlushTimeout=0",
+        "cleanResourceInterval=-1",
+        "deleteCommitLogFilesInterval=-1",
+        "serverChannelMaxIdleTimeSeconds=0",
+        "serverSocketBacklog=0",
+        "maxConnections=0",
+        "maxOutgoingBytes=0",
     ],
 )
 def test_a_value_that_means_nothing_is_refused_by_name(entry: str) -> None:
@@ -140,7 +160,27 @@ def test_a_value_that_means_nothing_is_refused_by_name(entry: str) -> None:
         check_values(config)
 
 
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "listenPort=-1",
+        "scanNotActiveBrokerInterval=0",
+        "brokerExpiredTime=0",
+        "serverChannelMaxIdleTimeSeconds=-1",
+        "serverSocketBacklog=0",
+        "maxConnections=0",
+        "maxOutgoingBytes=0",
+    ],
+)
+async def test_a_name_server_does_not_start_with_a_value_that_means_nothing(entry: str) -> None:
+    config, _ = config_from_properties(NamesrvConfig, parse_properties(f"kvConfigPath=\n{entry}"))
+    with pytest.raises(ConfigError, match=f"^{entry}: .* is expected$"):
+        async with open_name_server(config):
+            pass
+
+
 def test_what_java_means_by_its_values_is_taken() -> None:
+    check_values(NamesrvConfig())
     check_values(BrokerConfig())
     entries = (
         "deleteWhen=04; 16\nflushDiskType=SYNC_FLUSH\nbrokerRole=SLAVE\nlistenPort=0\nfileReservedTime=0"

@@ -99,6 +99,18 @@ async def test_a_broker_is_known_to_every_name_server_when_it_has_started(
         assert one.state.routes.topics() == two.state.routes.topics() == []
 
 
+@pytest.mark.parametrize(("role", "broker_id"), [("ASYNC_MASTER", 0), ("SYNC_MASTER", 0), ("SLAVE", 7)])
+async def test_a_master_is_number_0_whatever_it_was_given(
+    nursery: trio.Nursery, role: str, broker_id: int
+) -> None:
+    async with open_name_server(NO_FILES, port=0) as server:
+        broker = registration(server.address, broker_role=role, broker_id=7)
+        await nursery.start(broker.run)
+        assert server.state.routes.member_group("broker-a") == {broker_id: "127.0.0.1:10911"}
+        await broker.unregister()
+        assert server.state.routes.member_group("broker-a") == {}
+
+
 async def test_it_registers_again_every_period_within_its_bounds(
     nursery: trio.Nursery, clock: trio.testing.MockClock
 ) -> None:
