@@ -30,16 +30,20 @@ class KVConfig:
         return None if entries is None else dict(entries)
 
     def put(self, namespace: str, key: str, value: str) -> None:
-        self._namespaces.setdefault(namespace, {})[key] = value
-        self._save()
+        """OSError when the entry cannot be saved: it is then not there."""
+        self._replace(namespace, {**self._namespaces.get(namespace, {}), key: value})
 
     def delete(self, namespace: str, key: str) -> None:
-        self._namespaces.get(namespace, {}).pop(key, None)
-        self._save()
+        """OSError when that cannot be saved: the entry is then still there."""
+        entries = self._namespaces.get(namespace)
+        if entries is not None and key in entries:
+            self._replace(namespace, {name: value for name, value in entries.items() if name != key})
 
-    def _save(self) -> None:
+    def _replace(self, namespace: str, entries: dict[str, str]) -> None:
+        namespaces = {**self._namespaces, namespace: entries}
         if self._path is not None:
-            save_table(self._path, encode_body(KVConfigSerializeWrapper(config_table=self._namespaces)))
+            save_table(self._path, encode_body(KVConfigSerializeWrapper(config_table=namespaces)))
+        self._namespaces = namespaces
 
 
 def _decode(data: bytes) -> dict[str, dict[str, str]]:

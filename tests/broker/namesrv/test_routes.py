@@ -143,6 +143,21 @@ def test_kv_entries_outlive_the_name_server_and_a_damaged_file(tmp_path: Path) -
         KVConfig(path)
 
 
+def test_a_kv_change_that_cannot_be_saved_did_not_happen(tmp_path: Path) -> None:
+    kv = KVConfig(tmp_path / "namesrv" / "kvConfig.json")
+    kv.put("N", "k", "v")
+    (tmp_path / "namesrv").rename(tmp_path / "gone")
+    (tmp_path / "namesrv").write_text("in the way")
+    for change in (
+        lambda: kv.put("N", "k", "new"),
+        lambda: kv.put("M", "k", "v"),
+        lambda: kv.delete("N", "k"),
+    ):
+        with pytest.raises(OSError, match="namesrv"):
+            change()
+    assert (kv.namespace("N"), kv.namespace("M")) == ({"k": "v"}, None)
+
+
 def test_the_configuration_is_shown_changed_and_saved(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -165,6 +180,7 @@ def test_the_configuration_is_shown_changed_and_saved(
     [
         (b"kvConfigPath=/tmp/x\norderMessageEnable=true\n", ResponseCode.NO_PERMISSION),
         (b"listenPort=many\norderMessageEnable=true\n", ResponseCode.SYSTEM_ERROR),
+        (b"scanNotActiveBrokerInterval=-1\norderMessageEnable=true\n", ResponseCode.SYSTEM_ERROR),
         (b"\xff\xfe", ResponseCode.SYSTEM_ERROR),
     ],
 )
