@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.codec import record
-from benchmarks.harness import Measured, best_of
+from benchmarks.harness import Measured, best_of, have_memory
 from codec.record_encoder import encode_blank
 from rmqcli.store import CommitLog, verify_commit_log
 from rmqcli.store.rebuild import Shape, build
@@ -57,6 +57,7 @@ def verify() -> Iterator[Measured]:
             with Workers(jobs) as workers:
                 assert verify_store(store, workers=workers).sound
 
+        have_memory()
         contents = [file.path.read_bytes() for file in log.files]
         crc, one, two, all_one, all_two = best_of(
             lambda: [zlib.crc32(content) for content in contents],

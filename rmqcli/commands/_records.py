@@ -14,6 +14,7 @@ from rmqcli.options import Settings
 if TYPE_CHECKING:
     from codec.message import MessageExt
     from rmqcli.store import DamagedFile
+    from rmqcli.store.log_counts import LogCounts
     from rmqcli.store.log_filter import RecordFilter
     from rmqcli.store.log_reader import Found
 
@@ -72,7 +73,7 @@ def show_records(settings: Settings, found: Iterable[Found], view: View, count: 
     if view.explain:
         _explain(settings, islice(found, 1 if count is None else count))
     elif view.stats:
-        _show_statistics(settings, islice(found, count))
+        show_statistics(settings, count_records(islice(found, count)))
     else:
         _show_messages(settings, islice(found, count), view.format_text)
 
@@ -115,16 +116,21 @@ def _explain_damage(settings: Settings, damage: DamagedFile) -> None:
         warn(explanation.problem)
 
 
-def _show_statistics(settings: Settings, found: Iterable[Found]) -> None:
+def count_records(found: Iterable[Found]) -> LogCounts:
+    """One by one."""
+    from rmqcli.store.log_counts import LogCounts
+
+    counts = LogCounts()
+    for _, message in found:
+        counts.add(message)
+    return counts
+
+
+def show_statistics(settings: Settings, counts: LogCounts) -> None:
+    """Topics; in JSON and on a terminal sizes, rate and keys, too."""
     from rmqcli.render.distribution import distribution_document, show_distribution
     from rmqcli.render.inspection import show_log_statistics
-    from rmqcli.store import LogStatistics
-    from rmqcli.store.distribution import Distribution
 
-    statistics, distribution = LogStatistics(), Distribution()
-    for _, message in found:
-        statistics.add(message)
-        distribution.add(message)
-    show_log_statistics(settings, statistics, distribution_document(distribution))
-    if settings.terminal and not settings.json and statistics.topics:
-        show_distribution(distribution)
+    show_log_statistics(settings, counts.statistics, distribution_document(counts.distribution))
+    if settings.terminal and not settings.json and counts.statistics.topics:
+        show_distribution(counts.distribution)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,7 +24,7 @@ from rmqcli.commands._inspecting import (
     show_verified,
     verified_log,
 )
-from rmqcli.commands._records import View, show_records
+from rmqcli.commands._records import View, count_records, show_records, show_statistics
 from rmqcli.grammar.offset_range import OffsetRange, parse_range
 from rmqcli.options import FormatOption, Settings, TagOption, command
 from rmqcli.running import now_ms
@@ -69,7 +69,10 @@ def commitlog(
     offset_msg_id, tags, keys, born_timestamp, born_host, store_timestamp (ms), store_host, flag, sys_flag, reconsume_times,
     prepared_transaction_offset, store_size, body_crc, body_size.
     """
+    from rmqcli.render.progress import progress
     from rmqcli.store import CommitLog
+    from rmqcli.store.files import data_size
+    from rmqcli.store.log_counts import Counted, count_log
     from rmqcli.store.log_filter import record_filter
 
     view = View(format_text, stats, explain)
@@ -79,12 +82,22 @@ def commitlog(
         show_verified(settings, verified_log(log, jobs), "record")
         return
     wanted = parse_range(range_text, now_ms())
+    asked = frozenset(topics or ())
     chosen = record_filter(key, tag, queue, where)
-    found = _records(log, wanted, frozenset(topics or ()), chosen)
-    if view.is_given or settings.json:
-        show_records(settings, found, view, count)
-    else:
-        _show_rows(settings, islice(found, count))
+    size = sum(map(data_size, log.files))
+    with progress("inspect", size, quiet=settings.terminal and not stats, sizes=True) as advance:
+        if not stats:
+            found = _records(log, wanted, asked, chosen, advance)
+            if view.is_given or settings.json:
+                show_records(settings, found, view, count)
+            else:
+                _show_rows(settings, islice(found, count))
+            return
+        if count is None and wanted.last is None and not wanted.only_new and chosen.only_queue:
+            counts = count_log(log, Counted(wanted, asked, queue), advance)
+        else:
+            counts = count_records(islice(_records(log, wanted, asked, chosen, advance), count))
+    show_statistics(settings, counts)
 
 
 def _show_rows(settings: Settings, found: Iterator[Found]) -> None:
@@ -93,17 +106,25 @@ def _show_rows(settings: Settings, found: Iterator[Found]) -> None:
     stream_rows(settings, RECORD_COLUMNS, (record_row(message) for _, message in found))
 
 
-def _records(log: Any, wanted: OffsetRange, topics: frozenset[str], chosen: RecordFilter) -> Iterator[Found]:
+def _records(
+    log: Any,
+    wanted: OffsetRange,
+    topics: frozenset[str],
+    chosen: RecordFilter,
+    advance: Callable[[int], None],
+) -> Iterator[Found]:
     """(place, message) of what is asked for, the body decompressed."""
     if chosen.is_open:
-        return _records_of(log, wanted, topics)
+        return _records_of(log, wanted, topics, advance)
     last = wanted.last
-    everything = _records_of(log, OffsetRange() if last else wanted, topics)
+    everything = _records_of(log, OffsetRange() if last else wanted, topics, advance)
     found = ((place, message) for place, message in everything if chosen.accepts(message))
     return iter(deque(found, last)) if last else found
 
 
-def _records_of(log: Any, wanted: OffsetRange, topics: frozenset[str]) -> Iterator[Found]:
+def _records_of(
+    log: Any, wanted: OffsetRange, topics: frozenset[str], advance: Callable[[int], None]
+) -> Iterator[Found]:
     from codec.errors import CorruptionError
     from codec.record import decode_record
     from rmqcli.store import DamagedFile
@@ -117,6 +138,7 @@ def _records_of(log: Any, wanted: OffsetRange, topics: frozenset[str]) -> Iterat
     for place, data in log.records(from_offset=begin, from_file=start):
         if wanted.end is not None and place.offset >= wanted.end:
             return
+        advance(place.size)
         try:
             message = decode_record(data, place.position, decompress=True)
         except CorruptionError as error:

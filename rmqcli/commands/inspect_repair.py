@@ -97,9 +97,10 @@ def _require_sound(log: Any) -> None:
 
 def _build(log: Any, out: Path, shape: Any) -> Any:
     from rmqcli.render.progress import progress
+    from rmqcli.store.files import data_size
     from rmqcli.store.rebuild import build
 
-    with progress("rebuild", sum(file.size for file in log.files), sizes=True) as advance:
+    with progress("rebuild", sum(map(data_size, log.files)), sizes=True) as advance:
         return build(log, out, shape, advance)
 
 
@@ -153,6 +154,7 @@ def salvage(settings: Settings, path: StoreArgument, out: OutOption = None) -> N
     from rmqcli.render.progress import progress
     from rmqcli.render.store_view import show_salvaged
     from rmqcli.store import CommitLog
+    from rmqcli.store.files import data_size
     from rmqcli.store.lock import refuse_locked
     from rmqcli.store.salvage import salvage as salvage_store
     from rmqcli.store.tables import store_folder
@@ -162,7 +164,8 @@ def salvage(settings: Settings, path: StoreArgument, out: OutOption = None) -> N
     refuse_locked(store_folder(path))
     _require_outside(path, out)
     begin = time.monotonic()
-    size = sum(file.size for file in CommitLog(path).files)
-    with progress("salvage", 2 * size, sizes=True) as advance:
+    files = CommitLog(path).files
+    size = sum(file.size + data_size(file) for file in files)
+    with progress("salvage", size, sizes=True) as advance:
         found = salvage_store(path, out, advance)
     show_salvaged(settings, found, time.monotonic() - begin)

@@ -5,14 +5,19 @@ from __future__ import annotations
 from importlib import util
 from types import ModuleType
 
-__all__ = ["bulk_checks"]
+__all__ = ["bulk_checks", "is_bulk_possible"]
 
 _NEEDED = ("numpy", "pyarrow")
 
 
+def is_bulk_possible() -> bool:
+    """Whether the extra `export` is there; without it everything is looked at by itself."""
+    return all(map(util.find_spec, _NEEDED))
+
+
 def bulk_checks() -> ModuleType | None:
-    """`rmqcli.store.bulk_checks`; None without the extra `export`: then everything is looked at by itself."""
-    if not all(map(util.find_spec, _NEEDED)):
+    """`rmqcli.store.bulk_checks`; None where it is not possible."""
+    if not is_bulk_possible():
         return None
     from rmqcli.store import bulk_checks as found
 

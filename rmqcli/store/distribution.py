@@ -7,6 +7,7 @@ so that counts of rare keys can be too low.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
 from codec.message import MessageExt
 
@@ -57,7 +58,18 @@ class Distribution:
 
     def add(self, message: MessageExt) -> None:
         self.sizes[1 << message.store_size.bit_length()] += 1
-        self.keys.update(message.keys)
         self.rate.add(message.store_timestamp)
+        self._add_keys(message.keys)
+
+    def add_many(self, sizes: Counter[int], seconds: Counter[int], keys: Counter[str]) -> None:
+        """Counts by the bits that a size takes, by seconds of store time, by keys."""
+        for bits, count in sizes.items():
+            self.sizes[1 << bits] += count
+        for second, count in seconds.items():
+            self.rate.add(second * 1000, count)
+        self._add_keys(keys)
+
+    def _add_keys(self, keys: Iterable[str]) -> None:
+        self.keys.update(keys)
         if len(self.keys) > MAX_KEYS:
             self.keys = Counter(dict(self.keys.most_common(MAX_KEYS // 2)))

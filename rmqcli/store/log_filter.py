@@ -76,6 +76,11 @@ class RecordFilter(NamedTuple):
     def is_open(self) -> bool:
         return self == RecordFilter()
 
+    @property
+    def only_queue(self) -> bool:
+        """Nothing but the queue's number is asked for."""
+        return self._replace(queue_id=None).is_open
+
     def accepts(self, message: MessageExt) -> bool:
         return (
             (self.queue_id is None or message.queue_id == self.queue_id)

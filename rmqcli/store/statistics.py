@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from codec.message import MessageExt
@@ -24,13 +25,20 @@ class TopicStatistics:
     last_store_timestamp: int = 0
 
     def add(self, message: MessageExt) -> None:
-        self.messages += 1
-        self.size += message.store_size
-        self.body_size += len(message.body)
-        self.queues.add(message.queue_id)
-        if not self.first_store_timestamp or message.store_timestamp < self.first_store_timestamp:
-            self.first_store_timestamp = message.store_timestamp
-        self.last_store_timestamp = max(self.last_store_timestamp, message.store_timestamp)
+        time = message.store_timestamp
+        self.add_many(1, message.store_size, len(message.body), (message.queue_id,), (time, time))
+
+    def add_many(
+        self, messages: int, size: int, body_size: int, queues: Iterable[int], times: tuple[int, int]
+    ) -> None:
+        """`times` are the first and the last."""
+        self.messages += messages
+        self.size += size
+        self.body_size += body_size
+        self.queues.update(queues)
+        if not self.first_store_timestamp or times[0] < self.first_store_timestamp:
+            self.first_store_timestamp = times[0]
+        self.last_store_timestamp = max(self.last_store_timestamp, times[1])
 
 
 class LogStatistics:
@@ -38,12 +46,15 @@ class LogStatistics:
 
     def __init__(self) -> None:
         self._topics: dict[str, TopicStatistics] = {}
-        self.tags: Counter[str] = Counter()
+
+    def topic(self, name: str) -> TopicStatistics:
+        """Those of a topic, which begin at 0."""
+        if name not in self._topics:
+            self._topics[name] = TopicStatistics(name)
+        return self._topics[name]
 
     def add(self, message: MessageExt) -> None:
-        if message.topic not in self._topics:
-            self._topics[message.topic] = TopicStatistics(message.topic)
-        self._topics[message.topic].add(message)
+        self.topic(message.topic).add(message)
 
     @property
     def topics(self) -> list[TopicStatistics]:
