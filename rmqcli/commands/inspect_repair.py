@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import typer
@@ -67,12 +68,16 @@ def rebuild(
     The commit log must be sound (else salvage it first). --in-place tells what would change and asks; no broker may run.
     """
     from rmqcli.store import CommitLog
+    from rmqcli.store.new_folder import require_empty
     from rmqcli.store.rebuild import shape_of
     from rmqcli.store.tables import store_folder
 
     if sum((out is not None, in_place, dry_run)) != 1 and not (in_place and dry_run):
         raise usage_error("one of --out DIR2, --in-place or --dry-run")
     log = CommitLog(store_folder(path) / "commitlog")
+    if out is not None:
+        _require_outside(path, out)
+        require_empty(out)
     _require_sound(log)
     shape = shape_of(path)._replace(delays=delays_of(delay_levels))
     if out is not None:
@@ -106,30 +111,30 @@ def _build(log: Any, out: Path, shape: Any) -> Any:
 
 def _rebuild_out(settings: Settings, path: Path, out: Path, log: Any, shape: Any) -> None:
     from rmqcli.render.store_view import show_rebuilt
+    from rmqcli.store.new_folder import new_folder
     from rmqcli.store.rebuild import compare
-    from rmqcli.store.salvage import require_empty
 
-    _require_outside(path, out)
-    require_empty(out)
-    out.mkdir(parents=True, exist_ok=True)
-    built = _build(log, out, shape)
-    show_rebuilt(settings, built, compare(path, out), [], True)
+    with new_folder(out) as work:
+        built = _build(log, work, shape)
+        changes = compare(path, work)
+    show_rebuilt(settings, built, changes, [], True)
 
 
 def _rebuild_dry(settings: Settings, path: Path, log: Any, shape: Any) -> None:
     from rmqcli.render.store_view import show_rebuilt
-    from rmqcli.store.rebuild import WorkFolder, compare
+    from rmqcli.store.rebuild import compare
 
-    with WorkFolder() as work:
+    with TemporaryDirectory(prefix="rmq-rebuild-") as folder:
+        work = Path(folder)
         show_rebuilt(settings, _build(log, work, shape), compare(path, work), [], False)
 
 
 def _rebuild_in_place(settings: Settings, path: Path, log: Any, shape: Any, yes: bool) -> None:
     from rmqcli.render.store_view import show_rebuilt
     from rmqcli.store.lock import holding_lock
-    from rmqcli.store.rebuild import WorkFolder, compare, rebuild_in_place
+    from rmqcli.store.rebuild import compare, rebuild_in_place, work_folder
 
-    with holding_lock(path), WorkFolder(path) as work:
+    with holding_lock(path), work_folder(path) as work:
         built = _build(log, work, shape)
         changes = compare(path, work)
         if not changes:

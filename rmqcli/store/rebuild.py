@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import filecmp
 import shutil
-import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +20,7 @@ from rmqcli.store.dispatch import DEFAULT_DELAYS, index_hashes, units_of
 from rmqcli.store.files import NamedFile, mapped, naming_damage
 from rmqcli.store.index import shape_of_index
 from rmqcli.store.index_writer import IndexWriter
+from rmqcli.store.new_folder import UNFINISHED
 from rmqcli.store.queue_writer import QUEUE_FILE_SIZE, QueuesWriter
 
 __all__ = ["Difference", "Rebuilt", "Shape", "build", "compare", "rebuild_in_place", "shape_of"]
@@ -180,14 +181,13 @@ def rebuild_in_place(store: Path, built: Path, stamp: str) -> list[Path]:
     return kept
 
 
-class WorkFolder:
-    """A temporary folder for what is built; inside `parent` to be moved from there, else where the system keeps such."""
-
-    def __init__(self, parent: Path | None = None) -> None:
-        self.path = Path(tempfile.mkdtemp(prefix="rebuild-", dir=parent))
-
-    def __enter__(self) -> Path:
-        return self.path
-
-    def __exit__(self, *_: object) -> None:
-        shutil.rmtree(self.path, ignore_errors=True)
+@contextmanager
+def work_folder(store: Path) -> Iterator[Path]:
+    """An empty folder in a store whose lock is held, gone at the end; one that a killed process left is cleared."""
+    work = store / f"rebuild{UNFINISHED}"
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir()
+    try:
+        yield work
+    finally:
+        shutil.rmtree(work, ignore_errors=True)

@@ -29,6 +29,7 @@ from codec.record import BLANK_SIZE, RecordScan
 from codec.record_encoder import encode_blank, encode_record, record_size
 from rmqcli.store.commit_log import CommitLog
 from rmqcli.store.files import mapped
+from rmqcli.store.new_folder import new_folder, require_empty
 from rmqcli.store.properties_check import mended_properties, properties_problem
 from rmqcli.store.rebuild import Rebuilt, build, shape_of
 from rmqcli.store.salvage_queues import Gone, drop_contradicted, gone_offsets
@@ -106,8 +107,13 @@ def salvage(store: Path, out: Path, progress: Callable[[int], None] = lambda siz
     """
     require_empty(out)
     planned = plan(store, progress)
+    with new_folder(out) as work:
+        return _write_store(store, work, planned, progress)
+
+
+def _write_store(store: Path, out: Path, planned: Plan, progress: Callable[[int], None]) -> Salvaged:
     scan = planned.scan
-    (out / "commitlog").mkdir(parents=True)
+    (out / "commitlog").mkdir()
     stamp = 1
     mended: list[int] = []
     for file in scan.files:
@@ -132,12 +138,6 @@ def _copy_folder(source: Path, target: Path) -> None:
             _copy_folder(path, target / path.name)
         else:
             shutil.copy2(path, target / path.name)
-
-
-def require_empty(out: Path) -> None:
-    """FileExistsError when there is something in a folder."""
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise FileExistsError(17, "it is not an empty folder", str(out))
 
 
 def _write_file(file: FileScan, folder: Path, size: int, planned: Plan, stamp: int, mended: list[int]) -> int:
