@@ -119,7 +119,9 @@ def message_of(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         named = f"{error.filename}: " if error.filename else _NAMELESS.get(error.errno or 0, "")
         return f"{named}{error.strerror}"
-    text = " ".join(str(error).split())
+    from rmqcli.render.text import printable
+
+    text = printable(" ".join(str(error).split()))  # names in it may be anybody's
     return text if _is_known(error) else f"internal error: {type(error).__name__}: {text} (-v shows where)"
 
 
@@ -127,7 +129,9 @@ def _click_message(error: BaseException) -> str:
     context = getattr(error, "ctx", None)
     if type(error).__name__ == "NoArgsIsHelpError" and context is not None:
         return f"a command is missing\n\n{context.get_help()}"
-    text = getattr(error, "format_message", error.__str__)()
+    from rmqcli.render.text import printable
+
+    text = printable(getattr(error, "format_message", error.__str__)())
     hint = f" (see: {context.command_path} --help)" if context is not None else ""
     return f"{' '.join(text.split())}{hint}"
 

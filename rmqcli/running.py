@@ -26,5 +26,7 @@ def now_ms() -> int:
 
 
 def warn(text: str) -> None:
-    """One line on standard error."""
-    print(f"rmq: {text}", file=sys.stderr, flush=True)
+    """One line on standard error. Names in it may be anybody's."""
+    from rmqcli.render.text import printable
+
+    print(f"rmq: {printable(text)}", file=sys.stderr, flush=True)

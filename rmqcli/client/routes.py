@@ -7,6 +7,7 @@ A topic without a route is sent to as TBW102 says (Java `tryToFindTopicPublishIn
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
 from typing import NamedTuple
 
 import trio
@@ -35,7 +36,7 @@ __all__ = ["MASTER_ID", "REFRESH_INTERVAL", "Route", "Routes", "publish_queues",
 MASTER_ID = 0
 REFRESH_INTERVAL = 30.0  # seconds; ClientConfig.pollNameServerInterval
 LOCK_SLACK = 0.05  # seconds
-MAX_QUEUES = 65_536  # of one topic on one broker; a reply with more is not believed
+MAX_QUEUES = 65_536  # of one topic; a reply with more is not believed
 MIN_AGE = 1.0  # seconds; a route that looks stale is not asked for more often than this
 DOUBT_TIMEOUT = (
     1.0  # seconds; then the route is used as it was, and the time left is for the brokers that are there
@@ -83,13 +84,14 @@ def _name(queues: QueueData) -> str:
 
 def _ordered(topic: str, conf: str) -> list[MessageQueue]:
     """The queues of "broker-a:4;broker-b:2", in that order; parts that say nothing readable are left out."""
-    pairs = [part.rpartition(":") for part in conf.split(";")]
-    return [
+    pairs = (part.rpartition(":") for part in conf.split(";"))
+    queues = (
         MessageQueue(topic, name, queue_id)
         for name, _, count in pairs
         if name and count.isascii() and count.isdigit() and len(count) < 6
-        for queue_id in range(min(int(count), MAX_QUEUES))
-    ]
+        for queue_id in range(int(count))
+    )
+    return list(islice(queues, MAX_QUEUES))
 
 
 def _addresses(brokers: tuple[BrokerData, ...] | list[BrokerData]) -> dict[str, Mapping[int, str]]:
@@ -169,8 +171,9 @@ class Routes:
             raise refusal(reply.code, reply.remark, address, RequestCode.GET_ROUTEINFO_BY_TOPIC)
         try:
             data = decode_body(TopicRouteData, reply.body)
-            if any(max(q.read_queue_nums, q.write_queue_nums) > MAX_QUEUES for q in data.queue_datas):
-                raise BodyError(f"more than {MAX_QUEUES} queues on one broker")
+            counts = (max(queues.read_queue_nums, queues.write_queue_nums, 0) for queues in data.queue_datas)
+            if sum(counts) > MAX_QUEUES:
+                raise BodyError(f"more than {MAX_QUEUES} queues")
             return data
         except CodecError as error:
             raise UnexpectedReply(address, RequestCode.GET_ROUTEINFO_BY_TOPIC.name, str(error)) from error

@@ -10,6 +10,7 @@ from codec.errors import BodyError, CorruptionError, SelectorError
 from rmqcli import client
 from rmqcli.exit_codes import CommandError, ExitCode, usage_error
 from rmqcli.failures import LAYER_CODES, exit_code_of, leaves, message_of, report
+from rmqcli.running import warn
 
 REFUSED = ("remark", "127.0.0.1:1", "PULL_MESSAGE")
 
@@ -85,6 +86,24 @@ def test_one_line_without_a_traceback(capsys: pytest.CaptureFixture[str]) -> Non
     assert capsys.readouterr().err == "rmq: a.txt: No such file or directory\n"
     report(RuntimeError("bad"))
     assert capsys.readouterr().err == "rmq: internal error: RuntimeError: bad (-v shows where)\n"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        client.ConnectionFailed("a:1\x1b[2J\x9b", "refused"),
+        CommandError("a:1\x1b[2J\x9b"),
+        RuntimeError("\x1b[2J\x9b"),
+    ],
+)
+def test_what_others_named_cannot_move_the_cursor(
+    error: Exception, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report(error)
+    warn("topic \x1b[2J\x9b is odd")
+    text = capsys.readouterr().err
+    assert "\x1b" not in text and "\x9b" not in text
+    assert text.count("\\x1b[2J\\x9b") == 2
 
 
 def test_verbose_shows_where(capsys: pytest.CaptureFixture[str]) -> None:

@@ -70,12 +70,27 @@ def test_order_of_an_ordered_topic(order: str, expected: list[str]) -> None:
     assert places(publish_queues("T", data(spread("a", 4, 4), order=order, a={0: "a:1"}))) == expected
 
 
-async def test_impossible_queue_counts_are_not_believed(network: Network, autojump_clock: Any) -> None:
-    found = data(spread("a", 2**31 - 1, 2**31 - 1), a={0: "a:1"})
-    network.server(NAMESRV, {ROUTE: ok(None, encode_body(found))})
+@pytest.mark.parametrize(
+    "queues",
+    [
+        [spread("a", 2**31 - 1, 2**31 - 1)],
+        [spread("a", 65_536, 0), spread("b", 1, 1)],
+        [spread("a", 40_000, 40_000)] * 2,
+        [spread("a", -(2**31), -(2**31)), spread("b", 65_537, 65_537)],
+    ],
+)
+async def test_impossible_queue_counts_are_not_believed(
+    network: Network, queues: list[QueueData], autojump_clock: Any
+) -> None:
+    network.server(NAMESRV, {ROUTE: ok(None, encode_body(data(*queues, a={0: "a:1"}, b={0: "b:1"})))})
     async with PullConsumer(namesrv=NAMESRV, open_stream=network.open_stream) as consumer:
         with pytest.raises(UnexpectedReply, match="more than 65536 queues"):
             await consumer.message_queues("T")
+
+
+def test_an_ordered_topic_has_no_more_queues_either() -> None:
+    order = ";".join(f"b{number}:99999" for number in range(1000))
+    assert len(publish_queues("T", data(order=order))) == 65_536
 
 
 @pytest.mark.parametrize("address", ["nonsense", "a:0", "a:99999", ":10911", "a:1x"])
