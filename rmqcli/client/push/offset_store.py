@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
@@ -158,17 +159,23 @@ class LocalFileOffsetStore(_Memory):
         """Keeps it: a broadcasting client comes back to all its queues."""
 
     def _load(self) -> dict[MessageQueue, int]:
-        table = _read_offsets(self.path)
-        if table is None:
-            table = _read_offsets(self._backup)
-        if table is None and (self.path.exists() or self._backup.exists()):
+        damaged = False
+        for path in (self.path, self._backup):
+            try:
+                return decode_body(OffsetSerializeWrapper, path.read_bytes()).offset_table
+            except FileNotFoundError:
+                continue
+            except (OSError, CodecError):
+                damaged = True
+        if damaged:
             raise OffsetFileDamaged(f"the offsets in {self.path} and its .bak cannot be read")
-        return table or {}
+        return {}
 
     def _save(self, table: dict[MessageQueue, int]) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = self.path.with_name(self.path.name + ".tmp")
         body = OffsetSerializeWrapper(offset_table=dict(sorted(table.items())))
+        # Consumers of the group that run beside this one on the machine write the same file
+        temporary = self.path.with_name(f"{self.path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
         with temporary.open("wb") as file:
             file.write(encode_body(body, dialect=FASTJSON, pretty=True))
             file.flush()
@@ -176,10 +183,3 @@ class LocalFileOffsetStore(_Memory):
         if self.path.exists():
             shutil.copyfile(self.path, self._backup)
         temporary.replace(self.path)
-
-
-def _read_offsets(path: Path) -> dict[MessageQueue, int] | None:
-    try:
-        return decode_body(OffsetSerializeWrapper, path.read_bytes()).offset_table
-    except (OSError, CodecError):
-        return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ async def test_a_file_that_java_wrote_is_read_and_written_alike(tmp_path: Path) 
     await store.persist([QUEUE])
     assert path.read_text() == WRITTEN_BY_JAVA.replace(":3", ":4")
     assert (tmp_path / "offsets.json.bak").read_text() == WRITTEN_BY_JAVA
-    assert not store.path.with_name("offsets.json.tmp").exists()
+    assert not [name for name in os.listdir(tmp_path) if name.endswith(".tmp")]
 
 
 async def test_the_backup_helps_when_the_file_is_damaged(tmp_path: Path) -> None:
@@ -50,6 +51,41 @@ async def test_the_backup_helps_when_the_file_is_damaged(tmp_path: Path) -> None
     (tmp_path / "offsets.json.bak").write_text("")
     with pytest.raises(OffsetFileDamaged):
         await LocalFileOffsetStore(path).load()
+
+
+async def test_members_on_one_machine_write_the_same_file(tmp_path: Path) -> None:
+    path = tmp_path / "offsets.json"
+
+    async def member() -> None:
+        store = LocalFileOffsetStore(path)
+        for offset in range(1, 40):
+            await LocalFileOffsetStore(path).load()
+            store.update(QUEUE, offset)
+            await store.persist([QUEUE])
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(4):
+            nursery.start_soon(member)
+    store = LocalFileOffsetStore(path)
+    await store.load()
+    assert await store.read(QUEUE) == 39
+    assert not [name for name in os.listdir(tmp_path) if name.endswith(".tmp")]
+
+
+async def test_a_file_that_comes_while_it_is_looked_for_is_not_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "offsets.json"
+    read = Path.read_bytes
+
+    def late(self: Path) -> bytes:
+        try:
+            return read(self)
+        finally:
+            path.write_text(WRITTEN_BY_JAVA)
+
+    monkeypatch.setattr(Path, "read_bytes", late)
+    await LocalFileOffsetStore(path).load()
 
 
 async def test_no_file_is_no_offsets(tmp_path: Path) -> None:
