@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from rmqcli.client.instance import ClientInstance
+from rmqcli.client.namespaces import without_namespace
 from rmqcli.client.producer import Producer
 from rmqcli.client.trace import ConsumeTracer
 
@@ -13,4 +14,6 @@ __all__ = ["consume_tracer"]
 
 def consume_tracer(instance: ClientInstance, group: str, trace: bool | str) -> ConsumeTracer | None:
     """None when `trace` is False; True traces to RMQ_SYS_TRACE_TOPIC, a text to another topic."""
-    return ConsumeTracer(instance, group, partial(Producer, instance=instance), trace) if trace else None
+    if not trace:
+        return None
+    return ConsumeTracer(instance, without_namespace(group), partial(Producer, instance=instance), trace)

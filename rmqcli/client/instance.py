@@ -39,6 +39,7 @@ from rmqcli.client.errors import (
 from rmqcli.client.heartbeats import Heartbeats
 from rmqcli.client.identity import DEFAULT_NAME, client_id
 from rmqcli.client.nameservers import NameServers
+from rmqcli.client.namespaces import Namespace
 from rmqcli.client.pool import Pool
 from rmqcli.client.routes import MASTER_ID, REFRESH_INTERVAL, Route, Routes
 from rmqcli.client.streams import OpenStream, TcpStreams
@@ -57,7 +58,8 @@ class InstanceOptions(TypedDict, total=False):
     """Options that every client takes. `timeout`: seconds for a request, connecting included.
 
     `instance_name` is one of the members of a group on a host; without it a client has one of its own, a broadcasting consumer
-    DEFAULT. `unit_name` is added to the client id, `unit_mode` told to brokers. `vip_channel`: sends, offsets and
+    DEFAULT. `namespace`: the names of topics and groups are those of one instance among several in the cluster (Namespace).
+    `unit_name` is added to the client id, `unit_mode` told to brokers. `vip_channel`: sends, offsets and
     other short requests (VIP_CODES) go to the broker's port - 2, where Java brokers listen, too; brokers of this project do not.
     """
 
@@ -69,6 +71,7 @@ class InstanceOptions(TypedDict, total=False):
     instance_name: str | None
     unit_name: str | None
     unit_mode: bool
+    namespace: str
     vip_channel: bool
     now_ms: Callable[[], int]
     rng: random.Random
@@ -88,6 +91,7 @@ class ClientInstance:
         instance_name: str | None = None,
         unit_name: str | None = None,
         unit_mode: bool = False,
+        namespace: str = "",
         vip_channel: bool = False,
         now_ms: Callable[[], int] = _now_ms,
         rng: random.Random | None = None,
@@ -97,6 +101,7 @@ class ClientInstance:
         self.random = rng or random.Random()
         self.ip = local_ip()
         self.unit_mode = unit_mode
+        self.namespace = Namespace(namespace)
         self._instance_name, self._unit_name = instance_name, unit_name
         own_name = f"{os.getpid()}#{time.monotonic_ns() + next(_counter)}"
         self.client_id = client_id(self.ip, own_name if instance_name is None else instance_name, unit_name)

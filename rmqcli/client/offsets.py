@@ -32,6 +32,7 @@ class OffsetCalls:
 
     async def min_offset(self, queue: MessageQueue) -> int:
         """The lowest offset that can still be read."""
+        queue = self.instance.namespace.wrap_queue(queue)
         header = GetMinOffsetRequestHeader(
             topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name
         )
@@ -42,6 +43,7 @@ class OffsetCalls:
 
     async def max_offset(self, queue: MessageQueue) -> int:
         """The offset that the next message will get."""
+        queue = self.instance.namespace.wrap_queue(queue)
         header = GetMaxOffsetRequestHeader(
             topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name
         )
@@ -55,6 +57,7 @@ class OffsetCalls:
 
         Brokers of 4.9 may answer any of several messages of that millisecond, a neighbour, and the last one when there is none.
         """
+        queue = self.instance.namespace.wrap_queue(queue)
         code = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP
         header = SearchOffsetRequestHeader(
             topic=queue.topic, queue_id=queue.queue_id, timestamp=timestamp_ms, bname=queue.broker_name
@@ -64,6 +67,7 @@ class OffsetCalls:
 
     async def earliest_store_time(self, queue: MessageQueue) -> int:
         """When the oldest message of the queue was stored (epoch ms); -1 when the queue is empty."""
+        queue = self.instance.namespace.wrap_queue(queue)
         code = RequestCode.GET_EARLIEST_MSG_STORETIME
         header = GetEarliestMsgStoretimeRequestHeader(
             topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name
@@ -76,9 +80,10 @@ class OffsetCalls:
 
         A broker answers 0 for a group that it does not know on a queue that is still wholly in memory.
         """
+        queue = self.instance.namespace.wrap_queue(queue)
         code = RequestCode.QUERY_CONSUMER_OFFSET
         header = QueryConsumerOffsetRequestHeader(
-            consumer_group=group or self.group,
+            consumer_group=self.instance.namespace.wrap(group or self.group),
             topic=queue.topic,
             queue_id=queue.queue_id,
             bname=queue.broker_name,
@@ -94,9 +99,10 @@ class OffsetCalls:
         self, queue: MessageQueue, offset: int, group: str | None = None, *, oneway: bool = False
     ) -> None:
         """Sets the group's next offset of the queue. Running consumers of the group overwrite it within seconds."""
+        queue = self.instance.namespace.wrap_queue(queue)
         code = RequestCode.UPDATE_CONSUMER_OFFSET
         header = UpdateConsumerOffsetRequestHeader(
-            consumer_group=group or self.group,
+            consumer_group=self.instance.namespace.wrap(group or self.group),
             topic=queue.topic,
             queue_id=queue.queue_id,
             commit_offset=offset,

@@ -114,10 +114,11 @@ class Producer(SendingSoon, Requesting, Client):
             check_group(group)
         except ValueError as error:
             raise InvalidRequest(str(error)) from None
-        self.group = group
+        core = self.instance
+        self._namespace = core.namespace
+        self.group = group = core.namespace.wrap(group)
         self._send_timeout = send_timeout
         self._retries = retries
-        core = self.instance
         ip = ipaddress.ip_address(core.ip).packed
         ids = UniqIdFactory(ip, os.getpid(), core.random.getrandbits(32), core.now_ms)
         self._preparer = Preparer(
@@ -174,7 +175,9 @@ class Producer(SendingSoon, Requesting, Client):
 
     async def message_queues(self, topic: str) -> list[MessageQueue]:
         """The queues that a message to `topic` may go to; those it would get when the topic is yet to be created."""
-        return list((await self._route(topic, trio.current_time() + self.instance.timeout)).publish)
+        deadline = trio.current_time() + self.instance.timeout
+        route = await self._route(self._namespace.wrap(topic), deadline)
+        return self._namespace.unwrap_queues(route.publish)
 
     async def send(
         self,
@@ -190,6 +193,8 @@ class Producer(SendingSoon, Requesting, Client):
         BrokerRefused with the broker's code; with `queue` or `selector` there is one try.
         """
         deadline = trio.current_time() + (self._send_timeout if timeout is None else timeout)
+        if self._namespace:
+            (message,), queue, selector = self._wrapped([message], queue, selector)
         outgoing = await self._preparer.single(message)
         return await self._deliver(outgoing, [message], queue, selector, deadline)
 
@@ -203,6 +208,8 @@ class Producer(SendingSoon, Requesting, Client):
     ) -> SendResult:
         """Sends messages of one topic to one queue in one request; all are stored or none. See `split_batch`."""
         deadline = trio.current_time() + (self._send_timeout if timeout is None else timeout)
+        if self._namespace and messages:
+            messages, queue, selector = self._wrapped(messages, queue, selector)
         outgoing = batch_outgoing(messages, self._preparer)
         return await self._deliver(outgoing, messages, queue, selector, deadline)
 
@@ -219,6 +226,8 @@ class Producer(SendingSoon, Requesting, Client):
         Nobody tells whether it was stored. One try; raises as `send`, but never BrokerRefused for the message itself.
         """
         deadline = trio.current_time() + (self._send_timeout if timeout is None else timeout)
+        if self._namespace:
+            (message,), queue, selector = self._wrapped([message], queue, selector)
         outgoing = await self._preparer.single(message)
         route = await self._route(outgoing.topic, deadline)
         target = queue or self._select(route, message, selector, None)
@@ -230,6 +239,17 @@ class Producer(SendingSoon, Requesting, Client):
             self.instance.routes.doubt(outgoing.topic)
             raise
         return outgoing.msg_id
+
+    def _wrapped(
+        self, messages: Sequence[Message], queue: MessageQueue | None, selector: QueueSelector | None
+    ) -> tuple[list[Message], MessageQueue | None, QueueSelector | None]:
+        """What is sent, and where, with the long names of the namespace."""
+        space = self._namespace
+        return (
+            [space.wrap_message(message) for message in messages],
+            None if queue is None else space.wrap_queue(queue),
+            None if selector is None else space.wrap_selector(selector, messages[0]),
+        )
 
     async def _deliver(
         self,
@@ -323,13 +343,14 @@ class Producer(SendingSoon, Requesting, Client):
             raise refusal(reply.code, reply.remark, address, code)
         header = reply_header(SendMessageResponseHeader, reply, address, code)
         fields = reply.ext_fields or {}
+        stored = queue
+        if header.queue_id != queue.queue_id:
+            stored = MessageQueue(queue.topic, queue.broker_name, header.queue_id)
         return SendResult(
             status,
             outgoing.msg_id,
             header.msg_id,
-            queue
-            if header.queue_id == queue.queue_id
-            else MessageQueue(queue.topic, queue.broker_name, header.queue_id),
+            self._namespace.unwrap_queue(stored),
             header.queue_offset,
             header.transaction_id,
             fields.get("MSG_REGION") or DEFAULT_REGION,

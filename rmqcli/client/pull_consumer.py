@@ -26,6 +26,7 @@ from codec.selector import parse_tags, tag_subscription
 from rmqcli.client.balance import Balance
 from rmqcli.client.errors import CorruptReply, InvalidRequest
 from rmqcli.client.instance import Client, ClientInstance, InstanceOptions, reply_header
+from rmqcli.client.namespaces import Namespace
 from rmqcli.client.offsets import OffsetCalls
 from rmqcli.client.results import PullResult, PullStatus
 from rmqcli.client.routes import MASTER_ID
@@ -53,7 +54,8 @@ class PullConsumer(OffsetCalls, Client):
         **options: Unpack[InstanceOptions],
     ) -> None:
         super().__init__(instance, options)
-        self.group: str = group or TOOLS_GROUP
+        self._namespace = self.instance.namespace
+        self.group: str = self._namespace.wrap(group or TOOLS_GROUP)
         try:
             check_group(self.group)
         except ValueError as error:
@@ -75,9 +77,10 @@ class PullConsumer(OffsetCalls, Client):
 
         Raises NoRoute for an unknown topic. A listener that raises is logged.
         """
-        for topic in topics:
+        listeners = {self._namespace.wrap(topic): listener for topic, listener in topics.items()}
+        for topic in listeners:
             await self.instance.route(topic)
-        self._listeners.update(topics)
+        self._listeners.update(listeners)
         version = self.instance.now_ms()
         data = ConsumerData(
             group_name=self.group,
@@ -90,23 +93,25 @@ class PullConsumer(OffsetCalls, Client):
         )
         self.instance.heartbeats.join_consumer(data)
         await self.instance.heartbeats.send_all()
-        self._balance.topics.update(topics)
+        self._balance.topics.update(listeners)
         self._balance.start()
 
     async def queues_in_balance(self, topic: str) -> list[MessageQueue]:
         """Our share of the queues of a topic that was registered, as it is now (Java `fetchMessageQueuesInBalance`)."""
-        if topic not in self._listeners:
+        name = self._namespace.wrap(topic)
+        if name not in self._listeners:
             raise InvalidRequest(f"topic {topic} is not registered")
-        return (await self._balance.divide(topic))[1]
+        return self._namespace.unwrap_queues((await self._balance.divide(name))[1])
 
     async def _on_change(
         self, topic: str, queues: Sequence[MessageQueue], mine: Sequence[MessageQueue]
     ) -> None:
-        await tell(self._listeners.get(topic), topic, queues, mine)
+        await tell(self._listeners.get(topic), self._namespace, topic, queues, mine)
 
     async def message_queues(self, topic: str) -> list[MessageQueue]:
         """The readable queues of a topic, sorted by broker name and number; NoRoute when the topic is unknown."""
-        return list((await self.instance.route(topic)).subscribe)
+        route = await self.instance.route(self._namespace.wrap(topic))
+        return self._namespace.unwrap_queues(route.subscribe)
 
     async def pull(
         self,
@@ -169,6 +174,7 @@ class PullConsumer(OffsetCalls, Client):
         flags: int = 0,
     ) -> PullResult:
         """What `pull` does, with the request `code` and more `flags` of PullSysFlag."""
+        queue = self._namespace.wrap_queue(queue)
         tags = _tags(expression) if expression_type == "TAG" else frozenset()
         header = PullMessageRequestHeader(
             consumer_group=self.group,
@@ -200,19 +206,25 @@ class PullConsumer(OffsetCalls, Client):
             self._suggested[queue] = header.suggest_which_broker_id
         status = _STATUS[reply.code]
         messages = read_messages(reply.body, queue.broker_name) if status is PullStatus.FOUND else []
+        self._namespace.unwrap_messages(messages)
         if tags:
             messages = [message for message in messages if message.tags in tags]
         return PullResult(status, header.next_begin_offset, header.min_offset, header.max_offset, messages)
 
 
 async def tell(
-    listener: QueuesChanged | None, topic: str, queues: Sequence[MessageQueue], mine: Sequence[MessageQueue]
+    listener: QueuesChanged | None,
+    namespace: Namespace,
+    topic: str,
+    queues: Sequence[MessageQueue],
+    mine: Sequence[MessageQueue],
 ) -> None:
     """Calls a listener; what it raises is logged, since the next division must still reach it."""
     if listener is None:
         return
     try:
-        heard = listener(topic, queues, mine)
+        short = namespace.unwrap_queues
+        heard = listener(namespace.unwrap(topic), short(queues), short(mine))
         if heard is not None:
             await heard
     except Exception:

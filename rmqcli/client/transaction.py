@@ -28,6 +28,7 @@ from rmqcli.client.commands import command
 from rmqcli.client.errors import ClientError
 from rmqcli.client.functions import called
 from rmqcli.client.link import Link
+from rmqcli.client.namespaces import without_namespace
 from rmqcli.client.producer import Producer, ProducerOptions
 from rmqcli.client.queue_select import QueueSelector
 from rmqcli.client.results import SendResult, SendStatus
@@ -157,7 +158,8 @@ class TransactionProducer(Producer):
             _, _, offset = parse_offset_msg_id(sent.offset_msg_id or sent.msg_id)
             # The outcome is known now: a cancellation must not turn it into a question
             with trio.CancelScope(shield=True):
-                address = (await self.instance.broker_addresses(sent.message_queue))[0]
+                queue = self._namespace.wrap_queue(sent.message_queue)
+                address = (await self.instance.broker_addresses(queue))[0]
         except (CodecError, ClientError) as error:
             log.warning("%s of %s was not told: %s", state.name, sent.msg_id, error)
             return False
@@ -198,8 +200,8 @@ class TransactionProducer(Producer):
         end = TransactionEnd(
             self.instance.now_ms(),
             region,
-            self.group,
-            message.topic,
+            without_namespace(self.group),
+            without_namespace(message.topic),
             header.msg_id or "",
             message.tags,
             message.properties.get(PropertyName.KEYS),
@@ -217,6 +219,7 @@ class TransactionProducer(Producer):
         messages = decode_records(request.body, check_crc=False, decompress=True)
         if len(messages) != 1 or messages[0].properties.get(PropertyName.PGROUP) != self.group:
             return
+        self._namespace.unwrap_messages(messages)
         try:
             self._asked.send_nowait(_Check(link.address, header, messages[0]))
         except trio.WouldBlock:

@@ -13,7 +13,7 @@ from codec.errors import CodecError
 from codec.frame import RemotingCommand
 from codec.headers import Header, to_ext
 from rmqcli.client.commands import command
-from rmqcli.client.errors import ClientError, NotFound, UnexpectedReply, request_name
+from rmqcli.client.errors import ClientError, InvalidRequest, NotFound, UnexpectedReply, request_name
 from rmqcli.client.instance import Client, ClientInstance, InstanceOptions
 from rmqcli.client.offsets import OffsetCalls
 from rmqcli.client.routes import MASTER_ID
@@ -42,6 +42,8 @@ class AdminBase(OffsetCalls, Client):
     def __init__(self, *, instance: ClientInstance | None = None, **options: Unpack[InstanceOptions]) -> None:
         options.setdefault("timeout", ADMIN_TIMEOUT)
         super().__init__(instance, options)
+        if self.instance.namespace:
+            raise InvalidRequest("an Admin has no namespace: it is told the whole names of topics and groups")
 
     async def cluster_info(self) -> ClusterInfo:
         """All clusters, brokers and addresses as the name server knows them (code 106)."""

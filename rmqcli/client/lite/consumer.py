@@ -63,6 +63,7 @@ class LitePullConsumer(Client):
         if settings.broadcasting and instance is None:
             core.keep_name()
         self._settings = settings
+        self._namespace = core.namespace
         self._pull = PullConsumer(group, instance=core)
         self.group = self._pull.group
         self._offsets = _offset_store(core, self.group, settings)
@@ -124,7 +125,7 @@ class LitePullConsumer(Client):
     @property
     def assignment(self) -> list[MessageQueue]:
         """The queues that are ours now, sorted."""
-        return sorted(self._held)
+        return self._namespace.unwrap_queues(sorted(self._held))
 
     async def subscribe(
         self,
@@ -140,6 +141,7 @@ class LitePullConsumer(Client):
         """
         if self._assigned:
             raise InvalidRequest("Subscribe and assign are mutually exclusive.")
+        topic = self._namespace.wrap(topic)
         chosen = selector if isinstance(selector, MessageSelector) else MessageSelector(selector)
         data = _subscription(topic, chosen, self.instance.now_ms())
         await self.instance.route(topic)
@@ -153,6 +155,7 @@ class LitePullConsumer(Client):
 
     async def unsubscribe(self, topic: str) -> None:
         """Gives the queues of `topic` up."""
+        topic = self._namespace.wrap(topic)
         self._balance.topics.discard(topic)
         self._balance.forget(topic)
         self._selectors.pop(topic, None)
@@ -164,7 +167,7 @@ class LitePullConsumer(Client):
         """Reads exactly these queues, instead of those assigned before. InvalidRequest after `subscribe`."""
         if self._selectors:
             raise InvalidRequest("Subscribe and assign are mutually exclusive.")
-        wanted = set(queues)
+        wanted = {self._namespace.wrap_queue(queue) for queue in queues}
         self._assigned = True
         await self._announce()
         for topic in sorted({queue.topic for queue in [*self._held, *wanted]}):
@@ -223,6 +226,7 @@ class LitePullConsumer(Client):
         """Stores these next offsets; without any, those behind all that `poll` gave. ClientError when a broker cannot."""
         if offsets is None:
             offsets = {q: held.consumed for q, held in self._held.items() if held.consumed is not None}
+        offsets = self._namespace.wrap_queues(offsets)
         for queue, offset in offsets.items():
             self._offsets.update(queue, offset, increase_only=False)
             if not self._settings.broadcasting:
@@ -233,7 +237,7 @@ class LitePullConsumer(Client):
     async def committed(self, queue: MessageQueue) -> int | None:
         """The stored next offset of the group; None when it has none there."""
         if self._settings.broadcasting:
-            return self._offsets.memory(queue)
+            return self._offsets.memory(self._namespace.wrap_queue(queue))
         return await self._pull.committed(queue)
 
     async def offset_for_timestamp(self, queue: MessageQueue, timestamp_ms: int) -> int:
@@ -263,16 +267,18 @@ class LitePullConsumer(Client):
             while True:
                 await trio.sleep(self._settings.queue_check_interval)
                 with contextlib.suppress(ClientError):
-                    route = await self.instance.routes.read(topic, self.instance.timeout)
-                    if list(route.subscribe) != known:
-                        known = list(route.subscribe)
+                    name = self._namespace.wrap(topic)
+                    route = await self.instance.routes.read(name, self.instance.timeout)
+                    queues = self._namespace.unwrap_queues(route.subscribe)
+                    if queues != known:
+                        known = queues
                         try:
                             await sender.send(known)
                         except trio.BrokenResourceError:
                             return
 
     def _ours(self, queue: MessageQueue) -> Held:
-        held = self._held.get(queue)
+        held = self._held.get(self._namespace.wrap_queue(queue))
         if held is None:
             raise InvalidRequest(f"The message queue is not in assigned list, may be rebalancing: {queue}")
         return held
@@ -321,7 +327,7 @@ class LitePullConsumer(Client):
         if topic not in self._selectors:
             return  # given up while the division was asked for
         await self._own(topic, mine)
-        await tell(self._listeners.get(topic), topic, queues, mine)
+        await tell(self._listeners.get(topic), self._namespace, topic, queues, mine)
 
     async def _own(self, topic: str, mine: Collection[MessageQueue]) -> None:
         """Makes `mine` the queues of `topic` that are ours."""

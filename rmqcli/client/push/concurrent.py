@@ -78,7 +78,7 @@ class ConcurrentService:
         started = str(state.instance.now_ms())
         for message in batch:
             message.properties[PropertyName.CONSUME_START_TIME] = started
-        context = ConsumeContext(queue)
+        context = ConsumeContext(state.instance.namespace.unwrap_queue(queue))
         held.in_flight += 1
         try:
             begun = trio.current_time()
@@ -127,7 +127,11 @@ class ConcurrentService:
     async def consume_directly(self, message: MessageExt, queue: MessageQueue) -> ConsumeResult | None:
         """One message on request of an administrator; raises what the listener raises."""
         as_original([message], retry_topic(self._state.group))
-        result: ConsumeResult | None = await self._call([message], ConsumeContext(queue))
+        namespace = self._state.instance.namespace
+        namespace.unwrap_messages([message])
+        result: ConsumeResult | None = await self._call(
+            [message], ConsumeContext(namespace.unwrap_queue(queue))
+        )
         return result
 
     async def _expire(self) -> None:

@@ -111,12 +111,13 @@ class PushConsumer(Client):
         **options: Unpack[InstanceOptions],
     ) -> None:
         super().__init__(instance, options)
-        _check_group(group)
-        self.group = group
         core = self.instance
+        self.group = group = core.namespace.wrap(group)
+        _check_group(group)
         if settings.broadcasting and instance is None:
             core.keep_name()
-        wanted = subscriptions(topics, group, core.now_ms(), with_retry=not settings.broadcasting)
+        named = {core.namespace.wrap(topic): selector for topic, selector in topics.items()}
+        wanted = subscriptions(named, group, core.now_ms(), with_retry=not settings.broadcasting)
         offsets = _offset_store(core, group, settings)
         self._state = state = GroupState(core, group, settings, orderly, wanted, offsets)
         self._producer = Producer(INNER_PRODUCER, allow_empty=True, instance=core)
@@ -157,7 +158,8 @@ class PushConsumer(Client):
     @property
     def queues(self) -> list[MessageQueue]:
         """The queues that are ours now, sorted."""
-        return sorted(queue for queue, held in self._state.queues.items() if not held.dropped)
+        mine = sorted(queue for queue, held in self._state.queues.items() if not held.dropped)
+        return self.instance.namespace.unwrap_queues(mine)
 
     @property
     def traces_dropped(self) -> int:
@@ -169,6 +171,7 @@ class PushConsumer(Client):
 
         Raises InvalidRequest, BrokerRefused for a SQL92 condition that the broker does not take, NoNameServer.
         """
+        topic = self.instance.namespace.wrap(topic)
         subscription = subscription_of(topic, selector, self.instance.now_ms())
         await self._prepare(topic, subscription)
         self._state.subscriptions[topic] = subscription
@@ -177,7 +180,7 @@ class PushConsumer(Client):
 
     async def unsubscribe(self, topic: str) -> None:
         """Gives up the queues of a topic; their offsets are stored."""
-        if self._state.subscriptions.pop(topic, None) is not None:
+        if self._state.subscriptions.pop(self.instance.namespace.wrap(topic), None) is not None:
             await self._state.announce()
             self._state.rebalance_soon()
 

@@ -83,7 +83,7 @@ class OrderlyService:
         state = self._state
         batch = held.take(state.settings.batch_size)
         held.last_consume_ms = state.instance.now_ms()
-        context = OrderlyContext(held.queue)
+        context = OrderlyContext(state.instance.namespace.unwrap_queue(held.queue))
         held.begin()
         try:
             begun = trio.current_time()
@@ -152,5 +152,9 @@ class OrderlyService:
     async def consume_directly(self, message: MessageExt, queue: MessageQueue) -> OrderlyResult | None:
         """One message on request of an administrator; raises what the listener raises."""
         as_original([message], retry_topic(self._state.group))
-        result: OrderlyResult | None = await self._call([message], OrderlyContext(queue))
+        namespace = self._state.instance.namespace
+        namespace.unwrap_messages([message])
+        result: OrderlyResult | None = await self._call(
+            [message], OrderlyContext(namespace.unwrap_queue(queue))
+        )
         return result

@@ -200,6 +200,7 @@ class PullLoop:
             message.properties.update(ends)
         if held.queue.topic.startswith(RETRY_PREFIX):
             as_original(messages, held.queue.topic)
+        self._state.instance.namespace.unwrap_messages(messages)
         return messages
 
     def _count(self, held: ProcessQueue, begun: float, pulled: int) -> None:

@@ -49,14 +49,15 @@ class SendBack:
 
     async def _to_broker(self, message: MessageExt, delay_level: int) -> None:
         instance = self._state.instance
-        queue = MessageQueue(message.topic, message.broker_name, message.queue_id)
+        topic = instance.namespace.wrap(message.topic)
+        queue = MessageQueue(topic, message.broker_name, message.queue_id)
         address = (await instance.broker_addresses(queue))[0]
         header = ConsumerSendMsgBackRequestHeader(
             offset=message.commit_log_offset,
             group=self._state.group,
             delay_level=delay_level,
             origin_msg_id=message.msg_id,
-            origin_topic=message.topic,
+            origin_topic=topic,
             max_reconsume_times=self._limit,
             unit_mode=instance.unit_mode,
         )
@@ -66,7 +67,7 @@ class SendBack:
         properties = dict(message.properties)
         properties.pop(PropertyName.TRAN_MSG, None)
         properties.setdefault(PropertyName.ORIGIN_MESSAGE_ID, message.msg_id)
-        properties[PropertyName.RETRY_TOPIC] = message.topic
+        properties[PropertyName.RETRY_TOPIC] = self._state.instance.namespace.wrap(message.topic)
         properties[PropertyName.RECONSUME_TIME] = str(message.reconsume_times + 1)
         properties[PropertyName.MAX_RECONSUME_TIMES] = str(self._limit)
         properties[PropertyName.DELAY] = str(FIRST_RETRY_LEVEL + message.reconsume_times)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from codec.message import Message, PropertyName
+from rmqcli.client.namespaces import without_namespace
 from rmqcli.client.results import SendResult, SendStatus
 from rmqcli.client.trace.records import MessageType, Published
 
@@ -26,8 +27,8 @@ def published(
         yield Published(
             began_ms,
             result.region_id,
-            group,
-            message.topic,
+            without_namespace(group),
+            without_namespace(message.topic),
             ids[place] if len(ids) == len(messages) else result.msg_id,
             message.tags,
             message.properties.get(PropertyName.KEYS),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,10 @@ WRITTEN_BY_JAVA = (
 )
 
 
+def temporary_files(folder: Path) -> list[Path]:
+    return list(folder.glob("*.tmp"))
+
+
 def test_where_java_looks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/somebody")
     path = offsets_file(None, "10.0.0.1@DEFAULT", "G")
@@ -38,7 +41,7 @@ async def test_a_file_that_java_wrote_is_read_and_written_alike(tmp_path: Path) 
     await store.persist([QUEUE])
     assert path.read_text() == WRITTEN_BY_JAVA.replace(":3", ":4")
     assert (tmp_path / "offsets.json.bak").read_text() == WRITTEN_BY_JAVA
-    assert not [name for name in os.listdir(tmp_path) if name.endswith(".tmp")]
+    assert not temporary_files(tmp_path)
 
 
 async def test_the_backup_helps_when_the_file_is_damaged(tmp_path: Path) -> None:
@@ -69,7 +72,7 @@ async def test_members_on_one_machine_write_the_same_file(tmp_path: Path) -> Non
     store = LocalFileOffsetStore(path)
     await store.load()
     assert await store.read(QUEUE) == 39
-    assert not [name for name in os.listdir(tmp_path) if name.endswith(".tmp")]
+    assert not temporary_files(tmp_path)
 
 
 async def test_a_file_that_comes_while_it_is_looked_for_is_not_damaged(

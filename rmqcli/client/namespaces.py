@@ -1,0 +1,99 @@
+"""Names of one instance among several that share a cluster: `NAMESPACE%name` (Java classes `NamespaceUtil`, `ClientConfig`).
+
+An application says and sees short names; brokers and name servers only know long ones. What belongs to the system has no long
+name. `%RETRY%` and `%DLQ%` stay in front: `%RETRY%NAMESPACE%group`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
+
+from msgspec.structs import force_setattr, replace
+
+from codec.message import Message, MessageExt, PropertyName
+from codec.names import DLQ_PREFIX, RETRY_PREFIX, SYSTEM_GROUP_PREFIX, is_system_topic
+from codec.queue import MessageQueue
+from rmqcli.client.queue_select import QueueSelector
+
+__all__ = ["Namespace", "without_namespace"]
+
+SEPARATOR = "%"
+
+Value = TypeVar("Value")
+
+
+def _is_system(name: str) -> bool:
+    return is_system_topic(name) or name.startswith(SYSTEM_GROUP_PREFIX)
+
+
+def _parts(name: str) -> tuple[str, str]:
+    """`%RETRY%`, `%DLQ%` or nothing, and what follows."""
+    prefix = next((prefix for prefix in (RETRY_PREFIX, DLQ_PREFIX) if name.startswith(prefix)), "")
+    return prefix, name[len(prefix) :]
+
+
+def without_namespace(name: str) -> str:
+    """The short name, whatever the namespace is."""
+    prefix, rest = _parts(name)
+    before, separator, short = rest.partition(SEPARATOR)
+    return prefix + short if separator and before and not _is_system(name) else name
+
+
+class Namespace:
+    """One namespace; the empty one, which is false, leaves all names as they are."""
+
+    __slots__ = ("_start", "name")
+
+    def __init__(self, name: str = "") -> None:
+        self.name = name
+        self._start = name + SEPARATOR
+
+    def __bool__(self) -> bool:
+        return bool(self.name)
+
+    def wrap(self, name: str) -> str:
+        """The long name; a long name stays as it is."""
+        if not self.name or not name or _is_system(name):
+            return name
+        prefix, rest = _parts(name)
+        return name if rest.startswith(self._start) else f"{prefix}{self._start}{rest}"
+
+    def unwrap(self, name: str) -> str:
+        """The short name; a name of another namespace stays as it is."""
+        if not self.name or not _parts(name)[1].startswith(self._start):
+            return name
+        return without_namespace(name)
+
+    def wrap_queue(self, queue: MessageQueue) -> MessageQueue:
+        return replace(queue, topic=self.wrap(queue.topic)) if self.name else queue
+
+    def unwrap_queue(self, queue: MessageQueue) -> MessageQueue:
+        return replace(queue, topic=self.unwrap(queue.topic)) if self.name else queue
+
+    def wrap_queues(self, table: Mapping[MessageQueue, Value]) -> dict[MessageQueue, Value]:
+        return {self.wrap_queue(queue): value for queue, value in table.items()}
+
+    def unwrap_queues(self, queues: Iterable[MessageQueue]) -> list[MessageQueue]:
+        return [self.unwrap_queue(queue) for queue in queues]
+
+    def wrap_message(self, message: Message) -> Message:
+        """As it is sent; INSTANCE_ID says the namespace."""
+        properties = dict(message.properties) | {PropertyName.INSTANCE_ID: self.name}
+        return Message(
+            topic=self.wrap(message.topic), body=message.body, flag=message.flag, properties=properties
+        )
+
+    def unwrap_messages(self, messages: Iterable[MessageExt]) -> None:
+        """Messages that were received show their short topic."""
+        if self.name:
+            for message in messages:
+                force_setattr(message, "topic", self.unwrap(message.topic))
+
+    def wrap_selector(self, selector: QueueSelector, message: Message) -> QueueSelector:
+        """A selector sees short names, of the queues and of `message`."""
+
+        def select(queues: Sequence[MessageQueue], wrapped: Message) -> MessageQueue:
+            return self.wrap_queue(selector(self.unwrap_queues(queues), message))
+
+        return select
