@@ -23,6 +23,7 @@ from codec.scan.crc import find_bad_crc
 from codec.scan.hosts import hosts, offset_msg_ids
 from codec.scan.pieces import pieces
 from codec.scan.properties import PropertyColumns, split_properties
+from codec.scan.views import VIEWS_ARE_WRITTEN, views
 from codec.scan.walk import StopReason, scan_positions
 
 __all__ = ["BATCH_BYTES", "BATCH_ROWS", "scan_batches", "schema", "to_arrow"]
@@ -36,17 +37,22 @@ BATCH_BYTES = 32 * 1024 * 1024
 
 _WALK_ROWS = 1 << 16
 """So many records are walked at once: the more, the less a record costs."""
+_LARGE_BODY = 512
+"""From this mean length on a view costs less than a copy: of 1 KB 0.6 instead of 0.75 µs, of 100 B 0.07 µs more."""
 _MAX_MS = (2**63 - 1) // 1000
 _ENCODED = ("topic", "broker_name", "tags", "born_host", "store_host")
 
 
 @cache
-def schema(*, encoded: bool = False) -> pa.Schema:
+def schema(*, encoded: bool = False, views: bool = False) -> pa.Schema:
     """Names, order and types of the columns; `msg_id` is the UNIQ_KEY, else the offset message id.
 
     `encoded`: texts of which there are few, and the names of properties, are dictionary arrays, as a writer of Parquet
-    likes them best.
+    likes them best. `views`: bodies are views of the buffer that was scanned.
     """
+    if views:
+        plain = schema(encoded=encoded)
+        return plain.set(plain.get_field_index("body"), pa.field("body", pa.binary_view()))
     if encoded:
         return _encoded(schema())
     moment = pa.timestamp("us", tz="UTC")
@@ -98,6 +104,7 @@ def scan_batches(
 ) -> Iterator[pa.RecordBatch]:
     """The records that start in start:end, in batches, up to a BLANK record or zeros; memory is bounded by one batch.
 
+    `encoded`: in the schema of that name, large bodies as views, which keep the buffer alive.
     The last record may reach behind `end`, the buffer must hold it whole. CorruptionError where a record is damaged, after
     the batch of those before it.
     """
@@ -149,7 +156,8 @@ def _to_arrow(
     if len(rows) == 0:
         return pa.RecordBatch.from_pylist([], schema=schema(encoded=encoded))
     data = pa.py_buffer(buffer)
-    bodies = pieces(data, rows["body_start"], rows["body_end"])
+    in_place = encoded and VIEWS_ARE_WRITTEN and bool(rows["body_length"].mean() >= _LARGE_BODY)
+    bodies = (views if in_place else pieces)(data, rows["body_start"], rows["body_end"])
     topics = pieces(data, rows["topic_start"], rows["topic_end"])
     properties = split_properties(data, rows["properties_start"], rows["properties_end"])
     ids = offset_msg_ids(rows)
@@ -170,7 +178,7 @@ def _to_arrow(
         "store_size": pa.array(rows["total_size"]),
         "body": _decompressed(bodies, rows) if decompress else bodies,
     }
-    wanted = schema(encoded=encoded)
+    wanted = schema(encoded=encoded, views=in_place)
     arrays = [columns[name] if name in columns else pa.array(rows[name]) for name in wanted.names]
     return pa.RecordBatch.from_arrays(arrays, schema=wanted)
 
@@ -234,7 +242,7 @@ def _decompressed(bodies: pa.Array, rows: FixedColumns) -> pa.Array:
     compressed = np.flatnonzero(flags & COMPRESSED).tolist()
     if not compressed:
         return bodies
-    pieces = bodies.to_pylist()
+    plain = bodies.to_pylist()
     for row in compressed:
-        pieces[row] = decompress_body(pieces[row], int(flags[row]))
-    return pa.array(pieces, pa.binary())
+        plain[row] = decompress_body(plain[row], int(flags[row]))
+    return pa.array(plain, bodies.type)

@@ -56,6 +56,7 @@ class ParquetFiles:
         self._prefix = prefix
         self._layout = layout
         self._metadata = layout.schema(source).metadata
+        self._schema: Any = None
         self._gathered: list[Any] = []
         self._file_bytes = 0
         self._writer: Any = None
@@ -67,12 +68,15 @@ class ParquetFiles:
         return self
 
     def write(self, batch: Any) -> None:
-        """Adds the rows of a record batch, in the schema `codec.scan.arrow.schema()`, encoded or not, all in the same. Errors of
-        writing come out at a later call, or at the end of the block.
+        """Adds the rows of a record batch, in the schema `codec.scan.arrow.schema()`, all encoded or none. Errors of writing come
+        out at a later call, or at the end of the block.
         """
+        from codec.scan.views import size_of
+
         if batch.num_rows:
-            self._gathered.append(batch)
-            self.gathered_bytes += batch.nbytes
+            self._schema = self._schema or batch.schema
+            self._gathered.append(batch if batch.schema == self._schema else batch.cast(self._schema))
+            self.gathered_bytes += size_of(batch)
         if self.gathered_bytes >= self._layout.row_group_bytes:
             self.hand_over()
 
@@ -193,6 +197,8 @@ def _partitions(batch: Any, keys: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
     """The rows of each partition, in their order, with the folder's name."""
     import numpy as np
 
+    from codec.scan.views import select
+
     if not batch.num_rows:
         return
     codes = _folders(batch, keys).dictionary_encode()
@@ -203,7 +209,7 @@ def _partitions(batch: Any, keys: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
     numbers = codes.indices.to_numpy()
     order = np.argsort(numbers, kind="stable")
     ends = np.cumsum(np.bincount(numbers, minlength=len(names)))
-    ordered = batch.take(order)
+    ordered = select(batch, order)
     for name, begin, end in zip(names, [0, *ends[:-1].tolist()], ends.tolist(), strict=True):
         yield _quoted(keys, name), ordered.slice(begin, end - begin)
 

@@ -71,10 +71,15 @@ class RowFilter:
 
     def apply(self, batch: Any) -> Any:
         """The rows of a record batch that are taken."""
+        import numpy as np
         import pyarrow.compute as pc
 
+        from codec.scan.views import select
+
         wanted = reduce(pc.and_, self._conditions(batch))
-        return batch if pc.all(wanted, min_count=0).as_py() else batch.filter(wanted)
+        if pc.all(wanted, min_count=0).as_py():
+            return batch
+        return select(batch, np.flatnonzero(pc.fill_null(wanted, False).to_numpy(zero_copy_only=False)))
 
     def _conditions(self, batch: Any) -> list[Any]:
         import pyarrow as pa

@@ -5,10 +5,13 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.dataset as ds
 import pytest
 from pyarrow import parquet
 
 from codec.record import decode_record
+from codec.scan.arrow import scan_batches
 from rmqcli.export import Layout, RowFilter, export_store
 from tests.codec.samples import make_record
 from tests.export.support import as_row, rows_of, write_log
@@ -67,3 +70,42 @@ def test_columns_that_are_left_out(tmp_path: Path) -> None:
     layout = Layout(columns=("queue_offset", "tags"))
     export_store(tmp_path / "store", tmp_path / "out", RowFilter(), layout=layout)
     assert parquet.read_table(tmp_path / "out/part-00000.parquet").column_names == ["queue_offset", "tags"]
+
+
+LARGE = [SOURCE.randbytes(2000) for _ in range(6)]
+TEXTS = [("ü" * 700 + str(number)).encode() for number in range(6)]
+
+
+@pytest.mark.parametrize(
+    "bodies", [[*NOISE[:6], *LARGE], [*LARGE, *NOISE[:6]], [*TEXTS, *LARGE, b""], [b"", *LARGE, *TEXTS]]
+)
+@pytest.mark.parametrize(
+    "layout",
+    [
+        Layout(body_text=True),
+        Layout(body_text=True, row_group_bytes=1),
+        Layout(body_text=True, file_bytes=1, row_group_bytes=1),
+        Layout(body_text=True, partition_by=("queue",)),
+    ],
+)
+def test_large_and_small_bodies(
+    bodies: list[bytes], layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first batch decides how they are given to the writer."""
+    kwargs = {**(scan_batches.__kwdefaults__ or {}), "batch_rows": 3}
+    monkeypatch.setattr("codec.scan.arrow.scan_batches.__kwdefaults__", kwargs)
+    write_log(tmp_path / "store/commitlog", bodies)
+    export_store(tmp_path / "store", tmp_path / "all", RowFilter(), layout=layout)
+    export_store(tmp_path / "store", tmp_path / "some", RowFilter(begin=2, end=10), layout=layout)
+    for out, expected in (("all", bodies), ("some", bodies[2:10])):
+        table = ds.dataset(tmp_path / out).to_table().sort_by("queue_offset")
+        assert table["body"].type == pa.binary()
+        assert table["body"].to_pylist() == expected
+        assert table["body_text"].to_pylist() == [text_of(body) for body in expected]
+
+
+def text_of(body: bytes) -> str | None:
+    try:
+        return body.decode()
+    except UnicodeDecodeError:
+        return None
