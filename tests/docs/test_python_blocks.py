@@ -9,6 +9,20 @@ from pathlib import Path
 
 PAGE = Path(__file__).parents[2] / "docs" / "embed.md"
 
+SETTINGS_TEST = """
+import subprocess, sys
+
+def rmq(cluster, *arguments):
+    command = [sys.executable, "-m", "rmqcli", "-n", cluster.namesrv, *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+def test_settings(rmq_cluster):
+    for number in range(4):
+        rmq(rmq_cluster, "send", "orders", str(number), "-p", f"n={number}")
+    assert rmq(rmq_cluster, "pull", "orders", "--sql", "n = 3", "-f", "%v") == "3"
+    assert len(rmq(rmq_cluster, "topic", "stats", "orders").splitlines()) == 2
+"""
+
 
 def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
@@ -26,6 +40,13 @@ def test_the_test_file_of_the_page_passes(tmp_path: Path) -> None:
     assert done.returncode == 0 and "1 passed" in done.stdout, done.stdout
 
 
+def test_the_settings_of_the_page_are_the_brokers(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(blocks("python")[1])
+    (tmp_path / "test_settings.py").write_text(SETTINGS_TEST)
+    done = run("-m", "pytest", "-q", "-p", "no:cacheprovider", folder=tmp_path)
+    assert done.returncode == 0 and "1 passed" in done.stdout, done.stdout
+
+
 def test_the_program_of_the_page_prints_what_it_shows(tmp_path: Path) -> None:
-    done = run("-c", blocks("python")[1], folder=tmp_path)
+    done = run("-c", blocks("python")[2], folder=tmp_path)
     assert (done.stdout, done.returncode) == (blocks("text")[0], 0), done.stderr
