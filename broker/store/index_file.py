@@ -12,7 +12,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from codec.index_file import HEADER, ITEM, MAX_TIME_DIFF, SLOT, index_file_size, item_position, slot_position
+from codec.index_file import (
+    HEADER,
+    ITEM,
+    SLOT,
+    index_file_size,
+    item_position,
+    slot_position,
+    time_difference,
+)
 
 from .segment import Segment
 
@@ -85,7 +93,7 @@ class IndexFile:
                 previous = 0
                 used += 1
             if timestamp != last:
-                last, seconds = timestamp, seconds_since(begin, timestamp)
+                last, seconds = timestamp, time_difference(begin, timestamp)
             write_item(view, item_at, key_hash, offset, seconds, previous)
             write_slot(view, slot_at, count)
             item_at += item_size
@@ -174,9 +182,3 @@ class IndexFile:
 
     def destroy(self) -> None:
         self._segment.destroy()
-
-
-def seconds_since(begin: int, timestamp: int) -> int:
-    """The time of an item as the file holds it; `begin` is 0 before the first."""
-    seconds = (timestamp - begin) // 1000 if begin > 0 else 0
-    return min(max(seconds, 0), MAX_TIME_DIFF)
