@@ -10,7 +10,6 @@ A `DirectReader` makes the typed header of a request in that one pass, too, and 
 
 from __future__ import annotations
 
-import math
 import re
 from typing import Annotated, Final, Generic, TypeVar
 
@@ -192,7 +191,7 @@ def _int32(value: _Number) -> int:
         if not _INTEGER.fullmatch(value):
             raise ValueError(f"{value[:40]!r} is not an int")
         value = int(value)
-    if not math.isfinite(value) or not -(2**31) <= value < 2**31:
+    if not -(2**31) <= value < 2**31:
         raise ValueError("a number does not fit an int")
     return int(value)
 

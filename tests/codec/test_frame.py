@@ -192,6 +192,8 @@ BROKEN: list[tuple[bytes, str]] = [
     (raw_frame(b'{"code":2147483648}'), "does not fit"),
     (raw_frame(b'{"code":"-2147483649"}'), "does not fit"),
     (raw_frame(b'{"code":1e300}'), "does not fit"),
+    (raw_frame(b'{"version":' + b"4" * 400 + b"}"), "does not fit"),
+    (raw_frame(b'{"flag":-' + b"4" * 400 + b"}"), "does not fit"),
     (raw_frame(b'{"code":1e999}'), "unreadable JSON"),
     (raw_frame(b'{"code":' + b"9" * 5000 + b"}"), "unreadable JSON"),
     (raw_frame(b'{"code":[1]}'), "unreadable JSON"),
