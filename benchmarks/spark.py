@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks.harness import ROOT, Measured, best_of, process
+from benchmarks.harness import ROOT, Measured, best_of, have_memory, process
 from benchmarks.scan import write_log
 
 LOG_BYTES = 1024 * 1024 * 1024
@@ -28,6 +28,7 @@ def spark() -> Iterator[Measured]:
         store = Path(folder) / "store"
         write_log(store, BODY_SIZE, LOG_BYTES)
         with _session("local[1]", store) as first, _session("local[2]", store) as second:
+            have_memory()
             first(), second()  # a session is warm when it has done its work once
             count = first()[1]
             one, two = best_of(first, second, rounds=ROUNDS)

@@ -124,6 +124,8 @@ def test_assigned_queues() -> None:
         ({**LIVE, "minPartitions": "0"}, "1 or more is expected"),
         ({**LIVE, "includeBody": "yes"}, "true or false is expected"),
         ({**LIVE, "selectorType": "regex"}, "TAG or SQL92 is expected"),
+        ({**LIVE, "selectorType": "SQL92", "selector": "a ="}, "selector=a =: at character 4: the end"),
+        ({**LIVE, "selectorType": "SQL92"}, "selector=*: at character 1: "),
         ({**LIVE, "rocketmq.timeout": "soon"}, "rocketmq.timeout=soon: seconds are expected, more than 0"),
         ({**LIVE, "rocketmq.timeout": "nan"}, "seconds are expected"),
         ({**LIVE, "rocketmq.sendTimeout": "-1"}, "rocketmq.sendTimeout=-1: seconds are expected"),

@@ -280,6 +280,19 @@ def _check(found: ReadOptions) -> None:
         raise OptionError("exactly one of subscribe, subscribePattern, assign is expected, or path")
     if found.client is None:
         raise OptionError("namesrv is missing: host:port of the name server, several joined with ;")
+    if found.selector_type == "SQL92":
+        _check_expression(found.selector)
+
+
+def _check_expression(selector: str) -> None:
+    """A broker passes every message through an expression that it cannot read."""
+    from codec.errors import SelectorError
+    from codec.selector import Dialect, parse_sql92
+
+    try:
+        parse_sql92(selector, Dialect.V5)
+    except SelectorError as error:
+        raise OptionError(f"selector={selector}: {error}") from None
 
 
 def _check_order(start: Position, end: Position) -> None:

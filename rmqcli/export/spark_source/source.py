@@ -12,6 +12,7 @@ from pyspark.sql.types import StructType
 
 from rmqcli.export.spark_source.columns import Columns, spark_schema
 from rmqcli.export.spark_source.options import OptionError, WriteOptions, read_options, write_options
+from rmqcli.export.spark_source.worker_python import warn_of_other_python
 
 if TYPE_CHECKING:
     from rmqcli.export.spark_source.batch import BatchReader
@@ -30,6 +31,7 @@ class RocketMQ(DataSource):
 
     @classmethod
     def name(cls) -> str:
+        warn_of_other_python()  # registering asks for the name
         return "rocketmq"
 
     def schema(self) -> StructType:
