@@ -20,6 +20,7 @@ from codec.errors import CorruptionError
 from codec.properties import PropertyName
 from codec.scan.columns import FixedColumns, fixed_columns
 from codec.scan.crc import find_bad_crc
+from codec.scan.few import always, dictionary
 from codec.scan.hosts import hosts, offset_msg_ids
 from codec.scan.pieces import pieces
 from codec.scan.properties import PropertyColumns, split_properties
@@ -161,10 +162,11 @@ def _to_arrow(
     topics = pieces(data, rows["topic_start"], rows["topic_end"])
     properties = split_properties(data, rows["properties_start"], rows["properties_end"])
     ids = offset_msg_ids(rows)
-    few = _dictionary if encoded else _same
+    few = dictionary if encoded else _same
+    broker = always(broker_name, len(rows))
     columns = {
         "topic": few(_texts(topics)),
-        "broker_name": few(pa.array([broker_name], pa.string()).take(pa.array(np.zeros(len(rows), np.int8)))),
+        "broker_name": broker if encoded else broker.dictionary_decode(),
         "commit_log_offset": pa.array(rows["physical_offset"]),
         "msg_id": _coalesce(properties.column(PropertyName.UNIQ_KEY), ids),
         "offset_msg_id": ids,
@@ -185,10 +187,6 @@ def _to_arrow(
 
 def _same(column: pa.Array) -> pa.Array:
     return column
-
-
-def _dictionary(column: pa.Array) -> pa.Array:
-    return column.dictionary_encode()
 
 
 def _coalesce(column: pa.Array, others: pa.Array) -> pa.Array:
@@ -229,7 +227,7 @@ def _texts(data: pa.Array) -> pa.Array:
 def _keys(properties: PropertyColumns) -> pa.Array:
     """The blank-separated keys of each record, empty ones dropped; no key at all is an empty list."""
     texts = properties.column(PropertyName.KEYS)
-    if texts.null_count == 0 and not pc.any(pc.match_substring(texts, " ")).as_py():
+    if texts.null_count == 0 and b" " not in bytes(texts.buffers()[2] or b""):
         return pa.ListArray.from_arrays(pa.array(np.arange(len(texts) + 1, dtype=np.int32)), texts)
     parts = pc.split_pattern(pc.fill_null(texts, ""), " ")
     full = pc.not_equal(parts.values, "")

@@ -10,6 +10,8 @@ import pyarrow as pa
 from codec.ids import host_text, offset_msg_id
 from codec.record_layout import BORN_HOST_V6, STORE_HOST_V6
 from codec.scan.columns import FixedColumns, host_widths
+from codec.scan.few import always
+from codec.scan.pieces import of_one_width
 
 __all__ = ["hosts", "offset_msg_ids"]
 
@@ -17,6 +19,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 _HEX = np.frombuffer(b"".join(b"%04X" % pair for pair in range(1 << 16)), dtype=np.uint32)
 """The four digits of each pair of bytes."""
+_LOW = 0xFFFFFFFF
 
 
 def hosts(rows: FixedColumns, name: str, *, encoded: bool = False) -> pa.Array:
@@ -27,7 +30,10 @@ def hosts(rows: FixedColumns, name: str, *, encoded: bool = False) -> pa.Array:
         pairs = zip(rows[name].tolist(), widths.tolist(), strict=True)
         texts = pa.array([host_text(bytes(host)[:width]) for host, width in pairs], pa.string())
         return texts.dictionary_encode() if encoded else texts
-    found = pa.array(packed.ravel()).dictionary_encode()
+    if _is_one(packed):
+        text = host_text(int(packed[0]).to_bytes(8, "big"))
+        return always(text, len(rows)) if encoded else always(text, len(rows)).dictionary_decode()
+    found = pa.array(packed).dictionary_encode()
     names = pa.array([host_text(host.to_bytes(8, "big")) for host in found.dictionary.to_pylist()])
     return pa.DictionaryArray.from_arrays(found.indices, names) if encoded else names.take(found.indices)
 
@@ -37,12 +43,16 @@ def offset_msg_ids(rows: FixedColumns) -> pa.Array:
     packed = _packed_v4(rows, "store_host")
     if packed is None:
         return _mixed_offset_msg_ids(rows)
-    digits = np.empty((len(rows), 8), dtype=np.uint32)
-    one = bool((packed == packed[0]).all())
-    digits[:, :4] = _digits(packed[:1] if one else packed)
-    digits[:, 4:] = _digits(rows["physical_offset"])
-    ends = np.arange(0, digits.nbytes + 1, 32, dtype=np.int32)
-    return pa.StringArray.from_buffers(len(rows), pa.py_buffer(ends), pa.py_buffer(digits))
+    digits = np.empty((len(rows), 4), dtype=np.uint64)
+    offsets = rows["physical_offset"]
+    parts = (packed >> 32, packed & _LOW, offsets >> 32, offsets & _LOW)
+    for column, part in enumerate(parts):  # most are one and the same in all rows
+        digits[:, column] = _digits(part[:1] if _is_one(part) else part)
+    return of_one_width(digits.view("V32").ravel(), pa.string())
+
+
+def _is_one(numbers: Array) -> bool:
+    return len(numbers) > 0 and bool((numbers == numbers[0]).all())
 
 
 def _packed_v4(rows: FixedColumns, name: str) -> Array | None:
@@ -53,13 +63,13 @@ def _packed_v4(rows: FixedColumns, name: str) -> Array | None:
         if (rows["sys_flag"] & bit).any():
             return None
         column = np.ascontiguousarray(column.view(np.dtype("V8,V12"))["f0"])
-    numbers: Array = column.view(">u8").astype(np.uint64)
+    numbers: Array = column.view(">u8").astype(np.uint64).ravel()
     return numbers
 
 
 def _digits(numbers: Array) -> Array:
-    pairs = numbers.astype(numbers.dtype.newbyteorder(">")).view(">u2").reshape(len(numbers), 4)
-    digits: Array = _HEX[pairs]
+    """The eight digits of numbers of 32 bits."""
+    digits: Array = _HEX[numbers.astype(">u4").view(">u2").reshape(-1, 2)].view(np.uint64).ravel()
     return digits
 
 

@@ -6,12 +6,13 @@ pass; from name to value to next pair they cut the texts into pieces, of which A
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from codec.scan.pieces import pieces
+from codec.scan.pieces import of_one_width, pieces
 from codec.scan.shapes import AlikePairs, split_alike
 
 __all__ = ["PropertyColumns", "split_properties"]
@@ -28,9 +29,13 @@ class PropertyColumns(NamedTuple):
     offsets: Array
     names: pa.DictionaryArray
     values: pa.StringArray
+    columns: Mapping[str, Array] = {}
+    """Those columns whose values are of one width in all records, an item a record."""
 
     def column(self, name: str) -> pa.StringArray:
         """The value of one property in each record, null where it has none."""
+        if name in self.columns:
+            return of_one_width(np.ascontiguousarray(self.columns[name]), pa.string())
         code = self.names.dictionary.index(name).as_py()
         rows = len(self.offsets) - 1
         if code < 0:
@@ -69,6 +74,7 @@ def _alike_columns(pairs: AlikePairs) -> PropertyColumns:
         pairs.offsets.astype(np.int32),
         pa.DictionaryArray.from_arrays(pa.array(pairs.codes), names),
         pa.StringArray.from_buffers(len(pairs.widths), ends, pa.py_buffer(pairs.data)),
+        {name.decode(): values for name, values in pairs.columns.items()},
     )
 
 

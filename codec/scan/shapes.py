@@ -51,7 +51,8 @@ class _Group(NamedTuple):
 class AlikePairs(NamedTuple):
     """The pairs of the texts in `rows`, in order: `offsets[i]:offsets[i + 1]` are those of text `rows[i]`.
 
-    `codes` are places in `names`; the values lie in `data` without gaps, `widths` bytes each.
+    `codes` are places in `names`; the values lie in `data` without gaps, `widths` bytes each. `columns`: when all have one shape, the
+    values of each name.
     """
 
     rows: Array
@@ -60,11 +61,14 @@ class AlikePairs(NamedTuple):
     codes: Array
     widths: Array
     data: Array
+    columns: dict[bytes, Array]
 
 
 def split_alike(data: Array, starts: Array, ends: Array) -> AlikePairs:
     """Those of the texts data[start:end] of which enough are alike."""
     groups = list(_groups(data, starts, ends - starts))
+    if len(groups) == 1 and len(groups[0].rows) == len(starts):
+        return _of_one_shape(*groups[0])
     numbers = np.full(len(starts), -1, dtype=np.int64)
     for number, group in enumerate(groups):
         numbers[group.rows] = number
@@ -124,13 +128,30 @@ def _alike(shape: _Shape, texts: Array) -> Array:
 
 def _values(shape: _Shape, texts: Array) -> Array:
     found = np.empty(len(texts), f"V{sum(shape.widths)}")
-    place = 0
-    for begin, end in shape.values:
-        kind = f"V{end - begin}"
-        source = np.ndarray(len(texts), kind, texts, offset=begin, strides=texts.strides[:1])
-        np.ndarray(len(texts), kind, found, offset=place, strides=found.strides)[:] = source
-        place += end - begin
+    for (begin, end), column in zip(shape.values, _columns(shape, found), strict=True):
+        column[:] = np.ndarray(len(texts), f"V{end - begin}", texts, offset=begin, strides=texts.strides[:1])
     return found
+
+
+def _columns(shape: _Shape, values: Array) -> Iterator[Array]:
+    """The values of each name, as a part of all."""
+    place = 0
+    for width in shape.widths:
+        yield np.ndarray(len(values), f"V{width}", values, offset=place, strides=values.strides)
+        place += width
+
+
+def _of_one_shape(shape: _Shape, rows: Array, values: Array) -> AlikePairs:
+    count = len(shape.names)
+    return AlikePairs(
+        rows,
+        np.arange(0, count * len(rows) + 1, count) if count else np.zeros(len(rows) + 1, dtype=np.int64),
+        list(shape.names),
+        np.tile(np.arange(count, dtype=np.int32), len(rows)),
+        np.tile(np.array(shape.widths, dtype=np.int32), len(rows)),
+        values.view(np.uint8),
+        dict(zip(shape.names, _columns(shape, values), strict=True)),
+    )
 
 
 def _joined(groups: list[_Group], rows: Array, numbers: Array) -> AlikePairs:
@@ -148,7 +169,7 @@ def _joined(groups: list[_Group], rows: Array, numbers: Array) -> AlikePairs:
                 items = np.array(row, dtype=np.int32)
                 _items(column, items.nbytes)[offsets[chosen]] = items.view(f"V{items.nbytes}")
             _items(data, values.itemsize)[places[chosen]] = values
-    return AlikePairs(rows, offsets, names, codes, widths, data)
+    return AlikePairs(rows, offsets, names, codes, widths, data, {})
 
 
 def _ends(sizes: list[int], numbers: Array) -> Array:

@@ -36,16 +36,39 @@ class QueueSpan(msgspec.Struct, frozen=True, rename="camel"):
 
 def spans_of(table: Any) -> Iterator[QueueSpan]:
     """The spans of a table, one a queue."""
+    import numpy as np
+    import pyarrow as pa
     import pyarrow.compute as pc
 
-    names = ["topic", "broker_name", "queue_id"]
-    table = table.select([*names, "queue_offset", "sys_flag"])
-    table = table.filter(pc.equal(pc.bit_wise_and(table["sys_flag"], _PREPARED_BIT), 0))
-    asked = [("queue_offset", "min"), ("queue_offset", "max"), ("queue_offset", "count")]
-    found = table.group_by(names, use_threads=False).aggregate(asked).to_pydict()
-    columns = [found[name] for name in (*names, *(f"queue_offset_{what}" for _, what in asked))]
-    for topic, broker, queue, first, last, rows in zip(*columns, strict=True):
-        yield QueueSpan(topic, broker, queue, first, last + 1, rows)
+    in_queues = pc.equal(pc.bit_wise_and(table["sys_flag"], _PREPARED_BIT), 0)
+    if not pc.all(in_queues, min_count=0).as_py():
+        table = table.select(["topic", "broker_name", "queue_id", "queue_offset"]).filter(in_queues)
+    if not table.num_rows:
+        return
+    (topics, topic_codes), (brokers, broker_codes) = map(_coded, (table["topic"], table["broker_name"]))
+    # Rows are grouped by one number much faster than by texts.
+    queues = table["queue_id"].to_numpy().view(np.uint32).astype(np.int64)
+    keys = ((topic_codes * len(brokers) + broker_codes) << 32) | queues
+    numbered = pa.table({"key": keys, "offset": table["queue_offset"]})
+    found = numbered.group_by("key", use_threads=False).aggregate(
+        [("offset", what) for what in ("min", "max", "count")]
+    )
+    for row in found.to_pylist():
+        names, queue = divmod(row["key"], 1 << 32)
+        topic, broker = divmod(names, len(brokers))
+        queue_id = queue - ((queue >> 31) << 32)
+        span = row["offset_min"], row["offset_max"] + 1, row["offset_count"]
+        yield QueueSpan(topics[topic], brokers[broker], queue_id, *span)
+
+
+def _coded(column: Any) -> tuple[list[Any], Any]:
+    """The values of a column, None last, and the number of each row's in int64."""
+    import pyarrow as pa
+
+    coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    whole = coded.unify_dictionaries().combine_chunks()
+    values = whole.dictionary.to_pylist()
+    return [*values, None], whole.indices.cast(pa.int64()).fill_null(len(values)).to_numpy()
 
 
 def merged(spans: Iterable[QueueSpan]) -> list[QueueSpan]:

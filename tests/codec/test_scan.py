@@ -20,6 +20,7 @@ from codec.record import decode_record
 from codec.record_encoder import encode_blank, encode_record
 from codec.scan import StopReason, find_bad_crc, fixed_columns, scan_positions
 from codec.scan.arrow import scan_batches, schema, to_arrow
+from codec.scan.few import dictionary
 from tests.codec.samples import make_record, record_fields
 from tests.support import JavaStore
 
@@ -90,8 +91,12 @@ def test_any_records(records: list[dict[str, Any]]) -> None:
     walk = scan_positions(data)
     assert (walk.end, walk.reason) == (len(data), StopReason.END)
     expected = [as_row(decode_record(data, position)) for position in walk.positions.tolist()]
-    for row, wanted in zip(rows_of(to_arrow(data, walk.positions, decompress=False)), expected, strict=True):
+    plain = to_arrow(data, walk.positions, decompress=False)
+    for row, wanted in zip(rows_of(plain), expected, strict=True):
         assert row == wanted
+    encoded = to_arrow(data, walk.positions, decompress=False, encoded=True)
+    encoded.validate(full=True)
+    assert rows_of(encoded.cast(schema())) == expected
 
 
 TEXTS = st.lists(
@@ -120,6 +125,41 @@ def test_a_name_that_comes_very_often() -> None:
     text = b"\x02".join([b"a\x011"] * 4097 + [b"b\x012"] * 4000)
     data = make_record(properties=text)
     assert rows_of(to_arrow(data, scan_positions(data).positions))[0]["properties"] == {"a": "1", "b": "2"}
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([b"topic", b"other", b"longer topic"]),
+            st.sampled_from([b"TAGS\x01a", b"TAGS\x01b", b"TAGS\x01\xc3\xa9", b"KEYS\x01a b", b""]),
+            st.sampled_from([b"\1" * 8, b"\2" * 8, b"\x7f" + bytes(7), b"\3" * 20]),
+            st.sampled_from([0, 2**16, 2**32, 2**33 + 1, -1]),
+        ),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_columns_of_one_value_and_of_several(records: list[tuple[bytes, bytes, bytes, int]]) -> None:
+    data = b"".join(
+        make_record(topic=topic, properties=text, born_host=host, store_host=host, physical_offset=offset)
+        for topic, text, host, offset in records
+    )
+    positions = scan_positions(data).positions
+    plain = to_arrow(data, positions, broker_name="b")
+    expected = [as_row(decode_record(data, position), "b") for position in positions.tolist()]
+    assert rows_of(plain) == expected
+    encoded = to_arrow(data, positions, broker_name="b", encoded=True)
+    encoded.validate(full=True)
+    assert rows_of(encoded.cast(schema())) == expected
+
+
+@pytest.mark.parametrize("texts", [["aa", "a", "aaa"], ["a", "aa", ""], ["", ""], ["b", None], ["x"], []])
+def test_texts_of_which_there_are_few(texts: list[str | None]) -> None:
+    """Together some are as long as if they were one and the same."""
+    found = dictionary(pa.array(texts, pa.string()))
+    found.validate(full=True)
+    assert found.to_pylist() == texts
+    assert dictionary(pa.array(["z", *texts], pa.string())[1:]).to_pylist() == texts
 
 
 def test_no_properties_no_topic() -> None:
