@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from codec.checkpoint import CHECKPOINT, Checkpoint, decode_checkpoint, encode_checkpoint
 from codec.consume_queue import BATCH_ENTRY, ENTRY, FILLER, Entry, decode_entries, encode_entry, is_entry
 from codec.consume_queue_ext import (
+    FILE_SIZE,
     UNIT,
     Unit,
     address_of,
@@ -109,6 +110,17 @@ class TestExtension:
     def test_addresses(self, offset: int) -> None:
         assert is_address(address_of(offset))
         assert offset_of(address_of(offset)) == offset
+
+    def test_the_ends_of_the_addresses(self) -> None:
+        assert address_of(0) == -(2**63)
+        assert is_address(-(2**31) - 1)
+        assert not is_address(-(2**31))
+        assert FILE_SIZE == 50_331_648
+
+    def test_a_file_may_end_with_a_unit_or_within_its_mark(self) -> None:
+        data = encode_unit(Unit(1, 2, b"abc"))
+        for mark in (b"", b"\xff", b"\xff\xff", b"\xff\xff\xff"):
+            assert [position for position, _ in walk_units(data + mark)] == [0]
 
     @given(INT32)
     def test_a_hash_is_no_address(self, code: int) -> None:
