@@ -18,7 +18,7 @@ from benchmarks.scan import write_log
 
 LOG_BYTES = 1024 * 1024 * 1024
 BODY_SIZE = 1024
-ROUNDS = 5
+ROUNDS = 8
 
 
 def spark() -> Iterator[Measured]:
