@@ -66,6 +66,17 @@ def test_an_answer_that_decides_nothing_is_asked_for_until_the_broker_gives_up(b
     assert given_up.out.decode().split() == [sent.lines[0][3], "paid"]
 
 
+def test_half_messages_of_others_are_left_alone(bank: Run) -> None:
+    topic = f"{TOPIC}-shared"
+    assert bank("topic", "create", topic, "-q", "1").code == 0
+    other = bank("send", topic, "other", "--transaction", "unknown").lines[0][3]
+    mine = bank("send", topic, "mine", "--transaction", "unknown", "--check", "commit")
+    assert [row[1] for row in CHECK.findall(mine.err)] == [mine.lines[0][3]]
+    until(bank, lambda found: other in found.out.decode(), "pull", "TRANS_CHECK_MAX_TIME_TOPIC", "-f", "%i\n")
+    found = until(bank, has_rows, "pull", topic, "-f", "%v\n")
+    assert found.out == b"mine\n"
+
+
 def test_the_rest_is_settled_when_some_could_not_be_sent(bank: Run) -> None:
     assert bank("topic", "create", TOPIC, "-q", "1").code == 0
     lines = b'{"topic":"t","body":"good"}\nnonsense\n'
