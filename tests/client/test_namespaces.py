@@ -265,6 +265,34 @@ async def test_requests_and_replies(cluster: Any) -> None:
             assert (await asking.request(Message.of("Q", b"?"), timeout=LONG)).body == b"yes"
 
 
+async def test_traces_have_short_names_and_topics_come_and_go_by_them(cluster: Any) -> None:
+    seen = trio.Event()
+
+    async def listen(messages: list[MessageExt], context: Any) -> ConsumeResult:
+        seen.set()
+        return ConsumeResult.SUCCESS
+
+    async with Producer("P", **inside(cluster), send_timeout=LONG, trace=True) as producer:
+        await producer.send(Message.of("T", b"1"))
+        await producer.send(Message.of("U", b"2"))
+    settings = PushSettings(consume_from=FIRST, trace=True)
+    async with PushConsumer("G", {"T": "*"}, listen, settings=settings, **inside(cluster)) as member:
+        with trio.fail_after(LONG):
+            await seen.wait()
+        await member.subscribe("U")
+        await member.unsubscribe("T")
+        async with Admin(namesrv=cluster.namesrv, timeout=LONG) as admin:
+            wanted = (await admin.consumer_connection(f"{NS}%G")).subscription_table
+        assert wanted.keys() == {f"{NS}%U", f"%RETRY%{NS}%G"}
+    async with PullConsumer(namesrv=cluster.namesrv, timeout=LONG) as reader:
+        texts = []
+        for queue in await reader.message_queues("RMQ_SYS_TRACE_TOPIC"):
+            texts += [message.body.decode() for message in (await reader.pull(queue, 0)).messages]
+    traces = "".join(texts)
+    assert "Pub" in traces and "SubAfter" in traces
+    assert NS not in traces
+
+
 def test_an_administrator_has_no_namespace() -> None:
     with pytest.raises(InvalidRequest, match="whole names"):
         Admin(namespace=NS)
