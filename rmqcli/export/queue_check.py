@@ -11,6 +11,7 @@ from pathlib import Path
 
 from codec.consume_queue import ENTRY, FILLER_SIZE
 from codec.errors import CorruptionError
+from rmqcli.export.lost_files import require_files
 from rmqcli.export.rows import RowFilter
 from rmqcli.export.spans import QueueSpan
 from rmqcli.store import CommitLog, Queue, queue_folders
@@ -26,10 +27,15 @@ Counts = Mapping[tuple[str, int], int]
 
 def count_entries(store: Path, rows: RowFilter) -> Counts:
     """Entries of each queue whose records are in the commit log and in `rows`. Nothing where it cannot be told: for ranges of
-    store time, which entries do not have, for tags, of which they have a hash only, and without consume queues.
+    store time, which entries do not have, for tags, of which they have a hash only, and without consume queues. For times
+    CorruptionError when a file of the commit log is gone that may have had some of the records.
     """
-    timed = rows.begin_time is not None or rows.end_time is not None
-    if timed or rows.tags or not (store / "consumequeue").is_dir():
+    if not (store / "consumequeue").is_dir():
+        return {}
+    if rows.begin_time is not None or rows.end_time is not None:
+        require_files(store, _queues(store, rows), rows)
+        return {}
+    if rows.tags:
         return {}
     low = max(CommitLog(store).files[0].base or 0, rows.begin_commit_log)
     found: dict[tuple[str, int], int] = {}
