@@ -21,6 +21,7 @@ from codec.properties import decode_properties
 from codec.queue import MessageQueue
 from rmqcli.client import (
     BrokerRefused,
+    ClientInstance,
     ConnectionFailed,
     ConnectionLost,
     InvalidRequest,
@@ -423,6 +424,11 @@ async def test_messages_that_cannot_travel_together(
 def test_split_batch_cuts_at_size_count_and_topic() -> None:
     messages = [Message.of("T", bytes(400)) for _ in range(10)] + [Message.of("U", b"x")]
     parts = list(split_batch(messages, 2048))
+    exactly = sum(22 + 400 + 1 + 66 for _ in range(4))
+    assert [[len(part) for part in split_batch(messages[:5], size)] for size in (exactly, exactly - 1)] == [
+        [4, 1],
+        [3, 2],
+    ]
     assert [message for part in parts for message in part] == messages
     assert [len(part) for part in parts] == [4, 4, 2, 1]
     assert [len(part) for part in split_batch(messages, max_count=3)] == [3, 3, 3, 1, 1]
@@ -449,6 +455,40 @@ async def test_heartbeats_and_farewell(cluster: Cluster, autojump_clock: Any) ->
     assert b'"producerDataSet":[{"groupName":"PG"}]' in bytes(beat.body)
     farewell = next(c for c in cluster.a.asked if c.code == RequestCode.UNREGISTER_CLIENT)
     assert (farewell.ext_fields or {})["producerGroup"] == "PG"
+
+
+async def test_producers_of_a_shared_instance_say_farewell_when_the_last_of_the_group_leaves(
+    cluster: Cluster, autojump_clock: Any
+) -> None:
+    def farewells() -> int:
+        return cluster.a.count(RequestCode.UNREGISTER_CLIENT)
+
+    async with ClientInstance(NAMESRV, open_stream=cluster.network.open_stream) as instance:
+        async with Producer("PG", instance=instance) as one:
+            async with Producer("PG", instance=instance) as other:
+                await one.send(Message.of(TOPIC, b"x"))
+                await other.send(Message.of(TOPIC, b"x"))
+                await trio.sleep(31)
+            assert farewells() == 0
+            await one.send(Message.of(TOPIC, b"x"))
+        await trio.testing.wait_all_tasks_blocked()
+        assert farewells() == 1
+
+
+@pytest.mark.parametrize("group", ["", "a b", "x" * 256])
+def test_a_group_name_that_brokers_refuse(group: str) -> None:
+    with pytest.raises(InvalidRequest):
+        Producer(group)
+
+
+async def test_the_time_for_the_route_is_that_of_the_send(cluster: Cluster, autojump_clock: Any) -> None:
+    cluster.namesrv.replies[RequestCode.GET_ROUTEINFO_BY_TOPIC] = silent
+    await trio.sleep(1000)
+    async with producing(cluster.network, send_timeout=2.0) as producer:
+        started = trio.current_time()
+        with pytest.raises((RequestTimeout, NoNameServer)):
+            await producer.send(Message.of(TOPIC, b"x"))
+        assert trio.current_time() - started == pytest.approx(2.0, abs=0.1)
 
 
 async def test_routes_are_refreshed(cluster: Cluster, autojump_clock: Any) -> None:
