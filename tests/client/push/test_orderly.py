@@ -108,10 +108,12 @@ async def test_consumed_too_often_it_becomes_a_dead_letter(
 async def test_commit_and_rollback_by_hand(cluster: ModelCluster, autojump_clock: Any) -> None:
     fill(cluster, 4)
     taken = Taken(DONE, COMMIT, DONE, ROLLBACK, DONE, DONE, auto_commit=False)
-    async with consumer(cluster, taken, orderly=True):
+    async with consumer(cluster, taken, orderly=True) as member:
         await trio.sleep(20)
         assert taken.of(0) == [0, 1, 2, 3, 2, 3]
         assert cluster.committed(GROUP, TOPIC)[0] == 2
+        counts = member._state.statistics[TOPIC]
+        assert (counts.ok.value, counts.failed.value) == (4, 0), "as Java: neither commits nor rollbacks"
     again = Taken(COMMIT, COMMIT, auto_commit=False)
     async with consumer(cluster, again, orderly=True):
         await trio.sleep(20)

@@ -194,10 +194,24 @@ async def test_tags_are_compared_again_here(cluster: ModelCluster, autojump_cloc
     for tag in ("A", "B", "C", None):
         cluster.put(cluster.queue(TOPIC), b"%r" % tag, {"TAGS": tag} if tag else None)
     taken = Taken()
-    async with consumer(cluster, taken, topics={TOPIC: "A || C"}):
+    async with consumer(cluster, taken, topics={TOPIC: "A || C"}) as member:
         await trio.sleep(6)
         assert cluster.committed(GROUP, TOPIC)[0] == 4
     assert [m.tags for _, m in taken.messages] == ["A", "C"]
+    counts = member._state.statistics[TOPIC]
+    assert (counts.pull_time.times, counts.pulled.times, counts.pulled.value) == (1, 1, 2)
+
+
+async def test_a_pull_of_nothing_that_is_wanted_took_its_time(
+    cluster: ModelCluster, autojump_clock: Any
+) -> None:
+    cluster.put(cluster.queue(TOPIC), b"x", {"TAGS": "B"})
+    async with consumer(cluster, Taken(), topics={TOPIC: "A"}) as member:
+        await trio.sleep(6)
+    counts = member._state.statistics[TOPIC]
+    assert (counts.pull_time.times, counts.pulled.times) == (1, 0), (
+        "as Java counts pulls that found something"
+    )
 
 
 async def test_the_offset_passes_messages_that_nobody_wants(

@@ -81,7 +81,8 @@ async def test_running_info(cluster: ModelCluster, autojump_clock: Any) -> None:
     assert info.status_table[TOPIC].consume_ok_tps == pytest.approx(59 / 10)
     assert info.status_table[TOPIC].consume_failed_tps == pytest.approx(1 / 10)
     assert info.status_table[TOPIC].pull_tps == pytest.approx(60 / 10)
-    assert info.mq_table[cluster.queue(TOPIC, 1)].last_consume_timestamp == EPOCH + 15_000
+    held = info.mq_table[cluster.queue(TOPIC, 1)]
+    assert (held.last_consume_timestamp, held.last_pull_timestamp) == (EPOCH + 15_000, EPOCH + 15_000)
     assert "thread" in (info.jstack or "")
 
 
