@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import msgspec
@@ -72,6 +73,51 @@ async def test_topics_are_created_overwritten_and_deleted(tmp_path: Path) -> Non
         assert client.ask(351, {"topic": "T"}).code == 17
         assert not (tmp_path / "consumequeue" / "T").exists()
         assert '"T"' not in (tmp_path / "config" / "topics.json").read_text()
+
+
+async def test_what_is_made_is_saved_and_announced_before_the_answer(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client, announcer = broker.client(), broker.context.announcer
+        told = announcer.asked
+        client.ask(17, create("Made"))
+        assert announcer.asked == told + 1
+        assert '"Made"' in (tmp_path / "config" / "topics.json").read_text()
+        client.ask(200, {}, b'{"groupName":"MadeGroup"}')
+        assert '"MadeGroup"' in (tmp_path / "config" / "subscriptionGroup.json").read_text()
+        told = announcer.asked
+        client.heartbeat("Fresh", "Made")
+        assert announcer.asked == told + 1, "the retry topic"
+        client.heartbeat("Fresh", "Made")
+        assert announcer.asked == told + 1
+
+
+async def test_a_deleted_topic_has_no_statistics(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        for topic in ("T", "Stays"):
+            client.send(topic)
+        broker.context.statistics.sample()
+        item = {"statsName": "TOPIC_PUT_NUMS"}
+        assert client.ask(315, item | {"statsKey": "T"}).code == 0
+        client.ask(215, {"topic": "T"})
+        assert client.ask(315, item | {"statsKey": "T"}).code != 0
+        assert client.ask(315, item | {"statsKey": "Stays"}).code == 0
+
+
+async def test_queues_whose_messages_have_expired_are_removed(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path, mapped_file_size_commit_log=4096) as broker:
+        client = broker.client()
+        client.send("Old", bytes(1000))
+        for _ in range(8):
+            client.send("T", bytes(3000))
+        queue = tmp_path / "consumequeue" / "Old" / "0"
+        assert client.ask(306).code == 0 and queue.exists()
+        long_ago = START_MS / 1000 - 73 * 3600
+        for file in (tmp_path / "commitlog").iterdir():
+            os.utime(file, (long_ago, long_ago))
+        assert broker.context.store.delete_expired_files() > 0
+        assert client.ask(306).code == 0 and not queue.exists()
+        assert (tmp_path / "consumequeue" / "T" / "0").exists()
 
 
 @pytest.mark.parametrize(
