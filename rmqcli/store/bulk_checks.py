@@ -29,6 +29,7 @@ from rmqcli.store.dispatch import ROLLBACK, TRANSACTION_BITS
 __all__ = [
     "dispatched_block",
     "highest_offset",
+    "skip_parsing",
     "skip_records_before",
     "skip_sound_records",
     "suspect_entries",
@@ -62,6 +63,21 @@ def skip_sound_records(data: memoryview, base: int, start: int, stop: int) -> tu
             return position, count
         count += len(rows)
         position = walk.end
+
+
+def skip_parsing(data: memoryview, start: int, stop: int) -> tuple[int, int]:
+    """Records that start in [start, stop) and whose properties parse, block by block: the byte behind them and the place of the
+    last one, -1 for none.
+    """
+    position, last = start, -1
+    while True:
+        walk = scan_positions(data, position, stop, max_rows=BLOCK_RECORDS)
+        try:
+            if not len(walk.positions) or not _properties_parse(data, fixed_columns(data, walk.positions)):
+                return position, last
+        except CorruptionError:
+            return position, last
+        position, last = walk.end, int(walk.positions[-1])
 
 
 def _properties_parse(data: memoryview, rows: Rows) -> bool:

@@ -25,8 +25,9 @@ from codec.checkpoint import Checkpoint, encode_checkpoint
 from codec.file_names import file_name
 from codec.names import SystemTopic
 from codec.properties import encode_properties
-from codec.record import BLANK_SIZE, RecordScan
+from codec.record import BLANK_SIZE, store_timestamp_at
 from codec.record_encoder import encode_blank, encode_record, record_size
+from rmqcli.store.bulk import bulk_checks
 from rmqcli.store.commit_log import CommitLog
 from rmqcli.store.files import mapped
 from rmqcli.store.new_folder import new_folder, require_empty
@@ -165,18 +166,26 @@ def _write_file(file: FileScan, folder: Path, size: int, planned: Plan, stamp: i
 
 def _copy(file: FileScan, handle: int, begin: int, end: int, mended: list[int]) -> int:
     """A kept run; the store time of its last record."""
-    stamp = 1
     with mapped(file.file) as data:
         for at in range(begin - file.base, end - file.base, _COPIED):
             os.pwrite(handle, data[at : min(at + _COPIED, end - file.base)], at)
-        last: RecordScan | None = None
-        for last in records_between(data, file.base, begin, end):
-            stamp = last.store_timestamp
-            if properties_problem(last.properties):
-                place = last.physical_offset - file.base + last.total_size - len(last.properties)
-                os.pwrite(handle, mended_properties(last.properties), place)
-                mended.append(last.physical_offset)
+        good, stamp = _skip_good(data, begin - file.base, end - file.base)
+        for record in records_between(data, file.base, file.base + good, end):
+            stamp = record.store_timestamp
+            if properties_problem(record.properties):
+                place = record.physical_offset - file.base + record.total_size - len(record.properties)
+                os.pwrite(handle, mended_properties(record.properties), place)
+                mended.append(record.physical_offset)
     return stamp
+
+
+def _skip_good(data: memoryview, start: int, stop: int) -> tuple[int, int]:
+    """The byte behind records whose properties are seen to parse, many at once, and the store time of the last, 1 for none."""
+    bulk = bulk_checks()
+    if bulk is None:
+        return start, 1
+    end, last = bulk.skip_parsing(data, start, stop)
+    return int(end), store_timestamp_at(data, last) if last >= 0 else 1
 
 
 def _filling(stretch: Stretch, gone: list[Gone], stamp: int, is_tail: bool) -> Iterator[bytes]:

@@ -7,21 +7,27 @@ any entry confirms is not.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
+from codec.consume_queue import ENTRY
 from codec.errors import CorruptionError
 from codec.names import LMQ_PREFIX
 from codec.record import RecordScan, scan_record
-from rmqcli.store.consume_queue import Queue, queue_folders
+from rmqcli.store.bulk import bulk_checks
+from rmqcli.store.commit_log import LogViews
+from rmqcli.store.consume_queue import Queue, QueueEntry, queue_folders
 from rmqcli.store.dispatch import PREPARED
 from rmqcli.store.files import mapped
 from rmqcli.store.queue_writer import MAX_GAP
 from rmqcli.store.salvage_scan import LogScan, Stretch, records_between
 
 __all__ = ["Gone", "drop_contradicted", "gone_offsets"]
+
+
+_BLOCK_ENTRIES = 1 << 13
 
 
 class Gone(NamedTuple):
@@ -43,9 +49,9 @@ def _queues(store: Path) -> list[Queue]:
 
 def drop_contradicted(scan: LogScan, store: Path) -> None:
     """Turns kept records into lost ones that a queue entry contradicts and none confirms."""
-    contradicted = {entry.offset: entry.size for entry in _claims(scan, store) if not entry.agrees}
+    contradicted = {one.offset: one.size for one in _claims(scan, store, _suspect_entries) if not one.agrees}
     if contradicted:
-        confirmed = {entry.offset for entry in _claims(scan, store) if entry.agrees}
+        confirmed = {one.offset for one in _claims(scan, store, _every_entry) if one.agrees}
         for offset in sorted(contradicted.keys() - confirmed):
             _drop(
                 scan, offset, contradicted[offset], "its consume queue contradicts its topic, queue or offset"
@@ -60,14 +66,45 @@ class _Claim(NamedTuple):
     agrees: bool
 
 
-def _claims(scan: LogScan, store: Path) -> Iterator[_Claim]:
+Look = Callable[[LogScan, Queue], Iterator[QueueEntry]]
+
+
+def _every_entry(scan: LogScan, queue: Queue) -> Iterator[QueueEntry]:
+    return queue.files.entries()
+
+
+def _suspect_entries(scan: LogScan, queue: Queue) -> Iterator[QueueEntry]:
+    """Entries of which it is not seen, for many at once, that their records say the same."""
+    bulk = bulk_checks()
+    if bulk is None:
+        yield from queue.files.entries()
+        return
+    with LogViews([file.file for file in scan.files if file.file.size]) as views:
+        for file in queue.files.files:
+            first = (file.base or 0) // ENTRY.size
+            with mapped(file) as data:
+                written = bulk.written_entries(data)
+                for at in range(0, written, _BLOCK_ENTRIES):
+                    raw = bytes(data[at * ENTRY.size : min(at + _BLOCK_ENTRIES, written) * ENTRY.size])
+                    numbers, _ = bulk.suspect_entries(
+                        views, queue.topic, queue.queue_id, first + at, raw, -1, check_crc=False
+                    )
+                    for number in numbers:
+                        yield from queue.files.entries(first + at + number, first + at + number + 1)
+            if written < file.size // ENTRY.size:
+                return
+
+
+def _claims(scan: LogScan, store: Path, look: Look) -> Iterator[_Claim]:
     with ExitStack() as stack:
         views = [stack.enter_context(mapped(file.file)) if file.file.size else None for file in scan.files]
         for queue in _queues(store):
-            for entry in queue.files.entries():
+            if (queue.topic or "").startswith(LMQ_PREFIX):
+                continue
+            for entry in look(scan, queue):
                 place = _file_of(scan, entry.commit_log_offset)
                 data = None if place is None else views[place]
-                if data is None or place is None or (queue.topic or "").startswith(LMQ_PREFIX):
+                if data is None or place is None:
                     continue
                 position = entry.commit_log_offset - scan.files[place].base
                 try:

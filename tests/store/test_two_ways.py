@@ -9,12 +9,23 @@ from types import ModuleType
 
 import pytest
 
-from rmqcli.store import bulk, verify, verify_chains, verify_index, verify_queues
+from rmqcli.store import (
+    bulk,
+    rebuild,
+    salvage,
+    salvage_queues,
+    salvage_scan,
+    verify,
+    verify_chains,
+    verify_index,
+    verify_queues,
+)
 from rmqcli.store.verify_store import StoreReport, verify_store
 from tests.support import JavaStore
 
 Copy = Callable[[str], JavaStore]
 SEEDS = 30
+SALVAGES = 12
 _BLOCK = 15
 _KINDS = ("commitlog", "consumequeue", "index")
 
@@ -70,6 +81,28 @@ def test_both_ways_find_the_same(
         path.write_bytes(before)
     assert found
     assert verify_store(store).sound
+
+
+@pytest.mark.parametrize("seed", range(SALVAGES))
+def test_both_ways_salvage_the_same(
+    copy_java_store: Copy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    store = copy_java_store("store-clean").root
+    files = [path for kind in _KINDS[:2] for path in sorted((store / kind).rglob("*")) if path.is_file()]
+    logs, chance = [path for path in files if path.parent.name == "commitlog"], random.Random(seed)
+    for path in (chance.choice(logs), chance.choice(files), chance.choice(files)):
+        damage(path, chance)
+    fast = salvage.salvage(store, tmp_path / "fast")
+    with monkeypatch.context() as context:
+        for module in (salvage, salvage_scan, salvage_queues, rebuild):
+            context.setattr(module, "bulk_checks", lambda: None)
+        slow = salvage.salvage(store, tmp_path / "slow")
+    assert fast == slow
+    assert contents(tmp_path / "fast") == contents(tmp_path / "slow")
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def test_numpy_is_there() -> None:
