@@ -285,6 +285,11 @@ async def test_consume_time_span(tmp_path: Path, autojump_clock: trio.abc.Clock)
         assert first.delay_time == 2000
         assert (first.min_time_stamp_str or "")[10] == "#"
         assert (second.min_time_stamp, second.delay_time) == (-1, 0)
+        for committed, consumed, delay in ((0, 0, 3000), (2, 1000, 1000), (3, 2000, 0)):
+            commit(client, "H", "T", 0, committed)
+            body = client.ask(303, {"topic": "T", "group": "H"}).body
+            span = decode_body(QueryConsumeTimeSpanBody, body).consume_time_span_set[0]
+            assert (span.consume_time_stamp - START_MS, span.delay_time) == (consumed, delay)
         unknown = client.ask(303, {"topic": "None", "group": "G"})
         assert (unknown.code, unknown.remark) == (17, "topic[None] not exist")
 
