@@ -78,7 +78,10 @@ SHAPES = {
     "one shape": ([b"a\x01x\x02b\x01yy", b"a\x01z\x02b\x01ww"] * 3, 6),
     "a last separator": ([b"a\x01x\x02", b"a\x01y\x02"] * 3, 6),
     "two lengths": ([b"a\x01x", b"a\x01xx", b"a\x01y", b"a\x01yy"] * 3, 12),
-    "two shapes of one length": ([b"a\x01xx", b"ab\x01x", b"cd\x01y"] * 3, 9),
+    "two shapes of one length": ([b"a\x01xx", b"ab\x01x"] * 3, 0),
+    "a few of another shape": ([b"a\x01xx"] * 7 + [b"ab\x01x"] + [b"a\x01yy"] * 3, 10),
+    "most of different lengths": ([b"a\x01xx"] * 3 + [b"a" * size for size in range(10, 20)], 0),
+    "many lengths": ([b"a\x01" + b"x" * size for size in range(1, 10)] * 3, 0),
     "no properties": ([b"", b"a\x01x"] * 3, 6),
     "an empty value": ([b"a\x01\x02b\x01y"] * 3, 0),
     "an empty name": ([b"\x01x\x02b\x01y"] * 3, 0),
@@ -86,7 +89,7 @@ SHAPES = {
     "\x01 in a value": ([b"a\x01x\x01y"] * 3, 0),
     "no value": ([b"a"] * 3, 0),
     "not ASCII": (["a\x01é".encode()] * 3, 0),
-    "one among others that is like none": ([b"a\x01x"] * 3 + [b"a\x02x"] + [b"a\x01y"] * 3, 6),
+    "one among others that is like none": ([b"a\x01x"] * 4 + [b"a\x02x"] + [b"a\x01y"] * 2, 6),
     "a first one that is unusual": ([b"\x01xx"] + [b"a\x01y"] * 3, 3),
 }
 
