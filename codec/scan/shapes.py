@@ -1,4 +1,4 @@
-"""Properties texts that look alike, taken apart together: about 0.04 µs a text.
+"""Properties texts that look alike, taken apart together: about 0.06 µs a text.
 
 The messages of one producer mostly have the same names in the same order, and values as long as those of the message before.
 Texts of one length are laid under each other; those that agree with one of them wherever it has a name or a separator, and have
