@@ -45,5 +45,5 @@ def test_any_rows(parts: list[list[Row]]) -> None:
             offsets.setdefault((topic, broker, queue), []).append(offset)
     expected = [QueueSpan(*key, min(of), max(of) + 1, len(of)) for key, of in offsets.items()]
     for text in (pa.string(), FEW):
-        assert list(spans_of(table_of(parts, text).unify_dictionaries())) == expected
-        assert list(spans_of(table_of(parts, text))) == expected
+        for table in (table_of(parts, text), table_of(parts, text).unify_dictionaries()):
+            assert sorted(spans_of(table), key=repr) == sorted(expected, key=repr)
