@@ -5,7 +5,8 @@ replies of a batch leave in one write; those of a long one in several, so that t
 when there is none (yet). What a handler raises is answered and logged, never more. A peer that breaks the protocol loses
 its own connection, nobody else's.
 
-Limits: connections at a time, silence (`idle_seconds` without a byte either way), and the session's own bounds.
+Limits: connections at a time, silence (`idle_seconds` without a byte either way), bytes of frames that are not whole yet
+(`max_half_frames`, over all connections), and the session's own bounds.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import NamedTuple, Protocol
 import trio
 
 from broker.errors import Refusal, RemoteClosed
+from broker.half_frames import HalfFrames
 from broker.session import Session, SessionLimits
 from broker.transport import SocketTransport, StreamTransport, Transport, read_buffer
 from codec.codes import RPC_ONEWAY, RPC_RESPONSE, ResponseCode
@@ -56,6 +58,7 @@ class ServerLimits(NamedTuple):
     max_connections: int = 16384
     idle_seconds: float = 120.0
     session: SessionLimits = SessionLimits()
+    max_half_frames: int = 512 * 1024 * 1024
 
 
 def listen(host: str, port: int, backlog: int = 1024) -> socket.socket:
@@ -130,6 +133,7 @@ class Server:
         self._batches = batches or _Unheard()
         self._direct = direct
         self._nursery: trio.Nursery | None = None
+        self._half_frames = HalfFrames(self._limits.max_half_frames)
         self._read_buffer = read_buffer()
         self._unflushed: set[Session] = set()
         self._flush_wanted = trio.Event()
@@ -225,6 +229,7 @@ class Server:
         finally:
             self.sessions.discard(session)
             self._unflushed.discard(session)
+            self._half_frames.forget(session)
             with trio.CancelScope(shield=True):
                 await session.transport.close()
             session.ended()
@@ -244,12 +249,14 @@ class Server:
     async def _read(self, session: Session) -> None:
         receive = session.transport.receive
         decode = session.connection.receive
+        half_frames = self._half_frames
         data = await receive()
         if data[:1] == bytes((TLS_HANDSHAKE,)):
             raise RemoteProtocolError("it speaks TLS, which is not supported yet")
         while data:
             session.stirred = True
             await self._handle_batch(session, decode(data))
+            half_frames.note(session)
             data = await receive()
         decode(b"")
 

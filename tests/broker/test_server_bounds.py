@@ -11,7 +11,7 @@ import trio.testing
 
 from broker.server import ServerLimits
 from broker.session import Session, SessionLimits
-from codec.frame import RemotingCommand
+from codec.frame import RemotingCommand, encode_frame
 
 from .serving import ECHO, LATER, VIEWS, Client, echo, in_memory, over_tcp, request
 
@@ -148,3 +148,44 @@ async def test_pushes_beyond_the_bound_in_one_go_leave_if_the_kernel_takes_them(
     for _ in range(2000):
         session.oneway(request(40, body=bytes(10 << 10)))
     assert await client.is_closed_after_reading()
+
+
+def beginning(size: int) -> bytes:
+    """The first bytes of a frame of 64 KiB."""
+    return encode_frame(request(body=bytes(65536)))[:size]
+
+
+async def send_and_settle(client: Client, data: bytes) -> None:
+    await client.stream.send_all(data)
+    await trio.testing.wait_all_tasks_blocked(0.01)
+
+
+async def test_of_many_half_frames_the_largest_is_given_up(nursery: trio.Nursery) -> None:
+    connect, server = await over_tcp(nursery, {ECHO: echo}, ServerLimits(max_half_frames=100_000))
+    small, large, last = (Client(connect()) for _ in range(3))
+    for client, size in ((small, 30_000), (large, 50_000), (last, 40_000)):
+        await send_and_settle(client, beginning(size))
+    assert await large.is_closed()
+    for client, size in ((small, 30_000), (last, 40_000)):
+        await client.stream.send_all(encode_frame(request(body=bytes(65536)))[size:])
+        assert len((await client.next()).body) == 65536
+    assert len(server.sessions) == 2
+
+
+async def test_what_was_held_is_free_when_the_frame_is_whole_or_its_connection_gone(
+    nursery: trio.Nursery,
+) -> None:
+    connect, server = await over_tcp(nursery, {ECHO: echo}, ServerLimits(max_half_frames=100_000))
+    patient = Client(connect())
+    await send_and_settle(patient, beginning(60_000))
+    for size in (30_000, 35_000, 39_000):
+        passing = Client(connect())
+        await send_and_settle(passing, beginning(size))
+        await passing.stream.aclose()
+        while len(server.sessions) > 1:
+            await trio.testing.wait_all_tasks_blocked(0.01)
+    for _ in range(3):
+        await patient.stream.send_all(encode_frame(request(body=bytes(65536)))[60_000:])
+        assert len((await patient.next()).body) == 65536
+        await send_and_settle(patient, beginning(60_000))
+    assert len(server.sessions) == 1
