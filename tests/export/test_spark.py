@@ -23,6 +23,7 @@ from rmqcli.export import (
     OutputExists,
     QueueRange,
     RowFilter,
+    export_store,
     export_store_on_spark,
     export_topic,
     export_topic_on_spark,
@@ -31,7 +32,8 @@ from rmqcli.export import spark as spark_export
 from rmqcli.export.parts import Part, scan_part
 from tests.cli.conftest import Run
 from tests.export.conftest import SparkRun
-from tests.export.support import by_place, java_rows, rows_of
+from tests.export.support import by_place, java_rows, rows_of, write_log
+from tests.export.test_encoding import NOISE, encodings
 from tests.export.test_live import fill, in_order
 from tests.support import JavaStore
 
@@ -73,6 +75,24 @@ def test_spark_reads_what_was_written(store_clean: JavaStore, tmp_path: Path) ->
     assert frame.count() == 300
     assert frame.where("properties['TAGS'] = tags and body is not null").count() == 300
     assert dict(frame.dtypes)["store_timestamp"] == "timestamp"
+
+
+@pytest.mark.parametrize("vectorized", ["true", "false"])
+def test_both_readers_of_spark_read_every_encoding(vectorized: str, tmp_path: Path) -> None:
+    write_log(tmp_path / "store/commitlog", NOISE)
+    export_store(tmp_path / "store", tmp_path / "out", RowFilter())
+    assert "DELTA_LENGTH_BYTE_ARRAY" in encodings(tmp_path / "out/part-00000.parquet", "body")
+    session = SparkSession.getActiveSession()
+    assert session is not None
+    session.conf.set("spark.sql.parquet.enableVectorizedReader", vectorized)
+    try:
+        rows = session.read.parquet(str(tmp_path / "out")).sort("commit_log_offset").collect()
+    finally:
+        session.conf.unset("spark.sql.parquet.enableVectorizedReader")
+    assert [bytes(row["body"]) for row in rows] == NOISE
+    local = sorted(rows_of(tmp_path / "out"), key=lambda row: row["commit_log_offset"])
+    for name in ("queue_offset", "commit_log_offset", "msg_id"):
+        assert [row[name] for row in rows] == [row[name] for row in local]
 
 
 def test_partitions_and_resuming(store_clean: JavaStore, tmp_path: Path) -> None:
