@@ -98,7 +98,8 @@ def test_a_failure_brings_the_message_again(
     got = messages(rest_of(consumer))
     assert {line["body"] for line in got} == {f"f-{n}" for n in range(20)}
     if client.tells_reconsume_times:
-        assert {line["reconsumeTimes"] for line in got} == {1}
+        times = {line["reconsumeTimes"] for line in got}
+        assert times == {1} or (client.fails_whole_pulls and min(times) == 1)
 
 
 def test_two_clients_share_one_group(
