@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from queue import Empty, SimpleQueue
 
 import pyspark
 
@@ -38,21 +39,15 @@ def standalone(folder: Path) -> Iterator[str]:
     limits = ["--cores", "1", "--memory", "1g"]
     with ExitStack() as stack:
         log = folder / "master.log"
-        master = stack.enter_context(_daemon("master.Master", MASTER_HOST, start, environment))
-        url = _said(master, r"master at (spark://\S+)", log)
-        workers = {
-            folder / host: stack.enter_context(
-                _daemon(
-                    "worker.Worker",
-                    host,
-                    [*start, *limits, "--work-dir", str(folder / host), url],
-                    environment,
-                )
-            )
-            for host in WORKER_HOSTS
-        }
-        for work, worker in workers.items():
-            _said(worker, "registered with (master)", work.with_name(f"{work.name}.log"))
+        master = stack.enter_context(_daemon("master.Master", MASTER_HOST, start, environment, log))
+        url = master.wait_for(r"master at (spark://\S+)")
+        workers = []
+        for host in WORKER_HOSTS:
+            arguments = [*start, *limits, "--work-dir", str(folder / host), url]
+            log = folder / f"{host}.log"
+            workers.append(stack.enter_context(_daemon("worker.Worker", host, arguments, environment, log)))
+        for worker in workers:
+            worker.wait_for("registered with (master)")
         yield url
 
 
@@ -68,10 +63,39 @@ def _environment(folder: Path) -> Mapping[str, str]:
     }
 
 
+class _Output:
+    """What a process says: every line goes to a file, and to who waits for one."""
+
+    def __init__(self, lines: Iterable[str], log: Path) -> None:
+        self._lines = lines
+        self._log = log
+        self._said: SimpleQueue[str] = SimpleQueue()
+        self.reader = threading.Thread(target=self._read)
+        self.reader.start()
+
+    def _read(self) -> None:
+        with self._log.open("w") as file:
+            for line in self._lines:
+                file.write(line)
+                file.flush()
+                self._said.put(line)
+        self._said.put("")
+
+    def wait_for(self, pattern: str) -> str:
+        """What the pattern catches in a line that was not waited for yet."""
+        try:
+            while line := self._said.get(timeout=START_SECONDS):
+                if found := re.search(pattern, line):
+                    return found[1]
+        except Empty:
+            pass
+        raise AssertionError(f"not started, see {self._log}")
+
+
 @contextmanager
 def _daemon(
-    name: str, host: str, arguments: list[str], environment: Mapping[str, str]
-) -> Iterator[subprocess.Popen[str]]:
+    name: str, host: str, arguments: list[str], environment: Mapping[str, str], log: Path
+) -> Iterator[_Output]:
     """With it ends all that it started."""
     program = f"{environment['SPARK_HOME']}/bin/spark-class"
     command = [program, f"org.apache.spark.deploy.{name}", "--host", host, *arguments]
@@ -83,31 +107,10 @@ def _daemon(
         text=True,
         start_new_session=True,
     ) as process:
+        assert process.stdout is not None
+        output = _Output(process.stdout, log)
         try:
-            yield process
+            yield output
         finally:
             os.killpg(process.pid, signal.SIGKILL)
-
-
-def _said(process: subprocess.Popen[str], pattern: str, log: Path) -> str:
-    """What the pattern catches in the output, which goes on to a file."""
-    assert process.stdout is not None
-    lines = process.stdout
-    overdue = threading.Timer(START_SECONDS, process.kill)
-    overdue.start()
-    try:
-        for line in lines:
-            with log.open("a") as file:
-                file.write(line)
-            if found := re.search(pattern, line):
-                threading.Thread(target=_drain, args=(lines, log), daemon=True).start()
-                return found[1]
-    finally:
-        overdue.cancel()
-    raise AssertionError(f"not started, see {log}")
-
-
-def _drain(lines: Iterable[str], log: Path) -> None:
-    for line in lines:
-        with log.open("a") as file:
-            file.write(line)
+            output.reader.join()
