@@ -4,7 +4,8 @@ The global options are accepted before and after the name of a subcommand (`rmq 
 the end wins. The name server is, in this order: `-n`, `--profile`, RMQ_NAMESRV, NAMESRV_ADDR, the profile that RMQ_PROFILE
 names, the profile `default`, 127.0.0.1:9876.
 
-A command is a plain function with annotated parameters; if it has a parameter `settings` it gets `Settings`.
+A command is a plain function with annotated parameters, some of which may be groups of options; if it has a parameter
+`settings` it gets `Settings`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from rmqcli.option_groups import expand, gather, keyword
 from rmqcli.plain_values import install, plain_values, skip_when_absent
 
 __all__ = [
@@ -34,7 +36,6 @@ __all__ = [
     "command",
     "command_group",
     "global_options",
-    "keyword",
     "single_command",
 ]
 
@@ -201,20 +202,15 @@ def global_options(function: Callable[..., None]) -> Callable[..., None]:
         given = rmq_context.obj if isinstance(rmq_context.obj, Given) else Given()
         rmq_context.obj = given.overlaid({name: values.pop(name) for name in _GLOBALS})
         extra = {"settings": Settings(rmq_context.obj)} if "settings" in signature.parameters else {}
-        function(**values, **extra)
+        function(**gather(own, values), **extra)
 
-    parameters = [keyword("rmq_context", typer.Context), *own]
+    parameters = [keyword("rmq_context", typer.Context), *expand(own)]
     parameters += [keyword(name, Annotated[kind, option], None) for name, (kind, option) in _GLOBALS.items()]
     parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
     wrapper.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     wrapper.plain_values = plain_values(parameters)  # type: ignore[attr-defined]
     return wrapper
-
-
-def keyword(name: str, annotation: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
-    """A parameter to be added to a command's signature."""
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
 def _format_sections(command: Any, context: Any, formatter: Any) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
@@ -12,7 +11,8 @@ import typer
 from rmqcli.commands._grouping import GroupArgument, app
 from rmqcli.commands.topic import BrokersOption, ClusterOption
 from rmqcli.exit_codes import CommandError, usage_error
-from rmqcli.options import Settings, YesOption, command, keyword
+from rmqcli.option_groups import OptionGroup
+from rmqcli.options import Settings, YesOption, command
 from rmqcli.render.text import many
 from rmqcli.running import run_async, warn
 
@@ -65,36 +65,36 @@ AllOption = Annotated[
 ]
 
 
-# Option of a command → field of SubscriptionGroupConfig, and the option's declaration.
-_SETTINGS: Mapping[str, tuple[str, Any]] = {
-    "retries": ("retry_max_times", RetriesOption),
-    "retry_queues": ("retry_queue_nums", RetryQueuesOption),
-    "consume": ("consume_enable", ConsumeOption),
-    "broadcast": ("consume_broadcast_enable", BroadcastOption),
-    "from_min": ("consume_from_min_enable", FromMinOption),
-    "notify": ("notify_consumer_ids_changed_enable", NotifyOption),
-    "read_from": ("broker_id", ReadFromOption),
-    "slow_read_from": ("which_broker_when_consume_slowly", SlowReadFromOption),
+@dataclass(frozen=True, slots=True)
+class GroupSettings(OptionGroup):
+    """The settings of a group; None is not given."""
+
+    retries: RetriesOption = None
+    retry_queues: RetryQueuesOption = None
+    consume: ConsumeOption = None
+    broadcast: BroadcastOption = None
+    from_min: FromMinOption = None
+    notify: NotifyOption = None
+    read_from: ReadFromOption = None
+    slow_read_from: SlowReadFromOption = None
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """Those that were given, by the fields of SubscriptionGroupConfig."""
+        given = {name: getattr(self, option) for option, name in _FIELDS.items()}
+        return {name: value for name, value in given.items() if value is not None}
+
+
+_FIELDS: Mapping[str, str] = {
+    "retries": "retry_max_times",
+    "retry_queues": "retry_queue_nums",
+    "consume": "consume_enable",
+    "broadcast": "consume_broadcast_enable",
+    "from_min": "consume_from_min_enable",
+    "notify": "notify_consumer_ids_changed_enable",
+    "read_from": "broker_id",
+    "slow_read_from": "which_broker_when_consume_slowly",
 }
-
-
-def _settings_options(function: Callable[..., None]) -> Callable[..., None]:
-    """Adds the options for the settings of a group; the command gets those that were given as `named`, by field."""
-    signature = inspect.signature(function, eval_str=True)
-
-    @functools.wraps(function)
-    def wrapper(**values: Any) -> None:
-        given = {field: values.pop(name) for name, (field, _) in _SETTINGS.items()}
-        function(named={field: value for field, value in given.items() if value is not None}, **values)
-
-    parameters = []
-    for parameter in signature.parameters.values():
-        if parameter.name == "named":
-            parameters += [keyword(name, option, None) for name, (_, option) in _SETTINGS.items()]
-        else:
-            parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
-    wrapper.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    return wrapper
 
 
 @command(app, "settings", example="rmq group settings billing\nrmq group settings billing --json")
@@ -134,11 +134,10 @@ def show(group: GroupArgument, settings: Settings) -> None:
 
 
 @command(app, "create", example="rmq group create billing\nrmq group create audit --retries 3 --no-broadcast")
-@_settings_options
 def create(
     group: GroupArgument,
     settings: Settings,
-    named: dict[str, Any],
+    changed: GroupSettings,
     broker: BrokersOption = None,
     cluster: ClusterOption = None,
 ) -> None:
@@ -153,7 +152,7 @@ def create(
         from codec.bodies import SubscriptionGroupConfig
         from rmqcli.client import Admin
 
-        wanted: Any = {"group_name": group} | named
+        wanted: Any = {"group_name": group} | changed.named
         async with Admin(**settings.client_options) as admin:
             return await admin.update_group(
                 SubscriptionGroupConfig(**wanted), brokers=broker or (), cluster=cluster
@@ -163,11 +162,10 @@ def create(
 
 
 @command(app, "update", example="rmq group update billing --no-consume\nrmq group update billing --retries 3")
-@_settings_options
 def update(
     group: GroupArgument,
     settings: Settings,
-    named: dict[str, Any],
+    changed: GroupSettings,
     broker: BrokersOption = None,
     cluster: ClusterOption = None,
 ) -> None:
@@ -177,14 +175,14 @@ def update(
     """
     from rmqcli.commands._changes import show_change
 
-    if not named:
+    if not changed.named:
         raise usage_error("nothing to change: give --retries, --no-consume or another setting")
 
     async def main() -> Any:
         from rmqcli.client import Admin
 
         async with Admin(**settings.client_options) as admin:
-            return await admin.change_group(group, named, brokers=broker or (), cluster=cluster)
+            return await admin.change_group(group, changed.named, brokers=broker or (), cluster=cluster)
 
     show_change(settings, f"group {group} changed on", run_async(main))
 
