@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 from rmqcli.commands._inspecting import one_view
-from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.options import Settings
 
 if TYPE_CHECKING:
@@ -19,8 +17,6 @@ if TYPE_CHECKING:
     from rmqcli.store.log_reader import Found
 
 _LONGEST_EXPLAINED = 16 * 1024 * 1024
-
-Item = TypeVar("Item")
 
 
 class View(NamedTuple):
@@ -50,22 +46,6 @@ class MessageFilter(NamedTuple):
 
     def accepts(self, message: MessageExt) -> bool:
         return (not self.topics or message.topic in self.topics) and self.record.accepts(message)
-
-
-def in_range(
-    wanted: OffsetRange, items: Iterable[Item], place: Callable[[Item], tuple[int, int]]
-) -> Iterator[Item]:
-    """The items whose (offset, time) a range holds; -N: the last N of them."""
-    if wanted.only_new:
-        return
-    if wanted.last is not None:
-        yield from deque(items, wanted.last)
-        return
-    for item in items:
-        offset, time = place(item)
-        begins = wanted.begin is None or offset >= wanted.begin
-        if begins and (wanted.end is None or offset < wanted.end) and wanted.holds_time(time):
-            yield item
 
 
 def show_records(settings: Settings, found: Iterable[Found], view: View, count: int | None = None) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from rmqcli.commands._inspecting import CountOption, WhereOption, app, one_view, range_option
-from rmqcli.commands._records import MessageFilter, View, in_range, show_records
+from rmqcli.commands._records import MessageFilter, View, show_records
 from rmqcli.exit_codes import CommandError, ExitCode, usage_error
 from rmqcli.grammar.offset_range import OffsetRange, parse_range
 from rmqcli.options import FormatOption, Settings, command
@@ -160,7 +160,7 @@ def _links(path: Path, slots: int | None, wanted_key: IndexKey, wanted: OffsetRa
             _, slot, chain = key_chain(data, shape, *wanted_key)
             found += [Link(shape, slot, link) for link in chain]
     if wanted.last is None:
-        return list(in_range(wanted, found, lambda link: (link.chain.item.phy_offset, link.chain.time)))
+        return list(wanted.select(found, lambda link: (link.chain.item.phy_offset, link.chain.time)))
     mine = sorted((link for link in found if link.chain.matches), key=lambda link: link.chain.item.phy_offset)
     return mine[: -wanted.last - 1 : -1]
 

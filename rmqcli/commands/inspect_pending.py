@@ -22,7 +22,7 @@ from rmqcli.commands._inspecting import (
     delays_of,
     range_option,
 )
-from rmqcli.commands._records import MessageFilter, View, in_range, show_records
+from rmqcli.commands._records import MessageFilter, View, show_records
 from rmqcli.grammar.offset_range import OffsetRange, parse_range
 from rmqcli.options import FormatOption, Settings, TagOption, command
 from rmqcli.running import now_ms
@@ -84,7 +84,7 @@ def delay(
 
     def messages(level: DelayLevel) -> Iterator[DelayedMessage]:
         accepted = (one for one in pending.delayed_messages(store, level) if chosen.accepts(one.message))
-        return in_range(wanted, accepted, lambda one: (one.message.queue_offset, one.due))
+        return wanted.select(accepted, lambda one: (one.message.queue_offset, one.due))
 
     if view.is_given:
         found = (one for level in levels if meets(_level_row(level)) for one in messages(level))
@@ -166,7 +166,7 @@ def transactions(
         if group in (None, one.group) and chosen.accepts(one.message) and meets(_half_row(one))
     )
     wanted = parse_range(range_text, now_ms())
-    found = in_range(wanted, accepted, lambda one: (one.queue_offset, one.message.store_timestamp))
+    found = wanted.select(accepted, lambda one: (one.queue_offset, one.message.store_timestamp))
     if view.is_given:
         show_records(settings, ((one.place, one.message) for one in found), view, count)
         return

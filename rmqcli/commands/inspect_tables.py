@@ -119,8 +119,7 @@ def _holds(wanted: OffsetRange, one: GroupPosition) -> bool:
         return False
     if wanted.last is not None:
         return one.lag is not None and 0 < one.lag <= wanted.last
-    begins = wanted.begin is None or one.offset >= wanted.begin
-    return begins and (wanted.end is None or one.offset < wanted.end)
+    return wanted.holds_offset(one.offset)
 
 
 @command(app, "topics", example="rmq inspect topics ~/store")

@@ -16,14 +16,18 @@ reading must make sense. Offsets are queue offsets, times epoch milliseconds, bo
 from __future__ import annotations
 
 import re
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Literal, TypeVar
 
 from rmqcli.exit_codes import CommandError, usage_error
 from rmqcli.grammar.durations import parse_duration_ms
 
 __all__ = ["OffsetRange", "parse_range", "parse_target", "parse_time"]
+
+Item = TypeVar("Item")
 
 _DIGITS = re.compile(r"[0-9]{1,19}")
 _LAST = re.compile(r"-[0-9]{1,19}")
@@ -49,6 +53,22 @@ class OffsetRange:
         """Whether a message stored then is inside, as far as times go."""
         after = self.begin_time is None or store_timestamp >= self.begin_time
         return after and (self.end_time is None or store_timestamp < self.end_time)
+
+    def holds_offset(self, offset: int) -> bool:
+        """Whether an offset is inside, as far as offsets go."""
+        behind = self.begin is None or offset >= self.begin
+        return behind and (self.end is None or offset < self.end)
+
+    def select(self, items: Iterable[Item], place: Callable[[Item], tuple[int, int]]) -> Iterator[Item]:
+        """The items whose (offset, store time) is inside; -N: the last N of them."""
+        if self.only_new:
+            return iter(())
+        if self.last is not None:
+            return iter(deque(items, self.last))
+        placed = ((item, place(item)) for item in items)
+        return (
+            item for item, (offset, time) in placed if self.holds_offset(offset) and self.holds_time(time)
+        )
 
     def offsets(self, first: int, end: int) -> tuple[int, int]:
         """The offsets to read of a queue that has [first, end), as far as offsets go."""

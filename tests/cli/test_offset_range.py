@@ -113,6 +113,26 @@ def test_offsets_of_a_queue(text: str, expected: tuple[int, int]) -> None:
     assert parse_range(text, NOW).offsets(10, 20) == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("start", [0, 1, 2, 3]),
+        ("end", []),
+        ("2", [2, 3]),
+        ("1:3", [1, 2]),
+        (":1", [0]),
+        ("-2", [2, 3]),
+        ("-9", [0, 1, 2, 3]),
+        ("-0", []),
+        ("@2000:@3000", [2]),
+        ("@1000", [1, 2, 3]),
+    ],
+)
+def test_items_are_selected_by_their_place(text: str, expected: list[int]) -> None:
+    found = parse_range(text, NOW).select(iter(range(4)), lambda item: (item, item * 1000))
+    assert list(found) == expected
+
+
 def test_times_are_half_open() -> None:
     wanted = parse_range("@1000:2000", NOW)
     assert [wanted.holds_time(time) for time in (999, 1000, 1999, 2000)] == [False, True, True, False]
