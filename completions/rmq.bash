@@ -150,12 +150,12 @@ _rmq_describe() {
             values="-n --namesrv --profile --timeout"
             ;;
         "inspect commitlog")
-            options="-o --offset -c --count --topic -q --queue -k --key -t --tag --where -f --format --verify --stats --explain --jobs -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            options="-o --offset -c --count --topic -q --queue -k --key -t --tag --where -f --format --stats --explain --verify --jobs -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
             values="-o --offset -c --count --topic -q --queue -k --key -t --tag --where -f --format --jobs -n --namesrv --profile --timeout"
             paths="yes"
             ;;
         "inspect consumequeue")
-            options="-o --offset -c --count --topic -q --queue -k --key -t --tag --where -f --format --commit-log --verify --stats --explain --jobs -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
+            options="-o --offset -c --count --topic -q --queue -k --key -t --tag --where -f --format --stats --explain --commit-log --verify --jobs -n --namesrv --profile --json --no-color -v --verbose --timeout -h --help"
             values="-o --offset -c --count --topic -q --queue -k --key -t --tag --where -f --format --commit-log --jobs -n --namesrv --profile --timeout"
             files="--commit-log"
             paths="yes"

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from rmqcli.commands._inspecting import one_view
-from rmqcli.options import Settings
+from rmqcli.commands._inspecting import (
+    ExplainOption,
+    KeyOption,
+    QueueOption,
+    StatsOption,
+    TopicsOption,
+    one_view,
+)
+from rmqcli.option_groups import OptionGroup
+from rmqcli.options import FormatOption, Settings, TagOption
 
 if TYPE_CHECKING:
-    from codec.message import MessageExt
     from rmqcli.store import DamagedFile
     from rmqcli.store.log_counts import LogCounts
     from rmqcli.store.log_filter import RecordFilter
@@ -19,33 +27,37 @@ if TYPE_CHECKING:
 _LONGEST_EXPLAINED = 16 * 1024 * 1024
 
 
-class View(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class View(OptionGroup):
     """What is shown of messages; none of it: the inspection's own rows, or the messages with `--json`."""
 
-    format_text: str | None = None
-    stats: bool = False
-    explain: bool = False
+    format_text: FormatOption = None
+    stats: StatsOption = False
+    explain: ExplainOption = False
 
     @property
     def is_given(self) -> bool:
         return self != View()
 
     def require_one(self, **others: object) -> None:
+        """A usage error when several were given."""
         one_view(**others, stats=self.stats, explain=self.explain, format=self.format_text is not None)
 
 
-class MessageFilter(NamedTuple):
-    """Topics (none: all), and what `record_filter` knows."""
+@dataclass(frozen=True, slots=True)
+class Chosen(OptionGroup):
+    """Which messages."""
 
-    topics: frozenset[str]
-    record: RecordFilter
+    topics: TopicsOption = None
+    queue: QueueOption = None
+    key: KeyOption = None
+    tag: TagOption = "*"
 
-    @property
-    def is_open(self) -> bool:
-        return not self.topics and self.record.is_open
+    def filter(self, where: str | None = None) -> RecordFilter:
+        """With a condition over columns and properties."""
+        from rmqcli.store.log_filter import record_filter
 
-    def accepts(self, message: MessageExt) -> bool:
-        return (not self.topics or message.topic in self.topics) and self.record.accepts(message)
+        return record_filter(self.key, self.tag, self.queue, where, self.topics)
 
 
 def show_records(settings: Settings, found: Iterable[Found], view: View, count: int | None = None) -> None:
@@ -53,6 +65,8 @@ def show_records(settings: Settings, found: Iterable[Found], view: View, count: 
     if view.explain:
         _explain(settings, islice(found, 1 if count is None else count))
     elif view.stats:
+        from rmqcli.store.log_counts import count_records
+
         show_statistics(settings, count_records(islice(found, count)))
     else:
         _show_messages(settings, islice(found, count), view.format_text)
@@ -94,16 +108,6 @@ def _explain_damage(settings: Settings, damage: DamagedFile) -> None:
     show_fields(settings, damage.path, damage.position, explanation.fields)
     if explanation.problem:
         warn(explanation.problem)
-
-
-def count_records(found: Iterable[Found]) -> LogCounts:
-    """One by one."""
-    from rmqcli.store.log_counts import LogCounts
-
-    counts = LogCounts()
-    for _, message in found:
-        counts.add(message)
-    return counts
 
 
 def show_statistics(settings: Settings, counts: LogCounts) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from rmqcli.commands._inspecting import CountOption, WhereOption, app, one_view, range_option
-from rmqcli.commands._records import MessageFilter, View, show_records
+from rmqcli.commands._records import View, show_records
 from rmqcli.exit_codes import CommandError, ExitCode, usage_error
 from rmqcli.grammar.offset_range import OffsetRange, parse_range
 from rmqcli.options import FormatOption, Settings, command
@@ -172,7 +172,7 @@ def _messages(
     from rmqcli.store.log_filter import record_filter
     from rmqcli.store.log_reader import LogReader
 
-    chosen = MessageFilter(frozenset({wanted_key.topic}), record_filter(wanted_key.key))
+    chosen = record_filter(wanted_key.key, topics={wanted_key.topic})
     offsets = sorted({link.chain.item.phy_offset for link in links if link.chain.matches}, reverse=True)
     with LogReader(store) as log:
         for offset in offsets:

@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rmqcli.commands._inspecting import (
     CountOption,
-    ExplainOption,
     JobsOption,
-    KeyOption,
     PathArgument,
-    QueueOption,
-    StatsOption,
-    TopicsOption,
     VerifyOption,
     app,
     range_option,
     show_verified,
     verified_log,
 )
-from rmqcli.commands._records import View, count_records, show_records, show_statistics
-from rmqcli.grammar.offset_range import OffsetRange, parse_range
-from rmqcli.options import FormatOption, Settings, TagOption, command
+from rmqcli.commands._records import Chosen, View, show_records, show_statistics
+from rmqcli.grammar.offset_range import parse_range
+from rmqcli.options import Settings, command
 from rmqcli.running import now_ms
 
 if TYPE_CHECKING:
-    from rmqcli.store.log_filter import RecordFilter
     from rmqcli.store.log_reader import Found
 
 
@@ -42,12 +35,10 @@ if TYPE_CHECKING:
 def commitlog(
     settings: Settings,
     path: PathArgument,
+    *,
     range_text: Annotated[str, range_option("Commit-log offsets or store times.")] = "start",
     count: CountOption = None,
-    topics: TopicsOption = None,
-    queue: QueueOption = None,
-    key: KeyOption = None,
-    tag: TagOption = "*",
+    chosen: Chosen,
     where: Annotated[
         str | None,
         typer.Option(
@@ -56,10 +47,8 @@ def commitlog(
             help="Only records that meet EXPR (SQL92) over columns and properties: store_size > 4096 AND region = 'eu'.",
         ),
     ] = None,
-    format_text: FormatOption = None,
+    view: View,
     verify: VerifyOption = False,
-    stats: StatsOption = False,
-    explain: ExplainOption = False,
     jobs: JobsOption = None,
 ) -> None:
     """List the records of a commit log.
@@ -72,76 +61,29 @@ def commitlog(
     from rmqcli.render.progress import progress
     from rmqcli.store import CommitLog
     from rmqcli.store.files import data_size
-    from rmqcli.store.log_counts import Counted, count_log
-    from rmqcli.store.log_filter import record_filter
+    from rmqcli.store.log_counts import count_chosen
+    from rmqcli.store.log_records import log_records
 
-    view = View(format_text, stats, explain)
     view.require_one(verify=verify)
     log = CommitLog(path)
     if verify:
         show_verified(settings, verified_log(log, jobs), "record")
         return
     wanted = parse_range(range_text, now_ms())
-    asked = frozenset(topics or ())
-    chosen = record_filter(key, tag, queue, where)
+    records = chosen.filter(where)
     size = sum(map(data_size, log.files))
-    with progress("inspect", size, quiet=settings.terminal and not stats, sizes=True) as advance:
-        if not stats:
-            found = _records(log, wanted, asked, chosen, advance)
-            if view.is_given or settings.json:
-                show_records(settings, found, view, count)
-            else:
-                _show_rows(settings, islice(found, count))
-            return
-        if count is None and wanted.last is None and not wanted.only_new and chosen.only_queue:
-            counts = count_log(log, Counted(wanted, asked, queue), advance)
+    with progress("inspect", size, quiet=settings.terminal and not view.stats, sizes=True) as advance:
+        if view.stats:
+            counts = count_chosen(log, wanted, records, count, advance)
+        elif view.is_given or settings.json:
+            show_records(settings, log_records(log, wanted, records, advance), view, count)
         else:
-            counts = count_records(islice(_records(log, wanted, asked, chosen, advance), count))
-    show_statistics(settings, counts)
+            _show_rows(settings, islice(log_records(log, wanted, records, advance), count))
+    if view.stats:
+        show_statistics(settings, counts)
 
 
 def _show_rows(settings: Settings, found: Iterator[Found]) -> None:
     from rmqcli.render.inspection import RECORD_COLUMNS, record_row, stream_rows
 
     stream_rows(settings, RECORD_COLUMNS, (record_row(message) for _, message in found))
-
-
-def _records(
-    log: Any,
-    wanted: OffsetRange,
-    topics: frozenset[str],
-    chosen: RecordFilter,
-    advance: Callable[[int], None],
-) -> Iterator[Found]:
-    """(place, message) of what is asked for, the body decompressed."""
-    if chosen.is_open:
-        return _records_of(log, wanted, topics, advance)
-    last = wanted.last
-    everything = _records_of(log, OffsetRange() if last else wanted, topics, advance)
-    found = ((place, message) for place, message in everything if chosen.accepts(message))
-    return iter(deque(found, last)) if last else found
-
-
-def _records_of(
-    log: Any, wanted: OffsetRange, topics: frozenset[str], advance: Callable[[int], None]
-) -> Iterator[Found]:
-    from codec.errors import CorruptionError
-    from codec.record import decode_record
-    from rmqcli.store import DamagedFile
-
-    if wanted.only_new or wanted.last == 0:
-        return
-    begin = wanted.begin or 0
-    if wanted.last is not None:
-        begin = log.last(wanted.last, topics or None)
-    start = log.first_file_at(wanted.begin_time) if wanted.begin_time is not None else 0
-    for place, data in log.records(from_offset=begin, from_file=start):
-        if wanted.end is not None and place.offset >= wanted.end:
-            return
-        advance(place.size)
-        try:
-            message = decode_record(data, place.position, decompress=True)
-        except CorruptionError as error:
-            raise DamagedFile(place.file.path, CorruptionError(str(error), place.position)) from None
-        if wanted.holds_time(message.store_timestamp) and (not topics or message.topic in topics):
-            yield place, message

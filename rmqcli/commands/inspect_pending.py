@@ -10,21 +10,16 @@ from rmqcli.commands._columns import columns
 from rmqcli.commands._inspecting import (
     DELAY_LEVELS,
     CountOption,
-    ExplainOption,
     GroupOption,
-    KeyOption,
-    QueueOption,
-    StatsOption,
     StoreArgument,
-    TopicsOption,
     WhereOption,
     app,
     delays_of,
     range_option,
 )
-from rmqcli.commands._records import MessageFilter, View, show_records
+from rmqcli.commands._records import Chosen, View, show_records
 from rmqcli.grammar.offset_range import OffsetRange, parse_range
-from rmqcli.options import FormatOption, Settings, TagOption, command
+from rmqcli.options import Settings, command
 from rmqcli.running import now_ms
 
 if TYPE_CHECKING:
@@ -39,18 +34,14 @@ if TYPE_CHECKING:
 def delay(
     settings: Settings,
     path: StoreArgument,
+    *,
     range_text: Annotated[
         str, range_option("Only messages with these offsets in the queue of their level, or due times.")
     ] = "start",
     count: CountOption = None,
-    topics: TopicsOption = None,
-    queue: QueueOption = None,
-    key: KeyOption = None,
-    tag: TagOption = "*",
+    chosen: Chosen,
     where: WhereOption = None,
-    format_text: FormatOption = None,
-    stats: StatsOption = False,
-    explain: ExplainOption = False,
+    view: View,
     delay_levels: DELAY_LEVELS = None,
 ) -> None:
     """Show the delayed messages of each level that are not delivered yet.
@@ -61,15 +52,13 @@ def delay(
     """
     from rmqcli.render.store_view import show_values
     from rmqcli.store import pending
-    from rmqcli.store.log_filter import record_filter
     from rmqcli.store.row_filter import row_test
     from rmqcli.store.tables import store_folder
 
-    view = View(format_text, stats, explain)
     view.require_one()
     store = store_folder(path)
     wanted = parse_range(range_text, now_ms())
-    chosen = MessageFilter(frozenset(topics or ()), record_filter(key, tag, queue))
+    messages = chosen.filter()
     shown = columns(
         ("LEVEL", "level", "n"),
         ("DELAY", "delay", "d"),
@@ -82,18 +71,18 @@ def delay(
     meets = row_test([column.key for column in shown], where)
     levels = pending.delay_levels(store, delays_of(delay_levels))
 
-    def messages(level: DelayLevel) -> Iterator[DelayedMessage]:
-        accepted = (one for one in pending.delayed_messages(store, level) if chosen.accepts(one.message))
+    def chosen_of(level: DelayLevel) -> Iterator[DelayedMessage]:
+        accepted = (one for one in pending.delayed_messages(store, level) if messages.accepts(one.message))
         return wanted.select(accepted, lambda one: (one.message.queue_offset, one.due))
 
     if view.is_given:
-        found = (one for level in levels if meets(_level_row(level)) for one in messages(level))
+        found = (one for level in levels if meets(_level_row(level)) for one in chosen_of(level))
         show_records(settings, ((one.place, one.message) for one in found), view, count)
         return
-    if wanted == OffsetRange() and chosen.is_open:
+    if wanted == OffsetRange() and messages.is_open:
         rows = [_level_row(level) for level in levels]
     else:
-        rows = [_chosen_row(level, [one.due for one in messages(level)]) for level in levels]
+        rows = [_chosen_row(level, [one.due for one in chosen_of(level)]) for level in levels]
     show_values(settings, shown, islice(filter(meets, rows), count), "no delayed messages", None, ("offset",))
 
 
@@ -123,19 +112,15 @@ def _chosen_row(level: DelayLevel, due: list[int]) -> tuple[object, ...]:
 def transactions(
     settings: Settings,
     path: StoreArgument,
+    *,
     range_text: Annotated[
         str, range_option("Only those with these offsets in the queue of half messages, or store times.")
     ] = "start",
     count: CountOption = None,
     group: GroupOption = None,
-    topics: TopicsOption = None,
-    queue: QueueOption = None,
-    key: KeyOption = None,
-    tag: TagOption = "*",
+    chosen: Chosen,
     where: WhereOption = None,
-    format_text: FormatOption = None,
-    stats: StatsOption = False,
-    explain: ExplainOption = False,
+    view: View,
 ) -> None:
     """Show the half messages of transactions that were neither committed nor rolled back.
 
@@ -144,11 +129,9 @@ def transactions(
     """
     from rmqcli.render.store_view import show_values
     from rmqcli.store import pending
-    from rmqcli.store.log_filter import record_filter
     from rmqcli.store.row_filter import row_test
     from rmqcli.store.tables import store_folder
 
-    view = View(format_text, stats, explain)
     view.require_one()
     shown = columns(
         ("OFFSET", "queueOffset", "n"),
@@ -159,11 +142,11 @@ def transactions(
         ("ID", "msgId"),
     )
     meets = row_test([column.key for column in shown], where)
-    chosen = MessageFilter(frozenset(topics or ()), record_filter(key, tag, queue))
+    messages = chosen.filter()
     accepted = (
         one
         for one in pending.half_messages(store_folder(path))
-        if group in (None, one.group) and chosen.accepts(one.message) and meets(_half_row(one))
+        if group in (None, one.group) and messages.accepts(one.message) and meets(_half_row(one))
     )
     wanted = parse_range(range_text, now_ms())
     found = wanted.select(accepted, lambda one: (one.queue_offset, one.message.store_timestamp))

@@ -2,85 +2,37 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rmqcli.commands._inspecting import (
     CountOption,
-    ExplainOption,
     JobsOption,
-    KeyOption,
     PathArgument,
-    QueueOption,
-    StatsOption,
-    TopicsOption,
     VerifyOption,
     WhereOption,
     app,
-    one_view,
     range_option,
     show_verified,
 )
-from rmqcli.commands._records import View, show_records
+from rmqcli.commands._records import Chosen, View, show_records
 from rmqcli.exit_codes import CommandError, ExitCode
-from rmqcli.grammar.offset_range import OffsetRange, parse_range
-from rmqcli.options import FormatOption, Settings, TagOption, command
+from rmqcli.grammar.offset_range import parse_range
+from rmqcli.options import Settings, command
 from rmqcli.running import now_ms
 
 if TYPE_CHECKING:
     from rmqcli.store import Queue, QueueEntry, QueueStatistics
-    from rmqcli.store.log_reader import Found, LogReader
+    from rmqcli.store.entry_choice import EntryChoice
+    from rmqcli.store.log_reader import LogReader
 
 _GREAT_QUEUES = 16 * 1024 * 1024
 """Bytes of entries that are worth several processes."""
-
-EntryFilter = Callable[[Any, Any], bool]
-Entry = tuple["Queue", "QueueEntry"]
-
-
-class Entries(NamedTuple):
-    """Which entries are wanted of each queue; `log` where it takes records to tell."""
-
-    wanted: OffsetRange
-    chosen: EntryFilter
-    log: LogReader | None
-
-    def of(self, queue: Queue) -> Iterator[Entry]:
-        """-N is the last N entries of the queue that are chosen."""
-        last = self.wanted.last
-        begin, end = self._bounds(queue)
-        if last and self.chosen is every_entry:
-            begin = max(begin, end - last)
-        entries = ((queue, one) for one in queue.files.entries(begin, end) if self.chosen(queue, one))
-        return iter(deque(entries, last)) if last else entries
-
-    def _bounds(self, queue: Queue) -> tuple[int, int]:
-        first, end = queue.files.bounds()
-        times = self.wanted.begin_time, self.wanted.end_time
-        if self.log is not None and times != (None, None):
-            begin, stop = (_stored_from(queue, self.log, first, end, time) for time in times)
-            return (first if begin is None else begin), (end if stop is None else stop)
-        return (OffsetRange() if self.wanted.last else self.wanted).offsets(first, end)
-
-
-def _stored_from(queue: Queue, log: LogReader, first: int, end: int, time: int | None) -> int | None:
-    """The first queue offset of a message stored at `time` or later; what retention took was stored before."""
-    if time is None:
-        return None
-
-    def stored(offset: int) -> int:
-        entry = next(queue.files.entries(offset, offset + 1), None)
-        message = None if entry is None else log.message(entry.commit_log_offset)
-        return 0 if message is None else message.store_timestamp
-
-    return bisect_left(range(end), time, lo=first, key=stored)
 
 
 @command(
@@ -91,14 +43,12 @@ def _stored_from(queue: Queue, log: LogReader, first: int, end: int, time: int |
 def consumequeue(
     settings: Settings,
     path: PathArgument,
+    *,
     range_text: Annotated[str, range_option("Queue offsets or store times.")] = "start",
     count: CountOption = None,
-    topics: TopicsOption = None,
-    queue: QueueOption = None,
-    key: KeyOption = None,
-    tag: TagOption = "*",
+    chosen: Chosen,
     where: WhereOption = None,
-    format_text: FormatOption = None,
+    view: View,
     commit_log: Annotated[
         Path | None,
         typer.Option(
@@ -108,8 +58,6 @@ def consumequeue(
         ),
     ] = None,
     verify: VerifyOption = False,
-    stats: StatsOption = False,
-    explain: ExplainOption = False,
     jobs: JobsOption = None,
 ) -> None:
     """List the entries of consume queues.
@@ -118,13 +66,15 @@ def consumequeue(
     --where knows topic, queue_id, queue_offset, commit_log_offset, size, tags_code; --tag compares hashes. -f prints the
     messages that entries lead to, in the order of the queue; it, --key and times read the commit log.
     """
+    from codec.selector import parse_tags, tag_codes
     from rmqcli.store import queue_folders
+    from rmqcli.store.entry_choice import EntryChoice, messages_of
 
-    one_view(verify=verify, stats=stats, explain=explain, format=format_text is not None)
+    view.require_one(verify=verify)
     queues = [
         one
         for one in queue_folders(path)
-        if (not topics or one.topic in topics) and queue in (None, one.queue_id)
+        if (not chosen.topics or one.topic in chosen.topics) and chosen.queue in (None, one.queue_id)
     ]
     if not queues:
         raise CommandError(f"{path}: no such queue is there: see `rmq inspect store`", ExitCode.NOT_FOUND)
@@ -135,17 +85,18 @@ def consumequeue(
     times = wanted.begin_time is not None or wanted.end_time is not None
     with ExitStack() as stack:
         log = None
-        if times or key is not None or format_text is not None:
+        if times or chosen.key is not None or view.format_text is not None:
             log = stack.enter_context(_log_of(queues[0], commit_log))
-        entries = Entries(wanted, _entry_filter(tag, where, key, log), log)
-        if stats:
+        codes = tag_codes(parse_tags(chosen.tag))
+        entries = EntryChoice(wanted, codes, _row_test(where), chosen.key, log)
+        if view.stats:
             _show_queue_statistics(settings, queues, entries)
             return
         found = (entry for one in queues for entry in entries.of(one))
-        if explain:
+        if view.explain:
             _explain_entries(settings, islice(found, 1 if count is None else count))
-        elif format_text is not None and log is not None:
-            show_records(settings, _messages(found, log), View(format_text), count)
+        elif log is not None and view.format_text is not None:
+            show_records(settings, messages_of(found, log), view, count)
         else:
             _show_entries(settings, islice(found, count))
 
@@ -161,12 +112,6 @@ def _log_of(queue: Queue, given: Path | None) -> LogReader:
     return LogReader(source)
 
 
-def _messages(found: Iterator[Entry], log: LogReader) -> Iterator[Found]:
-    """Those that retention did not take. DamagedFile where no whole record is."""
-    records = (log.read(entry.commit_log_offset) for _, entry in found)
-    return (record for record in records if record is not None)
-
-
 def _verified_queues(queues: list[Any], commit_log: Path | None, jobs: int | None) -> Any:
     from rmqcli.render.progress import progress
     from rmqcli.store import verify_consume_queues
@@ -179,32 +124,15 @@ def _verified_queues(queues: list[Any], commit_log: Path | None, jobs: int | Non
         return verify_consume_queues(queues, commit_log, advance, workers)
 
 
-def every_entry(queue: Any, entry: Any) -> bool:
-    return True
-
-
-def _entry_filter(tag: str, where: str | None, key: str | None, log: LogReader | None) -> EntryFilter:
-    """Whether an entry has one of the tags, by their hashes, meets the condition, and leads to a message with the key."""
-    from codec.selector import parse_tags, tag_codes
+def _row_test(where: str | None) -> Callable[[Queue, QueueEntry], bool] | None:
+    """The condition over the columns that are shown."""
+    if where is None:
+        return None
     from rmqcli.render.inspection import ENTRY_COLUMNS, entry_row
-    from rmqcli.store.log_filter import record_filter
     from rmqcli.store.row_filter import row_test
 
-    codes = tag_codes(parse_tags(tag))
-    if not codes and where is None and key is None:
-        return every_entry
-    has_key = record_filter(key).accepts
     meets = row_test([column.key for column in ENTRY_COLUMNS], where)
-
-    def accepts(queue: Any, entry: Any) -> bool:
-        if (codes and entry.tags_code not in codes) or not meets(entry_row(queue, entry)):
-            return False
-        if key is None or log is None:
-            return True
-        found = log.read(entry.commit_log_offset)
-        return found is not None and has_key(found[1])
-
-    return accepts
+    return lambda queue, entry: meets(entry_row(queue, entry))
 
 
 def _show_entries(settings: Settings, found: Iterator[tuple[Any, Any]]) -> None:
@@ -221,7 +149,7 @@ def _explain_entries(settings: Settings, found: Iterator[tuple[Any, Any]]) -> No
         show_fields(settings, entry.file.path, entry.position, explain_entry(entry))
 
 
-def _show_queue_statistics(settings: Settings, queues: list[Any], entries: Entries) -> None:
+def _show_queue_statistics(settings: Settings, queues: list[Any], entries: EntryChoice) -> None:
     from rmqcli.render.inspection import show_queue_statistics
     from rmqcli.store import QueueStatistics
 

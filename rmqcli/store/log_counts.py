@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import NamedTuple
 
 from codec.errors import CorruptionError
@@ -13,9 +14,12 @@ from rmqcli.store.bulk import is_bulk_possible
 from rmqcli.store.commit_log import CommitLog, walk_file
 from rmqcli.store.distribution import Distribution
 from rmqcli.store.files import NamedFile, mapped, naming_damage
+from rmqcli.store.log_filter import RecordFilter
+from rmqcli.store.log_reader import Found
+from rmqcli.store.log_records import log_records
 from rmqcli.store.statistics import LogStatistics
 
-__all__ = ["Counted", "LogCounts", "count_log"]
+__all__ = ["Counted", "LogCounts", "count_chosen", "count_log", "count_records"]
 
 
 class Counted(NamedTuple):
@@ -38,7 +42,25 @@ class LogCounts:
         self.distribution.add(message)
 
 
+def count_records(found: Iterable[Found]) -> LogCounts:
+    """One by one."""
+    counts = LogCounts()
+    for _, message in found:
+        counts.add(message)
+    return counts
+
+
 Progress = Callable[[int], None]
+
+
+def count_chosen(
+    log: CommitLog, wanted: OffsetRange, chosen: RecordFilter, limit: int | None, progress: Progress
+) -> LogCounts:
+    """At most `limit` records; many at once where all that is asked for can be seen without reading them."""
+    bounded = limit is not None or wanted.last is not None or wanted.only_new
+    if bounded or not chosen.asks_only("topics", "queue_id"):
+        return count_records(islice(log_records(log, wanted, chosen, progress), limit))
+    return count_log(log, Counted(wanted, chosen.topics, chosen.queue_id), progress)
 
 
 def count_log(log: CommitLog, wanted: Counted, progress: Progress = lambda size: None) -> LogCounts:

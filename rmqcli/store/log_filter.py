@@ -1,4 +1,4 @@
-"""Which records of a commit log are wanted: by key, tag, queue, and by an SQL92 condition over columns and properties.
+"""Which records of a commit log are wanted: by topic, key, tag, queue, and by an SQL92 condition over columns and properties.
 
 A condition is one of codec.selector; its names are the columns of COLUMNS, as an export calls them, and the properties of
 the record. A property that is called like a column is hidden by it. Values are texts, and become numbers where they are
@@ -7,7 +7,7 @@ compared with one: `queue_id = 3 AND store_size > 4096 AND region IN ('eu', 'us'
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from codec.message import MessageExt
@@ -71,19 +71,21 @@ class RecordFilter(NamedTuple):
     tags: frozenset[str] = frozenset()
     queue_id: int | None = None
     where: Predicate | None = None
+    topics: frozenset[str] = frozenset()
 
     @property
     def is_open(self) -> bool:
-        return self == RecordFilter()
+        return self.asks_only()
 
-    @property
-    def only_queue(self) -> bool:
-        """Nothing but the queue's number is asked for."""
-        return self._replace(queue_id=None).is_open
+    def asks_only(self, *names: str) -> bool:
+        """Nothing but these fields, or not even they, keep anything out."""
+        given = {name for name, value in self._asdict().items() if value not in (None, frozenset())}
+        return given.issubset(names)
 
     def accepts(self, message: MessageExt) -> bool:
         return (
-            (self.queue_id is None or message.queue_id == self.queue_id)
+            (not self.topics or message.topic in self.topics)
+            and (self.queue_id is None or message.queue_id == self.queue_id)
             and (not self.tags or message.tags in self.tags)
             and (
                 self.key is None or self.key in message.keys or self.key == message.properties.get("UNIQ_KEY")
@@ -93,8 +95,12 @@ class RecordFilter(NamedTuple):
 
 
 def record_filter(
-    key: str | None = None, tag: str = "*", queue_id: int | None = None, where: str | None = None
+    key: str | None = None,
+    tag: str = "*",
+    queue_id: int | None = None,
+    where: str | None = None,
+    topics: Iterable[str] | None = None,
 ) -> RecordFilter:
     """SelectorError when the tag expression or the condition cannot be read."""
     meets = None if where is None else condition(where)
-    return RecordFilter(key, parse_tags(tag), queue_id, meets)
+    return RecordFilter(key, parse_tags(tag), queue_id, meets, frozenset(topics or ()))
