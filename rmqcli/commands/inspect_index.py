@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -16,24 +16,7 @@ from rmqcli.options import FormatOption, Settings, command
 from rmqcli.running import now_ms
 
 if TYPE_CHECKING:
-    from rmqcli.store.files import NamedFile
-    from rmqcli.store.index import ChainLink, IndexFile
-    from rmqcli.store.log_reader import Found
-
-
-class IndexKey(NamedTuple):
-    """A key of a topic: the index knows keys only so."""
-
-    topic: str
-    key: str
-
-
-class Link(NamedTuple):
-    """An item on the chain of a key's slot."""
-
-    file: IndexFile
-    slot: int
-    chain: ChainLink
+    from rmqcli.store.index_keys import Link
 
 
 @command(
@@ -77,6 +60,8 @@ def index(
     With --key, the chain of the key's slot, newest item first; items of other keys in it say `other`. -f prints the messages
     of the key.
     """
+    from rmqcli.store.index_keys import IndexKey, links_of, messages_of
+
     one_view(stats=stats, explain=explain, where=where is not None, format=format_text is not None)
     if (key is None) != (topic is None):
         raise usage_error("--key and --topic go together: the index knows keys by their topic")
@@ -89,9 +74,10 @@ def index(
         view = _FileView(where, stats, explain, count)
         _show_files(settings, path, wanted, slots, view)
         return
-    links = _links(path, slots, IndexKey(topic, key), wanted)
+    wanted_key = IndexKey(topic, key)
+    links = links_of(path, slots, wanted_key, wanted)
     if format_text is not None:
-        found = _messages(_store_of(path), links, IndexKey(topic, key), wanted)
+        found = messages_of(_store_of(path), links, wanted_key, wanted)
         show_records(settings, found, View(format_text), count)
     elif explain:
         _explain_items(settings, [link for link in links if link.chain.matches][:count])
@@ -117,9 +103,10 @@ def _show_files(
     from rmqcli.render.store_view import show_index
     from rmqcli.store.files import mapped, naming_damage
     from rmqcli.store.index import IndexSpread, geometry_of, load_of
+    from rmqcli.store.index_keys import files_in_range
 
     loads, spread = [], IndexSpread()
-    for file in _chosen_files(path, wanted)[: view.limit]:
+    for file in files_in_range(path, wanted)[: view.limit]:
         with naming_damage(file), mapped(file) as data:
             if view.explain:
                 _explain_header(settings, file.path, data)
@@ -132,53 +119,6 @@ def _show_files(
         show_index_spread(settings, spread)
     elif not view.explain:
         show_index(settings, loads, view.where)
-
-
-def _chosen_files(path: Path, wanted: OffsetRange) -> list[NamedFile]:
-    """Those with items in the range; -N: the last N files."""
-    from codec.index_file import decode_header
-    from rmqcli.store.files import mapped, naming_damage
-    from rmqcli.store.index import index_files, overlaps
-
-    found = []
-    for file in index_files(path):
-        with naming_damage(file), mapped(file) as data:
-            if overlaps(decode_header(data), wanted):
-                found.append(file)
-    return found if wanted.last is None else found[max(len(found) - wanted.last, 0) :]
-
-
-def _links(path: Path, slots: int | None, wanted_key: IndexKey, wanted: OffsetRange) -> list[Link]:
-    """The chains of all files, items in the range; -N: the newest N items of the key."""
-    from rmqcli.store.files import mapped, naming_damage
-    from rmqcli.store.index import geometry_of, index_files, key_chain
-
-    found: list[Link] = []
-    for file in index_files(path):
-        with naming_damage(file), mapped(file) as data:
-            shape = geometry_of(file, data, slots)
-            _, slot, chain = key_chain(data, shape, *wanted_key)
-            found += [Link(shape, slot, link) for link in chain]
-    if wanted.last is None:
-        return list(wanted.select(found, lambda link: (link.chain.item.phy_offset, link.chain.time)))
-    mine = sorted((link for link in found if link.chain.matches), key=lambda link: link.chain.item.phy_offset)
-    return mine[: -wanted.last - 1 : -1]
-
-
-def _messages(
-    store: Path, links: Iterable[Link], wanted_key: IndexKey, wanted: OffsetRange
-) -> Iterator[Found]:
-    """Newest first; only messages that have the key: others may share its hash. Retention may have taken some."""
-    from rmqcli.store.log_filter import record_filter
-    from rmqcli.store.log_reader import LogReader
-
-    chosen = record_filter(wanted_key.key, topics={wanted_key.topic})
-    offsets = sorted({link.chain.item.phy_offset for link in links if link.chain.matches}, reverse=True)
-    with LogReader(store) as log:
-        for offset in offsets:
-            found = log.read(offset)
-            if found is not None and chosen.accepts(found[1]) and wanted.holds_time(found[1].store_timestamp):
-                yield found
 
 
 def _store_of(path: Path) -> Path:
