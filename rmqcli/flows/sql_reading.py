@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from codec.bodies import CheckClientRequestBody, SubscriptionData, encode_body
-from codec.codes import RequestCode, ResponseCode
+from codec.bodies import SubscriptionData
+from codec.codes import ResponseCode
 from codec.queue import MessageQueue
 from rmqcli.client import BrokerRefused, PullConsumer, PullResult
+from rmqcli.client.push.subscription import check_at
 from rmqcli.exit_codes import CommandError, ExitCode, usage_error
 from rmqcli.flows.reading import Reader
 
@@ -66,11 +67,8 @@ async def _check(consumer: PullConsumer, queue: MessageQueue, sql: str) -> None:
     instance = consumer.instance
     (address, *_) = await instance.broker_addresses(queue)
     subscription = SubscriptionData(topic=queue.topic, sub_string=sql, expression_type=SQL92)
-    body = CheckClientRequestBody(
-        client_id=instance.client_id, group=consumer.group, subscription_data=subscription
-    )
     try:
-        await instance.call(address, RequestCode.CHECK_CLIENT_CONFIG, body=encode_body(body))
+        await check_at(instance, address, consumer.group, subscription)
     except BrokerRefused as error:
         raise _explained(error, queue.broker_name) from error
 

@@ -15,12 +15,9 @@ from typing import Self, Unpack
 
 import trio
 
-from codec.bodies import CheckClientRequestBody, ConsumerData, ConsumeType, SubscriptionData, encode_body
-from codec.codes import RequestCode
-from codec.errors import SelectorError
-from codec.message import MessageExt, check_topic
+from codec.bodies import ConsumerData, ConsumeType, SubscriptionData
+from codec.message import MessageExt
 from codec.queue import MessageQueue
-from codec.selector import tag_subscription
 from rmqcli.client.balance import Balance
 from rmqcli.client.consume_tracer import consume_tracer
 from rmqcli.client.errors import ClientError, InvalidRequest
@@ -31,12 +28,10 @@ from rmqcli.client.lite.requests import LiteRequests
 from rmqcli.client.lite.settings import LiteSettings
 from rmqcli.client.pull_consumer import PullConsumer, QueuesChanged, tell
 from rmqcli.client.push.offset_store import (
-    LocalFileOffsetStore,
-    OffsetStore,
-    RemoteBrokerOffsetStore,
-    offsets_file,
+    offset_store,
 )
 from rmqcli.client.push.settings import MessageSelector
+from rmqcli.client.push.subscription import check_at_broker, subscription_of
 
 __all__ = ["LitePullConsumer"]
 
@@ -66,7 +61,9 @@ class LitePullConsumer(Client):
         self._namespace = core.namespace
         self._pull = PullConsumer(group, instance=core)
         self.group = self._pull.group
-        self._offsets = _offset_store(core, self.group, settings)
+        self._offsets = offset_store(
+            core, self.group, broadcasting=settings.broadcasting, folder=settings.offsets_folder
+        )
         self._held: dict[MessageQueue, Held] = {}
         self._selectors: dict[str, MessageSelector] = {}
         self._listeners: dict[str, QueuesChanged | None] = {}
@@ -142,12 +139,11 @@ class LitePullConsumer(Client):
         if self._assigned:
             raise InvalidRequest("Subscribe and assign are mutually exclusive.")
         topic = self._namespace.wrap(topic)
-        chosen = selector if isinstance(selector, MessageSelector) else MessageSelector(selector)
-        data = _subscription(topic, chosen, self.instance.now_ms())
+        subscription = subscription_of(topic, selector, self.instance.now_ms())
         await self.instance.route(topic)
-        if chosen.expression_type != "TAG":
-            await self._check_at_broker(data)
-        self._selectors[topic] = chosen
+        if subscription.is_sql:
+            await check_at_broker(self.instance, self.group, subscription.data)
+        self._selectors[topic] = subscription.selector
         self._listeners[topic] = on_change
         await self._announce()
         self._balance.topics.add(topic)
@@ -369,35 +365,4 @@ class LitePullConsumer(Client):
 
     def _subscriptions(self) -> list[SubscriptionData]:
         now = self.instance.now_ms()
-        return [_subscription(topic, one, now) for topic, one in self._selectors.items()]
-
-    async def _check_at_broker(self, data: SubscriptionData) -> None:
-        route = await self.instance.route(data.topic)
-        addresses = [table[min(table)] for table in route.brokers.values() if table]
-        body = CheckClientRequestBody(
-            client_id=self.instance.client_id, group=self.group, subscription_data=data
-        )
-        await self.instance.call(
-            self.instance.random.choice(addresses), RequestCode.CHECK_CLIENT_CONFIG, None, encode_body(body)
-        )
-
-
-def _offset_store(core: ClientInstance, group: str, settings: LiteSettings) -> OffsetStore:
-    if settings.broadcasting:
-        return LocalFileOffsetStore(offsets_file(settings.offsets_folder, core.client_id, group))
-    return RemoteBrokerOffsetStore(core, group)
-
-
-def _subscription(topic: str, selector: MessageSelector, version: int) -> SubscriptionData:
-    try:
-        check_topic(topic)
-        if selector.expression_type == "TAG":
-            return tag_subscription(topic, selector.expression, version)
-    except (ValueError, SelectorError) as error:
-        raise InvalidRequest(str(error)) from None
-    return SubscriptionData(
-        topic=topic,
-        sub_string=selector.expression,
-        sub_version=version,
-        expression_type=selector.expression_type,
-    )
+        return [subscription_of(topic, one, now).data for topic, one in self._selectors.items()]

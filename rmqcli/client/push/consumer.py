@@ -15,7 +15,6 @@ from typing import Any, Self, Unpack, overload
 
 import trio
 
-from codec.bodies import CheckClientRequestBody, encode_body
 from codec.codes import RequestCode
 from codec.message import check_group
 from codec.queue import MessageQueue
@@ -34,10 +33,7 @@ from rmqcli.client.push.listener import (
 )
 from rmqcli.client.push.locks import Locks
 from rmqcli.client.push.offset_store import (
-    LocalFileOffsetStore,
-    OffsetStore,
-    RemoteBrokerOffsetStore,
-    offsets_file,
+    offset_store,
 )
 from rmqcli.client.push.orderly import OrderlyService
 from rmqcli.client.push.process_queue import ProcessQueue
@@ -48,7 +44,7 @@ from rmqcli.client.push.send_back import SendBack
 from rmqcli.client.push.settings import MessageSelector, PushSettings
 from rmqcli.client.push.state import GroupState, log
 from rmqcli.client.push.statistics import SAMPLE_INTERVAL
-from rmqcli.client.push.subscription import Subscription, subscription_of, subscriptions
+from rmqcli.client.push.subscription import Subscription, check_at_broker, subscription_of, subscriptions
 from rmqcli.client.trace import traced
 
 __all__ = ["PushConsumer"]
@@ -118,7 +114,9 @@ class PushConsumer(Client):
             core.keep_name()
         named = {core.namespace.wrap(topic): selector for topic, selector in topics.items()}
         wanted = subscriptions(named, group, core.now_ms(), with_retry=not settings.broadcasting)
-        offsets = _offset_store(core, group, settings)
+        offsets = offset_store(
+            core, group, broadcasting=settings.broadcasting, folder=settings.offsets_folder
+        )
         self._state = state = GroupState(core, group, settings, orderly, wanted, offsets)
         self._producer = Producer(INNER_PRODUCER, allow_empty=True, instance=core)
         call = callable_listener(listener, trio.CapacityLimiter(settings.consumers))
@@ -214,17 +212,7 @@ class PushConsumer(Client):
         with contextlib.suppress(NoRoute):
             await self.instance.route(topic)
             if subscription.is_sql:
-                await self._check_at_broker(topic, subscription)
-
-    async def _check_at_broker(self, topic: str, subscription: Subscription) -> None:
-        route = await self.instance.route(topic)
-        addresses = [table[min(table)] for table in route.brokers.values() if table]
-        body = CheckClientRequestBody(
-            client_id=self.instance.client_id, group=self.group, subscription_data=subscription.data
-        )
-        await self.instance.call(
-            self.instance.random.choice(addresses), RequestCode.CHECK_CLIENT_CONFIG, None, encode_body(body)
-        )
+                await check_at_broker(self.instance, self.group, subscription.data)
 
     async def _run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         try:
@@ -316,9 +304,3 @@ def _check_group(group: str) -> None:
         check_group(group)
     except ValueError as error:
         raise InvalidRequest(str(error)) from None
-
-
-def _offset_store(instance: ClientInstance, group: str, settings: PushSettings) -> OffsetStore:
-    if settings.broadcasting:
-        return LocalFileOffsetStore(offsets_file(settings.offsets_folder, instance.client_id, group))
-    return RemoteBrokerOffsetStore(instance, group)

@@ -29,6 +29,7 @@ __all__ = [
     "OffsetFileDamaged",
     "OffsetStore",
     "RemoteBrokerOffsetStore",
+    "offset_store",
     "offsets_file",
 ]
 
@@ -183,3 +184,12 @@ class LocalFileOffsetStore(_Memory):
         if self.path.exists():
             shutil.copyfile(self.path, self._backup)
         temporary.replace(self.path)
+
+
+def offset_store(
+    instance: ClientInstance, group: str, *, broadcasting: bool, folder: Path | None
+) -> OffsetStore:
+    """Where a consumer keeps its offsets: broadcasting in a file below `folder`, else at the brokers."""
+    if broadcasting:
+        return LocalFileOffsetStore(offsets_file(folder, instance.client_id, group))
+    return RemoteBrokerOffsetStore(instance, group)

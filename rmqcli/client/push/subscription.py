@@ -10,14 +10,16 @@ from collections.abc import Mapping
 
 import msgspec
 
-from codec.bodies import SubscriptionData
+from codec.bodies import CheckClientRequestBody, SubscriptionData, encode_body
+from codec.codes import RequestCode
 from codec.errors import SelectorError
 from codec.message import check_topic, retry_topic
 from codec.selector import ALL, parse_tags, tag_subscription
 from rmqcli.client.errors import InvalidRequest
+from rmqcli.client.instance import ClientInstance
 from rmqcli.client.push.settings import MessageSelector
 
-__all__ = ["Subscription", "subscription_of", "subscriptions"]
+__all__ = ["Subscription", "check_at", "check_at_broker", "subscription_of", "subscriptions"]
 
 
 class Subscription:
@@ -82,3 +84,16 @@ def subscriptions(
         topic = retry_topic(group)
         found[topic] = Subscription(topic, MessageSelector(ALL), version)
     return found
+
+
+async def check_at(instance: ClientInstance, address: str, group: str, data: SubscriptionData) -> None:
+    """BrokerRefused for a SQL92 condition that this broker does not take (code 46)."""
+    body = CheckClientRequestBody(client_id=instance.client_id, group=group, subscription_data=data)
+    await instance.call(address, RequestCode.CHECK_CLIENT_CONFIG, None, encode_body(body))
+
+
+async def check_at_broker(instance: ClientInstance, group: str, data: SubscriptionData) -> None:
+    """As `check_at`, at any broker of the topic."""
+    route = await instance.route(data.topic)
+    addresses = [table[min(table)] for table in route.brokers.values() if table]
+    await check_at(instance, instance.random.choice(addresses), group, data)
