@@ -17,7 +17,6 @@ from msgspec.structs import replace
 
 from broker.config_broker import BrokerConfig
 from broker.errors import BrokerError
-from broker.namesrv.route_table import MASTER_ID
 from broker.peer import Peers, parse_addresses, split_address
 from codec.bodies import (
     KVTable,
@@ -27,7 +26,7 @@ from codec.bodies import (
     decode_body,
     encode_body,
 )
-from codec.codes import Perm, RequestCode, ResponseCode
+from codec.codes import MASTER_ID, Perm, RequestCode, ResponseCode
 from codec.errors import CodecError
 from codec.frame import RemotingCommand
 from codec.hashing import crc32

@@ -1,9 +1,9 @@
 """Accepts connections and answers requests from a table of handlers.
 
 One task per connection. It reads as much as there is, decodes all whole frames, calls the handlers in order, and the
-replies of a batch leave in one write; those of a long one in several, so that the peer has work while we do ours. A handler is a plain function: it returns the reply, or its whole (short) frame, or None
-when there is none (yet). What a handler raises is answered and logged, never more. A peer that breaks the protocol loses
-its own connection, nobody else's.
+replies of a batch leave in one write; those of a long one in several, so that the peer has work while we do ours. A handler is a
+plain function: it returns the reply, or its whole (short) frame, or None when there is none (yet). What a handler raises is
+answered and logged, never more. A peer that breaks the protocol loses its own connection, nobody else's.
 
 Limits: connections at a time, silence (`idle_seconds` without a byte either way), bytes of frames that are not whole yet
 (`max_half_frames`, over all connections), and the session's own bounds.

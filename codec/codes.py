@@ -1,6 +1,6 @@
-"""Numbers of the remoting protocol: request and response codes, languages, flags.
+"""Numbers of the remoting protocol: request and response codes, languages, flags, ids.
 
-Source classes: `RequestCode`, `ResponseCode`, `RemotingSysResponseCode`, `LanguageCode`, `SerializeType`, `PermName`,
+Source classes: `MixAll`, `RequestCode`, `ResponseCode`, `RemotingSysResponseCode`, `LanguageCode`, `SerializeType`, `PermName`,
 `PullSysFlag`, `MessageSysFlag`. Codes of 4.9.8 come first, those that 5.x added after them. A code that a table does not
 have is legal on the wire: keep it as a plain int.
 """
@@ -13,6 +13,7 @@ from codec.versions import CURRENT_VERSION, version_name, version_number
 
 __all__ = [
     "CURRENT_VERSION",
+    "MASTER_ID",
     "RPC_ONEWAY",
     "RPC_RESPONSE",
     "LanguageCode",
@@ -31,6 +32,9 @@ RPC_RESPONSE = 1
 
 RPC_ONEWAY = 2
 """Bit of `flag`: the sender of this request waits for no answer."""
+
+MASTER_ID = 0
+"""Broker id of a master (`MixAll.MASTER_ID`); slaves have higher ones."""
 
 
 class RequestCode(IntEnum):

@@ -15,11 +15,10 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from codec.bodies import BrokerData, ClusterInfo, DataVersion, QueueData, TopicConfig, TopicRouteData
-from codec.codes import Perm
+from codec.codes import MASTER_ID, Perm
 
-__all__ = ["MASTER_ID", "Broker", "LiveBroker", "Registered", "RouteTable"]
+__all__ = ["Broker", "LiveBroker", "Registered", "RouteTable"]
 
-MASTER_ID = 0
 UNIT = 1  # topicSysFlag
 UNIT_SUB = 2
 

@@ -1,7 +1,8 @@
 """The properties texts of many records, taken apart at once. Same rules as `codec.properties`.
 
-Those that are like others are left to `codec.scan.shapes`. Of the rest, a \x02 stands before each text, so that every pair begins behind one and ends before the next. NumPy finds all separators in one
-pass; from name to value to next pair they cut the texts into pieces, of which Arrow copies the names and the values.
+Those that are like others are left to `codec.scan.shapes`. Of the rest, a \x02 stands before each text, so that every pair
+begins behind one and ends before the next. NumPy finds all separators in one pass; from name to value to next pair they cut
+the texts into pieces, of which Arrow copies the names and the values.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from typing import Self, TypedDict, TypeVar
 
 import trio
 
-from codec.codes import RequestCode, ResponseCode
+from codec.codes import MASTER_ID, RequestCode, ResponseCode
 from codec.errors import CodecError
 from codec.frame import RemotingCommand
 from codec.headers import Header, from_ext, to_ext
@@ -41,7 +41,7 @@ from rmqcli.client.identity import DEFAULT_NAME, client_id
 from rmqcli.client.nameservers import NameServers
 from rmqcli.client.namespaces import Namespace
 from rmqcli.client.pool import Pool
-from rmqcli.client.routes import MASTER_ID, REFRESH_INTERVAL, Route, Routes
+from rmqcli.client.routes import REFRESH_INTERVAL, Route, Routes
 from rmqcli.client.streams import OpenStream, TcpStreams
 
 __all__ = ["Client", "ClientInstance", "InstanceOptions", "reply_header"]

@@ -15,7 +15,7 @@ from typing import Self, Unpack
 
 import trio
 
-from codec.codes import RequestCode, ResponseCode
+from codec.codes import MASTER_ID, RequestCode, ResponseCode
 from codec.headers import SendMessageResponseHeader
 from codec.ids import UniqIdFactory
 from codec.message import Message, check_group
@@ -39,7 +39,7 @@ from rmqcli.client.outgoing import COMPRESS_LEVEL, COMPRESS_OVER, MAX_MESSAGE_SI
 from rmqcli.client.queue_select import QueueSelector, RoundRobin
 from rmqcli.client.request_reply import Requesting, Requests
 from rmqcli.client.results import SendResult, SendStatus
-from rmqcli.client.routes import MASTER_ID, Route
+from rmqcli.client.routes import Route
 from rmqcli.client.send_headers import SendHeaders
 from rmqcli.client.send_soon import IN_FLIGHT, SendingSoon, Underway
 from rmqcli.client.trace import TraceDispatcher, published, trace_topic

@@ -15,7 +15,7 @@ from typing import Unpack
 import msgspec
 
 from codec.bodies import ConsumeFromWhere, ConsumerData, ConsumeType, MessageModel
-from codec.codes import PullSysFlag, RequestCode
+from codec.codes import MASTER_ID, PullSysFlag, RequestCode
 from codec.errors import CodecError, SelectorError
 from codec.frame import RemotingCommand
 from codec.headers import PullMessageRequestHeader, PullMessageResponseHeader
@@ -29,7 +29,6 @@ from rmqcli.client.instance import Client, ClientInstance, InstanceOptions, repl
 from rmqcli.client.namespaces import Namespace
 from rmqcli.client.offsets import OffsetCalls
 from rmqcli.client.results import PullResult, PullStatus
-from rmqcli.client.routes import MASTER_ID
 
 __all__ = ["BLOCK_SUSPEND", "BLOCK_TIMEOUT", "MAX_BATCH", "TOOLS_GROUP", "PullConsumer", "QueuesChanged"]
 

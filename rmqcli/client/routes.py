@@ -13,7 +13,7 @@ from typing import NamedTuple
 import trio
 
 from codec.bodies import BrokerData, QueueData, TopicRouteData, decode_body
-from codec.codes import Perm, RequestCode, ResponseCode
+from codec.codes import MASTER_ID, Perm, RequestCode, ResponseCode
 from codec.errors import BodyError, CodecError
 from codec.frame import RemotingCommand
 from codec.headers import GetRouteInfoRequestHeader, to_ext
@@ -31,9 +31,8 @@ from rmqcli.client.errors import (
 )
 from rmqcli.client.nameservers import NameServers
 
-__all__ = ["MASTER_ID", "REFRESH_INTERVAL", "Route", "Routes", "publish_queues", "subscribe_queues"]
+__all__ = ["REFRESH_INTERVAL", "Route", "Routes", "publish_queues", "subscribe_queues"]
 
-MASTER_ID = 0
 REFRESH_INTERVAL = 30.0  # seconds; ClientConfig.pollNameServerInterval
 LOCK_SLACK = 0.05  # seconds
 MAX_QUEUES = 65_536  # of one topic; a reply with more is not believed

@@ -8,7 +8,7 @@ from typing import TypeVar, Unpack
 import trio
 
 from codec.bodies import ClusterInfo, decode_body
-from codec.codes import RequestCode, ResponseCode
+from codec.codes import MASTER_ID, RequestCode, ResponseCode
 from codec.errors import CodecError
 from codec.frame import RemotingCommand
 from codec.headers import Header, to_ext
@@ -16,7 +16,6 @@ from rmqcli.client.commands import command
 from rmqcli.client.errors import ClientError, InvalidRequest, NotFound, UnexpectedReply, request_name
 from rmqcli.client.instance import Client, ClientInstance, InstanceOptions
 from rmqcli.client.offsets import OffsetCalls
-from rmqcli.client.routes import MASTER_ID
 
 __all__ = ["AdminBase", "read_body"]
 

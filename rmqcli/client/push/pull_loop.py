@@ -12,7 +12,7 @@ from typing import Protocol
 import trio
 
 from codec.bodies import ConsumeFromWhere
-from codec.codes import PullSysFlag, RequestCode, ResponseCode
+from codec.codes import MASTER_ID, PullSysFlag, RequestCode, ResponseCode
 from codec.frame import RemotingCommand
 from codec.headers import PullMessageRequestHeader, PullMessageResponseHeader
 from codec.message import RETRY_PREFIX, MessageExt, PropertyName
@@ -26,7 +26,6 @@ from rmqcli.client.push.send_back import as_original
 from rmqcli.client.push.state import GroupState, log
 from rmqcli.client.push.subscription import Subscription
 from rmqcli.client.results import PullStatus
-from rmqcli.client.routes import MASTER_ID
 
 __all__ = ["PullLoop", "StartOffsets", "Submit"]
 
