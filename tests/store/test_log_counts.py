@@ -11,7 +11,8 @@ import pytest
 from codec.record import decode_record
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.store import CommitLog, DamagedFile, log_counts
-from rmqcli.store.log_counts import Counted, LogCounts, count_log
+from rmqcli.store.log_counts import Counted, LogCounts, count_chosen, count_log
+from rmqcli.store.log_filter import RecordFilter, record_filter
 from tests.support import JavaStore
 
 Copy = Callable[[str], JavaStore]
@@ -82,3 +83,21 @@ def test_damage_is_named(copy_java_store: Copy) -> None:
     with pytest.raises(DamagedFile) as caught:
         count_log(CommitLog(store.root), Counted())
     assert (caught.value.path, caught.value.position) == (path, position)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "chosen", "limit", "expected"),
+    [
+        (OffsetRange(), record_filter(topics=["SeedTags"]), None, 300),
+        (OffsetRange(), record_filter(topics=["SeedTags"]), 7, 7),
+        (OffsetRange(last=5), record_filter(topics=["SeedTags"]), None, 5),
+        (OffsetRange(last=0), RecordFilter(), None, 0),
+        (OffsetRange(only_new=True), RecordFilter(), None, 0),
+        (OffsetRange(last=9), record_filter(topics=["SeedTags"], where="queue_id = 0"), 4, 4),
+    ],
+)
+def test_no_more_is_counted_than_is_asked_for(
+    wanted: OffsetRange, chosen: RecordFilter, limit: int | None, expected: int, store_clean: JavaStore
+) -> None:
+    counts = count_chosen(CommitLog(store_clean.root), wanted, chosen, limit, lambda size: None)
+    assert sum(topic.messages for topic in counts.statistics.topics) == expected
