@@ -145,7 +145,8 @@ def send(
         async with producer:
             queues = []
             if queue is not None or broker is not None:
-                queues = select_queues(await producer.message_queues(topic), topic, broker, queue)
+                there = await producer.message_queues(topic)
+                queues = select_queues(there, topic, broker, queue, kind="writable")
             start = trio.current_time()
             # Typed lines and JSON lines on the same terminal would be torn by a bar.
             quiet = body is not None or os.isatty(0) or (settings.json and settings.terminal)

@@ -64,11 +64,17 @@ async def choose_queues(
 
 
 def select_queues(
-    queues: Sequence[MessageQueue], topic: str, broker: str | None, queue_id: int | None
+    queues: Sequence[MessageQueue],
+    topic: str,
+    broker: str | None,
+    queue_id: int | None,
+    *,
+    kind: str = "readable",
 ) -> list[MessageQueue]:
-    """Those of `queues` that were asked for."""
+    """Those of `queues`, all of which are of one kind, that were asked for."""
     if not queues:
-        raise CommandError(f"topic {topic} has no queue that may be used so", ExitCode.NOT_PERMITTED)
+        text = f"topic {topic} has no {kind} queue; see: rmq topic route {topic}"
+        raise CommandError(text, ExitCode.NOT_PERMITTED)
     found = [
         queue
         for queue in queues

@@ -140,10 +140,17 @@ async def test_choosing_queues() -> None:
     assert caught.value.code is ExitCode.NOT_FOUND
 
 
-def test_a_topic_without_queues() -> None:
+@pytest.mark.parametrize("kind", ["readable", "writable"])
+def test_a_topic_without_queues(kind: str) -> None:
     with pytest.raises(CommandError) as caught:
-        select_queues([], "orders", None, None)
+        select_queues([], "orders", None, None, kind=kind)
     assert caught.value.code is ExitCode.NOT_PERMITTED
+    assert str(caught.value) == f"topic orders has no {kind} queue; see: rmq topic route orders"
+
+
+async def test_reading_a_topic_that_may_only_be_written() -> None:
+    with pytest.raises(CommandError, match="topic orders has no readable queue"):
+        await choose_queues(FakeTopic(0), "orders")
 
 
 async def follow(
