@@ -42,6 +42,11 @@ __all__ = [
 
 Config = TypeVar("Config", BrokerConfig, NamesrvConfig)
 
+ALWAYS_BLACK = frozenset(
+    {"configBlackList", "rocketmqHome", "brokerConfigPath", "configStorePath", "kvConfigPath"}
+)
+"""What no request changes, whatever configBlackList says: with these it could write any file."""
+
 _log = logging.getLogger("broker.config")
 _BROKER_DEFAULTS = BrokerConfig()
 
@@ -79,7 +84,8 @@ def warn_unknown(unknown: list[str], source: str) -> None:
 def update_config(config: Config, entries: Mapping[str, str]) -> ConfigUpdate:
     """The entries put over a running configuration (codes 25 and 318). Raises ConfigError on a value of the wrong kind."""
     names = property_names(type(config))
-    forbidden = [name for name in entries if name in config.config_black_list.split(";")]
+    closed = ALWAYS_BLACK | set(config.config_black_list.split(";"))
+    forbidden = [name for name in entries if name in closed]
     unknown = [name for name in entries if name not in names]
     if forbidden:
         return ConfigUpdate(config, {}, unknown, forbidden)

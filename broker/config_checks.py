@@ -13,6 +13,7 @@ from broker.config_broker import BrokerConfig
 from broker.config_names import java_name
 from broker.config_namesrv import NamesrvConfig
 from broker.errors import ConfigError
+from broker.tables.delay_offsets import DelayLevels
 
 __all__ = ["check_values", "unsupported"]
 
@@ -43,6 +44,13 @@ def _is_name(text: str) -> bool:
 
 def _hours(text: str) -> bool:
     return all(word.strip().isdigit() and int(word) < 24 for word in text.split(";"))
+
+
+def _is_delay_table(text: str) -> bool:
+    try:
+        return bool(DelayLevels(text))
+    except ValueError:
+        return False
 
 
 _AT_LEAST_0 = _Rule(lambda value: value >= 0, "a number from 0")
@@ -85,6 +93,7 @@ _BROKER_VALUES: Mapping[str, _Rule] = {
     "delete_commit_log_files_interval": _AT_LEAST_0,
     "mapped_file_size_commit_log": _FILE_SIZE,
     "mapped_file_size_consume_queue": _FILE_SIZE,
+    "message_delay_level": _Rule(_is_delay_table, "delays such as 1s 5m 2h 1d, separated by blanks,"),
     "delete_when": _Rule(_hours, "hours of the day (0 to 23), separated by ';'"),
     "file_reserved_time": _AT_LEAST_0,
     "disk_max_used_space_ratio": _PERCENT,

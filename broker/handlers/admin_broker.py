@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 
 from broker.config import config_text, expand_path, update_config
@@ -30,6 +31,8 @@ __all__ = [
 
 KIB = 1024
 
+_log = logging.getLogger("broker.config")
+
 
 def update_broker_config(
     broker: BrokerContext, _session: Session, request: RemotingCommand
@@ -49,15 +52,21 @@ def update_broker_config(
         broker.config_version = next_version(broker.config_version, broker.now_ms)
         _keep(broker, update.changed)
     if "brokerPermission" in update.changed:
-        broker.announcer.announce([])
+        # Name servers take over the topics of a version that they do not have yet, no others.
+        broker.topics.renew_version()
+        broker.topics_changed()
     return ok(request)
 
 
 def _keep(broker: BrokerContext, changed: dict[str, str]) -> None:
-    """The file given at start follows the change, as far as there is one."""
-    if broker.config.broker_config_path:
-        path = expand_path(broker.config.broker_config_path)
+    """The file given at start follows the change, as far as there is one that can be written."""
+    if not broker.config.broker_config_path:
+        return
+    path = expand_path(broker.config.broker_config_path)
+    try:
         write_properties(path, {**(read_properties(path) if path.exists() else {}), **changed})
+    except (OSError, ConfigError) as error:  # the change holds until the next start, as in Java
+        _log.error("cannot save the configuration to %s: %s", path, error)
 
 
 def broker_config(broker: BrokerContext, _session: Session, request: RemotingCommand) -> RemotingCommand:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from broker.config_checks import MOST_QUEUES
 from broker.context import BrokerContext
 from broker.errors import Refusal
 from broker.handlers.common import ok, refuse_on_slave
@@ -61,6 +62,12 @@ def _put_groups(broker: BrokerContext, configs: Sequence[SubscriptionGroupConfig
     for config in configs:
         if not can_have_retry_topic(config.group_name):
             remark = f"the group[{config.group_name}] can have no retry topic: its name is blank, too long or holds a /"
+            raise Refusal(ResponseCode.SYSTEM_ERROR, remark)
+        if config.retry_queue_nums > MOST_QUEUES:
+            remark = (
+                f"the group[{config.group_name}] can not have {config.retry_queue_nums} retry queues, "
+                f"{MOST_QUEUES} is the limit"
+            )
             raise Refusal(ResponseCode.SYSTEM_ERROR, remark)
     for config in configs:
         broker.groups.put(config)

@@ -5,6 +5,7 @@ A topic is saved and, within a bounded time, known to all name servers before it
 
 from __future__ import annotations
 
+from broker.config_checks import MOST_QUEUES
 from broker.context import BrokerContext
 from broker.errors import Refusal
 from broker.handlers.common import NOT_SET, fast_body, ok, refuse_on_slave, valid_topic
@@ -47,6 +48,10 @@ __all__ = [
 ]
 
 
+FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")
+"""Java `TopicFilterType`; any other word is an exception there, and a topics.json that holds it is none."""
+
+
 def create_topic(broker: BrokerContext, session: Session, request: RemotingCommand) -> RemotingCommand | None:
     """17: creates a topic or overwrites its config. `order` is not taken, as in 4.9: the name server says it."""
     header = from_ext(CreateTopicRequestHeader, request.ext_fields)
@@ -77,6 +82,7 @@ def _put_topics(
     refuse_on_slave(broker)
     for config in configs:
         _refuse_wrong(broker, config.topic_name)
+        _refuse_unusable(config)
     for config in configs:
         broker.topics.put(config)
     reply = request.reply(ResponseCode.SUCCESS, NOT_SET)
@@ -101,6 +107,21 @@ def _refuse_wrong(broker: BrokerContext, topic: str) -> None:
         wrong = f"The topic[{topic}] is conflict with system topic."
     if wrong is not None:
         raise Refusal(ResponseCode.SYSTEM_ERROR, wrong)
+
+
+def _refuse_unusable(config: TopicConfig) -> None:
+    """Java takes any count; statistics of 2^31 queues would end this broker, and its next start, for want of memory."""
+    name = config.topic_name
+    most = max(config.read_queue_nums, config.write_queue_nums)
+    if most > MOST_QUEUES:
+        remark = f"The topic[{name}] can not have {most} queues, {MOST_QUEUES} is the limit."
+        raise Refusal(ResponseCode.SYSTEM_ERROR, remark)
+    kind = config.topic_filter_type
+    if kind not in FILTER_TYPES:
+        remark = (
+            f"The topic[{name}] has the topicFilterType {kind}, one of {', '.join(FILTER_TYPES)} is expected."
+        )
+        raise Refusal(ResponseCode.SYSTEM_ERROR, remark)
 
 
 def delete_topic(broker: BrokerContext, _session: Session, request: RemotingCommand) -> RemotingCommand:

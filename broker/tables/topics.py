@@ -111,13 +111,13 @@ class TopicTable:
     def put(self, config: TopicConfig) -> None:
         """Creates or overwrites a topic; the version goes up."""
         self._topics[config.topic_name] = config
-        self.version = next_version(self.version, self._now_ms)
+        self.renew_version()
 
     def remove(self, topic: str) -> bool:
         """Forgets a topic. False when there was none."""
         if self._topics.pop(topic, None) is None:
             return False
-        self.version = next_version(self.version, self._now_ms)
+        self.renew_version()
         return True
 
     def inherit(
@@ -157,8 +157,12 @@ class TopicTable:
                 self._topics[name] = msgspec.structs.replace(config, order=name in wanted)
                 changed = True
         if changed:
-            self.version = next_version(self.version, self._now_ms)
+            self.renew_version()
         return changed
+
+    def renew_version(self) -> None:
+        """What is registered of the topics changed, if not the topics themselves."""
+        self.version = next_version(self.version, self._now_ms)
 
     def wrapper(self, topics: Iterable[TopicConfig] | None = None) -> TopicConfigSerializeWrapper:
         """The table, or a part of it, as it is saved and registered."""

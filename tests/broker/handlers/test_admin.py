@@ -136,6 +136,30 @@ async def test_wrong_topic_names(tmp_path: Path, topic: str, remark: str) -> Non
         assert client.ask(215, {"topic": topic}).remark == remark
 
 
+async def test_a_topic_or_group_that_would_take_all_memory_is_refused(tmp_path: Path) -> None:
+    """Statistics have an entry for each queue: 2^31 of them ended the broker, and its next start."""
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        assert client.ask(17, create("T", 65_536)).code == 0
+        for wrong in ({"readQueueNums": 65_537}, {"writeQueueNums": 2**31 - 1}):
+            refused = client.ask(17, create("U") | {name: str(value) for name, value in wrong.items()})
+            assert refused.code == 1
+            assert "65536 is the limit" in (refused.remark or "")
+        assert client.ask(351, {"topic": "U"}).code == 17
+        group = b'{"groupName":"G","retryQueueNums":%d}'
+        assert client.ask(200, None, group % 65_537).code == 1
+        assert client.ask(352, {"group": "G"}).code == 26
+        assert client.ask(200, None, group % 65_536).code == 0
+
+
+async def test_a_filter_type_that_java_does_not_have_is_refused(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        refused = client.ask(17, create("T", topicFilterType="FOO"))
+        assert (refused.code, "topicFilterType FOO" in (refused.remark or "")) == (1, True)
+        assert client.ask(351, {"topic": "T"}).code == 17
+
+
 async def test_many_topics_at_once(tmp_path: Path) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
@@ -333,6 +357,41 @@ async def test_configuration_changes_while_running(tmp_path: Path) -> None:
         assert client.ask(25, None, b"listenPort=many").code == 1
 
 
+@pytest.mark.parametrize(
+    "name", ["brokerConfigPath", "rocketmqHome", "configBlackList", "configStorePath", "kvConfigPath", "mine"]
+)
+async def test_no_black_list_opens_what_could_write_any_file(tmp_path: Path, name: str) -> None:
+    async with fake_broker(tmp_path, config_black_list="mine") as broker:
+        client = broker.client()
+        refused = client.ask(25, None, f"{name}=/tmp/x\nautoCreateTopicEnable=false\n".encode())
+        assert (refused.code, refused.remark) == (16, "Can not update config in black list.")
+        assert b"autoCreateTopicEnable=true" in client.ask(26).body
+
+
+async def test_a_changed_permission_makes_a_new_version_of_the_topics(tmp_path: Path) -> None:
+    """A name server that has the version keeps the old permissions."""
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        before, asked = broker.context.topics.version.counter, broker.context.announcer.asked
+        client.ask(25, None, b"brokerPermission=6\n")
+        assert (broker.context.topics.version.counter, broker.context.announcer.asked) == (before, asked)
+        client.ask(25, None, b"brokerPermission=4\n")
+        assert broker.context.topics.version.counter == before + 1
+        assert broker.context.announcer.asked == asked + 1
+
+
+async def test_a_configuration_that_cannot_be_saved_counts_all_the_same(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "a-file" / "broker.conf"
+    path.parent.write_text("")
+    async with fake_broker(tmp_path / "store", broker_config_path=str(path)) as broker:
+        client = broker.client()
+        assert client.ask(25, None, b"maxMessageSize=10\n").code == 0
+        assert client.send("T", bytes(11)).code == 13
+        assert f"cannot save the configuration to {path}" in caplog.text
+
+
 async def test_a_changed_limit_of_the_store_counts_for_the_next_message(tmp_path: Path) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
@@ -342,7 +401,9 @@ async def test_a_changed_limit_of_the_store_counts_for_the_next_message(tmp_path
         assert client.send("T", bytes(10)).code == 0
 
 
-@pytest.mark.parametrize("entry", [b"flushDiskType=FOO", b"maxMessageSize=0", b"deleteWhen=99"])
+@pytest.mark.parametrize(
+    "entry", [b"flushDiskType=FOO", b"maxMessageSize=0", b"deleteWhen=99", b"messageDelayLevel=1s 2x"]
+)
 async def test_a_value_that_means_nothing_changes_nothing(tmp_path: Path, entry: bytes) -> None:
     """What a broker would not start with it does not take while it runs."""
     async with fake_broker(tmp_path) as broker:
