@@ -11,7 +11,7 @@ from rmqcli.commands.send import TraceOption
 from rmqcli.commands.tail import IdleOption
 from rmqcli.exit_codes import usage_error
 from rmqcli.options import FormatOption, Settings, TagOption, TopicArgument, command, single_command
-from rmqcli.running import now_ms, run_async, warn
+from rmqcli.running import now_ms, run_until_told_to_end, warn
 
 if TYPE_CHECKING:
     from rmqcli.client import PushSettings
@@ -97,7 +97,8 @@ def consume(
     `rmq pull %DLQ%GROUP` shows. The command finds RMQ_TOPIC, RMQ_MSG_ID, RMQ_TAG, RMQ_KEYS, RMQ_QUEUE_ID,
     RMQ_QUEUE_OFFSET, RMQ_BROKER and RMQ_RECONSUME_TIMES in its environment. Brokers let a new group begin at the start of a
     queue that is still small, whatever --from says. Ends with Ctrl-C (exit code 130), after --count messages, or after
-    --idle seconds without one.
+    --idle seconds without one. SIGTERM and SIGHUP end it, too; it leaves the group before: what it has not finished comes
+    to another member at once.
     """
     from rmqcli.render import Output
     from rmqcli.render.lines import message_renderer
@@ -158,7 +159,7 @@ def consume(
         if settings.verbose:
             warn(f"{listener.consumed} messages")
 
-    run_async(main)
+    run_until_told_to_end(main)
 
 
 def _push_settings(

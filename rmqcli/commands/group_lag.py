@@ -70,12 +70,13 @@ def _show(settings: Settings, found: GroupDescription) -> None:
     from rmqcli.commands.offsets import LAG_COLUMNS, lag_row
     from rmqcli.render import Column, Output, show_rows
     from rmqcli.render.table import show_table
+    from rmqcli.render.text import many
 
     if not settings.terminal:
         show_rows(settings, LAG_COLUMNS, [lag_row(queue) for queue in found.queues])
         return
     state = (
-        f"{len(found.connections)} clients, {short_kind(found.consume_type)}"
+        f"{many(len(found.connections), 'client')}, {short_kind(found.consume_type)}"
         if found.online
         else "no clients"
     )

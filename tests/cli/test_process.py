@@ -11,6 +11,7 @@ import select
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -106,6 +107,38 @@ def test_ctrl_c_while_standard_input_is_silent(environment: dict[str, str], topi
     send.stdin.write(b"x\n")
     send.stdin.flush()
     assert interrupt(send, wait_for=send.stdout) == (130, b"")
+
+
+@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGHUP])
+def test_a_consumer_that_is_told_to_end_leaves_its_group(
+    environment: dict[str, str], rmq: Run, topic: str, ending: signal.Signals
+) -> None:
+    """What it did is acknowledged, and its locks are free: who comes next does not wait for them to expire."""
+    group = f"g_{topic}"
+    rmq("send", topic, "--queue", "0", stdin=b"1\n2\n3\n")
+    command = ["consume", topic, "-g", group, "--orderly", "--from", "first"]
+    script = "read v; echo $v; [ $v != 3 ] || exec sleep 60"
+    consumer = subprocess.Popen([*RMQ, *command, "--exec", script], stdout=-1, stderr=-1, env=environment)
+    assert consumer.stdout
+    assert [consumer.stdout.readline() for _ in range(3)] == [b"1\n", b"2\n", b"3\n"]
+    consumer.send_signal(ending)
+    assert consumer.communicate(timeout=10) == (b"", b"")
+    assert consumer.returncode == -ending
+    assert rmq("offsets", "show", "-g", group, "-t", topic).lines[0][3] == "2"
+    begun = time.monotonic()
+    assert rmq(*command, "-c", "1", "-f", "%v").out == b"3"
+    assert time.monotonic() - begun < 30
+
+
+def test_a_consumer_may_be_deaf_to_the_end_of_its_terminal(
+    environment: dict[str, str], rmq: Run, topic: str
+) -> None:
+    rmq("send", topic, "--queue", "0", stdin=b"1\n2\n")
+    script = (
+        f"trap '' HUP; exec rmq consume {topic} -g g_{topic} --from first -c 2 --exec 'kill -HUP $PPID; cat'"
+    )
+    done = shell(script, environment)
+    assert (done.returncode, done.stdout) == (0, b"12")
 
 
 def on_terminal(environment: dict[str, str], *arguments: str, typed: bytes = b"") -> tuple[int, str]:

@@ -77,6 +77,7 @@ def run_on_terminal(command: str, environment: dict[str, str], folder: Path) -> 
         stderr=subprocess.PIPE,
         env=environment,
         cwd=folder,
+        process_group=0,
     )
     os.close(child_side)
     chunks: list[bytes] = []
@@ -90,11 +91,20 @@ def run_on_terminal(command: str, environment: dict[str, str], folder: Path) -> 
 
     reader = threading.Thread(target=read)
     reader.start()
-    _, errors = process.communicate(timeout=60)
+    errors = errors_of(process)
     reader.join(10)
     os.close(terminal)
     text = b"".join(chunks).decode() + errors.decode()
     return CONTROL.sub("", text.replace("\r\n", "\n"))
+
+
+def errors_of(process: subprocess.Popen[bytes]) -> bytes:
+    """What it says until it ends. One that does not is killed, with all that it began: nobody else would."""
+    try:
+        return process.communicate(timeout=60)[1]
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        return process.communicate()[1] + b"(did not end within 60 s)\n"
 
 
 def pattern(expected: list[str]) -> re.Pattern[str]:
