@@ -100,11 +100,16 @@ class NoNameServer(ConnectionFailed):
         self.causes = causes
 
 
+def seconds_text(seconds: float) -> str:
+    """`2 s`: what was left of it for one of several steps is told as the person gave it, not as 1.99902."""
+    return f"{seconds:.0f} s" if seconds >= 100 else f"{seconds:.2g} s"
+
+
 class RequestTimeout(ClientError):
     """No answer from `address` within `timeout` seconds; the request may still be carried out."""
 
     def __init__(self, address: str, request: str, timeout: float) -> None:
-        super().__init__(f"{address} did not answer {request} within {timeout:g} s")
+        super().__init__(f"{address} did not answer {request} within {seconds_text(timeout)}")
         self.address = address
         self.timeout = timeout
 

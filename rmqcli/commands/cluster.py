@@ -13,7 +13,7 @@ from rmqcli.options import Settings, command, command_group
 from rmqcli.running import run_async, warn
 
 if TYPE_CHECKING:
-    from rmqcli.client import BrokerSummary, ConnectedProducer
+    from rmqcli.client import BrokerSummary, ClientError, ConnectedProducer
 
 app = command_group("cluster", "Show clusters, their brokers and producers.")
 
@@ -56,7 +56,7 @@ def list_clusters(settings: Settings) -> None:
         show_rows(settings, columns, [_row(broker) for broker in found], empty="no broker is registered")
     failed = [broker for broker in found if broker.error is not None]
     for broker in failed:
-        warn(f"{broker.broker_name} {broker.address}: {broker.error}")
+        warn(f"{broker.broker_name} could not be asked: {broker.error}")
     if failed:
         raise typer.Exit(ExitCode.PARTLY)
 
@@ -66,9 +66,11 @@ def producers(settings: Settings, group: ProducerGroupOption = None, broker: Bro
     """List the producers that are connected to the masters, by producer group.
 
     A producer connects to the brokers of the topics it sends to. A pipe gets lines: group, client id, broker, address,
-    language, version. Exit code 4 when no producer of GROUP is connected.
+    language, version. Exit code 4 when no producer of GROUP is connected. A broker that does not answer is named, and the
+    exit code is 3.
     """
     from codec.versions import version_name
+    from rmqcli.commands._missing import end_partly
     from rmqcli.render import Column, show_rows
 
     columns = [
@@ -79,17 +81,19 @@ def producers(settings: Settings, group: ProducerGroupOption = None, broker: Bro
         Column("LANGUAGE", "language"),
         Column("VERSION", "version"),
     ]
+    failures: dict[str, ClientError] = {}
 
     async def main() -> list[ConnectedProducer]:
         from rmqcli.client import Admin
 
         async with Admin(**settings.client_options) as admin:
             if group is None:
-                return await admin.producers(brokers=broker or ())
-            return await admin.producers_of(group, brokers=broker or ())
+                return await admin.producers(brokers=broker or (), failures=failures)
+            return await admin.producers_of(group, brokers=broker or (), failures=failures)
 
     rows = [[*found[:-1], version_name(found.version)] for found in run_async(main)]
-    show_rows(settings, columns, rows, empty="no producer is connected")
+    show_rows(settings, columns, rows, empty="" if failures else "no producer is connected")
+    end_partly(failures)
 
 
 def _row(broker: BrokerSummary) -> list[Any]:

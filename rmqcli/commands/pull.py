@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,6 +18,9 @@ from rmqcli.options import (
     single_command,
 )
 from rmqcli.running import now_ms, run_async, warn
+
+if TYPE_CHECKING:
+    from rmqcli.client import ClientError
 
 app = single_command()
 
@@ -60,9 +63,11 @@ def pull(
     """Read a range of messages and end.
 
     Needs no consumer group and touches no offset. Reads to the end that each queue had when reading started. Messages of
-    all queues are merged by the time they were stored; -N is the last N of all chosen queues together.
+    all queues are merged by the time they were stored; -N is the last N of all chosen queues together. A broker that does
+    not answer is named, the messages of the others are printed, and the exit code is 3.
     """
-    from rmqcli.flows.reading import choose_queues, open_range, spans, total
+    from rmqcli.commands._missing import end_partly
+    from rmqcli.flows.reading import choose_queues, open_range, reachable_spans, total
     from rmqcli.flows.sql_reading import filtered, one_filter
     from rmqcli.grammar.offset_range import parse_range
     from rmqcli.render import Output
@@ -73,6 +78,7 @@ def pull(
     wanted = parse_range(offset, now_ms())
     render = message_renderer(settings, format_text)
     output = Output()
+    missing: dict[str, ClientError] = {}
 
     async def main() -> None:
         from rmqcli.client import PullConsumer
@@ -81,7 +87,8 @@ def pull(
             consumer = await stack.enter_async_context(PullConsumer(**settings.client_options))
             queues = await choose_queues(consumer, topic, broker, queue)
             reader, expression = await filtered(consumer, queues, tag, sql)
-            found = await spans(reader, queues, wanted)
+            found, failures = await reachable_spans(reader, queues, wanted)
+            missing.update((queue.broker_name, error) for queue, error in failures.items())
             advance = stack.enter_context(progress(topic, count or total(found), quiet=settings.terminal))
             messages = await stack.enter_async_context(open_range(reader, found, wanted, expression))
             printed = 0
@@ -96,3 +103,4 @@ def pull(
                 warn(f"{printed} messages of {len(found)} queues")
 
     run_async(main)
+    end_partly(missing)

@@ -51,10 +51,11 @@ def tail(
     """Show the last messages of a topic, then follow it.
 
     The last messages of all queues are merged by the time they were stored. Following ends with Ctrl-C (exit code 130),
-    after --count messages or after --idle seconds without one (exit code 0). Goes on when a broker comes back.
+    after --count messages or after --idle seconds without one (exit code 0). Goes on when a broker comes back; one that is
+    not there at the beginning is followed from when it is.
     """
     from rmqcli.flows.following import Printer, follow_and_print
-    from rmqcli.flows.reading import choose_queues, open_range, spans
+    from rmqcli.flows.reading import choose_queues, open_range, reachable_spans
     from rmqcli.flows.sql_reading import filtered, one_filter
     from rmqcli.grammar.offset_range import OffsetRange
     from rmqcli.render import Output
@@ -70,12 +71,19 @@ def tail(
         async with PullConsumer(**settings.client_options) as consumer:
             queues = await choose_queues(consumer, topic, broker, queue)
             reader, expression = await filtered(consumer, queues, tag, sql)
-            found = await spans(reader, queues, wanted)
+            found, absent = await reachable_spans(reader, queues, wanted)
             async with open_range(reader, found, wanted, expression) as messages:
                 await printer.print_all(messages)
             everything = queue is None and broker is None
             await follow_and_print(
-                reader, topic, found, expression, printer, idle=idle, new_queues=everything
+                reader,
+                topic,
+                found,
+                expression,
+                printer,
+                idle=idle,
+                absent=list(absent),
+                new_queues=everything,
             )
 
     run_async(main)

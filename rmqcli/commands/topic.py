@@ -13,6 +13,7 @@ from rmqcli.running import run_async
 if TYPE_CHECKING:
     from codec.bodies import ClusterInfo
     from codec.queue import MessageQueue
+    from rmqcli.client import ClientError
 
 app = command_group("topic", "List, describe, create, change and delete topics.")
 
@@ -103,8 +104,10 @@ def list_topics(settings: Settings, everything: AllOption = False) -> None:
 def describe(topic: TopicArgument, settings: Settings) -> None:
     """Show the settings of a topic on each broker and the consumer groups that read it.
 
-    A pipe gets lines: broker, read queues, write queues, perm, order, messages, groups.
+    A pipe gets lines: broker, read queues, write queues, perm, order, messages, groups. A broker that does not answer is
+    named, and the exit code is 3.
     """
+    from rmqcli.commands._missing import end_partly
     from rmqcli.render import Column, show_rows
 
     columns = [
@@ -116,14 +119,15 @@ def describe(topic: TopicArgument, settings: Settings) -> None:
         Column("MESSAGES", "messages", number=True),
         Column("GROUPS", "groups"),
     ]
+    failures: dict[str, ClientError] = {}
 
     async def main() -> list[list[Any]]:
         from rmqcli.client import Admin
 
         async with Admin(**settings.client_options) as admin:
-            configs = await admin.topic_configs(topic)
-            stats = await admin.topic_stats(topic)
-            groups = await admin.topic_groups(topic)
+            configs = await admin.topic_configs(topic, failures=failures)
+            stats = await admin.topic_stats(topic, failures=failures)
+            groups = await admin.topic_groups(topic, failures=failures)
         kept: dict[str, int] = {}
         for queue, offset in stats.items():
             kept[queue.broker_name] = kept.get(queue.broker_name, 0) + offset.max_offset - offset.min_offset
@@ -133,6 +137,7 @@ def describe(topic: TopicArgument, settings: Settings) -> None:
         ]
 
     show_rows(settings, columns, run_async(main))
+    end_partly(failures)
 
 
 @command(app, "route", example="rmq topic route orders --json")
@@ -188,8 +193,10 @@ def route(topic: TopicArgument, settings: Settings) -> None:
 def stats(topic: TopicArgument, settings: Settings) -> None:
     """Show the offsets of each queue: how much is there, and when the last message came.
 
-    A pipe gets lines: broker, queue, minimum offset, maximum offset, messages, time of the last message (epoch ms).
+    A pipe gets lines: broker, queue, minimum offset, maximum offset, messages, time of the last message (epoch ms). A broker
+    that does not answer is named, and the exit code is 3.
     """
+    from rmqcli.commands._missing import end_partly
     from rmqcli.render import Column, show_rows
     from rmqcli.render.text import local_time
 
@@ -201,12 +208,13 @@ def stats(topic: TopicArgument, settings: Settings) -> None:
         Column("MESSAGES", "messages", number=True),
         Column("LAST MESSAGE", "lastUpdateTimestamp", local_time),
     ]
+    failures: dict[str, ClientError] = {}
 
     async def main() -> dict[MessageQueue, Any]:
         from rmqcli.client import Admin
 
         async with Admin(**settings.client_options) as admin:
-            return await admin.topic_stats(topic)
+            return await admin.topic_stats(topic, failures=failures)
 
     rows = [
         [
@@ -220,6 +228,7 @@ def stats(topic: TopicArgument, settings: Settings) -> None:
         for q, o in run_async(main).items()
     ]
     show_rows(settings, columns, rows)
+    end_partly(failures)
 
 
 @command(app, "create", example="rmq topic create orders\nrmq topic create orders -q 16 --broker broker-a")

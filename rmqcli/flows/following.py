@@ -13,8 +13,7 @@ import trio
 
 from codec.message import MessageExt
 from codec.queue import MessageQueue
-from rmqcli.client import ConnectionFailed, ConnectionLost, RequestTimeout
-from rmqcli.flows.reading import BATCH, Reader, Span, next_offset
+from rmqcli.flows.reading import BATCH, LOST, Reader, Span, next_offset
 from rmqcli.render.output import Output
 from rmqcli.running import warn
 
@@ -26,18 +25,28 @@ _RETRY_S = 1.0
 _ROUTE_S = 30.0
 """How often to look for new queues."""
 
-_LOST = (ConnectionFailed, ConnectionLost, RequestTimeout)
 Sink = trio.MemorySendChannel[list[MessageExt]]
 
 
 async def follow(
-    reader: Reader, topic: str, ends: Sequence[Span], expression: str, sink: Sink, *, new_queues: bool = True
+    reader: Reader,
+    topic: str,
+    ends: Sequence[Span],
+    expression: str,
+    sink: Sink,
+    *,
+    absent: Sequence[MessageQueue] = (),
+    new_queues: bool = True,
 ) -> None:
-    """Sends batches of new messages of all queues to `sink`; each queue starts at the end of its span."""
-    known = {span.queue for span in ends}
+    """Sends batches of new messages of all queues to `sink`; each starts at the end of its span, those `absent` where they
+    end when their broker answers.
+    """
+    starts: dict[MessageQueue, int | None] = {span.queue: span.end for span in ends}
+    starts |= dict.fromkeys(absent)
+    known = set(starts)
     async with trio.open_nursery() as nursery:
-        for span in ends:
-            nursery.start_soon(_follow_queue, reader, span.queue, span.end, expression, sink)
+        for queue, start in starts.items():
+            nursery.start_soon(_follow_queue, reader, queue, start, expression, sink)
         while new_queues:
             await trio.sleep(_ROUTE_S)
             for queue in await _fresh_queues(reader, topic, known):
@@ -48,18 +57,20 @@ async def follow(
 async def _fresh_queues(reader: Reader, topic: str, known: set[MessageQueue]) -> list[MessageQueue]:
     try:
         return [queue for queue in await reader.message_queues(topic) if queue not in known]
-    except _LOST:
+    except LOST:
         return []
 
 
 async def _follow_queue(
-    reader: Reader, queue: MessageQueue, offset: int, expression: str, sink: Sink
+    reader: Reader, queue: MessageQueue, offset: int | None, expression: str, sink: Sink
 ) -> None:
     silent = False
     while True:
         try:
+            if offset is None:
+                offset = await reader.max_offset(queue)
             result = await reader.pull(queue, offset, BATCH, expression, suspend=_POLL_S)
-        except _LOST as error:
+        except LOST as error:
             if not silent:
                 warn(f"{queue}: {error}; trying again")
             silent = True
@@ -117,12 +128,15 @@ async def follow_and_print(
     printer: Printer,
     *,
     idle: float | None = None,
+    absent: Sequence[MessageQueue] = (),
     new_queues: bool = True,
 ) -> None:
     """Follows until the printer has enough, or nothing came for `idle` seconds."""
     send, receive = trio.open_memory_channel[list[MessageExt]](0)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(partial(follow, reader, topic, ends, expression, send, new_queues=new_queues))
+        nursery.start_soon(
+            partial(follow, reader, topic, ends, expression, send, absent=absent, new_queues=new_queues)
+        )
         while not printer.done:
             with trio.move_on_after(math.inf if idle is None else idle) as waiting:
                 printer.print_batch(await receive.receive())

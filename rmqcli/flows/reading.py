@@ -16,12 +16,33 @@ import trio
 
 from codec.message import MessageExt
 from codec.queue import MessageQueue
-from rmqcli.client import PullResult, PullStatus
+from rmqcli.client import (
+    ClientError,
+    ConnectionFailed,
+    ConnectionLost,
+    PullResult,
+    PullStatus,
+    RequestTimeout,
+)
 from rmqcli.exit_codes import CommandError, ExitCode
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.running import warn
 
-__all__ = ["Reader", "Span", "choose_queues", "next_offset", "open_range", "select_queues", "spans", "total"]
+__all__ = [
+    "LOST",
+    "Reader",
+    "Span",
+    "choose_queues",
+    "next_offset",
+    "open_range",
+    "reachable_spans",
+    "select_queues",
+    "spans",
+    "total",
+]
+
+LOST = (ConnectionFailed, ConnectionLost, RequestTimeout)
+"""A broker that cannot be reached; the others may well be."""
 
 BATCH = 32
 """Messages asked for at once; Java brokers allow no more by default."""
@@ -95,15 +116,34 @@ def _numbers(queues: Sequence[MessageQueue], broker: str) -> str:
 
 async def spans(reader: Reader, queues: Sequence[MessageQueue], wanted: OffsetRange) -> list[Span]:
     """What to read of each queue, as of now, in the order of `queues`."""
+    found, failures = await reachable_spans(reader, queues, wanted)
+    if failures:
+        raise next(iter(failures.values()))
+    return found
+
+
+async def reachable_spans(
+    reader: Reader, queues: Sequence[MessageQueue], wanted: OffsetRange
+) -> tuple[list[Span], dict[MessageQueue, ClientError]]:
+    """As `spans`, of the queues whose broker answers, and the others with their error. When none answers the first is raised."""
     found: dict[MessageQueue, Span] = {}
+    failures: dict[MessageQueue, ClientError] = {}
 
     async def find(queue: MessageQueue) -> None:
-        found[queue] = await _span(reader, queue, wanted)
+        try:
+            found[queue] = await _span(reader, queue, wanted)
+        except LOST as error:
+            failures[queue] = error
 
     async with trio.open_nursery() as nursery:
         for queue in queues:
             nursery.start_soon(find, queue)
-    return [found[queue] for queue in queues]
+    if failures and not found:
+        raise next(failures[queue] for queue in queues)
+    return (
+        [found[queue] for queue in queues if queue in found],
+        {queue: failures[queue] for queue in queues if queue in failures},
+    )
 
 
 async def _span(reader: Reader, queue: MessageQueue, wanted: OffsetRange) -> Span:

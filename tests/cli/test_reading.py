@@ -8,7 +8,14 @@ from codec.queue import MessageQueue
 from rmqcli.client import ConnectionLost, PullResult, PullStatus
 from rmqcli.exit_codes import CommandError, ExitCode
 from rmqcli.flows.following import Printer, follow_and_print
-from rmqcli.flows.reading import choose_queues, open_range, select_queues, spans, total
+from rmqcli.flows.reading import (
+    choose_queues,
+    open_range,
+    reachable_spans,
+    select_queues,
+    spans,
+    total,
+)
 from rmqcli.grammar.offset_range import parse_range
 from rmqcli.render import Output
 from tests.cli.fakes import FakeTopic
@@ -197,6 +204,39 @@ async def test_a_new_queue_is_followed_too(
 
     nursery.start_soon(grow)
     assert await follow(topic, capfdbinary, count=1, idle=None) == b"9:0 "
+
+
+class LateTopic(FakeTopic):
+    """The broker of queue 1 comes up after 100 s."""
+
+    async def max_offset(self, queue: MessageQueue) -> int:
+        if queue.queue_id == 1 and trio.current_time() < 100:
+            raise ConnectionLost("127.0.0.1:1")
+        return await super().max_offset(queue)
+
+
+async def test_a_broker_that_is_not_there_at_the_beginning_is_followed_from_when_it_is(
+    capfdbinary: pytest.CaptureFixture[bytes], autojump_clock: MockClock, nursery: trio.Nursery
+) -> None:
+    topic = LateTopic(2)
+    topic.put(0, 1)
+    topic.put(1, 2)
+    found, absent = await reachable_spans(topic, topic.queues, parse_range("end", 0))
+    assert ([span.queue.queue_id for span in found], [queue.queue_id for queue in absent]) == ([0], [1])
+    with pytest.raises(ConnectionLost):
+        await spans(topic, topic.queues, parse_range("end", 0))
+    with pytest.raises(ConnectionLost):
+        await reachable_spans(topic, topic.queues[1:], parse_range("end", 0))
+
+    async def write() -> None:
+        await trio.sleep(150)
+        topic.put(1, 3)
+
+    nursery.start_soon(write)
+    printer = Printer(Output(), lambda message: b"%d:%d " % (message.queue_id, message.queue_offset), 1)
+    await follow_and_print(topic, "orders", found, "*", printer, absent=list(absent))
+    out, err = capfdbinary.readouterr()
+    assert (out, err.decode().count("trying again")) == (b"1:1 ", 1)
 
 
 async def test_a_lost_broker_is_said_once_and_tried_again(

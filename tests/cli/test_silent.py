@@ -142,3 +142,62 @@ def test_a_broker_that_does_not_know_the_group_is_left_alone(
     assert rmq("group", "update", "local", "--retries", "1").out == b"group local changed on broker-a\n"
     elsewhere = rmq("group", "update", "local", "--retries", "1", "-b", "broker-b")
     assert (elsewhere.code, "broker-b does not know group local" in elsewhere.err) == (4, True)
+
+
+@pytest.fixture
+def one_is_silent(two_brokers: tuple[Run, subprocess.Popen[bytes]]) -> Iterator[Run]:
+    """Two messages of topic `orders` on each broker; broker-b hangs."""
+    rmq, other = two_brokers
+    assert rmq("topic", "create", "orders", "-q", "1").code == 0
+    for name in ("broker-a", "broker-b", "broker-a", "broker-b"):
+        assert rmq("send", "orders", name, "-b", name).code == 0
+    os.kill(other.pid, signal.SIGSTOP)
+
+    def impatient(*arguments: str, stdin: bytes = b"") -> Result:
+        return rmq("--timeout", "0.5", *arguments, stdin=stdin)
+
+    yield impatient
+    os.kill(other.pid, signal.SIGCONT)
+
+
+@pytest.mark.parametrize(
+    ("command", "column", "expected"),
+    [
+        (("topic", "stats", "orders"), 0, ["broker-a"]),
+        (("topic", "describe", "orders"), 0, ["broker-a"]),
+        (("cluster", "producers"), 0, []),
+        (("cluster", "producers", "-g", "nobody"), 0, []),
+        (("pull", "orders"), -1, ["broker-a", "broker-a"]),
+        (("pull", "orders", "-o", "-1"), -1, ["broker-a"]),
+    ],
+)
+def test_what_the_other_broker_says_is_shown(
+    one_is_silent: Run, command: tuple[str, ...], column: int, expected: list[str]
+) -> None:
+    result = one_is_silent(*command)
+    assert (result.code, [row[column] for row in result.lines]) == (ExitCode.PARTLY, expected)
+    assert result.err.startswith("rmq: broker-b could not be asked: ")
+    assert (result.err.count("\n"), result.err.endswith(" within 0.5 s\n")) == (1, True)
+
+
+@pytest.mark.parametrize(
+    "command", [("pull", "orders", "-b", "broker-b"), ("tail", "orders", "-b", "broker-b")]
+)
+def test_the_silent_broker_alone_has_nothing_to_show(one_is_silent: Run, command: tuple[str, ...]) -> None:
+    result = one_is_silent(*command)
+    assert (result.code, result.out) == (ExitCode.TIMED_OUT, b"")
+    assert "did not answer GET_MIN_OFFSET" in result.err
+
+
+def test_a_topic_is_changed_where_it_can_be(one_is_silent: Run) -> None:
+    changed = one_is_silent("topic", "update", "orders", "--perm", "r")
+    assert (changed.code, changed.out) == (ExitCode.PARTLY, b"topic orders changed on broker-a\n")
+    assert changed.err.startswith("rmq: broker-b: ")
+    alone = one_is_silent("topic", "update", "orders", "--perm", "r", "-b", "broker-b")
+    assert (alone.code, alone.out) == (ExitCode.TIMED_OUT, b"")
+
+
+def test_the_other_broker_is_followed(one_is_silent: Run) -> None:
+    result = one_is_silent("tail", "orders", "--idle", "1")
+    assert (result.code, [row[-1] for row in result.lines]) == (0, ["broker-a", "broker-a"])
+    assert "broker-b" in result.err and result.err.count("trying again") == 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -20,6 +20,7 @@ from codec.bodies import (
     KVTable,
     OffsetWrapper,
     ProcessQueueInfo,
+    ProducerTableInfo,
     SubscriptionData,
     SubscriptionGroupConfig,
     SubscriptionGroupWrapper,
@@ -40,6 +41,7 @@ from codec.record_encoder import encode_record
 from rmqcli.client import (
     Admin,
     BrokerRefused,
+    ClientError,
     ConsumerOffline,
     GroupNotFound,
     InvalidRequest,
@@ -138,6 +140,34 @@ async def test_settings_and_statistics(cluster: Cluster, autojump_clock: Any) ->
         assert list(stats) == [queue("broker-a"), queue("broker-b")]
         assert stats[queue("broker-a")].max_offset == 5
         assert await admin.topic_groups(TOPIC) == ["G1", "G2"]
+
+
+async def test_one_broker_of_two_fails(cluster: Cluster, autojump_clock: Any) -> None:
+    config = TopicConfig(topic_name=TOPIC, read_queue_nums=1, write_queue_nums=1, perm=6)
+    table = TopicStatsTable(offset_table={queue("broker-a"): TopicOffset(min_offset=1, max_offset=5)})
+    cluster.a.replies |= {
+        RequestCode.GET_ALL_TOPIC_CONFIG: body(
+            TopicConfigSerializeWrapper(topic_config_table={TOPIC: config})
+        ),
+        RequestCode.GET_TOPIC_STATS_INFO: body(table),
+        RequestCode.GET_ALL_PRODUCER_INFO: body(ProducerTableInfo(data={})),
+        RequestCode.GET_PRODUCER_CONNECTION_LIST: refuse(1, "the producer group[G] not exist"),
+    }
+    for code in cluster.a.replies:
+        cluster.b.replies[code] = silent
+    async with admin_of(cluster) as admin:
+        calls: list[tuple[Callable[..., Awaitable[Any]], tuple[str, ...], Any]] = [
+            (admin.topic_configs, (TOPIC,), {"broker-a": config}),
+            (admin.topic_stats, (TOPIC,), dict(table.offset_table)),
+            (admin.producers, (), []),
+            (admin.producers_of, ("G",), []),
+        ]
+        for call, arguments, expected in calls:
+            with pytest.raises(RequestTimeout):
+                await call(*arguments)
+            failures: dict[str, ClientError] = {}
+            assert await call(*arguments, failures=failures) == expected
+            assert list(failures) == ["broker-b"]
 
 
 async def test_topic_that_no_broker_has(cluster: Cluster, autojump_clock: Any) -> None:

@@ -36,7 +36,11 @@ def read_body(cls: type[Body], reply: RemotingCommand, address: str, code: int) 
 
 
 class AdminBase(OffsetCalls, Client):
-    """Base of the areas."""
+    """Base of the areas.
+
+    Calls that ask several brokers raise when one of them fails; those with a parameter `failures` take a dict for it: broker
+    name → error, and give what the others answered. When all fail they raise all the same.
+    """
 
     def __init__(self, *, instance: ClientInstance | None = None, **options: Unpack[InstanceOptions]) -> None:
         options.setdefault("timeout", ADMIN_TIMEOUT)
@@ -110,6 +114,19 @@ class AdminBase(OffsetCalls, Client):
         if failures and not answers:
             raise next(iter(failures.values()))
         return answers, failures
+
+    async def ask_all(
+        self,
+        targets: Mapping[str, str],
+        ask: Callable[[str], Awaitable[Answer]],
+        failures: dict[str, ClientError] | None,
+    ) -> dict[str, Answer]:
+        """As `ask_each`. With `failures` brokers that fail are noted there and the others' answers count; else they raise."""
+        answers, found = await self.ask_each(targets, ask)
+        if failures is None and found:
+            raise next(iter(found.values()))
+        (failures if failures is not None else {}).update(found)
+        return answers
 
 
 async def gather(

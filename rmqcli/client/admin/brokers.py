@@ -9,7 +9,7 @@ from codec.codes import RequestCode, ResponseCode
 from codec.headers import GetProducerConnectionListRequestHeader
 from rmqcli.client.admin.base import AdminBase, gather, read_body
 from rmqcli.client.admin.values import BrokerSummary, ConnectedProducer
-from rmqcli.client.errors import BrokerRefused, NotFound
+from rmqcli.client.errors import BrokerRefused, ClientError, NotFound
 
 __all__ = ["BrokerAdmin"]
 
@@ -34,7 +34,9 @@ class BrokerAdmin(AdminBase):
         runtime, failures = await gather({seat[3]: None for seat in seats}, self.broker_runtime_info)
         return [BrokerSummary(*seat, runtime.get(seat[3]), failures.get(seat[3])) for seat in seats]
 
-    async def producers(self, *, brokers: Collection[str] = ()) -> list[ConnectedProducer]:
+    async def producers(
+        self, *, brokers: Collection[str] = (), failures: dict[str, ClientError] | None = None
+    ) -> list[ConnectedProducer]:
         """Every producer that is connected to a master, by group and client (code 328; older brokers lack it)."""
         code = RequestCode.GET_ALL_PRODUCER_INFO
 
@@ -42,7 +44,7 @@ class BrokerAdmin(AdminBase):
             table = read_body(ProducerTableInfo, await self.instance.call(address, code), address, code).data
             return [(group, client) for group, clients in table.items() for client in clients]
 
-        answers, _ = await self.ask_each(await self.masters(brokers=brokers), ask)
+        answers = await self.ask_all(await self.masters(brokers=brokers), ask, failures)
         return sorted(
             ConnectedProducer(
                 group, c.client_id, name, (c.remote_ip or "").lstrip("/"), c.language or "", c.version
@@ -51,7 +53,9 @@ class BrokerAdmin(AdminBase):
             for group, c in found
         )
 
-    async def producers_of(self, group: str, *, brokers: Collection[str] = ()) -> list[ConnectedProducer]:
+    async def producers_of(
+        self, group: str, *, brokers: Collection[str] = (), failures: dict[str, ClientError] | None = None
+    ) -> list[ConnectedProducer]:
         """The producers of one group that are connected to a master (code 204); NotFound when there is none."""
         code = RequestCode.GET_PRODUCER_CONNECTION_LIST
         header = GetProducerConnectionListRequestHeader(producer_group=group)
@@ -66,13 +70,13 @@ class BrokerAdmin(AdminBase):
                 return []
             return read_body(ProducerConnection, reply, address, code).connection_set
 
-        answers, _ = await self.ask_each(await self.masters(brokers=brokers), ask)
+        answers = await self.ask_all(await self.masters(brokers=brokers), ask, failures)
         found = sorted(
             ConnectedProducer(group, c.client_id, name, c.client_addr, c.language or "", c.version)
             for name, connections in answers.items()
             for c in connections
         )
-        if not found:
+        if not found and not failures:
             text = f"no producer of group {group} is connected"
             address = self.instance.name_servers.current
             raise NotFound(ResponseCode.QUERY_NOT_FOUND, text, address, code.name, concluded=True)

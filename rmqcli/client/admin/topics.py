@@ -50,7 +50,9 @@ class TopicAdmin(AdminBase):
         """The route as the name server has it now; NoRoute when it has none."""
         return (await self.instance.routes.read(topic, self.instance.timeout)).data
 
-    async def topic_configs(self, topic: str) -> dict[str, TopicConfig]:
+    async def topic_configs(
+        self, topic: str, *, failures: dict[str, ClientError] | None = None
+    ) -> dict[str, TopicConfig]:
         """The settings of a topic by broker name (code 21); TopicNotFound when no broker has it."""
         code = RequestCode.GET_ALL_TOPIC_CONFIG
 
@@ -59,15 +61,19 @@ class TopicAdmin(AdminBase):
             return read_body(TopicConfigSerializeWrapper, reply, address, code).topic_config_table.get(topic)
 
         targets = await self.topic_masters(topic)
-        answers = await gather_all(targets, lambda name: ask(targets[name]))
+        answers = await self.ask_all(targets, ask, failures)
         found = {name: config for name, config in answers.items() if config is not None}
+        if not found and failures:
+            raise next(iter(failures.values()))
         if not found:
             raise TopicNotFound(
                 17, f"no broker has topic {topic}", ", ".join(targets.values()), code.name, concluded=True
             )
         return found
 
-    async def topic_stats(self, topic: str) -> dict[MessageQueue, TopicOffset]:
+    async def topic_stats(
+        self, topic: str, *, failures: dict[str, ClientError] | None = None
+    ) -> dict[MessageQueue, TopicOffset]:
         """Lowest and next offset and time of the last message for every queue, in queue order (code 202)."""
         code = RequestCode.GET_TOPIC_STATS_INFO
         header = GetTopicStatsInfoRequestHeader(topic=topic)
@@ -76,11 +82,11 @@ class TopicAdmin(AdminBase):
             return read_body(TopicStatsTable, await self.instance.call(address, code, header), address, code)
 
         targets = await self.topic_masters(topic)
-        tables = await gather_all(targets, lambda name: ask(targets[name]))
+        tables = await self.ask_all(targets, ask, failures)
         merged = {queue: offset for table in tables.values() for queue, offset in table.offset_table.items()}
         return dict(sorted(merged.items()))
 
-    async def topic_groups(self, topic: str) -> list[str]:
+    async def topic_groups(self, topic: str, *, failures: dict[str, ClientError] | None = None) -> list[str]:
         """Groups that consume the topic now or have offsets on it (code 300), sorted."""
         code = RequestCode.QUERY_TOPIC_CONSUME_BY_WHO
         header = QueryTopicConsumeByWhoRequestHeader(topic=topic)
@@ -89,7 +95,7 @@ class TopicAdmin(AdminBase):
             return read_body(GroupList, await self.instance.call(address, code, header), address, code)
 
         targets = await self.topic_masters(topic)
-        lists = await gather_all(targets, lambda name: ask(targets[name]))
+        lists = await self.ask_all(targets, ask, failures)
         return sorted({group for answer in lists.values() for group in answer.group_list})
 
     async def create_topic(
@@ -158,10 +164,11 @@ class TopicAdmin(AdminBase):
         attributes: str | None = None,
     ) -> TopicChange:
         """Changes what is given and keeps the rest, on every broker that has the topic (or the named ones, a cluster's)."""
-        configs = await self.topic_configs(topic)
+        unknown: dict[str, ClientError] = {}
+        configs = await self.topic_configs(topic, failures=unknown)
         chosen = await self.masters(brokers=brokers, cluster=cluster)
         changed: list[str] = []
-        failures: dict[str, ClientError] = {}
+        failures = {name: error for name, error in unknown.items() if name in chosen}
         for name, config in configs.items():
             if name not in chosen:
                 continue
