@@ -84,6 +84,8 @@ class BrokerContext:
     send_replies: SendReplyFrames = field(init=False)
     is_slave: bool = field(init=False)
     sync_flush: bool = field(init=False)
+    takes_runs: bool = field(init=False)
+    """Whether plain sends may be stored together: nothing is to be asked or waited for."""
 
     def __post_init__(self) -> None:
         self.id_prefix = self.store_host.hex().upper()
@@ -104,6 +106,9 @@ class BrokerContext:
         self.config = config
         self.is_slave = config.broker_role == "SLAVE"
         self.sync_flush = config.flush_disk_type == "SYNC_FLUSH"
+        self.takes_runs = not (
+            self.is_slave or self.sync_flush or config.start_accept_send_request_time_stamp
+        )
         self.reply_ext = {"MSG_REGION": config.region_id, "TRACE_ON": "true" if config.trace_on else "false"}
         self.send_replies = SendReplyFrames(self.reply_ext, self.id_prefix)
         self.store.reconfigure(store_settings(config))

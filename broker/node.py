@@ -23,7 +23,7 @@ from broker.config_checks import check_values
 from broker.context import BrokerContext
 from broker.errors import ConfigError
 from broker.filters import BitMaps, FilterTable
-from broker.handlers import DIRECT_READERS, handler_table
+from broker.handlers import DIRECT_READERS, handler_table, run_table
 from broker.handlers.pull import answer_hold
 from broker.nursery import background
 from broker.registration import Registration
@@ -297,6 +297,7 @@ async def _run(
                     limits=server_limits(config),
                     batches=broker.store,
                     direct=DIRECT_READERS,
+                    runs=run_table(broker),
                 )
             )
             if config.namesrv_addr:

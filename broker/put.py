@@ -6,6 +6,7 @@ properties REAL_TOPIC and REAL_QID; its properties text is made anew from all pr
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from time import perf_counter
 
 from broker.context import BrokerContext
@@ -14,7 +15,7 @@ from codec.codes import ResponseCode
 from codec.names import SystemTopic
 from codec.properties import PropertyName, encode_properties
 
-__all__ = ["PUT_CODES", "park", "put", "put_batch"]
+__all__ = ["PUT_CODES", "park", "put", "put_batch", "put_run"]
 
 SLOW_PUT_SECONDS = 0.001
 ILLEGAL = (
@@ -64,6 +65,25 @@ def put(broker: BrokerContext, message: StoreMessage) -> AppendResult:
     if took > SLOW_PUT_SECONDS:
         rates.slow_put(took)
     return result
+
+
+def put_run(broker: BrokerContext, messages: Sequence[StoreMessage]) -> list[AppendResult]:
+    """Stores messages without a delay level that came together, as many as go in one write (`Appender.append_run`)."""
+    started = perf_counter()
+    results = broker.store.append_run(messages)
+    took = perf_counter() - started
+    rates = broker.rates
+    if results and results[-1].status is not PUT_OK:
+        rates.put_failures += 1
+        results.pop()
+    if results:
+        first, last = results[0], results[-1]
+        rates.put_messages += len(results)
+        rates.put_bytes += last.physical_offset + last.size - first.physical_offset
+        broker.statistics.put_each(messages, results)
+    if took > SLOW_PUT_SECONDS:
+        rates.slow_put(took)
+    return results
 
 
 def put_batch(broker: BrokerContext, message: StoreMessage) -> AppendResult:

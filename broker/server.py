@@ -42,6 +42,10 @@ __all__ = [
 
 Handler = Callable[[Session, RemotingCommand], RemotingCommand | bytes | None]
 HandlerTable = Mapping[int, Handler]
+RunHandler = Callable[[Session, Sequence[RemotingCommand]], Sequence[bytes]]
+"""Handles as many as it likes of the requests that come next, whatever their codes are, in order; returns a frame for each."""
+RunTable = Mapping[int, RunHandler]
+NO_RUNS: RunTable = {}
 
 _log = logging.getLogger("broker.server")
 
@@ -97,10 +101,11 @@ async def serve(
     name: str = "broker",
     batches: Batches | None = None,
     direct: DirectReaders = NO_DIRECT,
+    runs: RunTable = NO_RUNS,
     task_status: trio.TaskStatus[Server] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serves until cancelled, then closes every connection and listener; `nursery.start` gives the server."""
-    server = Server(handlers, limits=limits, name=name, batches=batches, direct=direct)
+    server = Server(handlers, limits=limits, name=name, batches=batches, direct=direct, runs=runs)
     await server.serve(listeners, task_status=task_status)
 
 
@@ -114,7 +119,8 @@ def unsupported(_session: Session, request: RemotingCommand) -> RemotingCommand:
 class Server:
     """A table of handlers behind any number of listening sockets. `sessions` are the connections alive now.
 
-    Requests that a reader of `direct` is for come to their handler with a typed `header`.
+    Requests that a reader of `direct` is for come to their handler with a typed `header`. One that `runs` has a handler for
+    is offered to that first, with those behind it.
     """
 
     def __init__(
@@ -125,6 +131,7 @@ class Server:
         name: str = "broker",
         batches: Batches | None = None,
         direct: DirectReaders = NO_DIRECT,
+        runs: RunTable = NO_RUNS,
     ) -> None:
         self.sessions: set[Session] = set()
         self._handlers = handlers
@@ -132,6 +139,7 @@ class Server:
         self._name = name
         self._batches = batches or _Unheard()
         self._direct = direct
+        self._runs = runs
         self._nursery: trio.Nursery | None = None
         self._half_frames = HalfFrames(self._limits.max_half_frames)
         self._read_buffer = read_buffer()
@@ -269,32 +277,45 @@ class Server:
 
     def _handle_some(self, session: Session, commands: list[RemotingCommand], position: int) -> int:
         """Handles some commands from `position` on and sends what they are answered; the position behind them."""
-        handlers = self._handlers
+        runs = self._runs
         session.in_batch = True
         self._batches.begin_batch()
-        for command in commands[position : position + REPLIES_PER_WRITE]:
-            position += 1
-            flag = command.flag
-            if flag & RPC_RESPONSE:
-                session.answered(command)
-                continue
-            try:
-                reply = handlers.get(command.code, unsupported)(session, command)
-                if isinstance(reply, bytes) and not flag & RPC_ONEWAY:
-                    session.queue_reply(reply)
+        last = min(position + REPLIES_PER_WRITE, len(commands))
+        while position < last and not session.must_wait:
+            run = runs.get(commands[position].code)
+            if run is not None:
+                taken = self._handle_run(session, run, commands[position:last])
+                position += taken
+                if taken:
                     continue
-                if isinstance(reply, RemotingCommand) and not flag & RPC_ONEWAY:
-                    session.queue_reply(encode_frame(reply))
-            except (
-                Exception
-            ) as error:  # whatever a handler raises, the connection and its other requests go on
-                self._answer_failure(session, command, error)
-            if session.must_wait:
-                break
+            self._handle(session, commands[position])
+            position += 1
         session.in_batch = False
         session.flush()
         self._batches.end_batch()
         return position
+
+    def _handle_run(self, session: Session, run: RunHandler, commands: list[RemotingCommand]) -> int:
+        try:
+            frames = run(session, commands)
+        except Exception as error:  # as for one request, which it is taken to have been
+            self._answer_failure(session, commands[0], error)
+            return 1
+        session.queue_replies(frames)
+        return len(frames)
+
+    def _handle(self, session: Session, command: RemotingCommand) -> None:
+        flag = command.flag
+        if flag & RPC_RESPONSE:
+            session.answered(command)
+            return
+        try:
+            reply = self._handlers.get(command.code, unsupported)(session, command)
+            if flag & RPC_ONEWAY or reply is None:
+                return
+            session.queue_reply(reply if isinstance(reply, bytes) else encode_frame(reply))
+        except Exception as error:  # whatever a handler raises, the connection and its other requests go on
+            self._answer_failure(session, command, error)
 
     def _answer_failure(self, session: Session, command: RemotingCommand, error: Exception) -> None:
         if isinstance(error, Refusal):

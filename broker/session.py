@@ -204,6 +204,10 @@ class Session:
         self._outgoing.append(frame)
         self.outgoing_bytes += len(frame)
 
+    def queue_replies(self, frames: Sequence[bytes]) -> None:
+        self._outgoing += frames
+        self.outgoing_bytes += sum(map(len, frames))
+
     def flush(self) -> None:
         """Sends what the kernel takes now; a task sends the rest when it can."""
         if self._drainer or self.closed or not self._outgoing:

@@ -32,7 +32,7 @@ TAIL = 4
 the messages that a client makes within a millisecond."""
 MAX_HEADS = 4096
 MAX_TAILS = 1 << 17
-"""Cached hashes of heads and tails of index keys (65,536 counters); at the limit a cache starts again."""
+"""Cached hashes of heads and short keys, and of tails (65,536 counters); at the limit a cache starts again."""
 
 POWERS: tuple[tuple[int, ...], ...] = tuple(
     tuple(pow(31, n - 1 - i, 1 << 32) for i in range(n)) for n in range(CHUNK + 1)
@@ -41,7 +41,10 @@ POWERS: tuple[tuple[int, ...], ...] = tuple(
 SCALES: tuple[int, ...] = tuple(pow(31, n, 1 << 32) for n in range(CHUNK + 1))
 
 _heads: dict[tuple[str, str], int] = {}
+"""By topic and head: the hash that the head adds to that of any tail."""
 _tails: dict[str, int] = {}
+_short_keys: dict[tuple[str, str], int] = {}
+"""By topic and key: the hashes of keys that are no longer than a tail would be."""
 
 
 def java_string_hash(text: str) -> int:
@@ -51,11 +54,13 @@ def java_string_hash(text: str) -> int:
 
 def index_key_hash(topic: str, key: str) -> int:
     """The hash that an index item holds for a key: abs(hashCode of `topic#key`), 0 when that has no positive (`IndexFile`)."""
-    tail = key[-TAIL:]
     try:
-        value = _heads[topic, key[:-TAIL]] * SCALES[len(tail)] + _tails[tail] & MASK
+        if len(key) > TAIL:
+            value = _heads[topic, key[:-TAIL]] + _tails[key[-TAIL:]] & MASK
+        else:
+            value = _short_keys[topic, key]
     except KeyError:
-        value = _learn(topic, key[:-TAIL], tail)
+        value = _learn(topic, key)
     if value > 0x80000000:
         return 0x100000000 - value
     return value if value < 0x80000000 else 0
@@ -90,24 +95,23 @@ def _extend(value: int, units: Sequence[int]) -> int:
     return value
 
 
-def _remember(cache: dict[Key, int], limit: int, key: Key, text: str) -> int:
-    if len(cache) >= limit:
-        cache.clear()
-    cache[key] = value = _extend(0, _units(text))
+def _learn(topic: str, key: str) -> int:
+    """The unsigned hash of `topic#key`, which the caches know from now on unless the tail is one of many that are not ASCII."""
+    head, tail = key[:-TAIL], key[-TAIL:]
+    value = _extend(0, _units(f"{topic}#{key}"))
+    if not head:
+        _remember(_short_keys, MAX_HEADS, (topic, key), value)
+    elif tail.isascii():
+        last = _extend(0, _units(tail))
+        _remember(_tails, MAX_TAILS, tail, last)
+        _remember(_heads, MAX_HEADS, (topic, head), value - last & MASK)
     return value
 
 
-def _learn(topic: str, head: str, tail: str) -> int:
-    """The unsigned hash of `topic#key`, whose parts the caches hold from now on; a tail that is not ASCII they never hold."""
-    value = _heads.get((topic, head))
-    if value is None:
-        value = _remember(_heads, MAX_HEADS, (topic, head), f"{topic}#{head}")
-    if not tail.isascii():
-        return _extend(value, _units(tail))
-    last = _tails.get(tail)
-    if last is None:
-        last = _remember(_tails, MAX_TAILS, tail, tail)
-    return (value * SCALES[len(tail)] + last) & MASK
+def _remember(cache: dict[Key, int], limit: int, key: Key, value: int) -> None:
+    if len(cache) >= limit:
+        cache.clear()
+    cache[key] = value
 
 
 def _signed(value: int) -> int:

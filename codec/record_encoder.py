@@ -50,13 +50,13 @@ class RecordEncoder:
         }
 
     def sized_topic(self, topic: bytes) -> bytes:
-        """The topic behind its length, as `encode` wants it; LocalProtocolError for one over 127 bytes (version 2: 32,767)."""
+        """The topic behind its length, as `pieces` wants it; LocalProtocolError for one over 127 bytes (version 2: 32,767)."""
         if len(topic) > self._longest_topic:
             raise LocalProtocolError(f"a topic of {len(topic)} bytes, a record holds {self._longest_topic}")
         return len(topic).to_bytes(self._topic_width, "big") + topic
 
     # Positional: names would cost a tenth of the whole.
-    def encode(
+    def pieces(
         self,
         sized_topic: bytes,
         queue_id: int,
@@ -72,8 +72,8 @@ class RecordEncoder:
         body: bytes | memoryview,
         properties: bytes,
         body_crc: int | None = None,
-    ) -> bytes:
-        """The bytes of a record; the CRC is that of the body unless it is given.
+    ) -> tuple[int, tuple[bytes | memoryview, ...]]:
+        """The size of a record, and its bytes in pieces to be joined; the CRC is that of the body unless it is given.
 
         LocalProtocolError for properties over 32,767 bytes, a host that is not 8 or 20 bytes, a number out of range.
         """
@@ -81,30 +81,29 @@ class RecordEncoder:
         properties_length = len(properties)
         try:
             pack, bits, size = self._packers[len(born_host)]
-            return b"".join(
-                (
-                    pack(
-                        size + body_length + len(sized_topic) + 2 + properties_length,
-                        self._magic,
-                        crc32_whole(body) & CRC_BITS if body_crc is None else body_crc,
-                        queue_id,
-                        flag,
-                        queue_offset,
-                        physical_offset,
-                        sys_flag & ~HOST_BITS | bits,
-                        born_timestamp,
-                        born_host,
-                        store_timestamp,
-                        self._store_host,
-                        reconsume_times,
-                        prepared_transaction_offset,
-                        body_length,
-                    ),
-                    body,
-                    sized_topic,
-                    _pack_properties_length(properties_length),
-                    properties,
-                )
+            size += body_length + len(sized_topic) + 2 + properties_length
+            return size, (
+                pack(
+                    size,
+                    self._magic,
+                    crc32_whole(body) & CRC_BITS if body_crc is None else body_crc,
+                    queue_id,
+                    flag,
+                    queue_offset,
+                    physical_offset,
+                    sys_flag & ~HOST_BITS | bits,
+                    born_timestamp,
+                    born_host,
+                    store_timestamp,
+                    self._store_host,
+                    reconsume_times,
+                    prepared_transaction_offset,
+                    body_length,
+                ),
+                body,
+                sized_topic,
+                _pack_properties_length(properties_length),
+                properties,
             )
         except KeyError:
             raise LocalProtocolError(f"a host of {len(born_host)} bytes") from None
@@ -139,7 +138,7 @@ def encode_record(
     LocalProtocolError as for `RecordEncoder`.
     """
     encoder = _encoder_of(store_host, version)
-    return encoder.encode(
+    _, pieces = encoder.pieces(
         encoder.sized_topic(topic),
         queue_id,
         flag,
@@ -155,6 +154,7 @@ def encode_record(
         properties,
         body_crc,
     )
+    return b"".join(pieces)
 
 
 def record_size(

@@ -29,13 +29,14 @@ from broker.handlers import (
     transactions,
 )
 from broker.handlers.common import BrokerHandler
-from broker.server import Handler
+from broker.handlers.send_run import send_run
+from broker.server import Handler, RunHandler
 from broker.session import Session
 from codec.codes import RequestCode, ResponseCode
 from codec.frame import DirectReader, DirectReaders, RemotingCommand
 from codec.headers import SendMessageRequestHeaderV2
 
-__all__ = ["DIRECT_READERS", "HANDLERS", "handler_table"]
+__all__ = ["DIRECT_READERS", "HANDLERS", "handler_table", "run_table"]
 
 R = RequestCode
 
@@ -117,6 +118,11 @@ def handler_table(broker: BrokerContext) -> dict[int, Handler]:
     table: dict[int, Handler] = {int(code): unsupported for code in RequestCode}
     table.update((int(code), partial(handler, broker)) for code, handler in HANDLERS.items())
     return table
+
+
+def run_table(broker: BrokerContext) -> dict[int, RunHandler]:
+    """What serves many requests of one code at once, of one broker."""
+    return {int(RequestCode.SEND_MESSAGE_V2): partial(send_run, broker)}
 
 
 def unsupported(_session: Session, request: RemotingCommand) -> RemotingCommand:

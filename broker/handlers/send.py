@@ -33,7 +33,7 @@ from codec.properties import (
     encode_properties,
 )
 
-__all__ = ["check_open", "checked_topic", "send"]
+__all__ = ["born_host_of", "check_open", "checked_topic", "send", "stored_properties"]
 
 SendHeader = SendMessageRequestHeader | SendMessageRequestHeaderV2
 
@@ -190,9 +190,8 @@ def _message(
         topic, queue_id = _dead_letter_topic(broker, topic), 0
         properties.pop(PropertyName.DELAY, None)
     sys_flag = header.sys_flag & NOT_HOSTS | broker.store_host_flag
-    born_host = pack_host(*session.peer)
-    if len(born_host) != IPV4_HOST_BYTES:
-        sys_flag |= MessageSysFlag.BORN_HOST_V6
+    born_host, born_host_flag = born_host_of(session)
+    sys_flag |= born_host_flag
     stored = stored_properties(text, properties, broker.config.broker_cluster_name, keeps_wait=header.batch)
     return StoreMessage(
         topic,
@@ -209,6 +208,12 @@ def _message(
         tags_code(properties.get(TAGS)),
         properties.get(WAIT, "true").lower() != "false",
     )
+
+
+def born_host_of(session: Session) -> tuple[bytes, int]:
+    """The peer's address, packed, and what the sysFlag says of it."""
+    packed = pack_host(*session.peer)
+    return packed, 0 if len(packed) == IPV4_HOST_BYTES else MessageSysFlag.BORN_HOST_V6
 
 
 def stored_properties(text: str, properties: dict[str, str], cluster: str, *, keeps_wait: bool) -> bytes:

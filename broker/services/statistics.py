@@ -17,6 +17,7 @@ from itertools import chain
 
 import trio
 
+from broker.store.values import AppendResult, StoreMessage
 from codec.bodies import BrokerStatsData, BrokerStatsItem
 
 __all__ = ["SAMPLE_PERIOD_MS", "Cell", "Statistics"]
@@ -84,6 +85,18 @@ class Statistics:
         cell.nums += nums
         cell.size += size
         cell.times += 1
+
+    def put_each(self, messages: Iterable[StoreMessage], results: Iterable[AppendResult]) -> None:
+        """Successful sends of a message each."""
+        cells = self.puts
+        for message, result in zip(messages, results, strict=False):
+            key = message.topic, message.queue_id
+            cell = cells.get(key)
+            if cell is None:
+                cell = cells[key] = Cell()
+            cell.nums += 1
+            cell.size += result.size
+            cell.times += 1
 
     def got(self, topic: str, queue_id: int, group: str, nums: int, size: int, latency: int = 0) -> None:
         """One pull that found `nums` messages, `size` bytes, in `latency` ms."""

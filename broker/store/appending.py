@@ -8,11 +8,12 @@ Limits (`DefaultMessageStore.checkMessage`, `CommitLog`): topic 127 bytes, prope
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
 from codec.batch import decode_batch
+from codec.errors import LocalProtocolError
 from codec.hashing import tags_code
 from codec.names import SystemTopic
 from codec.properties import PropertyName, decode_properties
@@ -22,7 +23,7 @@ from .commit_log import BLANK_ROOM, CommitLog
 from .config import StoreConfig
 from .consume_queue import ConsumeQueue
 from .consume_queues import ConsumeQueues
-from .dispatch import TRANSACTION_PREPARED, TRANSACTION_ROLLBACK, DeliverTimes
+from .dispatch import TRANSACTION_BITS, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK, DeliverTimes
 from .index import Index
 from .statistics import Statistics
 from .values import AppendResult, Arrival, ArrivalListener, BitMapOf, PutStatus, StoreMessage
@@ -36,6 +37,7 @@ MAX_CACHED_TOPICS = 65536
 PROPERTY_END = b"\x02"
 
 _PUT_OK = PutStatus.PUT_OK
+_NO_QUEUES: Mapping[int, ConsumeQueue] = {}
 _SCHEDULE = SystemTopic.SCHEDULE
 _ILLEGAL = AppendResult(PutStatus.MESSAGE_ILLEGAL)
 _TOO_MANY_PROPERTIES = AppendResult(PutStatus.PROPERTIES_SIZE_EXCEEDED)
@@ -64,7 +66,6 @@ class Appender:
         self._statistics = statistics
         self._now_ms = now_ms
         self._encoder = RecordEncoder(store_host)
-        self._encode_record = self._encoder.encode
         self.configure(config)
         self._topics: dict[str, bytes] = {}
         self._in_batch = False
@@ -83,53 +84,108 @@ class Appender:
         return self.deliver_times.code(message.properties, store_timestamp, message.tags_code)
 
     def append(self, message: StoreMessage) -> AppendResult:
-        """Stores one message. The hot path: what could be a call of its own is written out."""
-        topic, body, properties = message.topic, message.body, message.properties_text
+        """Stores one message."""
+        topic = message.topic
         sized_topic = self._topics.get(topic) or self._sized_topic(topic)
-        statistics = self._statistics
-        if (
-            not (sized_topic and statistics.writable)
-            or len(body) > self._max_body
-            or len(properties) > MAX_PROPERTIES_BYTES
-        ):
-            return self._refusal(sized_topic, message) or _ILLEGAL
-        queue_id, sys_flag = message.queue_id, message.sys_flag
-        queue = None if sys_flag & TRANSACTION_PREPARED else self._queue(topic, queue_id)
+        refusal = self._refusal(sized_topic, message)
+        if refusal is not None:
+            return refusal
+        queue = None if message.sys_flag & TRANSACTION_PREPARED else self._queue(topic, message.queue_id)
         queue_offset = 0 if queue is None else queue.next_offset
         timestamp = self._now_ms()
-        log = self._log
-        offset = log.end
-        record = self._encode_record(
-            sized_topic,
-            queue_id,
-            message.flag,
-            queue_offset,
-            offset,
-            sys_flag,
-            message.born_timestamp,
-            message.born_host,
-            timestamp,
-            message.reconsume_times,
-            message.prepared_transaction_offset,
-            body,
-            properties,
-        )
+        offset = self._log.end
+        record = self._encode(message, sized_topic, queue_offset, offset, timestamp)
         size = len(record)
-        if not log.write(record):
+        if not self._log.write(record):
             return self._make_room(size) or self.append(message)
         result = AppendResult(_PUT_OK, offset, size, queue_offset, timestamp)
-        statistics.last_store_timestamp = timestamp
+        self._statistics.last_store_timestamp = timestamp
         try:
-            if queue is None or queue.extension is not None or topic == _SCHEDULE:
-                self._dispatch(message, queue, result)
-            else:
-                queue.append(offset, size, message.tags_code)
-                self._arrivals.append((message, result))
+            self._dispatch(message, queue, result)
         except OSError as error:
             return self._half_stored(error)
         if not self._in_batch:
             self.announce()
         return result
+
+    def append_run(self, messages: Sequence[StoreMessage]) -> list[AppendResult]:
+        """Stores messages with one write: the hot path. What could be a call of its own is written out.
+
+        It ends before the first that needs more than a record and a unit (a transaction, an extension, a delay, a queue
+        or a file that is to be made, a refusal), with the results of those before: `append` is for that one.
+        """
+        log, topics, by_topic, pieces_of = self._log, self._topics, self._by_topic, self._encoder.pieces
+        timestamp = self._now_ms()
+        begin = end = log.end
+        last_end = begin + log.room if self._statistics.writable else begin
+        results: list[AppendResult] = []
+        pieces: list[bytes | memoryview] = []
+        units: list[tuple[ConsumeQueue, int, int, int]] = []
+        next_offsets: dict[ConsumeQueue, int] = {}
+        for message in messages:
+            topic, queue_id, sys_flag = message.topic, message.queue_id, message.sys_flag
+            body, properties = message.body, message.properties_text
+            sized_topic = topics.get(topic)
+            queue = by_topic.get(topic, _NO_QUEUES).get(queue_id)
+            if (
+                sized_topic is None
+                or queue is None
+                or queue.extension is not None
+                or topic == _SCHEDULE
+                or sys_flag & TRANSACTION_BITS
+                or len(body) > self._max_body
+                or len(properties) > MAX_PROPERTIES_BYTES
+            ):
+                break
+            queue_offset = next_offsets.get(queue) or queue.next_offset
+            try:
+                size, record = pieces_of(
+                    sized_topic,
+                    queue_id,
+                    message.flag,
+                    queue_offset,
+                    end,
+                    sys_flag,
+                    message.born_timestamp,
+                    message.born_host,
+                    timestamp,
+                    message.reconsume_times,
+                    message.prepared_transaction_offset,
+                    body,
+                    properties,
+                )
+            except LocalProtocolError:
+                break
+            if end + size > last_end:
+                break
+            next_offsets[queue] = queue_offset + 1
+            pieces += record
+            units.append((queue, end, size, message.tags_code))
+            results.append(AppendResult(_PUT_OK, end, size, queue_offset, timestamp))
+            end += size
+        return self._stored(messages, results, units, b"".join(pieces)) if results else results
+
+    def _stored(
+        self,
+        messages: Sequence[StoreMessage],
+        results: list[AppendResult],
+        units: list[tuple[ConsumeQueue, int, int, int]],
+        run: bytes,
+    ) -> list[AppendResult]:
+        """Writes the records of a run, then its units."""
+        self._log.write(run)
+        self._statistics.last_store_timestamp = results[0].store_timestamp
+        whole = 0
+        try:
+            for queue, offset, size, tags_code in units:
+                queue.append(offset, size, tags_code)
+                whole += 1
+        except OSError as error:
+            results[whole:] = [self._half_stored(error)]
+        self._arrivals += zip(messages[:whole], results[:whole], strict=True)
+        if not self._in_batch:
+            self.announce()
+        return results
 
     def append_batch(self, message: StoreMessage) -> AppendResult:
         """Stores the items of an encoded batch, all in one file, with consecutive queue offsets. CodecError for a bad body."""
@@ -244,7 +300,7 @@ class Appender:
     def _encode(
         self, message: StoreMessage, topic: bytes, queue_offset: int, offset: int, timestamp: int
     ) -> bytes:
-        return self._encode_record(
+        _, record = self._encoder.pieces(
             topic,
             message.queue_id,
             message.flag,
@@ -259,6 +315,7 @@ class Appender:
             message.body,
             message.properties_text,
         )
+        return b"".join(record)
 
     def _dispatch(self, message: StoreMessage, queue: ConsumeQueue | None, result: AppendResult) -> None:
         timestamp = result.store_timestamp

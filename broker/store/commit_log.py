@@ -70,6 +70,11 @@ class CommitLog:
         """Offset of the first byte that exists (Java `getMinOffset`)."""
         return self.segments.start
 
+    @property
+    def room(self) -> int:
+        """Bytes of the longest run that goes into the current file."""
+        return self._last_end - self._position
+
     def end_at(self, end: int) -> None:
         """Everything from `end` on is removed; the next record goes there."""
         self.segments.cut(end)

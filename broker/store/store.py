@@ -85,6 +85,7 @@ class MessageStore:
         self._log.space_wanted = self.retention.look_for_space
         self.append = self._appender.append
         self.append_batch = self._appender.append_batch
+        self.append_run = self._appender.append_run
         self.begin_batch = self._appender.begin_batch
         self.end_batch = self._appender.end_batch
         self._full_index_files: list[IndexFile] = []

@@ -28,6 +28,7 @@ __all__ = [
     "RpcRequestHeader",
     "TopicQueueRequestHeader",
     "TopicRequestHeader",
+    "bool_attributes",
     "bool_names",
     "from_ext",
     "to_ext",
@@ -126,6 +127,11 @@ def bool_names(cls: type[Header]) -> tuple[str, ...]:
     if names is None:
         names = _BOOL_NAMES[cls] = tuple(field.wire for field in _fields(cls) if field.parse is _parse_bool)
     return names
+
+
+def bool_attributes(cls: type[Header]) -> tuple[str, ...]:
+    """Names of the bool fields of a class."""
+    return tuple(field.name for field in _fields(cls) if field.parse is _parse_bool)
 
 
 def _from_ext_slowly(cls: type[HeaderT], ext: dict[str, str]) -> HeaderT:

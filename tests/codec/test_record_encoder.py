@@ -44,8 +44,9 @@ def test_the_bytes_of_the_declaration(
     bits = BORN_HOST_V6 * (len(born_host) == 20) | STORE_HOST_V6 * (len(store_host) == 20)
     size = record_size(len(body), len(topic), len(properties), bits, version)
     encoder = RecordEncoder(store_host, version)
-    made = encoder.encode(encoder.sized_topic(topic), *numbers, born_host, *times, body, properties)
-    assert len(made) == size
+    told, pieces = encoder.pieces(encoder.sized_topic(topic), *numbers, born_host, *times, body, properties)
+    made = b"".join(pieces)
+    assert len(made) == told == size
     assert made == RECORD.build(
         {
             "total_size": size,
@@ -80,7 +81,7 @@ def test_the_bytes_of_the_declaration(
 def test_what_does_not_fit_is_refused(queue_id: int, born_host: bytes, properties: bytes) -> None:
     encoder = RecordEncoder(HOST_V4)
     with pytest.raises(LocalProtocolError):
-        encoder.encode(b"\1T", queue_id, 0, 0, 0, 0, 0, born_host, 0, 0, 0, b"", properties)
+        encoder.pieces(b"\1T", queue_id, 0, 0, 0, 0, 0, born_host, 0, 0, 0, b"", properties)
 
 
 def test_a_store_host_is_an_address_and_a_port() -> None:

@@ -1,0 +1,91 @@
+"""Plain sends that came together are stored by one write: the hot path of SEND_MESSAGE_V2 (310).
+
+Plain is what needs neither a decision nor a wait: one message, to a queue of a topic that was checked before, without a
+transaction, a delay or a dead-letter count, with ASYNC_FLUSH. Everything else is `send`'s, and so is every refusal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from broker.context import BrokerContext
+from broker.handlers.send import (
+    NOT_HOSTS,
+    TAGS,
+    TRAN_MSG,
+    born_host_of,
+    stored_properties,
+)
+from broker.put import DELAY, put_run
+from broker.session import Session
+from broker.store.values import StoreMessage
+from codec.errors import LocalProtocolError
+from codec.frame import RemotingCommand
+from codec.hashing import tags_code
+from codec.headers import SendMessageRequestHeaderV2
+from codec.names import RETRY_PREFIX
+from codec.properties import decode_properties
+
+__all__ = ["send_run"]
+
+
+def send_run(broker: BrokerContext, session: Session, requests: Sequence[RemotingCommand]) -> list[bytes]:
+    """Stores the plain sends that `requests` begin with; the frames of their replies. The first without one is `send`'s."""
+    if not broker.takes_runs:
+        return []
+    messages = _plain(broker, session, requests)
+    if not messages:
+        return []
+    frame_of = broker.send_replies.json_frame
+    return [
+        frame_of(request.opaque, result.physical_offset, message.queue_id, result.queue_offset)
+        for request, message, result in zip(requests, messages, put_run(broker, messages), strict=False)
+    ]
+
+
+def _plain(
+    broker: BrokerContext, session: Session, requests: Sequence[RemotingCommand]
+) -> list[StoreMessage]:
+    checked_topics, topic_config = broker.checked_topics, broker.topics.get
+    cluster, store_host_flag = broker.config.broker_cluster_name, broker.store_host_flag
+    born_host, born_host_flag = born_host_of(session)
+    host_flags = store_host_flag | born_host_flag
+    messages = []
+    for request in requests:
+        header = request.header
+        if type(header) is not SendMessageRequestHeaderV2 or request.flag or header.batch:
+            break
+        topic, queue_id = header.topic, header.queue_id
+        config = checked_topics.get(topic)
+        if (
+            config is None
+            or config is not topic_config(topic)
+            or not 0 <= queue_id < config.write_queue_nums
+            or topic.startswith(RETRY_PREFIX)
+        ):
+            break
+        text = header.properties or ""
+        properties = decode_properties(text)
+        if DELAY in properties or TRAN_MSG in properties:
+            break
+        try:
+            stored = stored_properties(text, properties, cluster, keeps_wait=False)
+        except LocalProtocolError:
+            break
+        messages.append(
+            StoreMessage(
+                topic,
+                queue_id,
+                request.body,
+                properties,
+                stored,
+                header.born_timestamp,
+                born_host,
+                header.flag,
+                header.sys_flag & NOT_HOSTS | host_flags,
+                header.reconsume_times,
+                0,
+                tags_code(properties.get(TAGS)),
+            )
+        )
+    return messages

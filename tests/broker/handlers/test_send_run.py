@@ -1,0 +1,230 @@
+"""Sends that came together are answered and stored as the same sends one by one."""
+
+from __future__ import annotations
+
+import errno
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from msgspec import structs
+
+from broker.handlers import DIRECT_READERS, handler_table, run_table
+from broker.server import Server
+from broker.store import MessageStore
+from broker.store.segment import Segment
+from broker.store.segment_list import SegmentList
+from codec.batch import encode_batch
+from codec.codes import ResponseCode
+from codec.frame import RemotingCommand, decode_frame, encode_frame
+from codec.headers import to_ext
+from codec.message import Message
+from tests.broker import support
+from tests.broker.support import FakeBroker, fake_broker, pull_header, send_header
+
+PEER = ("10.0.0.7", 40000)
+
+
+class Wire:
+    """A transport that gives all it has at once and remembers what was answered."""
+
+    def __init__(self, data: bytes) -> None:
+        self.incoming = [data, b""]
+        self.answered = b""
+
+    async def receive(self) -> bytes:
+        await trio.testing.wait_all_tasks_blocked()
+        return self.incoming.pop(0)
+
+    def send_now(self, buffers: list[bytes | memoryview]) -> int:
+        data = b"".join(buffers)
+        self.answered += data
+        buffers.clear()
+        return len(data)
+
+    async def send_some(self, buffers: list[bytes | memoryview]) -> int:
+        await trio.lowlevel.checkpoint()
+        return self.send_now(buffers)
+
+    async def close(self) -> None:
+        await trio.lowlevel.checkpoint()
+
+
+def frame(opaque: int, topic: str = "T", body: bytes = b"hello", *, flag: int = 0, **fields: Any) -> bytes:
+    properties = fields.pop(
+        "properties", {"UNIQ_KEY": f"{opaque:032X}", "WAIT": "true", "KEYS": f"k{opaque} all"}
+    )
+    header = send_header(topic, properties, **fields)
+    return encode_frame(RemotingCommand(310, to_ext(header), body, opaque, flag, language=0, version=409))
+
+
+async def answered(broker: FakeBroker, data: bytes, *, together: bool = True) -> list[RemotingCommand]:
+    wire = Wire(data)
+    runs = run_table(broker.context) if together else {}
+    server = Server(
+        handler_table(broker.context), batches=broker.context.store, direct=DIRECT_READERS, runs=runs
+    )
+    await server._run(server._session(wire, PEER, ("127.0.0.1", 10911)))
+    replies, position = [], 0
+    while position < len(wire.answered):
+        end = position + 4 + int.from_bytes(wire.answered[position : position + 4], "big")
+        replies.append(decode_frame(wire.answered[position + 4 : end]))
+        position = end
+    return replies
+
+
+BATCH = encode_batch([Message.of("T", "one"), Message.of("T", "two")])
+KINDS: list[dict[str, Any]] = [
+    {"properties": {"DELAY": "1", "UNIQ_KEY": "A" * 32}},
+    {"properties": {"TRAN_MSG": "true", "PGROUP": "P", "UNIQ_KEY": "B" * 32}},
+    {"properties": {"TRAN_MSG": "true", "PGROUP": "P"}, "sys_flag": 4},
+    {"properties": {"CLUSTER": "told", "A": "b"}},
+    {"properties": {"CLUSTER": "told", "A": "b" * 32750}},
+    {"properties": {"A": "b" * 32760}},
+    {"properties": {}},
+    {"properties": {"TAGS": "x", "WAIT": "false", "n": "v"}},
+    {"queue_id": 99},
+    {"queue_id": -1},
+    {"topic": "Nope", "default_topic": "Unknown"},
+    {"topic": "Made"},
+    {"topic": "%RETRY%G", "reconsume_times": 0, "queue_id": 0},
+    {"topic": "%RETRY%G", "reconsume_times": 16, "queue_id": 0},
+    {"topic": "SCHEDULE_TOPIC_XXXX"},
+    {"topic": "ReadOnly"},
+    {"body": BATCH, "batch": True},
+    {"body": b"no batch", "batch": True},
+    {"body": b""},
+    {"body": bytes(5000)},
+    {"flag": 2},
+    {"sys_flag": 0x11},
+]
+
+
+def some_frames(seed: int) -> bytes:
+    rng = random.Random(seed)
+    frames = []
+    for opaque in range(400):
+        fields = dict(KINDS[opaque // 4 % len(KINDS)]) if opaque % 4 == 0 else {}
+        fields.setdefault("queue_id", rng.randrange(4))
+        frames.append(frame(opaque, **fields))
+    return b"".join(frames)
+
+
+async def left_behind(
+    root: Path, data: bytes, *, together: bool
+) -> tuple[list[RemotingCommand], dict[str, bytes]]:
+    async with fake_broker(root, max_message_size=4096) as broker:
+        context = broker.context
+        context.topics.ensure("ReadOnly", 4, perm=4)
+        broker.client().send("T")
+        replies = await answered(broker, data, together=together)
+        rates = context.rates
+        counted = (rates.put_messages, rates.put_bytes, rates.put_failures, rates.put_in_company)
+        cells = {key: (cell.nums, cell.size, cell.times) for key, cell in context.statistics.puts.items()}
+    names = ("commitlog", "consumequeue", "index")
+    files = {
+        str(path.relative_to(root)): path.read_bytes()
+        for name in names
+        for path in (root / name).rglob("*")
+        if path.is_file()
+    }
+    return replies, files | {"rates": repr((counted, cells)).encode()}
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_together_is_as_one_by_one(tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs: list[int] = []
+    make = MessageStore.__init__
+
+    def counting(self: MessageStore, *args: Any, **kwargs: Any) -> None:
+        make(self, *args, **kwargs)
+        inner = self.append_run
+
+        def counted(messages: Any) -> Any:
+            results = inner(messages)
+            runs.append(len(results))
+            return results
+
+        self.append_run = counted
+
+    monkeypatch.setattr(MessageStore, "__init__", counting)
+    monkeypatch.setattr(support, "virtual_now", lambda: support.START_MS)
+    data = some_frames(seed)
+    apart = await left_behind(tmp_path / "apart", data, together=False)
+    assert runs == []
+    together = await left_behind(tmp_path / "together", data, together=True)
+    assert sum(runs) > 200
+    assert {reply.code for reply in apart[0]} >= {0, 1, 13, 16, 17}
+    assert together[0] == apart[0]
+    assert together[1].keys() == apart[1].keys()
+    assert [name for name in apart[1] if together[1][name] != apart[1][name]] == []
+
+
+async def test_a_synchronous_flush_is_waited_for(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path, flush_disk_type="SYNC_FLUSH") as broker:
+        broker.client().post(310, send_header("T"))
+        await answered(broker, b"".join(frame(n) for n in range(8)))
+        assert broker.context.rates.put_messages == 9
+        assert broker.context.store.flushed_offset == broker.context.store.commit_log_max_offset
+
+
+@pytest.mark.parametrize(
+    "settings", [{"broker_role": "SLAVE"}, {"start_accept_send_request_time_stamp": 1 << 60}]
+)
+async def test_a_broker_that_refuses_all_refuses_what_came_together(
+    tmp_path: Path, settings: dict[str, object]
+) -> None:
+    async with fake_broker(tmp_path) as broker:
+        context = broker.context
+        broker.client().send("T")
+        context.reconfigure(structs.replace(context.config, **settings))
+        replies = await answered(broker, b"".join(frame(n) for n in range(4)))
+    assert {reply.code for reply in replies} <= {
+        ResponseCode.SERVICE_NOT_AVAILABLE,
+        ResponseCode.SYSTEM_ERROR,
+    }
+    assert len(replies) == 4
+
+
+async def test_a_held_pull_hears_of_a_run(tmp_path: Path, autojump_clock: trio.testing.MockClock) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        client.send("T")
+        opaque = client.post(11, pull_header("T", 0, 1, sys_flag=6, suspend_ms=15000))
+        assert client.replies(opaque) == []
+        await answered(broker, b"".join(frame(n) for n in range(4)))
+        assert (await client.wait(opaque)).code == ResponseCode.SUCCESS
+        assert trio.current_time() < 1
+
+
+async def test_a_topic_that_changed_is_looked_at_again(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path) as broker:
+        topics = broker.context.topics
+        await answered(broker, b"".join(frame(n, queue_id=n % 4) for n in range(8)))
+        known = topics.get("T")
+        assert known is not None
+        topics.put(structs.replace(known, read_queue_nums=2, write_queue_nums=2))
+        replies = await answered(broker, b"".join(frame(n, queue_id=n) for n in range(4)))
+        assert [reply.code for reply in replies] == [ResponseCode.SUCCESS] * 2 + [
+            ResponseCode.SYSTEM_ERROR
+        ] * 2
+
+
+async def test_what_could_not_be_stored_whole_is_refused_and_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with fake_broker(tmp_path) as broker:
+        broker.client().send("T")
+        room = 6000 // 20 - 1
+
+        def refuse(_segments: SegmentList, _start: int) -> Segment:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr(SegmentList, "create", refuse)
+        replies = await answered(broker, b"".join(frame(n) for n in range(room + 3)))
+        assert [reply.code for reply in replies[:room]] == [ResponseCode.SUCCESS] * room
+        assert [reply.code for reply in replies[room:]] == [ResponseCode.SERVICE_NOT_AVAILABLE] * 3
+        rates = broker.context.rates
+        assert (rates.put_messages, rates.put_failures) == (room + 1, 4)
