@@ -181,9 +181,9 @@ class Settings:
 
     @property
     def client_options(self) -> dict[str, Any]:
-        """Keyword arguments of `PullConsumer` and `Admin`."""
+        """Keyword arguments of `PullConsumer` and `Admin`. Names on the command line are whole, whatever the address says."""
         timeout = {} if self.given.timeout is None else {"timeout": self.given.timeout}
-        return {"namesrv": self.namesrv} | timeout
+        return {"namesrv": self.namesrv, "namespace": ""} | timeout
 
     @property
     def producer_options(self) -> dict[str, Any]:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rmqcli.client.errors import InvalidRequest
 
-__all__ = ["DEFAULT_NAMESRV_PORT", "local_ip", "name_servers", "split_address"]
+__all__ = ["DEFAULT_NAMESRV_PORT", "instance_of", "local_ip", "name_servers", "split_address"]
 
 DEFAULT_NAMESRV_PORT = 9876
 MAX_PORT = 65535
 _SEPARATORS = re.compile(r"[;,\s]+")
+_INSTANCE = re.compile(r"\s*(?:\w+://)?(MQ_INST_\w+_\w+)\.", re.ASCII)
 
 
 def split_address(address: str, default_port: int | None = None) -> tuple[str, int]:
@@ -37,6 +38,13 @@ def name_servers(addresses: str | Iterable[str]) -> tuple[str, ...]:
     if not found:
         raise InvalidRequest("the list of name servers is empty")
     return tuple(dict.fromkeys(found))
+
+
+def instance_of(addresses: Sequence[str]) -> str:
+    """The instance that the first address names, `http://MQ_INST_….host:port` with or without the scheme; "" for none
+    (Java `NameServerAddressUtils.parseInstanceIdFromEndpoint`)."""
+    found = _INSTANCE.match(addresses[0]) if addresses else None
+    return found[1] if found else ""
 
 
 def local_ip() -> str:

@@ -13,7 +13,8 @@ __all__ = ["consume_tracer"]
 
 
 def consume_tracer(instance: ClientInstance, group: str, trace: bool | str) -> ConsumeTracer | None:
-    """None when `trace` is False; True traces to RMQ_SYS_TRACE_TOPIC, a text to another topic."""
+    """None when `trace` is False; True traces to RMQ_SYS_TRACE_TOPIC, a text to another topic, by its whole name."""
     if not trace:
         return None
-    return ConsumeTracer(instance, without_namespace(group), partial(Producer, instance=instance), trace)
+    producer = partial(Producer, instance=instance, namespace=instance.address_namespace)
+    return ConsumeTracer(instance, without_namespace(group), producer, trace)

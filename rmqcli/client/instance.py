@@ -23,7 +23,7 @@ from codec.errors import CodecError
 from codec.frame import RemotingCommand
 from codec.headers import Header, from_ext, to_ext
 from codec.queue import MessageQueue
-from rmqcli.client.addresses import local_ip, name_servers
+from rmqcli.client.addresses import instance_of, local_ip, name_servers
 from rmqcli.client.broker_requests import BrokerRequests
 from rmqcli.client.commands import command
 from rmqcli.client.errors import (
@@ -58,7 +58,8 @@ class InstanceOptions(TypedDict, total=False):
     """Options that every client takes. `timeout`: seconds for a request, connecting included.
 
     `instance_name` is one of the members of a group on a host; without it a client has one of its own, a broadcasting consumer
-    DEFAULT. `namespace`: the names of topics and groups are those of one instance among several in the cluster (Namespace).
+    DEFAULT. `namespace`: the names of topics and groups are those of one instance among several in the cluster (Namespace);
+    None takes that of an address `http://MQ_INST_….host:port`, a text counts more, "" is none.
     `unit_name` is added to the client id, `unit_mode` told to brokers. `vip_channel`: sends, offsets and
     other short requests (VIP_CODES) go to the broker's port - 2, where Java brokers listen, too; brokers of this project do not.
     """
@@ -71,7 +72,7 @@ class InstanceOptions(TypedDict, total=False):
     instance_name: str | None
     unit_name: str | None
     unit_mode: bool
-    namespace: str
+    namespace: str | None
     vip_channel: bool
     now_ms: Callable[[], int]
     rng: random.Random
@@ -91,7 +92,7 @@ class ClientInstance:
         instance_name: str | None = None,
         unit_name: str | None = None,
         unit_mode: bool = False,
-        namespace: str = "",
+        namespace: str | None = None,
         vip_channel: bool = False,
         now_ms: Callable[[], int] = _now_ms,
         rng: random.Random | None = None,
@@ -101,7 +102,9 @@ class ClientInstance:
         self.random = rng or random.Random()
         self.ip = local_ip()
         self.unit_mode = unit_mode
-        self.namespace = Namespace(namespace)
+        addresses = [namesrv] if isinstance(namesrv, str) else list(namesrv)
+        self.address_namespace = instance_of(addresses)
+        self.namespace = Namespace(self.address_namespace if namespace is None else namespace)
         self._instance_name, self._unit_name = instance_name, unit_name
         own_name = f"{os.getpid()}#{time.monotonic_ns() + next(_counter)}"
         self.client_id = client_id(self.ip, own_name if instance_name is None else instance_name, unit_name)
@@ -117,7 +120,7 @@ class ClientInstance:
             on_open=self.heartbeats.connected,
             vip=vip_channel,
         )
-        self.name_servers = NameServers(name_servers(namesrv), self.pool)
+        self.name_servers = NameServers(name_servers(addresses), self.pool)
         self.routes = Routes(self.name_servers, default_queues=default_queues)
 
     async def __aenter__(self) -> Self:

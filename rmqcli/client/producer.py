@@ -35,6 +35,7 @@ from rmqcli.client.errors import (
 )
 from rmqcli.client.instance import Client, ClientInstance, InstanceOptions, reply_header
 from rmqcli.client.latency import LatencyFaults
+from rmqcli.client.namespaces import Namespace
 from rmqcli.client.outgoing import COMPRESS_LEVEL, COMPRESS_OVER, MAX_MESSAGE_SIZE, Outgoing, Preparer
 from rmqcli.client.queue_select import QueueSelector, RoundRobin
 from rmqcli.client.request_reply import Requesting, Requests
@@ -87,8 +88,8 @@ class Producer(SendingSoon, Requesting, Client):
     None, `compress_level` 1 (quick) to 9 (small). `allow_empty` sends empty bodies, which Java's producer refuses.
     `latency_faults` leaves brokers alone that answer slowly or not at all; `retry_unstored` tries another broker after a
     SendStatus other than SEND_OK too (the message may then exist twice). `trace`: True writes traces to
-    RMQ_SYS_TRACE_TOPIC, a text to another topic. `in_flight`: sends in the background (`send_soon`) at once. More options:
-    InstanceOptions.
+    RMQ_SYS_TRACE_TOPIC, a text to another topic, by its whole name. `in_flight`: sends in the background (`send_soon`) at
+    once. With a shared `instance`, `namespace` may be another than its. More options: InstanceOptions.
     """
 
     def __init__(
@@ -115,8 +116,9 @@ class Producer(SendingSoon, Requesting, Client):
         except ValueError as error:
             raise InvalidRequest(str(error)) from None
         core = self.instance
-        self._namespace = core.namespace
-        self.group = group = core.namespace.wrap(group)
+        named = options.get("namespace")
+        self._namespace = core.namespace if named is None else Namespace(named)
+        self.group = self._namespace.wrap(group)
         self._send_timeout = send_timeout
         self._retries = retries
         ip = ipaddress.ip_address(core.ip).packed
@@ -136,8 +138,9 @@ class Producer(SendingSoon, Requesting, Client):
         self._requests = Requests(core)
         self._trace = None
         if topic is not None:
-            self._trace = TraceDispatcher(core, group, "PRODUCE", topic, partial(Producer, instance=core))
-        self._headers = SendHeaders(core, group)
+            plain = partial(Producer, instance=core, namespace=core.address_namespace)
+            self._trace = TraceDispatcher(core, group, "PRODUCE", topic, plain)
+        self._headers = SendHeaders(core, self.group)
         self._underway = Underway(core, in_flight)
 
     async def __aenter__(self) -> Self:

@@ -10,6 +10,14 @@ from rmqcli.profiles import Profile, load_profiles, profiles_path, save_profiles
 from tests.cli.conftest import Run
 
 
+def test_names_are_whole_whatever_the_address_says() -> None:
+    from rmqcli.client import ClientInstance
+
+    settings = Settings(Given(namesrv="http://MQ_INST_1_ab.localhost:80"))
+    assert ClientInstance(settings.namesrv).namespace
+    assert not ClientInstance(**settings.client_options).namespace
+
+
 def test_the_order_of_name_servers(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Settings().namesrv == DEFAULT_NAMESRV
     save_profiles({"default": Profile("default", "default:1"), "prod": Profile("prod", "prod:1")})
@@ -31,8 +39,9 @@ def test_a_profile_that_is_not_there() -> None:
 
 
 def test_options_for_the_client() -> None:
-    assert Settings(Given(namesrv="a:1")).client_options == {"namesrv": "a:1"}
-    assert Settings(Given(namesrv="a:1", timeout=2.0)).client_options == {"namesrv": "a:1", "timeout": 2.0}
+    assert Settings(Given(namesrv="a:1")).client_options == {"namesrv": "a:1", "namespace": ""}
+    given = Given(namesrv="a:1", timeout=2.0)
+    assert Settings(given).client_options == {"namesrv": "a:1", "namespace": "", "timeout": 2.0}
     assert Settings(Given(namesrv="a:1", timeout=2.0)).producer_options["send_timeout"] == 2.0
 
 
@@ -47,6 +56,9 @@ def test_profile_commands(cli: Run) -> None:
     assert cli("profile", "remove", "prod").code == ExitCode.NOT_FOUND
     assert cli("profile", "set", "a b", "c:3").code == ExitCode.USAGE
     assert cli("profile", "set", "ab", " ").code == ExitCode.USAGE
+    refused = cli("profile", "set", "ab", "ns1:9876;ns2:port")
+    assert (refused.code, refused.err) == (2, "rmq: 'ns2:port' is not an address: host:port is expected\n")
+    assert list(load_profiles()) == ["test"]
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from codec.message import Message, MessageExt
 from codec.queue import MessageQueue
 from rmqcli.client import (
     Admin,
+    ClientInstance,
     ConsumeResult,
     InvalidRequest,
     LitePullConsumer,
@@ -291,6 +292,52 @@ async def test_traces_have_short_names_and_topics_come_and_go_by_them(cluster: A
     traces = "".join(texts)
     assert "Pub" in traces and "SubAfter" in traces
     assert NS not in traces
+
+
+async def trace_topics(options: dict[str, Any], cluster: Any) -> tuple[set[str], set[str]]:
+    """The topics that a traced send to T makes, and the groups that told of it; the trace topic is one of its own."""
+    async with Producer("P", **options, send_timeout=LONG, trace="Traces") as producer:
+        await producer.send(Message.of("T", b"1"))
+    topics = {name for name in await names(cluster) if name.rpartition("%")[2] in ("T", "Traces")}
+    groups: set[str] = set()
+    async with PullConsumer(namesrv=cluster.namesrv, timeout=LONG) as reader:
+        for queue in await reader.message_queues(next(name for name in topics if name.endswith("Traces"))):
+            for message in (await reader.pull(queue, 0)).messages:
+                groups.add(message.properties.get("INSTANCE_ID", ""))
+    return topics, groups
+
+
+async def test_a_trace_topic_of_ones_own_has_its_whole_name(cluster: Any) -> None:
+    """The producer of traces is told of no namespace (Java `AsyncTraceDispatcher`)."""
+    assert await trace_topics(inside(cluster), cluster) == ({f"{NS}%T", "Traces"}, {""})
+
+
+@pytest.mark.parametrize(
+    ("address", "namespace", "server"),
+    [
+        ("http://MQ_INST_1_ab.host:80", "MQ_INST_1_ab", "MQ_INST_1_ab.host:80"),
+        ("MQ_INST_1_ab.host", "MQ_INST_1_ab", "MQ_INST_1_ab.host:9876"),
+        ("http://mq.MQ_INST_1_ab.host:80", "", "mq.MQ_INST_1_ab.host:80"),
+        ("http://MQ_INST_1.host:80", "", "MQ_INST_1.host:80"),
+        ("http://host:80", "", "host:80"),
+    ],
+)
+def test_an_address_that_names_the_instance(address: str, namespace: str, server: str) -> None:
+    """Java `NameServerAddressUtils.INST_ENDPOINT_PATTERN`; a namespace that was given, even none, counts more."""
+    assert ClientInstance(address).namespace.name == namespace
+    assert ClientInstance(address).name_servers.addresses == (server,)
+    assert ClientInstance(address, namespace="other").namespace.name == "other"
+    assert not ClientInstance(address, namespace="").namespace
+    Admin(namesrv=address)
+
+
+async def test_the_namespace_of_an_address_is_that_of_its_traces_too(
+    cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endpoint = f"http://{NS}_x.localhost:80"
+    monkeypatch.setattr("rmqcli.client.instance.name_servers", lambda address: (cluster.namesrv,))
+    wanted = {f"{NS}_x%T", f"{NS}_x%Traces"}
+    assert await trace_topics({"namesrv": endpoint, "timeout": LONG}, cluster) == (wanted, {f"{NS}_x"})
 
 
 def test_an_administrator_has_no_namespace() -> None:

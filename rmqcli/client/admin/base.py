@@ -44,6 +44,7 @@ class AdminBase(OffsetCalls, Client):
 
     def __init__(self, *, instance: ClientInstance | None = None, **options: Unpack[InstanceOptions]) -> None:
         options.setdefault("timeout", ADMIN_TIMEOUT)
+        options.setdefault("namespace", "")  # an address that names an instance is not meant so here
         super().__init__(instance, options)
         if self.instance.namespace:
             raise InvalidRequest("an Admin has no namespace: it is told the whole names of topics and groups")

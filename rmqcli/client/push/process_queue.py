@@ -24,7 +24,8 @@ NOTHING = -1
 
 class ProcessQueue:
     """`dropped`: nothing new is begun. `closed`: its offset has been given away, acknowledgements no longer count.
-    `retiring`: another task than the rebalance removes it. `illegal`: that is because its offset was outside the broker's."""
+    `retiring`: another task than the rebalance removes it. `illegal`: that is because its offset was outside the broker's.
+    `unlock_tries`: how often it should have been given up and a listener was busy with it."""
 
     def __init__(self, queue: MessageQueue, next_offset: int, now_ms: int) -> None:
         self.queue = queue
@@ -41,6 +42,7 @@ class ProcessQueue:
         self.scope = trio.CancelScope()
         self.suggested_broker = 0
         self.previously_locked = False
+        self.unlock_tries = 0
         self.locked_at = -math.inf
         self.pulled_at = trio.current_time()
         # As in Java: mqadmin takes a queue for blocked that holds messages and was last consumed long ago

@@ -148,6 +148,7 @@ class Rebalancer:
         state, queue = self._state, held.queue
         held.drop()
         if not await held.wait_quiet(timeout) and state.needs_locks:
+            held.unlock_tries += 1
             return False
         held.closed = True
         await state.offsets.persist([queue], sure=True)

@@ -81,6 +81,7 @@ def _queue_info(state: GroupState, queue: MessageQueue, held: ProcessQueue) -> P
         transaction_msg_max_offset=taken_last,
         transaction_msg_count=len(held.taken),
         locked=held.locked,
+        try_unlock_times=held.unlock_tries,
         last_lock_timestamp=held.last_lock_ms,
         droped=held.dropped,
         last_pull_timestamp=held.last_pull_ms,

@@ -104,6 +104,33 @@ async def test_running_info_shows_what_waits(cluster: ModelCluster, autojump_clo
     assert (held.last_consume_timestamp, held.last_pull_timestamp) == (EPOCH, EPOCH)
 
 
+async def test_running_info_counts_how_often_a_queue_could_not_be_given_up(
+    cluster: ModelCluster, nursery: trio.Nursery, autojump_clock: Any
+) -> None:
+    """An orderly listener is busy with a queue that another member is to have: the lock stays (Java `incTryUnlockTimes`)."""
+    for number in range(4):
+        cluster.put(cluster.queue(TOPIC, number), b"x")
+
+    async def forever(messages: Any, context: Any) -> OrderlyResult:
+        await trio.sleep_forever()
+        return OrderlyResult.SUCCESS
+
+    async with consumer(cluster, forever, orderly=True):
+        await trio.sleep(5)
+        async with consumer(cluster, forever, "c2", orderly=True):
+            await trio.sleep(45)
+            ext = {"consumerGroup": GROUP, "clientId": "c1"}
+            await ask(cluster, RequestCode.GET_CONSUMER_RUNNING_INFO, ext)
+    replies = [command for _, command in cluster.asked if command.is_response and command.opaque == 4711]
+    infos = [decode_body(ConsumerRunningInfo, reply.body) for reply in replies]
+    begun = "PROP_CONSUMER_START_TIMESTAMP"
+    table = next(info.mq_table for info in infos if info.properties[begun] == str(EPOCH))
+    tries = [table[cluster.queue(TOPIC, number)].try_unlock_times for number in range(4)]
+    assert [tries[0], tries[1]] == [0, 0]
+    assert tries[2] == tries[3] >= 2
+    assert table[cluster.queue(TOPIC, 3)].droped
+
+
 async def test_a_queue_that_was_not_consumed_yet_is_not_taken_for_blocked(
     cluster: ModelCluster, autojump_clock: Any
 ) -> None:
