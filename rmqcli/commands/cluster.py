@@ -10,6 +10,8 @@ import typer
 from rmqcli.commands.topic import BrokersOption
 from rmqcli.exit_codes import ExitCode
 from rmqcli.options import Settings, command, command_group
+from rmqcli.render.table import Column
+from rmqcli.render.text import short_number
 from rmqcli.running import run_async, warn
 
 if TYPE_CHECKING:
@@ -22,6 +24,23 @@ ProducerGroupOption = Annotated[
 ]
 
 
+def percent(ratio: float | None) -> str:
+    return "" if ratio is None else f"{ratio:.0%}"
+
+
+BROKER_COLUMNS = (
+    Column("CLUSTER", "cluster"),
+    Column("BROKER", "brokerName"),
+    Column("ID", "brokerId", number=True),
+    Column("ADDRESS", "address", whole=True),
+    Column("VERSION", "version"),
+    Column("IN/S", "inTps", short_number, number=True),
+    Column("OUT/S", "outTps", short_number, number=True),
+    Column("TODAY", "putToday", short_number, number=True),
+    Column("DISK", "diskRatio", percent, number=True),
+)
+
+
 @command(app, "list", example="rmq cluster list\nrmq cluster list --json | jq '.[].runtime.bootTimestamp'")
 def list_clusters(settings: Settings) -> None:
     """List all brokers with version, traffic, load and disk.
@@ -29,19 +48,7 @@ def list_clusters(settings: Settings) -> None:
     A pipe gets lines: cluster, broker, id (0 is the master), address, version, messages in and out a second, messages
     stored today, share of the disk. A broker that does not answer has empty fields, and the exit code is 3.
     """
-    from rmqcli.render import Column, Output, show_rows
-
-    columns = [
-        Column("CLUSTER", "cluster"),
-        Column("BROKER", "brokerName"),
-        Column("ID", "brokerId", number=True),
-        Column("ADDRESS", "address"),
-        Column("VERSION", "version"),
-        Column("IN/S", "inTps", number=True),
-        Column("OUT/S", "outTps", number=True),
-        Column("TODAY", "putToday", number=True),
-        Column("DISK", "diskRatio", _percent, number=True),
-    ]
+    from rmqcli.render import Output, show_rows
 
     async def main() -> list[BrokerSummary]:
         from rmqcli.client import Admin
@@ -51,9 +58,14 @@ def list_clusters(settings: Settings) -> None:
 
     found = run_async(main)
     if settings.json:
-        Output().json([_object([column.key for column in columns], broker) for broker in found])
+        Output().json([_object([column.key for column in BROKER_COLUMNS], broker) for broker in found])
     else:
-        show_rows(settings, columns, [_row(broker) for broker in found], empty="no broker is registered")
+        show_rows(
+            settings,
+            BROKER_COLUMNS,
+            [broker_row(broker) for broker in found],
+            empty="no broker is registered",
+        )
     failed = [broker for broker in found if broker.error is not None]
     for broker in failed:
         warn(f"{broker.broker_name} could not be asked: {broker.error}")
@@ -71,7 +83,7 @@ def producers(settings: Settings, group: ProducerGroupOption = None, broker: Bro
     """
     from codec.versions import version_name
     from rmqcli.commands._missing import end_partly
-    from rmqcli.render import Column, show_rows
+    from rmqcli.render import show_rows
 
     columns = [
         Column("GROUP", "producerGroup"),
@@ -96,7 +108,8 @@ def producers(settings: Settings, group: ProducerGroupOption = None, broker: Bro
     end_partly(failures)
 
 
-def _row(broker: BrokerSummary) -> list[Any]:
+def broker_row(broker: BrokerSummary) -> list[Any]:
+    """Values for BROKER_COLUMNS."""
     place = [broker.cluster, broker.broker_name, broker.broker_id, broker.address]
     return place + _load(broker.runtime or {})
 
@@ -109,10 +122,6 @@ def _load(runtime: Mapping[str, str]) -> list[Any]:
     return [runtime.get("brokerVersionDesc"), *rates, today, disk]
 
 
-def _percent(ratio: float | None) -> str:
-    return "" if ratio is None else f"{ratio:.0%}"
-
-
 def _first_number(text: str | None, digits: int = 1) -> float | None:
     """Rates are three numbers in one text: of 10 s, 1 min, 10 min; fewer in the first seconds."""
     try:
@@ -123,5 +132,5 @@ def _first_number(text: str | None, digits: int = 1) -> float | None:
 
 def _object(keys: list[str], broker: BrokerSummary) -> dict[str, Any]:
     runtime = None if broker.runtime is None else dict(broker.runtime)
-    values = dict(zip(keys, _row(broker), strict=True))
+    values = dict(zip(keys, broker_row(broker), strict=True))
     return values | {"runtime": runtime, "error": None if broker.error is None else str(broker.error)}

@@ -47,6 +47,9 @@ def set_profile(name: NameArgument, addresses: AddressArgument, settings: Settin
     """Make a profile or change it."""
     if not addresses.strip():
         raise usage_error("HOST:PORT may not be empty")
+    from rmqcli.client.addresses import name_servers
+
+    name_servers(addresses)  # what is none is told now, not by the first command that uses it
     path = save_profiles(load_profiles() | {check_name(name): Profile(name, addresses.strip())})
     if settings.verbose:
         print(path)

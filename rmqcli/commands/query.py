@@ -49,6 +49,8 @@ def query(
 
     if (key is None) == (msg_id is None):
         raise usage_error("give one of --key and --id")
+    if not key and not msg_id:
+        raise usage_error("--key and --id may not be empty")
     span = parse_range(time, now_ms())
     if time != "start" and span.begin_time is None and span.end_time is None:
         raise usage_error(f"--time {time!r}: @T or @T1:@T2 is expected")

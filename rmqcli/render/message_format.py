@@ -116,6 +116,8 @@ def _verb(text: str, token: re.Match[str]) -> Part:
     verb, braces = token["verb"], re.findall(r"\{([^{}]*)\}", token["braces"])
     if verb == "%":
         return _constant(b"%" + encode_text(token["braces"]))
+    if text.startswith("{", token.end()):
+        raise _error(text, token.end(), r"the brace is not closed; \x7b writes one")
     if verb == "j":
         return _modified(message_line, braces, text, token)
     if verb == "h":

@@ -125,13 +125,19 @@ def _properties(found: dict[str, Any]) -> dict[str, str]:
         _apply_keys(properties, found["keys"])
     if "tags" in found:
         _apply_tags(properties, found["tags"])
+    for name, value in properties.items():
+        # what no properties text can hold would be lost without a word
+        if not name or not value or "\x01" in name:
+            raise _bad(f"property {name!r}: neither name nor value may be empty, and no name holds U+0001")
     return properties
 
 
 def _apply_keys(properties: dict[str, str], keys: object) -> None:
-    keys = [keys] if isinstance(keys, str) else (keys or [])
+    keys = keys.split(" ") if isinstance(keys, str) else (keys or [])
     if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
         raise _bad("keys is not a list of texts")
+    if any(" " in key for key in keys):
+        raise _bad("a key holds a blank, which separates keys")
     wanted = " ".join(keys)
     # Only an edited list replaces the property: its blanks may differ from what joining makes.
     if split_keys(wanted) != split_keys(properties.get(PropertyName.KEYS)):

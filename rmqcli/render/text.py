@@ -7,10 +7,21 @@ from collections.abc import Sequence
 from datetime import datetime
 from itertools import groupby
 
-__all__ = ["duration", "local_time", "many", "number_ranges", "printable", "size", "tsv_cell", "tsv_line"]
+__all__ = [
+    "duration",
+    "local_time",
+    "many",
+    "number_ranges",
+    "printable",
+    "short_number",
+    "size",
+    "tsv_cell",
+    "tsv_line",
+]
 
 _TSV_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_THOUSANDS = ("", "k", "M", "G", "T")
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
@@ -60,6 +71,18 @@ def size(count: int) -> str:
             break
         value /= 1024
     return f"{count} B" if unit == "B" else f"{value:.1f} {unit}"
+
+
+def short_number(value: float | None) -> str:
+    """`0.4`, `999`, `21.2k`, `4.3M`, in five characters; empty for None."""
+    if value is None:
+        return ""
+    for unit in _THOUSANDS:
+        if value < 999.5 or unit == _THOUSANDS[-1]:
+            break
+        value /= 1000
+    text = f"{value:.1f}" if value < 99.95 and (unit or value % 1) else f"{value:.0f}"
+    return text + unit
 
 
 def duration(seconds: float) -> str:

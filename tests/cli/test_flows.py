@@ -223,6 +223,8 @@ def test_query(rmq: Run, topic: str) -> None:
     missing = rmq("query", topic, "--key", "none")
     assert missing.code == ExitCode.NOT_FOUND
     assert missing.err == f"rmq: no message with key none in topic {topic}\n"
+    for option in ("--key", "--id"):
+        assert rmq("query", topic, option, "").code == ExitCode.USAGE
 
 
 def test_cluster(rmq: Run, cluster: Cluster) -> None:

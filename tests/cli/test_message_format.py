@@ -71,6 +71,8 @@ def test_a_body_of_any_bytes_goes_out_as_it_is() -> None:
         ("%v{upper}", 3, "unknown modifier {upper}; there are {hex}, {base64}, {json}"),
         ("%v{hex}{json}", 3, "one modifier is enough"),
         ("%h{a}{b}", 3, "unknown modifier {b}"),
+        ("%h{shop", 3, r"the brace is not closed; \x7b writes one"),
+        ("%o %v{hex}{", 11, "the brace is not closed"),
         ("%d{week}", 3, "unknown modifier {week}"),
     ],
 )

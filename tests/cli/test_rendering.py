@@ -6,6 +6,8 @@ import json
 import pytest
 
 from codec.queue import MessageQueue
+from rmqcli.client import BrokerSummary
+from rmqcli.commands.cluster import BROKER_COLUMNS, broker_row
 from rmqcli.flows.send_results import SendReport
 from rmqcli.flows.sending import Acknowledged
 from rmqcli.options import Given, Settings
@@ -14,7 +16,7 @@ from rmqcli.render.lines import message_renderer, message_tsv, message_view
 from rmqcli.render.output import encode_text, json_line
 from rmqcli.render.progress import progress
 from rmqcli.render.table import show_table
-from rmqcli.render.text import duration, local_time, number_ranges, printable, size, tsv_line
+from rmqcli.render.text import duration, local_time, number_ranges, printable, short_number, size, tsv_line
 from tests.cli.messages import stored
 
 COLUMNS = [Column("NAME", "name"), Column("COUNT", "count", number=True)]
@@ -52,6 +54,55 @@ def test_a_table_fits_eighty_columns(
     assert "12345" in out
     assert "\x1b" not in out
     assert "\\x1b[31mred" in out
+
+
+def test_numbers_in_little_room() -> None:
+    shown = [
+        0,
+        0.44,
+        7.0,
+        12,
+        99.96,
+        999,
+        999.6,
+        1000,
+        21_201.9,
+        99_949,
+        99_951,
+        212_318,
+        999_600,
+        4.3e6,
+        8e9,
+        7e15,
+    ]
+    texts = " ".join(short_number(value) for value in shown)
+    assert texts == "0 0.4 7 12 100 999 1.0k 1.0k 21.2k 99.9k 100k 212k 1.0M 4.3M 8.0G 7000T"
+    assert short_number(None) == ""
+
+
+def test_an_address_is_never_broken(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    found = BrokerSummary(
+        "DefaultCluster",
+        "broker-a",
+        0,
+        "192.168.100.100:10911",
+        {
+            "brokerVersionDesc": "V4_9_8",
+            "putTps": "3456.7 1 1",
+            "getTransferedTps": "21201.9 1 1",
+            "msgPutTotalTodayNow": "212318999",
+            "msgPutTotalTodayMorning": "0",
+            "commitLogDiskRatio": "0.5",
+        },
+        None,
+    )
+    show_table(Settings(), BROKER_COLUMNS, [broker_row(found)])
+    lines = capsys.readouterr().out.splitlines()
+    assert "192.168.100.100:10911" in lines[1]
+    assert max(map(len, lines)) <= 80
 
 
 def test_text_for_people() -> None:
