@@ -1,6 +1,6 @@
 """Many records at once: NumPy walks and reads their fixed fields; `codec.scan.arrow` makes Arrow tables of them.
 
-Needs the `export` extra. This package imports NumPy, only `codec.scan.arrow`, and CRCs of small bodies, import pyarrow.
+Needs the `export` extra. This package imports NumPy, only `codec.scan.arrow` imports pyarrow.
 """
 
 from __future__ import annotations
