@@ -66,11 +66,17 @@ def resident_mib(pid: int) -> float:
     return int(fields["RssAnon"].split()[0]) / 1024
 
 
-def best_of(*actions: Callable[[], object], rounds: int = 5) -> list[float]:
-    """Seconds of each action, the best of some rounds in which they take turns: what disturbs one disturbs the others."""
+def best_of(
+    *actions: Callable[[], object], rounds: int = 5, before: Callable[[], object] = lambda: None
+) -> list[float]:
+    """Seconds of each action, the best of some rounds in which they take turns: what disturbs one disturbs the others.
+
+    `before` comes before each of them and is not measured.
+    """
     best = [float("inf")] * len(actions)
     for _ in range(rounds):
         for place, action in enumerate(actions):
+            before()
             started = time.perf_counter()
             action()
             best[place] = min(best[place], time.perf_counter() - started)

@@ -127,19 +127,17 @@ def _to_parquet(name: str, store: Path, data: bytes, *, small: bool) -> Iterator
     out, plain = store / "out", store / "plain.parquet"
     options = writer_options(Layout(), table)
 
-    def export(rows: RowFilter) -> None:
+    def clean() -> None:
         shutil.rmtree(out, ignore_errors=True)
-        export_store(store, out, rows)
-
-    def write() -> None:
-        parquet.write_table(table, plain, **options)
+        plain.unlink(missing_ok=True)
 
     exported, unchecked, written, verified, crc = best_of(
-        lambda: export(RowFilter()),
-        lambda: export(RowFilter(check_crc=False)),
-        write,
+        lambda: export_store(store, out, RowFilter()),
+        lambda: export_store(store, out, RowFilter(check_crc=False)),
+        lambda: parquet.write_table(table, plain, **options),
         lambda: verify_commit_log(CommitLog(store)),
         lambda: zlib.crc32(data),
+        before=clean,
     )
     count, against = table.num_rows, "pyarrow's own write"
     yield Measured(
