@@ -98,6 +98,7 @@ class ExportFolder:
         self.previous = read_json(self._out / MANIFEST, Manifest)
         if self.previous is not None:
             self.previous.require_same(self._base, self._out)
+            self.previous.require_whole(self._out)
 
     def measure(self, names: Iterable[str]) -> list[FileEntry]:
         """The temporary files of these names as entries of the manifest, with the paths that they will have."""

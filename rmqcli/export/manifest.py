@@ -8,7 +8,6 @@ had an end of its own, so it left out records in between) at `end` of each queue
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -88,6 +87,17 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
                     "give the same to resume, or name a new folder with --out"
                 )
 
+    def require_whole(self, out: Path) -> None:
+        """OutputExists when one of the files is shorter or longer than it was. One that is gone was taken away by somebody."""
+        for file in self.files:
+            path = out / file.path
+            size = path.stat().st_size if path.exists() else file.bytes
+            if size != file.bytes:
+                raise OutputExists(
+                    f"{path}: has {size} bytes, not the {file.bytes} that were exported (after a power cut?); "
+                    "name a new folder with --out"
+                )
+
     def extended(
         self, files: list[FileEntry], reached: list[QueueSpan], commit_log_offset: int | None
     ) -> Manifest:
@@ -127,11 +137,10 @@ def read_json(path: Path, kind: Any) -> Any:
 
 
 def write_json(path: Path, value: object) -> None:
-    """Whole or not at all: a temporary name, flushed to the disk, renamed."""
+    """Whole or not at all, whenever the process is killed: a temporary name, renamed. Not flushed to the disk, as the Parquet files
+    are not: a manifest that outlives them at a power cut would say that their rows are there.
+    """
     path.parent.mkdir(exist_ok=True)
     temporary = path.with_name(f"{path.name}.tmp")
-    with temporary.open("wb") as file:
-        file.write(msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
+    temporary.write_bytes(msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n")
     temporary.replace(path)

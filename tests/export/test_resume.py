@@ -120,6 +120,21 @@ def test_only_the_same_is_resumed(
     assert names(tmp_path) == ["_SUCCESS", "_rmq", "part-00000.parquet"]
 
 
+def test_a_file_that_is_not_as_long_as_it_was(store_clean: JavaStore, tmp_path: Path) -> None:
+    """As a power cut leaves it. A file that somebody took away is none of ours any more."""
+    export_store(store_clean.root, tmp_path, RowFilter())
+    file = tmp_path / "part-00000.parquet"
+    whole = file.read_bytes()
+    for wrong in (b"", whole[:-1], whole + b"x"):
+        file.write_bytes(wrong)
+        with pytest.raises(
+            OutputExists, match=rf"part-00000.parquet: has {len(wrong)} bytes, not the {len(whole)} "
+        ):
+            export_store(store_clean.root, tmp_path, RowFilter(), resume=True)
+    file.unlink()
+    assert export_store(store_clean.root, tmp_path, RowFilter(), resume=True).rows == 0
+
+
 def test_what_is_no_export_is_not_touched(store_clean: JavaStore, tmp_path: Path) -> None:
     (tmp_path / "part-00000.parquet").write_bytes(b"mine")
     with pytest.raises(OutputExists, match=r"has no _rmq/manifest\.json to resume from"):
