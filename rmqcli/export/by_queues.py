@@ -37,6 +37,8 @@ class UnsoundQueue(Exception):
 
 _MOST_GAPS = 64
 """Where more stretches of a part are in no queue, all of it is walked."""
+_LOOKS = 3
+"""An entry that was written just before one that is read already looks like a hole, once."""
 
 
 class QueuePlaces(NamedTuple):
@@ -173,22 +175,30 @@ def _entries(queue: Queue, file: NamedFile, rows: RowFilter | None = None) -> _E
     """The written entries of a queue file."""
     import numpy as np
 
-    with mapped(file) as data:
-        raw = np.frombuffer(data, ENTRY.dtype(), file.size // ENTRY.size)
-        places, sizes = raw["commit_log_offset"].astype(np.int64), raw["size"].astype(np.int32)
-        codes = raw["tags_code"].astype(np.int64)
-        del raw
-    used = (sizes > 0) & ~((sizes == FILLER_SIZE) & (places == 0))
-    numbers = np.flatnonzero(used)
-    if len(numbers) and (
-        numbers[-1] - numbers[0] + 1 != len(numbers) or (np.diff(places[numbers]) <= 0).any()
-    ):
-        raise UnsoundQueue(
-            f"consume queue {queue.queue_id} of {queue.topic}: {file.path}: has a hole or does not ascend"
-        )
+    numbers, places, sizes, codes = _written(queue, file)
     offsets = numbers + (file.base or 0) // ENTRY.size
-    wanted = np.ones(len(numbers), bool) if rows is None else _wanted(queue, offsets, codes[numbers], rows)
-    return _Entries(places[numbers], sizes[numbers], wanted)
+    wanted = np.ones(len(numbers), bool) if rows is None else _wanted(queue, offsets, codes, rows)
+    return _Entries(places, sizes, wanted)
+
+
+def _written(queue: Queue, file: NamedFile) -> tuple[Any, Any, Any, Any]:
+    """Numbers in the file, commit-log offsets, sizes and tags codes of the written entries."""
+    import numpy as np
+
+    for _ in range(_LOOKS):
+        with mapped(file) as data:
+            raw = np.frombuffer(data, ENTRY.dtype(), file.size // ENTRY.size)
+            # Sizes first: an entry that a broker writes meanwhile is then no entry, not one that leads to the log's begin.
+            sizes = raw["size"].astype(np.int32)
+            places, codes = (raw[name].astype(np.int64) for name in ("commit_log_offset", "tags_code"))
+            del raw
+        numbers = np.flatnonzero((sizes > 0) & ~((sizes == FILLER_SIZE) & (places == 0)))
+        is_one_run = not len(numbers) or numbers[-1] - numbers[0] + 1 == len(numbers)
+        if is_one_run and (np.diff(places[numbers]) > 0).all():
+            return numbers, places[numbers], sizes[numbers], codes[numbers]
+    raise UnsoundQueue(
+        f"consume queue {queue.queue_id} of {queue.topic}: {file.path}: has a hole or does not ascend"
+    )
 
 
 def _wanted(queue: Queue, offsets: Any, codes: Any, rows: RowFilter) -> Any:

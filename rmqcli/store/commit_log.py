@@ -24,6 +24,7 @@ from codec.record import (
     store_timestamp_at,
 )
 from rmqcli.store.files import NamedFile, data_extents, mapped, naming_damage, offset_files
+from rmqcli.store.lock import is_locked
 
 __all__ = [
     "CommitLog",
@@ -59,12 +60,26 @@ def commit_log_folder(path: Path) -> Path:
     return inner if inner.is_dir() else path
 
 
+def _is_written_to(path: Path) -> bool:
+    """By a broker; not when that may not be known."""
+    folder = path if path.is_dir() else path.parent
+    try:
+        return is_locked(folder.resolve().parent)
+    except PermissionError:
+        return False
+
+
 class CommitLog:
-    """The files of a commit log, opened one at a time."""
+    """The files of a commit log, opened one at a time; while a broker writes to them, as far as they are written now."""
 
     def __init__(self, path: Path) -> None:
         """FileNotFoundError when there is no such file, or none in the folder."""
-        self.files = offset_files(commit_log_folder(path))
+        folder = commit_log_folder(path)
+        self.files = offset_files(folder)
+        if _is_written_to(folder):
+            from rmqcli.store.live import as_written
+
+            self.files = as_written(self.files)
 
     def records(self, *, from_offset: int = 0, from_file: int = 0) -> Iterator[tuple[Place, memoryview]]:
         """Every record with its file's bytes, which are only good until the next step. A file's records are walked from its

@@ -43,8 +43,8 @@ class QueueEntry(NamedTuple):
 class ConsumeQueueFiles:
     """The files of one queue. FileNotFoundError when there is no such file, or none in the folder."""
 
-    def __init__(self, path: Path) -> None:
-        self.files = offset_files(path)
+    def __init__(self, path: Path, files: list[NamedFile] | None = None) -> None:
+        self.files = offset_files(path) if files is None else files
 
     def entries(self, begin: int = 0, end: int | None = None) -> Iterator[QueueEntry]:
         """Entries with queue offsets in [begin, end) that are written: a file's unused rest has size 0 and ends the queue."""
@@ -79,6 +79,12 @@ class ConsumeQueueFiles:
                 return first, max(first, (file.base or 0) // ENTRY.size + written)
         return first, first
 
+    def as_written(self) -> list[NamedFile]:
+        """The files with the sizes that they are filled to: for a queue that a broker goes on writing."""
+        end = self.bounds()[1] * ENTRY.size
+        filled = [file._replace(size=min(file.size, end - (file.base or 0))) for file in self.files]
+        return [file for file in filled if file.size > 0]
+
     def _from_first_written(self) -> Iterator[QueueEntry]:
         """The entries of the first file, those that only fill it skipped at once."""
         file = self.files[0]
@@ -100,6 +106,10 @@ class Queue(NamedTuple):
     queue_id: int | None
     path: Path
     files: ConsumeQueueFiles
+
+    def as_written(self) -> Queue:
+        """As far as it is written now: for a queue that a broker goes on writing."""
+        return self._replace(files=ConsumeQueueFiles(self.path, self.files.as_written()))
 
     @property
     def store(self) -> Path | None:

@@ -19,7 +19,7 @@ _OFFSET_NAME = re.compile(r"[0-9]{20}")
 
 
 class NamedFile(NamedTuple):
-    """`base` is the offset of the first byte; None when the name does not tell (a renamed copy)."""
+    """`base` is the offset of the first byte; None when the name does not tell (a renamed copy). `size`: no more is looked at."""
 
     path: Path
     base: int | None
@@ -48,12 +48,13 @@ class DamagedFile(CorruptionError):
 
 @contextmanager
 def mapped(file: NamedFile) -> Iterator[memoryview]:
-    """The bytes of a file as a view that must not outlive the block. An empty file is an empty view."""
+    """The first `size` bytes of a file as a view that must not outlive the block. An empty file is an empty view."""
     if file.size == 0:
         yield memoryview(b"")
         return
     with file.path.open("rb") as handle:
-        pages = mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ)
+        there = os.fstat(handle.fileno()).st_size
+        pages = mmap.mmap(handle.fileno(), min(file.size, there), access=mmap.ACCESS_READ)
     view = memoryview(pages)
     try:
         yield view

@@ -1,6 +1,7 @@
 """Whether a broker runs on a store folder: it holds a POSIX record lock on byte 0 of the file `lock` (as Java's FileLock).
 
-Not for the process that runs the broker itself: such a lock belongs to a process, and closing any descriptor drops it.
+Such a lock belongs to a process, and closing any descriptor drops it: a process that has the file open itself is not to open it
+once more.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import errno
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 __all__ = ["holding_lock", "is_locked", "refuse_locked"]
@@ -18,8 +19,10 @@ _TAKEN = (errno.EACCES, errno.EAGAIN)
 
 
 def is_locked(store: Path) -> bool:
-    """Whether another process holds the lock. Changes nothing."""
+    """Whether a broker holds the lock. Changes nothing."""
     try:
+        if _is_open(store / "lock"):
+            return True
         handle = os.open(store / "lock", os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
@@ -31,6 +34,20 @@ def is_locked(store: Path) -> bool:
         return True
     finally:
         os.close(handle)
+    return False
+
+
+def _is_open(path: Path) -> bool:
+    """By this process."""
+    wanted = path.stat()
+    try:
+        numbers = [int(entry.name) for entry in Path("/dev/fd").iterdir()]
+    except OSError:
+        return False
+    for number in numbers:
+        with suppress(OSError):  # the one that listed them is closed again
+            if os.path.samestat(os.fstat(number), wanted):
+                return True
     return False
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from codec.errors import CorruptionError
 from codec.message import MessageExt
 from codec.record import decode_record
-from rmqcli.store.commit_log import CommitLog, Place
-from rmqcli.store.files import DamagedFile, NamedFile, mapped, naming_damage
+from rmqcli.store.commit_log import Place, commit_log_folder
+from rmqcli.store.files import DamagedFile, NamedFile, mapped, naming_damage, offset_files
 
 __all__ = ["Found", "LogReader"]
 
@@ -22,7 +22,8 @@ class LogReader:
 
     def __init__(self, path: Path) -> None:
         """FileNotFoundError when there is no commit log."""
-        self._files = CommitLog(path).files
+        self._folder = commit_log_folder(path)
+        self._files = offset_files(self._folder)
         self._views: dict[NamedFile, memoryview] = {}
         self._stack = ExitStack()
 
@@ -54,8 +55,12 @@ class LogReader:
         """None before the first file: retention took the record. DamagedFile when no whole record is there."""
         if offset < self.begin:
             return None
-        file = next((f for f in reversed(self._files) if (f.base or 0) <= offset), self._files[0])
+        file = self._file_of(offset)
         position = offset - (file.base or 0)
+        if position >= file.size:
+            self._files = offset_files(self._folder)  # a broker may have made one since
+            file = self._file_of(offset)
+            position = offset - (file.base or 0)
         if position >= file.size:
             raise DamagedFile(file.path, CorruptionError(f"the file ends before commit-log offset {offset}"))
         if file not in self._views:
@@ -63,6 +68,9 @@ class LogReader:
         with naming_damage(file):
             message = _decoded(self._views[file], position)
         return Place(file, position, message.store_size, offset), message
+
+    def _file_of(self, offset: int) -> NamedFile:
+        return next((f for f in reversed(self._files) if (f.base or 0) <= offset), self._files[0])
 
 
 def _decoded(data: memoryview, position: int) -> MessageExt:

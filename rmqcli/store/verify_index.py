@@ -45,23 +45,36 @@ class IndexPart(NamedTuple):
 
 
 class IndexFinding(NamedTuple):
-    """What of the index a broker's next start drops or makes anew, after a kill; `younger` with the places damaged in each."""
+    """What of the index a broker's next start drops or makes anew, after a kill; `younger` with the places damaged in each.
+    `growing`: what a broker that runs is writing, of which nothing is said.
+    """
 
     report: Report
     without_header: list[NamedFile]
     younger: dict[NamedFile, int]
+    growing: list[NamedFile]
 
 
 def verify_index(
-    folder: Path, log: CommitLog, workers: Workers, progress: Progress, *, crashed: bool, flushed: int
+    folder: Path,
+    log: CommitLog,
+    workers: Workers,
+    progress: Progress,
+    *,
+    crashed: bool,
+    live: bool = False,
+    flushed: int,
 ) -> IndexFinding:
-    """Every file of a folder; `flushed` is the checkpoint's time of the index (ms). FileNotFoundError without any file."""
-    found = IndexFinding(Report(), [], {})
+    """Every file of a folder; `flushed` is the checkpoint's time of the index (ms). FileNotFoundError without any file.
+
+    `live`: a broker runs on it.
+    """
+    found = IndexFinding(Report(), [], {}, [])
     parts: list[IndexPart] = []
     for file in index_files(folder):
         found.report.files += 1
         found.report.size += file.size
-        mine = _parts(file, log, found, crashed=crashed, flushed=flushed)
+        mine = _parts(file, log, found, crashed=crashed, live=live, flushed=flushed)
         used = data_size(file)
         found.report.used += used
         progress(used - sum(part.cost for part in mine))
@@ -97,18 +110,21 @@ def _count(report: Report, file: NamedFile, found: IndexFinding) -> None:
 
 
 def _parts(
-    file: NamedFile, log: CommitLog, found: IndexFinding, *, crashed: bool, flushed: int
+    file: NamedFile, log: CommitLog, found: IndexFinding, *, crashed: bool, live: bool, flushed: int
 ) -> list[IndexPart]:
     with mapped(file) as data:
         try:
             index = geometry_of(file, data)
         except CorruptionError as error:
             if crashed and not any(data[:_HEADER_BYTES]):
-                found.without_header.append(file)
+                (found.growing if live else found.without_header).append(file)
             else:
                 found.report.add(Finding(file.path, error.position or 0, str(error)))
             return []
         if crashed and index.header.end_timestamp > flushed:
+            if live:
+                found.growing.append(file)
+                return []
             found.younger[file] = 0
         parts, last = [], 0
         for begin in range(1, index.header.index_count, PART_ITEMS):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from codec.consume_queue import ENTRY_SIZE
 from rmqcli.store.commit_log import CommitLog
@@ -17,6 +18,7 @@ from rmqcli.store.files import DamagedFile, NamedFile, data_size
 from rmqcli.store.findings import Finding, Report
 from rmqcli.store.index import index_files
 from rmqcli.store.lacking import lacking_entries
+from rmqcli.store.lock import is_locked
 from rmqcli.store.next_start import dispatched_again_from, known_checkpoint
 from rmqcli.store.overview import queue_ranges
 from rmqcli.store.tables import delay_offsets, group_offsets, read_checkpoint, store_folder, table_problems
@@ -52,19 +54,35 @@ def verify_store(
     store: Path, progress: Callable[[int], None] = lambda size: None, workers: Workers = ALONE
 ) -> StoreReport:
     """FileNotFoundError when it is no store folder, or one without a commit log. `progress`: see `bytes_to_verify`."""
-    store_folder(store)
-    found = StoreReport()
-    log = CommitLog(store)
-    crashed = (store / "abort").exists()
-    if crashed:
+    folder, found = _folder(store_folder(store)), StoreReport()
+    if folder.live:
+        found.remarks.append("a broker runs on this folder: checked is what it had written when this began")
+    elif folder.crashed:
         found.remarks.append(
             "abort is present: a broker runs, or was killed; its next start recovers the tail"
         )
-    found.parts["commitlog"] = verify_commit_log(log, progress, workers)
-    found.parts["consumequeue"] = _queues(store, log, crashed, found, workers, progress)
-    found.parts["index"] = _index(store, log, crashed, found, workers, progress)
+    found.parts["commitlog"] = verify_commit_log(folder.log, progress, workers)
+    found.parts["consumequeue"] = _queues(folder, found, workers, progress)
+    found.parts["index"] = _index(folder, found, workers, progress)
     found.parts["tables"] = _tables(store, found)
     return found
+
+
+class _Folder(NamedTuple):
+    """`live`: a broker runs on it; `queues` and `log` are as they were at one moment, queues first."""
+
+    path: Path
+    queues: list[Queue]
+    log: CommitLog
+    crashed: bool
+    live: bool
+
+
+def _folder(store: Path) -> _Folder:
+    live, queues = is_locked(store), _queue_folders(store)
+    if live:
+        queues = [queue.as_written() for queue in queues]
+    return _Folder(store, queues, CommitLog(store), (store / "abort").exists(), live)
 
 
 def bytes_to_verify(store: Path) -> int:
@@ -89,15 +107,8 @@ def _index_files(store: Path) -> list[NamedFile]:
         return []
 
 
-def _queues(
-    store: Path,
-    log: CommitLog,
-    crashed: bool,
-    found: StoreReport,
-    workers: Workers,
-    progress: Callable[[int], None],
-) -> Report:
-    queues = _queue_folders(store)
+def _queues(folder: _Folder, found: StoreReport, workers: Workers, progress: Callable[[int], None]) -> Report:
+    store, queues, log, crashed, live = folder
     if not queues:
         found.remarks.append("no consume queues: a broker makes them anew, or `rmq inspect rebuild`")
         return Report()
@@ -109,7 +120,7 @@ def _queues(
     )
     for file, position in repairs.holes:
         found.remarks.append(f"{file.path}: byte {position}: a hole: the next start adds the entries")
-    if sum(one.messages for one in queue_ranges(store)) == of_log.items:
+    if live or sum(one.messages for one in queue_ranges(store)) == of_log.items:
         return report  # as many entries as records: none is lacking
     ends = {
         (queue.topic, queue.queue_id): queue.files.bounds()[1]
@@ -126,18 +137,16 @@ def _queues(
     return report
 
 
-def _index(
-    store: Path,
-    log: CommitLog,
-    crashed: bool,
-    found: StoreReport,
-    workers: Workers,
-    progress: Callable[[int], None],
-) -> Report:
+def _index(folder: _Folder, found: StoreReport, workers: Workers, progress: Callable[[int], None]) -> Report:
+    store, crashed = folder.path, folder.crashed
     if not _index_files(store):
         return Report()
     flushed = known_checkpoint(store).index_msg_timestamp
-    result = verify_index(store / "index", log, workers, progress, crashed=crashed, flushed=flushed)
+    result = verify_index(
+        store / "index", folder.log, workers, progress, crashed=crashed, live=folder.live, flushed=flushed
+    )
+    for file in result.growing:
+        found.remarks.append(f"{file.path.name}: the broker is writing this index file: not checked")
     for file in result.without_header:
         found.remarks.append(f"{file.path.name}: an index file without a header: dropped by the next start")
     for file, damaged in result.younger.items():
