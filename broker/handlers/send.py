@@ -42,6 +42,8 @@ MAX_RECONSUME_SINCE_VERSION = 121
 """From this client version on (V3_4_9) the header's maxReconsumeTimes counts."""
 IPV4_HOST_BYTES = 8
 CHECKED_TOPICS = 65536
+LAST_TIME = 253_370_764_800_000
+"""The year 9999, the last that can be written (ms)."""
 
 # Names that the hot path looks up for each message.
 SEND_MESSAGE = int(RequestCode.SEND_MESSAGE)
@@ -130,7 +132,8 @@ def check_open(broker: BrokerContext) -> None:
     """Refusal before the time from which on the broker takes messages."""
     opens = broker.config.start_accept_send_request_time_stamp
     if broker.now_ms() < opens:
-        until = datetime.fromtimestamp(opens / 1000).strftime("%Y-%m-%d %H:%M:%S")
+        moment = datetime.fromtimestamp(min(opens, LAST_TIME) // 1000)
+        until = f"{moment:%Y-%m-%d %H:%M:%S},{opens % 1000:03d}"
         raise Refusal(ResponseCode.SYSTEM_ERROR, f"broker unable to service, until {until}")
 
 

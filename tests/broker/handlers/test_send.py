@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -195,7 +196,13 @@ async def test_nothing_is_accepted_before_its_time(tmp_path: Path, autojump_cloc
         client = broker.client()
         opens = broker.context.now_ms() + 5000
         assert client.ask(25, None, f"startAcceptSendRequestTimeStamp={opens}".encode()).code == 0
-        assert (client.send("T").remark or "").startswith("broker unable to service, until ")
+        refused = client.send("T")
+        moment = datetime.fromtimestamp(opens // 1000)
+        until = f"{moment:%Y-%m-%d %H:%M:%S},{opens % 1000:03d}"
+        assert (refused.code, refused.remark) == (1, f"broker unable to service, until {until}")
+        client.ask(25, None, f"startAcceptSendRequestTimeStamp={2**63 - 1}".encode())
+        assert (client.send("T").remark or "").startswith("broker unable to service, until 9999-")
+        client.ask(25, None, f"startAcceptSendRequestTimeStamp={opens}".encode())
         await trio.sleep(5)
         assert client.send("T").code == 0
 
