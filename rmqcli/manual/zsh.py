@@ -66,7 +66,8 @@ def _quoted(text: str) -> str:
 
 
 def _described(name: str, text: str) -> str:
-    return _quoted(f"{name}:{text}".replace("\n", " "))
+    """`_describe` takes a backslash for an escape, also behind the colon."""
+    return _quoted(f"{name}:{text}".replace("\\", "\\\\").replace("\n", " "))
 
 
 def _array(name: str, items: Sequence[str]) -> str:

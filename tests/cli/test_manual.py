@@ -114,6 +114,11 @@ _rmq
 """
 
 
+def test_zsh_shows_backslashes() -> None:
+    text = (ROOT / "completions" / "_rmq").read_text("utf-8")
+    assert r"'--delimiter:What separates messages; \\n \\t \\0 \\xNN are possible." in text
+
+
 def offered(shell: str, *words: str) -> set[str]:
     """What zsh or fish offers for the last word; FILES or VALUE when a file or any text is expected."""
     assert shutil.which(shell), f"the package {shell} is needed"
