@@ -6,7 +6,9 @@ from typing import Any
 
 import typer
 
-from rmqcli.client import Admin
+from codec.queue import MessageQueue
+from rmqcli.client import Admin, ClientError
+from rmqcli.commands._missing import end_partly
 from rmqcli.exit_codes import CommandError, ExitCode
 from rmqcli.options import Settings
 from rmqcli.render import Column, show_rows
@@ -24,16 +26,24 @@ _COLUMNS = (
 
 
 def show_held(settings: Settings, group: str, topic: str) -> None:
-    """One row for each client and queue; a client that does not answer is named."""
+    """One row for each client and queue; brokers and clients that do not answer are named."""
+    failures: dict[str, ClientError] = {}
 
     async def main() -> tuple[list[str], list[list[Any]]]:
         async with Admin(**settings.client_options) as admin:
-            ids = [client.client_id for client in (await admin.describe_group(group)).connections]
+            found = await admin.describe_group(group, failures=failures)
+            ids = [client.client_id for client in found.connections]
+            if not ids and failures:
+                raise next(iter(failures.values()))
             if not ids:
                 raise CommandError(f"no client of group {group} is running", ExitCode.NOT_FOUND)
-            held = await admin.held_offsets(group, topic, ids)
+            held = await admin.held_offsets(group, topic, ids, failures=failures)
+
+            async def committed(queue: MessageQueue) -> int | None:
+                return None if queue.broker_name in failures else await admin.committed(queue, group)
+
             rows = [
-                [client_id, q.broker_name, q.queue_id, offset, await admin.committed(q, group)]
+                [client_id, q.broker_name, q.queue_id, offset, await committed(q)]
                 for client_id, table in sorted(held.items())
                 for q, offset in sorted(table.items())
             ]
@@ -43,5 +53,8 @@ def show_held(settings: Settings, group: str, topic: str) -> None:
     show_rows(settings, _COLUMNS, rows)
     for client_id in silent:
         warn(f"{client_id} does not tell its offsets")
+    if silent and not rows:
+        raise typer.Exit(ExitCode.FAILED)
+    end_partly(failures)
     if silent:
-        raise typer.Exit(ExitCode.PARTLY if rows else ExitCode.FAILED)
+        raise typer.Exit(ExitCode.PARTLY)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,6 +15,9 @@ from rmqcli.option_groups import OptionGroup
 from rmqcli.options import Settings, YesOption, command
 from rmqcli.render.text import many
 from rmqcli.running import run_async, warn
+
+if TYPE_CHECKING:
+    from rmqcli.client import ClientError
 
 RetriesOption = Annotated[
     int | None,
@@ -102,8 +105,10 @@ def show(group: GroupArgument, settings: Settings) -> None:
     """Show the settings of a group on each broker that has it.
 
     A pipe gets lines: broker, whether it consumes, retries, retry queues, whether it may broadcast and begin at the start,
-    whether its clients are notified, the broker ids to read from and to read from when it lags.
+    whether its clients are notified, the broker ids to read from and to read from when it lags. A broker that does not answer
+    is named, and the exit code is 3.
     """
+    from rmqcli.commands._missing import end_partly
     from rmqcli.render import Column, show_rows
 
     columns = [
@@ -118,19 +123,22 @@ def show(group: GroupArgument, settings: Settings) -> None:
         Column("SLOW", "whichBrokerWhenConsumeSlowly", number=True),
     ]
 
+    failures: dict[str, ClientError] = {}
+
     async def main() -> list[list[Any]]:
         import msgspec
 
         from rmqcli.client import Admin
 
         async with Admin(**settings.client_options) as admin:
-            configs = await admin.group_configs(group)
+            configs = await admin.group_configs(group, failures=failures)
         return [
             [name, *(msgspec.to_builtins(config)[column.key] for column in columns[1:])]
             for name, config in sorted(configs.items())
         ]
 
     show_rows(settings, columns, run_async(main))
+    end_partly(failures)
 
 
 @command(app, "create", example="rmq group create billing\nrmq group create audit --retries 3 --no-broadcast")
@@ -213,7 +221,7 @@ def delete(
         from rmqcli.client import Admin
 
         async with Admin(**settings.client_options) as admin:
-            return len((await admin.describe_group(group)).connections)
+            return len((await admin.describe_group(group, failures={})).connections)
 
     async def main() -> Any:
         from rmqcli.client import Admin

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         ConsumeStatus,
         ProcessQueueInfo,
     )
-    from rmqcli.client import Admin
+    from rmqcli.client import Admin, ClientError
 
 ClientOption = Annotated[
     str | None, typer.Option("--client", metavar="ID", help="Only the client with this id.")
@@ -76,17 +76,26 @@ def clients(group: GroupArgument, settings: Settings) -> None:
     """List the running clients of a group.
 
     A pipe gets lines: client id, address, language, version, CONSUME_PASSIVELY (push) or CONSUME_ACTIVELY (pull), model,
-    subscriptions. Exit code 4 when no client is running.
+    subscriptions. Exit code 4 when no client is running. A broker that does not answer is named, and the exit code is 3.
     """
-    from codec.versions import version_name
-    from rmqcli.render import Output, show_rows
+    from rmqcli.commands._missing import end_partly
+    from rmqcli.render import Output
 
-    found = run_async(lambda: _connection(settings, group))
+    failures: dict[str, ClientError] = {}
+    found = run_async(lambda: _connection(settings, group, failures))
     if settings.json:
         import msgspec
 
         Output().json(msgspec.to_builtins(found, str_keys=True))
-        return
+    else:
+        _show_clients(settings, found)
+    end_partly(failures)
+
+
+def _show_clients(settings: Settings, found: ConsumerConnection) -> None:
+    from codec.versions import version_name
+    from rmqcli.render import show_rows
+
     subscriptions = [
         f"{topic}: {data.sub_string}" for topic, data in sorted(found.subscription_table.items())
     ]
@@ -105,18 +114,20 @@ def clients(group: GroupArgument, settings: Settings) -> None:
     show_rows(settings, _CLIENT_COLUMNS, rows)
 
 
-async def _connection(settings: Settings, group: str) -> ConsumerConnection:
+async def _connection(settings: Settings, group: str, failures: dict[str, ClientError]) -> ConsumerConnection:
     from rmqcli.client import Admin
 
     async with Admin(**settings.client_options) as admin:
-        return await _online(admin, group)
+        return await _online(admin, group, failures)
 
 
-async def _online(admin: Admin, group: str) -> ConsumerConnection:
+async def _online(
+    admin: Admin, group: str, failures: dict[str, ClientError] | None = None
+) -> ConsumerConnection:
     from rmqcli.client import ConsumerOffline
 
     try:
-        return await admin.consumer_connection(group)
+        return await admin.consumer_connection(group, failures=failures)
     except ConsumerOffline:
         await admin.describe_group(group)  # a group that nobody knows is told as such
         raise CommandError(f"no client of group {group} is running", ExitCode.NOT_FOUND) from None
@@ -151,28 +162,34 @@ def status(
     OFFSET is the next one as the client has it, CACHED the messages that it has pulled and not yet consumed. A pipe gets
     lines: client, topic, broker, queue, offset, cached messages, their size in MiB, locked, last pull and last consumption
     (epoch ms of the client; since it has the queue, when there was none). With --rates: client, topic, messages pulled a second, ms a pull, consumed and failed a second,
-    ms a message, failed in the last hour; other rates are of the last minute. Clients that do not answer are named (exit
-    code 3; 1 when none does).
+    ms a message, failed in the last hour; other rates are of the last minute. Brokers and clients that do not answer are named
+    (exit code 3; 1 when no client does).
     """
-    infos, silent = run_async(lambda: _running_infos(settings, group, client))
+    from rmqcli.commands._missing import end_partly
+
+    failures: dict[str, ClientError] = {}
+    infos, silent = run_async(lambda: _running_infos(settings, group, client, failures))
     if settings.json:
         _status_document(infos)
     else:
         _show_status(settings, infos, topic, rates=rates)
     for name, error in silent.items():
         warn(f"{name}: {error}")
+    if silent and not infos:
+        raise typer.Exit(ExitCode.FAILED)
+    end_partly(failures)
     if silent:
-        raise typer.Exit(ExitCode.PARTLY if infos else ExitCode.FAILED)
+        raise typer.Exit(ExitCode.PARTLY)
 
 
 async def _running_infos(
-    settings: Settings, group: str, client: str | None
+    settings: Settings, group: str, client: str | None, failures: dict[str, ClientError]
 ) -> tuple[dict[str, ConsumerRunningInfo], dict[str, Any]]:
     from rmqcli.client import Admin
 
     async with Admin(**settings.client_options) as admin:
-        ids = _chosen(await _online(admin, group), group, client)
-        return await admin.running_infos(group, ids)
+        ids = _chosen(await _online(admin, group, failures), group, client)
+        return await admin.running_infos(group, ids, failures=failures)
 
 
 def _status_document(infos: dict[str, ConsumerRunningInfo]) -> None:

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from rmqcli.commands._grouping import GroupArgument, TopicOption, app, short_kind
+from rmqcli.exit_codes import ExitCode
 from rmqcli.options import Settings, command
 from rmqcli.running import run_async, warn
 
 if TYPE_CHECKING:
-    from rmqcli.client import GroupDescription, GroupSummary
+    from rmqcli.client import ClientError, GroupDescription, GroupSummary
 
 
 @command(app, "list", example="rmq group list\nrmq group list --json | jq '.[] | select(.lag > 1000)'")
 def list_groups(settings: Settings) -> None:
     """List the consumer groups with their clients and their lag.
 
-    A pipe gets lines: group, clients, type, model, messages a second, lag.
+    A pipe gets lines: group, clients, type, model, messages a second, lag. A broker that does not answer is named, and the
+    exit code is 3.
     """
+    from rmqcli.commands._missing import end_partly
     from rmqcli.render import Column, show_rows
 
     columns = [
@@ -29,18 +34,23 @@ def list_groups(settings: Settings) -> None:
         Column("LAG", "lag", number=True),
     ]
 
+    failures: dict[str, ClientError] = {}
+
     async def main() -> list[GroupSummary]:
         from rmqcli.client import Admin
 
         async with Admin(**settings.client_options) as admin:
-            return await admin.groups()
+            return await admin.groups(failures=failures)
 
     found = run_async(main)
     rows = [[g.name, g.clients, g.consume_type, g.message_model, g.consume_tps, g.lag] for g in found]
     show_rows(settings, columns, rows, empty="no consumer groups yet")
-    for group in found:
-        if group.error is not None:
-            warn(f"{group.name}: {group.error}")
+    unknown = [group for group in found if group.error is not None]
+    for group in unknown:
+        warn(f"{group.name}: {group.error}")
+    end_partly(failures)
+    if unknown:
+        raise typer.Exit(ExitCode.PARTLY)
 
 
 @command(app, "describe", example="rmq group describe billing\nrmq group describe billing -t orders --json")
@@ -48,14 +58,18 @@ def describe(group: GroupArgument, settings: Settings, topic: TopicOption = None
     """Show the lag of each queue and the clients of a group.
 
     Lag is what is stored and not yet consumed, never below 0. A pipe gets lines: topic, broker, queue, consumed offset,
-    maximum offset, lag, time of the last consumed message (epoch ms), client.
+    maximum offset, lag, time of the last consumed message (epoch ms), client. A broker that does not answer is named, and the
+    exit code is 3.
     """
+    from rmqcli.commands._missing import end_partly
+
+    failures: dict[str, ClientError] = {}
 
     async def main() -> GroupDescription:
         from rmqcli.client import Admin
 
         async with Admin(**settings.client_options) as admin:
-            return await admin.describe_group(group, topic)
+            return await admin.describe_group(group, topic, failures=failures)
 
     found = run_async(main)
     if settings.json:
@@ -64,6 +78,7 @@ def describe(group: GroupArgument, settings: Settings, topic: TopicOption = None
         Output().json(_as_json(found))
     else:
         _show(settings, found)
+    end_partly(failures)
 
 
 def _show(settings: Settings, found: GroupDescription) -> None:

@@ -14,7 +14,7 @@ from rmqcli.render.text import local_time
 from rmqcli.running import now_ms, run_async
 
 if TYPE_CHECKING:
-    from rmqcli.client import QueueLag, ResetTarget
+    from rmqcli.client import ClientError, QueueLag, ResetTarget
 
 app = command_group("offsets", "Show, reset and clone the offsets of a consumer group.")
 
@@ -84,8 +84,10 @@ def show(
 
     A pipe gets lines: topic, broker, queue, consumed offset, maximum offset, lag, time of the last consumed message (epoch
     ms), client. An offset that was never committed is empty. Clients commit every few seconds; --clients asks them where they
-    are: client, broker, queue, offset of the client, committed offset. A client that does not answer is named (exit code 3; 1 when none does).
+    are: client, broker, queue, offset of the client, committed offset. A broker or client that does not answer is named (exit
+    code 3; 1 when no client does).
     """
+    from rmqcli.commands._missing import end_partly
     from rmqcli.render import Output, show_rows
 
     if clients:
@@ -96,17 +98,20 @@ def show(
         show_held(settings, group, topic)
         return
 
+    failures: dict[str, ClientError] = {}
+
     async def main() -> list[QueueLag]:
         from rmqcli.client import Admin
 
         async with Admin(**settings.client_options) as admin:
-            return await admin.offsets(group, topic)
+            return await admin.offsets(group, topic, failures=failures)
 
     found = run_async(main)
     if settings.json:
         Output().json([lag_object(queue) for queue in found])
     else:
         show_rows(settings, LAG_COLUMNS, [lag_row(queue) for queue in found])
+    end_partly(failures)
 
 
 @command(

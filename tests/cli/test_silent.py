@@ -92,18 +92,25 @@ def test_a_message_for_a_silent_client(rmq: Run, group: str, topic: str, silent:
 
 
 @pytest.fixture
-def two_brokers(cli: Run, tmp_path: Path) -> Iterator[tuple[Run, subprocess.Popen[bytes]]]:
-    """broker-a, and the process of broker-b; a group `billing` on both."""
+def own_cluster() -> Iterator[Cluster]:
     with embedded_in_thread() as cluster:
-        settings = ("--port", "0", "--store", str(tmp_path / "b"), "--set", "brokerName=broker-b")
+        yield cluster
 
-        def rmq(*arguments: str, stdin: bytes = b"") -> Result:
-            return cli("-n", cluster.namesrv, *arguments, stdin=stdin)
 
-        with process(cluster, "broker", *settings) as other:
-            until(rmq, 2, "cluster", "list")
-            assert rmq("group", "create", "billing").code == 0
-            yield rmq, other
+@pytest.fixture
+def two_brokers(
+    cli: Run, own_cluster: Cluster, tmp_path: Path
+) -> Iterator[tuple[Run, subprocess.Popen[bytes]]]:
+    """broker-a, and the process of broker-b; a group `billing` on both."""
+    settings = ("--port", "0", "--store", str(tmp_path / "b"), "--set", "brokerName=broker-b")
+
+    def rmq(*arguments: str, stdin: bytes = b"") -> Result:
+        return cli("-n", own_cluster.namesrv, *arguments, stdin=stdin)
+
+    with process(own_cluster, "broker", *settings) as other:
+        until(rmq, 2, "cluster", "list")
+        assert rmq("group", "create", "billing").code == 0
+        yield rmq, other
 
 
 def retries(rmq: Run) -> list[list[str]]:
@@ -151,6 +158,7 @@ def one_is_silent(two_brokers: tuple[Run, subprocess.Popen[bytes]]) -> Iterator[
     assert rmq("topic", "create", "orders", "-q", "1").code == 0
     for name in ("broker-a", "broker-b", "broker-a", "broker-b"):
         assert rmq("send", "orders", name, "-b", name).code == 0
+    assert len(rmq("consume", "orders", "-g", "readers", "--from", "first", "-c", "4").lines) == 4
     os.kill(other.pid, signal.SIGSTOP)
 
     def impatient(*arguments: str, stdin: bytes = b"") -> Result:
@@ -169,6 +177,10 @@ def one_is_silent(two_brokers: tuple[Run, subprocess.Popen[bytes]]) -> Iterator[
         (("cluster", "producers", "-g", "nobody"), 0, []),
         (("pull", "orders"), -1, ["broker-a", "broker-a"]),
         (("pull", "orders", "-o", "-1"), -1, ["broker-a"]),
+        (("group", "settings", "billing"), 0, ["broker-a"]),
+        (("group", "list"), 0, ["billing", "readers"]),
+        (("group", "describe", "readers", "-t", "orders"), 1, ["broker-a"]),
+        (("offsets", "show", "-g", "readers", "-t", "orders"), 1, ["broker-a"]),
     ],
 )
 def test_what_the_other_broker_says_is_shown(
@@ -195,6 +207,56 @@ def test_a_topic_is_changed_where_it_can_be(one_is_silent: Run) -> None:
     assert changed.err.startswith("rmq: broker-b: ")
     alone = one_is_silent("topic", "update", "orders", "--perm", "r", "-b", "broker-b")
     assert (alone.code, alone.out) == (ExitCode.TIMED_OUT, b"")
+
+
+def test_a_group_is_deleted_where_it_can_be(one_is_silent: Run) -> None:
+    deleted = one_is_silent("group", "delete", "billing", "--yes")
+    assert (deleted.code, deleted.out) == (ExitCode.PARTLY, b"group billing deleted from broker-a\n")
+    assert deleted.err.startswith("rmq: broker-b: ") and deleted.err.count("\n") == 1
+    everything = one_is_silent("group", "delete", "readers", "--all", "--yes")
+    assert (everything.code, everything.out) == (ExitCode.PARTLY, b"group readers deleted from broker-a\n")
+    assert everything.err.startswith("rmq: broker-b: ")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("group", "settings", "nobody"),
+        ("group", "describe", "nobody"),
+        ("group", "delete", "nobody", "--yes"),
+        ("group", "clients", "nobody"),
+        ("group", "clients", "readers"),
+        ("group", "status", "readers"),
+        ("offsets", "show", "-g", "nobody"),
+        ("offsets", "reset", "-g", "readers", "-t", "orders", "--to", "start", "--yes"),
+    ],
+)
+def test_what_only_the_silent_broker_could_say(one_is_silent: Run, command: tuple[str, ...]) -> None:
+    """A group that the others do not know may be known there; and half a reset would be none."""
+    result = one_is_silent(*command)
+    assert (result.code, result.out) == (ExitCode.TIMED_OUT, b"")
+    assert " did not answer " in result.err and result.err.count("\n") == 1
+
+
+def test_clients_are_shown_where_they_can_be(
+    own_cluster: Cluster, two_brokers: tuple[Run, subprocess.Popen[bytes]]
+) -> None:
+    rmq, other = two_brokers
+    assert rmq("topic", "create", "orders", "-q", "1").code == 0
+    with process(own_cluster, "consume", "orders", "-g", "readers"):
+        (client,) = [row[0] for row in until(rmq, 1, "group", "clients", "readers").lines]
+        until(rmq, 2, "group", "status", "readers", "-t", "orders")
+        os.kill(other.pid, signal.SIGSTOP)
+        for command in (
+            ("group", "clients", "readers"),
+            ("group", "status", "readers", "-t", "orders"),
+            ("group", "describe", "readers", "--json"),
+            ("offsets", "show", "-g", "readers", "-t", "orders", "--clients"),
+        ):
+            result = rmq("--timeout", "0.5", *command)
+            assert (result.code, client in result.out.decode()) == (ExitCode.PARTLY, True), command
+            assert result.err.startswith("rmq: broker-b could not be asked: ") and result.err.count("\n") == 1
+        os.kill(other.pid, signal.SIGCONT)
 
 
 def test_the_other_broker_is_followed(one_is_silent: Run) -> None:

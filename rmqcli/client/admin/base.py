@@ -13,13 +13,23 @@ from codec.errors import CodecError
 from codec.frame import RemotingCommand
 from codec.headers import Header, to_ext
 from rmqcli.client.commands import command
-from rmqcli.client.errors import ClientError, InvalidRequest, NotFound, UnexpectedReply, request_name
+from rmqcli.client.errors import (
+    ClientError,
+    ConnectionFailed,
+    ConnectionLost,
+    InvalidRequest,
+    NotFound,
+    RequestTimeout,
+    UnexpectedReply,
+    request_name,
+)
 from rmqcli.client.instance import Client, ClientInstance, InstanceOptions
 from rmqcli.client.offsets import OffsetCalls
 
 __all__ = ["AdminBase", "read_body"]
 
 ADMIN_TIMEOUT = 5.0  # seconds; DefaultMQAdminExt.timeoutMillis
+LOST = (ConnectionFailed, ConnectionLost, RequestTimeout)
 AT_ONCE = 16  # requests of one call that are under way at the same time
 
 Answer = TypeVar("Answer")
@@ -122,12 +132,19 @@ class AdminBase(OffsetCalls, Client):
         ask: Callable[[str], Awaitable[Answer]],
         failures: dict[str, ClientError] | None,
     ) -> dict[str, Answer]:
-        """As `ask_each`. With `failures` brokers that fail are noted there and the others' answers count; else they raise."""
-        answers, found = await self.ask_each(targets, ask)
+        """As `ask_each`. With `failures` brokers that fail are noted there and the others' answers count; else they raise.
+        One that is noted there as lost already is not asked again: that would cost its timeout once more."""
+        answers, found = await self.ask_each(reachable(targets, failures), ask)
         if failures is None and found:
             raise next(iter(found.values()))
         (failures if failures is not None else {}).update(found)
         return answers
+
+
+def reachable(targets: Mapping[str, str], failures: Mapping[str, ClientError] | None) -> Mapping[str, str]:
+    """`targets` without those that did not answer before; all of them when none would be left."""
+    lost = {name for name, error in (failures or {}).items() if isinstance(error, LOST)}
+    return {name: address for name, address in targets.items() if name not in lost} or targets
 
 
 async def gather(

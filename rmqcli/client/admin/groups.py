@@ -27,11 +27,18 @@ from codec.headers import (
 from codec.message import DLQ_PREFIX, RETRY_PREFIX, check_group
 from codec.names import is_system_group
 from codec.queue import MessageQueue
-from rmqcli.client.admin.base import gather, gather_all, read_body
+from rmqcli.client.admin.base import LOST, gather, reachable, read_body
 from rmqcli.client.admin.members import MemberAdmin
 from rmqcli.client.admin.topics import TopicAdmin
 from rmqcli.client.admin.values import GroupDescription, GroupSummary, QueueLag, TopicChange
-from rmqcli.client.errors import ConsumerOffline, GroupNotFound, InvalidRequest, NotFound, TopicNotFound
+from rmqcli.client.errors import (
+    ClientError,
+    ConsumerOffline,
+    GroupNotFound,
+    InvalidRequest,
+    NotFound,
+    TopicNotFound,
+)
 
 __all__ = ["GroupAdmin"]
 
@@ -41,21 +48,24 @@ _NO_OFFSET = TopicOffset(min_offset=0, max_offset=0, last_update_timestamp=0)
 class GroupAdmin(TopicAdmin, MemberAdmin):
     """Calls about consumer groups. They ask every master of the cluster, since a group may be known to some only."""
 
-    async def group_configs_of_all(self) -> dict[str, Mapping[str, SubscriptionGroupConfig]]:
+    async def group_configs_of_all(
+        self, *, failures: dict[str, ClientError] | None = None
+    ) -> dict[str, Mapping[str, SubscriptionGroupConfig]]:
         """The whole group table of each broker (code 201), by broker name."""
-        targets = await self.masters()
-        return await gather_all(targets, lambda name: self._group_table(targets[name]))
+        return await self.ask_all(await self.masters(), self._group_table, failures)
 
     async def _group_table(self, address: str) -> Mapping[str, SubscriptionGroupConfig]:
         code = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
         reply = await self.instance.call(address, code)
         return read_body(SubscriptionGroupWrapper, reply, address, code).subscription_group_table
 
-    async def group_names(self, *, system: bool = False) -> list[str]:
+    async def group_names(
+        self, *, system: bool = False, failures: dict[str, ClientError] | None = None
+    ) -> list[str]:
         """Every group with settings, offsets or a retry topic, sorted; built-in ones only with `system`."""
-        tables = await self.group_configs_of_all()
+        tables = await self.group_configs_of_all(failures=failures)
         names = {name for table in tables.values() for name in table}
-        names |= await self._groups_with_offsets()
+        names |= await self._groups_with_offsets(failures)
         names |= {
             topic.removeprefix(RETRY_PREFIX)
             for topic in await self.topics()
@@ -63,7 +73,7 @@ class GroupAdmin(TopicAdmin, MemberAdmin):
         }
         return sorted(name for name in names if system or not is_system_group(name))
 
-    async def _groups_with_offsets(self) -> set[str]:
+    async def _groups_with_offsets(self, failures: Mapping[str, ClientError] | None) -> set[str]:
         """Groups in the offset tables of the brokers (code 43, keys `topic@group`); a broker that refuses adds none."""
         code = RequestCode.GET_ALL_CONSUMER_OFFSET
 
@@ -72,33 +82,41 @@ class GroupAdmin(TopicAdmin, MemberAdmin):
             table = read_body(ConsumerOffsetSerializeWrapper, reply, address, code).offset_table
             return {key.partition("@")[2] for key in table}
 
-        targets = await self.masters()
+        targets = reachable(await self.masters(), failures)
         answers, _ = await gather(targets, lambda name: ask(targets[name]))
         return {group for groups in answers.values() for group in groups if group}
 
-    async def groups(self, *, system: bool = False) -> list[GroupSummary]:
-        """One summary a group, sorted by name."""
-        names = await self.group_names(system=system)
-        answers, failures = await gather(names, self._summary)
-        return [answers.get(name) or GroupSummary(name, 0, "", "", 0.0, 0, failures[name]) for name in names]
+    async def groups(
+        self, *, system: bool = False, failures: dict[str, ClientError] | None = None
+    ) -> list[GroupSummary]:
+        """One summary a group, sorted by name. `failures` is of the brokers; what one of them says of a group only is in the
+        summary."""
+        names = await self.group_names(system=system, failures=failures)
+        answers, errors = await gather(names, lambda name: self._summary(name, failures))
+        return [answers.get(name) or GroupSummary(name, 0, "", "", 0.0, 0, errors[name]) for name in names]
 
-    async def _summary(self, name: str) -> GroupSummary:
+    async def _summary(self, name: str, lost: dict[str, ClientError] | None) -> GroupSummary:
         clients, consume_type, model = 0, "", ""
-        try:
-            connection = await self.consumer_connection(name)
+        failures = None if lost is None else dict(lost)
+        connection = await self._connection(name, failures)
+        if connection is not None:
             clients, consume_type, model = _kind(connection)
-        except ConsumerOffline:
-            pass
-        stats = await self.consume_stats(name)
+        stats = await self.consume_stats(name, failures=failures)
+        if lost is not None and failures is not None:
+            _note_lost(failures, lost)
         lag = sum(
             max(0, wrapper.broker_offset - wrapper.consumer_offset) for wrapper in stats.offset_table.values()
         )
         return GroupSummary(name, clients, consume_type, model, stats.consume_tps, lag)
 
-    async def group_configs(self, group: str) -> dict[str, SubscriptionGroupConfig]:
+    async def group_configs(
+        self, group: str, *, failures: dict[str, ClientError] | None = None
+    ) -> dict[str, SubscriptionGroupConfig]:
         """The settings of a group by broker name; GroupNotFound when no broker has any."""
-        tables = await self.group_configs_of_all()
+        tables = await self.group_configs_of_all(failures=failures)
         found = {name: table[group] for name, table in tables.items() if group in table}
+        if not found and failures:
+            raise next(iter(failures.values()))
         if not found:
             address = self.instance.name_servers.current
             raise GroupNotFound(
@@ -182,24 +200,32 @@ class GroupAdmin(TopicAdmin, MemberAdmin):
             except TopicNotFound:
                 continue
 
-    async def consumer_connection(self, group: str) -> ConsumerConnection:
-        """The connected clients and subscriptions of a group (code 203); ConsumerOffline when there is none."""
+    async def consumer_connection(
+        self, group: str, *, failures: dict[str, ClientError] | None = None
+    ) -> ConsumerConnection:
+        """The connected clients and subscriptions of a group (code 203); ConsumerOffline when there is none. A broker that
+        fails counts only where no other has a client."""
         code = RequestCode.GET_CONSUMER_CONNECTION_LIST
         header = GetConsumerConnectionListRequestHeader(consumer_group=group)
 
-        async def ask(address: str) -> ConsumerConnection:
-            return read_body(
-                ConsumerConnection, await self.instance.call(address, code, header), address, code
-            )
+        async def ask(address: str) -> ConsumerConnection | ConsumerOffline:
+            try:
+                reply = await self.instance.call(address, code, header)
+            except ConsumerOffline as error:
+                return error
+            return read_body(ConsumerConnection, reply, address, code)
 
-        targets = await self.masters()
-        answers, failures = await gather(targets, lambda name: ask(targets[name]))
-        broken = [error for error in failures.values() if not isinstance(error, ConsumerOffline)]
-        if not answers:
-            raise (broken or list(failures.values()))[0]
-        return _merged(list(answers.values()))
+        broken: dict[str, ClientError] = {} if failures is None else failures
+        answers = await self.ask_all(await self.masters(), ask, broken)
+        connections = [answer for answer in answers.values() if isinstance(answer, ConsumerConnection)]
+        if connections:
+            return _merged(connections)
+        offline = [answer for answer in answers.values() if isinstance(answer, ConsumerOffline)]
+        raise [*broken.values(), *offline][0]
 
-    async def consume_stats(self, group: str, topic: str | None = None) -> ConsumeStats:
+    async def consume_stats(
+        self, group: str, topic: str | None = None, *, failures: dict[str, ClientError] | None = None
+    ) -> ConsumeStats:
         """Offsets of a group beside those of the brokers (code 208), merged; an unknown group has an empty table."""
         code = RequestCode.GET_CONSUME_STATS
         header = GetConsumeStatsRequestHeader(consumer_group=group, topic=topic)
@@ -207,8 +233,7 @@ class GroupAdmin(TopicAdmin, MemberAdmin):
         async def ask(address: str) -> ConsumeStats:
             return read_body(ConsumeStats, await self.instance.call(address, code, header), address, code)
 
-        targets = await self.masters()
-        answers = await gather_all(targets, lambda name: ask(targets[name]))
+        answers = await self.ask_all(await self.masters(), ask, failures)
         table = {
             queue: wrapper for stats in answers.values() for queue, wrapper in stats.offset_table.items()
         }
@@ -217,9 +242,13 @@ class GroupAdmin(TopicAdmin, MemberAdmin):
             offset_table=dict(sorted(table.items())),
         )
 
-    async def offsets(self, group: str, topic: str | None = None) -> list[QueueLag]:
+    async def offsets(
+        self, group: str, topic: str | None = None, *, failures: dict[str, ClientError] | None = None
+    ) -> list[QueueLag]:
         """Every queue the group has an offset on, in order of topic, broker, number; NotFound when there is none."""
-        stats = await self.consume_stats(group, topic)
+        stats = await self.consume_stats(group, topic, failures=failures)
+        if not stats.offset_table and failures:
+            raise next(iter(failures.values()))
         if not stats.offset_table:
             if topic is None or not (await self.consume_stats(group)).offset_table:
                 await self.group_configs(group)
@@ -232,16 +261,18 @@ class GroupAdmin(TopicAdmin, MemberAdmin):
                 RequestCode.GET_CONSUME_STATS.name,
                 concluded=True,
             )
-        connection = await self._connection(group)
-        return await self._lags(group, stats, connection)
+        connection = await self._connection(group, failures)
+        return await self._lags(group, stats, connection, failures)
 
-    async def describe_group(self, group: str, topic: str | None = None) -> GroupDescription:
+    async def describe_group(
+        self, group: str, topic: str | None = None, *, failures: dict[str, ClientError] | None = None
+    ) -> GroupDescription:
         """Clients, subscriptions and queues of a group; GroupNotFound when no broker knows anything of it."""
-        connection = await self._connection(group)
-        stats = await self.consume_stats(group, topic)
+        connection = await self._connection(group, failures)
+        stats = await self.consume_stats(group, topic, failures=failures)
         if connection is None and not stats.offset_table:
-            await self.group_configs(group)
-        queues = tuple(await self._lags(group, stats, connection))
+            await self.group_configs(group, failures=failures)
+        queues = tuple(await self._lags(group, stats, connection, failures))
         if connection is None:
             return GroupDescription(group, (), {}, "", "", "", stats.consume_tps, queues)
         return GroupDescription(
@@ -255,24 +286,34 @@ class GroupAdmin(TopicAdmin, MemberAdmin):
             queues,
         )
 
-    async def _connection(self, group: str) -> ConsumerConnection | None:
+    async def _connection(
+        self, group: str, failures: dict[str, ClientError] | None
+    ) -> ConsumerConnection | None:
+        """None when no broker has a client; with `failures`, none of those that answer."""
         try:
-            return await self.consumer_connection(group)
+            return await self.consumer_connection(group, failures=failures)
         except ConsumerOffline:
+            return None
+        except ClientError:
+            if not failures:
+                raise
             return None
 
     async def _lags(
-        self, group: str, stats: ConsumeStats, connection: ConsumerConnection | None
+        self,
+        group: str,
+        stats: ConsumeStats,
+        connection: ConsumerConnection | None,
+        failures: dict[str, ClientError] | None,
     ) -> list[QueueLag]:
         """The table with the lowest offset and the owner of each queue; a topic that has gone counts from 0."""
         topics = sorted({queue.topic for queue in stats.offset_table})
-        tables, _ = await gather(topics, self.topic_stats)
+        tables, _ = await gather(topics, lambda topic: self.topic_stats(topic, failures=failures))
         ends = {queue: offset for table in tables.values() for queue, offset in table.items()}
         owners: Mapping[MessageQueue, str] = {}
         if connection is not None and connection.consume_type == ConsumeType.CONSUME_PASSIVELY:
-            owners = await self.queue_owners(
-                group, [client.client_id for client in connection.connection_set]
-            )
+            ids = [client.client_id for client in connection.connection_set]
+            owners = await self.queue_owners(group, ids, failures=failures)
         return [
             QueueLag(
                 queue,
@@ -284,6 +325,14 @@ class GroupAdmin(TopicAdmin, MemberAdmin):
             )
             for queue, wrapper in stats.offset_table.items()
         ]
+
+
+def _note_lost(failures: Mapping[str, ClientError], lost: dict[str, ClientError]) -> None:
+    """Takes over which brokers are lost; raises what another one said."""
+    for name in failures.keys() - lost.keys():
+        if not isinstance(failures[name], LOST):
+            raise failures[name]
+        lost[name] = failures[name]
 
 
 def _kind(connection: ConsumerConnection) -> tuple[int, str, str]:

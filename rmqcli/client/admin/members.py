@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from codec.bodies import ConsumeMessageDirectlyResult, ConsumerRunningInfo, GetConsumerStatusBody
 from codec.codes import RequestCode
@@ -13,7 +13,7 @@ from codec.headers import (
 )
 from codec.message import MessageExt
 from codec.queue import MessageQueue
-from rmqcli.client.admin.base import AdminBase, gather, read_body
+from rmqcli.client.admin.base import AdminBase, gather, reachable, read_body
 from rmqcli.client.errors import ClientError
 
 __all__ = ["MemberAdmin"]
@@ -27,9 +27,16 @@ class MemberAdmin(AdminBase):
     """Calls that reach running consumers."""
 
     async def running_info(
-        self, group: str, client_id: str, *, jstack: bool = False, timeout: float = RELAY_TIMEOUT
+        self,
+        group: str,
+        client_id: str,
+        *,
+        jstack: bool = False,
+        timeout: float = RELAY_TIMEOUT,
+        failures: Mapping[str, ClientError] | None = None,
     ) -> ConsumerRunningInfo:
-        """What a running consumer tells of itself; BrokerRefused when it is not connected, too old or silent."""
+        """What a running consumer tells of itself; BrokerRefused when it is not connected, too old or silent. Brokers that are
+        lost by `failures` are not asked."""
         code = RequestCode.GET_CONSUMER_RUNNING_INFO
         header = GetConsumerRunningInfoRequestHeader(
             consumer_group=group, client_id=client_id, jstack_enable=jstack
@@ -39,22 +46,31 @@ class MemberAdmin(AdminBase):
             reply = await self.instance.call(address, code, header, timeout=timeout)
             return read_body(ConsumerRunningInfo, reply, address, code)
 
-        answers, _ = await self.ask_each(await self.masters(), ask)
+        answers, _ = await self.ask_each(reachable(await self.masters(), failures), ask)
         return next(iter(answers.values()))
 
     async def running_infos(
-        self, group: str, client_ids: Collection[str]
+        self, group: str, client_ids: Collection[str], *, failures: Mapping[str, ClientError] | None = None
     ) -> tuple[dict[str, ConsumerRunningInfo], dict[str, ClientError]]:
         """What several tell of themselves, and why others do not, by client id."""
-        return await gather(client_ids, lambda client_id: self.running_info(group, client_id))
+        return await gather(
+            client_ids, lambda client_id: self.running_info(group, client_id, failures=failures)
+        )
 
-    async def queue_owners(self, group: str, client_ids: Collection[str]) -> dict[MessageQueue, str]:
+    async def queue_owners(
+        self, group: str, client_ids: Collection[str], *, failures: Mapping[str, ClientError] | None = None
+    ) -> dict[MessageQueue, str]:
         """Which client holds which queue now; clients that do not tell are left out."""
-        infos, _ = await self.running_infos(group, client_ids)
+        infos, _ = await self.running_infos(group, client_ids, failures=failures)
         return {queue: client_id for client_id, info in infos.items() for queue in info.mq_table}
 
     async def held_offsets(
-        self, group: str, topic: str, client_ids: Collection[str]
+        self,
+        group: str,
+        topic: str,
+        client_ids: Collection[str],
+        *,
+        failures: Mapping[str, ClientError] | None = None,
     ) -> dict[str, dict[MessageQueue, int]]:
         """Client id → the next offset of each queue that it has in mind, told to the broker or not yet (code 223).
 
@@ -69,7 +85,7 @@ class MemberAdmin(AdminBase):
                 reply = await self.instance.call(address, code, header, timeout=STATUS_TIMEOUT)
                 return read_body(GetConsumerStatusBody, reply, address, code)
 
-            answers, _ = await self.ask_each(await self.masters(), ask)
+            answers, _ = await self.ask_each(reachable(await self.masters(), failures), ask)
             tables = [answer.consumer_table for answer in answers.values()]
             told = [table[client_id] for table in tables if client_id in table]
             return {queue: offset for part in told for queue, offset in part.items()} if told else None
