@@ -25,6 +25,7 @@ from codec.frame import (
     decode_span,
     encode_frame,
 )
+from codec.send_request import SendRequest
 
 __all__ = ["Connection", "ReceiveError"]
 
@@ -167,10 +168,10 @@ class Connection:
         """How many requests have neither an answer nor been forgotten."""
         return len(self._waiting)
 
-    def request(self, command: RemotingCommand, token: object) -> bytes:
+    def request(self, command: RemotingCommand | SendRequest, token: object) -> bytes:
         """Number the command, remember `token` for its answer, and return the frame; LocalProtocolError."""
         command.opaque = opaque = self._take_opaque()
-        frame = encode_frame(command)
+        frame = command.frame() if isinstance(command, SendRequest) else encode_frame(command)
         self._waiting[opaque] = token
         return frame
 

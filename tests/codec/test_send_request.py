@@ -1,0 +1,84 @@
+"""The short way to the request of a send gives the bytes of the long one, and refuses what that refuses."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from codec.codes import RequestCode
+from codec.connection import Connection
+from codec.errors import LocalProtocolError
+from codec.frame import MAX_FRAME, RemotingCommand, encode_frame
+from codec.headers import SendMessageRequestHeaderV2, to_ext
+from codec.send_request import SendRequest, SendTemplate
+
+TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
+INT32 = st.integers(-(2**31), 2**31 - 1)
+INT64 = st.integers(-(2**63), 2**63 - 1)
+HEADERS = st.builds(
+    SendMessageRequestHeaderV2,
+    producer_group=TEXT,
+    topic=TEXT,
+    default_topic=TEXT,
+    default_topic_queue_nums=INT32,
+    queue_id=INT32,
+    sys_flag=INT32,
+    born_timestamp=INT64,
+    flag=INT32,
+    properties=st.none() | TEXT,
+    reconsume_times=INT32,
+    unit_mode=st.booleans(),
+    max_reconsume_times=st.none() | INT32,
+    batch=st.booleans(),
+    bname=st.none() | TEXT,
+)
+HEADER = SendMessageRequestHeaderV2(
+    producer_group="G",
+    topic="T",
+    default_topic="TBW102",
+    default_topic_queue_nums=4,
+    queue_id=0,
+    sys_flag=0,
+    born_timestamp=0,
+    flag=0,
+)
+
+
+@given(HEADERS, INT64, TEXT | st.just("TAGS\x01a\x02KEYS\x01%d"), st.binary(max_size=20), INT32)
+def test_the_same_bytes_as_the_general_encoder(
+    header: SendMessageRequestHeaderV2, born: int, properties: str, body: bytes, opaque: int
+) -> None:
+    ext = to_ext(replace(header, born_timestamp=born, properties=properties))
+    general = encode_frame(RemotingCommand(RequestCode.SEND_MESSAGE_V2, ext, body, opaque))
+    assert SendTemplate(header).frame(opaque, born, properties, body) == general
+
+
+def test_a_connection_numbers_it_like_any_other() -> None:
+    connection = Connection(first_opaque=7)
+    tokens = [object(), object()]
+    request = SendRequest(SendTemplate(HEADER), 1, "", b"body")
+    for token in tokens:
+        [command] = Connection().receive(connection.request(request, token))
+        assert command.opaque == request.opaque
+        assert connection.match(command.reply(0)) is token
+    assert request.opaque == 8
+
+
+@pytest.mark.parametrize("size", [MAX_FRAME, MAX_FRAME - 400])
+def test_a_frame_over_the_limit_is_refused_like_any_other(size: int) -> None:
+    template = SendTemplate(HEADER)
+    room = MAX_FRAME - len(template.frame(0, 0, "", b""))
+    assert len(template.frame(0, 0, "", bytes(room))) == MAX_FRAME
+    with pytest.raises(LocalProtocolError, match=f"a frame of {MAX_FRAME + 1} bytes is over the limit"):
+        template.frame(0, 0, "", bytes(room + 1))
+    with pytest.raises(LocalProtocolError):
+        Connection().request(SendRequest(template, 0, "x" * 500, bytes(size)), None)
+
+
+def test_text_that_is_no_unicode_is_refused() -> None:
+    with pytest.raises(LocalProtocolError, match="cannot be sent as JSON"):
+        SendTemplate(replace(HEADER, topic="\ud800"))
+    with pytest.raises(LocalProtocolError, match="cannot be sent as JSON"):
+        SendTemplate(HEADER).frame(0, 0, "\ud800", b"")
