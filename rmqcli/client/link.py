@@ -13,35 +13,24 @@ import math
 import ssl
 from collections.abc import Callable
 
-import outcome
 import trio
 
 from codec.codes import RPC_RESPONSE
 from codec.connection import Connection, ReceiveError
 from codec.errors import CodecError, LocalProtocolError
 from codec.frame import RemotingCommand, encode_frame
+from codec.send_request import SendRequest
+from rmqcli.client.calls import Answer, Call
 from rmqcli.client.errors import ConnectionLost, InvalidRequest, RequestTimeout, request_name
 from rmqcli.client.outbox import Outbox
-from rmqcli.client.streams import READ_SIZE, Stream
+from rmqcli.client.reader import Reader
+from rmqcli.client.streams import Stream
 
-__all__ = ["Link", "OnRequest"]
+__all__ = ["Link", "OnRequest", "Request"]
 
+STREAM_ERRORS = (OSError, ssl.SSLError, trio.BrokenResourceError, trio.ClosedResourceError)
+Request = RemotingCommand | SendRequest
 OnRequest = Callable[["Link", RemotingCommand], RemotingCommand | None]
-
-
-class _Call:
-    """One task that waits for one reply."""
-
-    __slots__ = ("code", "deadline", "opaque", "since", "task")
-
-    def __init__(
-        self, task: trio.lowlevel.Task, command: RemotingCommand, since: float, deadline: float
-    ) -> None:
-        self.task = task
-        self.code = command.code
-        self.opaque = -1
-        self.since = since
-        self.deadline = deadline
 
 
 class Link:
@@ -55,12 +44,13 @@ class Link:
         self._stream = stream
         self._on_request = on_request
         self._protocol = Connection()
-        self._calls: dict[int, _Call] = {}
+        self._calls: dict[int, Call] = {}
         self._outbox = Outbox(stream)
+        self._reader = Reader(stream, self._calls, self._received, self._asked)
         self._scope = trio.CancelScope()
         self._alarm = trio.CancelScope()
         self._next_deadline = math.inf
-        self._heard = -math.inf
+        self._heard = 0
         self._lost: str | None = None
 
     @property
@@ -76,6 +66,7 @@ class Link:
         if self._lost is None:
             self._lost = reason
             self._scope.cancel()
+            self._release_all(reason)
 
     async def run(self) -> None:
         try:
@@ -86,19 +77,18 @@ class Link:
                     nursery.start_soon(self._watch)
         finally:
             self.close()
-            self._release_all()
             with trio.CancelScope(shield=True) as forceful:
                 forceful.cancel()
                 await self._stream.aclose()
 
-    async def request(self, command: RemotingCommand, timeout: float) -> RemotingCommand:
+    @trio.lowlevel.enable_ki_protection
+    async def request(self, command: Request, timeout: float) -> RemotingCommand:
         """The reply, whatever its code. RequestTimeout after `timeout` seconds, ConnectionLost when the link ends first."""
-        since = trio.current_time()
-        deadline = since + timeout
+        deadline = trio.current_time() + timeout
         if self._outbox.is_full:
             await self._wait_for_room(command, deadline, timeout)
         self._check_open()
-        call = _Call(trio.lowlevel.current_task(), command, since, deadline)
+        call = Call(trio.lowlevel.current_task(), command.code, deadline, self._heard)
         try:
             frame = self._protocol.request(command, call)
         except LocalProtocolError as error:
@@ -108,17 +98,32 @@ class Link:
         self._outbox.put(frame, alone=len(self._calls) == 1)
         if deadline < self._next_deadline:
             self._next_deadline = self._alarm.deadline = deadline
+        if self._reader.expects():
+            await self._read_for(call)
+        else:
+            await self._wait_for(call)
+        answer = call.answer
+        if isinstance(answer, RemotingCommand):
+            return answer
+        if answer is None:
+            raise RequestTimeout(self.address, request_name(command.code), timeout)
+        raise ConnectionLost(self.address, answer)
 
+    async def _read_for(self, call: Call) -> None:
+        try:
+            await self._reader.read_for(call)
+        except STREAM_ERRORS as error:
+            self.close(_reason(error))
+        except BaseException:
+            self._forget(call.opaque)
+            raise
+
+    async def _wait_for(self, call: Call) -> None:
         def give_up(_: object) -> trio.lowlevel.Abort:
-            self._forget(opaque)
+            self._forget(call.opaque)
             return trio.lowlevel.Abort.SUCCEEDED
 
-        reply = await trio.lowlevel.wait_task_rescheduled(give_up)
-        if isinstance(reply, RemotingCommand):
-            return reply
-        if reply is None:
-            raise RequestTimeout(self.address, request_name(command.code), timeout)
-        raise ConnectionLost(self.address, str(reply))
+        await trio.lowlevel.wait_task_rescheduled(give_up)
 
     async def send_oneway(self, command: RemotingCommand, timeout: float) -> None:
         """Returns when the request has been given to the operating system."""
@@ -146,7 +151,7 @@ class Link:
         if self._lost is not None:
             raise ConnectionLost(self.address, self._lost)
 
-    async def _wait_for_room(self, command: RemotingCommand, deadline: float, timeout: float) -> None:
+    async def _wait_for_room(self, command: Request, deadline: float, timeout: float) -> None:
         with trio.move_on_at(deadline):
             await self._outbox.wait_for_room()
             return
@@ -156,50 +161,61 @@ class Link:
         self._protocol.forget(opaque)
         self._calls.pop(opaque, None)
 
-    def _release_all(self) -> None:
+    def _release_all(self, reason: str) -> None:
         self._protocol.abandon()
-        for call in self._calls.values():
-            trio.lowlevel.reschedule(call.task, outcome.Value(self._lost))
+        calls = list(self._calls.values())
         self._calls.clear()
-        self._outbox.release(self._lost)
+        for call in calls:
+            self._end(call, reason)
+        self._outbox.release(reason)
+
+    def _end(self, call: Call, answer: Answer) -> None:
+        if call.reads:
+            self._reader.call_off()
+        call.end(answer)
 
     async def _read(self) -> None:
-        receive = self._stream.receive_some
         try:
-            while data := await receive(READ_SIZE):
-                self._heard = trio.current_time()
-                for command in self._protocol.receive(bytes(data)):
-                    self._take(command)
-            self._protocol.receive(b"")
-            self.close("closed by the peer")
-        except ReceiveError as error:
-            for command in error.commands:
-                self._take(command)
-            self.close(f"the peer does not speak the remoting protocol: {error}")
-        except (OSError, ssl.SSLError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
-            self.close(str(error.__cause__ or error) or type(error).__name__)
+            await self._reader.run()
+        except STREAM_ERRORS as error:
+            self.close(_reason(error))
 
-    def _take(self, command: RemotingCommand) -> None:
-        if command.flag & RPC_RESPONSE:
+    def _received(self, data: bytes) -> list[RemotingCommand]:
+        """Ends the calls that are answered; the requests of the peer are left to the caller."""
+        self._heard += 1
+        lost = None if data else "closed by the peer"
+        try:
+            commands = self._protocol.receive(data)
+        except ReceiveError as error:
+            commands, lost = error.commands, f"the peer does not speak the remoting protocol: {error}"
+        requests = []
+        for command in commands:
+            if not command.flag & RPC_RESPONSE:
+                requests.append(command)
+                continue
             call = self._protocol.match(command)
-            if isinstance(call, _Call):
+            if isinstance(call, Call):
                 del self._calls[call.opaque]
-                trio.lowlevel.reschedule(call.task, outcome.Value(command))
-            return
+                call.end(command)
+        if lost is not None:
+            self.close(lost)
+        return requests
+
+    def _asked(self, request: RemotingCommand) -> None:
         if self._on_request is None:
             return
         try:
-            reply = self._on_request(self, command)
+            reply = self._on_request(self, request)
         except CodecError:
             return  # a request that cannot be read gets no answer, as from a Java client
-        if reply is not None and not command.is_oneway:
+        if reply is not None and not request.is_oneway:
             self.send_frame(encode_frame(reply))
 
     async def _write(self) -> None:
         try:
             await self._outbox.run()
-        except (OSError, ssl.SSLError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
-            self.close(str(error.__cause__ or error) or type(error).__name__)
+        except STREAM_ERRORS as error:
+            self.close(_reason(error))
 
     async def _watch(self) -> None:
         while True:
@@ -209,10 +225,14 @@ class Link:
 
     def _expire(self, now: float) -> None:
         late = [call for call in self._calls.values() if call.deadline <= now]
-        silent = any(call.since > self._heard for call in late)
+        silent = any(call.heard == self._heard for call in late)
         for call in late:
             self._forget(call.opaque)
-            trio.lowlevel.reschedule(call.task, outcome.Value(None))
+            self._end(call, None)
         self._next_deadline = min((call.deadline for call in self._calls.values()), default=math.inf)
         if silent:
             self.close("the peer is silent")
+
+
+def _reason(error: BaseException) -> str:
+    return str(error.__cause__ or error) or type(error).__name__

@@ -10,14 +10,24 @@ import os
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from functools import partial
+from typing import Protocol, runtime_checkable
 
 import trio
 
 from rmqcli.client.addresses import split_address
 from rmqcli.client.errors import ConnectionFailed, InvalidRequest
 
-__all__ = ["CONNECT_TIMEOUT", "OpenStream", "SendNow", "Stream", "TcpStream", "TcpStreams", "opened"]
+__all__ = [
+    "CONNECT_TIMEOUT",
+    "DirectStream",
+    "OpenStream",
+    "SendNow",
+    "Stream",
+    "TcpStream",
+    "TcpStreams",
+    "opened",
+]
 
 READ_SIZE = 128 * 1024
 CONNECT_TIMEOUT = 3.0  # seconds; NettyClientConfig.connectTimeoutMillis
@@ -26,7 +36,7 @@ CONNECT_TIMEOUT = 3.0  # seconds; NettyClientConfig.connectTimeoutMillis
 class Stream(Protocol):
     """What a link needs of a connection (TcpStream, trio.SSLStream, trio.testing's streams).
 
-    One that has `send_now`, too, spares the link a switch of tasks for most requests.
+    One that has `send_now`, too, spares the link a switch of tasks for most requests; a DirectStream one for most replies.
     """
 
     async def send_all(self, data: bytes) -> None: ...
@@ -36,6 +46,20 @@ class Stream(Protocol):
 
 SendNow = Callable[[bytes], int]
 """Takes as much as it can without waiting: how many bytes. 0 when the connection is broken, too."""
+
+
+@runtime_checkable
+class DirectStream(Stream, Protocol):
+    """One whose reader may be called off, or change, at any moment: no byte is lost by that."""
+
+    async def wait_readable(self) -> None:
+        """ClosedResourceError when the stream was closed, or `call_off` called."""
+
+    def read_now(self, max_bytes: int) -> bytes | None:
+        """What has come; None when another took it, empty at the end. OSError, or ClosedResourceError once closed."""
+
+    def call_off(self) -> None:
+        """Ends a `wait_readable` under way."""
 
 
 class TcpStream:
@@ -48,21 +72,60 @@ class TcpStream:
     def __init__(self, stream: trio.SocketStream) -> None:
         self._stream = stream
         self._fd = stream.socket.fileno()
-        self.send_all = stream.send_all
-        self.aclose = stream.aclose
+        self._closed = False
+        self.wait_readable = partial(trio.lowlevel.wait_readable, self._fd)
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
-        size = max_bytes or READ_SIZE
         while True:
-            await trio.lowlevel.wait_readable(self._fd)
-            with contextlib.suppress(BlockingIOError):
-                return os.read(self._fd, size)
+            await self.wait_readable()
+            data = self.read_now(max_bytes or READ_SIZE)
+            if data is not None:
+                return data
+
+    def read_now(self, max_bytes: int) -> bytes | None:
+        """See DirectStream."""
+        if self._closed:  # the number may be another file's by now
+            raise trio.ClosedResourceError
+        try:
+            return os.read(self._fd, max_bytes)
+        except BlockingIOError:
+            return None
+
+    def call_off(self) -> None:
+        """See DirectStream."""
+        if not self._closed:
+            trio.lowlevel.notify_closing(self._fd)
+
+    async def send_all(self, data: bytes) -> None:
+        with memoryview(data) as view:
+            sent = 0
+            while True:
+                sent += self._write(view[sent:])
+                if sent == len(view):
+                    return
+                # `call_off` ends this wait, too
+                with contextlib.suppress(trio.ClosedResourceError):
+                    await trio.lowlevel.wait_writable(self._fd)
+
+    def _write(self, data: bytes | memoryview) -> int:
+        if self._closed:
+            raise trio.ClosedResourceError
+        try:
+            return os.write(self._fd, data)
+        except BlockingIOError:
+            return 0
+        except OSError as error:
+            raise trio.BrokenResourceError from error
+
+    async def aclose(self) -> None:
+        self._closed = True
+        await self._stream.aclose()
 
     def send_now(self, data: bytes) -> int:
         """See SendNow."""
         try:
-            return os.write(self._fd, data)
-        except OSError:
+            return self._write(data)
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
             return 0
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import ssl
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -17,6 +20,7 @@ from rmqcli.client.commands import command
 from rmqcli.client.errors import ConnectionLost, InvalidRequest, RequestTimeout
 from rmqcli.client.link import Link
 from rmqcli.client.outbox import MAX_QUEUED
+from rmqcli.client.streams import TcpStream
 from tests.client.scripted import response
 
 ADDRESS = "broker:10911"
@@ -33,11 +37,30 @@ class Wire:
         return self.protocol.receive(await self.stream.receive_some())
 
 
-def connected(nursery: trio.Nursery, **options: Any) -> tuple[Link, Wire]:
-    ours, theirs = memory_stream_pair()
-    link = Link(ADDRESS, ours, **options)
-    nursery.start_soon(link.run)
-    return link, Wire(theirs)
+Connected = Callable[..., tuple[Link, Wire]]
+
+
+def socket_pair() -> tuple[TcpStream, trio.SocketStream]:
+    """The first as a link has it."""
+    ours, theirs = (trio.SocketStream(trio.socket.from_stdlib_socket(end)) for end in socket.socketpair())
+    return TcpStream(ours), theirs
+
+
+@pytest.fixture(params=[memory_stream_pair, socket_pair])
+def connected(request: pytest.FixtureRequest, nursery: trio.Nursery) -> Iterator[Connected]:
+    """Makes a link that runs, over either kind of stream."""
+    ends = contextlib.ExitStack()
+
+    def connect(**options: Any) -> tuple[Link, Wire]:
+        ours, theirs = request.param()
+        if isinstance(theirs, trio.SocketStream):
+            ends.callback(theirs.socket.close)
+        link = Link(ADDRESS, ours, **options)
+        nursery.start_soon(link.run)
+        return link, Wire(theirs)
+
+    with ends:
+        yield connect
 
 
 async def ask(link: Link, results: dict[int, Any], number: int, timeout: float = 3.0) -> None:
@@ -47,8 +70,10 @@ async def ask(link: Link, results: dict[int, Any], number: int, timeout: float =
         results[number] = error
 
 
-async def test_replies_in_any_order_reach_their_requests(nursery: trio.Nursery, autojump_clock: Any) -> None:
-    link, wire = connected(nursery)
+async def test_replies_in_any_order_reach_their_requests(
+    connected: Connected, nursery: trio.Nursery, autojump_clock: Any
+) -> None:
+    link, wire = connected()
     results: dict[int, Any] = {}
     async with trio.open_nursery() as callers:
         for number in range(100, 110):
@@ -59,8 +84,11 @@ async def test_replies_in_any_order_reach_their_requests(nursery: trio.Nursery, 
     assert {number: reply.code for number, reply in results.items()} == {n: n + 1 for n in range(100, 110)}
 
 
-async def test_requests_queued_together_are_sent_together(nursery: trio.Nursery, autojump_clock: Any) -> None:
-    link, wire = connected(nursery)
+@pytest.mark.parametrize("connected", [memory_stream_pair], indirect=True)
+async def test_requests_queued_together_are_sent_together(
+    connected: Connected, nursery: trio.Nursery, autojump_clock: Any
+) -> None:
+    link, wire = connected()
     await wait_all_tasks_blocked()
     async with trio.open_nursery() as callers:
         for number in range(64):
@@ -99,15 +127,17 @@ async def test_requests_of_a_busy_writer_go_out_in_one_piece(
     assert sizes[1] == 4 * sizes[0]
 
 
-async def test_timeout_names_address_request_and_limit(nursery: trio.Nursery, autojump_clock: Any) -> None:
-    link, _ = connected(nursery)
+async def test_timeout_names_address_request_and_limit(connected: Connected, autojump_clock: Any) -> None:
+    link, _ = connected()
     with pytest.raises(RequestTimeout, match=r"broker:10911 did not answer PULL_MESSAGE within 1\.5 s"):
         await link.request(command(11), 1.5)
     assert trio.current_time() == pytest.approx(1.5)
 
 
-async def test_each_request_has_its_own_timeout(nursery: trio.Nursery, autojump_clock: Any) -> None:
-    link, wire = connected(nursery)
+async def test_each_request_has_its_own_timeout(
+    connected: Connected, nursery: trio.Nursery, autojump_clock: Any
+) -> None:
+    link, wire = connected()
     ended: dict[int, float] = {}
 
     async def timed(number: int, timeout: float) -> None:
@@ -125,8 +155,10 @@ async def test_each_request_has_its_own_timeout(nursery: trio.Nursery, autojump_
     assert ended[1] == pytest.approx(1.0)
 
 
-async def test_late_reply_is_dropped_and_the_link_goes_on(nursery: trio.Nursery, autojump_clock: Any) -> None:
-    link, wire = connected(nursery)
+async def test_late_reply_is_dropped_and_the_link_goes_on(
+    connected: Connected, nursery: trio.Nursery, autojump_clock: Any
+) -> None:
+    link, wire = connected()
     results: dict[int, Any] = {}
     nursery.start_soon(ask, link, results, 1, 1.0)
     first = (await wire.commands())[0]
@@ -142,8 +174,10 @@ async def test_late_reply_is_dropped_and_the_link_goes_on(nursery: trio.Nursery,
     assert results[2].code == 43
 
 
-async def test_silent_peer_loses_the_link(nursery: trio.Nursery, autojump_clock: Any) -> None:
-    link, _ = connected(nursery)
+async def test_silent_peer_loses_the_link(
+    connected: Connected, nursery: trio.Nursery, autojump_clock: Any
+) -> None:
+    link, _ = connected()
     results: dict[int, Any] = {}
     async with trio.open_nursery() as callers:
         callers.start_soon(ask, link, results, 1, 1.0)
@@ -154,8 +188,10 @@ async def test_silent_peer_loses_the_link(nursery: trio.Nursery, autojump_clock:
     assert not link.is_open
 
 
-async def test_loss_of_the_connection_ends_all_requests(nursery: trio.Nursery, autojump_clock: Any) -> None:
-    link, wire = connected(nursery)
+async def test_loss_of_the_connection_ends_all_requests(
+    connected: Connected, nursery: trio.Nursery, autojump_clock: Any
+) -> None:
+    link, wire = connected()
     results: dict[int, Any] = {}
     async with trio.open_nursery() as callers:
         for number in range(3):
@@ -167,8 +203,10 @@ async def test_loss_of_the_connection_ends_all_requests(nursery: trio.Nursery, a
         await link.request(command(1), 1.0)
 
 
-async def test_partial_frames_are_put_together(nursery: trio.Nursery, autojump_clock: Any) -> None:
-    link, wire = connected(nursery)
+async def test_partial_frames_are_put_together(
+    connected: Connected, nursery: trio.Nursery, autojump_clock: Any
+) -> None:
+    link, wire = connected()
     results: dict[int, Any] = {}
     async with trio.open_nursery() as callers:
         callers.start_soon(ask, link, results, 5)
@@ -189,9 +227,9 @@ async def test_partial_frames_are_put_together(nursery: trio.Nursery, autojump_c
     ],
 )
 async def test_hostile_bytes_end_only_this_link(
-    nursery: trio.Nursery, garbage: bytes, autojump_clock: Any
+    connected: Connected, nursery: trio.Nursery, garbage: bytes, autojump_clock: Any
 ) -> None:
-    link, wire = connected(nursery)
+    link, wire = connected()
     results: dict[int, Any] = {}
     async with trio.open_nursery() as callers:
         callers.start_soon(ask, link, results, 5)
@@ -201,8 +239,10 @@ async def test_hostile_bytes_end_only_this_link(
     assert "does not speak the remoting protocol" in str(results[5])
 
 
-async def test_replies_before_the_garbage_still_count(nursery: trio.Nursery, autojump_clock: Any) -> None:
-    link, wire = connected(nursery)
+async def test_replies_before_the_garbage_still_count(
+    connected: Connected, nursery: trio.Nursery, autojump_clock: Any
+) -> None:
+    link, wire = connected()
     results: dict[int, Any] = {}
     async with trio.open_nursery() as callers:
         callers.start_soon(ask, link, results, 5)
@@ -211,8 +251,8 @@ async def test_replies_before_the_garbage_still_count(nursery: trio.Nursery, aut
     assert results[5].code == 9
 
 
-async def test_cancelled_request_is_forgotten(nursery: trio.Nursery, autojump_clock: Any) -> None:
-    link, wire = connected(nursery)
+async def test_cancelled_request_is_forgotten(connected: Connected, autojump_clock: Any) -> None:
+    link, wire = connected()
     with trio.move_on_after(0.5):
         await link.request(command(1), 10.0)
     assert link.in_flight == 0
@@ -222,8 +262,8 @@ async def test_cancelled_request_is_forgotten(nursery: trio.Nursery, autojump_cl
     assert link.is_open
 
 
-async def test_oneway_returns_when_written(nursery: trio.Nursery, autojump_clock: Any) -> None:
-    link, wire = connected(nursery)
+async def test_oneway_returns_when_written(connected: Connected, autojump_clock: Any) -> None:
+    link, wire = connected()
     await link.send_oneway(command(15), 1.0)
     received = (await wire.commands())[0]
     assert received.is_oneway
@@ -270,14 +310,14 @@ async def test_requests_wait_while_too_much_is_queued(nursery: trio.Nursery, aut
     assert [results[0].code, results[12].code] == [10, 12]
 
 
-async def test_requests_of_the_peer_go_to_the_hook(nursery: trio.Nursery, autojump_clock: Any) -> None:
+async def test_requests_of_the_peer_go_to_the_hook(connected: Connected, autojump_clock: Any) -> None:
     seen: list[int] = []
 
     def hook(link: Link, request: RemotingCommand) -> RemotingCommand | None:
         seen.append(request.code)
         return request.reply(0, "done") if request.code == 307 else None
 
-    _, wire = connected(nursery, on_request=hook)
+    _, wire = connected(on_request=hook)
     for code in (40, 307):
         await wire.stream.send_all(encode_frame(RemotingCommand(code, None, b"", 70 + code)))
     reply = (await wire.commands())[0]
@@ -286,17 +326,17 @@ async def test_requests_of_the_peer_go_to_the_hook(nursery: trio.Nursery, autoju
 
 
 async def test_request_that_no_frame_can_hold_is_the_callers_fault(
-    nursery: trio.Nursery, autojump_clock: Any
+    connected: Connected, autojump_clock: Any
 ) -> None:
-    link, _ = connected(nursery)
+    link, _ = connected()
     with pytest.raises(InvalidRequest, match="SEND_MESSAGE cannot be sent"):
         await link.request(command(10, None, bytes(17 << 20)), 1.0)
     assert link.in_flight == 0
     assert link.is_open
 
 
-async def test_close_tells_why(nursery: trio.Nursery, autojump_clock: Any) -> None:
-    link, wire = connected(nursery)
+async def test_close_tells_why(connected: Connected, nursery: trio.Nursery, autojump_clock: Any) -> None:
+    link, wire = connected()
     results: dict[int, Any] = {}
     async with trio.open_nursery() as callers:
         callers.start_soon(ask, link, results, 5)
@@ -356,19 +396,19 @@ async def test_errors_of_the_transport_become_a_lost_connection(
 
 
 async def test_unreadable_request_of_the_peer_gets_no_answer(
-    nursery: trio.Nursery, autojump_clock: Any
+    connected: Connected, autojump_clock: Any
 ) -> None:
     def hook(link: Link, request: RemotingCommand) -> RemotingCommand | None:
         raise BodyError("unreadable")
 
-    link, wire = connected(nursery, on_request=hook)
+    link, wire = connected(on_request=hook)
     await wire.stream.send_all(encode_frame(RemotingCommand(220, None, b"{", 7)))
     await wait_all_tasks_blocked()
     assert link.is_open
 
 
-async def test_request_without_a_hook_gets_no_answer(nursery: trio.Nursery, autojump_clock: Any) -> None:
-    link, wire = connected(nursery)
+async def test_request_without_a_hook_gets_no_answer(connected: Connected, autojump_clock: Any) -> None:
+    link, wire = connected()
     await wire.stream.send_all(encode_frame(RemotingCommand(40, None, b"", 7)))
     await wait_all_tasks_blocked()
     assert link.is_open
