@@ -15,7 +15,12 @@ from codec.codes import MessageSysFlag, RequestCode
 from codec.compression import compress
 from codec.errors import LocalProtocolError
 from codec.message import RETRY_PREFIX, Message, PropertyName, check_topic
-from codec.properties import encode_properties
+from codec.properties import (
+    MAX_PROPERTIES_LENGTH,
+    NAME_VALUE_SEPARATOR,
+    PROPERTY_SEPARATOR,
+    encode_properties,
+)
 from rmqcli.client.errors import InvalidRequest
 
 __all__ = [
@@ -34,6 +39,7 @@ COMPRESS_LEVEL = 5
 COMPRESS_LEVELS = range(1, 10)
 COMPRESS_IN_THREAD = 64 * 1024
 COMPRESSIONS = ("zlib", "lz4", "zstd")
+UNIQ_KEY, TRAN_MSG, MSG_TYPE = PropertyName.UNIQ_KEY, PropertyName.TRAN_MSG, PropertyName.MSG_TYPE
 REPLY_TYPE = "reply"
 """MSG_TYPE of a message that answers a request: brokers hand it to the client that asked."""
 
@@ -51,6 +57,8 @@ class Outgoing(NamedTuple):
     max_reconsume_times: int | None = None
     batch: bool = False
     reply: bool = False
+    is_plain: bool = False
+    """All but topic, body, properties and id is as above."""
 
     @property
     def code(self) -> RequestCode:
@@ -89,23 +97,25 @@ class Preparer:
 
     async def single(self, message: Message) -> Outgoing:
         """One message; InvalidRequest when a limit or a name is broken."""
-        self.check(message)
-        properties = dict(message.properties)
-        msg_id = properties.setdefault(PropertyName.UNIQ_KEY, "") or self._next_id()
-        properties[PropertyName.UNIQ_KEY] = msg_id
-        body, sys_flag = message.body, 0
+        topic, body = message.topic, message.body
+        if topic not in self._checked or not 0 < len(body) <= self.max_message_size:
+            self.check(message)
+        properties = message.properties.copy()
+        msg_id = properties.get(UNIQ_KEY) or self._next_id()
+        properties[UNIQ_KEY] = msg_id
+        sys_flag = 0
         if self._compression is not None and len(body) >= self._compress_over:
             body, sys_flag = await self._compressed(body)
-        if properties.get(PropertyName.TRAN_MSG) == "true":
+        if properties.get(TRAN_MSG) == "true":
             sys_flag |= MessageSysFlag.TRANSACTION_PREPARED
         times, maximum = 0, None
-        if message.topic.startswith(RETRY_PREFIX):
+        if topic.startswith(RETRY_PREFIX):
             times, maximum = _retry_counts(properties)
-        text = properties_bytes(properties).decode()
-        reply = properties.get(PropertyName.MSG_TYPE) == REPLY_TYPE
-        return Outgoing(
-            message.topic, body, message.flag, text, sys_flag, msg_id, times, maximum, False, reply
-        )
+        text = properties_text(properties)
+        reply = properties.get(MSG_TYPE) == REPLY_TYPE
+        flag = message.flag
+        is_plain = not (sys_flag or flag or times or reply) and maximum is None
+        return Outgoing(topic, body, flag, text, sys_flag, msg_id, times, maximum, False, reply, is_plain)
 
     def identified(self, message: Message) -> Message:
         """The message with a UNIQ_KEY."""
@@ -148,6 +158,17 @@ def properties_bytes(properties: Mapping[str, str]) -> bytes:
     if properties and data.count(2) != len(properties) - 1:
         raise InvalidRequest("a property holds the character U+0002, which separates properties")
     return data
+
+
+def properties_text(properties: Mapping[str, str]) -> str:
+    """`properties_bytes` as text."""
+    text = PROPERTY_SEPARATOR.join(
+        [f"{name}{NAME_VALUE_SEPARATOR}{value}" for name, value in properties.items()]
+    )
+    is_right = text.isascii() and len(text) <= MAX_PROPERTIES_LENGTH
+    if is_right and text.count(PROPERTY_SEPARATOR) == len(properties) - 1:
+        return text
+    return properties_bytes(properties).decode()
 
 
 def _retry_counts(properties: dict[str, str]) -> tuple[int, int | None]:

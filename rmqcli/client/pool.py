@@ -5,14 +5,15 @@ Whoever asks first connects; others for the same address wait for that attempt. 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import trio
 
 from codec.frame import RemotingCommand
 from rmqcli.client.errors import ConnectionFailed, RequestTimeout, request_name
 from rmqcli.client.identity import VIP_CODES, vip_address
-from rmqcli.client.link import Link, OnRequest
+from rmqcli.client.link import Link, OnRequest, Request
 from rmqcli.client.streams import CONNECT_TIMEOUT, OpenStream, opened
 
 __all__ = ["Pool"]
@@ -59,17 +60,23 @@ class Pool:
         """Requests that wait for an answer, over all connections."""
         return sum(link.in_flight for link in self._links.values())
 
-    async def request(
-        self, address: str, command: RemotingCommand, timeout: float, *, connect_timeout: float | None = None
-    ) -> RemotingCommand:
+    def request(
+        self, address: str, command: Request, timeout: float, *, connect_timeout: float | None = None
+    ) -> Coroutine[Any, Any, RemotingCommand]:
         """The reply of `address`, whatever its code."""
         if self._vip and command.code in VIP_CODES:
             address = vip_address(address)
         link = self._links.get(address)
-        if link is None or not link.is_open:
-            started = trio.current_time()
-            link = await self._connect(address, timeout, connect_timeout)
-            timeout = self._left(address, command, timeout, started)
+        if link is not None and link.is_open:
+            return link.request(command, timeout)
+        return self._connect_and_request(address, command, timeout, connect_timeout)
+
+    async def _connect_and_request(
+        self, address: str, command: Request, timeout: float, connect_timeout: float | None
+    ) -> RemotingCommand:
+        started = trio.current_time()
+        link = await self._connect(address, timeout, connect_timeout)
+        timeout = self._left(address, command, timeout, started)
         return await link.request(command, timeout)
 
     async def oneway(self, address: str, command: RemotingCommand, timeout: float) -> None:
@@ -90,7 +97,7 @@ class Pool:
             link.close()
 
     @staticmethod
-    def _left(address: str, command: RemotingCommand, timeout: float, started: float) -> float:
+    def _left(address: str, command: Request, timeout: float, started: float) -> float:
         left = timeout - (trio.current_time() - started)
         if left <= 0:
             raise RequestTimeout(address, request_name(command.code), timeout)

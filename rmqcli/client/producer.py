@@ -21,7 +21,6 @@ from codec.ids import UniqIdFactory
 from codec.message import Message, check_group
 from codec.queue import MessageQueue
 from rmqcli.client.batches import batch_outgoing
-from rmqcli.client.commands import command
 from rmqcli.client.errors import (
     BrokerRefused,
     ClientError,
@@ -39,7 +38,7 @@ from rmqcli.client.namespaces import Namespace
 from rmqcli.client.outgoing import COMPRESS_LEVEL, COMPRESS_OVER, MAX_MESSAGE_SIZE, Outgoing, Preparer
 from rmqcli.client.queue_select import QueueSelector, RoundRobin
 from rmqcli.client.request_reply import Requesting, Requests
-from rmqcli.client.results import SendResult, SendStatus
+from rmqcli.client.results import SendResult, SendStatus, send_result
 from rmqcli.client.routes import Route
 from rmqcli.client.send_headers import SendHeaders
 from rmqcli.client.send_soon import IN_FLIGHT, SendingSoon, Underway
@@ -59,7 +58,6 @@ RETRY_CODES = frozenset(
 )
 """Answers after which another broker is tried (`retryResponseCodes`)."""
 _STATUS = {status.value.value: status for status in SendStatus}
-DEFAULT_REGION = "DefaultRegion"
 _ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC.name
 
 
@@ -140,6 +138,7 @@ class Producer(SendingSoon, Requesting, Client):
         if topic is not None:
             plain = partial(Producer, instance=core, namespace=core.address_namespace)
             self._trace = TraceDispatcher(core, group, "PRODUCE", topic, plain)
+        self._attempt = self._request if self._faults is None and topic is None else self._observed
         self._headers = SendHeaders(core, self.group)
         self._underway = Underway(core, in_flight)
 
@@ -235,7 +234,7 @@ class Producer(SendingSoon, Requesting, Client):
         route = await self._route(outgoing.topic, deadline)
         target = queue or self._select(route, message, selector, None)
         address = self._master(route, target)
-        request = command(outgoing.code, self._headers.ext(outgoing, target), outgoing.body)
+        request = self._headers.command(outgoing, target)
         try:
             await self.instance.pool.oneway(address, request, deadline - trio.current_time())
         except (ConnectionFailed, ConnectionLost, RequestTimeout):
@@ -267,13 +266,15 @@ class Producer(SendingSoon, Requesting, Client):
         tries = 1 if queue or selector else 1 + self._retries
         brokers: list[str] = []
         unstored: SendResult | None = None
+        cached = self.instance.routes.cached
         while True:
-            route = await self._route(outgoing.topic, deadline)
+            route = cached(outgoing.topic) or await self._route(outgoing.topic, deadline)
             target = queue or self._select(route, messages[0], selector, brokers[-1] if brokers else None)
             brokers.append(target.broker_name)
             try:
-                result = await self._send_to(
-                    route, target, outgoing, deadline, tries - len(brokers), messages
+                address = self._master(route, target)
+                result = await self._attempt(
+                    address, target, outgoing, deadline, tries - len(brokers), messages
                 )
                 if result.status is SendStatus.SEND_OK or not self._retry_unstored:
                     return result
@@ -299,22 +300,19 @@ class Producer(SendingSoon, Requesting, Client):
         self.instance.routes.doubt(route.topic)
         return True
 
-    async def _send_to(
+    async def _observed(
         self,
-        route: Route,
+        address: str,
         queue: MessageQueue,
         outgoing: Outgoing,
         deadline: float,
         tries_left: int,
         messages: Sequence[Message],
     ) -> SendResult:
-        address = self._master(route, queue)
-        began = trio.current_time()
-        if self._faults is None and self._trace is None:
-            return await self._request(address, queue, outgoing, deadline - began, tries_left)
-        began_ms = self.instance.now_ms()
+        """`_request`, judged and traced."""
+        began, began_ms = trio.current_time(), self.instance.now_ms()
         try:
-            result = await self._request(address, queue, outgoing, deadline - began, tries_left)
+            result = await self._request(address, queue, outgoing, deadline, tries_left, messages)
         except ClientError as error:
             # Whoever refuses what no broker takes is in good health
             self._judge(
@@ -332,10 +330,17 @@ class Producer(SendingSoon, Requesting, Client):
             self._faults.update(queue.broker_name, trio.current_time() - began, failed=failed)
 
     async def _request(
-        self, address: str, queue: MessageQueue, outgoing: Outgoing, left: float, tries_left: int
+        self,
+        address: str,
+        queue: MessageQueue,
+        outgoing: Outgoing,
+        deadline: float,
+        tries_left: int,
+        messages: Sequence[Message],
     ) -> SendResult:
-        code = outgoing.code
-        request = command(code, self._headers.ext(outgoing, queue), outgoing.body)
+        request = self._headers.request(outgoing, queue)
+        code = request.code
+        left = deadline - trio.current_time()
         # Connecting must leave time for the other tries; waiting for an answer may take all there is, since a second
         # try of a request that was sent makes a second message.
         reply = await self.instance.pool.request(
@@ -345,20 +350,8 @@ class Producer(SendingSoon, Requesting, Client):
         if status is None:
             raise refusal(reply.code, reply.remark, address, code)
         header = reply_header(SendMessageResponseHeader, reply, address, code)
-        fields = reply.ext_fields or {}
-        stored = queue
-        if header.queue_id != queue.queue_id:
-            stored = MessageQueue(queue.topic, queue.broker_name, header.queue_id)
-        return SendResult(
-            status,
-            outgoing.msg_id,
-            header.msg_id,
-            self._namespace.unwrap_queue(stored),
-            header.queue_offset,
-            header.transaction_id,
-            fields.get("MSG_REGION") or DEFAULT_REGION,
-            fields.get("TRACE_ON") != "false",
-        )
+        place = self._namespace.unwrap_queue(queue) if self._namespace.name else queue
+        return send_result(status, outgoing.msg_id, place, header, reply.ext_fields or {})
 
     async def _route(self, topic: str, deadline: float) -> Route:
         route = self.instance.routes.cached(topic)

@@ -25,11 +25,12 @@ class RoundRobin:
     def choose(self, queues: Sequence[MessageQueue], avoid: str | None = None) -> MessageQueue:
         """The next queue; after a failure one of another broker than `avoid`, if there is any."""
         count = len(queues)
-        for _ in range(count if avoid else 0):
-            self._index += 1
-            queue = queues[self._index % count]
-            if queue.broker_name != avoid:
-                return queue
+        if avoid is not None:
+            for _ in range(count):
+                self._index += 1
+                queue = queues[self._index % count]
+                if queue.broker_name != avoid:
+                    return queue
         self._index += 1
         return queues[self._index % count]
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
 from typing import NamedTuple
 
 from codec.codes import ResponseCode
+from codec.headers import SendMessageResponseHeader
 from codec.message import MessageExt
 from codec.queue import MessageQueue
 
-__all__ = ["PullResult", "PullStatus", "SendResult", "SendStatus"]
+__all__ = ["PullResult", "PullStatus", "SendResult", "SendStatus", "send_result"]
+
+
+DEFAULT_REGION = "DefaultRegion"
 
 
 class SendStatus(Enum):
@@ -34,8 +39,30 @@ class SendResult(NamedTuple):
     message_queue: MessageQueue
     queue_offset: int
     transaction_id: str | None = None
-    region_id: str = "DefaultRegion"
+    region_id: str = DEFAULT_REGION
     trace_on: bool = True
+
+
+def send_result(
+    status: SendStatus,
+    msg_id: str,
+    queue: MessageQueue,
+    header: SendMessageResponseHeader,
+    fields: Mapping[str, str],
+) -> SendResult:
+    """What a broker says with `header`, among the other ext `fields` of its answer, of a message that went to `queue`."""
+    if header.queue_id != queue.queue_id:
+        queue = MessageQueue(queue.topic, queue.broker_name, header.queue_id)
+    return SendResult(
+        status,
+        msg_id,
+        header.msg_id,
+        queue,
+        header.queue_offset,
+        header.transaction_id,
+        fields.get("MSG_REGION") or DEFAULT_REGION,
+        fields.get("TRACE_ON") != "false",
+    )
 
 
 class PullStatus(Enum):

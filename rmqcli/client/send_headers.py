@@ -1,20 +1,21 @@
-"""The ext fields of send requests. Those of plain messages to the same queue differ in two only: the rest is kept."""
+"""Send requests. Those of plain messages to the same queue differ in two header fields only: the rest is kept as written."""
 
 from __future__ import annotations
 
-import msgspec
-
+from codec.errors import LocalProtocolError
+from codec.frame import RemotingCommand
 from codec.headers import SendMessageRequestHeaderV2, to_ext
 from codec.message import SystemTopic
 from codec.queue import MessageQueue
+from codec.send_request import SendRequest, SendTemplate
+from rmqcli.client.commands import command
+from rmqcli.client.errors import InvalidRequest, request_name
 from rmqcli.client.instance import ClientInstance
 from rmqcli.client.outgoing import Outgoing
 
 __all__ = ["SendHeaders"]
 
-MAX_KEPT = 4096  # queues whose header fields are kept
-_WIRE = {field.name: field.encode_name for field in msgspec.structs.fields(SendMessageRequestHeaderV2)}
-_BORN_TIMESTAMP, _PROPERTIES = _WIRE["born_timestamp"], _WIRE["properties"]
+MAX_KEPT = 4096  # queues whose header is kept
 
 
 class SendHeaders:
@@ -23,23 +24,28 @@ class SendHeaders:
     def __init__(self, instance: ClientInstance, group: str) -> None:
         self._instance = instance
         self._group = group
-        self._kept: dict[MessageQueue, dict[str, str]] = {}
+        self._kept: dict[MessageQueue, SendTemplate] = {}
 
-    def ext(self, outgoing: Outgoing, queue: MessageQueue) -> dict[str, str]:
-        """A new dict for every request."""
-        plain = not (outgoing.sys_flag or outgoing.flag or outgoing.batch or outgoing.reconsume_times)
-        kept = self._kept.get(queue) if plain and outgoing.max_reconsume_times is None else None
-        if kept is None:
-            ext = to_ext(self._header(outgoing, queue))
-            if plain and outgoing.max_reconsume_times is None:
-                if len(self._kept) >= MAX_KEPT:
-                    self._kept.clear()
-                self._kept[queue] = ext
-            return dict(ext)
-        ext = kept.copy()
-        ext[_BORN_TIMESTAMP] = str(self._instance.now_ms())
-        ext[_PROPERTIES] = outgoing.properties
-        return ext
+    def request(self, outgoing: Outgoing, queue: MessageQueue) -> RemotingCommand | SendRequest:
+        """A new one for every try. InvalidRequest when a name cannot be sent."""
+        if not outgoing.is_plain:
+            return self.command(outgoing, queue)
+        template = self._kept.get(queue)
+        if template is None:
+            if len(self._kept) >= MAX_KEPT:
+                self._kept.clear()
+            template = self._kept[queue] = self._template(outgoing, queue)
+        return SendRequest(template, self._instance.now_ms(), outgoing.properties, outgoing.body)
+
+    def command(self, outgoing: Outgoing, queue: MessageQueue) -> RemotingCommand:
+        """The same request written the general way."""
+        return command(outgoing.code, to_ext(self._header(outgoing, queue)), outgoing.body)
+
+    def _template(self, outgoing: Outgoing, queue: MessageQueue) -> SendTemplate:
+        try:
+            return SendTemplate(self._header(outgoing, queue))
+        except LocalProtocolError as error:
+            raise InvalidRequest(f"{request_name(outgoing.code)} cannot be sent: {error}") from error
 
     def _header(self, outgoing: Outgoing, queue: MessageQueue) -> SendMessageRequestHeaderV2:
         return SendMessageRequestHeaderV2(
