@@ -221,7 +221,8 @@ async def _read_span(
     expression: str,
     channel: trio.MemorySendChannel[list[MessageExt]],
 ) -> None:
-    async with channel:
+    # Not `async with`: its checkpoint behind the closing lets the reader end, and cancel this task with its error.
+    with channel:
         offset = span.begin
         while offset < span.end:
             result = await reader.pull(span.queue, offset, min(BATCH, span.end - offset), expression)
@@ -233,7 +234,10 @@ async def _read_span(
             ]
             if kept:
                 await channel.send(kept)
-            if following <= offset or _past(result.messages, wanted):
+            if _past(result.messages, wanted):
+                return
+            if following <= offset:
+                warn(f"{span.queue}: nothing comes at offset {offset}, it ended at {span.end} before")
                 return
             offset = following
 

@@ -116,7 +116,23 @@ async def test_messages_that_went_away_are_named(capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().err == "rmq: orders@broker-a:0: messages 0 to 2 are no longer there\n"
 
 
-async def test_a_broker_that_does_not_get_on_ends_the_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("_attempt", range(16))
+async def test_an_error_in_the_middle_is_never_lost(_attempt: int) -> None:
+    """The reader and the task that failed are woken together, in any order."""
+    topic = FakeTopic(1)
+    topic.put(0, 0)
+    wanted = parse_range("start", 0)
+    found = await spans(topic, topic.queues, wanted)
+    topic.errors = [ConnectionLost("127.0.0.1:1")]
+    with pytest.raises(ExceptionGroup) as caught:
+        async with open_range(topic, found, wanted) as messages:
+            assert [message async for message in messages] == []
+    assert isinstance(caught.value.exceptions[0], ConnectionLost)
+
+
+async def test_a_broker_that_does_not_get_on_ends_the_reading(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     topic = filled()
 
     async def stuck(queue: MessageQueue, offset: int, *rest: object, **options: object) -> PullResult:
@@ -125,6 +141,9 @@ async def test_a_broker_that_does_not_get_on_ends_the_reading(monkeypatch: pytes
 
     monkeypatch.setattr(topic, "pull", stuck)
     assert await read(topic, "start") == []
+    assert sorted(capsys.readouterr().err.splitlines()) == [
+        f"rmq: orders@broker-a:{number}: nothing comes at offset 0, it ended at 5 before" for number in (0, 1)
+    ]
 
 
 async def test_an_error_comes_out() -> None:
