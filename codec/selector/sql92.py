@@ -17,6 +17,7 @@ from functools import lru_cache
 from codec.errors import SelectorError
 from codec.selector.sql92_compile import Evaluation, compile_tree
 from codec.selector.sql92_scan import KEYWORDS_4, KEYWORDS_5
+from codec.selector.sql92_tree import property_names
 
 __all__ = ["CACHED", "MAX_LENGTH", "Dialect", "Predicate", "parse_sql92"]
 
@@ -41,6 +42,8 @@ class Predicate:
     text: str
     dialect: Dialect
     _evaluate: Evaluation = field(repr=False, compare=False)
+    names: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
+    """Of the properties that it asks for."""
 
     def matches(self, properties: Mapping[str, str]) -> bool:
         """Whether the message is wanted."""
@@ -56,10 +59,11 @@ class Predicate:
 
 
 @lru_cache(maxsize=CACHED)
-def parse_sql92(text: str, dialect: Dialect = Dialect.V4_9) -> Predicate:
-    """The filter that a text means. SelectorError, one line, when it means none."""
+def parse_sql92(text: str, dialect: Dialect = Dialect.V4_9, *, whole: bool = False) -> Predicate:
+    """The filter that a text means. SelectorError, one line, when it means none; with `whole` also for text behind it."""
     from codec.selector.sql92_parser import parse_tree
 
     if len(text) > MAX_LENGTH:
         raise SelectorError(f"the expression has {len(text)} characters; at most {MAX_LENGTH} can be")
-    return Predicate(text, dialect, compile_tree(parse_tree(text, _KEYWORDS[dialect])))
+    tree = parse_tree(text, _KEYWORDS[dialect], whole=whole)
+    return Predicate(text, dialect, compile_tree(tree), frozenset(property_names(tree)))

@@ -1,7 +1,7 @@
 """Words to a syntax tree: the grammar in sql92.lark (LALR), and the checks that Java makes while it parses.
 
-Java reads no further than a whole expression: when the next word does not go on with it, the rest is not looked at. Only
-this module imports lark; the grammar is made ready once in a process.
+Java reads no further than a whole expression: when the next word does not go on with it, the rest is not looked at, unless
+it is asked for. Only this module imports lark; the grammar is made ready once in a process.
 """
 
 from __future__ import annotations
@@ -49,13 +49,15 @@ SHOWN = 40
 TRUTHS = Comparison | IsNull | In | TextTest | Not | And | Or | Truth
 
 
-def parse_tree(text: str, keywords: frozenset[str]) -> Node:
-    """The tree of a filter, always of truth kind. SelectorError, one line, with the place or the reason."""
+def parse_tree(text: str, keywords: frozenset[str], *, whole: bool = False) -> Node:
+    """The tree of a filter, always of truth kind. SelectorError, one line, with the place or the reason; with `whole` also for
+    text behind the expression.
+    """
     state = _grammar().parse_interactive()
     for word in scan(text, keywords):
         tree = _feed(state, word.kind, word.text)
         if tree is _REFUSED:
-            tree = _feed(state, END, "")
+            tree = _REFUSED if whole else _feed(state, END, "")
             if tree is _REFUSED:
                 raise SelectorError(_unexpected(state, word, keywords))
             return _truth(tree)

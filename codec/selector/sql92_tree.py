@@ -6,7 +6,8 @@ BETWEEN is not in it: Java makes two comparisons of it. Chains of AND and OR are
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import NamedTuple, TypeAlias
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "Truth",
     "kind_of",
     "number_of",
+    "property_names",
 ]
 
 
@@ -168,3 +170,16 @@ def kind_of(node: Node) -> Kind:
         number = number_of(node)
         return number.kind if number is not None else Kind.NOTHING
     return Kind.BOOLEAN
+
+
+def property_names(node: Node) -> Iterator[str]:
+    """Of the properties in a tree; a name may come several times."""
+    below: list[object] = [node]
+    while below:
+        one = below.pop()
+        if isinstance(one, Property):
+            yield one.name
+        elif isinstance(one, tuple):
+            below.extend(one)
+        elif is_dataclass(one):
+            below.extend(getattr(one, part.name) for part in fields(one))

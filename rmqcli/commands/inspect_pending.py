@@ -46,13 +46,14 @@ def delay(
 ) -> None:
     """Show the delayed messages of each level that are not delivered yet.
 
-    A row a level; --where chooses levels by its columns: level, delay, pending, offset, max_offset, first_due, last_due. The
-    other options choose messages, by the topic and queue they go to; -f, --stats and --explain show these. -N is the last N
-    of each level.
+    A row a level; -f, --stats and --explain show messages. --where chooses levels by their columns: level, delay, pending,
+    offset, max_offset, first_due, last_due; when it names more than these, messages: by due (ms) and all that `inspect
+    commitlog --where` knows. The other options choose messages, too, by the topic and queue they go to. -N is the last N of
+    each level.
     """
     from rmqcli.render.store_view import show_values
     from rmqcli.store import pending
-    from rmqcli.store.row_filter import row_test
+    from rmqcli.store.delay_condition import DelayCondition
     from rmqcli.store.tables import store_folder
 
     view.require_one()
@@ -68,37 +69,30 @@ def delay(
         ("FIRST DUE", "firstDue", "t"),
         ("LAST DUE", "lastDue", "t"),
     )
-    meets = row_test([column.key for column in shown], where)
+    condition = DelayCondition(where)
     levels = pending.delay_levels(store, delays_of(delay_levels))
 
     def chosen_of(level: DelayLevel) -> Iterator[DelayedMessage]:
-        accepted = (one for one in pending.delayed_messages(store, level) if messages.accepts(one.message))
+        accepted = (
+            one
+            for one in pending.delayed_messages(store, level)
+            if messages.accepts(one.message) and condition.takes_message(level, one)
+        )
         return wanted.select(accepted, lambda one: (one.message.queue_offset, one.due))
 
     if view.is_given:
-        found = (one for level in levels if meets(_level_row(level)) for one in chosen_of(level))
+        found = (one for level in levels if condition.takes(level.row) for one in chosen_of(level))
         show_records(settings, ((one.place, one.message) for one in found), view, count)
         return
-    if wanted == OffsetRange() and messages.is_open:
-        rows = [_level_row(level) for level in levels]
+    if wanted == OffsetRange() and messages.is_open and not condition.is_of_messages:
+        rows = [level.row for level in levels]
     else:
         rows = [_chosen_row(level, [one.due for one in chosen_of(level)]) for level in levels]
-    show_values(settings, shown, islice(filter(meets, rows), count), "no delayed messages", None, ("offset",))
+    chosen_rows = islice(filter(condition.takes, rows), count)
+    show_values(settings, shown, chosen_rows, "no delayed messages", None, ("offset",))
 
 
-def _level_row(level: DelayLevel) -> tuple[object, ...]:
-    return (
-        level.level,
-        level.delay,
-        level.pending,
-        level.offset,
-        level.max_offset,
-        level.first_due,
-        level.last_due,
-    )
-
-
-def _chosen_row(level: DelayLevel, due: list[int]) -> tuple[object, ...]:
+def _chosen_row(level: DelayLevel, due: list[int]) -> tuple[int | None, ...]:
     """Of the level those messages that are chosen."""
     bounds = (min(due), max(due)) if due else (0, 0)
     return (level.level, level.delay, len(due), level.offset, level.max_offset, *bounds)

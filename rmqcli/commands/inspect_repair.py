@@ -29,18 +29,12 @@ def verify(settings: Settings, path: StoreArgument, jobs: JobsOption = None) -> 
     """
     from rmqcli.render.progress import progress
     from rmqcli.render.store_view import show_store_report
-    from rmqcli.store import CommitLog
-    from rmqcli.store.tables import store_folder
     from rmqcli.store.verify import workers_for
-    from rmqcli.store.verify_store import bytes_to_verify, verify_store
+    from rmqcli.store.verify_store import log_of, verify_store
 
-    log = CommitLog(store_folder(path) / "commitlog")
     begin = time.monotonic()
-    with (
-        workers_for(log, jobs) as workers,
-        progress("verify", bytes_to_verify(path), sizes=True) as advance,
-    ):
-        report = verify_store(path, advance, workers)
+    with workers_for(log_of(path), jobs) as workers:
+        report = verify_store(path, lambda part, size: progress(f"verify {part}", size, sizes=True), workers)
     show_store_report(settings, report, time.monotonic() - begin)
     if not report.sound:
         raise typer.Exit(ExitCode.CORRUPT)
@@ -122,11 +116,14 @@ def _rebuild_out(settings: Settings, path: Path, out: Path, log: Any, shape: Any
 
 def _rebuild_dry(settings: Settings, path: Path, log: Any, shape: Any) -> None:
     from rmqcli.render.store_view import show_rebuilt
+    from rmqcli.store.files import naming_full_disk
     from rmqcli.store.rebuild import compare
 
     with TemporaryDirectory(prefix="rmq-rebuild-") as folder:
         work = Path(folder)
-        show_rebuilt(settings, _build(log, work, shape), compare(path, work), [], False)
+        with naming_full_disk(work):
+            built = _build(log, work, shape)
+        show_rebuilt(settings, built, compare(path, work), [], False)
 
 
 def _rebuild_in_place(settings: Settings, path: Path, log: Any, shape: Any, yes: bool) -> None:

@@ -24,12 +24,15 @@ from rmqcli.export.errors import OutputExists
 from rmqcli.export.layout import Layout
 from rmqcli.export.manifest import FOLDER, MANIFEST, FileEntry, Manifest, Origin, read_json, write_json
 from rmqcli.export.spans import QueueSpan
+from rmqcli.store.files import naming_full_disk
 
 __all__ = ["ExportFolder", "refuse_existing"]
 
 SUCCESS = "_SUCCESS"
 JOURNAL = f"{FOLDER}/commit.json"
 _TEMPORARY = "_temporary-"
+_OF_STORES = ("consumequeue", "checkpoint", "lock", "abort")
+"""One of these beside a commit log makes a store folder."""
 
 
 class _Commit(msgspec.Struct, frozen=True):
@@ -40,7 +43,10 @@ class _Commit(msgspec.Struct, frozen=True):
 
 
 def refuse_existing(out: Path, *, resume: bool = False) -> None:
-    """OutputExists when there is something under `out` that a new export, or one that resumes, cannot go on with."""
+    """OutputExists when there is something under `out` that a new export, or one that resumes, cannot go on with, and when `out` lies
+    in a store folder: that is never written to.
+    """
+    _refuse_store(out)
     if not out.exists():
         return
     found = [path.name for path in out.iterdir()] if out.is_dir() else [out.name]
@@ -56,6 +62,14 @@ def refuse_existing(out: Path, *, resume: bool = False) -> None:
         "is not empty and has no _rmq/manifest.json to resume from" if resume else "exists and is not empty"
     )
     raise OutputExists(f"{out}: {what}; name a new folder with --out")
+
+
+def _refuse_store(out: Path) -> None:
+    for folder in (out.resolve(), *out.resolve().parents):
+        if (folder / "commitlog").is_dir() and any((folder / name).exists() for name in _OF_STORES):
+            raise OutputExists(
+                f"{out}: lies in the store folder {folder}; name a folder elsewhere with --out"
+            )
 
 
 class ExportFolder:
@@ -162,6 +176,9 @@ class ExportFolder:
                 self._out.rmdir()
         finally:
             os.close(self._lock)
+        if error is not None:
+            with naming_full_disk(self._out):
+                raise error
 
     def _drop_temporary(self) -> None:
         """Under another name first: Spark's late attempts of tasks may still write, and cannot make new files there then."""

@@ -6,6 +6,7 @@ answers were under way. The first line names the source and the topic.
 
 from __future__ import annotations
 
+import errno
 import os
 from bisect import bisect_right
 from collections.abc import Iterable
@@ -17,6 +18,7 @@ from typing import Self
 import msgspec
 
 from rmqcli.exit_codes import CommandError, usage_error
+from rmqcli.store.files import naming_full_disk
 
 __all__ = ["Progress", "runs"]
 
@@ -86,8 +88,13 @@ class Progress:
             lines = [self._head, *(_Sent(file, rows) for file, rows in self._sent.items())]
             # Written anew: the many lines of the last run come to few, and a torn one goes.
             temporary = self._path.with_name(f"{self._path.name}.tmp")
-            temporary.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
-            temporary.replace(self._path)
+            try:
+                with naming_full_disk(self._path):
+                    temporary.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+                temporary.replace(self._path)
+            except OSError:
+                temporary.unlink(missing_ok=True)
+                raise
             self._descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND)
         return self
 
@@ -99,8 +106,13 @@ class Progress:
 
     def sent(self, file: str, numbers: Iterable[int]) -> None:
         """Rows that the broker has."""
-        if self._descriptor >= 0:
-            os.write(self._descriptor, msgspec.json.encode(_Sent(file, runs(numbers))) + b"\n")
+        if self._descriptor < 0 or self._path is None:
+            return
+        line = msgspec.json.encode(_Sent(file, runs(numbers))) + b"\n"
+        with naming_full_disk(self._path):
+            # A disk that gets full takes a part without a word; one more line behind it would make both unreadable.
+            if os.write(self._descriptor, line) < len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

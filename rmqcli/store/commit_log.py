@@ -6,6 +6,7 @@ a file that holds only zeros is empty. Places are commit-log offsets and bytes o
 
 from __future__ import annotations
 
+import errno
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Container, Iterator, Sequence
@@ -75,11 +76,24 @@ class CommitLog:
     def __init__(self, path: Path) -> None:
         """FileNotFoundError when there is no such file, or none in the folder."""
         folder = commit_log_folder(path)
-        self.files = offset_files(folder)
+        try:
+            self.files = offset_files(folder)
+        except FileNotFoundError:
+            if not any((path / name).exists() for name in ("lock", "abort", "consumequeue", "config")):
+                raise
+            text = "this store has no commit log: no message was ever stored, or it is gone"
+            raise FileNotFoundError(errno.ENOENT, text, str(path)) from None
         if _is_written_to(folder):
             from rmqcli.store.live import as_written
 
             self.files = as_written(self.files)
+
+    @classmethod
+    def without_files(cls) -> CommitLog:
+        """Of a store that never had a message."""
+        log = cls.__new__(cls)
+        log.files = []
+        return log
 
     def records(self, *, from_offset: int = 0, from_file: int = 0) -> Iterator[tuple[Place, memoryview]]:
         """Every record with its file's bytes, which are only good until the next step. A file's records are walked from its

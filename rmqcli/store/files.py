@@ -13,7 +13,16 @@ from typing import NamedTuple
 
 from codec.errors import CorruptionError
 
-__all__ = ["DamagedFile", "NamedFile", "data_extents", "data_size", "mapped", "naming_damage", "offset_files"]
+__all__ = [
+    "DamagedFile",
+    "NamedFile",
+    "data_extents",
+    "data_size",
+    "mapped",
+    "naming_damage",
+    "naming_full_disk",
+    "offset_files",
+]
 
 _OFFSET_NAME = re.compile(r"[0-9]{20}")
 
@@ -88,6 +97,17 @@ def data_size(file: NamedFile, start: int = 0, stop: int | None = None) -> int:
     """Bytes of [start, stop) that are no holes."""
     bounds = data_extents(file, start, file.size if stop is None else stop)
     return sum(end - begin for begin, end in bounds)
+
+
+@contextmanager
+def naming_full_disk(folder: Path) -> Iterator[None]:
+    """An error of files in `folder` that are being written, which does not say where, says so."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None or error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise OSError(error.errno, os.strerror(error.errno), str(folder)) from error
 
 
 @contextmanager

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from rmqcli.store.files import naming_full_disk
+
 __all__ = ["UNFINISHED", "new_folder", "require_empty"]
 
 UNFINISHED = ".unfinished"
@@ -17,7 +19,7 @@ UNFINISHED = ".unfinished"
 def require_empty(out: Path) -> None:
     """FileExistsError when there is something in a folder."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise FileExistsError(17, "it is not an empty folder", str(out))
+        raise FileExistsError(17, "exists and is not empty; name a new folder with --out", str(out))
 
 
 @contextmanager
@@ -34,7 +36,8 @@ def new_folder(out: Path) -> Iterator[Path]:
     work = out.with_name(f"{out.name}{UNFINISHED}")
     handle = _own(work)
     try:
-        yield work
+        with naming_full_disk(out):
+            yield work
         work.rename(out)
     except BaseException:
         shutil.rmtree(work, ignore_errors=True)

@@ -46,6 +46,19 @@ class DelayLevel(NamedTuple):
     def pending(self) -> int:
         return max(self.max_offset - self.offset, 0)
 
+    @property
+    def row(self) -> tuple[int | None, ...]:
+        """For people and conditions."""
+        return (
+            self.level,
+            self.delay,
+            self.pending,
+            self.offset,
+            self.max_offset,
+            self.first_due,
+            self.last_due,
+        )
+
 
 class DelayedMessage(NamedTuple):
     """A message that waits: `due` in ms; `message` has the topic and queue it goes to, and its offset in the level's queue."""
@@ -118,8 +131,11 @@ def half_messages(store: Path) -> Iterator[HalfMessage]:
         for one in group_offsets(store)
         if one.group == _TRANSACTION_GROUP
     }
+    queues = _queues(store, SystemTopic.TRANS_HALF)
+    if not queues:
+        return  # maybe without a commit log, too
     with LogReader(store) as log:
-        for queue_id, files in _queues(store, SystemTopic.TRANS_HALF):
+        for queue_id, files in queues:
             done = _done(store, queue_id, log)
             for entry in files.entries(known.get((SystemTopic.TRANS_HALF, queue_id), 0)):
                 found = None if entry.queue_offset in done else log.find(entry.commit_log_offset)

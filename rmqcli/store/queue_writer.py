@@ -16,12 +16,20 @@ from codec.errors import CorruptionError
 from codec.file_names import file_name
 from rmqcli.store.dispatch import Unit
 
-__all__ = ["MAX_GAP", "QUEUE_FILE_SIZE", "QueueWriter", "QueuesWriter"]
+__all__ = ["MAX_GAP", "QUEUE_FILE_SIZE", "QueueWriter", "QueuesWriter", "is_folder"]
 
 QUEUE_FILE_SIZE = FILE_ENTRIES * ENTRY.size
 MAX_GAP = 1 << 20
 """Missing queue offsets in a row; more are no loss but a damaged number."""
 _BUFFERED = 1 << 14
+_LONGEST_NAME = 255
+"""Bytes; of a topic that no broker would take, and of what is left of one that was damaged, it may be more."""
+
+
+def is_folder(topic: str, queue_id: int) -> bool:
+    """Whether there can be a folder of such a queue."""
+    is_name = topic not in ("", ".", "..") and "/" not in topic and "\0" not in topic
+    return is_name and len(topic.encode()) <= _LONGEST_NAME and queue_id >= 0
 
 
 class QueueWriter:
@@ -127,8 +135,10 @@ class QueuesWriter:
     def _queue(self, topic: str, queue_id: int) -> QueueWriter:
         queue = self.queues.get((topic, queue_id))
         if queue is None:
-            if topic in ("", ".", "..") or "/" in topic or "\0" in topic or queue_id < 0:
-                raise CorruptionError(f"a record of topic {topic!r}, queue {queue_id}")
+            if not is_folder(topic, queue_id):
+                raise CorruptionError(
+                    f"there is no topic {topic!r} with a queue {queue_id}; salvage the store first"
+                )
             folder = self._folder / topic / str(queue_id)
             queue = self.queues[topic, queue_id] = QueueWriter(folder, self._file_size)
         return queue

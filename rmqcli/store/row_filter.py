@@ -25,17 +25,22 @@ def column_name(key: str) -> str:
 def condition(text: str) -> Predicate:
     """SelectorError, which names the condition, when it cannot be read."""
     try:
-        return parse_sql92(text, Dialect.V5)
+        return parse_sql92(text, Dialect.V5, whole=True)
     except SelectorError as error:
         raise SelectorError(f"the condition {text!r}: {error}") from None
 
 
 def row_test(keys: Sequence[str], where: str | None) -> Callable[[Sequence[Any]], bool]:
-    """Whether a row meets the condition; True without one. SelectorError when it cannot be read."""
+    """Whether a row meets the condition; True without one. SelectorError when it cannot be read, or names no column."""
     if where is None:
         return lambda row: True
     predicate = condition(where)
     names = [column_name(key) for key in keys]
+    unknown = sorted(predicate.names.difference(names))
+    if unknown:
+        raise SelectorError(
+            f"the condition {where!r}: there is no column {unknown[0]}; there are {', '.join(names)}"
+        )
 
     def meets(row: Sequence[Any]) -> bool:
         known = {name: _text(value) for name, value in zip(names, row, strict=True) if value is not None}

@@ -21,7 +21,7 @@ from rmqcli.store.commit_log import LogViews
 from rmqcli.store.consume_queue import Queue, QueueEntry, queue_folders
 from rmqcli.store.dispatch import PREPARED
 from rmqcli.store.files import mapped
-from rmqcli.store.queue_writer import MAX_GAP
+from rmqcli.store.queue_writer import MAX_GAP, is_folder
 from rmqcli.store.salvage_scan import LogScan, Stretch, records_between
 
 __all__ = ["Gone", "drop_contradicted", "gone_offsets"]
@@ -180,6 +180,9 @@ def _look_at(
         return
     key = str(record.topic, "utf-8", "replace"), record.queue_id
     offset, stop = record.physical_offset, record.physical_offset + record.total_size
+    if not is_folder(*key):
+        _drop(scan, offset, record.total_size, f"there is no topic {key[0]!r} with a queue {key[1]}")
+        return
     previous, behind = last.get(key, (record.queue_offset, 0))
     if record.queue_offset - previous > MAX_GAP:
         _drop(scan, offset, record.total_size, f"a queue offset of {record.queue_offset} cannot be")

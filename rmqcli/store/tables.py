@@ -43,6 +43,10 @@ _TABLES: dict[str, type] = {
 }
 
 
+_MARKS = ("commitlog", "consumequeue", "config", "checkpoint", "abort", "lock")
+"""What tells a store folder; a broker without topics has the last two only."""
+
+
 class GroupOffset(NamedTuple):
     """How far a group has consumed a queue."""
 
@@ -54,7 +58,7 @@ class GroupOffset(NamedTuple):
 
 def store_folder(path: Path) -> Path:
     """`path`, when it looks like a store folder. FileNotFoundError else."""
-    if not any((path / name).exists() for name in ("commitlog", "consumequeue", "config", "checkpoint")):
+    if not any((path / name).exists() for name in _MARKS):
         raise FileNotFoundError(
             2, "not a store folder: no commitlog, consumequeue, config or checkpoint is in it", str(path)
         )

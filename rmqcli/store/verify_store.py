@@ -6,7 +6,8 @@ newest records, and a preallocated file of zeros, are no damage. After a clean s
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -27,7 +28,7 @@ from rmqcli.store.verify_index import verify_index
 from rmqcli.store.verify_queues import Repairs, verify_queues
 from rmqcli.store.workers import ALONE, Workers
 
-__all__ = ["StoreReport", "bytes_to_verify", "verify_store"]
+__all__ = ["Steps", "StoreReport", "log_of", "verify_store"]
 
 
 @dataclass(slots=True)
@@ -50,10 +51,17 @@ class StoreReport:
         return sum(report.damaged for report in self.parts.values())
 
 
-def verify_store(
-    store: Path, progress: Callable[[int], None] = lambda size: None, workers: Workers = ALONE
-) -> StoreReport:
-    """FileNotFoundError when it is no store folder, or one without a commit log. `progress`: see `bytes_to_verify`."""
+Steps = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
+"""Given the name of a part and its bytes that are no holes: a block that gives a function to be told how many more are done."""
+
+
+@contextmanager
+def _silent(name: str, size: int) -> Iterator[Callable[[int], None]]:
+    yield lambda count: None
+
+
+def verify_store(store: Path, steps: Steps = _silent, workers: Workers = ALONE) -> StoreReport:
+    """FileNotFoundError when it is no store folder. `steps` one for each part, since a byte of one costs more than of another."""
     folder, found = _folder(store_folder(store)), StoreReport()
     if folder.live:
         found.remarks.append("a broker runs on this folder: checked is what it had written when this began")
@@ -61,11 +69,18 @@ def verify_store(
         found.remarks.append(
             "abort is present: a broker runs, or was killed; its next start recovers the tail"
         )
-    found.parts["commitlog"] = verify_commit_log(folder.log, progress, workers)
-    found.parts["consumequeue"] = _queues(folder, found, workers, progress)
-    found.parts["index"] = _index(folder, found, workers, progress)
+    with steps("commitlog", _used(folder.log.files)) as advance:
+        found.parts["commitlog"] = verify_commit_log(folder.log, advance, workers)
+    with steps("consumequeue", sum(_used(queue.files.files) for queue in folder.queues)) as advance:
+        found.parts["consumequeue"] = _queues(folder, found, workers, advance)
+    with steps("index", _used(_index_files(store))) as advance:
+        found.parts["index"] = _index(folder, found, workers, advance)
     found.parts["tables"] = _tables(store, found)
     return found
+
+
+def _used(files: list[NamedFile]) -> int:
+    return sum(map(data_size, files))
 
 
 class _Folder(NamedTuple):
@@ -82,15 +97,15 @@ def _folder(store: Path) -> _Folder:
     live, queues = is_locked(store), _queue_folders(store)
     if live:
         queues = [queue.as_written() for queue in queues]
-    return _Folder(store, queues, CommitLog(store), (store / "abort").exists(), live)
+    return _Folder(store, queues, log_of(store), (store / "abort").exists(), live)
 
 
-def bytes_to_verify(store: Path) -> int:
-    """What `progress` is told in the end: all bytes of log, queues and index that are no holes."""
-    files = list(CommitLog(store).files)
-    for queue in _queue_folders(store):
-        files += queue.files.files
-    return sum(map(data_size, files + _index_files(store)))
+def log_of(store: Path) -> CommitLog:
+    """Without any file where no message was ever stored."""
+    try:
+        return CommitLog(store)
+    except FileNotFoundError:
+        return CommitLog.without_files()
 
 
 def _queue_folders(store: Path) -> list[Queue]:
@@ -109,6 +124,8 @@ def _index_files(store: Path) -> list[NamedFile]:
 
 def _queues(folder: _Folder, found: StoreReport, workers: Workers, progress: Callable[[int], None]) -> Report:
     store, queues, log, crashed, live = folder
+    if not log.files:
+        return _without_log(store, queues, found)
     if not queues:
         found.remarks.append("no consume queues: a broker makes them anew, or `rmq inspect rebuild`")
         return Report()
@@ -137,9 +154,21 @@ def _queues(folder: _Folder, found: StoreReport, workers: Workers, progress: Cal
     return report
 
 
+def _without_log(store: Path, queues: list[Queue], found: StoreReport) -> Report:
+    report = Report(files=sum(len(queue.files.files) for queue in queues))
+    bounds = [queue.files.bounds() for queue in queues if queue.files.files]
+    entries = sum(end - first for first, end in bounds)
+    if entries:
+        lost = f"there is no commit log, though consume queues have {entries} entries"
+        report.add(Finding(store / "commitlog", 0, lost))
+    else:
+        found.remarks.append("there is no commit log: no message was ever stored")
+    return report
+
+
 def _index(folder: _Folder, found: StoreReport, workers: Workers, progress: Callable[[int], None]) -> Report:
     store, crashed = folder.path, folder.crashed
-    if not _index_files(store):
+    if not _index_files(store) or not folder.log.files:
         return Report()
     flushed = known_checkpoint(store).index_msg_timestamp
     result = verify_index(

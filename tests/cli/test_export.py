@@ -180,3 +180,18 @@ def test_a_commit_log_alone(cli: Run, store_clean: JavaStore, tmp_path: Path) ->
     log = str(store_clean.root / "commitlog")
     result = cli("export", "--store", log, "--topic", SEED, "--out", str(tmp_path / "out"))
     assert result.lines[0][2] == "1500"
+
+
+def test_never_into_a_store(cli: Run, export: Run, store_clean: JavaStore, tmp_path: Path) -> None:
+    for place in (store_clean.root / "out", store_clean.root / "commitlog" / "a" / "b"):
+        result = cli("export", "--store", str(store_clean.root / "commitlog"), "--out", str(place))
+        assert result.code == ExitCode.USAGE
+        assert f"lies in the store folder {store_clean.root}; name a folder elsewhere" in result.err
+        assert not place.exists()
+
+
+def test_a_topic_that_never_had_a_message(cli: Run, export: Run, tmp_path: Path) -> None:
+    """The broker knows it, but it has no queues yet."""
+    result = export("--topic", "SELF_TEST_TOPIC")
+    assert (result.code, result.lines[0][2]) == (ExitCode.DONE, "0")
+    assert "no message was in the range" in result.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -272,3 +273,39 @@ def test_rows_are_read_a_few_at_a_time(tmp_path: Path) -> None:
     rows = list(import_rows.read_rows("a.parquet", tmp_path / "a.parquet", "T"))
     assert [row.number for row in rows] == list(range(5000))
     assert {row.queue_id for row in rows} == {1}
+
+
+def test_a_disk_that_is_full(rmq: Run, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The note of what is sent takes a part of a line without a word: that ends the import, and the next goes on."""
+    path = lines_of(tmp_path / "in.jsonl", [{"body": str(number)} for number in range(3)])
+    note = tmp_path / "note"
+    write = os.write
+
+    def short(descriptor: int, data: bytes) -> int:
+        is_note = data.startswith(b'{"file"')
+        return write(descriptor, data[:-3] if is_note else data)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", short)
+        result = rmq("import", str(path), "--topic", topic, "--progress", str(note))
+    assert (result.code, result.err) == (ExitCode.FAILED, f"rmq: {note}: No space left on device\n")
+    assert rmq("import", str(path), "--topic", topic, "--progress", str(note), "--resume").code == 0
+    assert len(rmq("import", str(path), "--topic", topic, "--progress", str(note), "--resume").lines) == 1
+
+
+def test_a_note_that_cannot_be_begun(
+    rmq: Run, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = lines_of(tmp_path / "in.jsonl", [{"body": "a"}])
+
+    def full(self: Path, data: bytes) -> int:
+        self.touch()
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    result = rmq("import", str(path), "--topic", topic, "--progress", str(tmp_path / "note"))
+    assert (result.code, result.err) == (
+        ExitCode.FAILED,
+        f"rmq: {tmp_path / 'note'}: No space left on device\n",
+    )
+    assert [file.name for file in tmp_path.iterdir()] == ["in.jsonl"]

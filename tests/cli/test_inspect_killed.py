@@ -102,4 +102,4 @@ def test_a_folder_that_is_not_empty_is_refused_before_anything_is_read(
     monkeypatch.setattr(rebuild, "build", None)
     monkeypatch.setattr("rmqcli.commands.inspect_repair.verified_log", None)
     result = cli("inspect", "rebuild", str(store_clean.root), "--out", str(tmp_path))
-    assert result.err == f"rmq: {tmp_path}: it is not an empty folder\n"
+    assert result.err == f"rmq: {tmp_path}: exists and is not empty; name a new folder with --out\n"

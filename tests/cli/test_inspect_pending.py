@@ -53,6 +53,19 @@ def test_delayed_messages_are_chosen(delay: Shown, pending: list[Any]) -> None:
     assert delay("--key", "none", "-f", r"%i\n") == []
 
 
+def test_delayed_messages_by_a_condition(delay: Shown, pending: list[Any]) -> None:
+    """Over columns and properties of messages, their level and when they are due; over levels when it names nothing else."""
+    topic = pending[0].properties["REAL_TOPIC"]
+    mine = [m.msg_id for m in pending if m.properties["REAL_TOPIC"] == topic and m.properties["DELAY"] == "2"]
+    where = f"topic = '{topic}' AND level = 2"
+    assert [line[0] for line in delay("--where", where, "-f", r"%i\n")] == mine
+    assert [line[0] for line in delay("--where", f"topic = '{topic}' AND DELAY = 2", "-f", r"%i\n")] == mine
+    assert [int(line[2]) for line in delay("--where", where)] == [0, len(mine), 0]
+    last = max(int(line[6]) for line in delay())
+    assert [line[2] for line in delay("--where", f"due = {last}")].count("0") == 2
+    assert [line[0] for line in delay("--where", "level = 2")] == ["2"]
+
+
 def test_delayed_messages_by_offsets_and_due_times(
     cli: Run, delay: Shown, store_killed: JavaStore, pending: list[Any]
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from rmqcli.export import (
     export_store,
     export_topic,
     folder,
+    local,
 )
 from rmqcli.export.manifest import MANIFEST, Manifest, read_json
 from tests.cli.conftest import Run
@@ -320,3 +322,15 @@ def test_the_command(rmq: Run, topic: str, tmp_path: Path) -> None:
     assert [file["rows"] for file in said["files"]] == [5, 3]
     assert sum(queue["end"] - queue["begin"] for queue in said["queues"]) == 8
     assert names(tmp_path / "out" / "_rmq") == ["manifest.json"]
+
+
+def test_a_full_disk_is_named(
+    store_clean: JavaStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "Error writing bytes to file. Detail: [errno 28] No space left on device")
+
+    monkeypatch.setattr(local, "_write_store", full)
+    with pytest.raises(OSError, match=rf"No space left on device: '{tmp_path / 'out'}'$"):
+        export_store(store_clean.root, tmp_path / "out", RowFilter())
+    assert not (tmp_path / "out").exists()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import fcntl
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -76,10 +77,10 @@ def put(path: Path, position: int, data: bytes) -> None:
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[Broker]:
     """One that has written ten records and holds its lock."""
-    found = Broker(tmp_path)
+    found = Broker(tmp_path / "store")
     for _ in range(10):
         found.write()
-    with (tmp_path / "lock").open("w") as lock:
+    with (found.store / "lock").open("w") as lock:
         fcntl.lockf(lock, fcntl.LOCK_EX, 1, 0)
         yield found
 
@@ -97,7 +98,13 @@ def test_verification_while_a_broker_writes(broker: Broker, monkeypatch: pytest.
         return check(*arguments)
 
     monkeypatch.setattr(verify_store_module, "verify_commit_log", late)
-    report = verify_store(broker.store, much)
+
+    @contextmanager
+    def step(name: str, size: int) -> Iterator[Callable[[int], None]]:
+        much()
+        yield much
+
+    report = verify_store(broker.store, step)
     assert report.sound, report.findings
     assert report.parts["commitlog"].items == report.parts["consumequeue"].items == 10
     assert report.remarks == ["a broker runs on this folder: checked is what it had written when this began"]

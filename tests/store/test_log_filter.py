@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from codec.errors import SelectorError
@@ -9,6 +11,7 @@ from codec.record import decode_record
 from rmqcli.render.distribution import sparkline
 from rmqcli.store.distribution import MAX_STEPS, Distribution
 from rmqcli.store.log_filter import COLUMNS, Columns, record_filter
+from rmqcli.store.row_filter import row_test
 from tests.support import JavaStore
 
 
@@ -59,3 +62,25 @@ def test_the_spread(store_clean: JavaStore) -> None:
 def test_a_sparkline() -> None:
     assert sparkline([0, 1, 4, 8]) == " ▁▄█"
     assert sparkline([]) == ""
+
+
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [
+        ("maxOffset > 3", "there is no column maxOffset; there are topic, max_offset"),
+        ("topic = 'a' OR NOT (max_offset BETWEEN 1 AND lag)", "there is no column lag"),
+        ("topic = 'a' OR NOT (max_offset IN ('1') AND lag IS NULL)", "there is no column lag"),
+        ("topic = 'a' max_offset > 3", "at character 13: 'max_offset' where"),
+    ],
+)
+def test_conditions_over_a_table_that_cannot_be_meant(where: str, said: str) -> None:
+    """No row would meet them, or only a part of them would count."""
+    with pytest.raises(SelectorError, match=re.escape(said)):
+        row_test(["topic", "maxOffset"], where)
+
+
+def test_conditions_over_a_table() -> None:
+    meets = row_test(["topic", "maxOffset", "lag"], "topic = 'a' AND max_offset > 3 AND lag IS NULL")
+    assert [row for row in (("a", 4, None), ("a", 3, None), ("b", 4, None), ("a", 4, 0)) if meets(row)] == [
+        ("a", 4, None)
+    ]

@@ -16,6 +16,7 @@ from rmqcli.store.files import NamedFile
 from rmqcli.store.rebuild import compare
 from rmqcli.store.salvage import LOST, salvage
 from rmqcli.store.salvage_scan import scan_log
+from rmqcli.store.verify_store import verify_store
 from tests.support import COMMIT_LOG_FILE_SIZE, JavaStore
 
 Copy = Callable[[str], JavaStore]
@@ -203,3 +204,24 @@ def test_only_into_an_empty_folder(store_clean: JavaStore, tmp_path: Path) -> No
     (tmp_path / "something").touch()
     with pytest.raises(FileExistsError):
         salvage(store_clean.root, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("at", "byte"), [(-1, ord("/")), (9 - 88, 0xFF)], ids=["a topic that is no folder", "a negative queue"]
+)
+def test_a_topic_or_queue_that_cannot_be(copy_java_store: Copy, tmp_path: Path, at: int, byte: int) -> None:
+    """No CRC covers these, and without its queue nothing contradicts them: this record is lost, and no more."""
+    store = copy_java_store("store-clean")
+    shutil.rmtree(store.root / "consumequeue")
+    line = store.of_kind("msg")[20]
+    place = line["phy"] + 12 if at != -1 else store.commit_log.index(b"SeedNormal", line["phy"]) + 2
+    with store.commit_logs[0].open("r+b") as file:
+        file.seek(place)
+        file.write(bytes([byte]))
+    found = salvage(store.root, tmp_path / "out")
+    assert [(stretch.begin, stretch.end) for stretch in found.lost] == [
+        (line["phy"], line["phy"] + line["size"])
+    ]
+    assert "there is no topic " in found.lost[0].reason
+    assert found.records == len(store.of_kind("msg")) - 1
+    assert verify_store(tmp_path / "out").sound

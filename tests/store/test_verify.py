@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from codec.record_encoder import encode_blank, encode_record
 from codec.record_layout import PREFIXES
 from rmqcli.store import CommitLog, queue_folders, verify, verify_commit_log, verify_consume_queues
 from rmqcli.store.findings import MAX_FINDINGS, Finding, Report
-from rmqcli.store.verify_store import bytes_to_verify, verify_store
+from rmqcli.store.verify_store import verify_store
 from rmqcli.store.workers import Workers
 from tests.broker.store.support import loaded, message, small_config
 from tests.support import JavaStore
@@ -207,14 +208,23 @@ def test_other_processes_find_the_same(copy_java_store: Copy) -> None:
     path = store.root / "consumequeue/SeedNormal/1/00000000000000000000"
     overwrite(path, 107, b"?")
     alone = verify_store(store.root)
-    told: list[int] = []
+    told: dict[str, list[int]] = {}
+    whole: dict[str, int] = {}
+
+    @contextmanager
+    def step(name: str, size: int) -> Iterator[Callable[[int], None]]:
+        told[name], whole[name] = [], size
+        yield told[name].append
+
     with Workers(2) as workers:
-        together = verify_store(store.root, told.append, workers)
+        together = verify_store(store.root, step, workers)
     assert {name: part.findings for name, part in together.parts.items()} == {
         name: part.findings for name, part in alone.parts.items()
     }
     assert alone.damaged == 3
-    assert sum(told) == bytes_to_verify(store.root)
+    assert list(whole) == ["commitlog", "consumequeue", "index"]
+    assert {name: sum(counts) for name, counts in told.items()} == whole
+    assert min(whole.values()) > 0
 
 
 def queue_finding(store: JavaStore) -> Finding:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -234,3 +235,23 @@ def test_which_records_are_dispatched_again(store_killed: JavaStore) -> None:
     for flushed, file in ((time, 2), (time - 1, 1), (0, 0)):
         both = Checkpoint(flushed, flushed + 9000), Checkpoint(flushed + 9000, flushed)
         assert {dispatched_again_from(log, one) for one in both} == {log.files[file].base}
+
+
+def test_a_store_without_any_message(tmp_path: Path) -> None:
+    """As a broker leaves it that was started and never sent to."""
+    (tmp_path / "lock").touch()
+    report = verify_store(tmp_path)
+    assert report.sound
+    assert report.remarks == ["there is no commit log: no message was ever stored"]
+    found = overview(tmp_path)
+    assert (found.queues, found.half, found.log_end) == ([], 0, 0)
+    assert list(half_messages(tmp_path)) == []
+
+
+def test_a_commit_log_that_is_gone(copy_java_store: Copy) -> None:
+    store = copy_java_store("store-clean")
+    shutil.rmtree(store.root / "commitlog")
+    report = verify_store(store.root)
+    assert [str(finding) for finding in report.findings] == [
+        f"{store.root}/commitlog: byte 0: there is no commit log, though consume queues have 3090 entries"
+    ]
