@@ -43,11 +43,12 @@ def offset_msg_ids(rows: FixedColumns) -> pa.Array:
     packed = _packed_v4(rows, "store_host")
     if packed is None:
         return _mixed_offset_msg_ids(rows)
-    digits = np.empty((len(rows), 4), dtype=np.uint64)
     offsets = rows["physical_offset"]
     parts = (packed >> 32, packed & _LOW, offsets >> 32, offsets & _LOW)
-    for column, part in enumerate(parts):  # most are one and the same in all rows
-        digits[:, column] = _digits(part[:1] if _is_one(part) else part)
+    digits = np.tile(np.concatenate([_digits(part[:1]) for part in parts]), (len(rows), 1))
+    for column, part in enumerate(parts):
+        if not _is_one(part):
+            digits[:, column] = _digits(part)
     return of_one_width(digits.view("V32").ravel(), pa.string())
 
 

@@ -22,9 +22,11 @@ LEAST_ROWS = 512
 """Fewer texts of one shape are not worth it."""
 _MOST_LENGTHS = 8
 _SAMPLE = 64
+_BLOCK_BYTES = 1 << 17
+"""Of texts that are looked at together: they stay in the processor's cache."""
 _MOST = 0.75
 """Unless so many of a sample of each length, and of all, are alike, taking texts apart one by one costs no more."""
-_LEAST_PLAIN = 3
+_MOST_PLAIN, _LEAST_PLAIN = 0x7F, 3
 """As a signed byte what is less may be a separator, or is not ASCII, or is NUL, which is not worth telling from them."""
 
 _pairs = re.compile(rb"([\x03-\x7f]+)\x01([\x03-\x7f]+)(?:\x02|\Z)").finditer
@@ -121,18 +123,25 @@ def _shape_of(text: bytes) -> _Shape | None:
 
 def _alike(shape: _Shape, texts: Array) -> Array:
     """Which of these texts, one a row, have this shape."""
+    found = np.ones(len(texts), dtype=bool)
+    if not shape.text:
+        return found
     pattern = np.frombuffer(shape.text, dtype=np.uint8)
     fixed = np.full(len(pattern), 0xFF, dtype=np.uint8)
     for begin, end in shape.values:
         fixed[begin:end] = 0
-    # NumPy is fast at long runs, so the pattern is repeated as often as there are texts.
-    other = texts ^ np.tile(pattern, (len(texts), 1))
-    other &= np.tile(fixed, (len(texts), 1))
-    special, expected = texts.view(np.int8) < _LEAST_PLAIN, pattern.view(np.int8) < _LEAST_PLAIN
-    if np.count_nonzero(special) == len(texts) * np.count_nonzero(expected) and not other.any():
-        return np.ones(len(texts), dtype=bool)
-    alike: Array = ~(other.any(axis=1) | (special != expected).any(axis=1))
-    return alike
+    # NumPy is fast at long runs, so a row is repeated as often as there are texts in a block.
+    rows = min(max(_BLOCK_BYTES // len(pattern), 1), len(texts))
+    patterns, fixes, plain = (np.tile(row, (rows, 1)) for row in (pattern, fixed, fixed & _MOST_PLAIN))
+    for begin in range(0, len(texts), rows):
+        part = texts[begin : begin + rows]
+        other = part ^ patterns[: len(part)]
+        other &= fixes[: len(part)]
+        values = (part | plain[: len(part)]).view(np.int8)
+        if other.max() or values.min() < _LEAST_PLAIN:
+            special = (values < _LEAST_PLAIN).any(axis=1)
+            found[begin : begin + rows] = ~(other.any(axis=1) | special)
+    return found
 
 
 def _values(shape: _Shape, texts: Array) -> Array:
