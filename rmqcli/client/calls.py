@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import outcome
+from collections.abc import Callable
+
 import trio
 
 from codec.frame import RemotingCommand
@@ -16,17 +17,16 @@ Answer = RemotingCommand | str | None
 class Call:
     """Ends once, with an answer. `heard`: how often the peer had been heard when the request was made.
 
-    `reads`: the task reads the connection itself, so it will find the answer; else it is woken.
+    `reads`: its task reads the connection itself, so it will find the answer; else the task in `wait` is woken.
     """
 
-    __slots__ = ("answer", "code", "deadline", "heard", "is_over", "opaque", "reads", "task")
+    __slots__ = ("answer", "deadline", "heard", "is_over", "opaque", "reads", "task")
 
-    def __init__(self, task: trio.lowlevel.Task, code: int, deadline: float, heard: int) -> None:
-        self.task = task
-        self.code = code
+    def __init__(self, deadline: float, heard: int) -> None:
         self.deadline = deadline
         self.heard = heard
         self.opaque = -1
+        self.task: trio.lowlevel.Task | None = None
         self.reads = False
         self.is_over = False
         self.answer: Answer = None
@@ -34,7 +34,16 @@ class Call:
     def end(self, answer: Answer) -> None:
         self.answer = answer
         self.is_over = True
-        if self.reads:
-            self.reads = False
-        else:
-            trio.lowlevel.reschedule(self.task, outcome.Value(None))
+        self.reads = False
+        if self.task is not None:
+            trio.lowlevel.reschedule(self.task)
+
+    async def wait(self, give_up: Callable[[], None]) -> None:
+        """Until the end; `give_up` is called instead when the task is cancelled."""
+
+        def abort(_: object) -> trio.lowlevel.Abort:
+            give_up()
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        self.task = trio.lowlevel.current_task()
+        await trio.lowlevel.wait_task_rescheduled(abort)

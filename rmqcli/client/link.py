@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import ssl
 from collections.abc import Callable
+from functools import partial
 
 import trio
 
@@ -87,8 +88,9 @@ class Link:
         deadline = trio.current_time() + timeout
         if self._outbox.is_full:
             await self._wait_for_room(command, deadline, timeout)
-        self._check_open()
-        call = Call(trio.lowlevel.current_task(), command.code, deadline, self._heard)
+        if self._lost is not None:
+            raise ConnectionLost(self.address, self._lost)
+        call = Call(deadline, self._heard)
         try:
             frame = self._protocol.request(command, call)
         except LocalProtocolError as error:
@@ -99,9 +101,15 @@ class Link:
         if deadline < self._next_deadline:
             self._next_deadline = self._alarm.deadline = deadline
         if self._reader.expects():
-            await self._read_for(call)
+            try:
+                await self._reader.read_for(call)
+            except STREAM_ERRORS as error:
+                self.close(_reason(error))
+            except BaseException:
+                self._forget(opaque)
+                raise
         else:
-            await self._wait_for(call)
+            await call.wait(partial(self._forget, opaque))
         answer = call.answer
         if isinstance(answer, RemotingCommand):
             return answer
@@ -109,28 +117,13 @@ class Link:
             raise RequestTimeout(self.address, request_name(command.code), timeout)
         raise ConnectionLost(self.address, answer)
 
-    async def _read_for(self, call: Call) -> None:
-        try:
-            await self._reader.read_for(call)
-        except STREAM_ERRORS as error:
-            self.close(_reason(error))
-        except BaseException:
-            self._forget(call.opaque)
-            raise
-
-    async def _wait_for(self, call: Call) -> None:
-        def give_up(_: object) -> trio.lowlevel.Abort:
-            self._forget(call.opaque)
-            return trio.lowlevel.Abort.SUCCEEDED
-
-        await trio.lowlevel.wait_task_rescheduled(give_up)
-
     async def send_oneway(self, command: RemotingCommand, timeout: float) -> None:
         """Returns when the request has been given to the operating system."""
         deadline = trio.current_time() + timeout
         if self._outbox.is_full:
             await self._wait_for_room(command, deadline, timeout)
-        self._check_open()
+        if self._lost is not None:
+            raise ConnectionLost(self.address, self._lost)
         try:
             self._outbox.put(self._protocol.oneway(command), alone=True)
         except LocalProtocolError as error:
@@ -146,10 +139,6 @@ class Link:
         """Queues bytes that need no answer (a reply to a request of the peer)."""
         if self._lost is None:
             self._outbox.put(frame)
-
-    def _check_open(self) -> None:
-        if self._lost is not None:
-            raise ConnectionLost(self.address, self._lost)
 
     async def _wait_for_room(self, command: Request, deadline: float, timeout: float) -> None:
         with trio.move_on_at(deadline):

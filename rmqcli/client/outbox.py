@@ -40,6 +40,11 @@ class Outbox:
     def put(self, frame: bytes, *, alone: bool = False) -> None:
         """`alone`: the peer has nothing else to do."""
         frames = self._frames
+        if alone and not frames and self._send_now is not None and not self._sending:
+            sent = self._send_now(frame)
+            if sent == len(frame):
+                return
+            frame = frame[sent:]
         frames.append(frame)
         self._queued += len(frame)
         if (alone or len(frames) >= TOGETHER) and self._send_now is not None and not self._sending:

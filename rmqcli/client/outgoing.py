@@ -100,7 +100,7 @@ class Preparer:
         topic, body = message.topic, message.body
         if topic not in self._checked or not 0 < len(body) <= self.max_message_size:
             self.check(message)
-        properties = message.properties.copy()
+        properties = dict(message.properties)
         msg_id = properties.get(UNIQ_KEY) or self._next_id()
         properties[UNIQ_KEY] = msg_id
         sys_flag = 0

@@ -107,7 +107,7 @@ class TcpStream:
                 with contextlib.suppress(trio.ClosedResourceError):
                     await trio.lowlevel.wait_writable(self._fd)
 
-    def _write(self, data: bytes | memoryview) -> int:
+    def _write(self, data: memoryview) -> int:
         if self._closed:
             raise trio.ClosedResourceError
         try:
@@ -123,9 +123,11 @@ class TcpStream:
 
     def send_now(self, data: bytes) -> int:
         """See SendNow."""
+        if self._closed:
+            return 0
         try:
-            return self._write(data)
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            return os.write(self._fd, data)
+        except OSError:
             return 0
 
 
