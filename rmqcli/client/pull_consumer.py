@@ -8,7 +8,7 @@ A slave is read when the master cannot be reached, or when the broker suggests i
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Unpack
 
@@ -16,12 +16,13 @@ import msgspec
 
 from codec.bodies import ConsumeFromWhere, ConsumerData, ConsumeType, MessageModel
 from codec.codes import MASTER_ID, PullSysFlag, RequestCode
+from codec.compression import MAX_DECOMPRESSED
 from codec.errors import CodecError, SelectorError
 from codec.frame import RemotingCommand
 from codec.headers import PullMessageRequestHeader, PullMessageResponseHeader
 from codec.message import MessageExt, check_group
 from codec.queue import MessageQueue
-from codec.record import decode_records
+from codec.record import MAX_DECOMPRESSED_TOGETHER, decode_record, decode_records
 from codec.selector import parse_tags, tag_subscription
 from rmqcli.client.balance import Balance
 from rmqcli.client.errors import CorruptReply, InvalidRequest
@@ -72,7 +73,8 @@ class PullConsumer(OffsetCalls, Client):
         await super().__aexit__(kind, error, trace)
 
     async def register(self, topics: Mapping[str, QueuesChanged | None]) -> None:
-        """Joins the group for these topics. A topic's listener hears of its queues and ours: at once, and when they change.
+        """Joins the group for these topics. A topic's listener hears of its queues and ours: at once, and when they change; it takes
+        the place of an earlier one.
 
         Raises NoRoute for an unknown topic. A listener that raises is logged.
         """
@@ -93,6 +95,8 @@ class PullConsumer(OffsetCalls, Client):
         self.instance.heartbeats.join_consumer(data)
         await self.instance.heartbeats.send_all()
         self._balance.topics.update(listeners)
+        for topic in listeners:
+            self._balance.forget(topic)
         self._balance.start()
 
     async def queues_in_balance(self, topic: str) -> list[MessageQueue]:
@@ -238,11 +242,34 @@ def _tags(expression: str) -> frozenset[str]:
 
 
 def read_messages(body: bytes | memoryview, broker_name: str) -> list[MessageExt]:
-    """The messages of a reply body, decompressed; CorruptReply when one of them is damaged."""
+    """The messages of a reply body, decompressed; CorruptReply when a record is damaged.
+
+    A body that says it is compressed and cannot be decompressed stays as it is stored: whoever sent one such message must not
+    keep all behind it from their readers (Java's client drops it, and what came with it, without a word).
+    """
     try:
         messages = decode_records(body, check_crc=False, decompress=True)
-    except CodecError as error:
-        raise CorruptReply(broker_name, str(error)) from error
+    except CodecError:
+        messages = list(_one_by_one(body, broker_name))
     for message in messages:
         msgspec.structs.force_setattr(message, "broker_name", broker_name)
     return messages
+
+
+def _one_by_one(body: bytes | memoryview, broker_name: str) -> Iterator[MessageExt]:
+    position = 0
+    room = MAX_DECOMPRESSED_TOGETHER
+    while position < len(body):
+        try:
+            stored = decode_record(body, position)
+        except CodecError as error:
+            raise CorruptReply(broker_name, str(error)) from error
+        try:
+            message = decode_record(body, position, decompress=True, limit=min(room, MAX_DECOMPRESSED))
+        except CodecError as error:
+            queue = MessageQueue(stored.topic, broker_name, stored.queue_id)
+            log.error("%s, offset %d: %s; the body is as stored", queue, stored.queue_offset, error)
+            message = stored
+        yield message
+        position += stored.store_size
+        room = max(0, room - len(message.body))

@@ -160,6 +160,37 @@ async def test_bodies_come_decompressed(cluster: Cluster, kind: str, autojump_cl
     assert result.messages[0].body == b"abc" * 1000
 
 
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [(b"no zlib", "zlib body"), (compress(bytes(1 << 16), "zlib")[0][:-9], "cut short"), (b"", "")],
+)
+async def test_a_body_that_is_not_what_it_says_keeps_no_other_message_back(
+    cluster: Cluster, body: bytes, reason: str, autojump_clock: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    packed, bits = compress(b"abc" * 1000, "zlib")
+    cluster.master.replies[PULL] = pulled(
+        0, record(7) + record(8, body, sys_flag=1) + record(9, packed, sys_flag=bits)
+    )
+    async with consuming(cluster) as consumer:
+        result = await consumer.pull(QUEUE, 7)
+    assert [message.body for message in result.messages] == [b"hi", body, b"abc" * 1000]
+    assert {message.broker_name for message in result.messages} == {"broker-a"}
+    (line,) = caplog.messages
+    assert line.startswith("T@broker-a:0, offset 8: ") and reason in line
+
+
+async def test_a_bomb_among_them_stays_packed(
+    cluster: Cluster, autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rmqcli.client.pull_consumer.MAX_DECOMPRESSED_TOGETHER", 5000)
+    monkeypatch.setattr("codec.record.MAX_DECOMPRESSED_TOGETHER", 5000)
+    packed, bits = compress(b"abc" * 1000, "zlib")
+    cluster.master.replies[PULL] = pulled(0, record(7, packed, sys_flag=bits) * 2)
+    async with consuming(cluster) as consumer:
+        result = await consumer.pull(QUEUE, 7)
+    assert [message.body for message in result.messages] == [b"abc" * 1000, packed]
+
+
 async def test_damaged_messages_are_told(cluster: Cluster, autojump_clock: Any) -> None:
     cluster.master.replies[PULL] = pulled(0, record(8)[:-3])
     async with consuming(cluster) as consumer:
