@@ -54,6 +54,7 @@ LAYER_CODES: Mapping[str, Mapping[str, ExitCode]] = {
     "rmqcli.export.errors": {
         "OutputExists": ExitCode.USAGE,
         "LayoutError": ExitCode.USAGE,
+        "MasterError": ExitCode.USAGE,
         "ExportError": ExitCode.FAILED,
     },
     "broker.store.errors": {"StoreDamaged": ExitCode.CORRUPT, "StoreError": ExitCode.FAILED},

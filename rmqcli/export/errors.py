@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["ExportError", "LayoutError", "OutputExists"]
+__all__ = ["ExportError", "LayoutError", "MasterError", "OutputExists"]
 
 
 class ExportError(Exception):
@@ -15,3 +15,7 @@ class OutputExists(ExportError):
 
 class LayoutError(ExportError):
     """A column, partition or compression that there is not."""
+
+
+class MasterError(ExportError):
+    """What was given as the address of a Spark master is none."""

@@ -7,13 +7,28 @@ import socket
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
-from rmqcli.export.errors import ExportError
+from rmqcli.export.errors import ExportError, MasterError
 
-__all__ = ["LOOPBACK", "driver_address", "is_local"]
+__all__ = ["LOOPBACK", "check_master", "driver_address", "is_local"]
 
 LOOPBACK = "127.0.0.1"
 CONNECT_SECONDS = 10
 """Spark itself waits a minute for a master that is not there, and then does not say so."""
+
+
+_NUMBER = r"[1-9][0-9]{0,8}"
+_FORMS = re.compile(
+    rf"local(\[(\*|{_NUMBER})( *, *{_NUMBER})?\])?"
+    rf"|local-cluster\[ *{_NUMBER} *, *{_NUMBER} *, *{_NUMBER} *\]|spark://.*|k8s://.+|yarn"
+)
+
+
+def check_master(master: str) -> None:
+    """MasterError, before Spark is started, for what it has no scheduler for."""
+    if not _FORMS.fullmatch(master):
+        raise MasterError(
+            f"--master {master}: local[N], spark://HOST:PORT, k8s://https://HOST:PORT or yarn is expected"
+        )
 
 
 def is_local(master: str) -> bool:
@@ -49,5 +64,5 @@ def _addresses(master: str) -> Iterator[tuple[str, int]]:
         except ValueError:
             host = port = None
         if not host or not port:
-            raise ExportError(f"--master {master}: spark://HOST:PORT is expected")
+            raise MasterError(f"--master {master}: spark://HOST:PORT is expected")
         yield host, port

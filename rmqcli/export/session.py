@@ -16,7 +16,7 @@ from typing import Any
 
 from rmqcli.export.errors import ExportError
 from rmqcli.export.java import java_home
-from rmqcli.export.master import driver_address, is_local
+from rmqcli.export.master import check_master, driver_address, is_local
 
 __all__ = ["spark_session"]
 
@@ -41,6 +41,7 @@ def spark_session(
         return
     conf = conf or {}
     master = master or conf.get("spark.master") or DEFAULT_MASTER
+    check_master(master)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rmq-spark-")))
         address = driver_address(master)
@@ -50,7 +51,7 @@ def spark_session(
             builder = builder.config(name, value)
         stack.enter_context(_unlogged(verbose))
         interrupt = signal.getsignal(signal.SIGINT)
-        session = _start(builder, folder / "start.log", verbose)
+        session = _start(builder, master, folder / "start.log", verbose)
         stack.callback(session.stop)
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, interrupt)
@@ -100,23 +101,40 @@ def _wanted(folder: Path, master: str, address: str | None, conf: Mapping[str, s
     return found
 
 
-def _start(builder: Any, log: Path, verbose: bool) -> Any:
+def _start(builder: Any, master: str, log: Path, verbose: bool) -> Any:
     try:
         with _quiet(log, verbose):
             return builder.getOrCreate()
     except Exception as error:  # Py4J and the launcher raise many kinds; the log says why
         said = log.read_text(errors="replace") if log.exists() else ""
-        raise ExportError(f"Spark did not start: {_reason(said) or error}") from error
+        reason = start_reason(said or str(error)) or type(error).__name__
+        raise ExportError(f"Spark did not start with --master {master}: {reason}{_remedy(master)}") from error
 
 
-_PREFIX = re.compile(r'^(Exception in thread "[^"]*" )?([\w.$]+(Exception|Error): *)*')
+_PREFIX = re.compile(
+    r'^([0-9/]+ [0-9:]+ (ERROR|WARN) [\w.$]+: )?(Exception in thread "[^"]*" |Caused by: )?([\w.$]+(Exception|Error): *)*'
+)
+_SAYS_NOTHING = re.compile(
+    r"(Error initializing SparkContext|Exception thrown in awaitResult|An error has occurred)[.:]? *$"
+)
 
 
-def _reason(said: str) -> str:
-    """The first line that tells of an error, without the names of its Java classes."""
+def start_reason(said: str) -> str:
+    """The first line that tells of an error, without the names of its Java classes, and more than that there is one."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
-    telling = [line for line in lines if "rror" in line or "xception" in line] or lines
-    return next(filter(None, (_PREFIX.sub("", line) for line in telling)), "")
+    lines = [line for line in lines if not line.startswith("at ")]
+    telling = [line for line in lines if re.search("error|exception", line, re.IGNORECASE)] or lines
+    found = [line for line in (_PREFIX.sub("", line).strip() for line in telling) if line]
+    return next((line for line in found if not _SAYS_NOTHING.match(line)), next(iter(found), ""))
+
+
+def _remedy(master: str) -> str:
+    """What can be wrong where something answers, but no master that goes with this Spark."""
+    if not master.startswith("spark://"):
+        return ""
+    import pyspark
+
+    return f"; is that the port of a Spark master, and of the same Spark ({pyspark.__version__})?"
 
 
 @contextmanager

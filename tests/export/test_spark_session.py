@@ -11,7 +11,9 @@ import pytest
 
 from rmqcli.exit_codes import ExitCode
 from rmqcli.export import ExportError
-from rmqcli.export.master import driver_address
+from rmqcli.export.errors import MasterError
+from rmqcli.export.master import check_master, driver_address
+from rmqcli.export.session import start_reason
 from tests.support import JavaStore
 
 
@@ -42,6 +44,51 @@ def test_what_is_no_address(master: str) -> None:
         driver_address(master)
 
 
+@pytest.mark.parametrize(
+    "master",
+    ["local[x]", "local[0]", "LOCAL", "mesos://host", "127.0.0.1:7077", "local-cluster[1]", "k8s://", ""],
+)
+def test_what_is_no_master(master: str) -> None:
+    with pytest.raises(MasterError, match=r"^--master .*: local\[N\], spark://HOST:PORT, .* is expected$"):
+        check_master(master)
+
+
+@pytest.mark.parametrize(
+    "master",
+    ["local", "local[*]", "local[2]", "local[2,3]", "local[*, 2]", "local-cluster[2,1,1024]", "yarn"],
+)
+def test_masters_that_spark_knows(master: str) -> None:
+    check_master(master)
+    check_master("spark://a:1,b:2")
+    check_master("k8s://https://a:1")
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        (
+            "Exception in thread \"main\" org.apache.spark.SparkException: When running with master 'yarn' set it.",
+            "When running with master 'yarn' set it.",
+        ),
+        (
+            "Setting default log level\n26/11/22 03:50:22 ERROR SparkContext: Error initializing SparkContext.\n"
+            "io.fabric8.KubernetesClientException: An error has occurred.\n\tat io.fabric8.AException.b(AException.java:1)\n"
+            "Caused by: java.io.IOException: Connection refused: /127.0.0.1:1\n",
+            "Connection refused: /127.0.0.1:1",
+        ),
+        (
+            "org.a.SparkException: Exception thrown in awaitResult: \n26/11/22 03:50:41 ERROR A$B: it is closed\n",
+            "it is closed",
+        ),
+        ("org.a.SparkException: Exception thrown in awaitResult: \n", "Exception thrown in awaitResult:"),
+        ("no such file", "no such file"),
+        ("", ""),
+    ],
+)
+def test_the_reason_in_what_spark_says(said: str, reason: str) -> None:
+    assert start_reason(said) == reason
+
+
 def test_spark_says_why_it_does_not_start(store_clean: JavaStore, tmp_path: Path) -> None:
     command = [
         sys.executable,
@@ -54,13 +101,15 @@ def test_spark_says_why_it_does_not_start(store_clean: JavaStore, tmp_path: Path
         tmp_path / "out",
     ]
     done = subprocess.run(
-        [*command, "--spark", "--master", "mesos://host"],
+        [*command, "--spark", "--master", "yarn"],
         check=False,
         capture_output=True,
         text=True,
         timeout=60,
     )
     assert (done.returncode, done.stdout) == (ExitCode.FAILED, "")
-    assert done.stderr.startswith("rmq: Spark did not start: Master must either be yarn or start with spark")
+    assert done.stderr.startswith(
+        "rmq: Spark did not start with --master yarn: When running with master 'yarn'"
+    )
     assert done.stderr.count("\n") == 1
     assert not (tmp_path / "out").exists()
