@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 import trio
 import typer
@@ -25,6 +25,7 @@ from broker.config_checks import unsupported
 from broker.errors import ConfigError
 from broker.properties_file import read_properties
 from rmqcli.exit_codes import CommandError, ExitCode, usage_error
+from rmqcli.logs import OneLine
 from rmqcli.options import Settings
 from rmqcli.render import Output
 from rmqcli.render.text import tsv_line
@@ -100,18 +101,6 @@ def announce(settings: Settings, words: Mapping[str, str], text: str) -> None:
     else:
         output.line(text if settings.terminal else tsv_line(list(words.values())))
     output.flush()
-
-
-class OneLine(logging.Formatter):
-    """Says what went wrong, not where."""
-
-    def formatException(self, ei: Any) -> str:
-        return ""
-
-    def format(self, record: logging.LogRecord) -> str:
-        text = " ".join(super().format(record).split())
-        error = record.exc_info[1] if record.exc_info else None
-        return text if error is None else f"{text}: {type(error).__name__}: {error}"
 
 
 def log_to_stderr(settings: Settings) -> None:

@@ -100,8 +100,10 @@ def consume(
     --idle seconds without one. SIGTERM and SIGHUP end it, too; it leaves the group before: what it has not finished comes
     to another member at once.
     """
+    from rmqcli.logs import client_log_told
     from rmqcli.render import Output
     from rmqcli.render.lines import message_renderer
+    from rmqcli.render.text import many
 
     if sql is not None and tag != "*":
         raise usage_error("--tag and --sql exclude each other")
@@ -157,9 +159,10 @@ def consume(
         if member.traces_dropped:
             warn(f"{member.traces_dropped} traces were not written")
         if settings.verbose:
-            warn(f"{listener.consumed} messages")
+            warn(many(listener.consumed, "message"))
 
-    run_until_told_to_end(main)
+    with client_log_told(verbose=settings.verbose):
+        run_until_told_to_end(main)
 
 
 def _push_settings(

@@ -117,6 +117,7 @@ def send(
     """
     from rmqcli.flows.outgoing import Stamp, check_sources, jobs_of, unescape
     from rmqcli.flows.sending import Sender, SendPlan
+    from rmqcli.logs import client_log_told
 
     stamp = Stamp.of(topic, key or [], tag, prop or [], delay_level, delay)
     sources = check_sources(body, file or [], whole=whole, jsonl=jsonl)
@@ -164,7 +165,8 @@ def send(
             warn(f"{producer.traces_dropped} traces were not written")
 
     _hint_for_terminal(body, file)
-    run_async(main)
+    with client_log_told(verbose=settings.verbose):
+        run_async(main)
     raise typer.Exit(code)
 
 

@@ -27,7 +27,7 @@ def test_each_message_is_printed_once_and_acknowledged(rmq: Run, topic: str) -> 
     send(rmq, topic, "20")
     again = rmq("consume", topic, "-g", f"g_{topic}", *IDLE, "--json", "-v")
     assert [line["body"] for line in again.json_lines] == ["20"]
-    assert "1 messages" in again.err
+    assert "rmq: 1 message\n" in again.err
 
 
 def test_a_count_leaves_the_rest_to_the_group(rmq: Run, topic: str) -> None:
@@ -100,6 +100,19 @@ def test_a_topic_that_does_not_exist(rmq: Run) -> None:
 
 def test_nobody_listens(cli: Run) -> None:
     assert cli("consume", "T", "-g", "g", "-n", "127.0.0.1:1").code == ExitCode.NO_CONNECTION
+
+
+def test_what_is_refused_again_and_again_is_told_once(rmq: Run, topic: str) -> None:
+    send(rmq, topic, "a")
+    group = f"g_{topic}"
+    assert rmq("group", "create", group, "--no-broadcast").code == 0
+    done = rmq("consume", topic, "-g", group, "--broadcast", "--from", "first", "--idle", "2.5", "-f", "%v")
+    lines = done.err.splitlines()
+    assert all(line.startswith(f"rmq: pulling {topic}@broker-a:") for line in lines)
+    assert all("can not consume by broadcast way" in line for line in lines)
+    assert len({line.split()[2] for line in lines}) == len(lines) == 4
+    loud = rmq("-v", "consume", topic, "-g", group, "--broadcast", "--idle", "2.5")
+    assert loud.err.count(f"rmqcli.client.push: pulling {topic}@broker-a:0") > 1
 
 
 def test_what_a_command_prints_is_the_reply(rmq: Run, cluster: Cluster, topic: str) -> None:

@@ -57,6 +57,18 @@ async def test_queues_in_balance(cluster: PollingCluster, autojump_clock: Any) -
     assert cluster.members["a"][GROUP] == {}
 
 
+async def test_who_registers_again_hears_at_once(cluster: PollingCluster, autojump_clock: Any) -> None:
+    heard: list[str] = []
+    async with pulling(cluster) as consumer:
+        await consumer.register({TOPIC: lambda topic, queues, mine: heard.append("first")})
+        await trio.sleep(1)
+        await consumer.register({TOPIC: lambda topic, queues, mine: heard.append("second")})
+        await trio.sleep(1)
+        assert heard == ["first", "second"]
+        await trio.sleep(60)
+    assert heard == ["first", "second"]
+
+
 async def test_a_listener_that_raises_hears_of_the_next_change(
     cluster: PollingCluster, autojump_clock: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
