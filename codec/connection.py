@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from codec.codes import RPC_ONEWAY
+from codec.codes import RPC_ONEWAY, RPC_RESPONSE
 from codec.errors import LocalProtocolError, RemoteProtocolError
 from codec.frame import (
     FRAME_HEAD,
@@ -170,9 +170,15 @@ class Connection:
 
     def request(self, command: RemotingCommand | SendRequest, token: object) -> bytes:
         """Number the command, remember `token` for its answer, and return the frame; LocalProtocolError."""
-        command.opaque = opaque = self._take_opaque()
+        waiting = self._waiting
+        opaque = self._next_opaque
+        if opaque in waiting or opaque == _MAX_OPAQUE:
+            opaque = self._take_opaque()
+        else:
+            self._next_opaque = opaque + 1
+        command.opaque = opaque
         frame = command.frame() if isinstance(command, SendRequest) else encode_frame(command)
-        self._waiting[opaque] = token
+        waiting[opaque] = token
         return frame
 
     def oneway(self, command: RemotingCommand) -> bytes:
@@ -190,7 +196,7 @@ class Connection:
 
     def match(self, reply: RemotingCommand) -> object | None:
         """Take back the token of the request that `reply` answers; None when it is late, unknown or no response."""
-        return self._waiting.pop(reply.opaque, None) if reply.is_response else None
+        return self._waiting.pop(reply.opaque, None) if reply.flag & RPC_RESPONSE else None
 
     def forget(self, opaque: int) -> None:
         """The request timed out: its answer, if it still comes, matches nothing."""

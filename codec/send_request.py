@@ -25,9 +25,12 @@ _CODE: Final = RequestCode.SEND_MESSAGE_V2
 
 
 class SendTemplate:
-    """`header` is that of any message to the queue. LocalProtocolError when a text of it cannot be sent."""
+    """`header` is that of any message to the queue; then a format of born timestamp, properties as JSON, opaque number.
 
-    __slots__ = ("_header",)
+    LocalProtocolError when a text of it cannot be sent.
+    """
+
+    __slots__ = ("header",)
 
     def __init__(self, header: SendMessageRequestHeaderV2) -> None:
         ext = to_ext(msgspec.structs.replace(header, properties=""))
@@ -43,19 +46,7 @@ class SendTemplate:
             raise LocalProtocolError(f"this header cannot be sent as JSON: {error}") from error
         members[born] = b'"%b":"%%d"' % names[born].encode()
         members[properties] = b'"%b":%%b' % names[properties].encode()
-        self._header = b'{"code":%d,"extFields":{%b%b' % (_CODE, b",".join(members), end.encode())
-
-    def frame(self, opaque: int, born_timestamp: int, properties: str, body: bytes) -> bytes:
-        """Raises LocalProtocolError over the limit of a frame, or when the properties hold a lone surrogate."""
-        try:
-            header = self._header % (born_timestamp, _write_json(properties), opaque)
-        except UnicodeEncodeError as error:
-            raise LocalProtocolError(f"this header cannot be sent as JSON: {error}") from error
-        size = len(header)
-        length = 4 + size + len(body)
-        if length > MAX_FRAME - 4:
-            raise LocalProtocolError(f"a frame of {length + 4} bytes is over the limit of {MAX_FRAME}")
-        return b"".join((_pack_head(length, size), header, body))
+        self.header = b'{"code":%d,"extFields":{%b%b' % (_CODE, b",".join(members), end.encode())
 
 
 class SendRequest:
@@ -65,12 +56,24 @@ class SendRequest:
 
     code = _CODE
 
-    def __init__(self, template: SendTemplate, born_timestamp: int, properties: str, body: bytes) -> None:
+    def __init__(
+        self, template: SendTemplate, born_timestamp: int, properties: str, body: bytes, opaque: int = 0
+    ) -> None:
         self.template = template
         self.born_timestamp = born_timestamp
         self.properties = properties
         self.body = body
-        self.opaque = 0
+        self.opaque = opaque
 
     def frame(self) -> bytes:
-        return self.template.frame(self.opaque, self.born_timestamp, self.properties, self.body)
+        """Raises LocalProtocolError over the limit of a frame, or when the properties hold a lone surrogate."""
+        body = self.body
+        try:
+            header = self.template.header % (self.born_timestamp, _write_json(self.properties), self.opaque)
+        except UnicodeEncodeError as error:
+            raise LocalProtocolError(f"this header cannot be sent as JSON: {error}") from error
+        size = len(header)
+        length = 4 + size + len(body)
+        if length > MAX_FRAME - 4:
+            raise LocalProtocolError(f"a frame of {length + 4} bytes is over the limit of {MAX_FRAME}")
+        return b"".join((_pack_head(length, size), header, body))

@@ -23,7 +23,7 @@ from codec.frame import RemotingCommand, encode_frame
 from codec.send_request import SendRequest
 from rmqcli.client.calls import Answer, Call
 from rmqcli.client.errors import ConnectionLost, InvalidRequest, RequestTimeout, request_name
-from rmqcli.client.outbox import Outbox
+from rmqcli.client.outbox import MAX_QUEUED, Outbox
 from rmqcli.client.reader import Reader
 from rmqcli.client.streams import Stream
 
@@ -83,10 +83,16 @@ class Link:
                 await self._stream.aclose()
 
     @trio.lowlevel.enable_ki_protection
-    async def request(self, command: Request, timeout: float) -> RemotingCommand:
-        """The reply, whatever its code. RequestTimeout after `timeout` seconds, ConnectionLost when the link ends first."""
-        deadline = trio.current_time() + timeout
-        if self._outbox.is_full:
+    async def request(
+        self, command: Request, timeout: float, deadline: float | None = None
+    ) -> RemotingCommand:
+        """The reply, whatever its code. RequestTimeout after `timeout` seconds, ConnectionLost when the link ends first.
+
+        `deadline`: when that will be, for whoever knows.
+        """
+        if deadline is None:
+            deadline = trio.current_time() + timeout
+        if self._outbox.queued > MAX_QUEUED:
             await self._wait_for_room(command, deadline, timeout)
         if self._lost is not None:
             raise ConnectionLost(self.address, self._lost)

@@ -26,7 +26,7 @@ class Outbox:
         self._stream = stream
         self._send_now: SendNow | None = getattr(stream, "send_now", None)
         self._frames: list[bytes] = []
-        self._queued = 0
+        self.queued = 0  # bytes
         self._sending = True  # nothing goes out before the writer runs
         self._writer: trio.lowlevel.Task | None = None
         self._queuing: list[trio.lowlevel.Task] = []  # wait for what is in _frames
@@ -35,7 +35,7 @@ class Outbox:
 
     @property
     def is_full(self) -> bool:
-        return self._queued > MAX_QUEUED
+        return self.queued > MAX_QUEUED
 
     def put(self, frame: bytes, *, alone: bool = False) -> None:
         """`alone`: the peer has nothing else to do."""
@@ -46,7 +46,7 @@ class Outbox:
                 return
             frame = frame[sent:]
         frames.append(frame)
-        self._queued += len(frame)
+        self.queued += len(frame)
         if (alone or len(frames) >= TOGETHER) and self._send_now is not None and not self._sending:
             self._hand_over(self._send_now)
         if self._writer is not None and frames:
@@ -76,7 +76,7 @@ class Outbox:
     def release(self, reason: str | None) -> None:
         """Nothing more goes out: whoever waits is told why."""
         self._frames.clear()
-        self._queued = 0
+        self.queued = 0
         for task in (*self._leaving, *self._queuing):
             trio.lowlevel.reschedule(task, outcome.Value(reason))
         self._leaving.clear()
@@ -111,7 +111,7 @@ class Outbox:
         self._sent([] if self._frames else self._queuing)
 
     def _sent(self, waiting: list[trio.lowlevel.Task]) -> None:
-        self._queued = sum(map(len, self._frames))
+        self.queued = sum(map(len, self._frames))
         for task in waiting:
             trio.lowlevel.reschedule(task)
         waiting.clear()

@@ -162,9 +162,10 @@ def properties_bytes(properties: Mapping[str, str]) -> bytes:
 
 def properties_text(properties: Mapping[str, str]) -> str:
     """`properties_bytes` as text."""
-    text = PROPERTY_SEPARATOR.join(
-        [f"{name}{NAME_VALUE_SEPARATOR}{value}" for name, value in properties.items()]
-    )
+    try:
+        text = PROPERTY_SEPARATOR.join(map(NAME_VALUE_SEPARATOR.join, properties.items()))
+    except TypeError:  # a value is no text
+        return properties_bytes(properties).decode()
     is_right = text.isascii() and len(text) <= MAX_PROPERTIES_LENGTH
     if is_right and text.count(PROPERTY_SEPARATOR) == len(properties) - 1:
         return text

@@ -61,14 +61,20 @@ class Pool:
         return sum(link.in_flight for link in self._links.values())
 
     def request(
-        self, address: str, command: Request, timeout: float, *, connect_timeout: float | None = None
+        self,
+        address: str,
+        command: Request,
+        timeout: float,
+        *,
+        deadline: float | None = None,
+        connect_timeout: float | None = None,
     ) -> Coroutine[Any, Any, RemotingCommand]:
-        """The reply of `address`, whatever its code."""
+        """The reply of `address`, whatever its code. `deadline`: when the timeout ends, for whoever knows."""
         if self._vip and command.code in VIP_CODES:
             address = vip_address(address)
         link = self._links.get(address)
         if link is not None and link.is_open:
-            return link.request(command, timeout)
+            return link.request(command, timeout, deadline)
         return self._connect_and_request(address, command, timeout, connect_timeout)
 
     async def _connect_and_request(

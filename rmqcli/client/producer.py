@@ -195,7 +195,7 @@ class Producer(SendingSoon, Requesting, Client):
         BrokerRefused with the broker's code; with `queue` or `selector` there is one try.
         """
         deadline = trio.current_time() + (self._send_timeout if timeout is None else timeout)
-        if self._namespace:
+        if self._namespace.name:
             (message,), queue, selector = self._wrapped([message], queue, selector)
         outgoing = await self._preparer.single(message)
         return await self._deliver(outgoing, [message], queue, selector, deadline)
@@ -210,7 +210,7 @@ class Producer(SendingSoon, Requesting, Client):
     ) -> SendResult:
         """Sends messages of one topic to one queue in one request; all are stored or none. See `split_batch`."""
         deadline = trio.current_time() + (self._send_timeout if timeout is None else timeout)
-        if self._namespace and messages:
+        if self._namespace.name and messages:
             messages, queue, selector = self._wrapped(messages, queue, selector)
         outgoing = batch_outgoing(messages, self._preparer)
         return await self._deliver(outgoing, messages, queue, selector, deadline)
@@ -228,7 +228,7 @@ class Producer(SendingSoon, Requesting, Client):
         Nobody tells whether it was stored. One try; raises as `send`, but never BrokerRefused for the message itself.
         """
         deadline = trio.current_time() + (self._send_timeout if timeout is None else timeout)
-        if self._namespace:
+        if self._namespace.name:
             (message,), queue, selector = self._wrapped([message], queue, selector)
         outgoing = await self._preparer.single(message)
         route = await self._route(outgoing.topic, deadline)
@@ -344,7 +344,7 @@ class Producer(SendingSoon, Requesting, Client):
         # Connecting must leave time for the other tries; waiting for an answer may take all there is, since a second
         # try of a request that was sent makes a second message.
         reply = await self.instance.pool.request(
-            address, request, left, connect_timeout=left / (tries_left + 1)
+            address, request, left, deadline=deadline, connect_timeout=left / (tries_left + 1)
         )
         status = _STATUS.get(reply.code)
         if status is None:

@@ -52,7 +52,7 @@ def test_the_same_bytes_as_the_general_encoder(
 ) -> None:
     ext = to_ext(replace(header, born_timestamp=born, properties=properties))
     general = encode_frame(RemotingCommand(RequestCode.SEND_MESSAGE_V2, ext, body, opaque))
-    assert SendTemplate(header).frame(opaque, born, properties, body) == general
+    assert SendRequest(SendTemplate(header), born, properties, body, opaque).frame() == general
 
 
 def test_a_connection_numbers_it_like_any_other() -> None:
@@ -69,10 +69,10 @@ def test_a_connection_numbers_it_like_any_other() -> None:
 @pytest.mark.parametrize("size", [MAX_FRAME, MAX_FRAME - 400])
 def test_a_frame_over_the_limit_is_refused_like_any_other(size: int) -> None:
     template = SendTemplate(HEADER)
-    room = MAX_FRAME - len(template.frame(0, 0, "", b""))
-    assert len(template.frame(0, 0, "", bytes(room))) == MAX_FRAME
+    room = MAX_FRAME - len(SendRequest(template, 0, "", b"").frame())
+    assert len(SendRequest(template, 0, "", bytes(room)).frame()) == MAX_FRAME
     with pytest.raises(LocalProtocolError, match=f"a frame of {MAX_FRAME + 1} bytes is over the limit"):
-        template.frame(0, 0, "", bytes(room + 1))
+        SendRequest(template, 0, "", bytes(room + 1)).frame()
     with pytest.raises(LocalProtocolError):
         Connection().request(SendRequest(template, 0, "x" * 500, bytes(size)), None)
 
@@ -81,4 +81,4 @@ def test_text_that_is_no_unicode_is_refused() -> None:
     with pytest.raises(LocalProtocolError, match="cannot be sent as JSON"):
         SendTemplate(replace(HEADER, topic="\ud800"))
     with pytest.raises(LocalProtocolError, match="cannot be sent as JSON"):
-        SendTemplate(HEADER).frame(0, 0, "\ud800", b"")
+        SendRequest(SendTemplate(HEADER), 0, "\ud800", b"").frame()

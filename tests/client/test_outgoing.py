@@ -1,0 +1,72 @@
+"""A message made ready to travel: the short ways give what the long ones give."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from codec.codes import MessageSysFlag
+from codec.connection import Connection
+from codec.message import Message, PropertyName
+from codec.properties import MAX_PROPERTIES_LENGTH
+from codec.queue import MessageQueue
+from codec.send_request import SendRequest
+from rmqcli.client import ClientInstance, InvalidRequest
+from rmqcli.client.outgoing import Preparer, properties_bytes, properties_text
+from rmqcli.client.send_headers import SendHeaders
+
+QUEUE = MessageQueue("T", "broker-a", 3)
+LONGEST = MAX_PROPERTIES_LENGTH - len("n\x01")
+
+
+def outcome(function: Any, properties: dict[str, Any]) -> str:
+    try:
+        return str(function(properties))
+    except InvalidRequest as error:
+        return f"refused: {error}"
+
+
+@given(st.dictionaries(st.text(max_size=5), st.text(max_size=5) | st.integers(), max_size=4))
+@example({"n": "x" * LONGEST})
+@example({"n": "x" * (LONGEST + 1)})
+@example({"n": "ä" * (LONGEST // 2 + 1)})
+@example({"n": "\ud800"})
+@example({"n": "a\x02b"})
+@example({"n\x02": "a", "m": "b"})
+@example({"n": 5})
+@example({})
+def test_properties_as_text_are_those_as_bytes(properties: dict[str, Any]) -> None:
+    expected = outcome(lambda found: properties_bytes(found).decode(), properties)
+    assert outcome(properties_text, properties) == expected
+
+
+@pytest.mark.parametrize(
+    ("topic", "options", "is_plain"),
+    [
+        ("T", {}, True),
+        ("T", {"flag": 7}, False),
+        ("T", {"properties": {PropertyName.TRAN_MSG: "true"}}, False),
+        ("T", {"properties": {PropertyName.MSG_TYPE: "reply"}}, False),
+        ("%RETRY%g", {"properties": {PropertyName.RECONSUME_TIME: "2"}}, False),
+        ("%RETRY%g", {"properties": {PropertyName.MAX_RECONSUME_TIMES: "0"}}, False),
+        ("%RETRY%g", {}, True),
+    ],
+)
+@pytest.mark.parametrize("size", [10, 5000])
+async def test_the_request_says_what_the_general_one_says(
+    topic: str, options: dict[str, Any], is_plain: bool, size: int
+) -> None:
+    instance = ClientInstance(now_ms=lambda: 1_700_000_000_000)
+    headers = SendHeaders(instance, "PG")
+    for number in range(2):  # the first of a queue may make a template, the second finds it
+        message = Message(topic=topic, body=bytes(size), **options)
+        outgoing = await Preparer(lambda number=number: f"ID{number}").single(message)
+        request = headers.request(outgoing, QUEUE)
+        assert isinstance(request, SendRequest) is (is_plain and size < 4096)
+        general = Connection().request(headers.command(outgoing, QUEUE), None)
+        assert Connection().request(request, None) == general
+        assert f"ID{number}" in outgoing.properties
+    assert bool(outgoing.sys_flag & MessageSysFlag.COMPRESSED) is (size > 4096)
