@@ -124,7 +124,7 @@ complete --command rmq --condition '__rmq_at \' consume\'' --long-option sql --e
 complete --command rmq --condition '__rmq_at \' consume\'' --long-option exec --exclusive --description 'Run this for each message, its body on standard input.'
 complete --command rmq --condition '__rmq_at \' consume\'' --long-option reply --description 'With --exec: what the command prints answers `rmq request`.'
 complete --command rmq --condition '__rmq_at \' consume\'' --long-option retries --exclusive --description 'Times that a message comes again before it is a dead letter. [default: 16, with --orderly no end] [x>=0]'
-complete --command rmq --condition '__rmq_at \' consume\'' --short-option j --long-option jobs --exclusive --description 'Run so many commands at once. [default: 1; 1<=x<=64]'
+complete --command rmq --condition '__rmq_at \' consume\'' --short-option j --long-option jobs --exclusive --description 'With --exec: run so many commands at once. [default: 1] [1<=x<=64]'
 complete --command rmq --condition '__rmq_at \' consume\'' --long-option trace --description 'Write traces, which `rmq trace` shows.'
 complete --command rmq --condition '__rmq_at \' consume\'' --short-option c --long-option count --exclusive --description 'At most N messages. [x>=1]'
 complete --command rmq --condition '__rmq_at \' consume\'' --long-option idle --exclusive --description 'End when nothing came for so long. [x>=0]'

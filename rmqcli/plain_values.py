@@ -11,8 +11,11 @@ import inspect
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
+from math import isnan
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import typer
 
 __all__ = ["Plain", "install", "plain_values", "skip_when_absent"]
 
@@ -83,9 +86,12 @@ def _processor(
         if value is None or value == ():
             return otherwise(context, value) if parameter.required else (() if plain.many else None)
         try:
-            return plain.accept(value)
+            found = plain.accept(value)
         except ValueError:
             return otherwise(context, value)
+        if isinstance(found, float) and isnan(found):  # it passes all bounds, of typer too
+            raise typer.BadParameter("nan is no number", ctx=context, param=parameter)
+        return found
 
     return process_value
 

@@ -48,7 +48,16 @@ ReplyOption = Annotated[
     bool, typer.Option("--reply", help="With --exec: what the command prints answers `rmq request`.")
 ]
 JobsOption = Annotated[
-    int, typer.Option("--jobs", "-j", metavar="N", min=1, max=64, help="Run so many commands at once.")
+    int | None,
+    typer.Option(
+        "--jobs",
+        "-j",
+        metavar="N",
+        min=1,
+        max=64,
+        show_default=False,
+        help="With --exec: run so many commands at once.  [default: 1]",
+    ),
 ]
 RetriesOption = Annotated[
     int | None,
@@ -84,7 +93,7 @@ def consume(
     exec_command: ExecOption = None,
     reply: ReplyOption = False,
     retries: RetriesOption = None,
-    jobs: JobsOption = 1,
+    jobs: JobsOption = None,
     trace: TraceOption = False,
     count: CountOption = None,
     idle: IdleOption = None,
@@ -105,12 +114,26 @@ def consume(
     from rmqcli.render.lines import message_renderer
     from rmqcli.render.text import many
 
-    if sql is not None and tag != "*":
-        raise usage_error("--tag and --sql exclude each other")
-    if exec_command is not None and format_text is not None:
-        raise usage_error("--exec and --format exclude each other: a command prints by itself")
-    if reply and exec_command is None:
-        raise usage_error("--reply needs --exec: the reply is what the command prints")
+    once = broadcast and not orderly
+    for wrong, why in (
+        (sql is not None and tag != "*", "--tag and --sql exclude each other"),
+        (
+            exec_command and format_text is not None,
+            "--exec and --format exclude each other: a command prints by itself",
+        ),
+        (reply and exec_command is None, "--reply needs --exec: the reply is what the command prints"),
+        (
+            exec_command is not None and not exec_command.strip(),
+            "--exec: without a command messages would be acknowledged unseen",
+        ),
+        (jobs and exec_command is None, "--jobs goes with --exec: messages are printed one after the other"),
+        (
+            once and retries is not None,
+            "--broadcast excludes --retries: what fails in a broadcast does not come again",
+        ),
+    ):
+        if wrong:
+            raise usage_error(why)
     render = message_renderer(settings, format_text)
 
     async def main() -> None:
@@ -130,7 +153,7 @@ def consume(
             place,
             balance,
             broadcast=broadcast,
-            jobs=jobs if exec_command else 1,
+            jobs=jobs or 1,
             retries=retries,
             trace=trace,
         )
@@ -141,7 +164,7 @@ def consume(
             act = (
                 printing(Output(), render)
                 if exec_command is None
-                else running(exec_command, push.reconsume_limit(orderly), producer)
+                else running(exec_command, None if once else push.reconsume_limit(orderly), producer)
             )
             listener = Consumption(act, count=count, done=done, later=later)
             member = await stack.enter_async_context(

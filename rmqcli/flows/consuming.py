@@ -6,6 +6,7 @@ other message is touched: a listener that gets one waits until the consumer is l
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -98,8 +99,9 @@ def printing(output: Output, render: Callable[[MessageExt], bytes]) -> Act:
     return act
 
 
-def running(shell_command: str, retries: int, producer: Producer | None = None) -> Act:
-    """Runs the command for each message, its body on standard input; with a producer what it prints is the reply."""
+def running(shell_command: str, retries: int | None, producer: Producer | None = None) -> Act:
+    """Runs the command for each message, its body on standard input; with a producer what it prints is the reply. `retries` None:
+    what fails does not come again."""
 
     async def act(message: MessageExt) -> bool:
         done = await trio.run_process(
@@ -110,13 +112,23 @@ def running(shell_command: str, retries: int, producer: Producer | None = None) 
             capture_stdout=producer is not None,
         )
         if done.returncode:
-            fate = "comes again" if message.reconsume_times < retries else "is a dead letter now"
-            warn(f"{message.queue}: message {message.msg_id} {fate}: status {done.returncode}")
+            fate = _fate(message.reconsume_times, retries)
+            warn(f"{message.queue}: message {message.msg_id} {fate}: {_how_it_ended(done.returncode)}")
         elif producer is not None:
             await _reply(producer, message, done.stdout)
         return not done.returncode
 
     return act
+
+
+def _fate(reconsume_times: int, retries: int | None) -> str:
+    if retries is None:
+        return "failed"
+    return "comes again" if reconsume_times < retries else "is a dead letter now"
+
+
+def _how_it_ended(status: int) -> str:
+    return f"status {status}" if status >= 0 else f"killed by {signal.Signals(-status).name}"
 
 
 async def _reply(producer: Producer, request: MessageExt, printed: bytes) -> None:

@@ -88,6 +88,11 @@ def test_a_command_gets_each_body_and_its_failure_brings_the_message_again(
         (("--tag", "A", "--sql", "a > 1"), ExitCode.USAGE),
         (("--exec", "true", "-f", "%v"), ExitCode.USAGE),
         (("--reply",), ExitCode.USAGE),
+        (("--exec", ""), ExitCode.USAGE),
+        (("--exec", " "), ExitCode.USAGE),
+        (("--jobs", "2"), ExitCode.USAGE),
+        (("--broadcast", "--retries", "2"), ExitCode.USAGE),
+        (("--idle", "nan"), ExitCode.USAGE),
     ],
 )
 def test_what_makes_no_sense(rmq: Run, topic: str, arguments: tuple[str, ...], code: ExitCode) -> None:
@@ -102,7 +107,10 @@ def test_nobody_listens(cli: Run) -> None:
     assert cli("consume", "T", "-g", "g", "-n", "127.0.0.1:1").code == ExitCode.NO_CONNECTION
 
 
-def test_what_is_refused_again_and_again_is_told_once(rmq: Run, topic: str) -> None:
+def test_what_is_refused_again_and_again_is_told_once(
+    rmq: Run, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
     send(rmq, topic, "a")
     group = f"g_{topic}"
     assert rmq("group", "create", group, "--no-broadcast").code == 0
@@ -126,6 +134,18 @@ def test_what_a_command_prints_is_the_reply(rmq: Run, cluster: Cluster, topic: s
         _, said = consumer.communicate(timeout=30)
     assert consumer.returncode == 0
     assert "is not answered" in said
+
+
+def test_what_fails_in_a_broadcast_does_not_come_again(
+    rmq: Run, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    send(rmq, topic, "bad")
+    done = rmq("consume", topic, "-g", f"g_{topic}", *IDLE, "--broadcast", "--exec", "kill -9 $$")
+    assert "comes again" not in done.err
+    first, second = done.err.splitlines()
+    assert first.endswith(" failed: killed by SIGKILL")
+    assert second.endswith(" was not consumed and is dropped")
 
 
 def test_what_fails_too_often_is_a_dead_letter(rmq: Run, topic: str) -> None:

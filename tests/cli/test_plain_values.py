@@ -10,6 +10,7 @@ import pytest
 import typer
 
 from rmqcli.app import command_tree
+from rmqcli.exit_codes import ExitCode
 from rmqcli.plain_values import Plain, plain_values
 from tests.cli.conftest import Run
 
@@ -69,3 +70,17 @@ def test_the_errors_are_those_of_typer(cli: Run) -> None:
     assert "Invalid value for '--count' / '-c'" in cli("pull", "t", "-c", "x").err
     assert "Invalid value for '--timeout'" in cli("--timeout", "0", "pull", "t").err
     assert "Missing argument 'TOPIC'" in cli("pull").err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("--timeout", "nan", "topic", "list"),
+        ("send", "t", "x", "--rate", "NaN"),
+        ("tail", "t", "--idle", "-nan"),
+    ],
+)
+def test_no_number(cli: Run, command: tuple[str, ...]) -> None:
+    result = cli(*command)
+    assert result.code == ExitCode.USAGE
+    assert "nan is no number" in result.err
