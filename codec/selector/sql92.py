@@ -17,7 +17,7 @@ from functools import lru_cache
 from codec.errors import SelectorError
 from codec.selector.sql92_compile import Evaluation, compile_tree
 from codec.selector.sql92_scan import KEYWORDS_4, KEYWORDS_5
-from codec.selector.sql92_tree import property_names
+from codec.selector.sql92_tree import Node, property_names
 
 __all__ = ["CACHED", "MAX_LENGTH", "Dialect", "Predicate", "parse_sql92"]
 
@@ -44,6 +44,7 @@ class Predicate:
     _evaluate: Evaluation = field(repr=False, compare=False)
     names: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
     """Of the properties that it asks for."""
+    tree: Node | None = field(default=None, repr=False, compare=False)
 
     def matches(self, properties: Mapping[str, str]) -> bool:
         """Whether the message is wanted."""
@@ -66,4 +67,4 @@ def parse_sql92(text: str, dialect: Dialect = Dialect.V4_9, *, whole: bool = Fal
     if len(text) > MAX_LENGTH:
         raise SelectorError(f"the expression has {len(text)} characters; at most {MAX_LENGTH} can be")
     tree = parse_tree(text, _KEYWORDS[dialect], whole=whole)
-    return Predicate(text, dialect, compile_tree(tree), frozenset(property_names(tree)))
+    return Predicate(text, dialect, compile_tree(tree), frozenset(property_names(tree)), tree)

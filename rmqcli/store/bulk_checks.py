@@ -22,7 +22,7 @@ from codec.scan import find_bad_crc, fixed_columns, scan_positions
 from rmqcli.store.bulk_build import dispatched_block
 from rmqcli.store.bulk_chains import wrong_links
 from rmqcli.store.bulk_properties import Rows, cut, join_properties, key_hashes, record_tags_codes
-from rmqcli.store.bulk_texts import texts_parse
+from rmqcli.store.bulk_texts import equal_to, texts_parse
 from rmqcli.store.commit_log import LogViews
 from rmqcli.store.dispatch import ROLLBACK, TRANSACTION_BITS
 
@@ -154,7 +154,8 @@ def _disagree(
     if not dispatched:
         wrong |= rows["queue_offset"] != numbers
     if topic is not None and not dispatched:
-        wrong |= (rows["queue_id"] != queue_id) | _other_topic(data, rows, topic.encode())
+        is_topic = equal_to(data, rows["topic_start"], rows["topic_end"], topic.encode())
+        wrong |= (rows["queue_id"] != queue_id) | ~is_topic
     if topic != SystemTopic.SCHEDULE:
         codes = entries["tags_code"].astype(np.int64)
         same = codes == record_tags_codes(join_properties(data, rows))
@@ -162,16 +163,6 @@ def _disagree(
     if check_crc:
         wrong[find_bad_crc(data, rows)] = True
     return wrong
-
-
-def _other_topic(data: memoryview, rows: Rows, topic: bytes) -> Array:
-    starts = rows["topic_start"]
-    other: Array = rows["topic_end"] - starts != len(topic)
-    here = np.flatnonzero(~other)
-    windows = np.ndarray(len(data) - len(topic) + 1, f"V{len(topic)}", data, strides=(1,))
-    found = windows[starts[here]].view(np.uint8).reshape(len(here), len(topic))
-    other[here] = (found != np.frombuffer(topic, dtype=np.uint8)).any(axis=1)
-    return other
 
 
 def highest_offset(raw: memoryview) -> int:

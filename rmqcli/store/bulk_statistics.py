@@ -13,6 +13,7 @@ from codec.errors import CorruptionError
 from codec.properties import PropertyName, split_keys
 from codec.record import decode_record
 from codec.scan import FixedColumns, fixed_columns, scan_positions
+from rmqcli.store.bulk_filter import in_range
 from rmqcli.store.bulk_properties import cut, join_properties
 from rmqcli.store.log_counts import Counted, LogCounts
 
@@ -77,16 +78,7 @@ def _add(data: memoryview, rows: FixedColumns, positions: Array, wanted: Counted
 
 
 def _mask(rows: FixedColumns, codes: Array, names: dict[bytes, int], wanted: Counted) -> Array:
-    mask = np.ones(len(codes), dtype=bool)
-    bounds = (
-        ("physical_offset", wanted.range.begin, wanted.range.end),
-        ("store_timestamp", wanted.range.begin_time, wanted.range.end_time),
-    )
-    for name, begin, end in bounds:
-        if begin is not None:
-            mask &= rows[name] >= begin
-        if end is not None:
-            mask &= rows[name] < end
+    mask = in_range(rows, wanted.range)
     if wanted.queue_id is not None:
         mask &= rows["queue_id"] == wanted.queue_id
     if wanted.topics:

@@ -1,6 +1,6 @@
-"""Whether the properties texts of many records parse, seen without taking them apart. Needs NumPy.
+"""Whether texts of many records are like another, and whether properties texts parse, seen without taking them apart. Needs NumPy.
 
-Texts of about one length are copied as the rows of a table, right-aligned. What stands before a text in its row is replaced by a
+Properties texts of about one length are copied as the rows of a table, right-aligned. What stands before a text in its row is replaced by a
 pair that is good and an end of a pair, so that each text begins behind one; then the bytes of all rows are looked at as one.
 """
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["texts_parse"]
+__all__ = ["equal_to", "texts_parse"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -24,6 +24,17 @@ _TABLE_BYTES = 1 << 18
 """So many stay in the processor's cache."""
 _NOT_ASCII = np.uint64(0x8080808080808080)
 _NAME_END, _PAIR_END = 1, 2
+
+
+def equal_to(data: memoryview, starts: Array, ends: Array, text: bytes) -> Array:
+    """Which of the texts data[start:end] are this one."""
+    equal: Array = ends - starts == len(text)
+    here = np.flatnonzero(equal)
+    if len(here) and text:
+        windows = np.ndarray(len(data) - len(text) + 1, f"V{len(text)}", data, strides=(1,))
+        found = windows[starts[here]].view(np.uint8).reshape(len(here), len(text))
+        equal[here] = (found == np.frombuffer(text, dtype=np.uint8)).all(axis=1)
+    return equal
 
 
 def texts_parse(data: memoryview, starts: Array, ends: Array) -> bool:

@@ -77,6 +77,11 @@ class RecordFilter(NamedTuple):
     def is_open(self) -> bool:
         return self.asks_only()
 
+    @property
+    def asks_bodies(self) -> bool:
+        """For something that only a plain body tells."""
+        return self.where is not None and "body_size" in self.where.names
+
     def asks_only(self, *names: str) -> bool:
         """Nothing but these fields, or not even they, keep anything out."""
         given = {name for name, value in self._asdict().items() if value not in (None, frozenset())}

@@ -1,15 +1,22 @@
-"""The records of a commit log that are asked for, one by one, the body decompressed."""
+"""The records of a commit log that are asked for, the body decompressed.
+
+Where that can be, many records at once are looked at, and only those decoded that may be meant. The body of a record that is not
+asked for is not decompressed, so it does not matter whether it could be.
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
+from codec.compression import COMPRESSED
 from codec.errors import CorruptionError
+from codec.message import MessageExt
 from codec.record import decode_record
 from rmqcli.grammar.offset_range import OffsetRange
-from rmqcli.store.commit_log import CommitLog
-from rmqcli.store.files import DamagedFile
+from rmqcli.store.bulk import is_bulk_possible
+from rmqcli.store.commit_log import CommitLog, Place, walk_file
+from rmqcli.store.files import NamedFile, mapped, naming_damage
 from rmqcli.store.log_filter import RecordFilter
 from rmqcli.store.log_reader import Found
 
@@ -22,30 +29,67 @@ def log_records(
     log: CommitLog, wanted: OffsetRange, chosen: RecordFilter, progress: Progress = lambda size: None
 ) -> Iterator[Found]:
     """Commit-log offsets or store times; -N is the last N of the chosen ones. DamagedFile at damage. `progress` is told bytes."""
-    if chosen.asks_only("topics"):
-        return _records(log, wanted, chosen.topics, progress)
     last = wanted.last
-    everything = _records(log, OffsetRange() if last else wanted, chosen.topics, progress)
-    found = ((place, message) for place, message in everything if chosen.accepts(message))
-    return iter(deque(found, last)) if last else found
+    if wanted.only_new or last == 0:
+        return iter(())
+    if last is None:
+        return _records(log, wanted, chosen, progress)
+    if chosen.asks_only("topics"):
+        begin = log.last(last, chosen.topics or None)
+        return _records(log, OffsetRange(begin=begin), chosen, progress)
+    return iter(deque(_records(log, OffsetRange(), chosen, progress), last))
 
 
 def _records(
-    log: CommitLog, wanted: OffsetRange, topics: frozenset[str], progress: Progress
+    log: CommitLog, wanted: OffsetRange, chosen: RecordFilter, progress: Progress
 ) -> Iterator[Found]:
-    if wanted.only_new or wanted.last == 0:
-        return
-    begin = wanted.begin or 0
-    if wanted.last is not None:
-        begin = log.last(wanted.last, topics or None)
-    start = log.first_file_at(wanted.begin_time) if wanted.begin_time is not None else 0
-    for place, data in log.records(from_offset=begin, from_file=start):
-        if wanted.end is not None and place.offset >= wanted.end:
+    begin, end, begin_time = wanted.begin or 0, wanted.end, wanted.begin_time
+    first = log.first_file_at(begin_time) if begin_time is not None else 0
+    for file in log.files[first:]:
+        if file.base is not None and end is not None and file.base >= end:
+            return
+        if file.base is None or file.base + file.size > begin:
+            with naming_damage(file), mapped(file) as data:
+                yield from _of_file(file, data, wanted, chosen, progress)
+
+
+def _of_file(
+    file: NamedFile, data: memoryview, wanted: OffsetRange, chosen: RecordFilter, progress: Progress
+) -> Iterator[Found]:
+    done, begin, end = 0, wanted.begin or 0, wanted.end
+    for behind, positions in _blocks(file, data, wanted, chosen):
+        for position in positions:
+            message = _message(data, position, wanted, chosen)
+            if message is not None:
+                yield Place(file, position, message.store_size, message.commit_log_offset), message
+        progress(behind - done)
+        done = behind
+    for place, _ in walk_file(file, data, done):
+        if end is not None and place.offset >= end:
             return
         progress(place.size)
-        try:
-            message = decode_record(data, place.position, decompress=True)
-        except CorruptionError as error:
-            raise DamagedFile(place.file.path, CorruptionError(str(error), place.position)) from None
-        if wanted.holds_time(message.store_timestamp) and (not topics or message.topic in topics):
+        message = None if place.offset < begin else _message(data, place.position, wanted, chosen)
+        if message is not None:
             yield place, message
+
+
+def _blocks(
+    file: NamedFile, data: memoryview, wanted: OffsetRange, chosen: RecordFilter
+) -> Iterable[tuple[int, list[int]]]:
+    if not is_bulk_possible() or (chosen.is_open and wanted == OffsetRange()):
+        return ()
+    from rmqcli.store.bulk_filter import records_to_look_at
+
+    return records_to_look_at(data, file.base, wanted, chosen)
+
+
+def _message(data: memoryview, position: int, wanted: OffsetRange, chosen: RecordFilter) -> MessageExt | None:
+    """None when it is not asked for."""
+    try:
+        message = decode_record(data, position, decompress=chosen.asks_bodies)
+        if not (wanted.holds_time(message.store_timestamp) and chosen.accepts(message)):
+            return None
+        is_plain = chosen.asks_bodies or not message.sys_flag & COMPRESSED
+        return message if is_plain else decode_record(data, position, decompress=True)
+    except CorruptionError as error:
+        raise CorruptionError(str(error), position) from None
