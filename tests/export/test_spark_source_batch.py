@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from pyspark.sql import functions as f
 from broker.cluster import Cluster, embedded_in_thread
 from rmqcli.export import spark_source
 from tests.export.spark_source_support import Place, Source, fill, places, pulled
+from tests.export.test_times import NOW, write_timed
 from tests.support import JavaStore
 
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
@@ -200,6 +202,22 @@ def test_some_of_a_store_folder(source: Source, store_clean: JavaStore) -> None:
     tag = next(row.tags for row in everything if row.tags)
     chosen = reader.option("selector", tag).load(str(store_clean.root))
     assert chosen.count() == sum(row.tags == tag for row in everything)
+
+
+def test_times_of_a_store_folder(pushdown: Source, tmp_path: Path) -> None:
+    """What lies far outside of the filter is not read: the first of its records are broken, and nobody sees it."""
+    moments = write_timed(tmp_path / "store", [NOW + number * 60_000 for number in range(3000)])
+    log = tmp_path / "store" / "commitlog"
+    for path in sorted(log.iterdir())[2:6]:
+        path.write_bytes(bytes([7]) * path.stat().st_size)
+    begin = datetime.fromtimestamp((NOW + 2500 * 60_000) / 1000, UTC)
+    reader = pushdown.session.read.format("rocketmq").option("pushFilters", "true")
+    frame = reader.load(str(tmp_path / "store")).where(f.col("store_timestamp") >= begin)
+    rows = frame.select("commit_log_offset").collect()
+    late = [offset for offset, time in moments.items() if time >= NOW + 2500 * 60_000]
+    assert sorted(row.commit_log_offset for row in rows) == late
+    with pytest.raises(PySparkException, match="byte 0"):
+        reader.load(str(tmp_path / "store")).count()
 
 
 def test_no_store_folder(source: Source, tmp_path: Path) -> None:

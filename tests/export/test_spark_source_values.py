@@ -146,8 +146,10 @@ def test_assigned_queues() -> None:
             },
             "endingOffsets: T@b:1 ends at 8, before it starts at 9",
         ),
-        ({**LIVE, "path": "/store"}, "path goes with subscribe and selector"),
-        ({"path": "/store", "startingTimestamp": "1"}, "filter on columns"),
+        ({**LIVE, "path": "/store"}, "path does not go with namesrv, but with subscribe and selector"),
+        ({"path": "/store", "startingTimestamp": "1"}, "path does not go with startingTimestamp"),
+        ({"path": "/store", "failOnDataLoss": "false"}, "path does not go with failOnDataLoss"),
+        ({"path": "/store", "rocketmq.timeout": "3"}, "path does not go with rocketmq.timeout"),
         ({"path": "/store", "selectorType": "SQL92"}, "is for a broker"),
     ],
 )

@@ -66,9 +66,12 @@ class BatchReader(DataSourceReader):
         return read_partition(partition, self.options, self.columns, self.constraints)
 
     def _parts(self, path: str) -> list[Part]:
-        whole = parts_of(Path(path), RowFilter())
-        finer = sum(part.size for part in whole) // (self.options.min_partitions or 1)
-        return parts_of(Path(path), RowFilter(), max(1, min(PART_BYTES, finer)))
+        times = self.constraints.of("store_timestamp")
+        high = _milliseconds(times.high)
+        rows = RowFilter(begin_time=_milliseconds(times.low), end_time=None if high is None else high + 1)
+        finer = sum(part.end - part.begin for part in parts_of(Path(path), rows))
+        finer //= self.options.min_partitions or 1
+        return parts_of(Path(path), rows, max(1, min(PART_BYTES, finer)))
 
     async def _ranges(self) -> list[QueueRange]:
         async with opened(self.options) as consumer:

@@ -109,6 +109,10 @@ _READ = _SHARED | {
     *("selector", "selectortype", "pullbatchsize", "pushfilters"),
 }
 _WRITE = _SHARED | {"topic"}
+_OF_STORE = frozenset(
+    {"path", "subscribe", "selector", "selectortype", "minpartitions", "includebody", "pushfilters"}
+)
+"""What there is to say of a store folder."""
 _SHOWN = {
     name.lower(): name
     for name in (
@@ -243,6 +247,8 @@ def _unknown(name: str, known: frozenset[str]) -> str:
 def read_options(options: Mapping[str, str]) -> ReadOptions:
     """The options of a read; OptionError."""
     named = _Named(options, _READ, {**_ALIASES, "topic": "subscribe"})
+    if "path" in named.values:
+        _check_of_store(named)
     found = ReadOptions(
         client=named.client(),
         path=named.get("path"),
@@ -266,13 +272,22 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
     return found
 
 
+def _check_of_store(named: _Named) -> None:
+    """What only a broker can do is not left out without a word."""
+    given = [*named.values, *(f"rocketmq.{name}" for name in named.of_client)]
+    others = sorted(name for name in given if name not in _OF_STORE)
+    if others:
+        raise OptionError(
+            f"path does not go with {_SHOWN.get(others[0], others[0])}, but with subscribe and selector; "
+            "filter on columns for anything else"
+        )
+
+
 def _check(found: ReadOptions) -> None:
     chosen = [bool(found.topics), found.pattern is not None, bool(found.assigned)].count(True)
     if found.selector_type not in ("TAG", "SQL92"):
         raise OptionError(f"selectorType={found.selector_type}: TAG or SQL92 is expected")
     if found.path is not None:
-        if chosen > bool(found.topics) or found.client or found.start or found.end:
-            raise OptionError("path goes with subscribe and selector; filter on columns for anything else")
         if found.selector_type != "TAG":
             raise OptionError("selectorType=SQL92 is for a broker; with path filter on the columns")
         return
