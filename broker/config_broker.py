@@ -221,6 +221,8 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename=java_name):
     client_close_socket_if_timeout: bool = True
     connect_timeout_millis: int = 3000
     use_tls: bool = False
+    # 5.x: code 222 takes a queue and an offset, too; tools look whether a broker has it
+    use_server_side_reset_offset: bool = True
     # ours: the address to bind (Java binds every address), connections at a time, bytes waiting for one peer
     bind_address: str = "0.0.0.0"
     max_connections: int = 16384

@@ -1,6 +1,7 @@
 """What an administrator asks of running consumers through the broker: codes 222, 223, 307, 309 (`Broker2Client`).
 
-A reset does not change the broker's offset table: each client is told (220) and moves its own offsets.
+A reset does not change the broker's offset table: each client is told (220) and moves its own offsets. Brokers of 4.9 take a
+time for the whole topic; here 222 can also name one queue and its offset, as in 5.x, unless useServerSideResetOffset=false.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from codec.bodies import (
     MessageQueueForC,
     ResetOffsetBody,
     ResetOffsetBodyForC,
+    TopicConfig,
     decode_body,
 )
 from codec.codes import LanguageCode, RequestCode, ResponseCode, version_name
@@ -46,9 +48,15 @@ NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 def reset_offset(broker: BrokerContext, _session: Session, request: RemotingCommand) -> RemotingCommand:
-    """222: tells every client of a group to go on at a store time (-1: at the end)."""
+    """222: tells every client of a group to go on at a store time (-1: at the end), or at the offset of one queue."""
     header = from_ext(ResetOffsetRequestHeader, request.ext_fields)
-    table = _reset_table(broker, header)
+    offset, queue_id = header.offset, header.queue_id
+    if offset is None or offset < 0 or queue_id is None or queue_id < 0:
+        table = _reset_table(broker, header)
+    elif broker.config.use_server_side_reset_offset:
+        table = {_queue_of_reset(broker, header, queue_id, offset): offset}
+    else:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, "useServerSideResetOffset=false: no single queue is reset")
     group = broker.consumers.get(header.group)
     if group is None:
         raise Refusal(
@@ -69,15 +77,31 @@ def reset_offset(broker: BrokerContext, _session: Session, request: RemotingComm
     return request.reply(ResponseCode.SUCCESS, NOT_SET, None, fast_body(ResetOffsetBody(offset_table=table)))
 
 
-def _reset_table(broker: BrokerContext, header: ResetOffsetRequestHeader) -> dict[MessageQueue, int]:
-    config = broker.topics.get(header.topic)
+def _topic_of_reset(broker: BrokerContext, topic: str) -> TopicConfig:
+    config = broker.topics.get(topic)
     if config is None:
-        raise Refusal(
-            ResponseCode.SYSTEM_ERROR,
-            f"[reset-offset] reset offset failed, no topic in this broker. topic={header.topic}",
-        )
+        remark = f"[reset-offset] reset offset failed, no topic in this broker. topic={topic}"
+        raise Refusal(ResponseCode.SYSTEM_ERROR, remark)
+    return config
+
+
+def _queue_of_reset(
+    broker: BrokerContext, header: ResetOffsetRequestHeader, queue_id: int, offset: int
+) -> MessageQueue:
+    topic = header.topic
+    queues = _topic_of_reset(broker, topic).read_queue_nums
+    if queue_id >= queues:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, f"topic {topic} has {queues} queues, no queue {queue_id}")
+    low, high = broker.store.min_offset(topic, queue_id), broker.store.max_offset(topic, queue_id)
+    if not low <= offset <= high:
+        remark = f"Target offset {offset} should be in range [{low}-{high}]"
+        raise Refusal(ResponseCode.SYSTEM_ERROR, remark)
+    return MessageQueue(topic, broker.name, queue_id)
+
+
+def _reset_table(broker: BrokerContext, header: ResetOffsetRequestHeader) -> dict[MessageQueue, int]:
     table = {}
-    for queue_id in range(config.write_queue_nums):
+    for queue_id in range(_topic_of_reset(broker, header.topic).write_queue_nums):
         committed = broker.offsets.query(header.group, header.topic, queue_id)
         if committed == -1:
             raise Refusal(ResponseCode.SYSTEM_ERROR, f"THe consumer group <{header.group}> not exist")

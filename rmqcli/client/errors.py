@@ -208,7 +208,7 @@ class ConsumerOffline(BrokerRefused):
 
 
 class OnlineResetUnsupported(ClientError):
-    """Running consumers cannot be moved to these offsets: brokers before 5.0 only take a time for the whole topic."""
+    """Running consumers cannot be moved to these offsets: brokers of 4.x only take a time for the whole topic."""
 
     def __init__(self, group: str, clients: int, wanted: str) -> None:
         super().__init__(

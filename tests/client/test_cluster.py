@@ -271,8 +271,19 @@ async def test_reset_of_running_consumers(cluster: Any) -> None:
         assert result.online
         assert result.complete
         assert await admin.committed(sent.message_queue, GROUP) == 1
-        with pytest.raises(OnlineResetUnsupported):
-            await admin.apply_reset(await admin.plan_reset(GROUP, TOPIC, ResetTarget("offset", 0)))
+        number = sent.message_queue.queue_id
+        back = await admin.plan_reset(GROUP, TOPIC, ResetTarget("shift", -1), queue_id=number)
+        result = await admin.apply_reset(back)
+        assert result.online
+        assert result.complete
+        assert await admin.committed(sent.message_queue, GROUP) == 0
+        address = (await admin.masters())["broker-a"]
+        for value in (b"false", b"true"):
+            switch = b"useServerSideResetOffset=" + value
+            await admin.invoke(address, RequestCode.UPDATE_BROKER_CONFIG, body=switch)
+            if value == b"false":
+                with pytest.raises(OnlineResetUnsupported):
+                    await admin.plan_reset(GROUP, TOPIC, ResetTarget("offset", 0))
     async with Admin(namesrv=cluster.namesrv, timeout=LONG) as later:
         result = await later.apply_reset(await later.plan_reset(GROUP, TOPIC, ResetTarget("offset", 0)))
         assert not result.online

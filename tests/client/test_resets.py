@@ -15,7 +15,6 @@ from codec.bodies import (
     ClusterInfo,
     ConsumerConnection,
     ConsumerRunningInfo,
-    KVTable,
     ProcessQueueInfo,
     ResetOffsetBody,
     SubscriptionData,
@@ -42,7 +41,7 @@ class Broker:
     def __init__(self, network: Network) -> None:
         self.network = network
         self.offsets: dict[int, int] = {0: 50, 1: 60}
-        self.version = 409
+        self.config = b"brokerName=broker-a\n"
         self.clients: list[str] = []
         self.stuck = False
         brokers = {"broker-a": {0: ADDRESS}}
@@ -68,7 +67,7 @@ class Broker:
                 RequestCode.GET_MAX_OFFSET: ok({"offset": str(HIGH)}),
                 RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: ok({"offset": "77"}),
                 RequestCode.GET_CONSUMER_CONNECTION_LIST: self.connections,
-                RequestCode.GET_BROKER_RUNTIME_INFO: self.runtime,
+                RequestCode.GET_BROKER_CONFIG: lambda command: command.reply(0, None, None, self.config),
                 RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: self.reset,
             },
         )
@@ -90,11 +89,6 @@ class Broker:
             subscription_table={TOPIC: SubscriptionData(topic=TOPIC, sub_string="*")},
         )
         return command.reply(0, None, None, encode_body(connection))
-
-    def runtime(self, command: RemotingCommand) -> RemotingCommand:
-        reply = command.reply(0, None, None, encode_body(KVTable(table={})))
-        reply.version = self.version
-        return reply
 
     def reset(self, command: RemotingCommand) -> RemotingCommand:
         header = from_ext(ResetOffsetRequestHeader, command.ext_fields)
@@ -352,12 +346,13 @@ async def test_what_an_old_broker_cannot_do_with_running_consumers(
     broker: Broker, target: ResetTarget, queue_id: int | None, wanted: str, autojump_clock: Any
 ) -> None:
     broker.clients = ["c1"]
-    async with admin_of(broker) as admin:
-        plan = await admin.plan_reset(GROUP, TOPIC, target, queue_id=queue_id)
-        with pytest.raises(
-            OnlineResetUnsupported, match=rf"group G has running clients \(1\), .* not to {wanted}; stop"
-        ):
-            await admin.apply_reset(plan)
+    for config in (broker.config, b"useServerSideResetOffset=false\n"):
+        broker.config = config
+        async with admin_of(broker) as admin:
+            with pytest.raises(
+                OnlineResetUnsupported, match=rf"group G has running clients \(1\), .* not to {wanted}; stop"
+            ):
+                await admin.plan_reset(GROUP, TOPIC, target, queue_id=queue_id)
     assert broker.offsets == {0: 50, 1: 60}
     assert not broker.resets()
 
@@ -365,7 +360,7 @@ async def test_what_an_old_broker_cannot_do_with_running_consumers(
 async def test_new_broker_moves_single_queues_of_running_consumers(
     broker: Broker, autojump_clock: Any
 ) -> None:
-    broker.clients, broker.version = ["c1"], 479
+    broker.clients, broker.config = ["c1"], b"brokerName=broker-a\nuseServerSideResetOffset=true\n"
     async with admin_of(broker) as admin:
         plan = await admin.plan_reset(GROUP, TOPIC, ResetTarget("shift", -5), queue_id=1)
         result = await admin.apply_reset(plan)

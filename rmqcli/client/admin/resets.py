@@ -4,8 +4,9 @@ Offline: every queue is committed (15) and read back (14).
 Online: running consumers would overwrite a commit within seconds, so the broker must tell them (222, which pushes 220). A
 4.x broker takes one time for all queues of the topic: that expresses start (time 0), end (-1) and a time; it does not write
 anything itself, and Java's clients wait 10 s before they move (see `settling`). A 5.x broker takes single queues and
-offsets and writes them at once.
-What neither can express raises OnlineResetUnsupported before anything is changed.
+offsets and writes them at once, the broker of `rmq up` takes them and tells the clients; both have the property
+useServerSideResetOffset. Without it the fields would be ignored and the whole topic moved.
+What a broker cannot express raises OnlineResetUnsupported when it is planned.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from rmqcli.client.errors import (
 __all__ = ["SETTLE", "ResetAdmin"]
 
 SETTLE = 30.0  # seconds that running consumers get to move; Java's take 10, and up to 1 for each queue of an orderly one
-SERVER_SIDE_RESET = 413  # MQVersion of 5.0.0: the broker stores reset offsets itself, queue by queue
+SERVER_SIDE_RESET = "useServerSideResetOffset=true"
 _WHOLE_TOPIC_TIMES = {"start": 0, "end": -1}
 
 
@@ -48,7 +49,8 @@ class ResetAdmin(SettlingAdmin):
         """What a reset would do, queue by queue, within the offsets that exist. Nothing is changed.
 
         `queue_id` takes that queue of every broker, `queues` exactly these; NotFound when the topic has none of them. Running
-        clients are asked how far they are: they tell the broker some seconds later.
+        clients are asked how far they are: they tell the broker some seconds later. OnlineResetUnsupported when they cannot
+        be moved so.
         """
         chosen = await self._chosen(topic, target, queue_id, queues)
         clients = await self._running(group, topic)
@@ -56,7 +58,10 @@ class ResetAdmin(SettlingAdmin):
         resets = await gather_all(
             chosen, lambda queue: self._plan_queue(group, queue, target, held.get(queue))
         )
-        return ResetPlan(group, topic, target, tuple(resets.values()), clients)
+        plan = ResetPlan(group, topic, target, tuple(resets.values()), clients)
+        if plan.online:
+            await self._online_way(plan)
+        return plan
 
     async def apply_reset(self, plan: ResetPlan, *, settle: float = SETTLE) -> ResetResult:
         """Carries a plan out and reads the offsets back.
@@ -180,8 +185,8 @@ class ResetAdmin(SettlingAdmin):
         if whole and plan.target.kind in ("start", "end", "time"):
             return self._reset_by_time
         targets = await self._masters_of(plan)
-        versions = await gather_all(targets, lambda name: self._version(targets[name]))
-        if all(version >= SERVER_SIDE_RESET for version in versions.values()):
+        able = await gather_all(targets, lambda name: self._takes_queues(targets[name]))
+        if all(able.values()):
             return self._reset_by_queue
         goal = "offsets of their own for the queues" if plan.target.kind == "exact" else f"{plan.target}"
         wanted = goal if whole else f"{goal} of single queues"
@@ -198,9 +203,10 @@ class ResetAdmin(SettlingAdmin):
         behind = [queue for queue, place in places.items() if (known[queue] or -1) < place]
         await gather_all(behind, lambda queue: self.commit(queue, places[queue], plan.group))
 
-    async def _version(self, address: str) -> int:
-        """The MQVersion number of a broker: every reply carries it."""
-        return (await self.invoke(address, RequestCode.GET_BROKER_RUNTIME_INFO)).version
+    async def _takes_queues(self, address: str) -> bool:
+        """Whether a broker resets single queues, as its configuration says (26); not when that may not be read."""
+        reply = await self.invoke(address, RequestCode.GET_BROKER_CONFIG)
+        return SERVER_SIDE_RESET in bytes(reply.body).decode("utf-8", "replace").splitlines()
 
     async def _reset_by_time(self, plan: ResetPlan) -> Failures:
         timestamp = _WHOLE_TOPIC_TIMES.get(plan.target.kind, plan.target.value)

@@ -65,6 +65,9 @@ class ConsumerRequests:
         self._state = state
         self._direct = direct
         self._nursery = nursery
+        # Resets of several queues overlap: only the first knows whether the consumer was paused before, the last lets it go on.
+        self._resets = 0
+        self._was_paused = False
         self._handlers: dict[int, RequestHandler] = {
             RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: self.members_changed,
             RequestCode.RESET_CONSUMER_CLIENT_OFFSET: self.reset,
@@ -91,7 +94,9 @@ class ConsumerRequests:
 
     async def _reset(self, topic: str, table: dict[MessageQueue, int]) -> None:
         state = self._state
-        paused, state.paused = state.paused, True
+        if not self._resets:
+            self._was_paused, state.paused = state.paused, True
+        self._resets += 1
         try:
             chosen = [held for queue, held in state.queues.items() if queue.topic == topic and queue in table]
             for held in chosen:
@@ -102,7 +107,9 @@ class ConsumerRequests:
                     await held.wait_quiet(RESET_WAIT)
             await self._move(chosen, table)
         finally:
-            state.paused = paused
+            self._resets -= 1
+            if not self._resets:
+                state.paused = self._was_paused
             state.rebalance_soon()
 
     async def _move(self, chosen: list[ProcessQueue], table: dict[MessageQueue, int]) -> None:

@@ -65,6 +65,29 @@ async def test_a_reset_goes_forward_only_by_force(tmp_path: Path) -> None:
         assert decode_body(ResetOffsetBody, back.body).offset_table == {QUEUE: 0}
 
 
+async def test_one_queue_is_reset_to_an_offset(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path) as broker:
+        admin, consumer = prepared(broker)
+        for offset in (2, 0, 3):
+            reply = admin.ask(222, RESET | {"queueId": "0", "offset": str(offset)})
+            assert decode_body(ResetOffsetBody, reply.body).offset_table == {QUEUE: offset}
+            queue = b'{"brokerName":"broker-a","queueId":0,"topic":"T"}'
+            assert consumer.session.pushed.pop().body == b'{"offsetTable":{%b:%d}}' % (queue, offset)
+        whole = admin.ask(222, RESET | {"queueId": "-1", "offset": "-1"})
+        assert decode_body(ResetOffsetBody, whole.body).offset_table == {QUEUE: 3}
+        consumer.session.pushed.clear()
+        for queue_id, offset, remark in (
+            (0, 4, "Target offset 4 should be in range [0-3]"),
+            (1, 0, "topic T has 1 queues, no queue 1"),
+        ):
+            refused = admin.ask(222, RESET | {"queueId": str(queue_id), "offset": str(offset)})
+            assert (refused.code, refused.remark) == (1, remark)
+        assert b"useServerSideResetOffset=true" in admin.ask(26).body
+        admin.ask(25, None, b"useServerSideResetOffset=false")
+        assert admin.ask(222, RESET | {"queueId": "0", "offset": "1"}).code == 1
+        assert consumer.session.pushed == []
+
+
 async def test_resets_that_are_refused(tmp_path: Path) -> None:
     async with fake_broker(tmp_path) as broker:
         admin, consumer = prepared(broker, version=20)

@@ -51,6 +51,31 @@ async def test_offsets_are_reset_while_messages_are_consumed(
     assert cluster.offsets[GROUP, queue] == 10
 
 
+@pytest.mark.parametrize("paused", [False, True])
+async def test_resets_of_single_queues_overlap(
+    cluster: ModelCluster, paused: bool, autojump_clock: Any
+) -> None:
+    """A broker that resets queue by queue sends as many requests; a consumer that was not paused goes on after all of them."""
+    queues = [cluster.queue(TOPIC, number) for number in range(3)]
+    for queue in queues:
+        cluster.put_many(queue, [b"x"] * 10)
+    taken = Taken()
+    async with consumer(cluster, taken) as member:
+        await trio.sleep(10)
+        assert len(taken.bodies) == 30
+        if paused:
+            member.pause()
+        for queue in queues:
+            body = encode_body(ResetOffsetBody(offset_table={queue: 6}))
+            ext = {"topic": TOPIC, "group": GROUP, "timestamp": "-1", "isForce": "true"}
+            cluster.push(GROUP, RemotingCommand(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, ext, body, flag=2))
+        await trio.sleep(60)
+        assert len(taken.bodies) == (30 if paused else 42)
+        member.resume()
+        await trio.sleep(60)
+        assert len(taken.bodies) == 42
+
+
 async def test_consumer_status_is_its_offsets(cluster: ModelCluster, autojump_clock: Any) -> None:
     cluster.put(cluster.queue(TOPIC, 2), b"x")
     async with consumer(cluster, Taken()):
