@@ -173,8 +173,8 @@ def clone(
 
     Shows old and new offset of each queue and asks, as `rmq offsets reset` does; without a terminal it needs --yes. Where the
     clients of a running source are counts, not what they have committed. Running clients of the group that gets the offsets
-    must be stopped first, unless all brokers are 5.x. Writes a file that brings the old offsets back with `rmq offsets reset
-    --undo`, and prints its path.
+    must be stopped first, unless all brokers reset single queues (5.x, `rmq up`). Writes a file that brings the old offsets
+    back with `rmq offsets reset --undo`, and prints its path.
     """
     from rmqcli.commands._changes import confirm
     from rmqcli.commands._reset import Reset

@@ -231,9 +231,22 @@ def test_a_running_source_is_cloned_where_its_clients_are(
 ) -> None:
     assert rmq("offsets", "clone", "--from", group, "--to", f"{group}_2", "-t", topic, "--yes").code == 0
     assert committed(rmq, f"{group}_2", topic)[1] == "3"
+    rmq("offsets", "reset", "-g", f"{group}_2", "-t", topic, "--to", "1", "-q", "1", "--yes")
     back = rmq("offsets", "clone", "--from", f"{group}_2", "--to", group, "-t", topic, "--yes")
-    assert back.code == ExitCode.FAILED
-    assert f"group {group} has running clients (1)" in back.err
+    assert back.code == 0, back.err
+    running.wait_for(5)
+    assert running.bodies == [b"a", b"b", b"c", b"b", b"c"]
+
+
+def test_one_queue_of_running_clients_is_reset_to_an_offset(
+    rmq: Run, running: Member, topic: str, group: str
+) -> None:
+    reset = ("offsets", "reset", "-g", group, "-t", topic, "-q", "1", "--yes", "--to")
+    for target, after in (("2", b"abcc"), ("-2", b"abccbc"), ("start", b"abccbcabc")):
+        done = rmq(*reset, target)
+        assert done.code == 0, done.err
+        running.wait_for(len(after))
+        assert b"".join(running.bodies) == after
 
 
 @pytest.mark.parametrize(
