@@ -18,6 +18,7 @@ from rmqcli.store.commit_log import CommitLog, LogViews, require_zeros
 from rmqcli.store.consume_queue import Queue, QueueEntry, is_blank
 from rmqcli.store.files import NamedFile, data_size, mapped
 from rmqcli.store.findings import Finding, Report
+from rmqcli.store.lock import is_locked
 from rmqcli.store.next_start import RECOVERED_FILES
 from rmqcli.store.workers import ALONE, Workers
 
@@ -80,6 +81,8 @@ def verify_consume_queues(
     file are not damage: retention took the records first. `progress` is told bytes, not those of holes.
     """
     logs: dict[Path | None, CommitLog | None] = {}
+    # Before the log, which then has the records of all these entries.
+    queues = [queue.as_written() if queue.store and is_locked(queue.store) else queue for queue in queues]
     for queue in queues:
         source = commit_log or (queue.store and queue.store / "commitlog")
         if source not in logs:

@@ -18,7 +18,8 @@ from codec.consume_queue import ENTRY
 from codec.file_names import file_name
 from codec.record_encoder import encode_blank
 from rmqcli.export import RowFilter, export_store
-from rmqcli.store import CommitLog
+from rmqcli.store import CommitLog, queue_folders
+from rmqcli.store import verify_queues as verify_queues_module
 from rmqcli.store import verify_store as verify_store_module
 from rmqcli.store.files import NamedFile
 from rmqcli.store.live import as_written
@@ -109,6 +110,20 @@ def test_verification_while_a_broker_writes(broker: Broker, monkeypatch: pytest.
     assert report.parts["commitlog"].items == report.parts["consumequeue"].items == 10
     assert report.remarks == ["a broker runs on this folder: checked is what it had written when this began"]
     assert len(CommitLog(broker.store).files) > 1
+
+
+def test_verification_of_queues_while_a_broker_writes(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check = verify_queues_module.verify_queues
+
+    def late(*arguments: Any, **how: Any) -> Any:
+        broker.write()
+        return check(*arguments, **how)
+
+    monkeypatch.setattr(verify_queues_module, "verify_queues", late)
+    report = verify_queues_module.verify_consume_queues(queue_folders(broker.store))
+    assert (report.findings, report.items) == ([], 10)
 
 
 @pytest.mark.parametrize("rows", [RowFilter(), RowFilter(topic="TopicA"), RowFilter(begin_time=1)])
