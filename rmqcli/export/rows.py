@@ -105,10 +105,10 @@ class RowFilter:
         return [*found, self._not_done(batch)] if self.done else found
 
     def _in_a_queue(self, batch: Any) -> Any:
-        import pyarrow.compute as pc
+        import pyarrow as pa
 
         never = _PREPARED if self.asks_queues else _ROLLED_BACK
-        return pc.not_equal(pc.bit_wise_and(batch["sys_flag"], never), never)
+        return pa.array(batch["sys_flag"].to_numpy() & never != never)
 
     def _not_done(self, batch: Any) -> Any:
         import pyarrow as pa

@@ -38,27 +38,33 @@ def spans_of(table: Any) -> Iterator[QueueSpan]:
     """The spans of a table, one a queue."""
     import numpy as np
     import pyarrow as pa
-    import pyarrow.compute as pc
 
-    in_queues = pc.equal(pc.bit_wise_and(table["sys_flag"], _PREPARED_BIT), 0)
-    if not pc.all(in_queues, min_count=0).as_py():
-        table = table.select(["topic", "broker_name", "queue_id", "queue_offset"]).filter(in_queues)
+    in_queues = table["sys_flag"].to_numpy() & _PREPARED_BIT == 0
+    if not in_queues.all():
+        table = table.select(["topic", "broker_name", "queue_id", "queue_offset"]).filter(pa.array(in_queues))
     if not table.num_rows:
         return
     (topics, topic_codes), (brokers, broker_codes) = map(_coded, (table["topic"], table["broker_name"]))
     # Rows are grouped by one number much faster than by texts.
     queues = table["queue_id"].to_numpy().view(np.uint32).astype(np.int64)
-    keys = ((topic_codes * len(brokers) + broker_codes) << 32) | queues
-    numbered = pa.table({"key": keys, "offset": table["queue_offset"]})
-    found = numbered.group_by("key", use_threads=False).aggregate(
-        [("offset", what) for what in ("min", "max", "count")]
-    )
-    for row in found.to_pylist():
-        names, queue = divmod(row["key"], 1 << 32)
+    keys = pa.array(((topic_codes * len(brokers) + broker_codes) << 32) | queues).dictionary_encode()
+    for key, *span in zip(keys.dictionary.to_pylist(), *_bounds(keys, table["queue_offset"]), strict=True):
+        names, queue = divmod(key, 1 << 32)
         topic, broker = divmod(names, len(brokers))
         queue_id = queue - ((queue >> 31) << 32)
-        span = row["offset_min"], row["offset_max"] + 1, row["offset_count"]
         yield QueueSpan(topics[topic], brokers[broker], queue_id, *span)
+
+
+def _bounds(keys: Any, column: Any) -> tuple[list[int], list[int], list[int]]:
+    """Of each key the least value, the one behind the greatest, and how many there are."""
+    import numpy as np
+
+    codes, values = keys.indices.to_numpy(), column.to_numpy()
+    least = np.full(len(keys.dictionary), np.iinfo(np.int64).max)
+    most = np.full(len(keys.dictionary), np.iinfo(np.int64).min)
+    np.minimum.at(least, codes, values)
+    np.maximum.at(most, codes, values)
+    return least.tolist(), (most + 1).tolist(), np.bincount(codes).tolist()
 
 
 def _coded(column: Any) -> tuple[list[Any], Any]:
