@@ -33,7 +33,7 @@ from rmqcli.store.files import mapped
 from rmqcli.store.new_folder import new_folder, require_empty
 from rmqcli.store.properties_check import mended_properties, properties_problem
 from rmqcli.store.rebuild import Rebuilt, build, shape_of
-from rmqcli.store.salvage_queues import Gone, drop_contradicted, gone_offsets
+from rmqcli.store.salvage_queues import Gone, drop_contradicted, gone_offsets, lost_tail
 from rmqcli.store.salvage_scan import SMALLEST, FileScan, LogScan, Stretch, records_between, scan_log
 
 __all__ = ["LOST", "Salvaged", "plan", "salvage"]
@@ -57,7 +57,8 @@ class Plan(NamedTuple):
 
 
 class Salvaged(NamedTuple):
-    """`gone` are runs of queue offsets: topic, queue id, first, last. `placed` messages stand for some of these.
+    """`lost` with the end of the log that only its consume queues know of. `gone` are runs of queue offsets: topic, queue id, first,
+    last. `placed` messages stand for some of these; for none at the end of the log, where no reader has to step over a hole.
 
     `mended` are the commit-log offsets of kept records that lost properties.
     """
@@ -128,7 +129,10 @@ def _write_store(store: Path, out: Path, planned: Plan, progress: Callable[[int]
     (out / "checkpoint").write_bytes(encode_checkpoint(checkpoint))
     records = sum(file.records for file in scan.files)
     placed = sum(map(len, planned.placed.values()))
-    return Salvaged(records, scan.lost, _runs(planned.gone), placed, mended, rebuilt)
+    tail = lost_tail(scan, planned.gone)
+    return Salvaged(
+        records, scan.lost + ([tail] if tail else []), _runs(planned.gone), placed, mended, rebuilt
+    )
 
 
 def _copy_folder(source: Path, target: Path) -> None:

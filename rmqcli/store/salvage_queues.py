@@ -24,20 +24,23 @@ from rmqcli.store.files import mapped
 from rmqcli.store.queue_writer import MAX_GAP, is_folder
 from rmqcli.store.salvage_scan import LogScan, Stretch, records_between
 
-__all__ = ["Gone", "drop_contradicted", "gone_offsets"]
+__all__ = ["Gone", "drop_contradicted", "gone_offsets", "lost_tail"]
 
 
 _BLOCK_ENTRIES = 1 << 13
+_FARTHEST = 64 * 1024 * 1024
+"""Bytes from one record that is in a queue to the next: more than any message has that a broker takes."""
 
 
 class Gone(NamedTuple):
-    """A queue offset whose record is lost: it lay between `after` and `before` in the commit log."""
+    """A queue offset whose record is lost: it lay between `after` and `before` in the commit log; `size` 0: not known."""
 
     topic: str
     queue_id: int
     queue_offset: int
     after: int
     before: int
+    size: int = 0
 
 
 def _queues(store: Path) -> list[Queue]:
@@ -150,8 +153,20 @@ def _gone_by_queues(scan: LogScan, store: Path) -> list[Gone]:
             number = bisect_right(begins, offset) - 1
             inside = number >= 0 and offset < lost[number].end
             if inside or offset >= scan.end:
-                found.append(Gone(queue.topic, queue.queue_id, entry.queue_offset, offset, offset + 1))
+                known = entry.commit_log_offset, offset + 1, entry.size
+                found.append(Gone(queue.topic, queue.queue_id, entry.queue_offset, *known))
     return found
+
+
+def lost_tail(scan: LogScan, gone: list[Gone]) -> Stretch | None:
+    """What entries say there was behind the last of the files; not those that lead further than records can lie apart."""
+    begin = end = max([scan.end, *(stretch.end for stretch in scan.lost)])
+    for offset, size in sorted((one.after, one.size) for one in gone if one.after >= begin and one.size):
+        if offset - end > _FARTHEST:
+            break
+        end = max(end, offset + min(size, _FARTHEST))
+    reason = "the end of the log is missing, as consume queues tell"
+    return Stretch(begin, end, reason, True) if end > begin else None
 
 
 def gone_offsets(scan: LogScan, store: Path) -> list[Gone]:

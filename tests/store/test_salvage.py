@@ -170,6 +170,19 @@ def test_a_missing_file_and_a_cut_one(copy_java_store: Copy, tmp_path: Path) -> 
     }
     assert expected <= kept
     assert verify_commit_log(CommitLog(tmp_path / "out")).sound
+    assert result.lost[-1][:3] == (
+        1572864,
+        lines[-1]["phy"] + lines[-1]["size"],
+        "the end of the log is missing, as consume queues tell",
+    )
+
+
+def test_entries_that_lead_anywhere_are_no_lost_bytes(copy_java_store: Copy, tmp_path: Path) -> None:
+    store = copy_java_store("store-clean")
+    with (store.root / "consumequeue/SeedNormal/0/00000000000000000000").open("r+b") as file:
+        file.seek(20 * 299)
+        file.write((1 << 60).to_bytes(8, "big"))
+    assert salvage(store.root, tmp_path / "out").lost == []
 
 
 def test_a_changed_queue_offset_is_found_by_the_queues(copy_java_store: Copy, tmp_path: Path) -> None:
