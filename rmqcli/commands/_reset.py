@@ -18,7 +18,15 @@ import msgspec
 import typer
 
 from codec.queue import MessageQueue
-from rmqcli.client import Admin, QueueReset, QueueResetResult, ResetPlan, ResetResult, ResetTarget
+from rmqcli.client import (
+    Admin,
+    GroupNotFound,
+    QueueReset,
+    QueueResetResult,
+    ResetPlan,
+    ResetResult,
+    ResetTarget,
+)
 from rmqcli.exit_codes import CommandError, ExitCode
 from rmqcli.options import Settings
 from rmqcli.render import Column, Output
@@ -119,12 +127,16 @@ class Reset:
         self._settings = settings
         self._what = (group, topic, target)
         self._queue_id = queue_id
+        self._unknown = False
         self._output = Output()
 
     async def plan(self) -> ResetPlan:
         """What would be done."""
         async with Admin(**self._settings.client_options) as admin:
-            return await admin.plan_reset(*self._what, queue_id=self._queue_id)
+            plan = await admin.plan_reset(*self._what, queue_id=self._queue_id)
+            if not plan.online and not any(step.old for step in plan.queues):
+                self._unknown = await _is_unknown(admin, plan.group)
+            return plan
 
     def show_plan(self, plan: ResetPlan, *, dry_run: bool) -> None:
         """Old and new of each queue. With --json only a dry run prints it: a reset prints one document at its end."""
@@ -144,6 +156,8 @@ class Reset:
             else "no client is running"
         )
         warn(f"{many(plan.replayed, 'message')} will be consumed again, {plan.skipped} skipped; {way}")
+        if self._unknown:
+            warn(f"no broker knows group {plan.group} yet: it will begin there")
 
     def apply(self, plan: ResetPlan, wait: float) -> None:
         """Does it, giving running clients `wait` seconds; the exit code says whether all queues were moved."""
@@ -174,6 +188,14 @@ class Reset:
             if result.online:
                 warn(f"later: rmq offsets show -g {shlex.quote(plan.group)} -t {shlex.quote(plan.topic)}")
             raise typer.Exit(ExitCode.PARTLY if moved else ExitCode.FAILED)
+
+
+async def _is_unknown(admin: Admin, group: str) -> bool:
+    try:
+        await admin.group_configs(group)
+    except GroupNotFound:
+        return True
+    return False
 
 
 def _doubt(queue: QueueResetResult, step: QueueReset) -> str:

@@ -181,6 +181,7 @@ def clone(
 
     if source == target:
         raise usage_error(f"--from and --to are both {source}: two groups are needed")
+    _check_name(target)
     places = run_async(lambda: _places(settings, source, topic))
     job = Reset(settings, target, topic, places, queue_id=None)
     plan = run_async(job.plan)
@@ -213,4 +214,15 @@ def _wanted(group: str | None, topic: str | None, to: str | None) -> tuple[str, 
             name for name, value in (("--group", group), ("--topic", topic), ("--to", to)) if not value
         ]
         raise usage_error(f"{', '.join(missing)} is missing; or give --undo FILE")
+    _check_name(group)
     return group, topic, ResetTarget(*parse_target(to, now_ms()))
+
+
+def _check_name(group: str) -> None:
+    """A broker keeps offsets under any name, also one that no consumer can have."""
+    from codec.message import check_group
+
+    try:
+        check_group(group)
+    except ValueError as error:
+        raise usage_error(str(error)) from None

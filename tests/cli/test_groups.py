@@ -259,3 +259,64 @@ def test_one_queue_of_running_clients_is_reset_to_an_offset(
 )
 def test_clones_that_cannot_be(rmq: Run, arguments: tuple[str, ...], code: ExitCode) -> None:
     assert rmq("offsets", "clone", *arguments).code == code
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("offsets", "show", "-g", "{group}", "-t", "{topic}"),
+        ("group", "describe", "{group}", "-t", "{topic}"),
+        ("offsets", "clone", "--from", "{group}", "--to", "other", "-t", "{topic}", "--yes"),
+    ],
+)
+def test_a_group_has_no_place_where_it_never_was(
+    rmq: Run, topic: str, group: str, command: tuple[str, ...]
+) -> None:
+    """A broker says 0 for every queue that it is asked for: a name that was mistyped would have a lag, or move a group there."""
+    rmq("send", topic, "x")
+    words = [word.format(group=group, topic=topic) for word in command]
+    unknown = rmq(*words)
+    assert (unknown.code, unknown.out) == (ExitCode.NOT_FOUND, b"")
+    assert f"no broker knows group {group}" in unknown.err
+    rmq("group", "create", group)
+    elsewhere = rmq(*words)
+    assert (elsewhere.code, elsewhere.out) == (ExitCode.NOT_FOUND, b"")
+    assert elsewhere.err == f"rmq: group {group} has no offsets on topic {topic}\n"
+
+
+def test_a_group_that_consumes_has_a_place_before_it_commits(
+    rmq: Run, cluster: Cluster, topic: str, group: str
+) -> None:
+    with member(cluster, group, topic):
+        for _ in range(300):
+            found = rmq("offsets", "show", "-g", group, "-t", topic)
+            if found.code == 0:
+                break
+        assert [row[3] for row in found.lines] == ["0"] * 4
+
+
+@pytest.mark.parametrize("name", ["", "a b", "g" * 300])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("offsets", "clone", "--from", "{other}", "-t", "{topic}", "--yes", "--to", "{group}"),
+        ("offsets", "reset", "-t", "{topic}", "--to", "start", "--yes", "-g", "{group}"),
+    ],
+)
+def test_offsets_go_to_no_group_that_cannot_be(
+    rmq: Run, topic: str, group: str, command: tuple[str, ...], name: str
+) -> None:
+    rmq("send", topic, "x")
+    assert rmq("consume", topic, "-g", group, "--from", "first", "-c", "1").code == 0
+    result = rmq(*[word.format(group=name, other=group, topic=topic) for word in command])
+    assert (result.code, result.out) == (ExitCode.USAGE, b"")
+
+
+def test_a_reset_of_an_unknown_group_is_told_of(rmq: Run, topic: str, group: str) -> None:
+    rmq("send", topic, "x")
+    reset = ("offsets", "reset", "-g", group, "-t", topic, "--to", "end", "--yes")
+    first = rmq(*reset)
+    assert first.code == 0
+    assert f"rmq: no broker knows group {group} yet: it will begin there" in first.err
+    rmq("group", "create", group)
+    assert "no broker knows" not in rmq(*reset).err

@@ -369,6 +369,7 @@ async def test_owners_of_queues(cluster: Cluster, autojump_clock: Any) -> None:
 
 
 async def test_offsets_on_a_topic_without_any_say_so(cluster: Cluster, autojump_clock: Any) -> None:
+    cluster.both(RequestCode.GET_CONSUMER_CONNECTION_LIST, refuse(206))
     queue = MessageQueue("T", "broker-a", 0)
 
     def answer(command: RemotingCommand) -> RemotingCommand:
@@ -438,6 +439,7 @@ async def test_group_settings(cluster: Cluster, autojump_clock: Any) -> None:
 
 
 async def test_offsets_of_a_known_group_without_any(cluster: Cluster, autojump_clock: Any) -> None:
+    cluster.both(RequestCode.GET_CONSUMER_CONNECTION_LIST, refuse(206))
     cluster.both(RequestCode.GET_CONSUME_STATS, stats({}))
     table = {"G": SubscriptionGroupConfig(group_name="G")}
     cluster.both(

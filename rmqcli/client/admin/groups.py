@@ -246,32 +246,24 @@ class GroupAdmin(TopicAdmin, MemberAdmin):
         self, group: str, topic: str | None = None, *, failures: dict[str, ClientError] | None = None
     ) -> list[QueueLag]:
         """Every queue the group has an offset on, in order of topic, broker, number; NotFound when there is none."""
-        stats = await self.consume_stats(group, topic, failures=failures)
-        if not stats.offset_table and failures:
-            raise next(iter(failures.values()))
-        if not stats.offset_table:
-            if topic is None or not (await self.consume_stats(group)).offset_table:
-                await self.group_configs(group)
-            where = f" on topic {topic}" if topic else ""
-            address = self.instance.name_servers.current
-            raise NotFound(
-                22,
-                f"group {group} has no offsets{where}",
-                address,
-                RequestCode.GET_CONSUME_STATS.name,
-                concluded=True,
-            )
         connection = await self._connection(group, failures)
+        stats = await self._stats(group, topic, connection, failures)
+        if not stats.offset_table:
+            await self._known(group, failures)
+            raise self._no_offsets(group, topic, failures)
         return await self._lags(group, stats, connection, failures)
 
     async def describe_group(
         self, group: str, topic: str | None = None, *, failures: dict[str, ClientError] | None = None
     ) -> GroupDescription:
-        """Clients, subscriptions and queues of a group; GroupNotFound when no broker knows anything of it."""
+        """Clients, subscriptions and queues of a group; GroupNotFound when no broker knows anything of it, NotFound when it has
+        no place on `topic`."""
         connection = await self._connection(group, failures)
-        stats = await self.consume_stats(group, topic, failures=failures)
+        stats = await self._stats(group, topic, connection, failures)
         if connection is None and not stats.offset_table:
-            await self.group_configs(group, failures=failures)
+            await self._known(group, failures)
+        if topic is not None and not stats.offset_table:
+            raise self._no_offsets(group, topic, failures)
         queues = tuple(await self._lags(group, stats, connection, failures))
         if connection is None:
             return GroupDescription(group, (), {}, "", "", "", stats.consume_tps, queues)
@@ -285,6 +277,37 @@ class GroupAdmin(TopicAdmin, MemberAdmin):
             stats.consume_tps,
             queues,
         )
+
+    async def _stats(
+        self,
+        group: str,
+        topic: str | None,
+        connection: ConsumerConnection | None,
+        failures: dict[str, ClientError] | None,
+    ) -> ConsumeStats:
+        """Empty for a topic that the group neither consumes nor has an offset on: a broker says 0 for all that it is asked for."""
+        stats = await self.consume_stats(group, topic, failures=failures)
+        if topic is None or (connection is not None and topic in connection.subscription_table):
+            return stats
+        everywhere = await self.consume_stats(group, failures=failures)
+        has = any(queue.topic == topic for queue in everywhere.offset_table)
+        return stats if has else ConsumeStats(consume_tps=stats.consume_tps)
+
+    async def _known(self, group: str, failures: dict[str, ClientError] | None) -> None:
+        """Raises when nobody knows the group, or a broker that may know it could not be asked."""
+        if failures or not (await self.consume_stats(group)).offset_table:
+            await self.group_configs(group, failures=failures)
+
+    def _no_offsets(
+        self, group: str, topic: str | None, failures: Mapping[str, ClientError] | None
+    ) -> ClientError:
+        """Why there are none: a broker that was not heard may have some."""
+        if failures:
+            return next(iter(failures.values()))
+        where = f" on topic {topic}" if topic else ""
+        address = self.instance.name_servers.current
+        code = RequestCode.GET_CONSUME_STATS.name
+        return NotFound(22, f"group {group} has no offsets{where}", address, code, concluded=True)
 
     async def _connection(
         self, group: str, failures: dict[str, ClientError] | None
