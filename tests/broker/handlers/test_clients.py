@@ -11,6 +11,7 @@ from codec.bodies import (
     CheckClientRequestBody,
     ConsumeFromWhere,
     ConsumerConnection,
+    ConsumerData,
     ConsumeType,
     GetConsumerListByGroupResponseBody,
     HeartbeatData,
@@ -55,6 +56,44 @@ async def test_a_heartbeat_makes_group_and_retry_topic(tmp_path: Path) -> None:
         assert retry is not None
         assert (retry.write_queue_nums, retry.perm) == (1, 6)
         assert members(client, "G") == [f"client-{client.session.peer[1]}"]
+
+
+async def test_the_retry_topic_of_a_unit_is_marked(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path) as broker:
+        broker.client().heartbeat("G", "T", unit_mode=True)
+        retry = broker.context.topics.get("%RETRY%G")
+        assert retry is not None
+        assert retry.topic_sys_flag == 2
+
+
+async def test_every_member_hears_of_a_topic_that_is_given_up(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path) as broker:
+        one, other = broker.client(), broker.client()
+        for client in (one, other):
+            client.heartbeat("G", "T", "U")
+        notified(one), notified(other)
+        one.heartbeat("G", "T", "U")
+        assert (notified(one), notified(other)) == ([], [])
+        one.heartbeat("G", "T")
+        assert (notified(one), notified(other)) == (["G"], ["G"])
+
+
+async def test_a_connection_that_takes_another_client_id_is_a_change(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        client.heartbeat("G", "T")
+        notified(client)
+        data = HeartbeatData(
+            client_id="renamed",
+            consumer_data_set=[
+                ConsumerData(
+                    group_name="G", subscription_data_set=[SubscriptionData(topic="T", sub_string="*")]
+                )
+            ],
+        )
+        client.ask(34, None, encode_body(data))
+        assert members(client, "G") == ["renamed"]
+        assert notified(client) == ["G"]
 
 
 async def test_every_member_hears_of_a_change_and_only_of_a_change(tmp_path: Path) -> None:

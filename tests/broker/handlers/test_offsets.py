@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import trio
 
 from codec.bodies import ConsumerOffsetSerializeWrapper, decode_body
@@ -40,6 +41,17 @@ async def test_a_new_group_of_an_old_queue_is_not_found(tmp_path: Path) -> None:
         reply = client.ask(14, queue(consumerGroup="G"))
         assert reply.code == 22
         assert reply.remark == "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"
+
+
+async def test_a_new_group_of_a_queue_whose_first_messages_are_gone_is_not_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        client.send("T")
+        assert committed(client, "New") == (0, "0")
+        monkeypatch.setattr(type(broker.context.store), "min_offset", lambda store, topic, queue_id: 1)
+        assert client.ask(14, queue(consumerGroup="New")).code == 22
 
 
 async def test_offsets_of_queues(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:

@@ -8,6 +8,7 @@ import pytest
 import trio
 
 from broker.services import holds
+from codec.bodies import MessageModel
 from codec.codes import ResponseCode
 from tests.broker.support import Client, fake_broker, pull_header
 
@@ -190,6 +191,54 @@ async def test_a_waiting_pull_is_answered_when_its_time_is_over(
         reply = await client.wait(pull)
         assert (reply.code, reply.remark) == (19, "OFFSET_OVERFLOW_ONE")
         assert trio.current_time() - start == pytest.approx(2, abs=0.1)
+
+
+async def test_no_pull_waits_longer_than_an_hour(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        fill(client)
+        pull = client.post(11, pull_header("T", 0, 5, sys_flag=WAIT, suspend_ms=2**62))
+        await trio.sleep(3599)
+        assert client.replies(pull) == []
+        await trio.sleep(2)
+        assert [reply.code for reply in client.replies(pull)] == [19]
+
+
+async def test_a_one_way_pull_is_not_held(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        fill(client)
+        client.post(11, pull_header("T", 0, 5, sys_flag=WAIT, suspend_ms=20_000), flag=2)
+        assert len(broker.context.holds) == 0
+
+
+async def test_a_group_that_may_not_broadcast(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        fill(client)
+        client.ask(200, None, b'{"groupName":"G","consumeBroadcastEnable":false}')
+        client.heartbeat("G", "T", message_model=MessageModel.CLUSTERING)
+        assert client.pull("T", group="G", sys_flag=0).code == 0
+        client.heartbeat("G", "T", message_model=MessageModel.BROADCASTING)
+        refused = client.pull("T", group="G", sys_flag=0)
+        assert (refused.code, refused.remark) == (
+            16,
+            "the consumer group[G] can not consume by broadcast way",
+        )
+        client.ask(200, None, b'{"groupName":"G","consumeBroadcastEnable":true}')
+        assert client.pull("T", group="G", sys_flag=0).code == 0
+
+
+async def test_a_slave_takes_no_commits_from_pulls_and_leaves_no_events(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[object] = []
+    monkeypatch.setattr("broker.handlers.pull.put", lambda broker, message: events.append(message))
+    for role, expected in (("SLAVE", (-1, 0)), ("ASYNC_MASTER", (3, 1))):
+        async with fake_broker(tmp_path / role, broker_role=role) as broker:
+            broker.context.topics.ensure("T", 1)
+            broker.client().pull("T", 0, 5, sys_flag=4 | 1, commitOffset=3)
+            assert (broker.context.offsets.query("G", "T", 0), len(events)) == expected
 
 
 async def test_short_polling(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:

@@ -114,3 +114,15 @@ def test_one_producer_connection_can_be_in_many_groups() -> None:
     assert producers.clients("P") is None
     producers.unregister("P", session)
     assert producers.groups() == {}
+
+
+def test_a_producer_whose_connection_is_closed_is_not_asked() -> None:
+    producers = ProducerTable()
+    sessions = [FakeSession(nursery=None) for _ in range(3)]  # type: ignore[arg-type]
+    for number, session in enumerate(sessions):
+        producers.register("P", ClientChannel(session, f"c{number}", 0, 409, 1))
+    sessions[1].closed = True
+    asked = [client.client_id for _ in range(4) if (client := producers.available("P")) is not None]
+    assert sorted(asked) == ["c0", "c0", "c2", "c2"]
+    sessions[0].closed = sessions[2].closed = True
+    assert producers.available("P") is None
