@@ -46,8 +46,8 @@ _TOPIC_COLUMNS = (
     Column("TOPIC", "topic"),
     Column("QUEUES", "queues", number=True),
     Column("MESSAGES", "messages", number=True),
-    Column("FIRST STORED", "firstStoreTimestamp", local_time, whole=True),
-    Column("LAST STORED", "lastStoreTimestamp", local_time, whole=True),
+    Column("FIRST STORED", "firstStoreTimestamp", to_seconds, whole=True),
+    Column("LAST STORED", "lastStoreTimestamp", to_seconds, whole=True),
 )
 QUEUE_KEYS = (
     "topic",

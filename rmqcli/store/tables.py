@@ -100,7 +100,9 @@ def delay_offsets(store: Path) -> dict[int, int]:
 
 
 def _load(store: Path, name: str, empty: Table) -> Table:
-    """`store` may be the file itself."""
+    """`store` may be the file itself; FileNotFoundError when it is another table."""
+    if store.name.removesuffix(".bak") in _TABLES.keys() - {name} and store.is_file():
+        raise FileNotFoundError(2, f"this is not {name}", str(store))
     path = store / "config" / name if store.is_dir() else store
     problem: DamagedFile | None = None
     for candidate in (path, path.with_name(f"{path.name}.bak")):

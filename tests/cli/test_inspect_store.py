@@ -66,6 +66,21 @@ def test_an_overview_to_read(store_killed: JavaStore) -> None:
     assert "6,104 messages in 15 queues, commit log from 0 to 3238148" in text
     assert "pending: 84 delayed messages, 0 half messages" in text
     assert "abort is present" in text
+    assert "SCHEDULE_TOPIC_XXXX " in text, "a name of twenty letters has room"
+
+
+def test_a_table_that_is_another(cli: Run, store_killed: JavaStore) -> None:
+    """It would look like one without rows."""
+    config = store_killed.root / "config"
+    assert cli("inspect", "offsets", str(config / "consumerOffset.json")).lines
+    for command, name in (
+        ("topics", "consumerOffset.json"),
+        ("groups", "topics.json.bak"),
+        ("offsets", "topics.json"),
+    ):
+        result = cli("inspect", command, str(config / name))
+        assert result.code == ExitCode.NOT_FOUND
+        assert f"{name}: this is not " in result.err
 
 
 def test_index(cli: Run, store_clean: JavaStore) -> None:
