@@ -19,10 +19,16 @@ from rmqcli.running import run_async, warn
 if TYPE_CHECKING:
     from rmqcli.client import ClientError
 
+_MOST = 2**31 - 1  # an int in Java
+
 RetriesOption = Annotated[
     int | None,
     typer.Option(
-        "--retries", metavar="N", min=0, help="Times that a message comes again before it is a dead letter."
+        "--retries",
+        metavar="N",
+        min=0,
+        max=_MOST,
+        help="Times that a message comes again before it is a dead letter.",
     ),
 ]
 RetryQueuesOption = Annotated[
@@ -55,12 +61,18 @@ NotifyOption = Annotated[
 ]
 ReadFromOption = Annotated[
     int | None,
-    typer.Option("--read-from", metavar="ID", min=0, help="The broker id to read from: 0 is the master."),
+    typer.Option(
+        "--read-from", metavar="ID", min=0, max=_MOST, help="The broker id to read from: 0 is the master."
+    ),
 ]
 SlowReadFromOption = Annotated[
     int | None,
     typer.Option(
-        "--slow-read-from", metavar="ID", min=0, help="The broker id to read from when it lags far behind."
+        "--slow-read-from",
+        metavar="ID",
+        min=0,
+        max=_MOST,
+        help="The broker id to read from when it lags far behind.",
     ),
 ]
 AllOption = Annotated[
@@ -154,7 +166,11 @@ def create(
     Brokers with autoCreateSubscriptionGroup (the default) make a group for its first consumer; others want it made before.
     A group that is there already gets these settings; `rmq group update` changes only what is named.
     """
+    from codec.names import is_system_group
     from rmqcli.commands._changes import show_change
+
+    if is_system_group(group):
+        raise CommandError(f"group {group} belongs to the system")
 
     async def main() -> Any:
         from codec.bodies import SubscriptionGroupConfig

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rmqcli.exit_codes import CommandError, ExitCode
+from rmqcli.exit_codes import CommandError, ExitCode, usage_error
 from rmqcli.options import Settings, command, single_command
 from rmqcli.running import run_async, warn
 
@@ -34,6 +34,10 @@ def trace(settings: Settings, msg_id: IdOption, topic: TopicOption = _TRACE_TOPI
     """
     from rmqcli.render import Column, show_rows
     from rmqcli.render.text import local_time, tsv_cell
+
+    for option, text in (("--id", msg_id), ("--trace-topic", topic)):
+        if not text.strip():
+            raise usage_error(f"{option} is empty")
 
     async def main() -> QueryResult:
         from rmqcli.client import Admin, NoRoute

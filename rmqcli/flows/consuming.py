@@ -19,6 +19,12 @@ from rmqcli.running import warn
 
 __all__ = ["Consumption", "environment"]
 
+_ENDED_FROM_OUTSIDE = frozenset(
+    status for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) for status in (-one, 128 + one)
+)
+_UNTIL_WE_ARE_TOLD = 0.3
+"""Seconds. Ctrl-C, or the end of a service, is for the command and for us: then the message has not failed, but comes again."""
+
 Act = Callable[[MessageExt], Awaitable[bool]]
 
 
@@ -111,6 +117,8 @@ def running(shell_command: str, retries: int | None, producer: Producer | None =
             env=environment(message),
             capture_stdout=producer is not None,
         )
+        if done.returncode in _ENDED_FROM_OUTSIDE:
+            await trio.sleep(_UNTIL_WE_ARE_TOLD)
         if done.returncode:
             fate = _fate(message.reconsume_times, retries)
             warn(f"{message.queue}: message {message.msg_id} {fate}: {_how_it_ended(done.returncode)}")

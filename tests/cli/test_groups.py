@@ -320,3 +320,20 @@ def test_a_reset_of_an_unknown_group_is_told_of(rmq: Run, topic: str, group: str
     assert f"rmq: no broker knows group {group} yet: it will begin there" in first.err
     rmq("group", "create", group)
     assert "no broker knows" not in rmq(*reset).err
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        (("group", "create", "g", "--retries", "2147483648"), ExitCode.USAGE),
+        (("group", "update", "g", "--read-from", "99999999999999999999"), ExitCode.USAGE),
+        (("group", "create", "CID_RMQ_SYS_own"), ExitCode.FAILED),
+        (("group", "delete", "CID_RMQ_SYS_own", "--yes"), ExitCode.FAILED),
+        (("trace", "--id", ""), ExitCode.USAGE),
+        (("trace", "--id", "x", "--trace-topic", " "), ExitCode.USAGE),
+    ],
+)
+def test_what_no_broker_is_asked(cli: Run, command: tuple[str, ...], code: ExitCode) -> None:
+    """There is none."""
+    result = cli("-n", "127.0.0.1:1", *command)
+    assert (result.code, result.err.count("\n")) == (code, 1)

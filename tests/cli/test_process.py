@@ -130,6 +130,25 @@ def test_a_consumer_that_is_told_to_end_leaves_its_group(
     assert time.monotonic() - begun < 30
 
 
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_to_a_consumer_and_its_command_is_no_failure_of_the_message(
+    environment: dict[str, str], rmq: Run, topic: str, ending: signal.Signals
+) -> None:
+    """A terminal and a service manager signal all processes: the command may be gone before rmq knows why."""
+    group = f"g_{topic}"
+    rmq("send", topic, "x", "--queue", "0")
+    command = [*RMQ, "consume", topic, "-g", group, "--from", "first", "--retries", "0", "--exec"]
+    script = "echo $$; exec sleep 60"
+    consumer = subprocess.Popen([*command, script], stdout=-1, stderr=-1, env=environment)
+    assert consumer.stdout
+    os.kill(int(consumer.stdout.readline()), ending)
+    time.sleep(0.1)
+    consumer.send_signal(ending)
+    assert consumer.communicate(timeout=10)[1] == b""
+    again = ("consume", topic, "-g", group, "-c", "1", "--exec", "echo $RMQ_RECONSUME_TIMES")
+    assert rmq(*again).out == b"0\n"
+
+
 def test_a_consumer_may_be_deaf_to_the_end_of_its_terminal(
     environment: dict[str, str], rmq: Run, topic: str
 ) -> None:
