@@ -6,6 +6,7 @@ newest records, and a preallocated file of zeros, are no damage. After a clean s
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -69,6 +70,8 @@ def verify_store(store: Path, steps: Steps = _silent, workers: Workers = ALONE) 
         found.remarks.append(
             "abort is present: a broker runs, or was killed; its next start recovers the tail"
         )
+    if not folder.live:
+        found.remarks += _odd_lengths(folder.log.files)
     with steps("commitlog", _used(folder.log.files)) as advance:
         found.parts["commitlog"] = verify_commit_log(folder.log, advance, workers)
     with steps("consumequeue", sum(_used(queue.files.files) for queue in folder.queues)) as advance:
@@ -77,6 +80,17 @@ def verify_store(store: Path, steps: Steps = _silent, workers: Workers = ALONE) 
         found.parts["index"] = _index(folder, found, workers, advance)
     found.parts["tables"] = _tables(store, found)
     return found
+
+
+def _odd_lengths(files: list[NamedFile]) -> Iterator[str]:
+    """Java's `MappedFileQueue.load`: "length not matched message store config value, please check it manually"."""
+    usual = Counter(file.size for file in files).most_common(1)
+    for file in files:
+        if file.size != usual[0][0]:
+            yield (
+                f"{file.path}: {file.size} bytes long, not {usual[0][0]} as others: Java's broker does not start on it; "
+                "`rmq inspect salvage` makes it whole"
+            )
 
 
 def _used(files: list[NamedFile]) -> int:

@@ -255,3 +255,17 @@ def test_a_commit_log_that_is_gone(copy_java_store: Copy) -> None:
     assert [str(finding) for finding in report.findings] == [
         f"{store.root}/commitlog: byte 0: there is no commit log, though consume queues have 3090 entries"
     ]
+
+
+def test_a_file_that_is_shorter_than_the_others(copy_java_store: Copy) -> None:
+    """All of its records are there, and yet Java's broker refuses it."""
+    store = copy_java_store("store-clean")
+    path = store.commit_logs[-1]
+    with path.open("r+b") as file:
+        file.truncate(300_000)
+    report = verify_store(store.root)
+    assert report.sound
+    (remark,) = report.remarks
+    assert remark.startswith(
+        f"{path}: 300000 bytes long, not 524288 as others: Java's broker does not start on it"
+    )
