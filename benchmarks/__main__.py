@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from benchmarks import broker, cli, clients, codec, consume, export, scan, spark, verify
+from benchmarks import broker, cli, clients, codec, consume, export, inspections, scan, spark, verify
 from benchmarks.harness import Benchmark, Measured
 
 GROUPS: dict[str, Benchmark] = {
@@ -17,6 +17,7 @@ GROUPS: dict[str, Benchmark] = {
     "scan": scan.scan,
     "exports": export.exports,
     "verify": verify.verify,
+    "inspections": inspections.inspections,
     "spark": spark.spark,
     "clients": clients.clients,
     "consume": consume.consume,

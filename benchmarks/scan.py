@@ -137,6 +137,7 @@ def _to_parquet(name: str, store: Path, data: bytes, *, small: bool) -> Iterator
         lambda: parquet.write_table(table, plain, **options),
         lambda: verify_commit_log(CommitLog(store)),
         lambda: zlib.crc32(data),
+        rounds=9,
         before=clean,
     )
     count, against = table.num_rows, "pyarrow's own write"
