@@ -11,6 +11,7 @@ import gc
 import logging
 import resource
 import signal
+import socket
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
@@ -43,6 +44,9 @@ SetOption = Annotated[
 ]
 
 Config = TypeVar("Config", BrokerConfig, NamesrvConfig)
+
+# What binding to another machine's address, and looking up a name that nobody has, say.
+_NOT_HERE = (errno.EADDRNOTAVAIL, socket.EAI_NONAME, socket.EAI_NODATA, socket.EAI_AGAIN)
 
 
 def configure(
@@ -84,9 +88,12 @@ def listening(what: str, address: str, option: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if error.errno in _NOT_HERE:
+            reason = "that is no address of this machine; 127.0.0.1 is only for it, 0.0.0.0 for all"
+            raise CommandError(f"{what} cannot listen on {address}: {reason}") from error
         reasons = {errno.EADDRINUSE: "the port is taken", errno.EACCES: "the port may not be used"}
-        reason = reasons.get(error.errno or 0)
-        if reason is None:
+        reason = reasons.get(error.errno or 0, "")
+        if not reason:
             raise
         raise CommandError(
             f"{what} cannot listen on {address}: {reason}; choose another with {option} (0 is any free one)"

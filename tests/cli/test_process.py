@@ -325,6 +325,20 @@ def test_a_broker_and_a_name_server_apart(cli: Run, tmp_path: Path) -> None:
         assert (process.returncode, err) == (0, b"")
 
 
+@pytest.mark.parametrize("host", ["192.0.2.77", "no-such-host.invalid"])
+def test_an_address_of_another_machine(cli: Run, tmp_path: Path, host: str) -> None:
+    free = ("--port", "0", "--namesrv-port", "0", "--store", str(tmp_path))
+    for command, what in (
+        (("up", *free, "--host", host), "name server"),
+        (("namesrv", "--listen", f"{host}:0"), "name server"),
+        (("broker", "--port", "0", "--store", str(tmp_path), "--set", f"bindAddress={host}"), "broker"),
+    ):
+        result = cli(*command)
+        assert (result.code, result.out) == (1, b"")
+        told = f"rmq: the {what} cannot listen on {host}:0: that is no address of this machine; "
+        assert result.err.splitlines()[-1].startswith(told)
+
+
 def test_a_port_that_is_taken(cluster: Cluster, cli: Run, tmp_path: Path) -> None:
     taken, broker = cluster.namesrv.rpartition(":")[2], cluster.broker_address.rpartition(":")[2]
     free = ("--port", "0", "--namesrv-port", "0")
