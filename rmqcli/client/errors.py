@@ -148,7 +148,7 @@ class BrokerRefused(ClientError):
         *,
         concluded: bool = False,
     ) -> None:
-        text = (remark or "").strip().partition("\n")[0].strip()
+        text = (remark or "").strip().partition("\n")[0].rstrip(", ")
         if not concluded:
             refused = f"{address} refused {request}: {code_name(code)}"
             text = f"{refused}: {text}" if text else refused
@@ -200,7 +200,10 @@ class NoRoute(TopicNotFound):
 class GroupNotFound(NotFound):
     """SUBSCRIPTION_GROUP_NOT_EXIST (26)."""
 
-    remedy = "it comes with its first consumer, unless the broker has autoCreateSubscriptionGroup=false"
+    remedy = (
+        "it comes with its first consumer, or with rmq group create where the broker has "
+        "autoCreateSubscriptionGroup=false"
+    )
 
 
 class ConsumerOffline(BrokerRefused):

@@ -581,3 +581,10 @@ async def test_nothing_at_an_offset_id(cluster: Cluster, autojump_clock: Any) ->
             await admin.view_message("0A00000100002A9F0000000000001C0D")
         with pytest.raises(InvalidRequest):
             await admin.view_message("nonsense")
+
+
+def test_the_text_of_a_refusal_has_no_loose_end() -> None:
+    """Java's remark goes on with an address in its second line."""
+    remark = "subscription group [G] does not exist, \nSee http://rocketmq.apache.org/docs/faq/ for further details."
+    text = str(GroupNotFound(26, remark, "a:1", "PULL_MESSAGE"))
+    assert "does not exist; it comes with its first consumer, or with rmq group create where" in text
