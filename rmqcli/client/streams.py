@@ -166,7 +166,8 @@ def _reason(error: BaseException) -> str:
 
 
 async def opened(open_stream: OpenStream, address: str, timeout: float) -> Stream:
-    """A stream to "host:port" within `timeout` seconds, or ConnectionFailed."""
+    """A stream to "host:port" within `timeout` seconds, or ConnectionFailed; at once when there is no time left."""
+    timeout = max(0.0, timeout)
     try:
         host, port = split_address(address)
     except InvalidRequest:

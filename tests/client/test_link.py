@@ -17,10 +17,10 @@ from codec.connection import Connection
 from codec.errors import BodyError
 from codec.frame import RemotingCommand, encode_frame
 from rmqcli.client.commands import command
-from rmqcli.client.errors import ConnectionLost, InvalidRequest, RequestTimeout
+from rmqcli.client.errors import ConnectionFailed, ConnectionLost, InvalidRequest, RequestTimeout
 from rmqcli.client.link import Link
 from rmqcli.client.outbox import MAX_QUEUED
-from rmqcli.client.streams import TcpStream
+from rmqcli.client.streams import TcpStream, opened
 from tests.client.scripted import response
 
 ADDRESS = "broker:10911"
@@ -125,6 +125,16 @@ async def test_requests_of_a_busy_writer_go_out_in_one_piece(
     await wait_all_tasks_blocked()
     assert len(sizes) == 2
     assert sizes[1] == 4 * sizes[0]
+
+
+async def test_no_time_is_left_to_connect() -> None:
+    """A busy process can find the deadline past before it begins."""
+
+    async def open_stream(host: str, port: int) -> Any:
+        await trio.sleep_forever()
+
+    with pytest.raises(ConnectionFailed, match="cannot connect to a:1: no answer within 0 s"):
+        await opened(open_stream, "a:1", -0.5)
 
 
 async def test_timeout_names_address_request_and_limit(connected: Connected, autojump_clock: Any) -> None:
