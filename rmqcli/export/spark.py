@@ -34,6 +34,7 @@ from rmqcli.export.session import spark_session
 from rmqcli.export.spans import merged
 from rmqcli.export.summary import ExportSummary, summarize
 from rmqcli.store import CommitLog
+from rmqcli.store.files import naming_full_disk
 
 __all__ = ["export_store_on_spark", "export_topic_on_spark"]
 
@@ -177,7 +178,10 @@ def _run_task(read: Read, folder: Path, source: str, layout: Layout, task: int) 
     """In an executor: the names of the files that the attempt wrote, and what it read to."""
     attempt = f"task-{task:05d}-{uuid.uuid4().hex}"
     # A task has one core: the others are for other tasks.
-    with open_files(folder, attempt, source, layout, in_thread=False) as files:
+    with (
+        naming_full_disk(folder.parent),
+        open_files(folder, attempt, source, layout, in_thread=False) as files,
+    ):
         end = _write_all(read(task), files)
     _spare_modules()
     return _Written(files.names, end)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -123,6 +124,18 @@ def test_no_rows_no_tasks(store_clean: JavaStore, tmp_path: Path) -> None:
     summary = export_store_on_spark(store_clean.root, tmp_path / "out", RowFilter(end=0))
     assert (summary.files, summary.rows) == (1, 0)
     assert rows_of(tmp_path / "out") == []
+
+
+def _full(task: int) -> Iterator[Any]:
+    raise OSError(errno.ENOSPC, "Error writing bytes to file")
+    yield task
+
+
+def test_a_full_disk_is_named_by_its_task(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    (out / "_temporary-1").mkdir(parents=True)
+    with pytest.raises(OSError, match=rf"No space left on device: '{out}'$"):
+        spark_export._run_task(_full, out / "_temporary-1", "topic", Layout(), 0)
 
 
 def test_damage_names_file_and_byte_and_leaves_nothing(
