@@ -152,6 +152,17 @@ async def test_a_topic_or_group_that_would_take_all_memory_is_refused(tmp_path: 
         assert client.ask(200, None, group % 65_536).code == 0
 
 
+async def test_a_topic_that_is_overwritten_stays_ordered(tmp_path: Path) -> None:
+    """That a topic is ordered is the name server's word, not the request's."""
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        client.ask(17, create("T"))
+        assert broker.context.topics.set_order_topics(["T"])
+        client.ask(17, create("T", 5, order="false"))
+        config = decode_body(TopicConfig, client.ask(351, {"topic": "T"}).body)
+        assert (config.write_queue_nums, config.order) == (5, True)
+
+
 async def test_a_filter_type_that_java_does_not_have_is_refused(tmp_path: Path) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
@@ -441,6 +452,20 @@ async def test_queries(tmp_path: Path) -> None:
         assert decode_records(view.body) == [message]
         unknown = client.ask(33, {"offset": "123456"})
         assert (unknown.code, unknown.remark) == (1, "can not find message by the offset, 123456")
+
+
+async def test_how_many_messages_a_query_finds(tmp_path: Path) -> None:
+    """By unique key defaultQueryMaxNum counts, whatever is asked for; maxMsgsNumBatch is never passed."""
+    async with fake_broker(tmp_path, default_query_max_num=3, max_msgs_num_batch=5) as broker:
+        client = broker.client()
+        for _ in range(9):
+            client.send("T", b"again", properties={"UNIQ_KEY": "U"})
+        header = {"topic": "T", "key": "U", "beginTimestamp": "0", "endTimestamp": str(2**60)}
+        counts = [
+            len(decode_records(client.ask(12, header | more).body))
+            for more in ({"maxNum": "2"}, {"maxNum": "99"}, {"maxNum": "1", "_UNIQUE_KEY_QUERY": "true"})
+        ]
+        assert counts == [2, 5, 3]
 
 
 async def test_consume_queue_entries(tmp_path: Path) -> None:
