@@ -126,3 +126,15 @@ def test_a_producer_whose_connection_is_closed_is_not_asked() -> None:
     assert sorted(asked) == ["c0", "c0", "c2", "c2"]
     sessions[0].closed = sessions[2].closed = True
     assert producers.available("P") is None
+
+
+def test_what_a_new_topic_inherits() -> None:
+    topics = table()
+    topics.put(TopicConfig(topic_name="Default", write_queue_nums=3, perm=7, topic_filter_type="MULTI_TAG"))
+    made = topics.inherit("T", "Default", 9)
+    assert made is not None
+    assert (made.write_queue_nums, made.read_queue_nums, made.perm) == (3, 3, 6)
+    assert made.topic_filter_type == "MULTI_TAG"
+    none = topics.inherit("U", "Default", -5)
+    assert none is not None
+    assert (none.write_queue_nums, none.read_queue_nums) == (0, 0)
