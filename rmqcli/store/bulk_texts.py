@@ -22,8 +22,8 @@ _LEAST_PAD = len(_HEAD) + 1
 _MOST_PAD = _STEP + _LEAST_PAD
 _TABLE_BYTES = 1 << 18
 """So many stay in the processor's cache."""
-_NOT_ASCII = np.uint64(0x8080808080808080)
-_NAME_END, _PAIR_END = 1, 2
+_NOT_ASCII = 0x80
+_NAME_END, _PAIR_END, _PLAIN = 1, 2, 3
 
 
 def equal_to(data: memoryview, starts: Array, ends: Array, text: bytes) -> Array:
@@ -49,6 +49,7 @@ def _tables(data: memoryview, starts: Array, ends: Array) -> Iterator[Array]:
     widths = (ends - starts + _LEAST_PAD + _STEP - 1) // _STEP * _STEP
     for width in np.unique(widths).tolist():
         chosen = np.flatnonzero(widths == width)
+        chosen = chosen[np.argsort(ends[chosen] - starts[chosen], kind="stable")]
         rows = max(_TABLE_BYTES // width, 1)
         windows = np.ndarray(len(data) - width + 1, f"V{width}", data, strides=(1,))
         keep, fill = _pads(width)
@@ -76,8 +77,13 @@ def _pads(width: int) -> tuple[Array, Array]:
 
 def _table_parses(table: Array) -> bool:
     data = table.ravel().view(np.uint8)
-    if (table & _NOT_ASCII).any() and not _is_utf8(data):
+    if data.max(initial=0) >= _NOT_ASCII and not _is_utf8(data):
         return False
+    size = table.shape[1]
+    kinds = np.minimum(data, _PLAIN).view(np.uint64)
+    # Where the separators of all rows are where those of the first are, it tells of all.
+    if np.array_equal(kinds[size:], kinds[:-size]):
+        data = data[: table[:1].nbytes]
     marks = np.flatnonzero(data - np.uint8(_NAME_END) < _PAIR_END)  # 0 becomes 255
     is_pair_end = data[marks] == _PAIR_END
     touching = marks[1:] - marks[:-1] == 1
