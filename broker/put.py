@@ -112,7 +112,9 @@ def park(broker: BrokerContext, message: StoreMessage) -> None:
     level = delay_level(message.properties)
     if level <= 0 or message.topic in NEVER_PARKED:
         return
-    level = broker.delay_levels.clamp(level)
+    if level > broker.delay_levels.highest:
+        level = broker.delay_levels.highest
+        message.properties[DELAY] = str(level)
     message.properties[PropertyName.REAL_TOPIC] = message.topic
     message.properties[PropertyName.REAL_QID] = str(message.queue_id)
     message.properties_text = encode_properties(message.properties)

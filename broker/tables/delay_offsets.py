@@ -22,10 +22,6 @@ class DelayLevels:
             raise ValueError("messageDelayLevel has no level")
         self.highest = len(self.delays_ms)
 
-    def clamp(self, level: int) -> int:
-        """A level above the highest counts as the highest."""
-        return min(level, self.highest)
-
     def delay_ms(self, level: int) -> int:
         """The delay of a level in ms; level 1 is the first."""
         return self.delays_ms[min(level, self.highest) - 1]
