@@ -120,7 +120,7 @@ class Server:
     """A table of handlers behind any number of listening sockets. `sessions` are the connections alive now.
 
     Requests that a reader of `direct` is for come to their handler with a typed `header`. One that `runs` has a handler for
-    is offered to that first, with those behind it.
+    is offered to that first, with those behind it, unless there are none.
     """
 
     def __init__(
@@ -283,7 +283,7 @@ class Server:
         last = min(position + REPLIES_PER_WRITE, len(commands))
         while position < last and not session.must_wait:
             run = runs.get(commands[position].code)
-            if run is not None:
+            if run is not None and position + 1 < last:
                 taken = self._handle_run(session, run, commands[position:last])
                 position += taken
                 if taken:

@@ -98,14 +98,21 @@ def _extend(value: int, units: Sequence[int]) -> int:
 def _learn(topic: str, key: str) -> int:
     """The unsigned hash of `topic#key`, which the caches know from now on unless the tail is one of many that are not ASCII."""
     head, tail = key[:-TAIL], key[-TAIL:]
-    value = _extend(0, _units(f"{topic}#{key}"))
+    value = _extend(_topic_hash(topic), _units(key))
     if not head:
         _remember(_short_keys, MAX_HEADS, (topic, key), value)
     elif tail.isascii():
-        last = _extend(0, _units(tail))
-        _remember(_tails, MAX_TAILS, tail, last)
+        last = _tails.get(tail)
+        if last is None:
+            last = _extend(0, _units(tail))
+            _remember(_tails, MAX_TAILS, tail, last)
         _remember(_heads, MAX_HEADS, (topic, head), value - last & MASK)
     return value
+
+
+@lru_cache(maxsize=4096)
+def _topic_hash(topic: str) -> int:
+    return _extend(0, _units(f"{topic}#"))
 
 
 def _remember(cache: dict[Key, int], limit: int, key: Key, value: int) -> None:
