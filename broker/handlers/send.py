@@ -56,6 +56,8 @@ CLUSTER, TAGS, TRAN_MSG, WAIT = (
     PropertyName.WAIT,
 )
 WAIT_BEGINNING = WAIT + NAME_VALUE_SEPARATOR
+MULTI_TAG = "MULTI_TAG"
+"""The topicFilterType of a topic whose messages say that their TAGS may be several."""
 TRANSACTION_MASK = MessageSysFlag.TRANSACTION_MASK
 NOT_HOSTS = ~(MessageSysFlag.BORN_HOST_V6 | MessageSysFlag.STORE_HOST_V6)
 
@@ -195,6 +197,8 @@ def _message(
     sys_flag = header.sys_flag & NOT_HOSTS | broker.store_host_flag
     born_host, born_host_flag = born_host_of(session)
     sys_flag |= born_host_flag
+    if config.topic_filter_type == MULTI_TAG and topic == header.topic:
+        sys_flag |= MessageSysFlag.MULTI_TAGS
     stored = stored_properties(text, properties, broker.config.broker_cluster_name, keeps_wait=header.batch)
     return StoreMessage(
         topic,

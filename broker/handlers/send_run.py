@@ -1,7 +1,7 @@
 """Plain sends that came together are stored by one write: the hot path of SEND_MESSAGE_V2 (310).
 
 Plain is what needs neither a decision nor a wait: one message, to a queue of a topic that was checked before, without a
-transaction, a delay or a dead-letter count, with ASYNC_FLUSH. Everything else is `send`'s, and so is every refusal.
+transaction, a delay, several tags or a dead-letter count, with ASYNC_FLUSH. Everything else is `send`'s, and so is every refusal.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from broker.context import BrokerContext
 from broker.handlers.send import (
+    MULTI_TAG,
     NOT_HOSTS,
     TAGS,
     TRAN_MSG,
@@ -61,6 +62,7 @@ def _plain(
             config is None
             or config is not topic_config(topic)
             or not 0 <= queue_id < config.write_queue_nums
+            or config.topic_filter_type == MULTI_TAG
             or topic.startswith(RETRY_PREFIX)
         ):
             break

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import trio
+from msgspec import structs
 
 from codec.batch import encode_batch
 from codec.codes import ResponseCode
@@ -213,3 +214,16 @@ async def test_a_one_way_send_is_stored_and_not_answered(tmp_path: Path) -> None
         opaque = client.post(310, send_header("T"), b"x", flag=2)
         assert client.replies(opaque) == []
         assert [m.body for m in client.pulled("T")] == [b"x"]
+
+
+async def test_a_topic_of_several_tags_says_so_in_its_messages(tmp_path: Path) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        topics = broker.context.topics
+        for topic, kind in (("One", "SINGLE_TAG"), ("Many", "MULTI_TAG")):
+            made, _ = topics.ensure(topic, 4)
+            topics.put(structs.replace(made, topic_filter_type=kind))
+            assert client.send(topic, properties={"TAGS": "a"}).code == 0
+            assert client.send(topic, encode_batch([Message.of(topic, "b")]), batch=True).code == 0
+        flags = {topic: [message.sys_flag for message in client.pulled(topic)] for topic in ("One", "Many")}
+        assert flags == {"One": [0, 0], "Many": [2, 2]}

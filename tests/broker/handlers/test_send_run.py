@@ -93,6 +93,7 @@ KINDS: list[dict[str, Any]] = [
     {"topic": "%RETRY%G", "reconsume_times": 16, "queue_id": 0},
     {"topic": "SCHEDULE_TOPIC_XXXX"},
     {"topic": "ReadOnly"},
+    {"topic": "Many"},
     {"body": BATCH, "batch": True},
     {"body": b"no batch", "batch": True},
     {"body": b""},
@@ -118,7 +119,10 @@ async def left_behind(
     async with fake_broker(root, max_message_size=4096) as broker:
         context = broker.context
         context.topics.ensure("ReadOnly", 4, perm=4)
-        broker.client().send("T")
+        many, _ = context.topics.ensure("Many", 4)
+        context.topics.put(structs.replace(many, topic_filter_type="MULTI_TAG"))
+        for topic, queue_id in (("T", 0), *(("Many", n) for n in range(4))):
+            broker.client().send(topic, queue_id=queue_id)
         replies = await answered(broker, data, together=together)
         rates = context.rates
         counted = (rates.put_messages, rates.put_bytes, rates.put_failures, rates.put_in_company)
