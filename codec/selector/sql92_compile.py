@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 from codec.selector.java_values import java_boolean, java_double, java_integer, java_long, order_of_doubles
 from codec.selector.sql92_tree import (
+    MIRRORED,
     And,
     Comparison,
     Constant,
@@ -142,7 +143,7 @@ def _comparison(node: Comparison) -> Evaluation:
     if fast is None:
         # With a constant on the left a missing property is simply not equal, not unknown.
         missing = False if node.operator is Operator.EQUAL else None
-        fast = _property_and_constant(_MIRRORED[node.operator], node.right, node.left, missing=missing)
+        fast = _property_and_constant(MIRRORED[node.operator], node.right, node.left, missing=missing)
     return fast or _values(node)
 
 
@@ -271,13 +272,6 @@ _COMPARE: dict[Operator, Callable[[Any, Any], bool]] = {
     Operator.LESS_EQUAL: operator.le,
     Operator.GREATER: operator.gt,
     Operator.GREATER_EQUAL: operator.ge,
-}
-_MIRRORED = {
-    Operator.EQUAL: Operator.EQUAL,
-    Operator.LESS: Operator.GREATER,
-    Operator.LESS_EQUAL: Operator.GREATER_EQUAL,
-    Operator.GREATER: Operator.LESS,
-    Operator.GREATER_EQUAL: Operator.LESS_EQUAL,
 }
 _TEXT_TESTS: dict[str, Callable[[str, str], bool]] = {
     "contains": operator.contains,

@@ -8,9 +8,10 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 __all__ = [
+    "MIRRORED",
     "And",
     "Comparison",
     "Constant",
@@ -53,6 +54,16 @@ class Operator(enum.Enum):
     LESS_EQUAL = "<="
     GREATER = ">"
     GREATER_EQUAL = ">="
+
+
+MIRRORED: Final = {
+    Operator.EQUAL: Operator.EQUAL,
+    Operator.LESS: Operator.GREATER,
+    Operator.LESS_EQUAL: Operator.GREATER_EQUAL,
+    Operator.GREATER: Operator.LESS,
+    Operator.GREATER_EQUAL: Operator.LESS_EQUAL,
+}
+"""What an operator is when its sides change places."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,16 +6,15 @@ Nothing that is asked for is kept out; what is let through is still to be decode
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from codec.errors import CorruptionError
 from codec.properties import PropertyName
-from codec.scan import FixedColumns, fixed_columns, scan_positions
 from codec.scan.pieces import pieces
 from codec.selector.sql92_tree import (
+    MIRRORED,
     And,
     Comparison,
     Constant,
@@ -28,25 +27,18 @@ from codec.selector.sql92_tree import (
     number_of,
 )
 from rmqcli.grammar.offset_range import OffsetRange
+from rmqcli.store.bulk_blocks import RecordBlock, in_range, sound_blocks
 from rmqcli.store.bulk_texts import equal_to
 from rmqcli.store.log_filter import COLUMNS, RecordFilter
 
-__all__ = ["in_range", "records_to_look_at"]
+__all__ = ["records_to_look_at"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-BLOCK_RECORDS = 1 << 14
 _UNREADABLE = "\ufffd"
 
 
-class Block(NamedTuple):
-    """Records of a file."""
-
-    data: memoryview
-    rows: FixedColumns
-
-
-Test: TypeAlias = Callable[[Block, Array], Array]
+Test: TypeAlias = Callable[[RecordBlock, Array], Array]
 """Whether each of some records of a block, given by their numbers, may be meant."""
 
 
@@ -57,41 +49,12 @@ def records_to_look_at(
     something is unusual on, is left to be looked at one by one.
     """
     tests = list(_tests(chosen))
-    end = 0
-    while True:
-        walk = scan_positions(data, end, max_rows=BLOCK_RECORDS)
-        if not len(walk.positions):
-            return
-        try:
-            rows = fixed_columns(data, walk.positions)
-        except CorruptionError:
-            return
-        base = int(rows["physical_offset"][0] - walk.positions[0]) if base is None else base
-        if (rows["physical_offset"] != walk.positions + base).any():
-            return
-        numbers = np.flatnonzero(in_range(rows, wanted))
+    for block in sound_blocks(data, base, wanted):
+        numbers = np.flatnonzero(in_range(block.rows, wanted))
         for test in tests:
             if len(numbers):
-                numbers = numbers[test(Block(data, rows), numbers)]
-        end = walk.end
-        yield end, walk.positions[numbers].tolist()
-        if wanted.end is not None and base + end >= wanted.end:
-            return
-
-
-def in_range(rows: FixedColumns, wanted: OffsetRange) -> Array:
-    """By commit-log offset and store time."""
-    mask = np.ones(len(rows), dtype=bool)
-    bounds = (
-        ("physical_offset", wanted.begin, wanted.end),
-        ("store_timestamp", wanted.begin_time, wanted.end_time),
-    )
-    for name, begin, end in bounds:
-        if begin is not None:
-            mask &= rows[name] >= begin
-        if end is not None:
-            mask &= rows[name] < end
-    return mask
+                numbers = numbers[test(block, numbers)]
+        yield block.end, block.positions[numbers].tolist()
 
 
 def _tests(chosen: RecordFilter) -> Iterator[Test]:
@@ -133,7 +96,7 @@ def _in(node: In) -> Test | None:
 def _comparison(node: Comparison) -> Test | None:
     how, left, right = node.operator, node.left, node.right
     if isinstance(right, Property):
-        how, left, right = _MIRRORED[how], right, left
+        how, left, right = MIRRORED[how], right, left
     if not isinstance(left, Property):
         return None
     number = number_of(right)
@@ -164,7 +127,7 @@ def _topic(texts: Iterable[str]) -> Test | None:
     if not topics:
         return None
 
-    def test(block: Block, numbers: Array) -> Array:
+    def test(block: RecordBlock, numbers: Array) -> Array:
         starts, ends = (block.rows[name][numbers] for name in ("topic_start", "topic_end"))
         found: Array = np.logical_or.reduce([equal_to(block.data, starts, ends, topic) for topic in topics])
         return found
@@ -178,7 +141,7 @@ def _holding(texts: Iterable[str]) -> Test | None:
     if needles is None or not all(needles):
         return None
 
-    def test(block: Block, numbers: Array) -> Array:
+    def test(block: RecordBlock, numbers: Array) -> Array:
         starts, ends = (block.rows[name][numbers] for name in ("properties_start", "properties_end"))
         _, places, joined = pieces(pa.py_buffer(block.data), starts, ends).buffers()
         text = b"" if joined is None else joined.to_pybytes()
@@ -224,13 +187,6 @@ _COMPARE: Mapping[Operator, Callable[[Array, float], Array]] = {
     Operator.LESS_EQUAL: np.less_equal,
     Operator.GREATER: np.greater,
     Operator.GREATER_EQUAL: np.greater_equal,
-}
-_MIRRORED = {
-    Operator.EQUAL: Operator.EQUAL,
-    Operator.LESS: Operator.GREATER,
-    Operator.LESS_EQUAL: Operator.GREATER_EQUAL,
-    Operator.GREATER: Operator.LESS,
-    Operator.GREATER_EQUAL: Operator.LESS_EQUAL,
 }
 _NODES: Mapping[type[Any], Callable[[Any], Test | None]] = {
     And: _and,

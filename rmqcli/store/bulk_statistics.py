@@ -12,8 +12,8 @@ from codec.compression import COMPRESSED
 from codec.errors import CorruptionError
 from codec.properties import PropertyName, split_keys
 from codec.record import decode_record
-from codec.scan import FixedColumns, fixed_columns, scan_positions
-from rmqcli.store.bulk_filter import in_range
+from codec.scan import FixedColumns
+from rmqcli.store.bulk_blocks import RecordBlock, in_range, sound_blocks
 from rmqcli.store.bulk_properties import cut, join_properties
 from rmqcli.store.log_counts import Counted, LogCounts
 
@@ -21,7 +21,6 @@ __all__ = ["count_blocks"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-BLOCK_RECORDS = 1 << 14
 _SECOND = 1000
 
 
@@ -29,26 +28,16 @@ def count_blocks(data: memoryview, base: int | None, wanted: Counted, counts: Lo
     """Adds the records of a file block by block; the byte behind each. The rest, from where something is unusual on, is left to
     be looked at one by one.
     """
-    end = 0
-    while True:
-        walk = scan_positions(data, end, max_rows=BLOCK_RECORDS)
-        if not len(walk.positions):
-            return
+    for block in sound_blocks(data, base, wanted.range):
         try:
-            rows = fixed_columns(data, walk.positions)
-            base = int(rows["physical_offset"][0] - walk.positions[0]) if base is None else base
-            if (rows["physical_offset"] != walk.positions + base).any():
-                return
-            _add(data, rows, walk.positions, wanted, counts)
+            _add(block, wanted, counts)
         except CorruptionError:
             return
-        end = walk.end
-        yield end
-        if wanted.range.end is not None and base + end >= wanted.range.end:
-            return
+        yield block.end
 
 
-def _add(data: memoryview, rows: FixedColumns, positions: Array, wanted: Counted, counts: LogCounts) -> None:
+def _add(block: RecordBlock, wanted: Counted, counts: LogCounts) -> None:
+    data, rows, positions, _ = block
     topics = list(cut(data, rows["topic_start"], rows["topic_end"]))
     names: dict[bytes, int] = {}
     codes = np.fromiter((names.setdefault(topic, len(names)) for topic in topics), np.int64, len(topics))

@@ -11,7 +11,7 @@ from codec.compression import compress
 from codec.errors import CorruptionError
 from codec.message import MessageExt
 from rmqcli.grammar.offset_range import OffsetRange
-from rmqcli.store import CommitLog, bulk_filter, log_records
+from rmqcli.store import CommitLog, bulk_blocks, log_records
 from rmqcli.store.log_filter import RecordFilter, record_filter
 from tests.codec.samples import make_record
 from tests.support import JavaStore
@@ -81,7 +81,7 @@ def filters(store: JavaStore) -> list[RecordFilter]:
 
 @pytest.mark.parametrize("block", [7, 1 << 14])
 def test_the_same_ones(store_clean: JavaStore, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bulk_filter, "BLOCK_RECORDS", block)
+    monkeypatch.setattr(bulk_blocks, "BLOCK_RECORDS", block)
     log = CommitLog(store_clean.root)
     counts = []
     for chosen in filters(store_clean):
