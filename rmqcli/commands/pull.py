@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rmqcli.exit_codes import ExitCode
 from rmqcli.options import (
     BrokerOption,
     FormatOption,
@@ -20,6 +21,7 @@ from rmqcli.options import (
 from rmqcli.running import now_ms, run_async, warn
 
 if TYPE_CHECKING:
+    from codec.queue import MessageQueue
     from rmqcli.client import ClientError
 
 app = single_command()
@@ -79,6 +81,7 @@ def pull(
     render = message_renderer(settings, format_text)
     output = Output()
     missing: dict[str, ClientError] = {}
+    unread: list[MessageQueue] = []
 
     async def main() -> None:
         from rmqcli.client import PullConsumer
@@ -90,7 +93,7 @@ def pull(
             found, failures = await reachable_spans(reader, queues, wanted)
             missing.update((queue.broker_name, error) for queue, error in failures.items())
             advance = stack.enter_context(progress(topic, count or total(found), quiet=settings.terminal))
-            messages = await stack.enter_async_context(open_range(reader, found, wanted, expression))
+            messages = await stack.enter_async_context(open_range(reader, found, wanted, expression, unread))
             printed = 0
             async for message in messages:
                 output.write(render(message))
@@ -104,3 +107,5 @@ def pull(
 
     run_async(main)
     end_partly(missing)
+    if unread:
+        raise typer.Exit(ExitCode.PARTLY)

@@ -168,14 +168,18 @@ Batches = trio.MemoryReceiveChannel[list[MessageExt]]
 
 @asynccontextmanager
 async def open_range(
-    reader: Reader, found: Sequence[Span], wanted: OffsetRange, expression: str = "*"
+    reader: Reader,
+    found: Sequence[Span],
+    wanted: OffsetRange,
+    expression: str = "*",
+    unread: list[MessageQueue] | None = None,
 ) -> AsyncIterator[AsyncIterator[MessageExt]]:
-    """Gives the messages of all spans, merged. Leaving stops the tasks."""
+    """Gives the messages of all spans, merged. Leaving stops the tasks. `unread` gets the queues whose end was not reached."""
     async with trio.open_nursery() as nursery:
         sources: list[Batches] = []
         for span in found:
             send, receive = trio.open_memory_channel[list[MessageExt]](_AHEAD)
-            nursery.start_soon(_read_span, reader, span, wanted, expression, send)
+            nursery.start_soon(_read_span, reader, span, wanted, expression, send, unread)
             sources.append(receive)
         async with aclosing(_merge(sources)) as merged:
             if wanted.last is None or len(found) == 1:
@@ -220,6 +224,7 @@ async def _read_span(
     wanted: OffsetRange,
     expression: str,
     channel: trio.MemorySendChannel[list[MessageExt]],
+    unread: list[MessageQueue] | None,
 ) -> None:
     # Not `async with`: its checkpoint behind the closing lets the reader end, and cancel this task with its error.
     with channel:
@@ -238,6 +243,8 @@ async def _read_span(
                 return
             if following <= offset:
                 warn(f"{span.queue}: nothing comes at offset {offset}, it ended at {span.end} before")
+                if unread is not None:
+                    unread.append(span.queue)
                 return
             offset = following
 

@@ -304,3 +304,13 @@ def test_a_message_of_another_topic_is_told_as_such(rmq: Run, topic: str) -> Non
     result = rmq("query", "another", "--id", line["offsetMsgId"])
     assert result.code == 0
     assert result.err == f"rmq: {line['msgId']} is a message of topic {topic}\n"
+
+
+def test_a_queue_that_could_not_be_read_to_its_end_is_no_success(
+    rmq: Run, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rmq("send", topic, "--queue", "0", stdin=b"one\ntwo\n")
+    monkeypatch.setattr("rmqcli.flows.reading.next_offset", lambda _queue, offset, _result: offset)
+    pulled = rmq("pull", topic, "--queue", "0", "-f", "%v\\n")
+    assert (pulled.code, pulled.out) == (ExitCode.PARTLY, b"one\ntwo\n")
+    assert "nothing comes at offset 0, it ended at 2 before" in pulled.err
