@@ -24,6 +24,7 @@ from codec.record import (
     scan_record,
     store_timestamp_at,
 )
+from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.store.files import NamedFile, data_extents, mapped, naming_damage, offset_files
 from rmqcli.store.lock import is_locked
 
@@ -126,6 +127,16 @@ class CommitLog:
             if count == 0:
                 break
         return found
+
+    def files_in(self, wanted: OffsetRange) -> list[NamedFile]:
+        """Those that may hold records of a range of commit-log offsets and store times; one whose name tells no offset may."""
+        begin, end = wanted.begin or 0, wanted.end
+        first = 0 if wanted.begin_time is None else self.first_file_at(wanted.begin_time)
+        return [
+            file
+            for file in self.files[first:]
+            if file.base is None or (file.base + file.size > begin and (end is None or file.base < end))
+        ]
 
     def first_file_at(self, time_ms: int) -> int:
         """Index of the file that may hold the first record stored at or after a time."""

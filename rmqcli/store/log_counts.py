@@ -66,14 +66,9 @@ def count_chosen(
 def count_log(log: CommitLog, wanted: Counted, progress: Progress = lambda size: None) -> LogCounts:
     """DamagedFile at damage. `progress` is told bytes of the log."""
     counts = LogCounts()
-    begin, end, begin_time = wanted.range.begin or 0, wanted.range.end, wanted.range.begin_time
-    first = log.first_file_at(begin_time) if begin_time is not None else 0
-    for file in log.files[first:]:
-        if file.base is not None and end is not None and file.base >= end:
-            break
-        if file.base is None or file.base + file.size > begin:
-            with naming_damage(file), mapped(file) as data:
-                _count_file(file, data, wanted, counts, progress)
+    for file in log.files_in(wanted.range):
+        with naming_damage(file), mapped(file) as data:
+            _count_file(file, data, wanted, counts, progress)
     return counts
 
 

@@ -43,14 +43,9 @@ def log_records(
 def _records(
     log: CommitLog, wanted: OffsetRange, chosen: RecordFilter, progress: Progress
 ) -> Iterator[Found]:
-    begin, end, begin_time = wanted.begin or 0, wanted.end, wanted.begin_time
-    first = log.first_file_at(begin_time) if begin_time is not None else 0
-    for file in log.files[first:]:
-        if file.base is not None and end is not None and file.base >= end:
-            return
-        if file.base is None or file.base + file.size > begin:
-            with naming_damage(file), mapped(file) as data:
-                yield from _of_file(file, data, wanted, chosen, progress)
+    for file in log.files_in(wanted):
+        with naming_damage(file), mapped(file) as data:
+            yield from _of_file(file, data, wanted, chosen, progress)
 
 
 def _of_file(

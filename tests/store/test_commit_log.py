@@ -11,6 +11,7 @@ import pytest
 from codec.consume_queue import ENTRY
 from codec.errors import CorruptionError
 from codec.record import decode_record
+from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.store import CommitLog, ConsumeQueueFiles, DamagedFile, explain_entry, queue_folders
 from rmqcli.store.commit_log import next_record, require_zeros
 from rmqcli.store.consume_queue import BLANK_ENTRY_SIZE
@@ -44,6 +45,26 @@ def test_the_first_file_of_a_time(store_clean: JavaStore) -> None:
     firsts = [decode_record(file.path.read_bytes()).store_timestamp for file in log.files]
     assert [log.first_file_at(time + 1) for time in firsts] == [0, 1, 2, 3]
     assert log.first_file_at(0) == 0
+    assert log.files_in(OffsetRange(begin_time=firsts[2] + 1)) == log.files[2:]
+    assert log.files_in(OffsetRange(begin_time=1)) == log.files
+
+
+@pytest.mark.parametrize(
+    ("wanted", "numbers"),
+    [
+        (OffsetRange(), [0, 1, 2, 3]),
+        (OffsetRange(begin=524287), [0, 1, 2, 3]),
+        (OffsetRange(begin=524288), [1, 2, 3]),
+        (OffsetRange(end=1048576), [0, 1]),
+        (OffsetRange(begin=600000, end=1048577), [1, 2]),
+        (OffsetRange(begin=1 << 40), []),
+    ],
+)
+def test_the_files_of_a_range(store_clean: JavaStore, wanted: OffsetRange, numbers: list[int]) -> None:
+    log = CommitLog(store_clean.root)
+    assert log.files_in(wanted) == [log.files[number] for number in numbers]
+    log.files = [file._replace(base=None) for file in log.files]
+    assert log.files_in(wanted) == log.files, "a name that tells no offset"
 
 
 def test_a_renamed_copy_takes_its_place_from_its_records(store_clean: JavaStore, tmp_path: Path) -> None:
