@@ -20,6 +20,36 @@ def echo(_session: Session, request: RemotingCommand) -> RemotingCommand:
     return request.reply(0, request.remark, request.ext_fields, request.body)
 
 
+class Wire:
+    """A transport that gives all it has at once; `answered` is what was written, `deeds` the sizes of the writes."""
+
+    def __init__(self, data: bytes, deeds: list[object] | None = None) -> None:
+        self.incoming = [data, b""]
+        self.answered = b""
+        self.deeds: list[object] = [] if deeds is None else deeds
+
+    async def receive(self) -> bytes:
+        await trio.testing.wait_all_tasks_blocked()
+        return self.incoming.pop(0)
+
+    def send_now(self, buffers: list[bytes | memoryview]) -> int:
+        data = b"".join(buffers)
+        self.answered += data
+        self.deeds.append(len(data))
+        buffers.clear()
+        return len(data)
+
+    async def send_some(self, buffers: list[bytes | memoryview]) -> int:
+        await trio.lowlevel.checkpoint()
+        return self.send_now(buffers)
+
+    async def close(self) -> None:
+        await trio.lowlevel.checkpoint()
+
+    def replies(self) -> list[RemotingCommand]:
+        return Connection().receive(self.answered)
+
+
 class Client:
     """One end of a connection, frame by frame."""
 

@@ -2,38 +2,13 @@
 
 from __future__ import annotations
 
-import trio
+from collections.abc import Sequence
 
-from broker.server import REPLIES_PER_WRITE, Server, ServerLimits
+from broker.server import REPLIES_PER_WRITE, RunHandler, Server, ServerLimits
 from broker.session import Session, SessionLimits
 from codec.frame import DirectReader, RemotingCommand, encode_frame
 from codec.headers import SendMessageRequestHeaderV2, to_ext
-from tests.broker.serving import ECHO, echo, request
-
-
-class Wire:
-    """A transport that remembers what was written, in one list with what others did."""
-
-    def __init__(self, deeds: list[object], data: bytes) -> None:
-        self.deeds = deeds
-        self.incoming = [data, b""]
-
-    async def receive(self) -> bytes:
-        await trio.lowlevel.checkpoint()
-        return self.incoming.pop(0)
-
-    def send_now(self, buffers: list[bytes | memoryview]) -> int:
-        size = sum(map(len, buffers))
-        self.deeds.append(size)
-        buffers.clear()
-        return size
-
-    async def send_some(self, buffers: list[bytes | memoryview]) -> int:
-        await trio.lowlevel.checkpoint()
-        return self.send_now(buffers)
-
-    async def close(self) -> None:
-        await trio.lowlevel.checkpoint()
+from tests.broker.serving import ECHO, Wire, echo, request
 
 
 class Heard:
@@ -49,7 +24,7 @@ class Heard:
 
 async def _served(deeds: list[object], data: bytes, limits: ServerLimits | None = None) -> None:
     server = Server({ECHO: echo}, limits=limits, batches=Heard(deeds))
-    session = server._session(Wire(deeds, data), ("127.0.0.1", 1), ("127.0.0.1", 2))
+    session = server._session(Wire(data, deeds), ("127.0.0.1", 1), ("127.0.0.1", 2))
     await server._run(session)
 
 
@@ -101,5 +76,42 @@ async def test_a_direct_reader_gives_handlers_the_typed_header() -> None:
     reader = DirectReader(310, SendMessageRequestHeaderV2)
     server = Server({310: handler}, direct={reader.beginning: reader})
     frame = encode_frame(RemotingCommand(310, to_ext(header), opaque=1))
-    await server._run(server._session(Wire([], frame), ("127.0.0.1", 1), ("127.0.0.1", 2)))
+    await server._run(server._session(Wire(frame), ("127.0.0.1", 1), ("127.0.0.1", 2)))
     assert seen == [header]
+
+
+def reply_frame(command: RemotingCommand, remark: str) -> bytes:
+    return encode_frame(command.reply(0, remark))
+
+
+async def _in_runs(run: RunHandler, count: int) -> list[tuple[int, int, str | None]]:
+    wire = Wire(b"".join(encode_frame(request(opaque=n)) for n in range(count)))
+    server = Server({ECHO: echo}, runs={ECHO: run})
+    await server._run(server._session(wire, ("127.0.0.1", 1), ("127.0.0.1", 2)))
+    return [(reply.opaque, reply.code, reply.remark) for reply in wire.replies()]
+
+
+async def test_a_run_takes_what_it_likes_and_the_rest_goes_one_by_one() -> None:
+    offered = []
+
+    def two_of_five(_session: Session, commands: Sequence[RemotingCommand]) -> list[bytes]:
+        offered.append([command.opaque for command in commands])
+        return [reply_frame(command, "run") for command in commands[:2]] if len(offered) == 2 else []
+
+    assert await _in_runs(two_of_five, 5) == [
+        (0, 0, None),
+        (1, 0, "run"),
+        (2, 0, "run"),
+        (3, 0, None),
+        (4, 0, None),
+    ]
+    assert offered == [[0, 1, 2, 3, 4], [1, 2, 3, 4], [3, 4]], "one that is alone is not offered"
+
+
+async def test_a_run_that_fails_costs_one_request_an_error() -> None:
+    def failing(_session: Session, commands: Sequence[RemotingCommand]) -> list[bytes]:
+        if commands[0].opaque == 1:
+            raise ZeroDivisionError("a bug")
+        return []
+
+    assert await _in_runs(failing, 3) == [(0, 0, None), (1, 1, "ZeroDivisionError: a bug"), (2, 0, None)]

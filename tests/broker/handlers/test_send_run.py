@@ -18,38 +18,14 @@ from broker.store.segment import Segment
 from broker.store.segment_list import SegmentList
 from codec.batch import encode_batch
 from codec.codes import ResponseCode
-from codec.frame import RemotingCommand, decode_frame, encode_frame
+from codec.frame import RemotingCommand, encode_frame
 from codec.headers import to_ext
 from codec.message import Message
 from tests.broker import support
+from tests.broker.serving import Wire
 from tests.broker.support import FakeBroker, fake_broker, pull_header, send_header
 
 PEER = ("10.0.0.7", 40000)
-
-
-class Wire:
-    """A transport that gives all it has at once and remembers what was answered."""
-
-    def __init__(self, data: bytes) -> None:
-        self.incoming = [data, b""]
-        self.answered = b""
-
-    async def receive(self) -> bytes:
-        await trio.testing.wait_all_tasks_blocked()
-        return self.incoming.pop(0)
-
-    def send_now(self, buffers: list[bytes | memoryview]) -> int:
-        data = b"".join(buffers)
-        self.answered += data
-        buffers.clear()
-        return len(data)
-
-    async def send_some(self, buffers: list[bytes | memoryview]) -> int:
-        await trio.lowlevel.checkpoint()
-        return self.send_now(buffers)
-
-    async def close(self) -> None:
-        await trio.lowlevel.checkpoint()
 
 
 def frame(opaque: int, topic: str = "T", body: bytes = b"hello", *, flag: int = 0, **fields: Any) -> bytes:
@@ -67,12 +43,7 @@ async def answered(broker: FakeBroker, data: bytes, *, together: bool = True) ->
         handler_table(broker.context), batches=broker.context.store, direct=DIRECT_READERS, runs=runs
     )
     await server._run(server._session(wire, PEER, ("127.0.0.1", 10911)))
-    replies, position = [], 0
-    while position < len(wire.answered):
-        end = position + 4 + int.from_bytes(wire.answered[position : position + 4], "big")
-        replies.append(decode_frame(wire.answered[position + 4 : end]))
-        position = end
-    return replies
+    return wire.replies()
 
 
 BATCH = encode_batch([Message.of("T", "one"), Message.of("T", "two")])
