@@ -89,8 +89,8 @@ def pull(
         async with AsyncExitStack() as stack:
             consumer = await stack.enter_async_context(PullConsumer(**settings.client_options))
             queues = await choose_queues(consumer, topic, broker, queue)
-            reader, expression = await filtered(consumer, queues, tag, sql)
-            found, failures = await reachable_spans(reader, queues, wanted)
+            reader, expression, lost = await filtered(consumer, queues, tag, sql)
+            found, failures = await reachable_spans(reader, queues, wanted, lost)
             missing.update((queue.broker_name, error) for queue, error in failures.items())
             advance = stack.enter_context(progress(topic, count or total(found), quiet=settings.terminal))
             messages = await stack.enter_async_context(open_range(reader, found, wanted, expression, unread))

@@ -70,8 +70,8 @@ def tail(
 
         async with PullConsumer(**settings.client_options) as consumer:
             queues = await choose_queues(consumer, topic, broker, queue)
-            reader, expression = await filtered(consumer, queues, tag, sql)
-            found, absent = await reachable_spans(reader, queues, wanted)
+            reader, expression, lost = await filtered(consumer, queues, tag, sql)
+            found, absent = await reachable_spans(reader, queues, wanted, lost)
             async with open_range(reader, found, wanted, expression) as messages:
                 await printer.print_all(messages)
             everything = queue is None and broker is None

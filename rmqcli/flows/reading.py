@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 import trio
@@ -44,6 +45,7 @@ __all__ = [
 LOST = (ConnectionFailed, ConnectionLost, RequestTimeout)
 """A broker that cannot be reached; the others may well be."""
 
+NONE_LOST: Mapping[MessageQueue, ClientError] = MappingProxyType({})
 BATCH = 32
 """Messages asked for at once; Java brokers allow no more by default."""
 _AHEAD = 2
@@ -123,11 +125,15 @@ async def spans(reader: Reader, queues: Sequence[MessageQueue], wanted: OffsetRa
 
 
 async def reachable_spans(
-    reader: Reader, queues: Sequence[MessageQueue], wanted: OffsetRange
+    reader: Reader,
+    queues: Sequence[MessageQueue],
+    wanted: OffsetRange,
+    lost: Mapping[MessageQueue, ClientError] = NONE_LOST,
 ) -> tuple[list[Span], dict[MessageQueue, ClientError]]:
-    """As `spans`, of the queues whose broker answers, and the others with their error. When none answers the first is raised."""
+    """As `spans`, of the queues whose broker answers, and the others with their error. When none answers the first is raised.
+    Those in `lost` did not answer before and are not asked again: that would cost the timeout once more."""
     found: dict[MessageQueue, Span] = {}
-    failures: dict[MessageQueue, ClientError] = {}
+    failures = dict(lost)
 
     async def find(queue: MessageQueue) -> None:
         try:
@@ -137,7 +143,8 @@ async def reachable_spans(
 
     async with trio.open_nursery() as nursery:
         for queue in queues:
-            nursery.start_soon(find, queue)
+            if queue not in lost:
+                nursery.start_soon(find, queue)
     if failures and not found:
         raise next(failures[queue] for queue in queues)
     return (

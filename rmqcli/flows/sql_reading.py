@@ -1,19 +1,22 @@
 """Reads only the messages whose properties meet a SQL92 condition; the broker decides (enablePropertyFilter in its broker.conf).
 
-The condition is checked at every broker first: one that cannot be read would let everything through when pulling.
+The condition is checked at every broker first: one that cannot be read would let everything through when pulling. A broker that
+cannot be reached then is asked before its first pull.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+import trio
 
 from codec.bodies import SubscriptionData
 from codec.codes import ResponseCode
 from codec.queue import MessageQueue
-from rmqcli.client import BrokerRefused, PullConsumer, PullResult
+from rmqcli.client import BrokerRefused, ClientError, PullConsumer, PullResult
 from rmqcli.client.push.subscription import check_at
 from rmqcli.exit_codes import CommandError, ExitCode, usage_error
-from rmqcli.flows.reading import Reader
+from rmqcli.flows.reading import LOST, Reader
 
 __all__ = ["SqlReader", "filtered", "one_filter"]
 
@@ -26,10 +29,24 @@ class SqlReader:
 
     def __init__(self, consumer: PullConsumer) -> None:
         self._consumer = consumer
+        self._checked: set[str] = set()
         self.message_queues = consumer.message_queues
         self.min_offset = consumer.min_offset
         self.max_offset = consumer.max_offset
         self.search_offset = consumer.search_offset
+
+    async def check(self, queue: MessageQueue, sql: str) -> None:
+        """Once a broker. CommandError when it does not take the condition."""
+        if queue.broker_name in self._checked:
+            return
+        instance = self._consumer.instance
+        (address, *_) = await instance.broker_addresses(queue)
+        subscription = SubscriptionData(topic=queue.topic, sub_string=sql, expression_type=SQL92)
+        try:
+            await check_at(instance, address, self._consumer.group, subscription)
+        except BrokerRefused as error:
+            raise _explained(error, queue.broker_name) from error
+        self._checked.add(queue.broker_name)
 
     async def pull(
         self,
@@ -41,6 +58,7 @@ class SqlReader:
         suspend: float = 0.0,
     ) -> PullResult:
         """As `PullConsumer.pull`."""
+        await self.check(queue, expression)
         return await self._consumer.pull(
             queue, offset, max_nums, expression, suspend=suspend, expression_type=SQL92
         )
@@ -54,23 +72,24 @@ def one_filter(tag: str, sql: str | None) -> None:
 
 async def filtered(
     consumer: PullConsumer, queues: Sequence[MessageQueue], tag: str, sql: str | None
-) -> tuple[Reader, str]:
-    """What to read with, and the expression to pull with; CommandError when a broker of `queues` does not take `sql`."""
+) -> tuple[Reader, str, Mapping[MessageQueue, ClientError]]:
+    """What to read with, the expression to pull with, and the queues whose broker cannot be reached. CommandError when a broker
+    does not take `sql`."""
     if sql is None:
-        return consumer, tag
-    for queue in {queue.broker_name: queue for queue in queues}.values():
-        await _check(consumer, queue, sql)
-    return SqlReader(consumer), sql
+        return consumer, tag, {}
+    reader = SqlReader(consumer)
+    lost: dict[str, ClientError] = {}
 
+    async def check(queue: MessageQueue) -> None:
+        try:
+            await reader.check(queue, sql)
+        except LOST as error:
+            lost[queue.broker_name] = error
 
-async def _check(consumer: PullConsumer, queue: MessageQueue, sql: str) -> None:
-    instance = consumer.instance
-    (address, *_) = await instance.broker_addresses(queue)
-    subscription = SubscriptionData(topic=queue.topic, sub_string=sql, expression_type=SQL92)
-    try:
-        await check_at(instance, address, consumer.group, subscription)
-    except BrokerRefused as error:
-        raise _explained(error, queue.broker_name) from error
+    async with trio.open_nursery() as nursery:
+        for queue in {queue.broker_name: queue for queue in queues}.values():
+            nursery.start_soon(check, queue)
+    return reader, sql, {queue: lost[queue.broker_name] for queue in queues if queue.broker_name in lost}
 
 
 def _explained(error: BrokerRefused, broker: str) -> Exception:

@@ -94,7 +94,7 @@ def test_a_message_for_a_silent_client(rmq: Run, group: str, topic: str, silent:
 
 @pytest.fixture
 def own_cluster() -> Iterator[Cluster]:
-    with embedded_in_thread() as cluster:
+    with embedded_in_thread(enable_property_filter=True) as cluster:
         yield cluster
 
 
@@ -103,7 +103,8 @@ def two_brokers(
     cli: Run, own_cluster: Cluster, tmp_path: Path
 ) -> Iterator[tuple[Run, subprocess.Popen[bytes]]]:
     """broker-a, and the process of broker-b; a group `billing` on both."""
-    settings = ("--port", "0", "--store", str(tmp_path / "b"), "--set", "brokerName=broker-b")
+    values = ("--set", "brokerName=broker-b", "--set", "enablePropertyFilter=true")
+    settings = ("--port", "0", "--store", str(tmp_path / "b"), *values)
 
     def rmq(*arguments: str, stdin: bytes = b"") -> Result:
         return cli("-n", own_cluster.namesrv, *arguments, stdin=stdin)
@@ -178,6 +179,7 @@ def one_is_silent(two_brokers: tuple[Run, subprocess.Popen[bytes]]) -> Iterator[
         (("cluster", "producers", "-g", "nobody"), 0, []),
         (("pull", "orders"), -1, ["broker-a", "broker-a"]),
         (("pull", "orders", "-o", "-1"), -1, ["broker-a"]),
+        (("pull", "orders", "--sql", "UNIQ_KEY IS NOT NULL"), -1, ["broker-a", "broker-a"]),
         (("group", "settings", "billing"), 0, ["broker-a"]),
         (("group", "list"), 0, ["billing", "readers"]),
         (("group", "describe", "readers", "-t", "orders"), 1, ["broker-a"]),
@@ -194,12 +196,19 @@ def test_what_the_other_broker_says_is_shown(
 
 
 @pytest.mark.parametrize(
-    "command", [("pull", "orders", "-b", "broker-b"), ("tail", "orders", "-b", "broker-b")]
+    ("command", "asked"),
+    [
+        (("pull", "orders", "-b", "broker-b"), "GET_MIN_OFFSET"),
+        (("pull", "orders", "-b", "broker-b", "--sql", "a = 1"), "CHECK_CLIENT_CONFIG"),
+        (("tail", "orders", "-b", "broker-b"), "GET_MIN_OFFSET"),
+    ],
 )
-def test_the_silent_broker_alone_has_nothing_to_show(one_is_silent: Run, command: tuple[str, ...]) -> None:
+def test_the_silent_broker_alone_has_nothing_to_show(
+    one_is_silent: Run, command: tuple[str, ...], asked: str
+) -> None:
     result = one_is_silent(*command)
     assert (result.code, result.out) == (ExitCode.TIMED_OUT, b"")
-    assert "did not answer GET_MIN_OFFSET" in result.err
+    assert f"did not answer {asked}" in result.err
 
 
 def test_a_topic_is_changed_where_it_can_be(one_is_silent: Run) -> None:
@@ -260,7 +269,8 @@ def test_clients_are_shown_where_they_can_be(
         os.kill(other.pid, signal.SIGCONT)
 
 
-def test_the_other_broker_is_followed(one_is_silent: Run) -> None:
-    result = one_is_silent("tail", "orders", "--idle", "1")
+@pytest.mark.parametrize("condition", [(), ("--sql", "UNIQ_KEY IS NOT NULL")])
+def test_the_other_broker_is_followed(one_is_silent: Run, condition: tuple[str, ...]) -> None:
+    result = one_is_silent("tail", "orders", "--idle", "1", *condition)
     assert (result.code, [row[-1] for row in result.lines]) == (0, ["broker-a", "broker-a"])
     assert "broker-b" in result.err and result.err.count("trying again") == 1

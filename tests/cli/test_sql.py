@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+import trio
 
 from broker.cluster import Cluster, embedded_in_thread
-from rmqcli.exit_codes import ExitCode
+from codec.codes import ResponseCode
+from codec.queue import MessageQueue
+from rmqcli.client import BrokerRefused, RequestTimeout
+from rmqcli.exit_codes import CommandError, ExitCode
+from rmqcli.flows.sql_reading import filtered
 from tests.cli.conftest import Run
 
 
@@ -79,3 +85,40 @@ def test_a_broker_that_filters_by_tags_only_is_named_with_the_remedy(
     assert (result.code, result.out) == (ExitCode.NOT_PERMITTED, b"")
     expected = "rmq: broker-a filters by tags only: set enablePropertyFilter=true in its broker.conf\n"
     assert result.err == expected
+
+
+class Refusing:
+    """Answers the check of a condition with what is in `answers`, one after the other; None: the broker takes it."""
+
+    group = client_id = "readers"
+    message_queues = min_offset = max_offset = search_offset = None
+
+    def __init__(self, *answers: Exception | None) -> None:
+        self.instance = self
+        self.answers = list(answers)
+        self.pulled = 0
+
+    async def broker_addresses(self, queue: MessageQueue) -> list[str]:
+        return [queue.broker_name]
+
+    async def call(self, *_arguments: Any) -> None:
+        await trio.lowlevel.checkpoint()
+        if answer := self.answers.pop(0):
+            raise answer
+
+    async def pull(self, *_arguments: Any, **_options: Any) -> None:
+        self.pulled += 1
+
+
+async def test_a_broker_that_was_silent_is_asked_about_the_condition_before_its_first_pull() -> None:
+    unreadable = BrokerRefused(ResponseCode.SUBSCRIPTION_PARSE_FAILED, "no end", "b", "CHECK_CLIENT_CONFIG")
+    consumer: Any = Refusing(RequestTimeout("b", "CHECK_CLIENT_CONFIG", 1.0), unreadable, None)
+    queue = MessageQueue("orders", "b", 0)
+    reader, expression, lost = await filtered(consumer, [queue], "*", "price >")
+    assert list(lost) == [queue]
+    with pytest.raises(CommandError, match="--sql: no end"):
+        await reader.pull(queue, 0, expression=expression)
+    assert consumer.pulled == 0
+    for _ in range(2):
+        await reader.pull(queue, 0, expression=expression)
+    assert (consumer.pulled, consumer.answers) == (2, [])
