@@ -6,7 +6,7 @@ and does not is worse than one that does not start, so a wrong value is an error
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from broker.config_broker import BrokerConfig
@@ -14,6 +14,7 @@ from broker.config_names import java_name
 from broker.config_namesrv import NamesrvConfig
 from broker.errors import ConfigError
 from broker.tables.delay_offsets import DelayLevels
+from codec.codes import MASTER_ID
 
 __all__ = ["check_values", "unsupported"]
 
@@ -101,15 +102,16 @@ _BROKER_VALUES: Mapping[str, _Rule] = {
     "disk_space_warning_level_ratio": _PERCENT,
 }
 
-_UNSUPPORTED: Mapping[str, tuple[Any, str]] = {
-    "acl_enable": (True, "there is no access control here: everybody may do everything"),
-    "use_tls": (True, "connections are not encrypted"),
-    "broker_role": ("SLAVE", "nothing is copied from a master"),
-    "enable_d_leger_commit_log": (True, "nothing is replicated"),
-    "transient_store_pool_enable": (True, "messages go to the mapped file at once"),
-    "enable_lmq": (True, "light message queues are not kept"),
-    "enable_multi_dispatch": (True, "messages go to one queue only"),
-}
+_UNSUPPORTED: Sequence[tuple[str, Any, str]] = (
+    ("acl_enable", True, "there is no access control here: everybody may do everything"),
+    ("use_tls", True, "connections are not encrypted"),
+    ("broker_role", "SLAVE", "nothing is copied from a master, and nothing can be sent to this broker"),
+    ("broker_role", "SYNC_MASTER", "no slave is waited for, messages are on this broker alone"),
+    ("enable_d_leger_commit_log", True, "nothing is replicated"),
+    ("transient_store_pool_enable", True, "messages go to the mapped file at once"),
+    ("enable_lmq", True, "light message queues are not kept"),
+    ("enable_multi_dispatch", True, "messages go to one queue only"),
+)
 
 
 def check_values(config: BrokerConfig | NamesrvConfig) -> None:
@@ -119,12 +121,14 @@ def check_values(config: BrokerConfig | NamesrvConfig) -> None:
         value = getattr(config, field)
         if not rule.holds(value):
             raise ConfigError(f"{java_name(field)}={value}: {rule.expected} is expected")
+    if isinstance(config, BrokerConfig) and config.broker_role == "SLAVE" and config.broker_id == MASTER_ID:
+        raise ConfigError("brokerId=0 is the master's: with brokerRole=SLAVE a number from 1 is expected")
 
 
 def unsupported(config: BrokerConfig) -> list[str]:
     """One line for each property that asks for what this broker does not do."""
     return [
         f"{java_name(field)}={str(value).lower() if value is True else value} is not supported: {consequence}"
-        for field, (value, consequence) in _UNSUPPORTED.items()
+        for field, value, consequence in _UNSUPPORTED
         if getattr(config, field) == value
     ]

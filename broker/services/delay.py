@@ -3,7 +3,8 @@
 One task for each level; it sleeps until the time of the next message of its queue, or until the store brings one. The copy
 that is delivered keeps every property, DELAY, REAL_TOPIC and REAL_QID too, and its text. A delivery that fails is tried
 again; the offset moves on after success only, so a crash can deliver twice but never loses. Times are ms of the broker's
-clock; a message that would have to wait for longer than its level, for the clock was set back, comes at once.
+clock; a message that would have to wait for longer than its level, for the clock was set back, comes at once. A slave
+delivers nothing: its master does.
 """
 
 from __future__ import annotations
@@ -73,6 +74,8 @@ class DelayService:
     def _deliver_due(self, level: int) -> float | None:
         """Delivers what is due, up to a batch; seconds until there is more to do, None when the queue is empty."""
         broker = self._broker
+        if broker.is_slave:
+            return LONGEST_SLEEP_SECONDS
         offset = max(
             broker.delay_offsets.get(level), broker.store.min_offset(SystemTopic.SCHEDULE, level - 1)
         )

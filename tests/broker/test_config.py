@@ -182,9 +182,7 @@ async def test_a_name_server_does_not_start_with_a_value_that_means_nothing(entr
 def test_what_java_means_by_its_values_is_taken() -> None:
     check_values(NamesrvConfig())
     check_values(BrokerConfig())
-    entries = (
-        "deleteWhen=04; 16\nflushDiskType=SYNC_FLUSH\nbrokerRole=SLAVE\nlistenPort=0\nfileReservedTime=0"
-    )
+    entries = "deleteWhen=04; 16\nflushDiskType=SYNC_FLUSH\nbrokerRole=SLAVE\nbrokerId=1\nlistenPort=0\nfileReservedTime=0"
     config, _ = config_from_properties(BrokerConfig, parse_properties(entries))
     check_values(config)
 
@@ -197,6 +195,14 @@ def test_what_is_not_supported_is_told_by_name() -> None:
         "useTLS=true",
         "brokerRole=SLAVE",
     ]
+    assert len(unsupported(BrokerConfig(broker_role="SYNC_MASTER"))) == 1
+
+
+def test_a_slave_does_not_take_the_place_of_its_master() -> None:
+    """As in Java: it would register with id 0, and its master's clients would come to it."""
+    with pytest.raises(ConfigError, match="brokerId=0 is the master's"):
+        check_values(BrokerConfig(broker_role="SLAVE"))
+    check_values(BrokerConfig(broker_role="SLAVE", broker_id=1))
 
 
 def test_a_file_that_cannot_be_read_is_a_config_error(tmp_path: Path) -> None:

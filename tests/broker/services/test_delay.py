@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import trio
+from msgspec.structs import replace
 
 from broker.store import StoreMessage
 from broker.tables import DelayLevels
@@ -50,6 +51,18 @@ async def test_a_clock_that_is_set_back_holds_nothing_up(
         await trio.sleep(5.1)
         assert len(client.pulled("T")) == 1
         assert len(client.pulled("SCHEDULE_TOPIC_XXXX", 2)) == 1
+
+
+async def test_a_slave_delivers_nothing(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client, master = broker.client(), broker.context.config
+        client.send("T", properties={"DELAY": "1"})
+        broker.context.reconfigure(replace(master, broker_role="SLAVE", broker_id=1))
+        await trio.sleep(60)
+        assert client.pulled("T") == []
+        broker.context.reconfigure(master)
+        await trio.sleep(5.1)
+        assert len(client.pulled("T")) == 1
 
 
 @pytest.mark.parametrize("counted", [True, False])
