@@ -1,8 +1,9 @@
 """Who reads a connection: the background, or the task that waits for the only reply.
 
 Waking a task for the reply that another has read costs a turn of the scheduler, as much as all the rest of a request. So a
-task whose request is alone reads until its reply is there, and gives way to the background then. Where requests follow each
-other one by one, the background waits for a pause of PAUSE seconds before it reads again.
+task whose request is alone reads until its reply is there, and gives way to the background then. It looks for what a near
+peer answers before it sleeps (`polling`). Where requests follow each other one by one, the background waits for a pause of
+PAUSE seconds before it reads again.
 
 Any trio stream is read by the background only: a wait for bytes can be given up at any moment on a DirectStream.
 """
@@ -15,6 +16,7 @@ import trio
 
 from codec.frame import RemotingCommand
 from rmqcli.client.calls import Call
+from rmqcli.client.polling import Polling
 from rmqcli.client.streams import READ_SIZE, DirectStream, Stream
 
 __all__ = ["Reader"]
@@ -41,6 +43,7 @@ class Reader:
         self._received = received
         self._asked = asked
         self._requests: list[RemotingCommand] = []
+        self._polling = Polling()
         self._alone = 0
         self._recent = False  # a task read itself since the background looked last
         self._parked: trio.lowlevel.Task | None = None
@@ -88,29 +91,37 @@ class Reader:
     async def read_for(self, call: Call) -> None:
         """Reads until the call is over; for the call's own task."""
         assert self._direct is not None
-        wait_readable, read_now = self._direct.wait_readable, self._direct.read_now
+        wait_readable, read_now, polling = self._direct.wait_readable, self._direct.read_now, self._polling
         self.is_free = False
         self._call = call
         call.reads = True
+        polling.begin()
         try:
-            while call.reads:
-                await wait_readable()
-                if call.is_over:
-                    break
-                data = read_now(READ_SIZE)
-                if data is not None:
-                    self._requests += self._received(data)
-                    if self._requests:
-                        self._wake()
+            while not call.is_over:
+                if polling.left:
+                    await trio.lowlevel.checkpoint()
+                else:
+                    await wait_readable()
+                if not call.is_over:
+                    self._take(read_now(READ_SIZE))
         except trio.ClosedResourceError:
             if not call.is_over:
                 raise
         finally:
+            polling.end()
             self._call = None
             self.is_free = True
             self._recent = True
             if self._calls or self._is_awaited:
                 self._wake()
+
+    def _take(self, data: bytes | None) -> None:
+        if data is None:
+            self._polling.in_vain()
+            return
+        self._requests += self._received(data)
+        if self._requests:
+            self._wake()
 
     def call_off(self) -> None:
         """The task that reads finds its call over."""

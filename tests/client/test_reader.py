@@ -15,6 +15,7 @@ from codec.frame import RemotingCommand, encode_frame
 from rmqcli.client.commands import command
 from rmqcli.client.errors import ConnectionLost, RequestTimeout
 from rmqcli.client.link import Link
+from rmqcli.client.polling import LOOKS
 from rmqcli.client.reader import ALONE_BEFORE, PAUSE
 from rmqcli.client.streams import TcpStream
 from tests.client.push.test_cancellation import CancelAt, tasks
@@ -26,16 +27,27 @@ PEER_REQUEST = encode_frame(RemotingCommand(40, None, b"", 7))
 
 
 class Watched(TcpStream):
-    """`readers`: who read, each time."""
+    """`readers`: who read, each time. `looks`: how often there was nothing to read. `waits`: for bytes."""
 
     def __init__(self, stream: trio.SocketStream) -> None:
         super().__init__(stream)
         self.readers: list[str] = []
+        self.looks = self.waits = 0
+        self._wait_readable = self.wait_readable
+        self.wait_readable = self._counted
+
+    async def _counted(self) -> None:
+        self.waits += 1
+        await self._wait_readable()
 
     def read_now(self, max_bytes: int) -> bytes | None:
+        data = super().read_now(max_bytes)
+        if data is None:
+            self.looks += 1
+            return None
         name = trio.lowlevel.current_task().name
         self.readers.append(BACKGROUND if name.endswith("Link._read") else name)
-        return super().read_now(max_bytes)
+        return data
 
 
 class Line:
@@ -95,6 +107,54 @@ async def test_requests_one_by_one_are_read_by_their_own_task(line: Line, autoju
     first = line.stream.readers[:ALONE_BEFORE]
     assert first == [BACKGROUND] * ALONE_BEFORE
     assert BACKGROUND not in line.stream.readers[ALONE_BEFORE:]
+
+
+async def test_the_reply_of_a_near_peer_is_found_without_a_wait(line: Line, autojump_clock: Any) -> None:
+    await line.one_by_one(ALONE_BEFORE + 1)
+    line.stream.waits = line.stream.looks = 0
+    await line.one_by_one(20)
+    assert line.stream.waits == 0
+    assert line.stream.looks < 20 * LOOKS
+
+
+async def far(line: Line, nursery: trio.Nursery, count: int) -> int:
+    """Requests one by one whose replies come when all looks were in vain: how many looks there were."""
+    line.stream.looks = 0
+    results: dict[int, Any] = {}
+    for number in range(count):
+        nursery.start_soon(ask, line.link, results, number, name="asker")
+        await wait_all_tasks_blocked()
+        await line.answer()
+        await wait_all_tasks_blocked()
+    assert {number: reply.code for number, reply in results.items()} == {n: n for n in range(count)}
+    return line.stream.looks
+
+
+async def test_replies_of_a_far_peer_are_looked_for_ever_more_seldom(
+    line: Line, nursery: trio.Nursery, autojump_clock: Any
+) -> None:
+    await line.one_by_one(ALONE_BEFORE + 1)
+    assert await far(line, nursery, 20) == 5 * LOOKS  # at requests 1, 3, 6, 11 and 20
+    await line.one_by_one(20)
+    assert await far(line, nursery, 2) == LOOKS
+    await line.one_by_one(2)
+    assert await far(line, nursery, 3) == 2 * LOOKS  # it was near in between
+
+
+@pytest.mark.parametrize("by", ["cancellation", "the end of the link"])
+async def test_a_call_is_over_between_two_looks(line: Line, by: str, autojump_clock: Any) -> None:
+    results: dict[int, Any] = {}
+    await line.one_by_one(ALONE_BEFORE + 1)
+    line.stream.looks = 0
+    with trio.CancelScope() as scope:
+        async with trio.open_nursery() as both:
+            both.start_soon(ask, line.link, results, 1, name="asker")
+            while not line.stream.looks:
+                await trio.lowlevel.checkpoint()
+            {"cancellation": scope.cancel, "the end of the link": line.link.close}[by]()
+    assert line.stream.looks < LOOKS
+    assert [type(answer) for answer in results.values()] == ([ConnectionLost] if by != "cancellation" else [])
+    assert not line.link.in_flight
 
 
 async def test_requests_together_are_read_by_the_background(
