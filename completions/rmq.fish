@@ -54,7 +54,7 @@ complete --command rmq --condition '__rmq_at \' send\'' --short-option p --long-
 complete --command rmq --condition '__rmq_at \' send\'' --short-option q --long-option queue --exclusive --description 'To the queue ID. [x>=0]'
 complete --command rmq --condition '__rmq_at \' send\'' --short-option b --long-option broker --exclusive --description 'Only this broker, by its name (broker-a).'
 complete --command rmq --condition '__rmq_at \' send\'' --long-option delay-level --exclusive --description 'Deliver after the delay level N. [1<=x<=18]'
-complete --command rmq --condition '__rmq_at \' send\'' --long-option delay --exclusive --description 'Deliver later: the level that is exactly so long (10s).'
+complete --command rmq --condition '__rmq_at \' send\'' --long-option delay --exclusive --description 'Deliver later: by the broker\'s level that is exactly so long (10s).'
 complete --command rmq --condition '__rmq_at \' send\'' --long-option file --require-parameter --force-files --description 'Read from a file; repeatable; - is standard input.'
 complete --command rmq --condition '__rmq_at \' send\'' --long-option delimiter --exclusive --description 'What separates messages; \\n \\t \\0 \\xNN are possible. [default: \\n]'
 complete --command rmq --condition '__rmq_at \' send\'' --long-option whole --description 'The whole input, or each file, is one message.'

@@ -49,7 +49,7 @@ def request(
     from rmqcli.render import Output
 
     render = _renderer(settings, format_text)
-    stamp = Stamp.of(topic, key or [], tag, prop or [], None, None)
+    stamp = Stamp.of(topic, key or [], tag, prop or [])
     timeout: dict[str, Any] = {} if settings.given.timeout is None else {"timeout": settings.given.timeout}
 
     async def main() -> MessageExt:

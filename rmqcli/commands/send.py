@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from rmqcli.commands._transaction import CheckOption, Ending, TransactionOption, WaitOption
-from rmqcli.exit_codes import ExitCode
+from rmqcli.exit_codes import ExitCode, usage_error
 from rmqcli.options import BrokerOption, Settings, TopicArgument, command, single_command
 from rmqcli.running import run_async, warn
 
@@ -37,7 +37,9 @@ LevelOption = Annotated[
 ]
 DelayOption = Annotated[
     str | None,
-    typer.Option("--delay", metavar="TIME", help="Deliver later: the level that is exactly so long (10s)."),
+    typer.Option(
+        "--delay", metavar="TIME", help="Deliver later: by the broker's level that is exactly so long (10s)."
+    ),
 ]
 FileOption = Annotated[
     list[Path] | None,
@@ -119,7 +121,8 @@ def send(
     from rmqcli.flows.sending import Sender, SendPlan
     from rmqcli.logs import client_log_told
 
-    stamp = Stamp.of(topic, key or [], tag, prop or [], delay_level, delay)
+    _check_delay(delay_level, delay)
+    stamp = Stamp.of(topic, key or [], tag, prop or [], delay_level)
     sources = check_sources(body, file or [], whole=whole, jsonl=jsonl)
     cut = None if whole else unescape(delimiter)
     in_flight = concurrency or (1 if queue is not None else _DEFAULT_CONCURRENCY)
@@ -132,10 +135,11 @@ def send(
     )
 
     async def main() -> None:
-        nonlocal code
+        nonlocal code, stamp
         import trio
 
         from rmqcli.client import Producer
+        from rmqcli.flows.delay_levels import level_at
         from rmqcli.flows.reading import select_queues
         from rmqcli.flows.send_results import SendReport
         from rmqcli.render.progress import progress
@@ -148,6 +152,9 @@ def send(
             if queue is not None or broker is not None:
                 there = await producer.message_queues(topic)
                 queues = select_queues(there, topic, broker, queue, kind="writable")
+            if delay is not None:
+                places = queues or await producer.message_queues(topic)
+                stamp = stamp.delayed(await level_at(producer, places, delay))
             start = trio.current_time()
             # Typed lines and JSON lines on the same terminal would be torn by a bar.
             quiet = body is not None or os.isatty(0) or (settings.json and settings.terminal)
@@ -168,6 +175,15 @@ def send(
     with client_log_told(verbose=settings.verbose):
         run_async(main)
     raise typer.Exit(code)
+
+
+def _check_delay(level: int | None, delay: str | None) -> None:
+    from rmqcli.grammar.durations import check_duration
+
+    if level is not None and delay is not None:
+        raise usage_error("--delay-level and --delay exclude each other")
+    if delay is not None:
+        check_duration("--delay", delay)
 
 
 def _hint_for_terminal(body: str | None, file: list[Path] | None) -> None:

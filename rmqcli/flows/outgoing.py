@@ -15,7 +15,6 @@ from codec.properties import PropertyName
 from rmqcli.exit_codes import CommandError, ExitCode, usage_error
 from rmqcli.flows.input_pieces import MAX_PIECE, Piece, read_pieces
 from rmqcli.flows.sending import Job
-from rmqcli.grammar.durations import delay_level as level_of
 from rmqcli.render.message_json import message_from_json, sendable
 
 __all__ = ["Stamp", "check_sources", "jobs_of", "unescape"]
@@ -56,23 +55,22 @@ class Stamp:
         keys: Sequence[str],
         tag: str | None,
         properties: Sequence[str],
-        level: int | None,
-        delay: str | None,
+        level: int | None = None,
     ) -> Stamp:
         """Checks the options; usage errors name them."""
         named = dict(_property(text) for text in properties)
         if any(not key or " " in key for key in keys):
             raise usage_error("--key: a key may not be empty or hold a blank, which separates keys")
-        if level is not None and delay is not None:
-            raise usage_error("--delay-level and --delay exclude each other")
         if keys:
             named[PropertyName.KEYS] = " ".join(keys)
         if tag:
             named[PropertyName.TAGS] = tag
-        level = level_of(delay) if delay is not None else level
-        if level is not None:
-            named[PropertyName.DELAY] = str(level)
-        return cls(topic, named)
+        stamp = cls(topic, named)
+        return stamp if level is None else stamp.delayed(level)
+
+    def delayed(self, level: int) -> Stamp:
+        """The same with a delay level."""
+        return Stamp(self.topic, {**self.properties, PropertyName.DELAY: str(level)})
 
     def on_body(self, body: bytes) -> Message:
         return Message(topic=self.topic, body=body, properties=dict(self.properties))

@@ -6,32 +6,13 @@ import re
 
 from rmqcli.exit_codes import usage_error
 
-__all__ = ["DELAY_LEVELS", "delay_level", "parse_duration_ms"]
+__all__ = ["DELAY_LEVELS", "check_duration", "parse_duration_ms"]
 
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _PART = re.compile(r"([0-9]{1,12})(ms|[smhdw])")
 _WHOLE = re.compile(rf"(?:{_PART.pattern})+")
 
-DELAY_LEVELS = [
-    "1s",
-    "5s",
-    "10s",
-    "30s",
-    "1m",
-    "2m",
-    "3m",
-    "4m",
-    "5m",
-    "6m",
-    "7m",
-    "8m",
-    "9m",
-    "10m",
-    "20m",
-    "30m",
-    "1h",
-    "2h",
-]
+DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 """Java's default `messageDelayLevel`; level 1 is the first. A broker may be configured otherwise."""
 
 
@@ -42,10 +23,7 @@ def parse_duration_ms(text: str) -> int | None:
     return sum(int(number) * _UNITS[unit] for number, unit in _PART.findall(text))
 
 
-def delay_level(text: str) -> int:
-    """The delay level (1..18) that is exactly this long; a usage error that lists the levels when there is none."""
-    wanted = parse_duration_ms(text)
-    levels = [parse_duration_ms(level) for level in DELAY_LEVELS]
-    if wanted is None or wanted not in levels:
-        raise usage_error(f"--delay {text}: no such delay level; there are {', '.join(DELAY_LEVELS)}")
-    return levels.index(wanted) + 1
+def check_duration(option: str, text: str) -> None:
+    """A usage error when the value of an option is no duration."""
+    if parse_duration_ms(text) is None:
+        raise usage_error(f"{option} {text}: a duration is expected, such as 10s, 5m or 1h30m")

@@ -5,7 +5,7 @@ from datetime import datetime
 import pytest
 
 from rmqcli.exit_codes import CommandError, ExitCode
-from rmqcli.grammar.durations import DELAY_LEVELS, delay_level, parse_duration_ms
+from rmqcli.grammar.durations import parse_duration_ms
 from rmqcli.grammar.offset_range import OffsetRange, parse_range, parse_target
 
 NOW = 1_714_557_600_000
@@ -164,10 +164,3 @@ def test_what_is_no_target(text: str) -> None:
 def test_durations() -> None:
     assert parse_duration_ms("1d2h3m4s5ms") == 93_784_005
     assert [parse_duration_ms(text) for text in ("", "5", "s", "1y", "1 s", "-1s")] == [None] * 6
-
-
-def test_delay_levels() -> None:
-    assert [delay_level(text) for text in DELAY_LEVELS] == list(range(1, 19))
-    assert delay_level("60s") == delay_level("1m") == 5
-    with pytest.raises(CommandError, match="--delay 7s: no such delay level; there are 1s, 5s, 10s"):
-        delay_level("7s")

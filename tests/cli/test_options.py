@@ -101,7 +101,7 @@ def test_global_options_stand_anywhere(cli: Run, arguments: list[str]) -> None:
         (["pull", "t", "-o", "x"], "range 'x'"),
         (["pull", "t", "-f", "%y"], "unknown verb %y"),
         (["tail", "t", "-f", "%"], "character 1"),
-        (["send", "t", "x", "--delay", "7s"], "no such delay level"),
+        (["send", "t", "x", "--delay", "7"], "--delay 7: a duration is expected"),
         (["send", "t", "x", "--delay", "10s", "--delay-level", "3"], "exclude each other"),
         (["send", "t", "x", "--whole"], "BODY excludes"),
         (["send", "t", "--jsonl", "--whole"], "--jsonl excludes"),

@@ -1,0 +1,76 @@
+"""The number of a delay level from its length, by the tables (`messageDelayLevel`) of the brokers that may get the message.
+
+A broker that does not tell its configuration (GET_BROKER_CONFIG) counts as one with the default table, which is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import trio
+
+from codec.bodies import decode_properties_text
+from codec.codes import RequestCode
+from codec.errors import CodecError
+from codec.queue import MessageQueue
+from rmqcli.client import ClientError, Producer
+from rmqcli.exit_codes import usage_error
+from rmqcli.grammar.durations import DELAY_LEVELS, parse_duration_ms
+from rmqcli.running import warn
+
+__all__ = ["chosen_level", "level_at"]
+
+PROPERTY = "messageDelayLevel"
+
+Table = tuple[str, ...]
+
+
+async def level_at(producer: Producer, queues: Sequence[MessageQueue], delay: str) -> int:
+    """The level that is exactly so long on the brokers of `queues`."""
+    tables: dict[str, Table] = {}
+
+    async def ask(queue: MessageQueue) -> None:
+        tables[queue.broker_name] = await _table(producer, queue)
+
+    one_each = {queue.broker_name: queue for queue in queues}
+    async with trio.open_nursery() as nursery:
+        for queue in one_each.values():
+            nursery.start_soon(ask, queue)
+    return chosen_level({broker: tables[broker] for broker in sorted(one_each)}, delay)
+
+
+def chosen_level(tables: Mapping[str, Table], delay: str) -> int:
+    """A usage error when a table has no such level, or it has another number elsewhere."""
+    wanted = parse_duration_ms(delay)
+    found = {broker: _place(table, wanted) for broker, table in tables.items()}
+    levels = set(found.values())
+    if len(levels) > 1:
+        each = ", ".join(f"{level or 'none'} on {broker}" for broker, level in found.items())
+        raise usage_error(f"--delay {delay} is level {each}: choose one with --broker")
+    level = levels.pop() if levels else None
+    if level is None:
+        there = ", ".join(dict.fromkeys(word for table in tables.values() for word in table))
+        raise usage_error(f"--delay {delay}: no such delay level; there are {there}")
+    return level
+
+
+def _place(table: Table, wanted: int | None) -> int | None:
+    lengths = [parse_duration_ms(word) for word in table]
+    return lengths.index(wanted) + 1 if wanted in lengths else None
+
+
+async def _table(producer: Producer, queue: MessageQueue) -> Table:
+    instance = producer.instance
+    try:
+        (master, *_) = await instance.broker_addresses(queue)
+        reply = await instance.call(master, RequestCode.GET_BROKER_CONFIG)
+        return tuple(decode_properties_text(reply.body)[PROPERTY].split())
+    except (ClientError, CodecError, KeyError) as error:
+        warn(
+            f"{queue.broker_name} does not tell its delay levels, the default ones are taken: {_reason(error)}"
+        )
+        return tuple(DELAY_LEVELS.split())
+
+
+def _reason(error: Exception) -> str:
+    return f"no {PROPERTY} in its configuration" if isinstance(error, KeyError) else str(error)

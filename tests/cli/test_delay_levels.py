@@ -1,0 +1,76 @@
+"""`rmq send --delay`: by the delay levels of the broker that gets the message."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from broker.cluster import embedded_in_thread
+from broker.handlers import HANDLERS
+from codec.codes import RequestCode
+from rmqcli.exit_codes import CommandError, ExitCode
+from rmqcli.flows.delay_levels import chosen_level
+from rmqcli.grammar.durations import DELAY_LEVELS as DEFAULT_TEXT
+from tests.cli.conftest import Run
+
+DELAY_LEVELS = tuple(DEFAULT_TEXT.split())
+OWN = ("1s", "90s", "2d")
+
+
+def test_the_default_levels() -> None:
+    levels = [chosen_level({"a": DELAY_LEVELS}, text) for text in DELAY_LEVELS]
+    assert levels == list(range(1, 19))
+    assert chosen_level({"a": DELAY_LEVELS}, "60s") == 5
+
+
+@pytest.mark.parametrize(("delay", "level"), [("1s", 1), ("1m30s", 2), ("48h", 3)])
+def test_a_level_is_the_one_of_the_same_length(delay: str, level: int) -> None:
+    assert chosen_level({"a": OWN}, delay) == level
+
+
+def test_brokers_that_differ_agree_about_some_levels() -> None:
+    tables = {"a": OWN, "b": DELAY_LEVELS}
+    assert chosen_level(tables, "1s") == 1
+    with pytest.raises(CommandError, match="level none on a, 3 on b: choose one with --broker"):
+        chosen_level(tables, "10s")
+    with pytest.raises(CommandError, match="no such delay level; there are 1s, 90s, 2d, 5s, 10s"):
+        chosen_level(tables, "7s")
+
+
+@pytest.fixture
+def own_levels(rmq: Run, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
+    settings: dict[str, Any] = {"message_delay_level": " ".join(OWN), "auto_create_topic_enable": True}
+    with embedded_in_thread(**settings) as cluster:
+        monkeypatch.setenv("RMQ_NAMESRV", cluster.namesrv)
+        yield rmq
+
+
+def waiting(rmq: Run, level: int) -> list[str]:
+    result = rmq("pull", "SCHEDULE_TOPIC_XXXX", "-q", str(level - 1), "-f", r"%v\n")
+    return result.out.decode().split()
+
+
+def test_a_message_waits_in_the_level_of_the_broker(own_levels: Run) -> None:
+    """Also for a topic that is yet to be created."""
+    assert own_levels("send", "orders", "two-days", "--delay", "2d").code == 0
+    assert own_levels("send", "orders", "-q", "0", "--delay", "90s", stdin=b"a\nb\n").code == 0
+    assert waiting(own_levels, 3) == ["two-days"]
+    assert waiting(own_levels, 2) == ["a", "b"]
+    refused = own_levels("send", "orders", "x", "--delay", "10s")
+    assert (refused.code, refused.out) == (ExitCode.USAGE, b"")
+    assert refused.err == "rmq: --delay 10s: no such delay level; there are 1s, 90s, 2d\n"
+
+
+def test_a_broker_that_does_not_tell_counts_as_one_with_the_default_levels(
+    rmq: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(HANDLERS, RequestCode.GET_BROKER_CONFIG)  # type: ignore[arg-type]
+    with embedded_in_thread() as cluster:
+        monkeypatch.setenv("RMQ_NAMESRV", cluster.namesrv)
+        sent = rmq("send", "orders", "x", "--delay", "10s")
+        assert waiting(rmq, 3) == ["x"]
+    assert (sent.code, len(sent.lines)) == (0, 1)
+    assert sent.err.startswith("rmq: broker-a does not tell its delay levels, the default ones are taken: ")
+    assert sent.err.count("\n") == 1
