@@ -29,7 +29,14 @@ from broker.errors import ConfigError
 from broker.namesrv.node import open_name_server
 from broker.node import open_broker
 
-__all__ = ["Cluster", "embedded", "embedded_in_thread", "light_file_sizes"]
+__all__ = [
+    "Cluster",
+    "checked_config",
+    "embedded",
+    "embedded_in_thread",
+    "light_file_sizes",
+    "store_folder",
+]
 
 LIGHT_FILES = {
     "mapped_file_size_commit_log": 64 * 1024 * 1024,
@@ -66,7 +73,7 @@ async def embedded(
     taken.
     """
     failure: Exception | None = None
-    with _folder(store) as root:
+    with store_folder(store) as root:
         names = NamesrvConfig(kv_config_path=None, config_store_path=None)
         async with open_name_server(names, host=host, port=namesrv_port, now_ms=now_ms) as namesrv:
             fixed = {
@@ -76,7 +83,9 @@ async def embedded(
                 "listen_port": port,
                 "store_path_root_dir": str(root),
             }
-            config = _config({"broker_name": "broker-a", **light_file_sizes(root), **settings, **fixed})
+            config = checked_config(
+                {"broker_name": "broker-a", **light_file_sizes(root), **settings, **fixed}
+            )
             async with open_broker(config, now_ms=now_ms, rng=rng or random.Random()) as broker:
                 cluster = Cluster(
                     namesrv.address, broker.address, root, config.broker_name, config.broker_cluster_name
@@ -90,7 +99,8 @@ async def embedded(
 
 
 @contextmanager
-def _folder(store: str | Path | None) -> Iterator[Path]:
+def store_folder(store: str | Path | None) -> Iterator[Path]:
+    """None: a temporary folder that goes with the block."""
     if store is not None:
         yield Path(store).absolute()
         return
@@ -106,7 +116,8 @@ def light_file_sizes(root: Path) -> dict[str, int]:
     return LIGHT_INDEX if (root / "commitlog").exists() else LIGHT_FILES | LIGHT_INDEX
 
 
-def _config(settings: dict[str, Any]) -> BrokerConfig:
+def checked_config(settings: dict[str, Any]) -> BrokerConfig:
+    """ConfigError for a property that no broker has, or a value of another kind."""
     unknown = settings.keys() - set(BrokerConfig.__struct_fields__)
     if unknown:
         raise ConfigError(f"no broker property is called {', '.join(sorted(unknown))}")

@@ -25,9 +25,10 @@ from broker.errors import ConfigError
 from broker.filters import BitMaps, FilterTable
 from broker.handlers import DIRECT_READERS, handler_table, run_table
 from broker.handlers.pull import answer_hold
+from broker.network import TCP, Listener, Network
 from broker.nursery import background
 from broker.registration import Registration
-from broker.server import listen, listener_address, serve
+from broker.server import serve
 from broker.services.announcer import Announcer
 from broker.services.clients import watch_clients
 from broker.services.delay import DelayService
@@ -89,7 +90,12 @@ class BrokerNode:
 
 @asynccontextmanager
 async def open_broker(
-    config: BrokerConfig, *, now_ms: NowMs = system_now_ms, rng: random.Random | None = None
+    config: BrokerConfig,
+    *,
+    now_ms: NowMs = system_now_ms,
+    rng: random.Random | None = None,
+    network: Network = TCP,
+    in_thread: InThread = trio.to_thread.run_sync,
 ) -> AsyncIterator[BrokerNode]:
     """A broker that serves, and has registered once, until the block ends.
 
@@ -97,22 +103,29 @@ async def open_broker(
     """
     check_values(config)
     _delay_levels(config)
-    listener = listen(config.bind_address, config.listen_port)
+    listener = network.listen(config.bind_address, config.listen_port)
     try:
-        bound, port = listener_address(listener)
+        bound, port = listener.address
         host = config.broker_ip1 or own_address(bound)
         settings = store_settings(config)
         store_host = await packed_address(host, port)
-        async with open_store(settings, now_ms=now_ms, store_host=store_host) as store:
+        async with open_store(settings, now_ms=now_ms, store_host=store_host, in_thread=in_thread) as store:
             broker, registration = assemble(
-                config, address_text((host, port)), store_host, now_ms, rng or random.Random(), store
+                config,
+                address_text((host, port)),
+                store_host,
+                now_ms,
+                rng or random.Random(),
+                store,
+                in_thread,
+                network,
             )
             delays = DelayService(broker)
             listen_to_store(broker, delays)
             stop = trio.Event()
             try:
                 async with background() as nursery:
-                    await nursery.start(_run, broker, delays, registration, listener, stop)
+                    await nursery.start(_run, broker, delays, registration, listener, stop, in_thread)
                     try:
                         yield BrokerNode(broker.address, settings.root, broker)
                     finally:
@@ -163,6 +176,7 @@ def assemble(
     rng: random.Random,
     store: MessageStore,
     in_thread: InThread = trio.to_thread.run_sync,
+    network: Network = TCP,
 ) -> tuple[BrokerContext, Registration]:
     """The state of a broker and its registration, which know each other. ConfigError for bad delay levels."""
     root = store.config.root
@@ -182,7 +196,7 @@ def assemble(
     def answer(hold: Hold) -> None:
         answer_hold(broker, hold)
 
-    registration = Registration(config, address, topics.wrapper, order_topics)
+    registration = Registration(config, address, topics.wrapper, order_topics, network)
     broker = BrokerContext(
         config=config,
         address=address,
@@ -274,8 +288,9 @@ async def _run(
     broker: BrokerContext,
     delays: DelayService,
     registration: Registration,
-    listener: socket.socket,
+    listener: Listener,
     stop: trio.Event,
+    in_thread: InThread,
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
@@ -286,13 +301,11 @@ async def _run(
         async with trio.open_nursery() as nursery:
             start_services(broker, delays, nursery)
             if config.enable_property_filter:
-                nursery.start_soon(
-                    trio.to_thread.run_sync, parse_sql92, "TRUE"
-                )  # so that no request waits for lark
-            await nursery.start(
+                nursery.start_soon(in_thread, parse_sql92, "TRUE")  # so that no request waits for lark
+            server = await nursery.start(
                 partial(
                     serve,
-                    [listener],
+                    listener.sockets,
                     handler_table(broker),
                     limits=server_limits(config),
                     batches=broker.store,
@@ -300,6 +313,7 @@ async def _run(
                     runs=run_table(broker),
                 )
             )
+            listener.serve_with(server)
             if config.namesrv_addr:
                 await nursery.start(registration.run)
             nursery.start_soon(broker.announcer.run)

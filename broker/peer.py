@@ -5,6 +5,7 @@ from __future__ import annotations
 import trio
 
 from broker.errors import PeerUnreachable, RemoteTimeout
+from broker.network import TCP, Network
 from broker.server import Server, ServerLimits
 from broker.session import Session
 from codec.frame import RemotingCommand
@@ -17,8 +18,9 @@ CONNECT_SECONDS = 3.0
 class Peers:
     """Asks other nodes. Works while `run` runs."""
 
-    def __init__(self, name: str, limits: ServerLimits | None = None) -> None:
+    def __init__(self, name: str, limits: ServerLimits | None = None, network: Network = TCP) -> None:
         self._server = Server({}, limits=limits, name=name)
+        self._network = network
         self._sessions: dict[str, Session] = {}
         self._connecting: dict[str, trio.Lock] = {}
 
@@ -48,7 +50,7 @@ class Peers:
         host, port = split_address(address)
         try:
             with trio.fail_after(CONNECT_SECONDS):
-                stream = await trio.open_tcp_stream(host, port)
+                stream = await self._network.open_stream(host, port)
         except (OSError, trio.TooSlowError) as error:
             raise PeerUnreachable(f"cannot connect to {address}: {error or 'too slow'}") from error
         return await self._server.adopt(stream, (host, port))

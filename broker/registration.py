@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from broker.config_broker import BrokerConfig
 from broker.errors import BrokerError
+from broker.network import TCP, Network
 from broker.peer import Peers, parse_addresses, split_address
 from codec.bodies import (
     KVTable,
@@ -64,12 +65,13 @@ class Registration:
         address: str,
         topics: Callable[[], TopicConfigSerializeWrapper],
         on_order_topics: Callable[[Mapping[str, str]], None] | None = None,
+        network: Network = TCP,
     ) -> None:
         self.config = config
         self.address = address
         self._topics = topics
         self._on_order_topics = on_order_topics
-        self._peers = Peers("registration")
+        self._peers = Peers("registration", network=network)
         self._running = False
         self._down: set[str] = set()
 

@@ -13,8 +13,9 @@ from broker.namesrv.expiry import run_expiry
 from broker.namesrv.handlers import bound_handlers
 from broker.namesrv.kv_config import KVConfig
 from broker.namesrv.state import NameServerState
+from broker.network import TCP, Network
 from broker.nursery import background
-from broker.server import Server, listen, listener_address
+from broker.server import Server
 from broker.session import address_text
 
 __all__ = ["NameServer", "open_name_server"]
@@ -43,6 +44,7 @@ async def open_name_server(
     host: str = "127.0.0.1",
     port: int | None = None,
     now_ms: NowMs = system_now_ms,
+    network: Network = TCP,
 ) -> AsyncIterator[NameServer]:
     """A name server that accepts connections inside the block; `port` None is `config.listen_port`, 0 any free one.
 
@@ -52,9 +54,15 @@ async def open_name_server(
     check_values(config)
     kv = KVConfig(expand_path(config.kv_config_path) if config.kv_config_path else None)
     state = NameServerState(config, kv, now_ms)
-    listener = listen(host, config.listen_port if port is None else port, config.server_socket_backlog)
+    listener = network.listen(
+        host, config.listen_port if port is None else port, config.server_socket_backlog
+    )
     server = Server(bound_handlers(state), limits=server_limits(config), name="namesrv")
-    async with background() as nursery:
-        await nursery.start(server.serve, [listener])
-        nursery.start_soon(run_expiry, state)
-        yield NameServer(*listener_address(listener), state, server)
+    try:
+        async with background() as nursery:
+            await nursery.start(server.serve, listener.sockets)
+            listener.serve_with(server)
+            nursery.start_soon(run_expiry, state)
+            yield NameServer(*listener.address, state, server)
+    finally:
+        listener.close()
