@@ -82,8 +82,8 @@ class Pool:
     ) -> RemotingCommand:
         started = trio.current_time()
         link = await self._connect(address, timeout, connect_timeout)
-        timeout = self._left(address, command, timeout, started)
-        return await link.request(command, timeout)
+        self._left(address, command, timeout, started)
+        return await link.request(command, timeout, started + timeout)
 
     async def oneway(self, address: str, command: RemotingCommand, timeout: float) -> None:
         """Returns when the request has been written."""

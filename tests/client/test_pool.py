@@ -1,0 +1,36 @@
+"""What the time to connect does to a request."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trio
+
+from codec.codes import RequestCode
+from rmqcli.client.commands import command
+from rmqcli.client.errors import RequestTimeout
+from rmqcli.client.pool import Pool
+from tests.client.scripted import Network, silent
+
+BROKER = "b:10911"
+CONNECTING = 0.2
+
+
+async def test_a_timeout_is_told_whole_however_long_connecting_took(
+    nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
+) -> None:
+    network = Network(nursery)
+    network.server(BROKER, {RequestCode.GET_MAX_OFFSET: silent})
+
+    async def slowly(host: str, port: int) -> Any:
+        await trio.sleep(CONNECTING)
+        return await network.open_stream(host, port)
+
+    pool = Pool(lambda: nursery, slowly)
+    began = trio.current_time()
+    with pytest.raises(RequestTimeout) as caught:
+        await pool.request(BROKER, command(RequestCode.GET_MAX_OFFSET), 0.5)
+    assert trio.current_time() - began == pytest.approx(0.5)
+    assert str(caught.value) == f"{BROKER} did not answer GET_MAX_OFFSET within 0.5 s"
+    nursery.cancel_scope.cancel()
