@@ -32,7 +32,6 @@ __all__ = ["Appender"]
 
 MAX_TOPIC_BYTES = 127
 MAX_PROPERTIES_BYTES = 32767
-RECORD_OVERHEAD = 64 * 1024
 MAX_CACHED_TOPICS = 65536
 PROPERTY_END = b"\x02"
 
@@ -78,7 +77,6 @@ class Appender:
     def configure(self, config: StoreConfig) -> None:
         """Takes the limits of a configuration."""
         self._max_body = config.max_message_size
-        self._max_record = config.max_message_size + RECORD_OVERHEAD
 
     def _deliver_time(self, message: StoreMessage, store_timestamp: int) -> int:
         return self.deliver_times.code(message.properties, store_timestamp, message.tags_code)
@@ -282,7 +280,7 @@ class Appender:
 
     def _make_room(self, size: int) -> AppendResult | None:
         """Opens the next file for a run of `size` bytes; a refusal if it is too long or the file cannot be made."""
-        if size > self._max_record or size + BLANK_ROOM > self._log.segments.size:
+        if size + BLANK_ROOM > self._log.segments.size:
             return _ILLEGAL
         try:
             self._log.roll()

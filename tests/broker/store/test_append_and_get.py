@@ -198,6 +198,20 @@ def test_a_batch_lies_in_one_file_with_offsets_in_a_row(tmp_path: Path) -> None:
     assert records[0].properties == {"UNIQ_KEY": "u0", "TAGS": "T", "CLUSTER": "c"}
 
 
+def test_a_batch_of_small_items_may_be_longer_stored_than_sent(tmp_path: Path) -> None:
+    """Each record has some 100 bytes of its own, which the limit of messages does not count."""
+    limit = 50_000
+    items = encode_batch([Message(topic="TopicA", body=b"x")] * (limit // 23))
+    assert limit - 23 < len(items) <= limit
+    batch = structs.replace(message(queue_id=1), body=items)
+    config = small_config(tmp_path, max_message_size=limit, mapped_file_size_commit_log=1 << 20)
+    with loaded(config) as store:
+        results = [store.append_batch(batch) for _ in range(6)]
+    assert {result.status for result in results} == {PutStatus.PUT_OK}
+    assert results[0].size > limit + 65536
+    assert results[-1].physical_offset > 1 << 20
+
+
 @pytest.mark.parametrize(
     ("bad", "status"),
     [
