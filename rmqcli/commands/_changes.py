@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import typer
@@ -28,18 +29,24 @@ def confirm(question: str, *, yes: bool) -> None:
         raise CommandError("nothing was done")
 
 
-def show_change(settings: Settings, done: str, change: TopicChange) -> None:
-    """Ends with exit code 3 when some brokers refused; raises their error when all did."""
+def show_change(
+    settings: Settings, done: str, change: TopicChange, kept: Mapping[str, Sequence[str]] | None = None
+) -> None:
+    """Ends with exit code 3 when some brokers refused; raises their error when all did. `kept` are topics that were to be deleted
+    and are still there, by broker."""
     from rmqcli.render import Output
 
     for name, error in change.failures.items():
         warn(f"{name}: {error}")
+    for name, topics in (kept or {}).items():
+        warn(f"{name} still has {' and '.join(topics)}: delete again when it answers")
     if settings.json:
         failures = {name: str(error) for name, error in change.failures.items()}
-        Output().json({"brokers": list(change.brokers), "failures": failures})
+        told = {} if kept is None else {"keptTopics": kept}
+        Output().json({"brokers": list(change.brokers), "failures": failures} | told)
     elif change.brokers:
         Output().line(f"{done} {', '.join(change.brokers)}")
-    if change.failures and change.brokers:
+    if (change.failures or kept) and change.brokers:
         raise typer.Exit(ExitCode.PARTLY)
     if change.failures:
         from rmqcli.failures import exit_code_of

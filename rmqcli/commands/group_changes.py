@@ -223,7 +223,8 @@ def delete(
     """Delete the settings of a group; with --all whatever there is of it.
 
     Asks first; without a terminal it needs --yes. Offsets stay without --all: a group of this name goes on there. Running
-    clients are told of: most brokers make the group anew for them.
+    clients are told of: most brokers make the group anew for them. A broker that does not answer is named with the topics
+    it keeps, and the exit code is 3.
     """
     from codec.names import is_system_group
     from rmqcli.commands._changes import confirm, show_change
@@ -239,6 +240,8 @@ def delete(
         async with Admin(**settings.client_options) as admin:
             return len((await admin.describe_group(group, failures={})).connections)
 
+    kept: dict[str, list[str]] = {}
+
     async def main() -> Any:
         from rmqcli.client import Admin
 
@@ -246,8 +249,11 @@ def delete(
             change = await admin.delete_group(
                 group, remove_offset=everything, brokers=broker or (), cluster=cluster
             )
-            if everything and not change.failures:
-                await admin.delete_group_topics(group, cluster=cluster)
+            if everything:
+                topics = await admin.delete_group_topics(group, cluster=cluster, failures=change.failures)
+                for topic, deleted in topics.items():
+                    for name in deleted.failures:
+                        kept.setdefault(name, []).append(topic)
             return change
 
     clients = run_async(look)
@@ -255,4 +261,4 @@ def delete(
         warn(f"group {group} has {many(clients, 'running client')}: brokers may make it anew for them")
     what = "its offsets and its dead letters" if everything else "its settings"
     confirm(f"delete group {group}, {what}?", yes=yes)
-    show_change(settings, f"group {group} deleted from", run_async(main))
+    show_change(settings, f"group {group} deleted from", run_async(main), kept if everything else None)

@@ -192,13 +192,19 @@ class GroupAdmin(TopicAdmin, MemberAdmin):
         )
         return TopicChange(tuple(answers), failures)
 
-    async def delete_group_topics(self, group: str, *, cluster: str | None = None) -> None:
-        """Deletes the retry topic and the dead letters of a group, where there are any."""
+    async def delete_group_topics(
+        self, group: str, *, cluster: str | None = None, failures: Mapping[str, ClientError] | None = None
+    ) -> dict[str, TopicChange]:
+        """Deletes the retry topic and the dead letters of a group, where there are any. Brokers that are lost, as `failures` says,
+        are not asked, and count as failed."""
+        lost = {name: error for name, error in (failures or {}).items() if isinstance(error, LOST)}
+        changes = {}
         for topic in (RETRY_PREFIX + group, DLQ_PREFIX + group):
             try:
-                await self.delete_topic(topic, cluster=cluster)
+                changes[topic] = await self._delete_topic(topic, cluster, lost)
             except TopicNotFound:
                 continue
+        return changes
 
     async def consumer_connection(
         self, group: str, *, failures: dict[str, ClientError] | None = None

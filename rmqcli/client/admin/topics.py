@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from codec.bodies import (
     GroupList,
@@ -27,7 +27,7 @@ from codec.headers import (
 )
 from codec.message import SystemTopic, check_topic
 from codec.queue import MessageQueue
-from rmqcli.client.admin.base import AdminBase, gather_all, read_body
+from rmqcli.client.admin.base import AdminBase, gather, gather_all, read_body
 from rmqcli.client.admin.values import TopicChange
 from rmqcli.client.errors import ClientError, InvalidRequest, NotFound, TopicNotFound
 
@@ -195,12 +195,22 @@ class TopicAdmin(AdminBase):
 
         While a broker fails the name servers keep the route, since that broker would register the topic again.
         """
+        return _checked(await self._delete_topic(topic, cluster, {}))
+
+    async def _delete_topic(
+        self, topic: str, cluster: str | None, lost: Mapping[str, ClientError]
+    ) -> TopicChange:
+        """Brokers in `lost` are not asked, and count as failed; raises for no broker."""
         route = await self.instance.routes.read(topic, self.instance.timeout)
         masters = await self.masters(cluster=cluster)
         targets = {name: address for name, address in masters.items() if name in route.brokers}
         header = DeleteTopicRequestHeader(topic=topic)
-        change = await self._change(targets, RequestCode.DELETE_TOPIC_IN_BROKER, header)
-        if change.failures:
+        code = RequestCode.DELETE_TOPIC_IN_BROKER
+        asked = [name for name in targets if name not in lost]
+        answers, failures = await gather(asked, lambda name: self.instance.call(targets[name], code, header))
+        failures |= {name: lost[name] for name in targets if name in lost}
+        change = TopicChange(tuple(answers), failures)
+        if failures:
             return change
         await self._tell_name_servers(
             RequestCode.DELETE_TOPIC_IN_NAMESRV,
