@@ -65,8 +65,11 @@ def check_batch(messages: Sequence[Message]) -> None:
             raise InvalidRequest("messages of a batch must agree on WAIT")
 
 
-def batch_outgoing(messages: Sequence[Message], preparer: Preparer) -> Outgoing:
-    """The batch as one request body; InvalidRequest when a rule or the size limit is broken."""
+def batch_outgoing(messages: Sequence[Message], preparer: Preparer, namespace: str = "") -> Outgoing:
+    """The batch as one request body; InvalidRequest when a rule or the size limit is broken.
+
+    Brokers add the properties of the batch to those of each item.
+    """
     check_batch(messages)
     for message in messages:
         preparer.check(message)
@@ -80,6 +83,7 @@ def batch_outgoing(messages: Sequence[Message], preparer: Preparer) -> Outgoing:
             f"the batch has {len(body)} bytes, more than {preparer.max_message_size}: use split_batch"
         )
     wait = items[0].properties.get(PropertyName.WAIT)
-    properties = properties_bytes({PropertyName.WAIT: wait}).decode() if wait else ""
+    whole = {PropertyName.WAIT: wait, PropertyName.INSTANCE_ID: namespace}
+    properties = properties_bytes({name: value for name, value in whole.items() if value}).decode()
     msg_id = ",".join(item.uniq_key or "" for item in items)
     return Outgoing(items[0].topic, body, 0, properties, 0, msg_id, batch=True)

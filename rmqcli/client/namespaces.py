@@ -14,6 +14,7 @@ from msgspec.structs import force_setattr, replace
 from codec.message import Message, MessageExt, PropertyName
 from codec.names import DLQ_PREFIX, RETRY_PREFIX, SYSTEM_GROUP_PREFIX, is_system_topic
 from codec.queue import MessageQueue
+from rmqcli.client.outgoing import REPLY_TYPE
 from rmqcli.client.queue_select import QueueSelector
 
 __all__ = ["Namespace", "without_namespace"]
@@ -80,9 +81,17 @@ class Namespace:
     def wrap_message(self, message: Message) -> Message:
         """As it is sent; INSTANCE_ID says the namespace."""
         properties = dict(message.properties) | {PropertyName.INSTANCE_ID: self.name}
-        return Message(
-            topic=self.wrap(message.topic), body=message.body, flag=message.flag, properties=properties
-        )
+        return self._renamed(message, properties)
+
+    def wrap_item(self, message: Message) -> Message:
+        """As part of a batch, which has the INSTANCE_ID of them all."""
+        return self._renamed(message, message.properties)
+
+    def _renamed(self, message: Message, properties: Mapping[str, str]) -> Message:
+        # A reply goes by a topic of the cluster, which no namespace has
+        reply = message.properties.get(PropertyName.MSG_TYPE) == REPLY_TYPE
+        topic = message.topic if reply else self.wrap(message.topic)
+        return Message(topic=topic, body=message.body, flag=message.flag, properties=properties)
 
     def unwrap_messages(self, messages: Iterable[MessageExt]) -> None:
         """Messages that were received show their short topic."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from types import TracebackType
 from typing import Self, Unpack
@@ -133,7 +133,7 @@ class Producer(SendingSoon, Requesting, Client):
         self._faults = LatencyFaults(core.random) if latency_faults else None
         self._retry_unstored = retry_unstored
         topic = trace_topic(trace)
-        self._requests = Requests(core)
+        self._requests = Requests(core, self._namespace)
         self._trace = None
         if topic is not None:
             plain = partial(Producer, instance=core, namespace=core.address_namespace)
@@ -211,8 +211,9 @@ class Producer(SendingSoon, Requesting, Client):
         """Sends messages of one topic to one queue in one request; all are stored or none. See `split_batch`."""
         deadline = trio.current_time() + (self._send_timeout if timeout is None else timeout)
         if self._namespace.name and messages:
-            messages, queue, selector = self._wrapped(messages, queue, selector)
-        outgoing = batch_outgoing(messages, self._preparer)
+            wrap = self._namespace.wrap_item
+            messages, queue, selector = self._wrapped(messages, queue, selector, wrap)
+        outgoing = batch_outgoing(messages, self._preparer, self._namespace.name)
         return await self._deliver(outgoing, messages, queue, selector, deadline)
 
     async def send_oneway(
@@ -243,12 +244,16 @@ class Producer(SendingSoon, Requesting, Client):
         return outgoing.msg_id
 
     def _wrapped(
-        self, messages: Sequence[Message], queue: MessageQueue | None, selector: QueueSelector | None
+        self,
+        messages: Sequence[Message],
+        queue: MessageQueue | None,
+        selector: QueueSelector | None,
+        wrap: Callable[[Message], Message] | None = None,
     ) -> tuple[list[Message], MessageQueue | None, QueueSelector | None]:
         """What is sent, and where, with the long names of the namespace."""
         space = self._namespace
         return (
-            [space.wrap_message(message) for message in messages],
+            list(map(wrap or space.wrap_message, messages)),
             None if queue is None else space.wrap_queue(queue),
             None if selector is None else space.wrap_selector(selector, messages[0]),
         )

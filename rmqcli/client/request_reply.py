@@ -24,6 +24,7 @@ from codec.properties import decode_properties
 from rmqcli.client.errors import ClientError, InvalidRequest, RequestTimeout
 from rmqcli.client.instance import ClientInstance
 from rmqcli.client.link import Link
+from rmqcli.client.namespaces import Namespace
 from rmqcli.client.outgoing import REPLY_TYPE
 from rmqcli.client.queue_select import QueueSelector
 from rmqcli.client.results import SendResult
@@ -81,8 +82,9 @@ class Sending(Protocol):
 class Requests:
     """The requests of one producer that wait for their replies, by correlation id."""
 
-    def __init__(self, instance: ClientInstance) -> None:
+    def __init__(self, instance: ClientInstance, namespace: Namespace) -> None:
         self._instance = instance
+        self._namespace = namespace
         self._waiting: dict[str, _Reply] = {}
 
     def open(self) -> None:
@@ -110,7 +112,8 @@ class Requests:
         )
         reply = self._waiting[correlation_id] = _Reply()
         try:
-            route = await self._instance.route(message.topic, create=True, timeout=timeout)
+            topic = self._namespace.wrap(message.topic)
+            route = await self._instance.route(topic, create=True, timeout=timeout)
             masters = [table[0] for table in route.brokers.values() if 0 in table]
             with trio.move_on_at(deadline):
                 await self._instance.heartbeats.introduce(masters)

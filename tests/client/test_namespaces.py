@@ -28,6 +28,7 @@ from rmqcli.client import (
     ScheduledPull,
     TransactionProducer,
     TransactionState,
+    split_batch,
 )
 from rmqcli.client.namespaces import Namespace, without_namespace
 
@@ -135,6 +136,19 @@ async def test_sends_and_pulls(cluster: Any) -> None:
     assert {(m.topic, m.properties["INSTANCE_ID"]) for m in found} == {("T", NS)}
     assert {f"{NS}%T", f"{NS}%G"} <= await names(cluster)
     assert "T" not in await names(cluster)
+
+
+async def test_split_batches_fit_whatever_the_name_of_the_namespace(cluster: Any) -> None:
+    messages = [Message.of("T", b"x") for _ in range(200)]
+    options = inside(cluster) | {"namespace": "n" * 100, "send_timeout": LONG, "max_message_size": 8192}
+    async with Producer("P", **options) as producer:
+        parts = list(split_batch(messages, 8192))
+        results = [await producer.send_batch(part) for part in parts]
+    assert len(parts) == 3
+    async with PullConsumer("G", namesrv=cluster.namesrv, timeout=LONG) as reader:
+        queue = Namespace("n" * 100).wrap_queue(results[0].message_queue)
+        found = (await reader.pull(queue, results[0].queue_offset, 1)).messages
+    assert {message.properties["INSTANCE_ID"] for message in found} == {"n" * 100}
 
 
 @pytest.mark.parametrize("orderly", [False, True])
@@ -249,8 +263,12 @@ async def test_transactions_are_checked_with_short_names(cluster: Any) -> None:
     assert asked == ["T"]
 
 
-async def test_requests_and_replies(cluster: Any) -> None:
-    async with Producer("Answering", **inside(cluster), send_timeout=LONG) as answering:
+async def test_requests_and_replies() -> None:
+    """By brokers that make no topic themselves: the route of the request is that of the long name, the reply's topic has none."""
+    async with (
+        broker.embedded(auto_create_topic_enable=False) as cluster,
+        Producer("Answering", **inside(cluster), send_timeout=LONG) as answering,
+    ):
 
         async def listen(messages: list[MessageExt], context: Any) -> ConsumeResult:
             await answering.reply(messages[0], b"yes")
