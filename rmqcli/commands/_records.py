@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
+
+import typer
 
 from rmqcli.commands._inspecting import (
     ExplainOption,
@@ -15,6 +18,7 @@ from rmqcli.commands._inspecting import (
     TopicsOption,
     one_view,
 )
+from rmqcli.exit_codes import ExitCode
 from rmqcli.option_groups import OptionGroup
 from rmqcli.options import FormatOption, Settings, TagOption
 
@@ -22,9 +26,11 @@ if TYPE_CHECKING:
     from rmqcli.store import DamagedFile
     from rmqcli.store.log_counts import LogCounts
     from rmqcli.store.log_filter import RecordFilter
-    from rmqcli.store.log_reader import Found
+    from rmqcli.store.log_reader import Complain, Found
 
 _LONGEST_EXPLAINED = 16 * 1024 * 1024
+_MOST_TOLD = 100
+"""Complaints of one command."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,16 +66,41 @@ class Chosen(OptionGroup):
         return record_filter(self.key, self.tag, self.queue, where, self.topics)
 
 
-def show_records(settings: Settings, found: Iterable[Found], view: View, count: int | None = None) -> None:
-    """At most `count` of them; of --explain one when it is not given."""
-    if view.explain:
-        _explain(settings, islice(found, 1 if count is None else count))
-    elif view.stats:
-        from rmqcli.store.log_counts import count_records
+@contextmanager
+def complaints() -> Iterator[Complain]:
+    """Tells each on standard error; when there was one, exit code 8 follows the block."""
+    from rmqcli.running import warn
 
-        show_statistics(settings, count_records(islice(found, count)))
-    else:
-        _show_messages(settings, islice(found, count), view.format_text)
+    count = 0
+
+    def complain(damage: DamagedFile) -> None:
+        nonlocal count
+        count += 1
+        if count <= _MOST_TOLD:
+            warn(str(damage))
+
+    yield complain
+    if count > _MOST_TOLD:
+        warn(f"… and {count - _MOST_TOLD:,} more")
+    if count:
+        raise typer.Exit(ExitCode.CORRUPT)
+
+
+def show_records(settings: Settings, found: Iterable[Found], view: View, count: int | None = None) -> None:
+    """At most `count` of them; of --explain one when it is not given. Bodies that cannot be decompressed end it with exit code 8."""
+    from rmqcli.store.log_reader import plain_bodies
+
+    limit = 1 if view.explain and count is None else count
+    with complaints() as complain:
+        plain = plain_bodies(islice(found, limit), complain)
+        if view.explain:
+            _explain(settings, plain)
+        elif view.stats:
+            from rmqcli.store.log_counts import count_records
+
+            show_statistics(settings, count_records(plain))
+        else:
+            _show_messages(settings, plain, view.format_text)
 
 
 def _show_messages(settings: Settings, found: Iterable[Found], format_text: str | None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,7 +18,7 @@ from rmqcli.commands._inspecting import (
     show_verified,
     verified_log,
 )
-from rmqcli.commands._records import Chosen, View, show_records, show_statistics
+from rmqcli.commands._records import Chosen, View, complaints, show_records, show_statistics
 from rmqcli.grammar.offset_range import parse_range
 from rmqcli.options import Settings, command
 from rmqcli.running import now_ms
@@ -62,6 +62,7 @@ def commitlog(
     from rmqcli.store import CommitLog
     from rmqcli.store.files import data_size
     from rmqcli.store.log_counts import count_chosen
+    from rmqcli.store.log_reader import plain_bodies
     from rmqcli.store.log_records import log_records
 
     view.require_one(verify=verify)
@@ -72,18 +73,20 @@ def commitlog(
     wanted = parse_range(range_text, now_ms())
     records = chosen.filter(where)
     size = sum(map(data_size, log.files))
-    with progress("inspect", size, quiet=settings.terminal and not view.stats, sizes=True) as advance:
+    with complaints() as complain:
+        with progress("inspect", size, quiet=settings.terminal and not view.stats, sizes=True) as advance:
+            found = log_records(log, wanted, records, advance)
+            if view.stats:
+                counts = count_chosen(log, wanted, records, count, advance, complain)
+            elif view.is_given or settings.json:
+                show_records(settings, found, view, count)
+            else:
+                _show_rows(settings, plain_bodies(islice(found, count), complain))
         if view.stats:
-            counts = count_chosen(log, wanted, records, count, advance)
-        elif view.is_given or settings.json:
-            show_records(settings, log_records(log, wanted, records, advance), view, count)
-        else:
-            _show_rows(settings, islice(log_records(log, wanted, records, advance), count))
-    if view.stats:
-        show_statistics(settings, counts)
+            show_statistics(settings, counts)
 
 
-def _show_rows(settings: Settings, found: Iterator[Found]) -> None:
+def _show_rows(settings: Settings, found: Iterable[Found]) -> None:
     from rmqcli.render.inspection import RECORD_COLUMNS, record_row, stream_rows
 
     stream_rows(settings, RECORD_COLUMNS, (record_row(message) for _, message in found))

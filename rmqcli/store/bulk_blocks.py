@@ -11,7 +11,7 @@ from codec.errors import CorruptionError
 from codec.scan import FixedColumns, fixed_columns, scan_positions
 from rmqcli.grammar.offset_range import OffsetRange
 
-__all__ = ["BLOCK_RECORDS", "RecordBlock", "in_range", "sound_blocks"]
+__all__ = ["BLOCK_RECORDS", "RecordBlock", "blocks_backwards", "in_range", "sound_blocks"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -45,6 +45,17 @@ def sound_blocks(data: memoryview, base: int | None, wanted: OffsetRange) -> Ite
         yield RecordBlock(data, rows, walk.positions, end)
         if wanted.end is not None and base + end >= wanted.end:
             return
+
+
+def blocks_backwards(data: memoryview, base: int | None, positions: Array) -> Iterator[RecordBlock]:
+    """Blocks of the records at these positions, the last block first. CorruptionError where something is unusual."""
+    for stop in range(len(positions), 0, -BLOCK_RECORDS):
+        places = positions[max(stop - BLOCK_RECORDS, 0) : stop]
+        rows = fixed_columns(data, places)
+        base = int(rows["physical_offset"][0] - places[0]) if base is None else base
+        if (rows["physical_offset"] != places + base).any():
+            raise CorruptionError("a record says that it is somewhere else")
+        yield RecordBlock(data, rows, places, int(places[-1] + rows["total_size"][-1]))
 
 
 def in_range(rows: FixedColumns, wanted: OffsetRange) -> Array:

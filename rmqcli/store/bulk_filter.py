@@ -27,11 +27,11 @@ from codec.selector.sql92_tree import (
     number_of,
 )
 from rmqcli.grammar.offset_range import OffsetRange
-from rmqcli.store.bulk_blocks import RecordBlock, in_range, sound_blocks
+from rmqcli.store.bulk_blocks import RecordBlock, blocks_backwards, in_range, sound_blocks
 from rmqcli.store.bulk_texts import equal_to
 from rmqcli.store.log_filter import COLUMNS, RecordFilter
 
-__all__ = ["records_to_look_at"]
+__all__ = ["last_to_look_at", "records_to_look_at"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -50,11 +50,27 @@ def records_to_look_at(
     """
     tests = list(_tests(chosen))
     for block in sound_blocks(data, base, wanted):
-        numbers = np.flatnonzero(in_range(block.rows, wanted))
-        for test in tests:
-            if len(numbers):
-                numbers = numbers[test(block, numbers)]
-        yield block.end, block.positions[numbers].tolist()
+        yield block.end, _passing(block, np.flatnonzero(in_range(block.rows, wanted)), tests)
+
+
+def last_to_look_at(
+    data: memoryview, base: int | None, positions: Array, chosen: RecordFilter
+) -> Iterator[list[int]]:
+    """Of the records at these ascending positions of a file those that may be meant: block by block from the last one on, each
+    block in order. CorruptionError where something is unusual.
+    """
+    tests = list(_tests(chosen))
+    for block in blocks_backwards(data, base, positions):
+        yield _passing(block, np.arange(len(block.positions)), tests)
+
+
+def _passing(block: RecordBlock, numbers: Array, tests: Iterable[Test]) -> list[int]:
+    """Where in the file those of the records with these numbers are that pass."""
+    for test in tests:
+        if len(numbers):
+            numbers = numbers[test(block, numbers)]
+    found: list[int] = block.positions[numbers].tolist()
+    return found
 
 
 def _tests(chosen: RecordFilter) -> Iterator[Test]:

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from codec.compression import COMPRESSED
-from codec.errors import CorruptionError
 from codec.properties import PropertyName, split_keys
-from codec.record import decode_record
 from codec.scan import FixedColumns
 from rmqcli.store.bulk_blocks import RecordBlock, in_range, sound_blocks
 from rmqcli.store.bulk_properties import cut, join_properties
-from rmqcli.store.log_counts import Counted, LogCounts
+from rmqcli.store.files import NamedFile
+from rmqcli.store.log_counts import Counted, Counting
+from rmqcli.store.log_reader import stored_message, with_plain_body
 
 __all__ = ["count_blocks"]
 
@@ -24,20 +24,18 @@ Array = np.ndarray[Any, np.dtype[Any]]
 _SECOND = 1000
 
 
-def count_blocks(data: memoryview, base: int | None, wanted: Counted, counts: LogCounts) -> Iterator[int]:
+def count_blocks(file: NamedFile, data: memoryview, counting: Counting) -> Iterator[int]:
     """Adds the records of a file block by block; the byte behind each. The rest, from where something is unusual on, is left to
     be looked at one by one.
     """
-    for block in sound_blocks(data, base, wanted.range):
-        try:
-            _add(block, wanted, counts)
-        except CorruptionError:
-            return
+    for block in sound_blocks(data, file.base, counting.wanted.range):
+        _add(file, block, counting)
         yield block.end
 
 
-def _add(block: RecordBlock, wanted: Counted, counts: LogCounts) -> None:
+def _add(file: NamedFile, block: RecordBlock, counting: Counting) -> None:
     data, rows, positions, _ = block
+    wanted, counts, complain = counting
     topics = list(cut(data, rows["topic_start"], rows["topic_end"]))
     names: dict[bytes, int] = {}
     codes = np.fromiter((names.setdefault(topic, len(names)) for topic in topics), np.int64, len(topics))
@@ -46,7 +44,8 @@ def _add(block: RecordBlock, wanted: Counted, counts: LogCounts) -> None:
         return
     bodies = rows["body_end"] - rows["body_start"]
     for row in chosen[rows["sys_flag"][chosen] & COMPRESSED != 0].tolist():
-        bodies[row] = len(decode_record(data, int(positions[row]), decompress=True).body)
+        place = int(positions[row])
+        bodies[row] = len(with_plain_body(stored_message(data, place), file, place, complain).body)
     keys = _keys(data, rows, chosen)
     order = chosen[np.argsort(codes[chosen], kind="stable")]
     known = list(names)

@@ -6,20 +6,18 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import NamedTuple
 
-from codec.errors import CorruptionError
 from codec.message import MessageExt
-from codec.record import decode_record
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.store.bulk import is_bulk_possible
 from rmqcli.store.commit_log import CommitLog, walk_file
 from rmqcli.store.distribution import Distribution
 from rmqcli.store.files import NamedFile, mapped, naming_damage
 from rmqcli.store.log_filter import RecordFilter
-from rmqcli.store.log_reader import Found
+from rmqcli.store.log_reader import Complain, Found, overlook, plain_bodies, stored_message, with_plain_body
 from rmqcli.store.log_records import log_records
 from rmqcli.store.statistics import LogStatistics
 
-__all__ = ["Counted", "LogCounts", "count_chosen", "count_log", "count_records"]
+__all__ = ["Counted", "Counting", "LogCounts", "count_chosen", "count_log", "count_records"]
 
 
 class Counted(NamedTuple):
@@ -42,6 +40,14 @@ class LogCounts:
         self.distribution.add(message)
 
 
+class Counting(NamedTuple):
+    """What is counted, as far as it was; `complain` is told of bodies whose size is that as stored."""
+
+    wanted: Counted
+    counts: LogCounts
+    complain: Complain
+
+
 def count_records(found: Iterable[Found]) -> LogCounts:
     """One by one."""
     counts = LogCounts()
@@ -54,60 +60,65 @@ Progress = Callable[[int], None]
 
 
 def count_chosen(
-    log: CommitLog, wanted: OffsetRange, chosen: RecordFilter, limit: int | None, progress: Progress
+    log: CommitLog,
+    wanted: OffsetRange,
+    chosen: RecordFilter,
+    limit: int | None,
+    progress: Progress,
+    complain: Complain = overlook,
 ) -> LogCounts:
     """At most `limit` records; many at once where all that is asked for can be seen without reading them."""
     bounded = limit is not None or wanted.last is not None or wanted.only_new
     if bounded or not chosen.asks_only("topics", "queue_id"):
-        return count_records(islice(log_records(log, wanted, chosen, progress), limit))
-    return count_log(log, Counted(wanted, chosen.topics, chosen.queue_id), progress)
+        found = islice(log_records(log, wanted, chosen, progress), limit)
+        return count_records(plain_bodies(found, complain))
+    return count_log(log, Counted(wanted, chosen.topics, chosen.queue_id), progress, complain)
 
 
-def count_log(log: CommitLog, wanted: Counted, progress: Progress = lambda size: None) -> LogCounts:
+def count_log(
+    log: CommitLog,
+    wanted: Counted,
+    progress: Progress = lambda size: None,
+    complain: Complain = overlook,
+) -> LogCounts:
     """DamagedFile at damage. `progress` is told bytes of the log."""
-    counts = LogCounts()
+    counting = Counting(wanted, LogCounts(), complain)
     for file in log.files_in(wanted.range):
         with naming_damage(file), mapped(file) as data:
-            _count_file(file, data, wanted, counts, progress)
-    return counts
+            _count_file(file, data, counting, progress)
+    return counting.counts
 
 
-def _count_file(
-    file: NamedFile, data: memoryview, wanted: Counted, counts: LogCounts, progress: Progress
-) -> None:
-    position = _count_blocks(file, data, wanted, counts, progress)
+def _count_file(file: NamedFile, data: memoryview, counting: Counting, progress: Progress) -> None:
+    wanted = counting.wanted
+    position = _count_blocks(file, data, counting, progress)
     begin, end = wanted.range.begin or 0, wanted.range.end
     for place, _ in walk_file(file, data, position):
         if end is not None and place.offset >= end:
             return
         progress(place.size)
         if place.offset >= begin:
-            _count_record(data, place.position, wanted, counts)
+            _count_record(file, data, place.position, counting)
 
 
-def _count_record(data: memoryview, position: int, wanted: Counted, counts: LogCounts) -> None:
-    try:
-        message = decode_record(data, position, decompress=True)
-    except CorruptionError as error:
-        raise CorruptionError(str(error), position) from None
+def _count_record(file: NamedFile, data: memoryview, position: int, counting: Counting) -> None:
+    message, wanted = stored_message(data, position), counting.wanted
     if (
         wanted.range.holds_time(message.store_timestamp)
         and (not wanted.topics or message.topic in wanted.topics)
         and wanted.queue_id in (None, message.queue_id)
     ):
-        counts.add(message)
+        counting.counts.add(with_plain_body(message, file, position, counting.complain))
 
 
-def _count_blocks(
-    file: NamedFile, data: memoryview, wanted: Counted, counts: LogCounts, progress: Progress
-) -> int:
+def _count_blocks(file: NamedFile, data: memoryview, counting: Counting, progress: Progress) -> int:
     """The byte behind the records that could be counted many at once."""
     if not is_bulk_possible():
         return 0
     from rmqcli.store.bulk_statistics import count_blocks
 
     position = 0
-    for end in count_blocks(data, file.base, wanted, counts):
+    for end in count_blocks(file, data, counting):
         progress(end - position)
         position = end
     return position

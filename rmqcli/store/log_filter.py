@@ -10,11 +10,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from codec.compression import decompress
+from codec.errors import CorruptionError
 from codec.message import MessageExt
 from codec.selector import Predicate, parse_tags
 from rmqcli.store.row_filter import condition
 
 __all__ = ["COLUMNS", "Columns", "RecordFilter", "record_filter"]
+
+
+def _plain_size(message: MessageExt) -> int:
+    try:
+        return len(decompress(message.body, message.sys_flag))
+    except CorruptionError:
+        return len(message.body)
+
 
 COLUMNS: Mapping[str, Callable[[MessageExt], Any]] = {
     "topic": lambda message: message.topic,
@@ -35,9 +45,9 @@ COLUMNS: Mapping[str, Callable[[MessageExt], Any]] = {
     "prepared_transaction_offset": lambda message: message.prepared_transaction_offset,
     "store_size": lambda message: message.store_size,
     "body_crc": lambda message: message.body_crc,
-    "body_size": lambda message: len(message.body),
+    "body_size": _plain_size,
 }
-"""`body_size` is that of the plain body; all others are the columns of an export."""
+"""`body_size` is that of the plain body, of one that cannot be decompressed as stored; all others are the columns of an export."""
 
 
 class Columns(Mapping[str, str]):
@@ -65,7 +75,7 @@ class Columns(Mapping[str, str]):
 
 
 class RecordFilter(NamedTuple):
-    """What is not given lets everything through. A key is one of KEYS, or the UNIQ_KEY."""
+    """What is not given lets everything through. A key is one of KEYS, or the UNIQ_KEY. Bodies of messages are as stored."""
 
     key: str | None = None
     tags: frozenset[str] = frozenset()
@@ -76,11 +86,6 @@ class RecordFilter(NamedTuple):
     @property
     def is_open(self) -> bool:
         return self.asks_only()
-
-    @property
-    def asks_bodies(self) -> bool:
-        """For something that only a plain body tells."""
-        return self.where is not None and "body_size" in self.where.names
 
     def asks_only(self, *names: str) -> bool:
         """Nothing but these fields, or not even they, keep anything out."""

@@ -1,20 +1,60 @@
-"""Single records by their commit-log offsets: what an entry of a queue, or an item of the index, leads to."""
+"""Single records by their commit-log offsets: what an entry of a queue, or an item of the index, leads to.
+
+Bodies are as stored until they are asked for. One that says it is compressed and cannot be decompressed stays so: its record is whole,
+and nothing behind it depends on it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+import msgspec
+
+from codec.compression import COMPRESSED, decompress
 from codec.errors import CorruptionError
 from codec.message import MessageExt
 from codec.record import decode_record
 from rmqcli.store.commit_log import Place, commit_log_folder
 from rmqcli.store.files import DamagedFile, NamedFile, mapped, naming_damage, offset_files
 
-__all__ = ["Found", "LogReader"]
+__all__ = ["Complain", "Found", "LogReader", "overlook", "plain_bodies", "stored_message", "with_plain_body"]
 
 Found = tuple[Place, MessageExt]
-"""Where a record is, and its message with the body decompressed."""
+"""Where a record is, and its message."""
+Complain = Callable[[DamagedFile], None]
+"""Is told of each body that stays as it is stored."""
+
+
+def overlook(damage: DamagedFile) -> None:
+    """Says nothing."""
+
+
+def stored_message(data: memoryview, position: int) -> MessageExt:
+    """The message there, its body as stored. CorruptionError(position) when no whole record is there."""
+    try:
+        return decode_record(data, position)
+    except CorruptionError as error:
+        raise CorruptionError(str(error), position) from None
+
+
+def with_plain_body(message: MessageExt, file: NamedFile, position: int, complain: Complain) -> MessageExt:
+    """The message of the record at `position` of a file, its body decompressed."""
+    if not message.sys_flag & COMPRESSED:
+        return message
+    try:
+        plain = decompress(message.body, message.sys_flag)
+    except CorruptionError as error:
+        complain(DamagedFile(file.path, CorruptionError(f"{error}; it is shown as stored", position)))
+        return message
+    return msgspec.structs.replace(message, body=plain)
+
+
+def plain_bodies(found: Iterable[Found], complain: Complain) -> Iterator[Found]:
+    """The same ones with their bodies decompressed."""
+    for place, message in found:
+        yield place, with_plain_body(message, place.file, place.position, complain)
 
 
 class LogReader:
@@ -66,15 +106,8 @@ class LogReader:
         if file not in self._views:
             self._views[file] = self._stack.enter_context(mapped(file))
         with naming_damage(file):
-            message = _decoded(self._views[file], position)
+            message = stored_message(self._views[file], position)
         return Place(file, position, message.store_size, offset), message
 
     def _file_of(self, offset: int) -> NamedFile:
         return next((f for f in reversed(self._files) if (f.base or 0) <= offset), self._files[0])
-
-
-def _decoded(data: memoryview, position: int) -> MessageExt:
-    try:
-        return decode_record(data, position, decompress=True)
-    except CorruptionError as error:
-        raise CorruptionError(str(error), position) from None

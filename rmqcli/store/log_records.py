@@ -1,24 +1,20 @@
-"""The records of a commit log that are asked for, the body decompressed.
+"""The records of a commit log that are asked for, their bodies as stored.
 
-Where that can be, many records at once are looked at, and only those decoded that may be meant. The body of a record that is not
-asked for is not decompressed, so it does not matter whether it could be.
+Where that can be, many records at once are looked at, and only those decoded that may be meant.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 
-from codec.compression import COMPRESSED
-from codec.errors import CorruptionError
 from codec.message import MessageExt
-from codec.record import decode_record
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.store.bulk import is_bulk_possible
 from rmqcli.store.commit_log import CommitLog, Place, walk_file
 from rmqcli.store.files import NamedFile, mapped, naming_damage
 from rmqcli.store.log_filter import RecordFilter
-from rmqcli.store.log_reader import Found
+from rmqcli.store.log_reader import Found, stored_message
+from rmqcli.store.log_tail import last_records
 
 __all__ = ["log_records"]
 
@@ -29,15 +25,11 @@ def log_records(
     log: CommitLog, wanted: OffsetRange, chosen: RecordFilter, progress: Progress = lambda size: None
 ) -> Iterator[Found]:
     """Commit-log offsets or store times; -N is the last N of the chosen ones. DamagedFile at damage. `progress` is told bytes."""
-    last = wanted.last
-    if wanted.only_new or last == 0:
+    if wanted.only_new or wanted.last == 0:
         return iter(())
-    if last is None:
-        return _records(log, wanted, chosen, progress)
-    if chosen.asks_only("topics"):
-        begin = log.last(last, chosen.topics or None)
-        return _records(log, OffsetRange(begin=begin), chosen, progress)
-    return iter(deque(_records(log, OffsetRange(), chosen, progress), last))
+    if wanted.last is not None:
+        return last_records(log, wanted.last, chosen, progress)
+    return _records(log, wanted, chosen, progress)
 
 
 def _records(
@@ -80,11 +72,6 @@ def _blocks(
 
 def _message(data: memoryview, position: int, wanted: OffsetRange, chosen: RecordFilter) -> MessageExt | None:
     """None when it is not asked for."""
-    try:
-        message = decode_record(data, position, decompress=chosen.asks_bodies)
-        if not (wanted.holds_time(message.store_timestamp) and chosen.accepts(message)):
-            return None
-        is_plain = chosen.asks_bodies or not message.sys_flag & COMPRESSED
-        return message if is_plain else decode_record(data, position, decompress=True)
-    except CorruptionError as error:
-        raise CorruptionError(str(error), position) from None
+    message = stored_message(data, position)
+    is_meant = wanted.holds_time(message.store_timestamp) and chosen.accepts(message)
+    return message if is_meant else None

@@ -17,7 +17,7 @@ from codec.properties import PropertyName
 from rmqcli.store.commit_log import Place
 from rmqcli.store.consume_queue import ConsumeQueueFiles, QueueEntry, queue_folders
 from rmqcli.store.dispatch import DEFAULT_DELAYS
-from rmqcli.store.log_reader import LogReader
+from rmqcli.store.log_reader import LogReader, overlook, plain_bodies
 from rmqcli.store.tables import delay_offsets, group_offsets
 
 __all__ = [
@@ -171,8 +171,8 @@ def _done(store: Path, queue_id: int, log: LogReader) -> set[int]:
     done: set[int] = set()
     for number, files in _queues(store, SystemTopic.TRANS_OP_HALF):
         for entry in files.entries() if number == queue_id else ():
-            message = log.message(entry.commit_log_offset)
-            if message is not None:
+            found = log.find(entry.commit_log_offset)
+            for _, message in plain_bodies([] if found is None else [found], overlook):
                 texts = message.body.decode("ascii", "replace").split(",")
                 done.update(int(text) for text in texts if text.isdecimal() and len(text) < 20)
     return done

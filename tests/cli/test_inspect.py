@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -212,6 +213,64 @@ def test_wrong_command_lines(
     assert (result.code, result.out) == (code, b"")
     assert said in result.err
     assert result.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("--json",),
+        ("-f", "%o %t %v\\n"),
+        ("--where", "store_size > 0"),
+        ("-o", "-4000"),
+        ("-o", "-4000", "--json"),
+        ("--explain", "-c", "4000"),
+    ],
+)
+def test_a_body_that_cannot_be_decompressed(
+    cli: Run, copy_java_store: Copy, arguments: tuple[str, ...]
+) -> None:
+    """It is shown as it is stored, what is behind it is shown, and the exit code tells."""
+    store = copy_java_store("store-clean")
+    whole = cli("inspect", "commitlog", str(store.root), *arguments)
+    path = store.commit_logs[0]
+    places = [line["phy"] for line in store.of_kind("msg") if line["topic"] == "SeedNormal"][5:7]
+    flag_compressed(path, places)
+    result = cli("inspect", "commitlog", str(store.root), *arguments)
+    assert result.code == ExitCode.CORRUPT
+    assert [line.partition(": zlib")[0] for line in result.err.splitlines()] == [
+        f"rmq: {path}: byte {place}" for place in places
+    ]
+    assert "it is shown as stored" in result.err
+    flags = re.compile(rb'"sysFlag": ?[01]|sys_flag +[0-9a-f ]+|"msg[A-Za-z]*": ?"[^"]*"')
+    assert flags.sub(b"", result.out) == flags.sub(b"", whole.out)
+
+
+def test_bodies_that_cannot_be_decompressed_are_counted_as_stored(cli: Run, copy_java_store: Copy) -> None:
+    store = copy_java_store("store-clean")
+    stats = ("inspect", "commitlog", str(store.root), "--stats", "--json")
+    whole = [cli(*stats, *more).json for more in ((), ("-o", "-4000"))]
+    flag_compressed(store.commit_logs[0], [0])
+    damaged = [cli(*stats, *more) for more in ((), ("-o", "-4000"))]
+    assert [one.code for one in damaged] == [ExitCode.CORRUPT] * 2
+    assert [one.err.count("byte 0: zlib") for one in damaged] == [1, 1]
+    assert [one.json for one in damaged] == whole
+    assert cli(*stats, "--topic", "SeedTx").code == ExitCode.DONE
+
+
+def test_many_bodies_that_cannot_be_decompressed(cli: Run, copy_java_store: Copy) -> None:
+    store = copy_java_store("store-clean")
+    places = [line["phy"] for line in store.of_kind("msg")][:150]
+    flag_compressed(store.commit_logs[0], places)
+    said = cli("inspect", "commitlog", str(store.root)).err.splitlines()
+    assert (len(said), said[-1]) == (101, "rmq: … and 50 more")
+
+
+def flag_compressed(path: Path, places: list[int]) -> None:
+    with path.open("r+b") as file:
+        for place in places:
+            file.seek(place + 36)
+            file.write((1).to_bytes(4, "big"))
 
 
 def test_a_reader_that_goes_away(store_clean: JavaStore) -> None:

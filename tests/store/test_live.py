@@ -126,7 +126,9 @@ def test_verification_of_queues_while_a_broker_writes(
     assert (report.findings, report.items) == ([], 10)
 
 
-@pytest.mark.parametrize("rows", [RowFilter(), RowFilter(topic="TopicA"), RowFilter(begin_time=1)])
+@pytest.mark.parametrize(
+    "rows", [RowFilter(), RowFilter(topics=frozenset({"TopicA"})), RowFilter(begin_time=1)]
+)
 def test_an_export_while_a_broker_writes(broker: Broker, tmp_path: Path, rows: RowFilter) -> None:
     """And every record once when it goes on."""
     out = tmp_path / "out"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from codec.compression import compress
 from codec.errors import CorruptionError
 from codec.message import MessageExt
 from rmqcli.grammar.offset_range import OffsetRange
-from rmqcli.store import CommitLog, bulk_blocks, log_records
+from rmqcli.store import CommitLog, DamagedFile, bulk_blocks, log_reader, log_records, log_tail
 from rmqcli.store.log_filter import RecordFilter, record_filter
 from tests.codec.samples import make_record
 from tests.support import JavaStore
@@ -35,6 +36,7 @@ CONDITIONS = [
     "born_timestamp > store_timestamp",
     "body_crc > -1 AND flag = 0 AND reconsume_times = 0 AND prepared_transaction_offset = 0",
 ]
+Copy = Callable[[str], JavaStore]
 Said = list[tuple[int, MessageExt]] | str
 
 
@@ -57,7 +59,8 @@ def all_of(log: CommitLog) -> list[tuple[int, MessageExt]]:
 
 def both(log: CommitLog, wanted: OffsetRange, chosen: RecordFilter) -> tuple[Said, Said]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(log_records, "is_bulk_possible", lambda: False)
+        for module in (log_records, log_tail):
+            patch.setattr(module, "is_bulk_possible", lambda: False)
         one_by_one = found(log, wanted, chosen)
     return found(log, wanted, chosen), one_by_one
 
@@ -114,13 +117,13 @@ def test_ranges(store_clean: JavaStore) -> None:
 def test_what_may_be_meant_is_little(store_clean: JavaStore, monkeypatch: pytest.MonkeyPatch) -> None:
     log = CommitLog(store_clean.root)
     decoded: list[int] = []
-    decode = log_records.decode_record
+    decode = log_reader.decode_record
 
-    def counted(data: memoryview, position: int, **kwargs: bool) -> MessageExt:
+    def counted(data: memoryview, position: int) -> MessageExt:
         decoded.append(position)
-        return decode(data, position, **kwargs)  # type: ignore[arg-type]
+        return decode(data, position)
 
-    monkeypatch.setattr(log_records, "decode_record", counted)
+    monkeypatch.setattr(log_reader, "decode_record", counted)
     sought = [
         record_filter(key=all_of(log)[1234][1].properties["UNIQ_KEY"]),
         record_filter(where="topic = 'SeedNormal' AND queue_id = 0 AND queue_offset < 10"),
@@ -129,6 +132,10 @@ def test_what_may_be_meant_is_little(store_clean: JavaStore, monkeypatch: pytest
     for chosen in sought:
         decoded.clear()
         assert 0 < len(found(log, EVERYTHING, chosen)) == len(decoded)
+    for chosen in (RecordFilter(), record_filter(queue_id=3)):
+        decoded.clear()
+        assert len(found(log, OffsetRange(last=9), chosen)) == 9
+        assert len(decoded) <= 18
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -146,7 +153,8 @@ def test_damage(store_clean: JavaStore, tmp_path: Path, seed: int) -> None:
         assert many == one_by_one
 
 
-def test_a_body_that_nobody_asks_for_is_not_decompressed(tmp_path: Path) -> None:
+def test_a_body_that_cannot_be_decompressed(tmp_path: Path) -> None:
+    """It is as stored, and its size that of what is stored."""
     whole, bits = compress(b"x" * 5000)
     bodies = {b"a": whole, b"b": whole[:-9], b"c": whole}
     data = b""
@@ -154,13 +162,68 @@ def test_a_body_that_nobody_asks_for_is_not_decompressed(tmp_path: Path) -> None
         made = {"body": body, "sys_flag": bits, "physical_offset": len(data)}
         data += make_record(**made, properties=b"TAGS\x01" + tag)
     log = log_of(tmp_path, data)
-    many, one_by_one = both(log, EVERYTHING, record_filter(tag="a || c"))
-    assert many == one_by_one
-    assert [message.body for _, message in many] == [b"x" * 5000] * 2  # type: ignore[attr-defined,union-attr]
-    for chosen in (record_filter(tag="b"), record_filter(where="body_size = 5000")):
+    for chosen, tags in (
+        (RecordFilter(), "abc"),
+        (record_filter(tag="b || c"), "bc"),
+        (record_filter(where="body_size = 5000"), "ac"),
+        (record_filter(where=f"body_size = {len(whole) - 9}"), "b"),
+    ):
         many, one_by_one = both(log, EVERYTHING, chosen)
         assert many == one_by_one
-        assert "records, then" in str(many)
+        assert [message.tags for _, message in many] == list(tags)  # type: ignore[attr-defined,union-attr]
+    complaints: list[DamagedFile] = []
+    records = log_records.log_records(log, EVERYTHING, RecordFilter())
+    plain = [message.body for _, message in log_reader.plain_bodies(records, complaints.append)]
+    assert plain == [b"x" * 5000, whole[:-9], b"x" * 5000]
+    (complaint,) = complaints
+    assert (complaint.path, complaint.position) == (log.files[0].path, len(data) // 3 + 3)
+
+
+@pytest.mark.parametrize("block", [7, 1 << 14])
+def test_the_last_ones(store_clean: JavaStore, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bulk_blocks, "BLOCK_RECORDS", block)
+    log = CommitLog(store_clean.root)
+    for chosen in [RecordFilter(), *filters(store_clean)[::4]]:
+        everything = found(log, EVERYTHING, chosen)
+        assert isinstance(everything, list)
+        for count in (1, 30, 5000):
+            many, one_by_one = both(log, OffsetRange(last=count), chosen)
+            assert many == one_by_one == everything[-count:]
+
+
+def test_the_last_ones_of_a_renamed_file(store_clean: JavaStore, tmp_path: Path) -> None:
+    renamed = tmp_path / "copy"
+    renamed.write_bytes(store_clean.commit_logs[1].read_bytes())
+    log = CommitLog(renamed)
+    many, one_by_one = both(log, OffsetRange(last=5), RecordFilter())
+    assert many == one_by_one == all_of(log)[-5:]
+
+
+@pytest.mark.parametrize("is_bulk", [True, False])
+def test_the_last_ones_before_damage(
+    copy_java_store: Copy, is_bulk: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log ends for them at the damage that is nearest to its end; what lies before that in older files is not read."""
+    monkeypatch.setattr(log_tail, "is_bulk_possible", lambda: is_bulk)
+    store = copy_java_store("store-clean")
+    log = CommitLog(store.root)
+    everything = all_of(log)
+    base = log.files[2].base or 0
+    starts = [next(offset for offset, _ in everything if offset > at) for at in (100_000, base + 200_000)]
+    for file, start in zip((log.files[0], log.files[2]), starts, strict=True):
+        data = bytearray(file.path.read_bytes())
+        place = start - (file.base or 0)
+        data[place : place + 4] = b"\xff" * 4
+        file.path.write_bytes(data)
+    before = [one for one in everything if base <= one[0] < starts[1]]
+    behind = [one for one in everything if one[0] >= base + log.files[2].size]
+    assert found(log, OffsetRange(last=len(behind)), RecordFilter()) == behind
+    count = len(behind) + 5
+    records = log_records.log_records(log, OffsetRange(last=count), RecordFilter())
+    given = [next(records)[1] for _ in range(count)]
+    assert given == [message for _, message in [*before[-5:], *behind]]
+    with pytest.raises(DamagedFile, match=f"{base:020d}: byte {starts[1] - base}: "):
+        next(records)
 
 
 def test_texts_that_are_no_utf8(tmp_path: Path) -> None:
