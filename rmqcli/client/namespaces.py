@@ -87,7 +87,7 @@ class Namespace:
         """As part of a batch, which has the INSTANCE_ID of them all."""
         return self._renamed(message, message.properties)
 
-    def _renamed(self, message: Message, properties: Mapping[str, str]) -> Message:
+    def _renamed(self, message: Message, properties: dict[str, str]) -> Message:
         # A reply goes by a topic of the cluster, which no namespace has
         reply = message.properties.get(PropertyName.MSG_TYPE) == REPLY_TYPE
         topic = message.topic if reply else self.wrap(message.topic)
