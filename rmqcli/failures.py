@@ -23,6 +23,7 @@ ClickException = UsageError.__mro__[1]
 # What an operating system says about a file or an address.
 _OS_CODES: Mapping[int, ExitCode] = {
     errno.ENOENT: ExitCode.NOT_FOUND,
+    errno.EEXIST: ExitCode.USAGE,
     errno.EACCES: ExitCode.NOT_PERMITTED,
     errno.EPERM: ExitCode.NOT_PERMITTED,
     errno.ECONNREFUSED: ExitCode.NO_CONNECTION,

@@ -90,16 +90,18 @@ def test_two_at_once(cli: Run, store_clean: JavaStore, tmp_path: Path) -> None:
     fcntl.flock(handle, fcntl.LOCK_EX)
     result = cli("inspect", "salvage", str(store_clean.root), "--out", str(tmp_path / "out"))
     os.close(handle)
-    assert (result.code, result.err) == (ExitCode.FAILED, f"rmq: {work}: another process is writing here\n")
+    assert (result.code, result.err) == (ExitCode.USAGE, f"rmq: {work}: another process is writing here\n")
     assert (work / "written").exists()
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("command", ["rebuild", "salvage"])
 def test_a_folder_that_is_not_empty_is_refused_before_anything_is_read(
-    cli: Run, store_clean: JavaStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cli: Run, store_clean: JavaStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     (tmp_path / "mine").touch()
     monkeypatch.setattr(rebuild, "build", None)
     monkeypatch.setattr("rmqcli.commands.inspect_repair.verified_log", None)
-    result = cli("inspect", "rebuild", str(store_clean.root), "--out", str(tmp_path))
-    assert result.err == f"rmq: {tmp_path}: exists and is not empty; name a new folder with --out\n"
+    result = cli("inspect", command, str(store_clean.root), "--out", str(tmp_path))
+    refused = f"rmq: {tmp_path}: exists and is not empty; name a new folder with --out\n"
+    assert (result.code, result.err) == (ExitCode.USAGE, refused)
