@@ -28,6 +28,8 @@ from broker.config_namesrv import NamesrvConfig
 from broker.errors import ConfigError
 from broker.namesrv.node import open_name_server
 from broker.node import open_broker
+from broker.store.segment_list import adopted_size
+from codec.index_file import index_file_size
 
 __all__ = [
     "Cluster",
@@ -112,8 +114,15 @@ def store_folder(store: str | Path | None) -> Iterator[Path]:
 
 
 def light_file_sizes(root: Path) -> dict[str, int]:
-    """Small file sizes for a new store; none for a folder that has files, so that theirs are kept."""
-    return LIGHT_INDEX if (root / "commitlog").exists() else LIGHT_FILES | LIGHT_INDEX
+    """Small file sizes for a new store; for a folder that has files, what these tell (the log tells the store itself)."""
+    if not (root / "commitlog").exists():
+        return LIGHT_FILES | LIGHT_INDEX
+    queues = [size for queue in root.glob("consumequeue/*/*") if (size := adopted_size(queue))]
+    index = next(root.glob("index/*"), None)
+    light = index is None or index.stat().st_size == index_file_size(*LIGHT_INDEX.values())
+    return ({"mapped_file_size_consume_queue": max(queues)} if queues else {}) | (
+        LIGHT_INDEX if light else {}
+    )
 
 
 def checked_config(settings: dict[str, Any]) -> BrokerConfig:

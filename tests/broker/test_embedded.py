@@ -35,7 +35,7 @@ async def route(namesrv: str, topic: str) -> TopicRouteData | None:
     return decode_body(TopicRouteData, reply.body) if reply.code == ResponseCode.SUCCESS else None
 
 
-def send(topic: str, body: bytes) -> RemotingCommand:
+def send(topic: str, body: bytes, properties: str = "") -> RemotingCommand:
     header = SendMessageRequestHeaderV2(
         producer_group="G",
         topic=topic,
@@ -45,6 +45,7 @@ def send(topic: str, body: bytes) -> RemotingCommand:
         sys_flag=0,
         born_timestamp=1,
         flag=0,
+        properties=properties,
     )
     return RemotingCommand(RequestCode.SEND_MESSAGE_V2, to_ext(header), body)
 
@@ -100,6 +101,26 @@ async def test_a_store_of_its_own_outlives_the_cluster(tmp_path: Path) -> None:
         assert kept == [b"round %d" % n for n in range(round_ + 1)]
     sizes = [file.stat().st_size for file in (tmp_path / "store" / "commitlog").iterdir()]
     assert set(sizes) == {64 << 20}
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {"mapped_file_size_consume_queue": 205 * 20},
+        {"max_hash_slot_num": 5_000_000, "max_index_num": 20_000_000},
+    ],
+)
+async def test_a_store_keeps_the_sizes_of_its_files(tmp_path: Path, sizes: dict[str, int]) -> None:
+    """Files of another size are no trouble for who opens the folder again without naming it."""
+    written = [b"body %d" % number for number in range(300)]
+    async with broker.embedded(store=tmp_path / "store", **sizes) as cluster:
+        producer = await connect(cluster.broker_address)
+        for body in written:
+            await producer.ask(send("Kept", body, f"KEYS\1{body.decode()}\2"))
+    async with broker.embedded(store=tmp_path / "store") as cluster:
+        producer = await connect(cluster.broker_address)
+        reply = await producer.ask(send("Kept", b"more"))
+        assert (reply.code, (reply.ext_fields or {})["queueOffset"]) == (ResponseCode.SUCCESS, "300")
 
 
 async def test_settings_are_broker_properties() -> None:
