@@ -196,7 +196,7 @@ async def test_no_server_is_cut(autojump_clock: Any) -> None:
 
 
 async def test_a_second_broker_comes_and_goes_and_comes_back(autojump_clock: Any, tmp_path: Path) -> None:
-    b = {"broker_name": "broker-b", "store": tmp_path}
+    b: Any = {"broker_name": "broker-b", "store": tmp_path}
     async with (
         broker.embedded_in_memory(broker_name="broker-a") as cluster,
         Producer(**cluster.client()) as p,
