@@ -26,6 +26,7 @@ from rmqcli.client import InvalidRequest, LitePullConsumer, LiteSettings, Messag
 from rmqcli.client.push import OffsetFileDamaged
 from rmqcli.client.trace import ConsumeEnd, ConsumeStart, decode_trace
 from tests.client.polling import GROUP, TOPIC, PollingCluster, lite
+from tests.client.push.model_broker import EPOCH
 
 LITE = RequestCode.LITE_PULL_MESSAGE
 FIRST = {"consume_from": ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET}
@@ -103,6 +104,15 @@ async def test_where_a_new_group_starts(
         await consumer.subscribe(TOPIC)
         found = await drain(consumer)
     assert found == ([b"0-%d" % number for number in range(first, 8)] if first is not None else [])
+
+
+async def test_half_an_hour_ago_is_that_of_the_start(cluster: PollingCluster, autojump_clock: Any) -> None:
+    async with lite(cluster, consume_from=ConsumeFromWhere.CONSUME_FROM_TIMESTAMP) as consumer:
+        await trio.sleep(7200)
+        await consumer.assign([cluster.queue(TOPIC, 0)])
+        await consumer.poll(1)
+    (asked,) = cluster.fields(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP)
+    assert int(asked["timestamp"]) == EPOCH - 1_800_000
 
 
 async def test_a_known_group_goes_on(cluster: PollingCluster, autojump_clock: Any) -> None:

@@ -8,6 +8,7 @@ exception; only that is committed by itself. So a message may come more than onc
 from __future__ import annotations
 
 import contextlib
+import logging
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import TracebackType
@@ -27,14 +28,13 @@ from rmqcli.client.lite.pulling import Pulling
 from rmqcli.client.lite.requests import LiteRequests
 from rmqcli.client.lite.settings import LiteSettings
 from rmqcli.client.pull_consumer import PullConsumer, QueuesChanged, tell
-from rmqcli.client.push.offset_store import (
-    offset_store,
-)
+from rmqcli.client.push.offset_store import OffsetFileUnwritable, offset_store
 from rmqcli.client.push.settings import MessageSelector
 from rmqcli.client.push.subscription import check_at_broker, subscription_of
 
 __all__ = ["LitePullConsumer"]
 
+log = logging.getLogger("rmqcli.client.lite")
 LEAVE = 3.0  # seconds to store offsets when the consumer is left
 DEFAULTS = LiteSettings()
 
@@ -113,7 +113,7 @@ class LitePullConsumer(Client):
         with trio.move_on_after(LEAVE, shield=True):
             if self._settings.auto_commit:
                 self._remember(queues)
-            await self._offsets.persist(queues, sure=True, all_of=False)
+            await self._persist(queues, sure=True)
         if self._tracer is not None:
             await self._tracer.close()
         await self.instance.heartbeats.leave_consumer(self.group)
@@ -308,7 +308,13 @@ class LitePullConsumer(Client):
     async def _commit_by_itself(self) -> None:
         self._next_commit = trio.current_time() + self._settings.commit_interval
         self._remember(self._held)
-        await self._offsets.persist(list(self._held), all_of=False)
+        await self._persist(list(self._held))
+
+    async def _persist(self, queues: Collection[MessageQueue], *, sure: bool = False) -> None:
+        try:
+            await self._offsets.persist(queues, sure=sure, all_of=False)
+        except OffsetFileUnwritable as error:
+            log.error("%s", error)
 
     def _remember(self, queues: Collection[MessageQueue]) -> None:
         """Takes what is consumed over into the offset store."""
@@ -337,7 +343,7 @@ class LitePullConsumer(Client):
             if self._last is held:
                 self._last = None
         if leaving:
-            await self._offsets.persist(leaving, sure=True, all_of=False)
+            await self._persist(leaving, sure=True)
         for queue in leaving:
             self._offsets.remove(queue)
         for queue in sorted(set(mine) - self._held.keys()):

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 
 import trio
 
-from codec.bodies import ConsumeFromWhere
 from codec.codes import PullSysFlag, RequestCode, ResponseCode
 from codec.queue import MessageQueue
 from rmqcli.client.errors import BrokerRefused, ClientError, NotSupported
@@ -17,6 +16,7 @@ from rmqcli.client.pull_consumer import PullConsumer
 from rmqcli.client.push.offset_store import OffsetStore
 from rmqcli.client.push.settings import MessageSelector
 from rmqcli.client.results import PullResult, PullStatus
+from rmqcli.client.start_offset import begin_time, first_offset
 
 __all__ = ["Pulling"]
 
@@ -24,7 +24,6 @@ PAUSED = 1.0
 FLOW_CONTROL = 0.05
 BUSY = 0.02
 FAILED = 1.0
-HALF_AN_HOUR = 30 * 60 * 1000
 
 log = logging.getLogger("rmqcli.client.lite")
 
@@ -47,6 +46,7 @@ class Pulling:
         self._held = held
         self._selectors = selectors
         self._arrived = arrived
+        self._started_ms = consumer.instance.now_ms()
         self._code = RequestCode.LITE_PULL_MESSAGE
 
     async def run(self, held: Held) -> None:
@@ -128,14 +128,9 @@ class Pulling:
         stored = await self._offsets.read(queue)
         if stored is not None:
             return stored
-        where = self._settings.consume_from
-        if where is ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET:
-            return 0
-        if where is ConsumeFromWhere.CONSUME_FROM_TIMESTAMP:
-            given = self._settings.from_timestamp
-            now = self._consumer.instance.now_ms()
-            return await self._consumer.search_offset(queue, now - HALF_AN_HOUR if given is None else given)
-        return await self._consumer.max_offset(queue)
+        settings = self._settings
+        begin = begin_time(settings.from_timestamp, self._started_ms)
+        return await first_offset(self._consumer, queue, settings.consume_from, begin)
 
 
 _EVERYTHING = MessageSelector("*")

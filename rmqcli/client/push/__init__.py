@@ -20,7 +20,7 @@ from rmqcli.client.push.listener import (
     OrderlyListener,
     OrderlyResult,
 )
-from rmqcli.client.push.offset_store import OffsetFileDamaged
+from rmqcli.client.push.offset_store import OffsetFileDamaged, OffsetFileUnwritable
 from rmqcli.client.push.settings import MessageSelector, PushSettings
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "ConsumeResult",
     "MessageSelector",
     "OffsetFileDamaged",
+    "OffsetFileUnwritable",
     "OrderlyContext",
     "OrderlyListener",
     "OrderlyResult",

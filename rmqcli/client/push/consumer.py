@@ -42,7 +42,7 @@ from rmqcli.client.push.rebalance import Rebalancer
 from rmqcli.client.push.requests import ConsumerRequests
 from rmqcli.client.push.send_back import SendBack
 from rmqcli.client.push.settings import MessageSelector, PushSettings
-from rmqcli.client.push.state import GroupState, log
+from rmqcli.client.push.state import GroupState
 from rmqcli.client.push.statistics import SAMPLE_INTERVAL
 from rmqcli.client.push.subscription import Subscription, check_at_broker, subscription_of, subscriptions
 from rmqcli.client.trace import traced
@@ -256,13 +256,7 @@ class PushConsumer(Client):
         while True:
             await trio.sleep(self._state.settings.persist_interval)
             turn += 1
-            await self._persist(all_of=turn % FULL_PERSIST == 0)
-
-    async def _persist(self, *, sure: bool = False, all_of: bool = True) -> None:
-        try:
-            await self._state.offsets.persist(list(self._state.queues), sure=sure, all_of=all_of)
-        except OSError as error:
-            log.error("offsets of %s cannot be written: %s", self.group, error)
+            await self._state.persist(all_of=turn % FULL_PERSIST == 0)
 
     async def _sample_for_ever(self) -> None:
         while True:
@@ -291,7 +285,7 @@ class PushConsumer(Client):
         if self._tracer is not None:
             await self._tracer.close()
         with trio.move_on_after(LEAVE):
-            await self._persist(sure=True)
+            await self._state.persist(sure=True)
             await self._locks.unlock(self._locks.held)
         await self.instance.heartbeats.leave_consumer(self.group)
         await self.instance.heartbeats.leave_producer(INNER_PRODUCER)

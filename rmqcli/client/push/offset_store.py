@@ -7,10 +7,11 @@ writes. Java classes `RemoteBrokerOffsetStore` and `LocalFileOffsetStore`; the f
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import shutil
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -27,6 +28,7 @@ from rmqcli.client.offsets import OffsetCalls
 __all__ = [
     "LocalFileOffsetStore",
     "OffsetFileDamaged",
+    "OffsetFileUnwritable",
     "OffsetStore",
     "RemoteBrokerOffsetStore",
     "offset_store",
@@ -36,6 +38,10 @@ __all__ = [
 
 class OffsetFileDamaged(ClientError):
     """Neither offsets.json nor its .bak can be read."""
+
+
+class OffsetFileUnwritable(ClientError):
+    """offsets.json cannot be written now; what was to go there waits for the next time."""
 
 
 class OffsetStore(Protocol):
@@ -54,7 +60,10 @@ class OffsetStore(Protocol):
     async def persist(
         self, queues: Iterable[MessageQueue], *, sure: bool = False, all_of: bool = True
     ) -> None:
-        """Saves offsets of these queues; `sure` waits for the answers, `all_of` includes those that did not change."""
+        """Saves offsets of these queues; `sure` waits for the answers, `all_of` includes those that did not change.
+
+        Raises OffsetFileUnwritable; a broker that does not take them is left to the next time.
+        """
 
     def remove(self, queue: MessageQueue) -> None:
         """Forgets what is in memory."""
@@ -132,7 +141,8 @@ def offsets_file(folder: Path | None, client_id: str, group: str) -> Path:
 
 
 class LocalFileOffsetStore(_Memory):
-    """Offsets in a file, with the previous one beside it as .bak."""
+    """Offsets in a file, with the previous one beside it as .bak. Other consumers of the group on this machine write the same
+    file: each changes the offsets of the queues that it consumed and leaves the others as they are."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -151,10 +161,14 @@ class LocalFileOffsetStore(_Memory):
     async def persist(
         self, queues: Iterable[MessageQueue], *, sure: bool = False, all_of: bool = True
     ) -> None:
-        if self._table != self._written:
-            table = dict(self._table)
-            await trio.to_thread.run_sync(self._save, table)
-            self._written = table
+        moved = dict(self._table.items() - self._written.items())
+        if not moved:
+            return
+        try:
+            await trio.to_thread.run_sync(self._save, dict(self._table), moved)
+        except OSError as error:
+            raise OffsetFileUnwritable(f"the offsets cannot be written to {self.path}: {error}") from error
+        self._written.update(moved)
 
     def remove(self, queue: MessageQueue) -> None:
         """Keeps it: a broadcasting client comes back to all its queues."""
@@ -172,18 +186,37 @@ class LocalFileOffsetStore(_Memory):
             raise OffsetFileDamaged(f"the offsets in {self.path} and its .bak cannot be read")
         return {}
 
-    def _save(self, table: dict[MessageQueue, int]) -> None:
+    def _save(self, known: Mapping[MessageQueue, int], moved: Mapping[MessageQueue, int]) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self._alone():
+            table = dict(known)
+            with contextlib.suppress(OffsetFileDamaged):
+                table.update(self._load())
+            self._replace(table | moved)
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(folder)
+
+    def _replace(self, table: Mapping[MessageQueue, int]) -> None:
         body = OffsetSerializeWrapper(offset_table=dict(sorted(table.items())))
-        # Consumers of the group that run beside this one on the machine write the same file
+        # Java's consumers know of no lock
         temporary = self.path.with_name(f"{self.path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
-        with temporary.open("wb") as file:
-            file.write(encode_body(body, dialect=FASTJSON, pretty=True))
-            file.flush()
-            os.fsync(file.fileno())
-        if self.path.exists():
-            shutil.copyfile(self.path, self._backup)
-        temporary.replace(self.path)
+        try:
+            with temporary.open("wb") as file:
+                file.write(encode_body(body, dialect=FASTJSON, pretty=True))
+                file.flush()
+                os.fsync(file.fileno())
+            if self.path.exists():
+                shutil.copyfile(self.path, self._backup)
+            temporary.replace(self.path)
+        finally:
+            temporary.unlink(missing_ok=True)
 
 
 def offset_store(

@@ -11,7 +11,6 @@ from typing import Protocol
 
 import trio
 
-from codec.bodies import ConsumeFromWhere
 from codec.codes import MASTER_ID, PullSysFlag, RequestCode, ResponseCode
 from codec.frame import RemotingCommand
 from codec.headers import PullMessageRequestHeader, PullMessageResponseHeader
@@ -26,6 +25,7 @@ from rmqcli.client.push.send_back import as_original
 from rmqcli.client.push.state import GroupState, log
 from rmqcli.client.push.subscription import Subscription
 from rmqcli.client.results import PullStatus
+from rmqcli.client.start_offset import begin_time, first_offset
 
 __all__ = ["PullLoop", "StartOffsets", "Submit"]
 
@@ -63,15 +63,9 @@ class StartOffsets(OffsetCalls):
         return await self._first(queue) if stored is None else stored
 
     async def _first(self, queue: MessageQueue) -> int:
-        settings, retry = self._state.settings, queue.topic.startswith(RETRY_PREFIX)
-        where = settings.consume_from
-        if where is ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET:
-            return 0
-        if where is ConsumeFromWhere.CONSUME_FROM_TIMESTAMP:
-            if retry:
-                return await self.max_offset(queue)
-            return await self.search_offset(queue, settings.start_timestamp(self.instance.now_ms))
-        return 0 if retry else await self.max_offset(queue)
+        settings = self._state.settings
+        begin = begin_time(settings.from_timestamp, self._state.started_ms)
+        return await first_offset(self, queue, settings.consume_from, begin)
 
 
 class PullLoop:
@@ -241,7 +235,7 @@ class PullLoop:
         await trio.sleep(ILLEGAL)
         state, queue = self._state, held.queue
         if state.queues.get(queue) is held:
-            await state.offsets.persist([queue], sure=True)
+            await state.persist([queue], sure=True)
             state.offsets.remove(queue)
             del state.queues[queue]
             state.rebalance_soon()

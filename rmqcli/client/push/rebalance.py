@@ -151,7 +151,7 @@ class Rebalancer:
             held.unlock_tries += 1
             return False
         held.closed = True
-        await state.offsets.persist([queue], sure=True)
+        await state.persist([queue], sure=True)
         if state.needs_locks:
             await self._locks.unlock([queue])
         if state.queues.get(queue) is held:

@@ -117,7 +117,7 @@ class ConsumerRequests:
         for held in chosen:
             held.closed = True
             state.offsets.update(held.queue, table[held.queue], increase_only=False)
-        await state.offsets.persist([held.queue for held in chosen], sure=True)
+        await state.persist([held.queue for held in chosen], sure=True)
         for held in chosen:
             if state.queues.get(held.queue) is held:
                 state.offsets.remove(held.queue)

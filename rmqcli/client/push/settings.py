@@ -5,7 +5,6 @@ Times are seconds, sizes bytes, unless a name says otherwise (Java's are millise
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -86,9 +85,6 @@ class PushSettings:
         if self.max_reconsume_times != -1:
             return self.max_reconsume_times
         return MAX_DELAY_ORDERLY if orderly else DEFAULT_RECONSUME_TIMES
-
-    def start_timestamp(self, now_ms: Callable[[], int]) -> int:
-        return now_ms() - 30 * 60 * 1000 if self.from_timestamp is None else self.from_timestamp
 
 
 _OPTIONAL = frozenset({"topic_messages", "topic_bytes", "max_reconsume_times"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import trio
@@ -10,7 +11,7 @@ import trio
 from codec.bodies import ConsumerData, ConsumeType
 from codec.queue import MessageQueue
 from rmqcli.client.instance import ClientInstance
-from rmqcli.client.push.offset_store import OffsetStore
+from rmqcli.client.push.offset_store import OffsetFileUnwritable, OffsetStore
 from rmqcli.client.push.process_queue import ProcessQueue
 from rmqcli.client.push.settings import PushSettings
 from rmqcli.client.push.statistics import Statistics
@@ -75,6 +76,16 @@ class GroupState:
         """Everything before `offset` is done, as long as the queue is ours."""
         if offset >= 0 and not held.closed:
             self.offsets.update(held.queue, offset)
+
+    async def persist(
+        self, queues: Iterable[MessageQueue] | None = None, *, sure: bool = False, all_of: bool = True
+    ) -> None:
+        """Saves the offsets of these queues (None: of all that are held)."""
+        chosen = list(self.queues) if queues is None else queues
+        try:
+            await self.offsets.persist(chosen, sure=sure, all_of=all_of)
+        except OffsetFileUnwritable as error:
+            log.error("%s", error)
 
     def heartbeat(self) -> ConsumerData:
         return ConsumerData(

@@ -11,7 +11,12 @@ import trio
 from codec.bodies import MessageModel
 from codec.codes import RequestCode
 from codec.queue import MessageQueue
-from rmqcli.client.push.offset_store import LocalFileOffsetStore, OffsetFileDamaged, offsets_file
+from rmqcli.client.push.offset_store import (
+    LocalFileOffsetStore,
+    OffsetFileDamaged,
+    OffsetFileUnwritable,
+    offsets_file,
+)
 from tests.client.push.consuming import GROUP, TOPIC, Taken, consumer
 from tests.client.push.model_broker import ModelCluster
 
@@ -73,6 +78,70 @@ async def test_members_on_one_machine_write_the_same_file(tmp_path: Path) -> Non
     await store.load()
     assert await store.read(QUEUE) == 39
     assert not temporary_files(tmp_path)
+
+
+async def test_members_that_consume_other_topics_keep_each_others_offsets(tmp_path: Path) -> None:
+    path = tmp_path / "offsets.json"
+    one, other = LocalFileOffsetStore(path), LocalFileOffsetStore(path)
+    theirs = MessageQueue("U", "b", 0)
+    for store in (one, other):
+        await store.load()
+    for offset in (5, 6):
+        one.update(QUEUE, offset)
+        await one.persist([QUEUE])
+        other.update(theirs, offset + 2)
+        await other.persist([theirs])
+    one.update(QUEUE, 3, increase_only=False)
+    await one.persist([QUEUE])
+    again = LocalFileOffsetStore(path)
+    await again.load()
+    assert (await again.read(QUEUE), await again.read(theirs)) == (3, 8)
+
+
+async def test_a_file_damaged_meanwhile_is_written_anew(tmp_path: Path) -> None:
+    path = tmp_path / "offsets.json"
+    path.write_text(WRITTEN_BY_JAVA)
+    store = LocalFileOffsetStore(path)
+    await store.load()
+    for damaged in (path, tmp_path / "offsets.json.bak"):
+        damaged.write_text("{")
+    theirs = MessageQueue("U", "b", 0)
+    store.update(theirs, 1)
+    await store.persist([theirs])
+    again = LocalFileOffsetStore(path)
+    await again.load()
+    assert (await again.read(QUEUE), await again.read(theirs)) == (3, 1)
+
+
+async def test_a_file_that_cannot_be_written_is_tried_again(tmp_path: Path) -> None:
+    folder = tmp_path / "group"
+    store = LocalFileOffsetStore(folder / "offsets.json")
+    folder.write_text("in the way")
+    store.update(QUEUE, 1)
+    with pytest.raises(OffsetFileUnwritable, match=r"cannot be written to .*offsets\.json: "):
+        await store.persist([QUEUE])
+    folder.unlink()
+    await store.persist([QUEUE])
+    assert store.path.exists()
+
+
+async def test_a_queue_is_given_up_though_its_offset_cannot_be_written(
+    cluster: ModelCluster, autojump_clock: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    taken, folder = Taken(), tmp_path / "offsets"
+    async with consumer(
+        cluster, taken, message_model=MessageModel.BROADCASTING, offsets_folder=folder
+    ) as member:
+        cluster.put(cluster.queue(TOPIC, 3), b"x")
+        await trio.sleep(1)
+        folder.write_text("in the way")
+        cluster.topics[TOPIC] = 3
+        await trio.sleep(70)
+        assert [queue.queue_id for queue in member.queues] == [0, 1, 2]
+        cluster.put(cluster.queue(TOPIC, 0), b"y")
+        await trio.sleep(1)
+    assert taken.bodies == [b"x", b"y"]
+    assert "cannot be written to" in caplog.text
 
 
 async def test_a_file_that_comes_while_it_is_looked_for_is_not_damaged(

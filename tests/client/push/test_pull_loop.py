@@ -176,6 +176,19 @@ async def test_where_a_new_group_begins(
     assert [int(body) for body in taken.bodies] == list(range(begins, 11))
 
 
+async def test_half_an_hour_ago_is_that_of_the_start_for_queues_that_come_later_too(
+    cluster: ModelCluster, autojump_clock: Any
+) -> None:
+    where = ConsumeFromWhere.CONSUME_FROM_TIMESTAMP
+    async with consumer(cluster, Taken(), consume_from=where):
+        await trio.sleep(7200)
+        cluster.topics[TOPIC] = 5
+        await trio.sleep(60)
+    asked = cluster.fields(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP)
+    assert {fields["queueId"] for fields in asked} == {"0", "1", "2", "3", "4"}
+    assert {int(fields["timestamp"]) for fields in asked} == {EPOCH - 1_800_000}
+
+
 async def test_an_offset_that_nobody_can_say_is_not_guessed(
     cluster: ModelCluster, autojump_clock: Any
 ) -> None:
