@@ -20,7 +20,7 @@ class LiteSettings:
 
     `all_messages`, `queue_messages`, `queue_bytes` and `max_span` bound what waits here for `poll`. `commit_interval`:
     `poll` commits what earlier calls gave when so much time has passed (1 s at least). `from_timestamp` is epoch ms (None:
-    half an hour before). `offsets_folder` is where broadcasting keeps offsets (None: ~/.rocketmq_offsets, as Java).
+    half an hour before the start). `offsets_folder` is where broadcasting keeps offsets (None: ~/.rocketmq_offsets, as Java).
     """
 
     message_model: MessageModel = MessageModel.CLUSTERING

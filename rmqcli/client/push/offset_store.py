@@ -192,7 +192,7 @@ class LocalFileOffsetStore(_Memory):
             table = dict(known)
             with contextlib.suppress(OffsetFileDamaged):
                 table.update(self._load())
-            self._replace(table | moved)
+            self._replace({**table, **moved})
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
