@@ -1,43 +1,73 @@
-"""How often a task looks for its reply before it sleeps until the system wakes it.
+"""Whether a task looks for its reply before it sleeps until the system wakes it.
 
-To be put to sleep and woken costs more than the whole answer of a broker on the same machine. A look is a turn of trio's
-scheduler, about 4 µs, in which all other tasks go on.
+To be put to sleep and woken can cost more than the whole answer of a broker on the same machine; where others want the
+processor, looking only keeps the broker from it. So both ways are tried and the quicker one is kept. A look is a turn of
+trio's scheduler, in which all other tasks go on, and it gives way to other processes.
 """
 
 from __future__ import annotations
 
-__all__ = ["LOOKS", "MAX_PAUSE", "Polling"]
+import os
+
+import trio
+
+__all__ = ["FIRST_PERIOD", "LOOKS", "MAX_PERIOD", "TRIAL", "Polling"]
 
 LOOKS = 32
-MAX_PAUSE = 1024  # requests
+LOOK_SECONDS = 150e-6  # as long as that many take where nobody else wants the processor
+TRIAL = 9  # requests that are timed for each way; odd
+FIRST_PERIOD = 32  # requests until the other way is tried; twice as many each time it was no better
+MAX_PERIOD = 1024
+BETTER = 7 / 8
+"""Of the median of the way in use: what takes more is not worth a change."""
 
 
 class Polling:
-    """For one connection. `left`: looks for the reply to the request on its way.
+    """For one connection, whose requests come one by one. `left`: looks for the reply that is awaited now.
 
-    Looks that were all in vain are left out for 1, 2, 4 … MAX_PAUSE requests: that peer is further away.
+    Times are on trio's clock. One pause of the system in a trial decides nothing: most of its requests must be quicker.
     """
 
     def __init__(self) -> None:
         self.left = 0
-        self._pause = 0
-        self._left_out = 0
+        self._is_looking = False  # the way in use
+        self._is_trial = False  # of the other way
+        self._period = FIRST_PERIOD
+        self._rest = FIRST_PERIOD
+        self._times: list[float] = []
+        self._limit = self._begun = 0.0
+        self._votes = {True: 0, False: 0}
 
     def begin(self) -> None:
         """A request is on its way."""
-        if self._left_out:
-            self._left_out -= 1
-        else:
-            self.left = LOOKS
+        self.left = LOOKS if self._is_looking is not self._is_trial else 0
+        self._begun = trio.current_time()
 
     def in_vain(self) -> None:
         """Nothing had come yet."""
         if self.left:
-            self.left -= 1
-            if not self.left:
-                self._pause = self._left_out = min(2 * self._pause or 1, MAX_PAUSE)
+            os.sched_yield()
+            in_time = trio.current_time() - self._begun < LOOK_SECONDS
+            self.left = self.left - 1 if in_time else 0
 
     def end(self) -> None:
-        """Nothing is awaited any more: what came before the last look was near."""
-        if self.left:
-            self.left = self._pause = 0
+        """The reply is there."""
+        if self._is_trial:
+            self._vote(trio.current_time() - self._begun < self._limit)
+            return
+        self._rest -= 1
+        if self._rest < TRIAL:
+            self._times.append(trio.current_time() - self._begun)
+            if not self._rest:
+                self._limit = BETTER * sorted(self._times)[TRIAL // 2]
+                self._is_trial = True
+
+    def _vote(self, is_quicker: bool) -> None:
+        votes = self._votes
+        votes[is_quicker] += 1
+        if votes[is_quicker] <= TRIAL // 2:
+            return
+        self._is_looking ^= is_quicker
+        self._period = FIRST_PERIOD if is_quicker else min(2 * self._period, MAX_PERIOD)
+        self._rest, self._is_trial = self._period, False
+        self._times, self._votes = [], {True: 0, False: 0}

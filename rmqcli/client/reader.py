@@ -2,7 +2,7 @@
 
 Waking a task for the reply that another has read costs a turn of the scheduler, as much as all the rest of a request. So a
 task whose request is alone reads until its reply is there, and gives way to the background then. It looks for what a near
-peer answers before it sleeps (`polling`). Where requests follow each other one by one, the background waits for a pause of
+peer answers before it sleeps, where that pays (`polling`). Where requests follow each other one by one, the background waits for a pause of
 PAUSE seconds before it reads again.
 
 Any trio stream is read by the background only: a wait for bytes can be given up at any moment on a DirectStream.
@@ -104,11 +104,11 @@ class Reader:
                     await wait_readable()
                 if not call.is_over:
                     self._take(read_now(READ_SIZE))
+            polling.end()
         except trio.ClosedResourceError:
             if not call.is_over:
                 raise
         finally:
-            polling.end()
             self._call = None
             self.is_free = True
             self._recent = True

@@ -1,47 +1,101 @@
-"""How often looking for replies is tried, by what came of it."""
+"""Which way of waiting is taken, by how long replies take on each."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
+from trio.testing import MockClock
 
-from rmqcli.client.polling import LOOKS, MAX_PAUSE, Polling
+from rmqcli.client.polling import FIRST_PERIOD, LOOK_SECONDS, LOOKS, MAX_PERIOD, TRIAL, Polling
+
+QUICK, SLOW = 80e-6, 140e-6
+Took = Callable[[bool, int], float]
+"""Seconds of a reply, by whether it is looked for, and by the number of the request."""
 
 
-def left_out(polling: Polling) -> int:
-    """Requests until looks are due."""
-    for count in range(MAX_PAUSE + 2):
+async def ways(clock: MockClock, took: Took, count: int) -> list[bool]:
+    """Whether each request's reply was looked for."""
+    polling, found = Polling(), []
+    for number in range(count):
         polling.begin()
-        if polling.left == LOOKS:
-            return count
-        polling.in_vain()
+        assert polling.left in (0, LOOKS)
+        found.append(polling.left > 0)
+        clock.jump(took(found[-1], number))
         polling.end()
-    raise AssertionError("never again")
+    return found
 
 
-def miss(polling: Polling) -> None:
-    for _ in range(LOOKS):
-        polling.in_vain()
-    polling.end()
+def changes(found: list[bool]) -> list[tuple[int, bool]]:
+    """The requests at which the way changed."""
+    return [(n, way) for n, way in enumerate(found) if way is not (found[n - 1] if n else False)]
 
 
-def test_looks_in_vain_are_left_out_twice_as_long_each_time() -> None:
+async def test_the_quicker_way_is_kept(mock_clock: MockClock) -> None:
+    found = await ways(mock_clock, lambda looks, _: QUICK if looks else SLOW, 1000)
+    most, at, period, expected = TRIAL // 2 + 1, FIRST_PERIOD, FIRST_PERIOD, [(FIRST_PERIOD, True)]
+    while (at := at + most + period) < 1000:
+        expected += [(at, False), (at + most, True)]
+        period *= 2
+    assert changes(found) == expected
+
+
+@pytest.mark.parametrize(("slept", "looked"), [(SLOW, SLOW), (SLOW, 0.9 * SLOW), (QUICK, SLOW), (0.0, 0.0)])
+async def test_what_is_hardly_better_or_worse_is_not_taken(
+    mock_clock: MockClock, slept: float, looked: float
+) -> None:
+    found = await ways(mock_clock, lambda looks, _: looked if looks else slept, 20 * MAX_PERIOD)
+    assert found.count(True) < 25 * TRIAL
+    longest = max(b - a for (a, _), (b, _) in zip(changes(found)[1:], changes(found)[2:], strict=False))
+    assert longest == MAX_PERIOD
+
+
+async def test_one_pause_of_the_system_decides_nothing(mock_clock: MockClock) -> None:
+    def took(looks: bool, number: int) -> float:
+        return 0.05 if number in (FIRST_PERIOD - 3, FIRST_PERIOD + 2) else (QUICK if looks else SLOW)
+
+    found = await ways(mock_clock, took, 2 * FIRST_PERIOD)
+    assert changes(found) == [(FIRST_PERIOD, True)]
+
+
+async def test_a_world_that_changes_is_followed(mock_clock: MockClock) -> None:
+    def took(looks: bool, number: int) -> float:
+        return QUICK if looks is (number // (4 * MAX_PERIOD) % 2 == 0) else SLOW
+
+    found = await ways(mock_clock, took, 12 * MAX_PERIOD)
+    for part, way in enumerate((True, False, True)):
+        rest = found[(4 * part + 2) * MAX_PERIOD : 4 * (part + 1) * MAX_PERIOD]
+        assert rest.count(way) > 0.98 * len(rest)
+
+
+@pytest.fixture
+async def looking(mock_clock: MockClock) -> Polling:
+    """One that has found that looking pays."""
     polling = Polling()
-    pauses = []
-    for _ in range(13):
-        pauses.append(left_out(polling))
-        miss(polling)
-    assert pauses == [0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 1024]
+    for _ in range(2 * FIRST_PERIOD):
+        polling.begin()
+        mock_clock.jump(QUICK if polling.left else SLOW)
+        polling.end()
+    return polling
 
 
-@pytest.mark.parametrize("misses", [1, 5, 20])
-def test_a_reply_found_makes_the_pauses_short_again(misses: int) -> None:
-    polling = Polling()
-    for _ in range(misses):
-        left_out(polling)
-        miss(polling)
-    left_out(polling)
-    polling.in_vain()
-    polling.end()
-    assert [left_out(polling), polling.left] == [0, LOOKS]
-    miss(polling)
-    assert left_out(polling) == 1
+async def test_looks_are_counted(looking: Polling, mock_clock: MockClock) -> None:
+    """The clock stands still, as it does in a test of an application."""
+    looking.begin()
+    for left in range(LOOKS - 1, -1, -1):
+        looking.in_vain()
+        assert looking.left == left
+    looking.in_vain()
+    assert looking.left == 0
+
+
+async def test_looks_end_when_others_had_the_processor_for_long(
+    looking: Polling, mock_clock: MockClock
+) -> None:
+    looking.begin()
+    mock_clock.jump(LOOK_SECONDS * 0.9)
+    looking.in_vain()
+    assert looking.left == LOOKS - 1
+    mock_clock.jump(LOOK_SECONDS * 0.2)
+    looking.in_vain()
+    assert looking.left == 0

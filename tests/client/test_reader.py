@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 import trio
-from trio.testing import wait_all_tasks_blocked
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from codec.frame import RemotingCommand, encode_frame
 from rmqcli.client.commands import command
 from rmqcli.client.errors import ConnectionLost, RequestTimeout
 from rmqcli.client.link import Link
-from rmqcli.client.polling import LOOKS
+from rmqcli.client.polling import FIRST_PERIOD, LOOKS, TRIAL
 from rmqcli.client.reader import ALONE_BEFORE, PAUSE
 from rmqcli.client.streams import TcpStream
 from tests.client.push.test_cancellation import CancelAt, tasks
@@ -27,17 +27,23 @@ PEER_REQUEST = encode_frame(RemotingCommand(40, None, b"", 7))
 
 
 class Watched(TcpStream):
-    """`readers`: who read, each time. `looks`: how often there was nothing to read. `waits`: for bytes."""
+    """`readers`: who read, each time. `looks`: how often there was nothing to read. `waits`: for bytes.
+
+    `took` is told of each read whether no wait came before it.
+    """
 
     def __init__(self, stream: trio.SocketStream) -> None:
         super().__init__(stream)
         self.readers: list[str] = []
         self.looks = self.waits = 0
+        self.took: Callable[[bool], None] = lambda _: None
+        self._waited = False
         self._wait_readable = self.wait_readable
         self.wait_readable = self._counted
 
     async def _counted(self) -> None:
         self.waits += 1
+        self._waited = True
         await self._wait_readable()
 
     def read_now(self, max_bytes: int) -> bytes | None:
@@ -47,6 +53,8 @@ class Watched(TcpStream):
             return None
         name = trio.lowlevel.current_task().name
         self.readers.append(BACKGROUND if name.endswith("Link._read") else name)
+        self.took(not self._waited)
+        self._waited = False
         return data
 
 
@@ -109,43 +117,37 @@ async def test_requests_one_by_one_are_read_by_their_own_task(line: Line, autoju
     assert BACKGROUND not in line.stream.readers[ALONE_BEFORE:]
 
 
-async def test_the_reply_of_a_near_peer_is_found_without_a_wait(line: Line, autojump_clock: Any) -> None:
-    await line.one_by_one(ALONE_BEFORE + 1)
+async def until_looking(line: Line, clock: MockClock) -> None:
+    """Requests one by one, until the link has found that their replies come sooner when they are looked for."""
+    line.stream.took = lambda looked: clock.jump(1e-5 if looked else 1e-3)
+    await line.one_by_one(ALONE_BEFORE + FIRST_PERIOD + TRIAL)
     line.stream.waits = line.stream.looks = 0
-    await line.one_by_one(20)
+
+
+async def test_replies_are_looked_for_where_that_is_quicker(line: Line, mock_clock: MockClock) -> None:
+    await until_looking(line, mock_clock)
+    await line.one_by_one(10)
     assert line.stream.waits == 0
-    assert line.stream.looks < 20 * LOOKS
+    assert 0 < line.stream.looks < 10 * LOOKS
 
 
-async def far(line: Line, nursery: trio.Nursery, count: int) -> int:
-    """Requests one by one whose replies come when all looks were in vain: how many looks there were."""
-    line.stream.looks = 0
-    results: dict[int, Any] = {}
-    for number in range(count):
-        nursery.start_soon(ask, line.link, results, number, name="asker")
-        await wait_all_tasks_blocked()
-        await line.answer()
-        await wait_all_tasks_blocked()
-    assert {number: reply.code for number, reply in results.items()} == {n: n for n in range(count)}
-    return line.stream.looks
-
-
-async def test_replies_of_a_far_peer_are_looked_for_ever_more_seldom(
-    line: Line, nursery: trio.Nursery, autojump_clock: Any
+async def test_what_looks_do_not_find_is_waited_for(
+    line: Line, nursery: trio.Nursery, mock_clock: MockClock
 ) -> None:
-    await line.one_by_one(ALONE_BEFORE + 1)
-    assert await far(line, nursery, 20) == 5 * LOOKS  # at requests 1, 3, 6, 11 and 20
-    await line.one_by_one(20)
-    assert await far(line, nursery, 2) == LOOKS
-    await line.one_by_one(2)
-    assert await far(line, nursery, 3) == 2 * LOOKS  # it was near in between
+    results: dict[int, Any] = {}
+    await until_looking(line, mock_clock)
+    nursery.start_soon(ask, line.link, results, 5, name="asker")
+    await wait_all_tasks_blocked()
+    assert (line.stream.looks, line.stream.waits, results) == (LOOKS, 1, {})
+    await line.answer()
+    await wait_all_tasks_blocked()
+    assert results[5].code == 5
 
 
 @pytest.mark.parametrize("by", ["cancellation", "the end of the link"])
-async def test_a_call_is_over_between_two_looks(line: Line, by: str, autojump_clock: Any) -> None:
+async def test_a_call_is_over_between_two_looks(line: Line, by: str, mock_clock: MockClock) -> None:
     results: dict[int, Any] = {}
-    await line.one_by_one(ALONE_BEFORE + 1)
-    line.stream.looks = 0
+    await until_looking(line, mock_clock)
     with trio.CancelScope() as scope:
         async with trio.open_nursery() as both:
             both.start_soon(ask, line.link, results, 1, name="asker")
