@@ -264,6 +264,7 @@ def start_services(broker: BrokerContext, delays: DelayService, nursery: trio.Nu
     nursery.start_soon(
         partial(
             broker.files.run,
+            broker.store.make_durable,
             offsets_ms=config.flush_consumer_offset_interval,
             delays_ms=config.flush_delay_offset_interval,
         )

@@ -3,12 +3,14 @@
 Topics and groups are written on each change before anything that depends on them is acknowledged; those that a client's
 next heartbeat would make again may wait for the end of the turn. Offsets are written every flushConsumerOffsetInterval,
 delivered delay levels every flushDelayOffsetInterval, SQL92 filters every 10 s, all only when they changed and at the end.
+Offsets and delay levels say that messages were dealt with, often by writing others (a retry, a copy): they are written when all
+of that is on the disk.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -45,6 +47,10 @@ def table_text(table: msgspec.Struct) -> bytes:
     return encode_body(table, dialect=FASTJSON, pretty=True)
 
 
+Durable = Callable[[], Awaitable[bool]]
+"""Puts the log on the disk; False when it cannot."""
+
+
 class _Due(NamedTuple):
     table: OffsetTable | DelayOffsets | FilterTable
     path: Path
@@ -74,6 +80,7 @@ class TableFiles:
         self._filters = filters
         self._late: dict[str, Callable[[], None]] = {}
         self._wake = trio.Event()
+        self._writing = trio.Lock()
 
     def load(self) -> None:
         """Takes over what is saved. StoreDamaged when a table and its .bak are there but cannot be read."""
@@ -122,13 +129,17 @@ class TableFiles:
         self.save_delays()
         self.save_filters()
 
-    async def run(self, *, offsets_ms: int, delays_ms: int) -> None:
+    async def run(self, durable: Durable, *, offsets_ms: int, delays_ms: int) -> None:
         """Saves until cancelled."""
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._every, offsets_ms, self._offsets_due)
-            nursery.start_soon(self._every, delays_ms, self._delays_due)
+            nursery.start_soon(self._every, offsets_ms, self._offsets_due, durable)
+            nursery.start_soon(self._every, delays_ms, self._delays_due, durable)
             nursery.start_soon(self._every, FILTERS_MS, self._filters_due)
             nursery.start_soon(self._run_late)
+
+    async def offsets_now(self) -> None:
+        """Writes consumerOffset.json without waiting for its time."""
+        await self._save(self._offsets_due, None)
 
     async def _run_late(self) -> None:
         while True:
@@ -136,12 +147,26 @@ class TableFiles:
             self._wake = trio.Event()
             self._save_late()
 
-    async def _every(self, period_ms: int, due: Callable[[], _Due | None]) -> None:
+    async def _every(
+        self, period_ms: int, due: Callable[[], _Due | None], durable: Durable | None = None
+    ) -> None:
         while True:
             await trio.sleep(max(period_ms, SHORTEST_PERIOD_MS) / 1000)
+            await self._save(due, durable)
+
+    async def _save(self, due: Callable[[], _Due | None], durable: Durable | None) -> None:
+        """Writes what is due now, if anything is, behind what the log holds by then."""
+        async with self._writing:
             work = due()
-            if work is not None:
-                await self._in_thread(self._write, work)
+            if work is None:
+                return
+            written = False
+            try:
+                if durable is None or await durable():
+                    await self._in_thread(self._write, work)
+                    written = True
+            finally:
+                work.table.dirty |= not written
 
     def _offsets_due(self) -> _Due | None:
         return self._due(self._offsets, "consumerOffset.json")

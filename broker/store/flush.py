@@ -74,6 +74,12 @@ class Flusher:
                 await self._done.wait()
         return self._log.flushed >= end
 
+    async def make_durable(self) -> bool:
+        """Flushes what the log holds now, whatever the flush type; False if the disk failed."""
+        end = self._log.end
+        await self._guarded(self.flush_log)
+        return self._log.flushed >= end
+
     async def _group_commit(self) -> None:
         while True:
             await self._wanted.wait()

@@ -186,6 +186,10 @@ class MessageStore:
         """SYNC_FLUSH: waits until the log is on the disk up to `end_offset`; False on timeout. ASYNC_FLUSH: True."""
         return await self._flusher.wait_flushed(end_offset)
 
+    async def make_durable(self) -> bool:
+        """Puts the log on the disk as it is now, whatever the flush type: for a table that says what has been stored."""
+        return await self._flusher.make_durable()
+
     def add_arrival_listener(self, listener: ArrivalListener) -> None:
         """`listener` hears of every message that gets a queue offset, before `append` or `end_batch` returns; it must not raise."""
         self._appender.listeners.append(listener)

@@ -12,8 +12,8 @@ Every `transactionCheckInterval` (60 s) the half queue is walked from the saved 
 
 Every copy counts as an attempt (TRANSACTION_CHECK_TIMES), one that was put off too, as in Java. Ages count from the time the
 client said; a message from the future is asked about at once. What cannot be written ends the walk, and the next one tries
-again. Progress is saved like every consumer offset, after the copies are on the disk; a kill in between makes a second copy, and
-the producer is asked twice. Op messages are read to the end before a half message counts as open.
+again. Progress is an offset of a consumer, saved at the end of the walk when the copies are on the disk; a kill before that makes
+a second copy, and the producer is asked twice. Op messages are read to the end before a half message counts as open.
 """
 
 from __future__ import annotations
@@ -67,6 +67,7 @@ class _Scan:
         low, high = broker.store.min_offset(_TOPIC, HALF_QUEUE), broker.store.max_offset(_TOPIC, HALF_QUEUE)
         self._broker = broker
         self._started = broker.now_ms()
+        self._wrote = False
         self._position = min(max(_progress(broker, _TOPIC), low), high)
         self._operations = Operations(
             broker.store, _progress(broker, SystemTopic.TRANS_OP_HALF), self._position
@@ -76,11 +77,13 @@ class _Scan:
         try:
             while all(self._may_go_on() and self._step() for _ in range(STEPS_IN_A_TURN)):
                 await trio.lowlevel.checkpoint()
-            if self._broker.sync_flush:
-                await self._broker.store.wait_flushed(self._broker.store.commit_log_max_offset)
+            if self._wrote:
+                await self._broker.store.make_durable()
         finally:
             _save(self._broker, _TOPIC, self._position)
             _save(self._broker, SystemTopic.TRANS_OP_HALF, self._operations.progress)
+        if self._wrote:
+            await self._broker.files.offsets_now()
 
     def _may_go_on(self) -> bool:
         return self._broker.now_ms() - self._started <= WALK_LIMIT_MS
@@ -128,6 +131,7 @@ class _Scan:
             result = retire(self._broker, half, properties)
         except LocalProtocolError:
             result = retire(self._broker, half, half.properties)
+        self._wrote = True
         return result.status is PutStatus.PUT_OK and self._done()
 
     def _ask(self, half: MessageExt, properties: dict[str, str]) -> bool:
@@ -156,6 +160,7 @@ class _Scan:
     def _moved(self, copy: AppendResult) -> bool:
         if copy.status is not PutStatus.PUT_OK:
             return False
+        self._wrote = True
         self._broker.half_copies.moved(self._position, copy.queue_offset)
         self._position += 1
         return True

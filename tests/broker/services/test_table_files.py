@@ -20,7 +20,7 @@ from codec.bodies import (
     TopicConfigSerializeWrapper,
     decode_body,
 )
-from tests.broker.support import fake_broker
+from tests.broker.support import fake_broker, send_header
 from tests.support import JavaStore
 
 TABLES = {
@@ -98,6 +98,66 @@ async def test_offsets_are_saved_every_five_seconds_when_they_changed(
     assert "{0:8" in path.read_text(), "saved at the stop"
     async with fake_broker(tmp_path) as broker:
         assert broker.context.offsets.query("G", "T", 0) == 8
+
+
+async def test_a_delivery_is_on_the_disk_before_it_is_counted(
+    tmp_path: Path, autojump_clock: trio.abc.Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A power loss must not take a message that was waiting on the disk, and count it as delivered."""
+    path, seen = tmp_path / "config" / "delayOffset.json", []
+    async with fake_broker(
+        tmp_path, flush_disk_type="SYNC_FLUSH", flush_delay_offset_interval=2000
+    ) as broker:
+        client, store = broker.client(), broker.context.store
+
+        def watched(written: Path, text: bytes) -> None:
+            if written == path:
+                seen.append((text.count(b"1:1"), store.flushed_offset == store.commit_log_max_offset))
+
+        monkeypatch.setattr("broker.services.table_files.save_table", watched)
+        assert (await client.wait(client.post(310, send_header("T", {"DELAY": "1"}), b"x"))).code == 0
+        await trio.sleep(3)
+        assert seen == [(1, True)]
+
+
+async def test_what_was_sent_back_is_on_the_disk_before_the_offset_behind_it(
+    tmp_path: Path, autojump_clock: trio.abc.Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, seen = tmp_path / "config" / "consumerOffset.json", []
+    async with fake_broker(tmp_path, flush_disk_type="SYNC_FLUSH") as broker:
+        client, store = broker.client(), broker.context.store
+        sent = await client.wait(client.post(310, send_header("T"), b"x"))
+        offset = str(int(sent.ext["msgId"][16:], 16))
+
+        def watched(written: Path, text: bytes) -> None:
+            if written == path:
+                seen.append(store.flushed_offset == store.commit_log_max_offset)
+
+        monkeypatch.setattr("broker.services.table_files.save_table", watched)
+        await trio.sleep(4.9)
+        assert client.ask(36, {"offset": offset, "group": "G", "delayLevel": "0"}).code == 0
+        client.ask(15, {"consumerGroup": "G", "topic": "T", "queueId": "0", "commitOffset": "1"})
+        await trio.sleep(0.2)
+        assert seen == [True]
+
+
+async def test_deliveries_that_cannot_be_put_on_the_disk_are_not_counted(
+    tmp_path: Path, autojump_clock: trio.abc.Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "config" / "delayOffset.json"
+    async with fake_broker(tmp_path, flush_delay_offset_interval=2000) as broker:
+
+        async def failed() -> bool:
+            await trio.lowlevel.checkpoint()
+            return False
+
+        with monkeypatch.context() as patched:
+            patched.setattr(broker.context.store._flusher, "make_durable", failed)
+            broker.client().send("T", properties={"DELAY": "1"})
+            await trio.sleep(9)
+            assert not path.exists()
+        await trio.sleep(2)
+        assert b"1:1" in path.read_bytes()
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -305,10 +305,11 @@ async def test_a_half_message_without_room_for_a_counter_is_given_up(
         assert [message.body for _, message in questions(client)] == [b"next"]
 
 
-async def test_with_synchronous_flush_copies_are_on_the_disk_before_the_progress_counts(
-    tmp_path: Path, autojump_clock: trio.abc.Clock, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("flush", ["SYNC_FLUSH", "ASYNC_FLUSH"])
+async def test_copies_are_on_the_disk_before_the_progress_counts(
+    tmp_path: Path, autojump_clock: trio.abc.Clock, monkeypatch: pytest.MonkeyPatch, flush: str
 ) -> None:
-    async with fake_broker(tmp_path, flush_disk_type="SYNC_FLUSH") as broker:
+    async with fake_broker(tmp_path, flush_disk_type=flush) as broker:
         store, client = broker.context.store, producer(broker)
         waiting = client.post(310, half_header("half"), b"half")
         assert (await client.wait(waiting)).code == 0

@@ -69,16 +69,35 @@ async def test_progress_is_saved_as_java_names_it(tmp_path: Path, autojump_clock
         assert bodies(broker) == [b"0", b"1", b"2", b"open"]
 
 
-async def test_a_kill_before_the_progress_is_saved_asks_again(
+async def test_a_kill_asks_again_only_before_the_walk_has_ended(
     tmp_path: Path, autojump_clock: trio.abc.Clock
+) -> None:
+    async with fake_broker(tmp_path / "a") as broker:
+        client = producer(broker)
+        send_half(client, b"open")
+        await trio.sleep(MINUTE + 0.1)  # offsets are saved after 60 and 65 s
+        assert len(questions(client)) == 1
+        shutil.copytree(tmp_path / "a", tmp_path / "b")
+    async with fake_broker(tmp_path / "b") as broker:
+        client = producer(broker)
+        await trio.sleep(MINUTE + 1)
+        assert [message.properties["TRANSACTION_CHECK_TIMES"] for _, message in questions(client)] == ["2"]
+
+
+async def test_a_kill_before_the_progress_is_saved_asks_again(
+    tmp_path: Path, autojump_clock: trio.abc.Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with fake_broker(tmp_path / "a", transaction_check_interval=62_000) as broker:
         client = producer(broker)
         end(client, send_half(client, b"ended"))
         send_half(client, b"open")
-        await trio.sleep(MINUTE + 3)  # offsets are saved after 60 and 65 s
+
+        async def killed() -> None:
+            shutil.copytree(tmp_path / "a", tmp_path / "b")
+
+        monkeypatch.setattr(broker.context.files, "offsets_now", killed)
+        await trio.sleep(MINUTE + 3)
         assert len(questions(client)) == 1
-        shutil.copytree(tmp_path / "a", tmp_path / "b")
     assert not (tmp_path / "b" / "config" / "consumerOffset.json").exists()
     async with fake_broker(tmp_path / "b") as broker:
         client = producer(broker)
