@@ -31,7 +31,7 @@ from rmqcli.store.bulk_blocks import RecordBlock, blocks_backwards, in_range, so
 from rmqcli.store.bulk_texts import equal_to
 from rmqcli.store.log_filter import COLUMNS, RecordFilter
 
-__all__ = ["last_to_look_at", "records_to_look_at"]
+__all__ = ["last_to_look_at", "records_to_look_at", "tests_of"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -48,7 +48,7 @@ def records_to_look_at(
     """Of a file, block by block: the byte behind it and where in it the records are that may be meant. The rest, from where
     something is unusual on, is left to be looked at one by one.
     """
-    tests = list(_tests(chosen))
+    tests = list(tests_of(chosen))
     for block in sound_blocks(data, base, wanted):
         yield block.end, _passing(block, np.flatnonzero(in_range(block.rows, wanted)), tests)
 
@@ -59,7 +59,7 @@ def last_to_look_at(
     """Of the records at these ascending positions of a file those that may be meant: block by block from the last one on, each
     block in order. CorruptionError where something is unusual.
     """
-    tests = list(_tests(chosen))
+    tests = list(tests_of(chosen))
     for block in blocks_backwards(data, base, positions):
         yield _passing(block, np.arange(len(block.positions)), tests)
 
@@ -73,7 +73,8 @@ def _passing(block: RecordBlock, numbers: Array, tests: Iterable[Test]) -> list[
     return found
 
 
-def _tests(chosen: RecordFilter) -> Iterator[Test]:
+def tests_of(chosen: RecordFilter) -> Iterator[Test]:
+    """What all must be so for a record to be chosen, as far as it can be seen here."""
     if chosen.queue_id is not None:
         yield _compared("queue_id", Operator.EQUAL, chosen.queue_id)
     found = (

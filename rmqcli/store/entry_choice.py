@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from rmqcli.grammar.offset_range import OffsetRange
+from rmqcli.store.bulk import is_bulk_possible
 from rmqcli.store.consume_queue import Queue, QueueEntry
 from rmqcli.store.log_filter import RecordFilter
 from rmqcli.store.log_reader import Found, LogReader
@@ -35,8 +36,16 @@ class EntryChoice:
         begin, end = self._bounds(queue)
         if last and not (self.codes or self.meets or self.key):
             begin = max(begin, end - last)
-        entries = ((queue, one) for one in queue.files.entries(begin, end) if self._accepts(queue, one))
+        entries = ((queue, one) for one in self._entries(queue, begin, end) if self._accepts(queue, one))
         return iter(deque(entries, last)) if last else entries
+
+    def _entries(self, queue: Queue, begin: int, end: int) -> Iterator[QueueEntry]:
+        if self.key is None or self.log is None or not is_bulk_possible():
+            yield from queue.files.entries(begin, end)
+            return
+        from rmqcli.store.bulk_entries import entries_to_look_at
+
+        yield from entries_to_look_at(queue.files, begin, end, self.log, RecordFilter(self.key))
 
     def _accepts(self, queue: Queue, entry: QueueEntry) -> bool:
         if self.codes and entry.tags_code not in self.codes:

@@ -6,7 +6,7 @@ and nothing behind it depends on it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -75,6 +75,17 @@ class LogReader:
         self._stack.close()
 
     @property
+    def files(self) -> Sequence[NamedFile]:
+        """As far as they are known."""
+        return self._files
+
+    def view(self, file: NamedFile) -> memoryview:
+        """All bytes of one of the files; good as long as the reader is."""
+        if file not in self._views:
+            self._views[file] = self._stack.enter_context(mapped(file))
+        return self._views[file]
+
+    @property
     def begin(self) -> int:
         """The first commit-log offset."""
         return self._files[0].base or 0
@@ -103,10 +114,8 @@ class LogReader:
             position = offset - (file.base or 0)
         if position >= file.size:
             raise DamagedFile(file.path, CorruptionError(f"the file ends before commit-log offset {offset}"))
-        if file not in self._views:
-            self._views[file] = self._stack.enter_context(mapped(file))
         with naming_damage(file):
-            message = stored_message(self._views[file], position)
+            message = stored_message(self.view(file), position)
         return Place(file, position, message.store_size, offset), message
 
     def _file_of(self, offset: int) -> NamedFile:
