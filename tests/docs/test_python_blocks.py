@@ -1,4 +1,4 @@
-"""The Python of docs/embed.md: a test file that pytest passes, and a program that prints what the page shows."""
+"""The Python of docs/embed.md: test files that pytest passes, and a program that prints what the page shows."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 PAGE = Path(__file__).parents[2] / "docs" / "embed.md"
 
@@ -34,9 +36,12 @@ def run(*command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_test_file_of_the_page_passes(tmp_path: Path) -> None:
-    (tmp_path / "test_orders.py").write_text(blocks("python")[0])
-    done = run("-m", "pytest", "-q", "-p", "no:cacheprovider", "test_orders.py", folder=tmp_path)
+@pytest.mark.parametrize(("number", "name"), [(0, "test_orders.py"), (3, "test_reminders.py")])
+def test_a_test_file_of_the_page_passes(tmp_path: Path, number: int, name: str) -> None:
+    text = blocks("python")[number]
+    assert text.startswith(f"# {name}\n")
+    (tmp_path / name).write_text(text)
+    done = run("-m", "pytest", "-q", "-p", "no:cacheprovider", name, folder=tmp_path)
     assert done.returncode == 0 and "1 passed" in done.stdout, done.stdout
 
 
