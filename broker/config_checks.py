@@ -107,6 +107,7 @@ _UNSUPPORTED: Sequence[tuple[str, Any, str]] = (
     ("use_tls", True, "connections are not encrypted"),
     ("broker_role", "SLAVE", "nothing is copied from a master, and nothing can be sent to this broker"),
     ("broker_role", "SYNC_MASTER", "no slave is waited for, messages are on this broker alone"),
+    ("disable_consume_if_consumer_read_slowly", True, "a group that falls behind goes on consuming"),
     ("enable_d_leger_commit_log", True, "nothing is replicated"),
     ("transient_store_pool_enable", True, "messages go to the mapped file at once"),
     ("enable_lmq", True, "light message queues are not kept"),

@@ -152,9 +152,11 @@ def correction_offsets(broker: BrokerContext, _session: Session, request: Remoti
 
 
 def clone_offsets(broker: BrokerContext, _session: Session, request: RemotingCommand) -> RemotingCommand:
-    """314: gives one group the offsets of another for a topic; refused silently while the source is online elsewhere."""
+    """314: gives one group the offsets of another for a topic, or for all of them (which Java means to, and does nothing);
+    refused silently while the source is online elsewhere."""
     header = from_ext(CloneGroupOffsetRequestHeader, request.ext_fields)
-    topic = header.topic or ""
-    if topic in broker.topics and (header.offline or not _is_dropped(broker, header.src_group, topic)):
-        broker.offsets.clone(header.src_group, header.dest_group, topic)
+    source = header.src_group
+    for topic in [header.topic] if header.topic else broker.offsets.topics_of(source):
+        if topic in broker.topics and (header.offline or not _is_dropped(broker, source, topic)):
+            broker.offsets.clone(source, header.dest_group, topic)
     return ok(request)

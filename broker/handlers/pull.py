@@ -25,7 +25,7 @@ from broker.services.holds import Hold
 from broker.session import Session
 from broker.store.values import GetResult, GetStatus, StoreMessage
 from codec.bodies import OffsetMovedEvent, SubscriptionData, encode_body
-from codec.codes import Perm, PullSysFlag, ResponseCode
+from codec.codes import MASTER_ID, Perm, PullSysFlag, ResponseCode
 from codec.errors import HeaderError, SelectorError
 from codec.frame import RemotingCommand
 from codec.hashing import tags_code
@@ -38,6 +38,7 @@ from codec.selector import ALL, parse_tags, tag_codes
 __all__ = ["answer_hold", "pull"]
 
 _NO_FILTER = "The broker's consumer filter data is not exist!Your expression may be wrong!"
+MASTER = str(MASTER_ID)
 MAX_SUSPEND_MS = 3_600_000
 """A longer wait is cut: the client asks again."""
 
@@ -155,12 +156,14 @@ def _reply(
     header: PullMessageRequestHeader,
     result: GetResult,
 ) -> RemotingCommand | None:
-    code = _code(result.status, header.queue_offset)
+    code, config = _code(result.status, header.queue_offset), broker.config
     reply = request.reply(
         code,
         result.status.name,
         {
-            "suggestWhichBrokerId": "0",
+            "suggestWhichBrokerId": _suggested(broker, header, result)
+            if config.slave_read_enable
+            else MASTER,
             "nextBeginOffset": str(result.next_begin_offset),
             "minOffset": str(result.min_offset),
             "maxOffset": str(result.max_offset),
@@ -175,6 +178,14 @@ def _reply(
     if code == ResponseCode.PULL_OFFSET_MOVED and not broker.is_slave:
         _store_offset_moved(broker, header, result.next_begin_offset)
     return reply
+
+
+def _suggested(broker: BrokerContext, header: PullMessageRequestHeader, result: GetResult) -> str:
+    """The broker id that the group is to read from, another one when what it reads is no longer in memory."""
+    group = broker.groups.get(header.consumer_group)
+    if group is None:
+        return MASTER
+    return str(group.which_broker_when_consume_slowly if result.slow else group.broker_id)
 
 
 def _check(broker: BrokerContext, session: Session, header: PullMessageRequestHeader) -> Wanted:

@@ -68,9 +68,6 @@ class OffsetTable:
     def remove_group(self, group: str) -> None:
         self._drop([f"{topic}@{name}" for topic, name in self._pairs() if name == group])
 
-    def remove_topic(self, topic: str) -> None:
-        self._drop([f"{name}@{group}" for name, group in self._pairs() if name == topic])
-
     def wrapper(self) -> ConsumerOffsetSerializeWrapper:
         return ConsumerOffsetSerializeWrapper(
             offset_table={key: dict(table) for key, table in self._table.items()}

@@ -62,7 +62,11 @@ NotifyOption = Annotated[
 ReadFromOption = Annotated[
     int | None,
     typer.Option(
-        "--read-from", metavar="ID", min=0, max=_MOST, help="The broker id to read from: 0 is the master."
+        "--read-from",
+        metavar="ID",
+        min=0,
+        max=_MOST,
+        help="The broker id to read from, where brokers have slaveReadEnable: 0 is the master.",
     ),
 ]
 SlowReadFromOption = Annotated[
@@ -72,7 +76,7 @@ SlowReadFromOption = Annotated[
         metavar="ID",
         min=0,
         max=_MOST,
-        help="The broker id to read from when it lags far behind.",
+        help="The same for when it lags far behind.",
     ),
 ]
 AllOption = Annotated[

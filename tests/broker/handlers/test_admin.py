@@ -350,6 +350,11 @@ async def test_correction_and_clone_of_offsets(tmp_path: Path) -> None:
         assert broker.context.offsets.query("New", "T", 0) == 5
         client.ask(314, clone | {"srcGroup": "B", "offline": "true"})
         assert broker.context.offsets.query("New", "T", 0) == 7
+        commit(client, "A", "%RETRY%A", 0, 2)
+        client.ask(17, create("U", 1))
+        commit(client, "A", "U", 0, 4)
+        assert client.ask(314, {"srcGroup": "A", "destGroup": "All"}).code == 0
+        assert sorted(broker.context.offsets.topics_of("All")) == ["T", "U"], "topics that there are"
 
 
 async def test_configuration_changes_while_running(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -34,6 +35,25 @@ async def test_found_records_come_with_all_four_offsets(tmp_path: Path) -> None:
             "maxOffset": "5",
         }
         assert [m.body for m in client.pulled("T", 0, 1, count=2)] == [b"m1", b"m2"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "suggested"),
+    [
+        ({}, "0"),
+        ({"slave_read_enable": True}, "2"),
+        ({"slave_read_enable": True, "access_message_in_memory_max_ratio": -1}, "3"),
+    ],
+)
+async def test_a_group_is_sent_to_the_broker_of_its_settings(
+    tmp_path: Path, settings: dict[str, Any], suggested: str
+) -> None:
+    """As in Java, only with slaveReadEnable; to another one when what it reads is not in memory."""
+    async with fake_broker(tmp_path, **settings) as broker:
+        client = broker.client()
+        fill(client)
+        client.ask(200, None, b'{"groupName":"G","brokerId":2,"whichBrokerWhenConsumeSlowly":3}')
+        assert client.pull("T", 0, 1, group="G").ext["suggestWhichBrokerId"] == suggested
 
 
 @pytest.mark.parametrize(

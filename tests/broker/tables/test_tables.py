@@ -94,10 +94,11 @@ def test_offsets_say_when_they_changed() -> None:
     assert not offsets.dirty
     offsets.commit("G", "T", 0, 5)
     assert not offsets.dirty
-    offsets.remove_topic("Unknown")
+    offsets.remove_group("Unknown")
     assert not offsets.dirty
     offsets.commit("H", "U", 1, 1)
-    offsets.remove_topic("T")
+    offsets.remove_group("G")
+    assert offsets.dirty
     assert (offsets.query("G", "T", 0), offsets.query("H", "U", 1)) == (-1, 1)
     assert offsets.smallest("U", without=["H"]) == {}
     offsets.clone("Nobody", "G", "U")
