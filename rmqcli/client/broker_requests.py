@@ -20,6 +20,7 @@ from codec.headers import (
     ResetOffsetRequestHeader,
     from_ext,
 )
+from rmqcli.client.errors import InvalidRequest
 from rmqcli.client.link import Link
 
 __all__ = ["BrokerRequests", "RequestHandler"]
@@ -50,6 +51,11 @@ class BrokerRequests:
     def knows(self, code: int, group: str) -> bool:
         """Whether a client of this group answers requests of this code."""
         return (code, group) in self._handlers
+
+    def check_free(self, group: str) -> None:
+        """InvalidRequest when a consumer of this group answers here: brokers know one by the client id and the group."""
+        if self.knows(RequestCode.GET_CONSUMER_RUNNING_INFO, group):
+            raise InvalidRequest(f"the group {group} has a consumer in this client instance already")
 
     def hear(self, code: int, handler: RequestHandler, group: str = "") -> None:
         """Adds a handler of `code`; of the codes whose header names a group it hears those of `group`."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 
 from codec.codes import RequestCode
+from codec.message import check_group
 from rmqcli.client.errors import InvalidRequest
 
-__all__ = ["DEFAULT_NAME", "VIP_CODES", "client_id", "vip_address"]
+__all__ = ["DEFAULT_NAME", "VIP_CODES", "check_consumer_group", "client_id", "vip_address"]
 
 DEFAULT_NAME = "DEFAULT"
 """The instance name of broadcasting consumers that have none: their offsets file is found again by it."""
+FORBIDDEN_GROUP = "DEFAULT_CONSUMER"
 _NOT_A_NAME = re.compile(r"[/\x00-\x1f\x7f]|^\.{0,2}$")
 
 VIP_CODES = frozenset(
@@ -34,6 +36,16 @@ def client_id(ip: str, instance_name: str, unit_name: str | None) -> str:
         if name is not None and _NOT_A_NAME.search(name):
             raise InvalidRequest(f"{kind} {name!r} is empty, or holds a slash or a control character")
     return "@".join(part for part in (ip, instance_name, unit_name) if part is not None)
+
+
+def check_consumer_group(group: str) -> None:
+    """InvalidRequest for a name that no group can have, and for the one that Java's consumers refuse."""
+    if group == FORBIDDEN_GROUP:
+        raise InvalidRequest(f"the group name {FORBIDDEN_GROUP} is not allowed")
+    try:
+        check_group(group)
+    except ValueError as error:
+        raise InvalidRequest(str(error)) from None
 
 
 def vip_address(address: str) -> str:

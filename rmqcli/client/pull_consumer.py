@@ -14,21 +14,23 @@ from typing import Unpack
 
 import msgspec
 
-from codec.bodies import ConsumeFromWhere, ConsumerData, ConsumeType, MessageModel
+from codec.bodies import ConsumeFromWhere, ConsumerData, ConsumeType, MessageModel, SubscriptionData
 from codec.codes import MASTER_ID, PullSysFlag, RequestCode
 from codec.compression import MAX_DECOMPRESSED
 from codec.errors import CodecError, SelectorError
 from codec.frame import RemotingCommand
 from codec.headers import PullMessageRequestHeader, PullMessageResponseHeader
-from codec.message import MessageExt, check_group
+from codec.message import MessageExt
 from codec.queue import MessageQueue
 from codec.record import MAX_DECOMPRESSED_TOGETHER, decode_record, decode_records
 from codec.selector import parse_tags, tag_subscription
 from rmqcli.client.balance import Balance
 from rmqcli.client.errors import CorruptReply, InvalidRequest
+from rmqcli.client.identity import check_consumer_group
 from rmqcli.client.instance import Client, ClientInstance, InstanceOptions, reply_header
 from rmqcli.client.namespaces import Namespace
 from rmqcli.client.offsets import OffsetCalls
+from rmqcli.client.pull_requests import PullRequests
 from rmqcli.client.results import PullResult, PullStatus
 
 __all__ = ["BLOCK_SUSPEND", "BLOCK_TIMEOUT", "MAX_BATCH", "TOOLS_GROUP", "PullConsumer", "QueuesChanged"]
@@ -56,18 +58,18 @@ class PullConsumer(OffsetCalls, Client):
         super().__init__(instance, options)
         self._namespace = self.instance.namespace
         self.group: str = self._namespace.wrap(group or TOOLS_GROUP)
-        try:
-            check_group(self.group)
-        except ValueError as error:
-            raise InvalidRequest(str(error)) from None
+        check_consumer_group(self.group)
         self._suggested: dict[MessageQueue, int] = {}
         self._listeners: dict[str, QueuesChanged | None] = {}
+        self._version = 0
         self._balance = Balance(self.instance, self.group, self._on_change)
+        self._requests = PullRequests(self.instance, self.group, self._subscriptions)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._balance.stop()
+        self._requests.close()
         if self._listeners:
             await self.instance.heartbeats.leave_consumer(self.group)
         await super().__aexit__(kind, error, trace)
@@ -76,21 +78,21 @@ class PullConsumer(OffsetCalls, Client):
         """Joins the group for these topics. A topic's listener hears of its queues and ours: at once, and when they change; it takes
         the place of an earlier one.
 
-        Raises NoRoute for an unknown topic. A listener that raises is logged.
+        Raises NoRoute for an unknown topic, InvalidRequest when the group has another consumer in this client instance. A listener
+        that raises is logged.
         """
         listeners = {self._namespace.wrap(topic): listener for topic, listener in topics.items()}
         for topic in listeners:
             await self.instance.route(topic)
+        self._requests.open()
         self._listeners.update(listeners)
-        version = self.instance.now_ms()
+        self._version = self.instance.now_ms()
         data = ConsumerData(
             group_name=self.group,
             consume_type=ConsumeType.CONSUME_ACTIVELY,
             message_model=MessageModel.CLUSTERING,
             consume_from_where=ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET,
-            subscription_data_set=[
-                tag_subscription(topic, "*", version) for topic in sorted(self._listeners)
-            ],
+            subscription_data_set=self._subscriptions(),
         )
         self.instance.heartbeats.join_consumer(data)
         await self.instance.heartbeats.send_all()
@@ -98,6 +100,16 @@ class PullConsumer(OffsetCalls, Client):
         for topic in listeners:
             self._balance.forget(topic)
         self._balance.start()
+
+    async def commit(
+        self, queue: MessageQueue, offset: int, group: str | None = None, *, oneway: bool = False
+    ) -> None:
+        await super().commit(queue, offset, group, oneway=oneway)
+        if group is None:
+            self._requests.committed[self._namespace.wrap_queue(queue)] = offset
+
+    def _subscriptions(self) -> list[SubscriptionData]:
+        return [tag_subscription(topic, "*", self._version) for topic in sorted(self._listeners)]
 
     async def queues_in_balance(self, topic: str) -> list[MessageQueue]:
         """Our share of the queues of a topic that was registered, as it is now (Java `fetchMessageQueuesInBalance`)."""

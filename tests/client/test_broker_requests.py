@@ -24,12 +24,13 @@ from rmqcli.client import (
     InvalidRequest,
     LitePullConsumer,
     LiteSettings,
+    PullConsumer,
     PushConsumer,
     PushSettings,
 )
 from rmqcli.client.broker_requests import BrokerRequests
 from tests.client.polling import GROUP, TOPIC, PollingCluster
-from tests.client.push.model_broker import NAMESRV, now_ms
+from tests.client.push.model_broker import EPOCH, NAMESRV, now_ms
 
 CODES = {
     "notified": RequestCode.NOTIFY_CONSUMER_IDS_CHANGED,
@@ -114,12 +115,46 @@ async def test_one_group_has_one_consumer_of_any_kind(cluster: PollingCluster, a
         ClientInstance(NAMESRV, open_stream=cluster.open_stream, now_ms=now_ms) as instance,
         LitePullConsumer(GROUP, settings=LiteSettings(), instance=instance),
     ):
-        with pytest.raises(InvalidRequest, match="already"):
-            async with pushing(instance, GROUP):
-                pytest.fail("a second consumer of the group")
+        for other in (pushing(instance, GROUP), LitePullConsumer(GROUP, instance=instance)):
+            with pytest.raises(InvalidRequest, match="already"):
+                async with other:
+                    pytest.fail("a second consumer of the group")
+        async with PullConsumer(GROUP, instance=instance) as reader:
+            with pytest.raises(InvalidRequest, match="already"):
+                await reader.register({TOPIC: None})
         reply = instance.requests.answer(LINK, asked(CODES["info"], GROUP))
         assert reply is not None
         assert reply.code == 0
+
+
+@pytest.mark.parametrize("kind", [PullConsumer, LitePullConsumer])
+def test_a_group_that_javas_consumers_refuse(kind: type[PullConsumer | LitePullConsumer]) -> None:
+    with pytest.raises(InvalidRequest, match="DEFAULT_CONSUMER is not allowed"):
+        kind("DEFAULT_CONSUMER", namesrv=NAMESRV)
+
+
+async def test_a_pull_consumer_tells_of_itself(cluster: PollingCluster, autojump_clock: Any) -> None:
+    async with (
+        ClientInstance(NAMESRV, open_stream=cluster.open_stream, now_ms=now_ms) as instance,
+        PullConsumer(GROUP, instance=instance) as reader,
+    ):
+        nobody = instance.requests.answer(LINK, asked(CODES["info"], GROUP))
+        await trio.sleep(2)
+        for _ in range(2):
+            await reader.register({TOPIC: None})
+        await reader.commit(cluster.queue(TOPIC, 1), 7)
+        await reader.commit(cluster.queue(TOPIC, 2), 8, "another")
+        info = instance.requests.answer(LINK, asked(CODES["info"], GROUP))
+        status = instance.requests.answer(LINK, asked(CODES["status"], GROUP))
+    assert nobody is not None and nobody.code == 1
+    assert info is not None and status is not None
+    told = decode_body(ConsumerRunningInfo, info.body)
+    assert told.properties["PROP_CONSUME_TYPE"] == "CONSUME_ACTIVELY"
+    assert told.properties["PROP_CONSUMER_START_TIMESTAMP"] == str(EPOCH)
+    assert [(one.topic, one.sub_version) for one in told.subscription_set] == [(TOPIC, EPOCH + 2000)]
+    table = decode_body(GetConsumerStatusBody, status.body).message_queue_table
+    assert table == {cluster.queue(TOPIC, 1): 7}
+    assert not instance.requests.codes
 
 
 @pytest.mark.parametrize("code", CODES.values(), ids=CODES)

@@ -78,6 +78,13 @@ async def test_subscribe_and_poll(cluster: PollingCluster, autojump_clock: Any) 
     assert [one.topic for one in data.subscription_data_set] == [TOPIC]
 
 
+def told(cluster: PollingCluster) -> list[list[Any]]:
+    """The subscriptions of each heartbeat."""
+    beats = [command for _, command in cluster.asked if command.code == RequestCode.HEART_BEAT]
+    data = [decode_body(HeartbeatData, beat.body) for beat in beats]
+    return [consumer.subscription_data_set for one in data for consumer in one.consumer_data_set]
+
+
 async def test_nothing_comes_within_the_timeout(cluster: PollingCluster, autojump_clock: Any) -> None:
     async with lite(cluster) as consumer:
         await consumer.subscribe(TOPIC)
@@ -196,6 +203,61 @@ async def test_commits_by_hand(cluster: PollingCluster, autojump_clock: Any) -> 
         await consumer.commit()
         assert cluster.committed(GROUP, TOPIC) == {0: 30, 1: 5}
     assert cluster.committed(GROUP, TOPIC) == {0: 30, 1: 5}
+
+
+async def test_of_assigned_queues_only_what_is_wanted(cluster: PollingCluster, autojump_clock: Any) -> None:
+    """Java `setSubExpressionForAssign`; heartbeats of assigned queues have no subscriptions."""
+    queue = cluster.queue(TOPIC, 0)
+    for tag in ("A", "B", "C", "A", "B", "C"):
+        cluster.put(queue, tag.encode(), {"TAGS": tag})
+    async with lite(cluster, **FIRST) as consumer:
+        await consumer.assign([queue], {TOPIC: "A || B"})
+        assert await drain(consumer) == [b"A", b"B", b"A", b"B"]
+        await consumer.seek_to_begin(queue)
+        assert [message.body for message in await consumer.poll()] == [b"A", b"B", b"A", b"B"]
+        cluster.put(queue, b"C", {"TAGS": "C"})
+        cluster.put(queue, b"A", {"TAGS": "A"})
+        await trio.sleep(1)
+        await consumer.assign([queue], {TOPIC: "C"})
+        assert await drain(consumer) == [b"C", b"C"]
+        await consumer.assign([queue])
+        await consumer.seek_to_begin(queue)
+        assert len(await drain(consumer)) == 8
+        with pytest.raises(InvalidRequest):
+            await consumer.assign([queue], {TOPIC: "||"})
+        assert consumer.assignment == [queue]
+    assert not any(subscriptions for subscriptions in told(cluster))
+
+
+async def test_another_selector_counts_for_what_waits_too(
+    cluster: PollingCluster, autojump_clock: Any
+) -> None:
+    queue = cluster.queue(TOPIC, 0)
+    for tag in ("A", "B") * 20:
+        cluster.put(queue, tag.encode(), {"TAGS": tag})
+    async with lite(cluster, **FIRST) as consumer:
+        await consumer.subscribe(TOPIC, "A")
+        first = await consumer.poll()
+        await trio.sleep(1)
+        await consumer.subscribe(TOPIC, "B")
+        rest = await drain(consumer)
+    assert [message.queue_offset for message in first] == [0, 2, 4, 6, 8]
+    assert rest == [b"B"] * len(range(9, 40, 2))
+
+
+async def test_all_queues_are_paused_or_none(cluster: PollingCluster, autojump_clock: Any) -> None:
+    cluster.fill({0: 1})
+    ours, other = cluster.queue(TOPIC, 0), cluster.queue(TOPIC, 1)
+    async with lite(cluster, **FIRST) as consumer:
+        await consumer.assign([ours])
+        with pytest.raises(InvalidRequest, match="not in assigned list"):
+            consumer.pause([ours, other])
+        assert len(await consumer.poll()) == 1
+        consumer.pause([ours])
+        with pytest.raises(InvalidRequest, match="not in assigned list"):
+            consumer.resume([ours, other])
+        cluster.fill({0: 1})
+        assert await consumer.poll() == []
 
 
 async def test_assign_and_subscribe_exclude_each_other(cluster: PollingCluster, autojump_clock: Any) -> None:

@@ -7,11 +7,10 @@ exception; only that is committed by itself. So a message may come more than onc
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Self, Unpack
 
 import trio
@@ -21,22 +20,24 @@ from codec.message import MessageExt
 from codec.queue import MessageQueue
 from rmqcli.client.balance import Balance
 from rmqcli.client.consume_tracer import consume_tracer
-from rmqcli.client.errors import ClientError, InvalidRequest
+from rmqcli.client.errors import InvalidRequest
 from rmqcli.client.instance import Client, ClientInstance, InstanceOptions
 from rmqcli.client.lite.held import Held
 from rmqcli.client.lite.pulling import Pulling
 from rmqcli.client.lite.requests import LiteRequests
 from rmqcli.client.lite.settings import LiteSettings
+from rmqcli.client.lite.watching import watch
 from rmqcli.client.pull_consumer import PullConsumer, QueuesChanged, tell
 from rmqcli.client.push.offset_store import OffsetFileUnwritable, offset_store
 from rmqcli.client.push.settings import MessageSelector
-from rmqcli.client.push.subscription import check_at_broker, subscription_of
+from rmqcli.client.push.subscription import Subscription, check_at_broker, subscription_of
 
 __all__ = ["LitePullConsumer"]
 
 log = logging.getLogger("rmqcli.client.lite")
 LEAVE = 3.0  # seconds to store offsets when the consumer is left
 DEFAULTS = LiteSettings()
+EVERYTHING: Mapping[str, str | MessageSelector] = MappingProxyType({})
 
 
 class LitePullConsumer(Client):
@@ -139,10 +140,9 @@ class LitePullConsumer(Client):
         if self._assigned:
             raise InvalidRequest("Subscribe and assign are mutually exclusive.")
         topic = self._namespace.wrap(topic)
-        subscription = subscription_of(topic, selector, self.instance.now_ms())
-        await self.instance.route(topic)
-        if subscription.is_sql:
-            await check_at_broker(self.instance, self.group, subscription.data)
+        subscription = await self._checked(topic, selector)
+        if self._selectors.get(topic, subscription.selector) != subscription.selector:
+            self._begin_again(topic)
         self._selectors[topic] = subscription.selector
         self._listeners[topic] = on_change
         await self._announce()
@@ -159,15 +159,42 @@ class LitePullConsumer(Client):
         await self._own(topic, ())
         await self._announce()
 
-    async def assign(self, queues: Iterable[MessageQueue]) -> None:
-        """Reads exactly these queues, instead of those assigned before. InvalidRequest after `subscribe`."""
-        if self._selectors:
+    async def assign(
+        self,
+        queues: Iterable[MessageQueue],
+        selectors: Mapping[str, str | MessageSelector] = EVERYTHING,
+    ) -> None:
+        """Reads exactly these queues, instead of those assigned before; of the topics in `selectors` only what those say.
+
+        Raises InvalidRequest after `subscribe`, BrokerRefused for a SQL92 condition that the broker does not take.
+        """
+        if self._balance.topics:
             raise InvalidRequest("Subscribe and assign are mutually exclusive.")
         wanted = {self._namespace.wrap_queue(queue) for queue in queues}
+        chosen = {self._namespace.wrap(topic): selector for topic, selector in selectors.items()}
+        known = {topic: (await self._checked(topic, one)).selector for topic, one in chosen.items()}
         self._assigned = True
+        before = dict(self._selectors)
+        self._selectors.clear()
+        self._selectors.update(known)
         await self._announce()
         for topic in sorted({queue.topic for queue in [*self._held, *wanted]}):
+            if before.get(topic) != known.get(topic):
+                self._begin_again(topic)
             await self._own(topic, [queue for queue in wanted if queue.topic == topic])
+
+    async def _checked(self, topic: str, selector: str | MessageSelector) -> Subscription:
+        subscription = subscription_of(topic, selector, self.instance.now_ms())
+        await self.instance.route(topic)
+        if subscription.is_sql:
+            await check_at_broker(self.instance, self.group, subscription.data)
+        return subscription
+
+    def _begin_again(self, topic: str) -> None:
+        """What waits of this topic was chosen by what was wanted before."""
+        for held in self._held.values():
+            if held.queue.topic == topic:
+                held.refetch()
 
     async def poll(self, timeout: float | None = None) -> list[MessageExt]:
         """The next messages, all of one queue and in its order; none when `timeout` seconds (5) brought nothing.
@@ -209,13 +236,14 @@ class LitePullConsumer(Client):
         self._ours(queue).seek(offset)
 
     def pause(self, queues: Iterable[MessageQueue]) -> None:
-        """Neither pulls these queues nor gives what waits of them, until `resume`."""
-        for queue in queues:
-            self._ours(queue).pause()
+        """Neither pulls these queues nor gives what waits of them, until `resume`. InvalidRequest, and nothing done, when one is
+        not ours; a queue that went and came back is not paused."""
+        for held in [self._ours(queue) for queue in queues]:
+            held.pause()
 
     def resume(self, queues: Iterable[MessageQueue]) -> None:
-        for queue in queues:
-            self._ours(queue).resume()
+        for held in [self._ours(queue) for queue in queues]:
+            held.resume()
         self._has_arrived()
 
     async def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
@@ -250,28 +278,11 @@ class LitePullConsumer(Client):
         known = await self.message_queues(topic)
         sender, receiver = trio.open_memory_channel[list[MessageQueue]](1)
 
-        async def watch() -> None:
-            await self._watch(topic, known, sender)
+        async def run() -> None:
+            await watch(self.instance, topic, known, self._settings.queue_check_interval, sender)
 
-        self.instance.start(watch, f"queues of {topic}")
+        self.instance.start(run, f"queues of {topic}")
         return receiver
-
-    async def _watch(
-        self, topic: str, known: list[MessageQueue], sender: trio.MemorySendChannel[list[MessageQueue]]
-    ) -> None:
-        async with sender:
-            while True:
-                await trio.sleep(self._settings.queue_check_interval)
-                with contextlib.suppress(ClientError):
-                    name = self._namespace.wrap(topic)
-                    route = await self.instance.routes.read(name, self.instance.timeout)
-                    queues = self._namespace.unwrap_queues(route.subscribe)
-                    if queues != known:
-                        known = queues
-                        try:
-                            await sender.send(known)
-                        except trio.BrokenResourceError:
-                            return
 
     def _ours(self, queue: MessageQueue) -> Held:
         held = self._held.get(self._namespace.wrap_queue(queue))
@@ -371,4 +382,5 @@ class LitePullConsumer(Client):
 
     def _subscriptions(self) -> list[SubscriptionData]:
         now = self.instance.now_ms()
-        return [subscription_of(topic, one, now).data for topic, one in self._selectors.items()]
+        subscribed = {} if self._assigned else self._selectors
+        return [subscription_of(topic, one, now).data for topic, one in subscribed.items()]

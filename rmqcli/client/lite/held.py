@@ -61,6 +61,13 @@ class Held:
         self.next_offset = self.consumed = self.done = offset
         self.step.cancel()
 
+    def refetch(self) -> None:
+        """Forgets what waits, to pull it once more."""
+        self.batches.clear()
+        self.count = self.size = 0
+        self.next_offset = self.consumed
+        self.step.cancel()
+
     def pause(self) -> None:
         self.paused = True
 

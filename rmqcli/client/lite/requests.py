@@ -12,7 +12,7 @@ from codec.bodies import (
     SubscriptionData,
     encode_body,
 )
-from codec.codes import CURRENT_VERSION, RequestCode, ResponseCode, version_name
+from codec.codes import RequestCode, ResponseCode
 from codec.frame import RemotingCommand
 from codec.headers import GetConsumerStatusRequestHeader, from_ext
 from codec.queue import MessageQueue
@@ -20,6 +20,7 @@ from rmqcli.client.instance import ClientInstance
 from rmqcli.client.link import Link
 from rmqcli.client.lite.held import Held
 from rmqcli.client.lite.settings import MIB, LiteSettings
+from rmqcli.client.running_properties import NONE_YET, running_properties
 
 __all__ = ["LiteRequests"]
 
@@ -47,6 +48,8 @@ class LiteRequests:
         }
 
     def open(self) -> None:
+        """InvalidRequest when another consumer of the group lives here."""
+        self._instance.requests.check_free(self._group)
         for code, handler in self._handlers.items():
             self._instance.requests.hear(code, handler, self._group)
 
@@ -75,12 +78,7 @@ class LiteRequests:
     def _properties(self) -> dict[str, str]:
         settings = self._settings
         return {
-            "PROP_NAMESERVER_ADDR": ";".join(self._instance.name_servers.addresses),
-            "PROP_CONSUME_TYPE": ConsumeType.CONSUME_ACTIVELY,
-            "PROP_CLIENT_VERSION": version_name(CURRENT_VERSION),
-            "PROP_CONSUMEORDERLY": "false",
-            "PROP_CONSUMER_START_TIMESTAMP": str(self._started_ms),
-            "consumerGroup": self._group,
+            **running_properties(self._instance, self._group, ConsumeType.CONSUME_ACTIVELY, self._started_ms),
             "messageModel": str(settings.message_model),
             "consumeFromWhere": str(settings.consume_from),
             "pullBatchSize": str(settings.pull_batch_size),
@@ -96,7 +94,7 @@ class LiteRequests:
 def _queue_info(held: Held) -> ProcessQueueInfo:
     first, last = (held.batches[0][0], held.batches[-1][-1]) if held.batches else (None, None)
     return ProcessQueueInfo(
-        commit_offset=held.consumed or 0,
+        commit_offset=NONE_YET if held.consumed is None else held.consumed,
         cached_msg_min_offset=0 if first is None else first.queue_offset,
         cached_msg_max_offset=0 if last is None else last.queue_offset,
         cached_msg_count=held.count,

@@ -78,7 +78,7 @@ class ConcurrentService:
         started = str(state.instance.now_ms())
         for message in batch:
             message.properties[PropertyName.CONSUME_START_TIME] = started
-        context = ConsumeContext(state.instance.namespace.unwrap_queue(queue))
+        context = self.context_of(queue)
         held.in_flight += 1
         try:
             begun = trio.current_time()
@@ -124,14 +124,14 @@ class ConcurrentService:
         await trio.sleep(LOCAL_RETRY)
         self.submit(held, kept)
 
-    async def consume_directly(self, message: MessageExt, queue: MessageQueue) -> ConsumeResult | None:
+    def context_of(self, queue: MessageQueue) -> ConsumeContext:
+        return ConsumeContext(self._state.instance.namespace.unwrap_queue(queue))
+
+    async def consume_directly(self, message: MessageExt, context: ConsumeContext) -> ConsumeResult | None:
         """One message on request of an administrator; raises what the listener raises."""
         as_original([message], retry_topic(self._state.group))
-        namespace = self._state.instance.namespace
-        namespace.unwrap_messages([message])
-        result: ConsumeResult | None = await self._call(
-            [message], ConsumeContext(namespace.unwrap_queue(queue))
-        )
+        self._state.instance.namespace.unwrap_messages([message])
+        result: ConsumeResult | None = await self._call([message], context)
         return result
 
     async def _expire(self) -> None:

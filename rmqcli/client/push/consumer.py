@@ -15,12 +15,11 @@ from typing import Any, Self, Unpack, overload
 
 import trio
 
-from codec.codes import RequestCode
-from codec.message import check_group
 from codec.queue import MessageQueue
 from codec.selector import ALL
 from rmqcli.client.consume_tracer import consume_tracer
 from rmqcli.client.errors import InvalidRequest, NoRoute
+from rmqcli.client.identity import check_consumer_group
 from rmqcli.client.instance import Client, ClientInstance, InstanceOptions
 from rmqcli.client.producer import Producer
 from rmqcli.client.push.concurrent import ConcurrentService
@@ -32,9 +31,7 @@ from rmqcli.client.push.listener import (
     callable_listener,
 )
 from rmqcli.client.push.locks import Locks
-from rmqcli.client.push.offset_store import (
-    offset_store,
-)
+from rmqcli.client.push.offset_store import offset_store
 from rmqcli.client.push.orderly import OrderlyService
 from rmqcli.client.push.process_queue import ProcessQueue
 from rmqcli.client.push.pull_loop import PullLoop, StartOffsets
@@ -50,7 +47,6 @@ from rmqcli.client.trace import traced
 __all__ = ["PushConsumer"]
 
 INNER_PRODUCER = "CLIENT_INNER_PRODUCER"
-FORBIDDEN_GROUP = "DEFAULT_CONSUMER"
 LEAVE = 3.0
 FULL_PERSIST = 12
 """Every so many rounds offsets that did not change are sent too: a broker may have restarted with older ones."""
@@ -109,7 +105,7 @@ class PushConsumer(Client):
         super().__init__(instance, options)
         core = self.instance
         self.group = group = core.namespace.wrap(group)
-        _check_group(group)
+        check_consumer_group(group)
         if settings.broadcasting and instance is None:
             core.keep_name()
         named = {core.namespace.wrap(topic): selector for topic, selector in topics.items()}
@@ -194,8 +190,7 @@ class PushConsumer(Client):
         state = self._state
         if state.started_ms:
             raise InvalidRequest("a push consumer is entered once")
-        if self.instance.requests.knows(RequestCode.GET_CONSUMER_RUNNING_INFO, self.group):
-            raise InvalidRequest(f"the group {self.group} has a consumer in this client instance already")
+        self.instance.requests.check_free(self.group)
         state.started_ms = self.instance.now_ms()
         await state.offsets.load()
         for topic, subscription in state.subscriptions.items():
@@ -289,12 +284,3 @@ class PushConsumer(Client):
             await self._locks.unlock(self._locks.held)
         await self.instance.heartbeats.leave_consumer(self.group)
         await self.instance.heartbeats.leave_producer(INNER_PRODUCER)
-
-
-def _check_group(group: str) -> None:
-    if group == FORBIDDEN_GROUP:
-        raise InvalidRequest(f"the group name {FORBIDDEN_GROUP} is not allowed")
-    try:
-        check_group(group)
-    except ValueError as error:
-        raise InvalidRequest(str(error)) from None

@@ -83,7 +83,7 @@ class OrderlyService:
         state = self._state
         batch = held.take(state.settings.batch_size)
         held.last_consume_ms = state.instance.now_ms()
-        context = OrderlyContext(state.instance.namespace.unwrap_queue(held.queue))
+        context = self.context_of(held.queue)
         held.begin()
         try:
             begun = trio.current_time()
@@ -149,12 +149,12 @@ class OrderlyService:
         wanted = self._state.settings.suspend_time if context.suspend_time is None else context.suspend_time
         return min(max(wanted, SHORTEST_SUSPEND), LONGEST_SUSPEND)
 
-    async def consume_directly(self, message: MessageExt, queue: MessageQueue) -> OrderlyResult | None:
+    def context_of(self, queue: MessageQueue) -> OrderlyContext:
+        return OrderlyContext(self._state.instance.namespace.unwrap_queue(queue))
+
+    async def consume_directly(self, message: MessageExt, context: OrderlyContext) -> OrderlyResult | None:
         """One message on request of an administrator; raises what the listener raises."""
         as_original([message], retry_topic(self._state.group))
-        namespace = self._state.instance.namespace
-        namespace.unwrap_messages([message])
-        result: OrderlyResult | None = await self._call(
-            [message], OrderlyContext(namespace.unwrap_queue(queue))
-        )
+        self._state.instance.namespace.unwrap_messages([message])
+        result: OrderlyResult | None = await self._call([message], context)
         return result

@@ -5,7 +5,7 @@ message now (309). Java class `ClientRemotingProcessor`.
 from __future__ import annotations
 
 import time
-from typing import Protocol
+from typing import Any, Protocol
 
 import trio
 
@@ -55,7 +55,8 @@ _RESULTS: dict[object, CMResult] = {
 class Direct(Protocol):
     """How one message is consumed on request."""
 
-    async def consume_directly(self, message: MessageExt, queue: MessageQueue) -> object: ...
+    def context_of(self, queue: MessageQueue) -> Any: ...
+    async def consume_directly(self, message: MessageExt, context: Any) -> object: ...
 
 
 class ConsumerRequests:
@@ -143,14 +144,15 @@ class ConsumerRequests:
         self, link: Link, request: RemotingCommand, message: MessageExt, queue: MessageQueue
     ) -> None:
         begun = time.monotonic()
-        remark = None
+        remark, context = None, self._direct.context_of(queue)
         try:
-            result = _RESULTS[await self._direct.consume_directly(message, queue)]
+            result = _RESULTS[await self._direct.consume_directly(message, context)]
         except Exception as error:  # the application's, and what the administrator wants to see
             log.warning("the listener failed on %s, consumed on request", message.msg_id, exc_info=True)
             result, remark = CMResult.CR_THROW_EXCEPTION, f"{type(error).__name__}: {error}"
         body = ConsumeMessageDirectlyResult(
             order=self._state.orderly,
+            auto_commit=not self._state.orderly or context.auto_commit,
             consume_result=result,
             remark=remark,
             spent_time_mills=round((time.monotonic() - begun) * 1000),

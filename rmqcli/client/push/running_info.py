@@ -8,12 +8,12 @@ from collections import OrderedDict
 from dataclasses import fields
 
 from codec.bodies import ConsumerRunningInfo, ConsumeType, ProcessQueueInfo
-from codec.codes import CURRENT_VERSION, version_name
 from codec.message import MessageExt
 from codec.queue import MessageQueue
 from rmqcli.client.push.process_queue import ProcessQueue
 from rmqcli.client.push.settings import MIB
 from rmqcli.client.push.state import GroupState
+from rmqcli.client.running_properties import NONE_YET, running_properties
 
 __all__ = ["running_info"]
 
@@ -47,13 +47,14 @@ def _properties(state: GroupState) -> dict[str, str]:
     settings = state.settings
     named = {field.name: getattr(settings, field.name) for field in fields(settings)}
     return {
-        "PROP_NAMESERVER_ADDR": ";".join(state.instance.name_servers.addresses),
-        "PROP_CONSUME_TYPE": ConsumeType.CONSUME_PASSIVELY,
-        "PROP_CLIENT_VERSION": version_name(CURRENT_VERSION),
-        "PROP_CONSUMEORDERLY": _text(state.orderly),
+        **running_properties(
+            state.instance,
+            state.group,
+            ConsumeType.CONSUME_PASSIVELY,
+            state.started_ms,
+            orderly=state.orderly,
+        ),
         "PROP_THREADPOOL_CORE_SIZE": str(settings.consumers),
-        "PROP_CONSUMER_START_TIMESTAMP": str(state.started_ms),
-        "consumerGroup": state.group,
         "consumeThreadMin": str(settings.consumers),
         "pullInterval": str(round(settings.pull_interval * 1000)),
         "pullThresholdSizeForQueue": str(settings.queue_bytes // MIB),
@@ -70,9 +71,10 @@ def _text(value: object) -> str:
 
 def _queue_info(state: GroupState, queue: MessageQueue, held: ProcessQueue) -> ProcessQueueInfo:
     first, last = _ends(held.messages)
+    committed = state.offsets.memory(queue)
     taken_first, taken_last = _ends(held.taken)
     return ProcessQueueInfo(
-        commit_offset=state.offsets.memory(queue) or 0,
+        commit_offset=NONE_YET if committed is None else committed,
         cached_msg_min_offset=first,
         cached_msg_max_offset=last,
         cached_msg_count=len(held.messages),

@@ -102,6 +102,7 @@ async def test_running_info(cluster: ModelCluster, autojump_clock: Any) -> None:
     assert info.properties["consumeMessageBatchMaxSize"] == "1"
     assert sorted(wanted.topic for wanted in info.subscription_set) == [f"%RETRY%{GROUP}", TOPIC]
     assert info.mq_table[cluster.queue(TOPIC, 1)].commit_offset == 60
+    assert info.mq_table[cluster.queue(TOPIC, 0)].commit_offset == 0
     assert info.properties["pullThresholdSizeForTopic"] == "-1"
     assert info.status_table[TOPIC].consume_ok_tps == pytest.approx(59 / 10)
     assert info.status_table[TOPIC].consume_failed_tps == pytest.approx(1 / 10)
@@ -175,6 +176,16 @@ async def test_a_queue_that_was_not_consumed_yet_is_not_taken_for_blocked(
     assert (held.cached_msg_count, held.last_consume_timestamp) == (3, EPOCH)
 
 
+async def test_a_queue_without_an_offset_says_so(cluster: ModelCluster, autojump_clock: Any) -> None:
+    cluster.trouble[RequestCode.PULL_MESSAGE] = lambda command: command.reply(1, "not now")
+    async with consumer(cluster, Taken()):
+        await trio.sleep(1)
+        ext = {"consumerGroup": GROUP, "clientId": "c1"}
+        reply = await ask(cluster, RequestCode.GET_CONSUMER_RUNNING_INFO, ext)
+    table = decode_body(ConsumerRunningInfo, reply.body).mq_table
+    assert table[cluster.queue(TOPIC)].commit_offset == -1
+
+
 @pytest.mark.parametrize(
     ("answer", "orderly", "result"),
     [
@@ -193,6 +204,12 @@ async def test_one_message_on_request(
     other = cluster.queue("Other")
     cluster.put(other, b"direct")
     taken = Taken(answer)
+
+    def by_hand(context: Any) -> None:
+        if orderly:
+            context.auto_commit = False
+
+    taken.context = by_hand
     async with consumer(cluster, taken, orderly=orderly):
         await trio.sleep(1)
         ext = {"consumerGroup": GROUP, "clientId": "c1", "msgId": "x", "brokerName": "a"}
@@ -201,6 +218,7 @@ async def test_one_message_on_request(
     assert taken.bodies == [b"direct"]
     answered = decode_body(ConsumeMessageDirectlyResult, reply.body)
     assert (answered.consume_result, answered.order) == (result, orderly)
+    assert answered.auto_commit is not orderly
     assert answered.remark == ("ValueError: no" if isinstance(answer, ValueError) else None)
 
 
