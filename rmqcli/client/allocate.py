@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Sequence
+from itertools import chain
 
 from codec.queue import MessageQueue
 
@@ -86,10 +87,10 @@ def machine_room_nearby(
         for queue in queues:
             by_room.setdefault(room_of_queue(queue), []).append(queue)
         neighbours = [member for member in clients if room_of_client(member) == own]
-        mine = inner(client, by_room.get(own, []), neighbours)
-        for room in sorted(by_room.keys() - inhabited):
-            mine += inner(client, by_room[room], clients)
-        return mine
+        shared = [by_room[room] for room in sorted(by_room.keys() - inhabited)]
+        mine = [inner(client, by_room[own], neighbours)] if own in by_room else []
+        mine += [inner(client, near, clients) for near in shared]
+        return list(chain.from_iterable(mine))
 
     return allocate
 

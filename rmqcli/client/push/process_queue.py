@@ -56,8 +56,8 @@ class ProcessQueue:
 
     @property
     def span(self) -> int:
-        """Last offset minus first offset."""
-        return self.end - 1 - next(iter(self.messages)) if self.messages else 0
+        """Last offset minus first offset of what is here."""
+        return next(reversed(self.messages)) - next(iter(self.messages)) if self.messages else 0
 
     @property
     def locked(self) -> bool:

@@ -117,8 +117,8 @@ def traced(call: Call, tracer: ConsumeTracer, good: Container[object], timeout: 
 
 
 def _code(result: object, good: Container[object], late: bool) -> ContextCode:
-    if late:
-        return ContextCode.TIME_OUT
     if result is None:
         return ContextCode.RETURN_NULL
+    if late:
+        return ContextCode.TIME_OUT
     return ContextCode.SUCCESS if result in good else ContextCode.FAILED

@@ -118,6 +118,18 @@ def test_nearby_gives_rooms_without_members_to_all() -> None:
     assert Counter(q for share in shares.values() for q in share) == Counter(everything)
 
 
+def test_nearby_leaves_the_lists_of_its_strategy_alone() -> None:
+    """Java asks it about its own room only if there are queues, and adds the queues of empty rooms to a list of its own."""
+    kept = {"a": queues(2, "a"), "b": queues(2, "b")}
+    strategy = machine_room_nearby(
+        lambda client, near, members: kept[near[0].broker_name], lambda q: q.broker_name, lambda c: c
+    )
+    everything = [*kept["a"], *kept["b"]]
+    assert strategy("a", everything, ["a", "c"]) == everything
+    assert strategy("c", everything, ["a", "c"]) == queues(2, "b")
+    assert kept["a"] == queues(2, "a")
+
+
 @pytest.mark.parametrize("strategy", [averagely, averagely_by_circle, consistent_hash])
 @pytest.mark.parametrize(("n", "m"), [(1, 1), (7, 3), (16, 5), (3, 9), (100, 13)])
 def test_each_queue_has_one_owner(strategy: Allocate, n: int, m: int) -> None:

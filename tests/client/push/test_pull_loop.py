@@ -79,6 +79,22 @@ async def test_enough_is_enough(
         assert gate.begun == count
 
 
+async def test_what_is_not_wanted_does_not_count_for_the_span(
+    cluster: ModelCluster, autojump_clock: Any
+) -> None:
+    """Java `ProcessQueue.getMaxSpan`: the last message that is here, not the last that was looked at."""
+    queue = cluster.queue(TOPIC)
+    for number, tag in enumerate("A" + "B" * 300 + "A"):
+        cluster.put(queue, b"%d" % number, {"TAGS": tag})
+    gate = Gate()
+    async with consumer(cluster, gate, topics={TOPIC: "A"}, max_span=100, pull_batch_size=250):
+        await trio.sleep(5)
+        assert gate.begun == 2
+        gate.open.set()
+        await trio.sleep(1)
+    assert cluster.offsets[GROUP, queue] == 302
+
+
 async def test_long_polls_of_15_seconds_follow_each_other(cluster: ModelCluster, autojump_clock: Any) -> None:
     async with consumer(cluster, Taken()):
         await trio.sleep(100)

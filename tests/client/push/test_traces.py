@@ -11,6 +11,7 @@ from codec.codes import RequestCode
 from codec.compression import decompress
 from codec.frame import RemotingCommand
 from codec.headers import SendMessageRequestHeaderV2, from_ext
+from codec.message import MessageExt
 from rmqcli.client import ConsumeResult, OrderlyResult
 from rmqcli.client.trace import ConsumeEnd, ConsumeStart, ContextCode, TraceRecord, decode_trace
 from tests.client.push.consuming import GROUP, TOPIC, Taken, consumer
@@ -70,6 +71,26 @@ async def test_each_call_of_a_listener_is_traced(
     assert start.timestamp >= EPOCH
     assert start[1:] == (None, GROUP, end.request_id, "ID", 0, "k")
     assert (end.msg_id, end.success, end.context_code, end.group) == ("ID", success, code, GROUP)
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"), [(ConsumeResult.SUCCESS, ContextCode.TIME_OUT), (None, ContextCode.RETURN_NULL)]
+)
+async def test_a_late_end_says_so_if_there_was_a_result(
+    cluster: ModelCluster,
+    records: list[TraceRecord],
+    autojump_clock: Any,
+    answer: ConsumeResult | None,
+    code: ContextCode,
+) -> None:
+    async def slowly(messages: list[MessageExt], context: Any) -> ConsumeResult | None:
+        await trio.sleep(2)
+        return answer
+
+    cluster.put(cluster.queue(TOPIC), b"x")
+    async with consumer(cluster, slowly, trace=True, consume_timeout=1.5):
+        await trio.sleep(3)
+    assert [record.context_code for record in records if isinstance(record, ConsumeEnd)] == [code]
 
 
 async def test_a_message_that_comes_again_says_so(
