@@ -106,6 +106,7 @@ class Routes:
         self._routes: dict[str, Route] = {}
         self._locks: dict[str, trio.Lock] = {}
         self._stale: set[str] = set()
+        self._learned: set[str] = set()
         self.brokers: dict[str, Mapping[int, str]] = {}
         self.changed = trio.Event()
 
@@ -149,12 +150,19 @@ class Routes:
         return topic in self._stale
 
     async def refresh(self, timeout: float) -> None:
-        """Reads every known route again; a route that cannot be read now is kept."""
+        """Reads every known route again; a route that cannot be read now is kept. Brokers that no route names are forgotten."""
         for topic, route in list(self._routes.items()):
             try:
                 await self.read(topic, timeout, create=route.fallback)
             except ClientError:
                 continue
+        self._forget_gone()
+
+    def _forget_gone(self) -> None:
+        """Else they get heartbeats for ever, each of which waits for its timeout (Java `cleanOfflineBroker`)."""
+        named = {name for route in self._routes.values() for name in route.brokers}
+        for name in self.brokers.keys() - named - self._learned:
+            del self.brokers[name]
 
     async def fetch(self, topic: str, timeout: float) -> TopicRouteData:
         """The route as the name server has it now; NoRoute when it has none."""
@@ -204,11 +212,15 @@ class Routes:
         route = Route(topic, data, publish, subscribe, brokers, trio.current_time(), fallback)
         self._routes[topic] = route
         self._stale.discard(topic)
-        self.learn(brokers)
+        self._take(brokers)
         return route
 
     def learn(self, brokers: Mapping[str, Mapping[int, str]]) -> None:
-        """Takes addresses of brokers; `changed` is set when one was not known."""
+        """Takes addresses of brokers that no route needs to name; `changed` is set when one was not known."""
+        self._learned.update(brokers)
+        self._take(brokers)
+
+    def _take(self, brokers: Mapping[str, Mapping[int, str]]) -> None:
         if any(self.brokers.get(name) != addresses for name, addresses in brokers.items()):
             self.brokers.update(brokers)
             self.changed.set()

@@ -248,3 +248,28 @@ def test_addresses_both_ways() -> None:
     assert split_address("[fe80::1]:10911") == ("fe80::1", 10911)
     assert join_address(*split_address("[fe80::1]:10911")) == "[fe80::1]:10911"
     assert join_address(*split_address("host:1")) == "host:1"
+
+
+async def test_a_broker_that_no_route_names_gets_no_heartbeats(network: Network, autojump_clock: Any) -> None:
+    """Java `cleanOfflineBroker`; those an administrator learned of stay."""
+    replies = {SEND: sent, **HEARTBEATS}
+    servers = {name: network.server(f"{name}:1", replies) for name in "ab"}
+    masters = {name: {0: f"{name}:1"} for name in "ab"}
+    namesrv = network.server(NAMESRV, {ROUTE: route({"T": {"a": 1, "b": 1}}, masters)})
+
+    def beats(name: str) -> int:
+        return servers[name].count(RequestCode.HEART_BEAT)
+
+    async with Producer("PG", namesrv=NAMESRV, open_stream=network.open_stream) as producer:
+        await producer.send(Message.of("T", b"x"))
+        producer.instance.routes.learn({"c": {0: "c:1"}})
+        await trio.sleep(45)
+        assert beats("a") == beats("b") >= 2
+        namesrv.replies[ROUTE] = route({"T": {"a": 1}}, masters)
+        await trio.sleep(20)
+        before = beats("b")
+        await trio.sleep(120)
+        assert (beats("b"), sorted(producer.instance.routes.brokers)) == (before, ["a", "c"])
+        namesrv.replies[ROUTE] = route({"T": {"a": 1, "b": 1}}, masters)
+        await trio.sleep(31)
+        assert beats("b") > before
