@@ -74,7 +74,7 @@ def exports() -> Iterator[Measured]:
         late = _STORED + _MS_APART * count * 19 // 20
         every, topic, tag, time, two = best_of(
             lambda: export(RowFilter()),
-            lambda: export(RowFilter(topic="Bench7")),
+            lambda: export(RowFilter(topics=frozenset({"Bench7"}))),
             lambda: export(RowFilter(tags=frozenset({"rare"}))),
             lambda: export(RowFilter(begin_time=late)),
             lambda: export(RowFilter(), workers),

@@ -218,7 +218,7 @@ def _row_filter(store: Path, topic: str | None, wanted: OffsetRange, verify: boo
         _require_topic(store, topic)
     last = None if wanted.last is None else log.last(wanted.last, topic and frozenset([topic]))
     return RowFilter(
-        topic=topic,
+        topics=frozenset([topic] if topic else []),
         begin=wanted.begin,
         end=0 if wanted.only_new or wanted.last == 0 else wanted.end,
         begin_time=wanted.begin_time,

@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from codec.errors import CorruptionError
-from rmqcli.export.by_queues import QueuePlaces, UnsoundQueue, queue_places, scan_by_queues
+from rmqcli.export.by_queues import QueuePlaces, divided, queue_places, scan, walked_instead
 from rmqcli.export.folder import ExportFolder
 from rmqcli.export.layout import Layout
 from rmqcli.export.live import QueueRange
 from rmqcli.export.manifest import FileEntry, Manifest, Origin
 from rmqcli.export.parquet import Files, open_files
-from rmqcli.export.parts import Part, cut_parts, parts_of, scan_part
+from rmqcli.export.parts import Part, cut_parts, parts_of
 from rmqcli.export.queue_check import count_entries, require_rows
+from rmqcli.export.queue_entries import UnsoundQueue
 from rmqcli.export.retrying import QueueEnd, read_queue
 from rmqcli.export.rows import RowFilter
 from rmqcli.export.spans import QueueKey, QueueSpan, merged
@@ -51,7 +52,8 @@ def _silent(count: int) -> None:
 
 def store_origin(store: Path, rows: RowFilter) -> Origin:
     """What the manifest says of a store."""
-    return Origin(str(store.resolve()), rows.topic, rows.queue_id, tuple(sorted(rows.tags)))
+    topics = ",".join(sorted(rows.topics)) or None
+    return Origin(str(store.resolve()), topics, rows.queue_id, tuple(sorted(rows.tags)))
 
 
 def export_store(
@@ -90,28 +92,41 @@ class _Output(NamedTuple):
     folder: Path
     source: str
     layout: Layout
+    prefix: str = "part"
 
-    def files(self, prefix: str) -> Files:
-        return open_files(self.folder, prefix, self.source, self.layout)
+    def files(self, task: str = "") -> Files:
+        return open_files(self.folder, self.prefix + task, self.source, self.layout)
 
 
 def _write_store(
     store: Path, rows: RowFilter, output: _Output, progress: Progress, workers: Workers | None
 ) -> list[str]:
-    """The names of the files. One topic by its consume queues, if these can be relied on."""
+    """The names of the files. By consume queues, if these can be relied on."""
     parts = parts_of(store, rows)
     progress(sum(file.size for file in CommitLog(store).files) - _size(parts))
-    try:
-        places = queue_places(store, rows)
-        if places is not None:
-            return _write_queues(parts, rows, places, output, progress)
-    except UnsoundQueue as error:
-        warn(f"{error}; the whole commit log is read instead")
+    places = queue_places(store, rows)
+    if places is not None:
+        try:
+            several = workers if rows.topics else None
+            return _write(parts, rows, places, output._replace(prefix="queue"), progress, several)
+        except UnsoundQueue as error:
+            walked_instead(error)
+    return _write(parts, rows, None, output, progress, workers)
+
+
+def _write(
+    parts: Sequence[Part],
+    rows: RowFilter,
+    places: QueuePlaces | None,
+    output: _Output,
+    progress: Progress,
+    workers: Workers | None,
+) -> list[str]:
     if workers is not None:
-        return _write_parts(parts, rows, output, progress, workers)
-    with output.files("part") as files:
+        return _write_parts(parts, rows, places, output, progress, workers)
+    with output.files() as files:
         for part in parts:
-            _write_part(part, rows, files, progress)
+            _write_part(part, rows, places, files, progress)
     return files.names
 
 
@@ -119,23 +134,13 @@ def _size(parts: Sequence[Part]) -> int:
     return sum(part.end - part.begin for part in parts)
 
 
-def _write_queues(
-    parts: Sequence[Part], rows: RowFilter, places: QueuePlaces, output: _Output, progress: Progress
-) -> list[str]:
-    with output.files("queue") as files:
-        for part, batch in scan_by_queues(parts, rows, places):
-            if batch is None:
-                progress(part.end - part.begin)
-            else:
-                files.write(batch)
-    return files.names
-
-
-def _write_part(part: Part, rows: RowFilter, files: Files, progress: Progress) -> None:
+def _write_part(
+    part: Part, rows: RowFilter, places: QueuePlaces | None, files: Files, progress: Progress
+) -> None:
     done = part.begin
-    for batch in scan_part(part, rows, encoded=True):
+    for batch in scan(part, rows, places, encoded=True):
         files.write(batch)
-        reached = batch["commit_log_offset"][-1].as_py() - (part.base or 0)
+        reached = max(done, batch["commit_log_offset"][-1].as_py() - (part.base or 0))
         progress(reached - done)
         done = reached
     progress(part.end - done)
@@ -147,6 +152,7 @@ class _Task(NamedTuple):
     number: int
     part: Part
     rows: RowFilter
+    places: QueuePlaces | None
     output: _Output
 
     @property
@@ -155,27 +161,36 @@ class _Task(NamedTuple):
 
 
 def _write_parts(
-    parts: Sequence[Part], rows: RowFilter, output: _Output, progress: Progress, workers: Workers
+    parts: Sequence[Part],
+    rows: RowFilter,
+    places: QueuePlaces | None,
+    output: _Output,
+    progress: Progress,
+    workers: Workers,
 ) -> list[str]:
     size = _size(parts)
     finer = cut_parts(parts, min(max(size // _PARTS, WORTH_A_PROCESS), output.layout.file_bytes))
-    tasks = [_Task(number, part, rows, output) for number, part in enumerate(finer)]
+    tasks = [
+        _Task(number, part, rows, own, output) for number, (part, own) in enumerate(divided(finer, places))
+    ]
     progress(size - sum(task.cost for task in tasks))
     found = workers.run(_write_task, tasks, progress)
-    damage = next((one for one in found if isinstance(one, str)), None)
-    if damage is not None:
-        raise CorruptionError(damage)
-    return [name for names in found for name in names]
+    errors = [one for one in found if isinstance(one, Exception)]
+    if errors:
+        raise next((error for error in errors if isinstance(error, UnsoundQueue)), errors[0])
+    return [name for names in found if not isinstance(names, Exception) for name in names]
 
 
-def _write_task(task: _Task) -> list[str] | str:
-    """The names of its files; the text of a CorruptionError, which does not go by pickle."""
+def _write_task(task: _Task) -> list[str] | CorruptionError | UnsoundQueue:
+    """The names of its files, or why there are none."""
     try:
-        with task.output.files(f"part-{task.number:05d}") as files:
-            for batch in scan_part(task.part, task.rows, encoded=True):
+        with task.output.files(f"-{task.number:05d}") as files:
+            for batch in scan(task.part, task.rows, task.places, encoded=True):
                 files.write(batch)
     except CorruptionError as error:
-        return str(error)
+        return CorruptionError(str(error))  # of a kind that goes by pickle
+    except UnsoundQueue as error:
+        return error
     return files.names
 
 

@@ -23,10 +23,10 @@ class RowFilter:
 
     `begin_commit_log` is a commit-log offset. `check_crc`: a body whose CRC is wrong is damage. Rolled-back records are never
     taken, for they are no messages: `rmq inspect salvage` fills lost stretches with them. When a topic, queue, tag or queue offset
-    is asked for, prepared ones are not taken either: no queue has them.
+    is asked for, or `only_queued`, prepared ones are not taken either: no queue has them.
     """
 
-    topic: str | None = None
+    topics: frozenset[str] = frozenset()
     queue_id: int | None = None
     tags: frozenset[str] = frozenset()
     begin: int | None = None
@@ -35,6 +35,7 @@ class RowFilter:
     end_time: int | None = None
     begin_commit_log: int = 0
     check_crc: bool = True
+    only_queued: bool = False
     done: tuple[tuple[str, int, int], ...] = ()
     """(topic, queue, offset): of these queues only what is at or behind the offset."""
 
@@ -60,10 +61,10 @@ class RowFilter:
     @property
     def asks_queues(self) -> bool:
         """For something that consume queues know."""
-        return bool(self.topic or self.tags or self.begin) or (self.queue_id, self.end) != (None, None)
+        return bool(self.topics or self.tags or self.begin) or (self.queue_id, self.end) != (None, None)
 
     def takes_queue(self, topic: str | None, queue_id: int | None) -> bool:
-        return self.topic in (None, topic) and self.queue_id in (None, queue_id)
+        return (not self.topics or topic in self.topics) and self.queue_id in (None, queue_id)
 
     def done_of(self, topic: str, queue_id: int) -> int:
         """The queue offset before which a queue is done."""
@@ -85,13 +86,16 @@ class RowFilter:
         import pyarrow as pa
         import pyarrow.compute as pc
 
+        def values(texts: frozenset[str]) -> Any:
+            return pa.array(sorted(texts), pa.string())
+
         def moment(milliseconds: int) -> Any:
             return pa.scalar(milliseconds * 1000, pa.timestamp("us", tz="UTC"))
 
         table: tuple[tuple[Any, str, Any, Callable[[Any], Any]], ...] = (
-            (self.topic, "topic", pc.equal, str),
+            (self.topics or None, "topic", pc.is_in, values),
             (self.queue_id, "queue_id", pc.equal, int),
-            (self.tags or None, "tags", pc.is_in, pa.array),
+            (self.tags or None, "tags", pc.is_in, values),
             (self.begin, "queue_offset", pc.greater_equal, int),
             (self.end, "queue_offset", pc.less, int),
             (self.begin_time, "store_timestamp", pc.greater_equal, moment),
@@ -107,7 +111,7 @@ class RowFilter:
     def _in_a_queue(self, batch: Any) -> Any:
         import pyarrow as pa
 
-        never = _PREPARED if self.asks_queues else _ROLLED_BACK
+        never = _PREPARED if self.asks_queues or self.only_queued else _ROLLED_BACK
         return pa.array(batch["sys_flag"].to_numpy() & never != never)
 
     def _not_done(self, batch: Any) -> Any:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from codec.errors import CorruptionError
 from rmqcli.client import ClientError
+from rmqcli.export.by_queues import QueuePlaces, divided, queue_places, scan, walked_instead
 from rmqcli.export.errors import ExportError
 from rmqcli.export.folder import ExportFolder
 from rmqcli.export.job_progress import Progress, followed, silent
@@ -26,8 +27,9 @@ from rmqcli.export.live import QueueRange, read_some
 from rmqcli.export.local import commit_store, commit_topic, failed_of, not_done, store_origin
 from rmqcli.export.manifest import Origin
 from rmqcli.export.parquet import Files, open_files
-from rmqcli.export.parts import Part, parts_of, scan_part
+from rmqcli.export.parts import Part, parts_of
 from rmqcli.export.queue_check import count_entries, require_rows
+from rmqcli.export.queue_entries import UnsoundQueue
 from rmqcli.export.retrying import QueueEnd, patiently, reached
 from rmqcli.export.rows import RowFilter
 from rmqcli.export.session import spark_session
@@ -70,9 +72,17 @@ def export_store_on_spark(
         started = time.perf_counter()
         rows = rows.after(folder.previous)
         expected = count_entries(store, rows) if rows.check_crc else {}
+        # Cut anywhere, a part tells what lies in no queue only with topics.
+        places = queue_places(store, rows) if rows.topics else None
         parts = parts_of(store, rows, part_bytes)
-        job = partial(_run_task, partial(_read_part, parts, rows), folder.temporary, origin.source, layout)
-        done = _run(spark, len(parts), job, progress)
+
+        def run(places: QueuePlaces | None) -> _Done:
+            own = list(divided(parts, places))
+            read = partial(_read_part, own, rows)
+            job = partial(_run_task, read, folder.temporary, origin.source, layout)
+            return _run(spark, len(own), job, progress)
+
+        done = _run_by_queues(run, places)
         entries = folder.measure(done.names)
         require_rows(store, expected, merged(span for file in entries for span in file.queues))
         manifest = commit_store(folder, entries, rows)
@@ -110,12 +120,23 @@ def export_topic_on_spark(
         return summarize(out, folder.previous, manifest, started, failed_of(ends))
 
 
+def _run_by_queues(run: Callable[[QueuePlaces | None], _Done], places: QueuePlaces | None) -> _Done:
+    try:
+        return run(places)
+    except UnsoundQueue as error:
+        walked_instead(error)
+        return run(None)
+
+
 def _queue_end(wanted: QueueRange, offset: int, reason: str) -> QueueEnd:
     return QueueEnd(wanted, offset, ClientError(reason) if reason else None)
 
 
-def _read_part(parts: list[Part], rows: RowFilter, index: int) -> Generator[Any, None, None]:
-    yield from scan_part(parts[index], rows)
+def _read_part(
+    parts: list[tuple[Part, QueuePlaces | None]], rows: RowFilter, index: int
+) -> Generator[Any, None, None]:
+    part, places = parts[index]
+    yield from scan(part, rows, places)
 
 
 def _read_queue(
@@ -203,6 +224,7 @@ def _write_all(batches: Generator[Any, None, End | None], files: Files) -> End |
             return end
 
 
+_UNSOUND = re.compile(r"rmqcli\.export\.queue_entries\.UnsoundQueue: (.*)")
 _DAMAGE = re.compile(r"(?:codec\.errors\.CorruptionError|rmqcli\.store\.files\.DamagedFile): (.*)")
 _ERROR = re.compile(
     r"^(?:[\w.]+\.)?\w*(?:Error|Exception|Refused|Lost|Failed|Timeout|Route): .*", re.MULTILINE
@@ -211,6 +233,9 @@ _ERROR = re.compile(
 
 def _reason(error: BaseException) -> Exception:
     """What a task raised, from the text that Spark makes of it: its traceback ends with the type and the message."""
+    unsound = _UNSOUND.search(str(error))
+    if unsound is not None:
+        return UnsoundQueue(unsound[1].strip())
     damage = _DAMAGE.search(str(error))
     if damage is not None:
         return CorruptionError(damage[1].strip())

@@ -64,11 +64,11 @@ def attacked(out: Path, marks: Path) -> Callable[..., Iterator[Any]]:
     """In place of `_read_part`."""
     attacks = [partial(wait_for, partial(no_temporary, out)), fail, kill_executor]
 
-    def read(parts: list[Part], rows: RowFilter, task: int) -> Iterator[Any]:
+    def read(parts: list[tuple[Part, Any]], rows: RowFilter, task: int) -> Iterator[Any]:
         mark = marks / f"task-{task}"
         is_first = task < len(attacks) and not mark.exists()
         mark.touch()
-        for batch in scan_part(parts[task], rows):
+        for batch in scan_part(parts[task][0], rows):
             yield batch.slice(0, batch.num_rows // 2)
             if is_first:
                 attacks[task]()

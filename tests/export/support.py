@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from codec.scan.arrow import schema
 from rmqcli.export.parts import parts_of, scan_part
 from rmqcli.export.rows import RowFilter
 from tests.codec.samples import make_record
-from tests.support import JavaStore
+from tests.support import COMMIT_LOG_FILE_SIZE, JavaStore
 
 MOMENTS = ("born_timestamp", "store_timestamp")
 Row = dict[str, Any]
@@ -82,3 +82,13 @@ def scanned(folder: Path, part_size: int, rows: RowFilter | None = None) -> Iter
     for part in parts_of(folder, wanted, part_size):
         for batch in scan_part(part, wanted):
             yield from batch["commit_log_offset"].to_pylist()
+
+
+def harm_another_topic(store: JavaStore, topics: Container[str]) -> None:
+    """A body that is of none of these topics: whoever looks at it finds it damaged."""
+    row = next(row for row in java_rows(store) if row["topic"] not in topics and len(row["body"]) > 4)
+    place = row["commit_log_offset"] + row["store_size"] // 2
+    path = store.commit_logs[place // COMMIT_LOG_FILE_SIZE]
+    data = bytearray(path.read_bytes())
+    data[place % COMMIT_LOG_FILE_SIZE] ^= 0xFF
+    path.write_bytes(data)

@@ -53,13 +53,13 @@ def test_every_topic(store_clean: JavaStore, tmp_path: Path) -> None:
     assert len(topics) > 20
     for number, topic in enumerate(sorted(topics)):
         expected = [row for row in rows if row["topic"] == topic]
-        assert exported(store_clean, tmp_path / str(number), RowFilter(topic=topic)) == expected
+        assert exported(store_clean, tmp_path / str(number), RowFilter(topics=frozenset({topic}))) == expected
 
 
 def test_only_its_records_are_read(store_clean: JavaStore, tmp_path: Path, read: list[int]) -> None:
     """And the last record of the log, which is behind all entries that can be relied on."""
     expected = of_topic(store_clean)
-    assert exported(store_clean, tmp_path / "out", RowFilter(topic=TOPIC)) == expected
+    assert exported(store_clean, tmp_path / "out", RowFilter(topics=frozenset({TOPIC}))) == expected
     assert len(expected) <= sum(read) <= len(expected) + 1
     assert 0 < len(expected) < 1000
 
@@ -83,7 +83,7 @@ def test_what_is_not_wanted_is_not_read(
     every = of_topic(store_clean)
     expected = [row for row in every if takes(row)]
     assert 0 < len(expected) < len(every)
-    assert exported(store_clean, tmp_path / "out", replace(rows, topic=TOPIC)) == expected
+    assert exported(store_clean, tmp_path / "out", replace(rows, topics=frozenset({TOPIC}))) == expected
     assert len(expected) <= sum(read) <= len(expected) + 1
 
 
@@ -136,13 +136,15 @@ def test_what_is_behind_the_queues_is_walked(copy_java_store: Copy, tmp_path: Pa
                 data[at : at + 20] = bytes(20)
         path.write_bytes(data)
     for number, topic in enumerate(sorted({row["topic"] for row in java_rows(store)})):
-        assert exported(store, tmp_path / str(number), RowFilter(topic=topic)) == of_topic(store, topic)
+        assert exported(store, tmp_path / str(number), RowFilter(topics=frozenset({topic}))) == of_topic(
+            store, topic
+        )
 
 
 def test_a_store_that_was_not_stopped_is_walked(store_killed: JavaStore, tmp_path: Path) -> None:
     assert (store_killed.root / "abort").exists()
     topic = java_rows(store_killed)[0]["topic"]
-    rows = RowFilter(topic=topic)
+    rows = RowFilter(topics=frozenset({topic}))
     assert queue_places(store_killed.root, rows) is None
     assert exported(store_killed, tmp_path / "out", rows) == of_topic(store_killed, topic)
 
@@ -150,9 +152,9 @@ def test_a_store_that_was_not_stopped_is_walked(store_killed: JavaStore, tmp_pat
 def test_a_store_that_a_broker_runs_on(copy_java_store: Copy, monkeypatch: pytest.MonkeyPatch) -> None:
     store = copy_java_store("store-clean")
     (store.root / "abort").touch()
-    assert queue_places(store.root, RowFilter(topic=TOPIC)) is None
+    assert queue_places(store.root, RowFilter(topics=frozenset({TOPIC}))) is None
     monkeypatch.setattr(by_queues, "is_locked", lambda path: path == store.root)
-    assert queue_places(store.root, RowFilter(topic=TOPIC)) is not None
+    assert queue_places(store.root, RowFilter(topics=frozenset({TOPIC}))) is not None
 
 
 def _hole(data: bytearray) -> None:
@@ -176,7 +178,9 @@ def _other_size(data: bytearray) -> None:
     data[11] ^= 1
 
 
-@pytest.mark.parametrize("wanted", [RowFilter(topic=TOPIC), RowFilter(begin=1, end=90)], ids=["topic", "all"])
+@pytest.mark.parametrize(
+    "wanted", [RowFilter(topics=frozenset({TOPIC})), RowFilter(begin=1, end=90)], ids=["topic", "all"]
+)
 @pytest.mark.parametrize("harm", [_hole, _swapped, _of_another, _into_a_record, _other_size])
 def test_queues_that_are_wrong_are_not_used(
     copy_java_store: Copy,
@@ -191,7 +195,7 @@ def test_queues_that_are_wrong_are_not_used(
     assert data[20:40].strip(b"\0")
     harm(data)
     path.write_bytes(data)
-    every = of_topic(store) if wanted.topic else java_rows(store)
+    every = of_topic(store) if wanted.topics else java_rows(store)
     begin, end = wanted.begin or 0, wanted.end or 1 << 60
     expected = [row for row in every if begin <= row["queue_offset"] < end]
     assert exported(store, tmp_path / "out", wanted) == expected
@@ -206,5 +210,5 @@ def test_damage_is_named_as_by_a_walk(copy_java_store: Copy, tmp_path: Path) -> 
     data[position + 90] ^= 1
     path.write_bytes(data)
     with pytest.raises(CorruptionError, match=f"{path}: byte {position}: the CRC"):
-        export_store(store.root, tmp_path / "out", RowFilter(topic=TOPIC))
+        export_store(store.root, tmp_path / "out", RowFilter(topics=frozenset({TOPIC})))
     assert not (tmp_path / "out").exists()

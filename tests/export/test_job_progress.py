@@ -60,13 +60,13 @@ def test_tasks_that_run_take_their_time(look: tuple[int, int], capsys: pytest.Ca
 def reading_when(mark: Path) -> Callable[..., Iterator[Any]]:
     """The last task reads when the mark is there."""
 
-    def read(parts: list[Part], rows: RowFilter, task: int) -> Iterator[Any]:
+    def read(parts: list[tuple[Part, Any]], rows: RowFilter, task: int) -> Iterator[Any]:
         end = time.monotonic() + SECONDS
         while task == len(parts) - 1 and not mark.exists():
             if time.monotonic() > end:
                 raise TimeoutError
             time.sleep(0.02)
-        yield from scan_part(parts[task], rows)
+        yield from scan_part(parts[task][0], rows)
 
     return read
 

@@ -93,14 +93,17 @@ def test_body_text_of_bodies_that_are_no_text() -> None:
 @pytest.mark.parametrize("compression", ["zstd", "snappy", "gzip", "lz4", "brotli", "none"])
 def test_compressions(store_clean: JavaStore, tmp_path: Path, compression: str) -> None:
     export_store(
-        store_clean.root, tmp_path, RowFilter(topic="SeedTags"), layout=Layout(compression=compression)
+        store_clean.root,
+        tmp_path,
+        RowFilter(topics=frozenset({"SeedTags"})),
+        layout=Layout(compression=compression),
     )
     column = parquet.read_metadata(tmp_path / "part-00000.parquet").row_group(0).column(0)
     assert column.compression.lower() == {"none": "uncompressed"}.get(compression, compression)
 
 
 def test_what_files_say_of_themselves(store_clean: JavaStore, tmp_path: Path) -> None:
-    export_store(store_clean.root, tmp_path, RowFilter(topic="SeedTags"))
+    export_store(store_clean.root, tmp_path, RowFilter(topics=frozenset({"SeedTags"})))
     rows = [row for row in java_rows(store_clean) if row["topic"] == "SeedTags"]
     said = parquet.read_metadata(tmp_path / "part-00000.parquet").metadata
     assert said[b"rmq.source"].decode() == str(store_clean.root)

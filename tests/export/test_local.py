@@ -45,13 +45,13 @@ def _small_batches() -> dict[str, object]:
 @pytest.mark.parametrize(
     ("rows", "takes"),
     [
-        (RowFilter(topic="SeedTags"), lambda row: row["topic"] == "SeedTags"),
+        (RowFilter(topics=frozenset({"SeedTags"})), lambda row: row["topic"] == "SeedTags"),
         (RowFilter(begin=10, end=12), lambda row: 10 <= row["queue_offset"] < 12),
         (RowFilter(begin_commit_log=1_000_000), lambda row: row["commit_log_offset"] >= 1_000_000),
         (RowFilter(begin_time=1795224778500), lambda row: row["store_timestamp"] >= 1795224778500000),
         (RowFilter(end_time=1795224778500), lambda row: row["store_timestamp"] < 1795224778500000),
         (
-            RowFilter(topic="SeedTags", begin=3, begin_time=1795224778100),
+            RowFilter(topics=frozenset({"SeedTags"}), begin=3, begin_time=1795224778100),
             lambda row: (
                 row["topic"] == "SeedTags"
                 and row["queue_offset"] >= 3
@@ -70,7 +70,7 @@ def test_filters(
 
 
 def test_nothing_in_the_range_is_an_empty_file(store_clean: JavaStore, tmp_path: Path) -> None:
-    summary = export_store(store_clean.root, tmp_path / "out", RowFilter(topic="none"))
+    summary = export_store(store_clean.root, tmp_path / "out", RowFilter(topics=frozenset({"none"})))
     assert (summary.files, summary.rows) == (1, 0)
     assert table_of(tmp_path / "out").num_rows == 0
 

@@ -108,7 +108,7 @@ async def test_an_end_in_time_leaves_nothing_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "layout", "said"),
     [
-        (RowFilter(topic="SeedTags"), Layout(), "was made with --topic None, not SeedTags"),
+        (RowFilter(topics=frozenset({"SeedTags"})), Layout(), "was made with --topic None, not SeedTags"),
         (RowFilter(), Layout(body_text=True), "was made with --columns topic,"),
         (RowFilter(), Layout(partition_by=("day",)), "was made with --partition-by , not day"),
     ],
@@ -238,7 +238,7 @@ def test_the_consume_queues_of_every_range(java_store: JavaStore, tmp_path: Path
     """No false alarm: the first file gone by retention, ranges, a topic, a killed broker's queues."""
     topic = java_store.of_kind("msg")[0]["topic"]
     wanted = [
-        RowFilter(topic=topic, begin=3, end=9),
+        RowFilter(topics=frozenset({topic}), begin=3, end=9),
         RowFilter(begin_commit_log=700_000),
         RowFilter(begin_time=1),
     ]

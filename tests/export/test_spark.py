@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import re
+import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,7 +36,7 @@ from rmqcli.export import spark as spark_export
 from rmqcli.export.parts import Part, scan_part
 from tests.cli.conftest import Run
 from tests.export.conftest import SparkRun
-from tests.export.support import by_place, java_rows, rows_of, write_log
+from tests.export.support import by_place, harm_another_topic, java_rows, rows_of, write_log
 from tests.export.test_encoding import NOISE, encodings
 from tests.export.test_live import fill, in_order
 from tests.support import JavaStore
@@ -59,17 +62,38 @@ def test_a_store_cut_into_parts(store_clean: JavaStore, tmp_path: Path) -> None:
 
 
 def test_a_filter_reaches_the_tasks(store_killed: JavaStore, tmp_path: Path) -> None:
-    wanted = RowFilter(topic=store_killed.of_kind("msg")[0]["topic"], begin=5)
+    wanted = RowFilter(topics=frozenset({store_killed.of_kind("msg")[0]["topic"]}), begin=5)
     export_store_on_spark(store_killed.root, tmp_path / "out", wanted, part_bytes=300_000)
     expected = [
-        row for row in java_rows(store_killed) if row["topic"] == wanted.topic and row["queue_offset"] >= 5
+        row for row in java_rows(store_killed) if row["topic"] in wanted.topics and row["queue_offset"] >= 5
     ]
     assert expected
     assert rows_of(tmp_path / "out") == expected
 
 
+def test_topics_are_read_by_their_queues(
+    copy_java_store: Callable[[str], JavaStore], tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """A damaged record of another topic is not looked at, before a queue is wrong."""
+    store, topics = copy_java_store("store-clean"), frozenset({"SeedTags"})
+    expected = [row for row in java_rows(store) if row["topic"] in topics]
+    rows = RowFilter(topics=topics)
+    whole = tmp_path / "whole"
+    shutil.copytree(store.root, whole)
+    harm_another_topic(store, topics)
+    export_store_on_spark(store.root, tmp_path / "out", rows, part_bytes=150_000)
+    assert rows_of(tmp_path / "out") == expected
+    queue = next((whole / "consumequeue" / "SeedTags").glob("*/*"))
+    with queue.open("r+b") as file:
+        file.write(bytes(8))
+    export_store_on_spark(whole, tmp_path / "again", replace(rows, check_crc=False), part_bytes=150_000)
+    assert rows_of(tmp_path / "again") == expected
+    said = capfdbinary.readouterr().err.decode()
+    assert re.search("they point at other records of .*; the whole commit log is read instead", said)
+
+
 def test_spark_reads_what_was_written(store_clean: JavaStore, tmp_path: Path) -> None:
-    export_store_on_spark(store_clean.root, tmp_path / "out", RowFilter(topic="SeedTags"))
+    export_store_on_spark(store_clean.root, tmp_path / "out", RowFilter(topics=frozenset({"SeedTags"})))
     session = SparkSession.getActiveSession()
     assert session is not None
     frame = session.read.parquet(str(tmp_path / "out"))
@@ -232,8 +256,8 @@ def test_a_cluster_that_is_not_there(tmp_path: Path) -> None:
 def failing_once(marks: Path, fail: Callable[[], None]) -> Callable[..., Iterator[Any]]:
     """Reads parts, but the first attempt of every other task ends in the middle."""
 
-    def read(parts: list[Part], rows: RowFilter, task: int) -> Iterator[Any]:
-        for batch in scan_part(parts[task], rows):
+    def read(parts: list[tuple[Part, Any]], rows: RowFilter, task: int) -> Iterator[Any]:
+        for batch in scan_part(parts[task][0], rows):
             yield batch.slice(0, batch.num_rows // 2)
             if task % 2 and not (marks / str(task)).exists():
                 (marks / str(task)).touch()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,8 +16,9 @@ from pyspark.sql import functions as f
 from broker.cluster import Cluster, embedded_in_thread
 from rmqcli.export import spark_source
 from tests.export.spark_source_support import Place, Source, fill, places, pulled
+from tests.export.support import harm_another_topic, java_rows
 from tests.export.test_times import NOW, write_timed
-from tests.support import JavaStore
+from tests.support import COMMIT_LOG_FILE_SIZE, JavaStore
 
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
@@ -202,6 +204,40 @@ def test_some_of_a_store_folder(source: Source, store_clean: JavaStore) -> None:
     tag = next(row.tags for row in everything if row.tags)
     chosen = reader.option("selector", tag).load(str(store_clean.root))
     assert chosen.count() == sum(row.tags == tag for row in everything)
+
+
+def test_topics_of_a_store_are_read_by_their_queues(
+    pushdown: Source, copy_java_store: Callable[[str], JavaStore]
+) -> None:
+    """A damaged record of another topic is not looked at; a queue that is wrong is an error, with rows that went out already."""
+    store, name = copy_java_store("store-clean"), "SeedTags"
+    whole = shutil.copytree(store.root, store.root.with_name("whole"))
+    harm_another_topic(store, {name})
+    reader = pushdown.session.read.format("rocketmq").option("minPartitions", "9")
+    assert reader.option("subscribe", name).load(str(store.root)).count() == 300
+    reader = pushdown.session.read.format("rocketmq")
+    filtered = reader.option("pushFilters", "true").load(str(store.root))
+    assert filtered.where((f.col("topic") == name) & (f.col("queue_id") == 1)).count() == 75
+    with pytest.raises(PySparkException, match="the CRC"):
+        reader.load(str(store.root)).count()
+    queue = next((whole / "consumequeue" / name).glob("*/*"))
+    with queue.open("r+b") as file:
+        file.write(bytes(8))
+    with pytest.raises(PySparkException, match=r"point at other records.*filter on the column topic"):
+        reader.option("subscribe", name).load(str(whole)).count()
+    own = next(row for row in java_rows(store) if row["topic"] == name)["commit_log_offset"]
+    damaged = store.commit_logs[own // COMMIT_LOG_FILE_SIZE]
+    with damaged.open("r+b") as file:
+        file.seek(own % COMMIT_LOG_FILE_SIZE + 90)
+        file.write(b"\xff\xff")
+    with pytest.raises(PySparkException, match=rf"{damaged}: byte {own % COMMIT_LOG_FILE_SIZE}: "):
+        reader.option("subscribe", name).load(str(store.root)).count()
+
+
+def test_a_filter_that_lets_nothing_through(pushdown: Source, store_clean: JavaStore) -> None:
+    reader = pushdown.session.read.format("rocketmq").option("pushFilters", "true")
+    frame = reader.option("subscribe", "SeedTags").load(str(store_clean.root))
+    assert frame.where("topic = 'SeedKeys'").count() == 0
 
 
 def test_times_of_a_store_folder(pushdown: Source, tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ def test_an_export_reads_as_little(
     monkeypatch.setattr(arrow, "fixed_columns", counting)
     told: list[int] = []
     begin, end = NOW + 1000 * MINUTE, NOW + 1060 * MINUTE
-    rows = RowFilter(topic=topic, begin_time=begin, end_time=end)
+    rows = RowFilter(topics=frozenset(filter(None, [topic])), begin_time=begin, end_time=end)
     export_store(store, tmp_path / "out", rows, told.append)
     expected = [
         offset

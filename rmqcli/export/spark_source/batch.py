@@ -7,15 +7,18 @@ same plan read twice gives the same rows as long as the messages are there.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from rmqcli.client import PullConsumer
+from rmqcli.export.by_queues import QueuePlaces, divided, queue_places, scan
+from rmqcli.export.errors import ExportError
 from rmqcli.export.live import QueueRange
-from rmqcli.export.parts import Part, parts_of, scan_part
+from rmqcli.export.parts import Part, cut_parts, parts_of, scan_part
+from rmqcli.export.queue_entries import UnsoundQueue
 from rmqcli.export.rows import RowFilter
 from rmqcli.export.spark_source.columns import Columns
 from rmqcli.export.spark_source.filters import Constraints, constrained
@@ -38,9 +41,10 @@ class QueuePartition(InputPartition):
 
 @dataclass(frozen=True)
 class StorePartition(InputPartition):
-    """A part of a commit log."""
+    """A part of a commit log; where its topics' records are, if only theirs are wanted and their queues say."""
 
     part: Part
+    places: QueuePlaces | None
 
 
 class BatchReader(DataSourceReader):
@@ -55,7 +59,7 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """One for each queue that has something, or more by `minPartitions`; the parts of the store."""
         if self.options.path is not None:
-            return list(map(StorePartition, self._parts(self.options.path)))
+            return self._parts(Path(self.options.path))
         import trio
 
         ranges = trio.run(self._ranges)
@@ -65,13 +69,16 @@ class BatchReader(DataSourceReader):
         """Record batches, in an executor."""
         return read_partition(partition, self.options, self.columns, self.constraints)
 
-    def _parts(self, path: str) -> list[Part]:
-        times = self.constraints.of("store_timestamp")
-        high = _milliseconds(times.high)
-        rows = RowFilter(begin_time=_milliseconds(times.low), end_time=None if high is None else high + 1)
-        finer = sum(part.end - part.begin for part in parts_of(Path(path), rows))
-        finer //= self.options.min_partitions or 1
-        return parts_of(Path(path), rows, max(1, min(PART_BYTES, finer)))
+    def _parts(self, path: Path) -> list[InputPartition]:
+        rows = stored_rows(self.options, self.constraints)
+        whole = parts_of(path, rows) if rows is not None else []
+        if rows is None or not whole:
+            return []
+        finer = sum(part.end - part.begin for part in whole) // (self.options.min_partitions or 1)
+        # Cut anywhere, a part tells what lies in no queue only with topics.
+        places = queue_places(path, rows) if rows.topics else None
+        parts = cut_parts(whole, max(1, min(PART_BYTES, finer)))
+        return [StorePartition(part, own) for part, own in divided(parts, places)]
 
     async def _ranges(self) -> list[QueueRange]:
         async with opened(self.options) as consumer:
@@ -149,29 +156,51 @@ def read_partition(
     partition: InputPartition, options: ReadOptions, columns: Columns, constraints: Constraints
 ) -> Iterator[Any]:
     """Record batches with the columns that Spark was told."""
-    for batch in _batches(partition, options):
-        taken = _selected(constraints.apply(batch), options)
+    for batch in _batches(partition, options, constraints):
+        taken = constraints.apply(batch)
         if taken.num_rows:
             yield columns.of(taken)
 
 
-def _batches(partition: InputPartition, options: ReadOptions) -> Iterator[Any]:
+def _batches(partition: InputPartition, options: ReadOptions, constraints: Constraints) -> Iterator[Any]:
     if isinstance(partition, QueuePartition):
         yield from read_range(partition.wanted, options)
     elif isinstance(partition, StorePartition):
-        yield from scan_part(partition.part, RowFilter())
+        rows = stored_rows(options, constraints)
+        assert rows is not None
+        try:
+            yield from scan(partition.part, rows, partition.places)
+        except UnsoundQueue as error:
+            # Rows are with Spark already, so nothing can be read again; but a record that is damaged is named as such.
+            for _ in scan_part(partition.part, rows):
+                pass
+            remedy = "without subscribe they are not used: filter on the column topic"
+            raise ExportError(f"{error}; {remedy}") from error
     # Spark makes one partition without a value of a list of none.
 
 
-def _selected(batch: Any, options: ReadOptions) -> Any:
-    """Without a broker to do it: only the topics and tags that are wanted."""
-    if options.path is None:
-        return batch
+def stored_rows(options: ReadOptions, constraints: Constraints) -> RowFilter | None:
+    """What options and filters let through of a store folder, as far as a filter of an export says it; None: nothing."""
     from codec.selector import parse_tags
 
-    tags = parse_tags(options.selector)
-    found = Constraints()
-    for name, values in (("topic", options.topics), ("tags", tags)):
-        if values:
-            found = replace(found, columns={**found.columns, name: found.of(name).one_of(values)})
-    return found.apply(batch)
+    topics, numbers = (constraints.of(name).among for name in ("topic", "queue_id"))
+    wanted = frozenset(options.topics)
+    if topics is not None:
+        wanted = topics & wanted if wanted else topics
+    if (topics is not None and not wanted) or (numbers is not None and not numbers):
+        return None
+    offsets, times = constraints.of("queue_offset"), constraints.of("store_timestamp")
+    return RowFilter(
+        topics=wanted,
+        queue_id=min(numbers) if numbers is not None and len(numbers) == 1 else None,
+        tags=parse_tags(options.selector),
+        begin=offsets.low,
+        end=_behind(offsets.high),
+        begin_time=_milliseconds(times.low),
+        end_time=_behind(_milliseconds(times.high)),
+        only_queued=True,
+    )
+
+
+def _behind(last: int | None) -> int | None:
+    return None if last is None else last + 1
