@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from codec.message import Message
-from codec.properties import PropertyName
 from rmqcli.exit_codes import CommandError, ExitCode
+from rmqcli.export.import_columns import plain_rows, wanted_columns
 from rmqcli.export.manifest import MANIFEST, Manifest, read_json
-from rmqcli.render.message_json import message_from_json, sendable
+from rmqcli.render.message_json import message_from_json, message_of, sendable
 
 __all__ = ["BORN", "STORED", "ImportRow", "import_files", "read_rows"]
 
@@ -121,12 +121,6 @@ def _again(message: Message, born: int | None, stored: int | None) -> Message:
     return sendable(message).with_properties(added) if added else sendable(message)
 
 
-_WANTED = (
-    *("body", "body_text", "properties", "tags", "keys", "flag"),
-    *("broker_name", "queue_id", "born_timestamp", "store_timestamp"),
-)
-
-
 def _read_parquet(name: str, path: Path, topic: str) -> Iterator[ImportRow]:
     import pyarrow as pa
     from pyarrow import parquet
@@ -134,51 +128,25 @@ def _read_parquet(name: str, path: Path, topic: str) -> Iterator[ImportRow]:
     number = 0
     try:
         with parquet.ParquetFile(path) as file:
-            there = [column for column in _WANTED if column in file.schema_arrow.names]
-            if not {"body", "body_text"} & set(there):
-                yield ImportRow(name, 0, CommandError("there is no column body", ExitCode.USAGE))
-                return
-            for batch in file.iter_batches(BATCH_ROWS, columns=there):
-                for row in _plain(batch):
+            columns = wanted_columns(file.schema_arrow)
+            for batch in file.iter_batches(BATCH_ROWS, columns=columns):
+                for row in plain_rows(batch):
                     yield _of_row(name, number, row, topic)
                     number += 1
+    except CommandError as error:
+        yield ImportRow(name, number, error)
     except (pa.ArrowException, OSError) as error:
         reason = f"the file cannot be read on: {error}"
         yield ImportRow(name, number, CommandError(reason, ExitCode.CORRUPT))
 
 
-def _plain(batch: Any) -> Iterator[dict[str, Any]]:
-    """The rows of a batch as Python values, moments in milliseconds."""
-    import pyarrow as pa
-
-    columns: dict[str, list[Any]] = {}
-    for column in batch.schema.names:
-        values = batch[column]
-        if pa.types.is_timestamp(values.type):
-            values = values.cast(pa.timestamp("ms", values.type.tz), safe=False).cast(pa.int64())
-        columns[column] = values.to_pylist()
-    for values in zip(*columns.values(), strict=True):
-        yield dict(zip(columns, values, strict=True))
-
-
 def _of_row(name: str, number: int, row: dict[str, Any], topic: str) -> ImportRow:
-    body = row.get("body")
-    if body is None:
-        body = row.get("body_text")
+    body = row.get("body", row.get("body_text"))
     if body is None:
         return ImportRow(name, number, CommandError("there is no body", ExitCode.FAILED))
-    properties = dict(row["properties"] or ()) if "properties" in row else _from_columns(row)
-    message = Message(
-        topic=topic,
-        body=body.encode() if isinstance(body, str) else body,
-        flag=row.get("flag") or 0,
-        properties=properties,
-    )
+    try:
+        message = message_of(topic, body.encode() if isinstance(body, str) else body, row)
+    except ValueError as error:
+        return ImportRow(name, number, CommandError(str(error), ExitCode.USAGE))
     again = _again(message, row.get("born_timestamp"), row.get("store_timestamp"))
     return ImportRow(name, number, again, row.get("broker_name"), row.get("queue_id"))
-
-
-def _from_columns(row: dict[str, Any]) -> dict[str, str]:
-    """Keys and tags of files without the column properties."""
-    texts = {PropertyName.TAGS: row.get("tags"), PropertyName.KEYS: " ".join(row.get("keys") or ())}
-    return {name: value for name, value in texts.items() if value}

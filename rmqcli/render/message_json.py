@@ -17,7 +17,7 @@ from codec.message import Message, MessageExt
 from codec.properties import PropertyName, split_keys
 from rmqcli.exit_codes import CommandError, ExitCode
 
-__all__ = ["MESSAGE_FIELDS", "message_from_json", "message_line", "message_object", "sendable"]
+__all__ = ["MESSAGE_FIELDS", "message_from_json", "message_line", "message_object", "message_of", "sendable"]
 
 MESSAGE_FIELDS: Mapping[str, Callable[[MessageExt], Any]] = {
     "topic": lambda m: m.topic,
@@ -42,10 +42,11 @@ MESSAGE_FIELDS: Mapping[str, Callable[[MessageExt], Any]] = {
 }
 
 # What a broker or a consumer stamps on a message on its way. Sent again, they would make it something else: TRAN_MSG a
-# half message, REAL_TOPIC one parked for another topic.
+# half message, REAL_TOPIC one parked for another topic, MSG_TYPE one that is pushed to whoever asked.
 _IN_TRANSIT = frozenset(
     {
         PropertyName.TRAN_MSG,
+        PropertyName.MSG_TYPE,
         PropertyName.REAL_TOPIC,
         PropertyName.REAL_QID,
         PropertyName.MIN_OFFSET,
@@ -76,10 +77,6 @@ def message_line(message: MessageExt) -> bytes:
     return _encode(message_object(message))
 
 
-def _bad(reason: str) -> CommandError:
-    return CommandError(f"not a message line: {reason}", ExitCode.USAGE)
-
-
 def message_from_json(line: bytes | str, topic: str | None = None) -> Message:
     """The message of one line, to be sent to `topic` (None: to the topic that the line names).
 
@@ -87,14 +84,19 @@ def message_from_json(line: bytes | str, topic: str | None = None) -> Message:
     """
     try:
         found = _decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise _bad(str(error)) from error
-    if not isinstance(found, dict):
-        raise _bad("an object is expected")
-    target = topic if topic is not None else found.get("topic")
-    if not isinstance(target, str):
-        raise _bad("no topic")
-    return Message(topic=target, body=_body(found), flag=_flag(found), properties=_properties(found))
+        if not isinstance(found, dict):
+            raise ValueError("an object is expected")
+        target = topic if topic is not None else found.get("topic")
+        if not isinstance(target, str):
+            raise ValueError("no topic")
+        return message_of(target, _body(found), found)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise CommandError(f"not a message line: {error}", ExitCode.USAGE) from error
+
+
+def message_of(topic: str, body: bytes, found: Mapping[str, Any]) -> Message:
+    """With the flag, properties, keys and tags of an object; ValueError says what is wrong with them."""
+    return Message(topic=topic, body=body, flag=_flag(found), properties=_properties(found))
 
 
 def _body(found: dict[str, Any]) -> bytes:
@@ -104,22 +106,22 @@ def _body(found: dict[str, Any]) -> bytes:
     if isinstance(packed, str) and text is None:
         try:
             return binascii.a2b_base64(packed, strict_mode=True)
-        except (binascii.Error, ValueError) as error:
-            raise _bad(f"bodyBase64: {error}") from error
-    raise _bad("one of body and bodyBase64 is expected, as text")
+        except ValueError as error:
+            raise ValueError(f"bodyBase64: {error}") from error
+    raise ValueError("one of body and bodyBase64 is expected, as text")
 
 
-def _flag(found: dict[str, Any]) -> int:
+def _flag(found: Mapping[str, Any]) -> int:
     flag = found.get("flag", 0)
     if isinstance(flag, bool) or not isinstance(flag, int) or not -(1 << 31) <= flag < 1 << 31:
-        raise _bad("flag is not a 32-bit number")
+        raise ValueError("flag is not a 32-bit number")
     return flag
 
 
-def _properties(found: dict[str, Any]) -> dict[str, str]:
+def _properties(found: Mapping[str, Any]) -> dict[str, str]:
     properties = found.get("properties") or {}
     if not isinstance(properties, dict) or not all(isinstance(value, str) for value in properties.values()):
-        raise _bad("properties is not an object of texts")
+        raise ValueError("properties is not an object of texts")
     properties = dict(properties)
     if "keys" in found:
         _apply_keys(properties, found["keys"])
@@ -128,16 +130,18 @@ def _properties(found: dict[str, Any]) -> dict[str, str]:
     for name, value in properties.items():
         # what no properties text can hold would be lost without a word
         if not name or not value or "\x01" in name:
-            raise _bad(f"property {name!r}: neither name nor value may be empty, and no name holds U+0001")
+            raise ValueError(
+                f"property {name!r}: neither name nor value may be empty, and no name holds U+0001"
+            )
     return properties
 
 
 def _apply_keys(properties: dict[str, str], keys: object) -> None:
     keys = keys.split(" ") if isinstance(keys, str) else (keys or [])
     if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
-        raise _bad("keys is not a list of texts")
+        raise ValueError("keys is not a list of texts")
     if any(" " in key for key in keys):
-        raise _bad("a key holds a blank, which separates keys")
+        raise ValueError("a key holds a blank, which separates keys")
     wanted = " ".join(keys)
     # Only an edited list replaces the property: its blanks may differ from what joining makes.
     if split_keys(wanted) != split_keys(properties.get(PropertyName.KEYS)):
@@ -146,7 +150,7 @@ def _apply_keys(properties: dict[str, str], keys: object) -> None:
 
 def _apply_tags(properties: dict[str, str], tags: object) -> None:
     if tags is not None and not isinstance(tags, str):
-        raise _bad("tags is not a text")
+        raise ValueError("tags is not a text")
     _set(properties, PropertyName.TAGS, tags or "")
 
 

@@ -140,7 +140,14 @@ def test_a_line_without_a_topic_needs_one() -> None:
 
 
 def test_what_was_stamped_on_the_way_is_not_sent_again() -> None:
-    named = {"TRAN_MSG": "true", "MIN_OFFSET": "0", "REAL_TOPIC": "x", "UNIQ_KEY": "1", "mine": "2"}
+    named = {
+        "TRAN_MSG": "true",
+        "MSG_TYPE": "reply",
+        "MIN_OFFSET": "0",
+        "REAL_TOPIC": "x",
+        "UNIQ_KEY": "1",
+        "mine": "2",
+    }
     assert sendable(Message(topic="t", properties=named)).properties == {"UNIQ_KEY": "1", "mine": "2"}
 
 

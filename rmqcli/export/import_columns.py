@@ -1,0 +1,117 @@
+"""Columns of Parquet files, of exports and of other makers, as Python values. A type that cannot be meant is refused by its column.
+
+Text is of any of Arrow's kinds of string, dictionary-encoded or not; properties are a map of texts or a struct of them; times are
+timestamps (one without a zone is UTC) or epoch milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from rmqcli.exit_codes import usage_error
+
+__all__ = ["plain_rows", "wanted_columns"]
+
+
+class _Kind(NamedTuple):
+    takes: Callable[[Any], bool]
+    expected: str
+
+
+def _is_text(kind: Any) -> bool:
+    import pyarrow.types as t
+
+    return bool(t.is_string(kind) or t.is_large_string(kind) or t.is_string_view(kind))
+
+
+def _is_bytes(kind: Any) -> bool:
+    import pyarrow.types as t
+
+    checks = (t.is_binary, t.is_large_binary, t.is_binary_view, t.is_fixed_size_binary)
+    return any(check(kind) for check in checks)
+
+
+def _is_texts(kind: Any) -> bool:
+    import pyarrow.types as t
+
+    return bool(t.is_list(kind) or t.is_large_list(kind)) and _is_text(kind.value_type)
+
+
+def _is_map(kind: Any) -> bool:
+    import pyarrow.types as t
+
+    if t.is_map(kind):
+        return _is_text(kind.key_type) and _is_text(kind.item_type)
+    return bool(t.is_struct(kind)) and all(_is_text(field.type) or t.is_null(field.type) for field in kind)
+
+
+def _is_number(kind: Any) -> bool:
+    import pyarrow.types as t
+
+    return bool(t.is_integer(kind))
+
+
+def _is_moment(kind: Any) -> bool:
+    import pyarrow.types as t
+
+    return bool(t.is_timestamp(kind) or t.is_integer(kind))
+
+
+_BODY = _Kind(lambda kind: _is_bytes(kind) or _is_text(kind), "bytes or text")
+_TEXT = _Kind(_is_text, "text")
+_NUMBER = _Kind(_is_number, "a whole number")
+_MOMENT = _Kind(_is_moment, "a timestamp or epoch milliseconds")
+_COLUMNS: Mapping[str, _Kind] = {
+    "body": _BODY,
+    "body_text": _TEXT,
+    "properties": _Kind(_is_map, "a map or struct of texts"),
+    "tags": _TEXT,
+    "keys": _Kind(lambda kind: _is_text(kind) or _is_texts(kind), "text or a list of texts"),
+    "flag": _NUMBER,
+    "broker_name": _TEXT,
+    "queue_id": _NUMBER,
+    "born_timestamp": _MOMENT,
+    "store_timestamp": _MOMENT,
+}
+
+
+def wanted_columns(schema: Any) -> list[str]:
+    """Those of a file that make messages; CommandError for one of another type, and when there is no body."""
+    found = [name for name in _COLUMNS if name in schema.names]
+    if not {"body", "body_text"} & set(found):
+        raise usage_error("there is no column body")
+    for name in found:
+        _check(name, schema.field(name).type)
+    return found
+
+
+def _check(name: str, kind: Any) -> None:
+    import pyarrow.types as t
+
+    value = kind.value_type if t.is_dictionary(kind) else kind
+    if not t.is_null(value) and not _COLUMNS[name].takes(value):
+        raise usage_error(f"column {name} is {kind}: {_COLUMNS[name].expected} is expected")
+
+
+def plain_rows(batch: Any) -> Iterator[dict[str, Any]]:
+    """The rows of a batch of these columns, moments in milliseconds; what is null is not in them."""
+    columns = {name: _values(batch[name]) for name in batch.schema.names}
+    for values in zip(*columns.values(), strict=True):
+        yield {name: value for name, value in zip(columns, values, strict=True) if value is not None}
+
+
+def _values(column: Any) -> list[Any]:
+    import pyarrow as pa
+    import pyarrow.types as t
+
+    if t.is_timestamp(column.type):
+        column = column.cast(pa.timestamp("ms", column.type.tz), safe=False).cast(pa.int64())
+    values: list[Any] = column.to_pylist()
+    if t.is_map(column.type) or t.is_struct(column.type):
+        return [None if value is None else _without_nulls(value) for value in values]
+    return values
+
+
+def _without_nulls(properties: Any) -> dict[str, str]:
+    return {name: value for name, value in dict(properties).items() if value is not None}

@@ -1,0 +1,100 @@
+"""Parquet that others wrote: each of Arrow's types either means what it says or is refused by the name of its column."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from codec.message import Message
+from rmqcli.exit_codes import CommandError, ExitCode
+from rmqcli.export.import_rows import ImportRow, read_rows
+from tests.cli.conftest import Run
+
+MAP = pa.map_(pa.string(), pa.string())
+BODY = pa.array(["b"])
+MOMENT = datetime(2020, 1, 1, tzinfo=UTC)
+
+
+def rows_of(folder: Path, columns: dict[str, Any]) -> list[ImportRow]:
+    path = folder / "a.parquet"
+    parquet.write_table(pa.table(columns), path)
+    return list(read_rows("a.parquet", path, "T"))
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        ({"body": pa.array([b"b"], pa.large_binary())}, {}),
+        ({"body": pa.array([b"b"], pa.binary(1))}, {}),
+        ({"body": BODY.dictionary_encode()}, {}),
+        ({"body": pa.array([None], pa.binary()), "body_text": BODY}, {}),
+        ({"body": BODY, "tags": pa.array(["t"]).dictionary_encode()}, {"TAGS": "t"}),
+        ({"body": BODY, "keys": pa.array(["one two"])}, {"KEYS": "one two"}),
+        ({"body": BODY, "keys": pa.array([["one", "two"]], pa.large_list(pa.string()))}, {"KEYS": "one two"}),
+        ({"body": BODY, "properties": pa.array([{"k": "v", "n": None}])}, {"k": "v"}),
+        ({"body": BODY, "properties": pa.array([[("k", "v"), ("n", None)]], MAP)}, {"k": "v"}),
+        ({"body": BODY, "properties": pa.array([None], MAP), "tags": pa.nulls(1), "flag": pa.nulls(1)}, {}),
+        (
+            {"body": BODY, "properties": pa.array([[("k", "v")]], MAP), "tags": pa.array(["t"])},
+            {"k": "v", "TAGS": "t"},
+        ),
+        (
+            {"body": BODY, "born_timestamp": pa.array([MOMENT]), "store_timestamp": pa.array([7])},
+            {"ORIGINAL_BORN_TIMESTAMP": "1577836800000", "ORIGINAL_STORE_TIMESTAMP": "7"},
+        ),
+    ],
+)
+def test_types_that_mean_something(tmp_path: Path, columns: dict[str, Any], expected: dict[str, str]) -> None:
+    (row,) = rows_of(tmp_path, columns)
+    assert isinstance(row.message, Message)
+    assert (row.message.body, row.message.properties, row.message.flag) == (b"b", expected, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "said"),
+    [
+        ("body", [1], "is int64: bytes or text is expected"),
+        ("body", [{"a": 1}], "is struct<a: int64>: bytes or text is expected"),
+        ("tags", [5], "is int64: text is expected"),
+        ("tags", [["a"]], "is list<element: string>: text is expected"),
+        ("keys", [[1]], "is list<element: int64>: text or a list of texts is expected"),
+        ("properties", ['{"a":"b"}'], "is string: a map or struct of texts is expected"),
+        ("properties", [{"a": 1}], "is struct<a: int64>: a map or struct of texts is expected"),
+        ("flag", ["1"], "is string: a whole number is expected"),
+        ("queue_id", ["zero"], "is string: a whole number is expected"),
+        ("born_timestamp", ["yesterday"], "is string: a timestamp or epoch milliseconds is expected"),
+        ("store_timestamp", [MOMENT.date()], "is date32[day]: a timestamp or epoch milliseconds is expected"),
+    ],
+)
+def test_types_that_do_not(tmp_path: Path, name: str, column: list[Any], said: str) -> None:
+    (row,) = rows_of(tmp_path, {"body": BODY, name: pa.array(column)})
+    assert isinstance(row.message, CommandError)
+    assert str(row.message) == f"column {name} {said}"
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ({"properties": pa.array([[("a\1", "b")]], MAP)}, r"property 'a\x01': neither"),
+        ({"properties": pa.array([[("a", "")]], MAP)}, "property 'a': neither"),
+        ({"flag": [1 << 40]}, "flag is not a 32-bit number"),
+        ({"keys": [["one two"]]}, "a key holds a blank"),
+        ({"body": pa.nulls(1)}, "there is no body"),
+    ],
+)
+def test_values_that_make_no_message(tmp_path: Path, columns: dict[str, Any], said: str) -> None:
+    (row,) = rows_of(tmp_path, {"body": BODY, **columns})
+    assert isinstance(row.message, CommandError)
+    assert str(row.message).startswith(said)
+
+
+def test_the_command_names_the_column(rmq: Run, topic: str, tmp_path: Path) -> None:
+    parquet.write_table(pa.table({"body": ["b"], "tags": [5]}), tmp_path / "a.parquet")
+    result = rmq("import", str(tmp_path / "a.parquet"), "--topic", topic)
+    assert result.code == ExitCode.USAGE
+    assert "rmq: not sent: a.parquet: row 1: column tags is int64: text is expected\n" in result.err
