@@ -1,5 +1,7 @@
 """What `rmq send` says: a JSON or TSV line for each acknowledged message as it comes, or on a terminal a table at the end
-(a summary when there were many). Failures go to standard error, every failed line is named."""
+(a summary when there were many). Failures go to standard error, every failed line is named.
+
+When nobody reads the results any more (`| head -1`), or they cannot be written, sending goes on."""
 
 from __future__ import annotations
 
@@ -35,15 +37,22 @@ class SendReport:
         self._advance = advance
         self._output = Output()
         self._first: list[Acknowledged] = []
+        self._lost: OSError | None = None  # why results are not written any more
 
     def sent(self, item: Acknowledged) -> None:
         """One acknowledged message, now."""
         self._advance(1)
+        if self._settings.terminal and not self._settings.json:
+            self._first += [item] if len(self._first) <= SHOWN else []
+        elif self._lost is None:
+            try:
+                self._write(item)
+            except OSError as error:
+                self._lost = error
+
+    def _write(self, item: Acknowledged) -> None:
         if self._settings.json:
             self._output.json(_as_json(item))
-        elif self._settings.terminal:
-            self._first += [item] if len(self._first) <= SHOWN else []
-            return
         else:
             self._output.line(tsv_line(_row(item)))
         self._output.flush()
@@ -54,9 +63,11 @@ class SendReport:
             self._show(tally, seconds, oneway=oneway)
         elif self._settings.verbose:
             warn(_summary(tally, seconds, oneway=oneway))
-        if tally.failed:
-            return _report_failures(tally, unit)
-        return ExitCode.DONE
+        code = _report_failures(tally, unit) if tally.failed else ExitCode.DONE
+        if self._lost is None or isinstance(self._lost, BrokenPipeError):
+            return code
+        warn(f"cannot write the results: {self._lost.strerror}; sending went on")
+        return code or ExitCode.FAILED
 
     def _show(self, tally: Tally, seconds: float, *, oneway: bool) -> None:
         if self._first and len(self._first) <= SHOWN:

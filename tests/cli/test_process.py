@@ -53,6 +53,24 @@ def test_a_reader_that_had_enough(environment: dict[str, str], full: str) -> Non
         assert done.stdout.splitlines()[-1] == b"0"
 
 
+@pytest.mark.parametrize("options", ["", "--json"])
+def test_all_is_sent_when_nobody_reads_the_results(
+    environment: dict[str, str], topic: str, options: str
+) -> None:
+    done = shell(
+        f"seq 1 3000 | rmq send {topic} {options} | head -1; echo ${{PIPESTATUS[1]}}; rmq pull {topic} | wc -l",
+        environment,
+    )
+    assert (done.stdout.splitlines()[1:], done.stderr) == ([b"0", b"3000"], b"")
+
+
+def test_all_is_sent_when_the_results_cannot_be_written(environment: dict[str, str], topic: str) -> None:
+    done = shell(f"seq 1 300 | rmq send {topic} >/dev/full", environment)
+    assert done.returncode == 1
+    assert done.stderr == b"rmq: cannot write the results: No space left on device; sending went on\n"
+    assert shell(f"rmq pull {topic} | wc -l", environment).stdout == b"300\n"
+
+
 def test_a_closed_standard_output(environment: dict[str, str], topic: str) -> None:
     done = shell(f"rmq send {topic} x >&-", environment)
     assert (done.returncode, done.stderr) == (0, b"")
