@@ -10,7 +10,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, wait
 from functools import partial
 from multiprocessing.context import BaseContext
 from typing import Any, Protocol, TypeVar
@@ -39,17 +39,48 @@ def usable_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+class _Ends:
+    """Which of the tasks [0, count) are begun: the other processes go from the front, the one that asks from the back.
+
+    A pool hands tasks out before they are begun, and these cannot be called back: the one that asks would wait for the last few.
+    """
+
+    def __init__(self, context: BaseContext) -> None:
+        self._ends = context.Array("q", 2)
+
+    def set(self, count: int) -> None:
+        self._ends[:] = [0, count]
+
+    def take_front(self, number: int) -> bool:
+        """False when the task was taken from the back."""
+        with self._ends:
+            if number >= self._ends[1]:
+                return False
+            self._ends[0] = max(self._ends[0], number + 1)
+            return True
+
+    def take_back(self) -> int | None:
+        with self._ends:
+            if self._ends[0] == self._ends[1]:
+                return None
+            self._ends[1] -= 1
+            return int(self._ends[1])
+
+
 class Workers:
     """`jobs` processes, this one among them; the others live as long as the block. Functions and tasks go by pickle."""
 
     def __init__(self, jobs: int = 1) -> None:
         self._others = max(jobs, 1) - 1
         self._pool: ProcessPoolExecutor | None = None
+        self._ends: _Ends | None = None
 
     def __enter__(self) -> Workers:
         if self._others:
+            context = _context()
+            self._ends = _Ends(context)
             self._pool = ProcessPoolExecutor(
-                self._others, _context(), initializer=_serve, initargs=(os.getpid(),)
+                self._others, context, initializer=_serve, initargs=(os.getpid(), self._ends)
             )
             self._pool.submit(int)  # they start now, before there are threads (of a progress bar, say)
         return self
@@ -62,16 +93,20 @@ class Workers:
         self, function: Callable[[One], Result], tasks: Sequence[One], progress: Callable[[int], None]
     ) -> list[Result]:
         """The results in the order of the tasks. `progress` is told the cost of each that is done."""
-        if self._pool is None or len(tasks) < 2:
+        if self._pool is None or self._ends is None or len(tasks) < 2:
             return [_told(function(task), task, progress) for task in tasks]
-        futures = [self._pool.submit(function, task) for task in tasks]
+        self._ends.set(len(tasks))
+        futures = [
+            self._pool.submit(_unless_taken, function, number, task) for number, task in enumerate(tasks)
+        ]
         for future, task in zip(futures, tasks, strict=True):
             future.add_done_callback(partial(_tell, task, progress))
         own = {}
-        for number in reversed(range(len(tasks))):  # the pool takes them from the front
-            if futures[number].cancel():
-                own[number] = _told(function(tasks[number]), tasks[number], progress)
-        return [own[number] if number in own else future.result() for number, future in enumerate(futures)]
+        while (number := self._ends.take_back()) is not None:
+            own[number] = _told(function(tasks[number]), tasks[number], progress)
+            futures[number].cancel()
+        wait(futures)  # also for those that find their task taken: in the next run they would not
+        return [own[number] if number in own else future.result()[0] for number, future in enumerate(futures)]
 
 
 ALONE = Workers()
@@ -90,13 +125,25 @@ def _told(result: Result, task: Task, progress: Callable[[int], None]) -> Result
     return result
 
 
-def _tell(task: Task, progress: Callable[[int], None], done: Future[Any]) -> None:
-    if not done.cancelled():
+def _tell(task: Task, progress: Callable[[int], None], done: Future[list[Any]]) -> None:
+    if not done.cancelled() and done.exception() is None and done.result():
         progress(task.cost)
 
 
-def _serve(asker: int) -> None:
+class _Asker:
+    """What one of the others knows of the one that asks."""
+
+    ends: _Ends
+
+
+def _unless_taken(function: Callable[[One], Result], number: int, task: One) -> list[Result]:
+    """Nothing when the process that asks has the task."""
+    return [function(task)] if _Asker.ends.take_front(number) else []
+
+
+def _serve(asker: int, ends: _Ends) -> None:
     """Ctrl-C reaches every process of a terminal; the one that asked ends the others. When it is killed, they end by themselves."""
+    _Asker.ends = ends
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(asker,), daemon=True).start()
 
