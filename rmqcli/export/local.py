@@ -15,7 +15,7 @@ from rmqcli.export.live import QueueRange
 from rmqcli.export.manifest import FileEntry, Manifest, Origin
 from rmqcli.export.parquet import Files, open_files
 from rmqcli.export.parts import Part, cut_parts, parts_of
-from rmqcli.export.queue_check import count_entries, require_rows
+from rmqcli.export.queue_check import count_entries, require_rows, warn_of_gap
 from rmqcli.export.queue_entries import UnsoundQueue
 from rmqcli.export.retrying import QueueEnd, read_queue
 from rmqcli.export.rows import RowFilter
@@ -77,6 +77,7 @@ def export_store(
     origin = store_origin(store, rows)
     CommitLog(store)  # a store that is not there is told before a folder is made
     with ExportFolder(out, origin, layout, resume=resume) as folder:
+        warn_of_gap(store, folder.previous, rows)
         rows = rows.after(folder.previous)
         expected = count_entries(store, rows) if rows.check_crc else {}
         names = _write_store(store, rows, _Output(folder.temporary, origin.source, layout), progress, workers)
@@ -206,7 +207,13 @@ def not_done(ranges: Sequence[QueueRange], previous: Manifest | None) -> list[Qu
     ends = {span.key: span.end for span in previous.queues} if previous else {}
     found: list[QueueRange] = []
     for wanted in ranges:
-        begin = max(wanted.begin, ends.get(_key(wanted), wanted.begin))
+        before = ends.get(_key(wanted), wanted.begin)
+        begin = max(wanted.begin, before)
+        if before < wanted.begin and wanted.begin_time is None:
+            warn(
+                f"{wanted.queue}: messages {before} to {wanted.begin - 1} came after the last export and are no longer there, "
+                "or not in the range"
+            )
         if begin > wanted.end and wanted.end_time is None:
             warn(f"{wanted.queue}: ends at {wanted.end}, before {begin}, where the last export ended")
         found.append(wanted._replace(begin=begin, end=max(begin, wanted.end)))

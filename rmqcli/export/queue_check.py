@@ -12,12 +12,14 @@ from pathlib import Path
 from codec.consume_queue import ENTRY, FILLER_SIZE
 from codec.errors import CorruptionError
 from rmqcli.export.lost_files import require_files
+from rmqcli.export.manifest import Manifest
 from rmqcli.export.rows import RowFilter
 from rmqcli.export.spans import QueueSpan
+from rmqcli.running import warn
 from rmqcli.store import CommitLog, Queue, queue_folders
 from rmqcli.store.files import NamedFile, mapped
 
-__all__ = ["count_entries", "require_rows"]
+__all__ = ["count_entries", "require_rows", "warn_of_gap"]
 
 _LIGHT_QUEUE = "%LMQ%"
 """Entries of light queues point at records of another topic."""
@@ -73,6 +75,45 @@ def _count(file: NamedFile, begin: int, end: int | None, low: int) -> int:
         del entries
     filler = (sizes == FILLER_SIZE) & (places == 0)
     return int(np.count_nonzero((sizes > 0) & (places >= low) & ~filler))
+
+
+def warn_of_gap(store: Path, previous: Manifest | None, rows: RowFilter) -> None:
+    """When retention took messages that came after the export that is resumed. Not seen for tags and times: what came last may have
+    been left out by these.
+    """
+    low = CommitLog(store).files[0].base or 0
+    if previous is None or (previous.commit_log_offset or 0) >= low or not (store / "consumequeue").is_dir():
+        return
+    if rows.tags or rows.begin_time is not None or rows.end_time is not None:
+        return
+    ends = {(span.topic, span.queue_id): span.end for span in previous.queues}
+    gaps = [
+        (queue, ends[key], first)
+        for queue in _queues(store, rows)
+        if (key := (queue.topic or "", queue.queue_id or 0)) in ends
+        and (first := max(_first_there(queue, low), rows.begin or 0)) > ends[key]
+    ]
+    if gaps:
+        queue, begin, end = gaps[0]
+        others = f" (and of {len(gaps) - 1} more queues)" if len(gaps) > 1 else ""
+        warn(
+            f"{store}: messages {begin} to {end - 1} of queue {queue.queue_id} of topic {queue.topic}{others} came after the last "
+            "export and are no longer there"
+        )
+
+
+def _first_there(queue: Queue, low: int) -> int:
+    """The first queue offset whose record is at commit-log offset `low` or behind; else where the queue ends."""
+    import numpy as np
+
+    for file in queue.files.files:
+        with mapped(file) as data:
+            entries = np.frombuffer(data, ENTRY.dtype(), file.size // ENTRY.size)
+            there = np.flatnonzero((entries["size"] > 0) & (entries["commit_log_offset"] >= low))
+            del entries
+        if len(there):
+            return (file.base or 0) // ENTRY.size + int(there[0])
+    return queue.files.bounds()[1]
 
 
 def require_rows(store: Path, expected: Counts, exported: Iterable[QueueSpan]) -> None:

@@ -28,7 +28,7 @@ from rmqcli.export.local import commit_store, commit_topic, failed_of, not_done,
 from rmqcli.export.manifest import Origin
 from rmqcli.export.parquet import Files, open_files
 from rmqcli.export.parts import Part, parts_of
-from rmqcli.export.queue_check import count_entries, require_rows
+from rmqcli.export.queue_check import count_entries, require_rows, warn_of_gap
 from rmqcli.export.queue_entries import UnsoundQueue
 from rmqcli.export.retrying import QueueEnd, patiently, reached
 from rmqcli.export.rows import RowFilter
@@ -70,6 +70,7 @@ def export_store_on_spark(
         spark_session(**session) as spark,
     ):
         started = time.perf_counter()
+        warn_of_gap(store, folder.previous, rows)
         rows = rows.after(folder.previous)
         expected = count_entries(store, rows) if rows.check_crc else {}
         # Cut anywhere, a part tells what lies in no queue only with topics.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -32,7 +33,7 @@ from rmqcli.export.manifest import MANIFEST, Manifest, read_json
 from tests.cli.conftest import Run
 from tests.export.support import java_rows, rows_of
 from tests.export.test_live import FakeClient, fill, in_order
-from tests.support import JavaStore
+from tests.support import COMMIT_LOG_FILE_SIZE, JavaStore
 
 
 def manifest_of(out: Path) -> Manifest:
@@ -76,6 +77,53 @@ def test_a_range_with_an_end_and_then_the_rest(store_clean: JavaStore, tmp_path:
         row["commit_log_offset"] for row in java_rows(store_clean)
     ]
     assert export_store(store_clean.root, out, RowFilter(), resume=True).rows == 0
+
+
+@pytest.mark.parametrize("topics", [frozenset(), frozenset({"SeedNormal"})], ids=["all", "one topic"])
+@pytest.mark.parametrize("first", [1, 2], ids=["one file lost", "none lost"])
+def test_what_retention_took_between_two_exports_is_said(
+    copy_java_store: Callable[[str], JavaStore],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    topics: frozenset[str],
+    first: int,
+) -> None:
+    """The log has the first files when it is exported, and the last two when that is resumed."""
+    store, out, aside = copy_java_store("store-clean"), tmp_path / "out", tmp_path / "aside"
+    rows, logs = RowFilter(topics=topics, check_crc=False), store.commit_logs
+    messages = [row for row in java_rows(store) if not topics or row["topic"] in topics]
+    shutil.copytree(store.root / "commitlog", aside)
+    for path in logs[first:]:
+        path.unlink()
+    export_store(store.root, out, rows)
+    for path in logs[2:]:
+        shutil.copy(aside / path.name, path)
+    for path in logs[:2]:
+        path.unlink(missing_ok=True)
+    capsys.readouterr()
+    export_store(store.root, out, rows, resume=True)
+    lost = [row for row in messages if row["commit_log_offset"] // COMMIT_LOG_FILE_SIZE in range(first, 2)]
+    assert len(rows_of(out)) == len(messages) - len(lost)
+    offsets = [row["queue_offset"] for row in lost if row["topic"] == "SeedNormal" and row["queue_id"] == 0]
+    said = capsys.readouterr().err
+    if first == 1:
+        assert (
+            f"messages {min(offsets)} to {max(offsets)} of queue 0 of topic SeedNormal (and of 3 more" in said
+        )
+        assert "came after the last export and are no longer there" in said
+    else:
+        assert said == ""
+
+
+def test_what_is_gone_of_a_topic_between_two_exports_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import trio
+
+    trio.run(export_topic, FakeClient(0, 100), RANGES[:1], tmp_path / "out")
+    ranges = [RANGES[0]._replace(begin=130, end=200)]
+    trio.run(lambda: export_topic(FakeClient(0, 200), ranges, tmp_path / "out", resume=True))
+    assert "T@broker-a:0: messages 100 to 129 came after the last export and are" in capsys.readouterr().err
 
 
 async def test_a_topic_that_grew(cluster: Cluster, topic: str, tmp_path: Path) -> None:
