@@ -101,8 +101,8 @@ def consume(
 ) -> None:
     """Take part in a consumer group, and acknowledge what was printed.
 
-    The group's members share the queues of the topic. With --exec a message is acknowledged when its command ends with
-    status 0; else it comes again after a delay (with --orderly its queue waits), and becomes a dead letter in the end, which
+    The group's members share the queues of the topic. In a pipe a message is acknowledged when the reader took it; with
+    --exec when its command ends with status 0; else it comes again after a delay (with --orderly its queue waits), and becomes a dead letter in the end, which
     `rmq pull %DLQ%GROUP` shows. The command finds RMQ_TOPIC, RMQ_MSG_ID, RMQ_TAG, RMQ_KEYS, RMQ_QUEUE_ID,
     RMQ_QUEUE_OFFSET, RMQ_BROKER and RMQ_RECONSUME_TIMES in its environment. Brokers let a new group begin at the start of a
     queue that is still small, whatever --from says. Ends with Ctrl-C (exit code 130), after --count messages, or after
@@ -141,6 +141,7 @@ def consume(
 
         from rmqcli.client import ConsumeResult, MessageSelector, OrderlyResult, Producer, PushConsumer
         from rmqcli.flows.consuming import Consumption, printing, running
+        from rmqcli.render.pipe import Pipe
 
         done, later = (
             (OrderlyResult.SUCCESS, OrderlyResult.SUSPEND)
@@ -161,8 +162,9 @@ def consume(
             producer = (
                 await stack.enter_async_context(Producer(**settings.producer_options)) if reply else None
             )
+            pipe = Pipe.of(1, others=2) if exec_command is None else None
             act = (
-                printing(Output(), render)
+                printing(Output(), render, pipe)
                 if exec_command is None
                 else running(exec_command, None if once else push.reconsume_limit(orderly), producer)
             )
@@ -178,7 +180,7 @@ def consume(
                 )
             )
             await member.instance.route(topic)
-            await listener.wait(idle)
+            await listener.wait(idle, pipe)
         if member.traces_dropped:
             warn(f"{member.traces_dropped} traces were not written")
         if settings.verbose:

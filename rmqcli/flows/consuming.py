@@ -1,6 +1,7 @@
 """What `rmq consume` does with each message: print it, or give it to a command.
 
-A message counts as consumed when it is printed and flushed, or its command ended with status 0. When there were enough, no
+A message counts as consumed when it is printed and flushed, in a pipe when the reader took it, or when its command ended with
+status 0. When there were enough, no
 other message is touched: a listener that gets one waits until the consumer is left, and the message stays with the group.
 """
 
@@ -15,6 +16,7 @@ import trio
 from codec.message import MessageExt
 from rmqcli.client import ClientError, Producer
 from rmqcli.render.output import Output
+from rmqcli.render.pipe import Pipe
 from rmqcli.running import warn
 
 __all__ = ["Consumption", "environment"]
@@ -74,15 +76,24 @@ class Consumption:
             if self._left == 0:
                 self._enough.set()
 
-    async def wait(self, idle: float | None) -> None:
-        """Until there were enough, or nothing came for `idle` seconds; raises what made an end of it."""
+    async def wait(self, idle: float | None, pipe: Pipe | None = None) -> None:
+        """Until there were enough, nothing came for `idle` seconds, or nobody reads the pipe; raises what made an end of it."""
         async with trio.open_nursery() as nursery:
             if idle is not None:
                 nursery.start_soon(self._watch, idle)
+            if pipe is not None:
+                nursery.start_soon(self._watch_reader, pipe)
             await self._enough.wait()
             nursery.cancel_scope.cancel()
         if self._failure is not None:
             raise self._failure
+
+    async def _watch_reader(self, pipe: Pipe) -> None:
+        await pipe.reader_gone()
+        while self._running:  # what the reader took before it left is consumed
+            await self._ended.park()
+        self._failure = self._failure or BrokenPipeError()
+        self._enough.set()
 
     async def _watch(self, idle: float) -> None:
         while True:
@@ -94,10 +105,13 @@ class Consumption:
                 return
 
 
-def printing(output: Output, render: Callable[[MessageExt], bytes]) -> Act:
-    """Prints each message."""
+def printing(output: Output, render: Callable[[MessageExt], bytes], pipe: Pipe | None) -> Act:
+    """Prints each message; with `pipe`, where `output` goes, until the reader has it."""
 
     async def act(message: MessageExt) -> bool:
+        if pipe is not None:
+            await pipe.put(render(message))
+            return True
         output.write(render(message))
         output.flush()
         return True

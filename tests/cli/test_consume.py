@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -121,6 +124,51 @@ def test_what_is_refused_again_and_again_is_told_once(
     assert len({line.split()[2] for line in lines}) == len(lines) == 4
     loud = rmq("-v", "consume", topic, "-g", group, "--broadcast", "--idle", "2.5")
     assert loud.err.count(f"rmqcli.client.push: pulling {topic}@broker-a:0") > 1
+
+
+@contextmanager
+def consuming(cluster: Cluster, topic: str, stdout: int) -> Iterator[subprocess.Popen[str]]:
+    """A process that prints the bodies of all messages."""
+    command = [sys.executable, "-m", "rmqcli", "consume", topic, "-g", f"g_{topic}", "-n", cluster.namesrv]
+    command += ["--from", "first", "-f", r"%v\n"]
+    with subprocess.Popen(command, stdout=stdout, stderr=subprocess.PIPE, text=True) as consumer:
+        try:
+            yield consumer
+        finally:
+            consumer.kill()
+
+
+def acknowledged(rmq: Run, topic: str) -> int:
+    return sum(int(row[3]) for row in rmq("offsets", "show", "-g", f"g_{topic}", "-t", topic).lines)
+
+
+def test_what_the_reader_of_a_pipe_took_is_acknowledged(rmq: Run, cluster: Cluster, topic: str) -> None:
+    """Bytes that wait in the pipe when the reader leaves are nobody's, nor is half a message."""
+    send(rmq, topic, *(f"message-{number:02}" for number in range(40)), options=("-q", "0"))
+    reader, writer = os.pipe()
+    with consuming(cluster, topic, writer) as consumer:
+        os.close(writer)
+        taken = b""
+        while len(taken) < 2 * len(b"message-00\n") + 3:
+            taken += os.read(reader, 1)
+        os.close(reader)
+        _, said = consumer.communicate(timeout=60)
+    assert (consumer.returncode, said, taken) == (0, "", b"message-00\nmessage-01\nmes")
+    assert acknowledged(rmq, topic) == 2
+
+
+def test_a_pipe_without_a_reader_ends_a_consumer_that_has_nothing_to_write(
+    rmq: Run, cluster: Cluster, topic: str
+) -> None:
+    send(rmq, topic, "only")
+    reader, writer = os.pipe()
+    with consuming(cluster, topic, writer) as consumer:
+        os.close(writer)
+        assert os.read(reader, 100) == b"only\n"
+        os.close(reader)
+        assert consumer.wait(60) == 0
+    assert rmq("group", "describe", f"g_{topic}", "-t", topic, "--json").json["clients"] == []
+    assert acknowledged(rmq, topic) == 1
 
 
 def test_what_a_command_prints_is_the_reply(rmq: Run, cluster: Cluster, topic: str) -> None:
