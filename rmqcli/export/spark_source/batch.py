@@ -138,8 +138,8 @@ def _refuse_what_no_batch_means(options: ReadOptions) -> None:
 
 
 class FilteringReader(BatchReader):
-    """As BatchReader, and takes over the filters that decide what is read. For sessions that allow it: a reader that has
-    `pushFilters` fails in others.
+    """As BatchReader, and takes over the filters that decide what is read. While spark.sql.python.filterPushdown.enabled is false
+    Spark refuses it and names that setting, which cannot be seen from here.
     """
 
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:

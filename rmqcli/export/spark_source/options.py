@@ -59,7 +59,7 @@ class ReadOptions:
     """What to read. Exactly one of `topics`, `pattern`, `assigned` is given, or `path` (then `topics` may be too).
 
     `assigned`: topic → broker name → queue numbers; the broker name None is every broker. `start` and `end` None are the
-    default of the kind of query. `push_filters` counts where the session allows it, and is off unless asked for:
+    default of the kind of query. `push_filters` is off unless asked for:
     Spark 4.3 keeps the filters of the last plan with the loaded data frame, and a second use of the same data frame reads only what
     those let through.
     """

@@ -4,7 +4,6 @@ thing it wants to know, and pickles it.
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
@@ -21,9 +20,6 @@ if TYPE_CHECKING:
     from rmqcli.export.spark_source.writer import Writer
 
 __all__ = ["RocketMQ"]
-
-_PLANS_WITH_FILTERS = "pyspark.sql.worker.data_source_pushdown_filters"
-"""Started by Spark only while spark.sql.python.filterPushdown.enabled is true; the setting itself cannot be seen from there."""
 
 
 class RocketMQ(DataSource):
@@ -42,8 +38,8 @@ class RocketMQ(DataSource):
         from rmqcli.export.spark_source.batch import BatchReader, FilteringReader
 
         options = read_options(self.options)
-        takes_filters = options.push_filters and _PLANS_WITH_FILTERS in sys.modules
-        return (FilteringReader if takes_filters else BatchReader)(options, Columns.wanted(schema))
+        kind = FilteringReader if options.push_filters else BatchReader
+        return kind(options, Columns.wanted(schema))
 
     def streamReader(self, schema: StructType) -> StreamReader:
         from rmqcli.export.spark_source.stream import StreamReader
