@@ -89,4 +89,4 @@ def commitlog(
 def _show_rows(settings: Settings, found: Iterable[Found]) -> None:
     from rmqcli.render.inspection import RECORD_COLUMNS, record_row, stream_rows
 
-    stream_rows(settings, RECORD_COLUMNS, (record_row(message) for _, message in found))
+    stream_rows(settings, RECORD_COLUMNS, (record_row(message) for _, message in found), empty="no records")

@@ -138,7 +138,9 @@ def _row_test(where: str | None) -> Callable[[Queue, QueueEntry], bool] | None:
 def _show_entries(settings: Settings, found: Iterator[tuple[Any, Any]]) -> None:
     from rmqcli.render.inspection import ENTRY_COLUMNS, entry_row, stream_rows
 
-    stream_rows(settings, ENTRY_COLUMNS, (entry_row(queue, entry) for queue, entry in found))
+    stream_rows(
+        settings, ENTRY_COLUMNS, (entry_row(queue, entry) for queue, entry in found), empty="no entries"
+    )
 
 
 def _explain_entries(settings: Settings, found: Iterator[tuple[Any, Any]]) -> None:

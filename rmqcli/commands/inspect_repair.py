@@ -68,7 +68,7 @@ def rebuild(
 
     if sum((out is not None, in_place, dry_run)) != 1 and not (in_place and dry_run):
         raise usage_error("one of --out DIR2, --in-place or --dry-run")
-    log = CommitLog(store_folder(path) / "commitlog")
+    log = CommitLog(store_folder(path))
     if out is not None:
         _require_outside(path, out)
         require_empty(out)

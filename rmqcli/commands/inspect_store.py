@@ -37,8 +37,8 @@ def store(
 ) -> None:
     """Show what is in a store folder: files, topics, groups, what is pending.
 
-    --where chooses queues and knows topic, queue_id, messages, min_offset, max_offset, first_store_timestamp and
-    last_store_timestamp; groups are those of the topics that are left.
+    With --topic, --queue, --where or -v a row for each queue, too. --where chooses queues and knows topic, queue_id, messages,
+    min_offset, max_offset, first_store_timestamp and last_store_timestamp; groups are those of the topics that are left.
     """
     from rmqcli.render.store_view import QUEUE_KEYS, queue_row, show_overview
     from rmqcli.store.overview import overview
@@ -46,7 +46,8 @@ def store(
 
     meets = row_test(QUEUE_KEYS, where)
     found = overview(path)
-    if topics or queue is not None or where is not None:
+    is_choice = bool(topics) or queue is not None or where is not None
+    if is_choice:
         queues = [
             one
             for one in found.queues
@@ -55,7 +56,7 @@ def store(
         found = found._replace(queues=queues, groups=_groups_of(found, {one.topic for one in queues}))
     if group is not None:
         found = found._replace(groups=[one for one in found.groups if one.group == group])
-    show_overview(settings, found)
+    show_overview(settings, found, by_queue=is_choice or settings.verbose)
 
 
 def _groups_of(found: Overview, topics: set[str]) -> list[Any]:

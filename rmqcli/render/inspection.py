@@ -103,8 +103,10 @@ def entry_row(queue: Queue, entry: QueueEntry) -> tuple[Any, ...]:
     return queue.topic, queue.queue_id, *entry[:4]
 
 
-def stream_rows(settings: Settings, columns: Sequence[Column], rows: Iterable[Sequence[Any]]) -> None:
-    """JSON objects, one a line; TSV lines; or tables of BLOCK rows."""
+def stream_rows(
+    settings: Settings, columns: Sequence[Column], rows: Iterable[Sequence[Any]], *, empty: str
+) -> None:
+    """JSON objects, one a line; TSV lines; or tables of BLOCK rows. `empty` is said on a terminal for no rows."""
     iterator, output = iter(rows), Output()
     if settings.json or not settings.terminal:
         keys = [column.key for column in columns]
@@ -114,6 +116,7 @@ def stream_rows(settings: Settings, columns: Sequence[Column], rows: Iterable[Se
             else:
                 output.line(tsv_line(list(row)))
         return
+    show_rows(settings, columns, list(islice(iterator, BLOCK)), empty=empty)
     while block := list(islice(iterator, BLOCK)):
         show_table(settings, columns, block)
 

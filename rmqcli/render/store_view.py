@@ -49,15 +49,16 @@ _TOPIC_COLUMNS = (
     Column("FIRST STORED", "firstStoreTimestamp", to_seconds, whole=True),
     Column("LAST STORED", "lastStoreTimestamp", to_seconds, whole=True),
 )
-QUEUE_KEYS = (
-    "topic",
-    "queueId",
-    "messages",
-    "minOffset",
-    "maxOffset",
-    "firstStoreTimestamp",
-    "lastStoreTimestamp",
+_QUEUE_COLUMNS = (
+    Column("TOPIC", "topic"),
+    Column("QUEUE", "queueId", number=True),
+    Column("MESSAGES", "messages", number=True),
+    Column("MIN", "minOffset", number=True),
+    Column("MAX", "maxOffset", number=True),
+    Column("FIRST STORED", "firstStoreTimestamp", to_seconds, whole=True),
+    Column("LAST STORED", "lastStoreTimestamp", to_seconds, whole=True),
 )
+QUEUE_KEYS = tuple(column.key for column in _QUEUE_COLUMNS)
 _GROUP_COLUMNS = (
     Column("GROUP", "group"),
     Column("TOPIC", "topic"),
@@ -114,8 +115,8 @@ def show_values(
     show_rows(settings, columns, chosen, empty=empty)
 
 
-def show_overview(settings: Settings, found: Overview) -> None:
-    """JSON: one document. TSV: a row a queue."""
+def show_overview(settings: Settings, found: Overview, *, by_queue: bool) -> None:
+    """JSON: one document. TSV: a row a queue; on a terminal only if asked for, below those of the topics."""
     topics = _topics(found.queues)
     if settings.json:
         Output().json(_document(found, topics))
@@ -127,7 +128,11 @@ def show_overview(settings: Settings, found: Overview) -> None:
         return
     show_table(settings, _FOLDER_COLUMNS, found.folders)
     print()
-    show_rows(settings, _TOPIC_COLUMNS, topics, empty="no such queue")
+    show_rows(settings, _TOPIC_COLUMNS, topics, empty="no queues")
+    if by_queue and found.queues:
+        print()
+        rows = [queue_row(one) for one in found.queues]
+        show_values(settings, _QUEUE_COLUMNS, rows, "", None, ("firstStoreTimestamp",))
     if found.groups:
         print()
         show_table(settings, _GROUP_COLUMNS, found.groups)
@@ -211,8 +216,9 @@ def show_index(
         show_values(settings, _INDEX_COLUMNS, rows, "", where)
         return
     show_values(settings, _INDEX_COLUMNS, rows, "no such file", where, _INDEX_RANGES)
-    print()
-    show_values(settings, _INDEX_COLUMNS, rows, "", where, _INDEX_NUMBERS)
+    if rows:
+        print()
+        show_values(settings, _INDEX_COLUMNS, rows, "", where, _INDEX_NUMBERS)
 
 
 def show_chains(settings: Settings, rows: Sequence[Sequence[Any]], where: str | None) -> None:

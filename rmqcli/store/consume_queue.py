@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from codec.consume_queue import ENTRY
+from codec.record import MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE, peek_record
 from codec.record_explain import ExplainedField, explain_fixed
 from rmqcli.store.files import NamedFile, mapped, offset_files
 
@@ -23,6 +24,9 @@ __all__ = [
 
 BLANK_ENTRY_SIZE = 0x7FFFFFFF
 """The size in the entries that fill a first file up to where its queue starts."""
+
+
+_RECORDS = frozenset((MAGIC_V1, MAGIC_V2))
 
 
 class QueueEntry(NamedTuple):
@@ -135,6 +139,9 @@ def queue_folders(path: Path) -> list[Queue]:
             folders = sorted({file.parent for file in root.glob(pattern)}, key=_by_number)
             if folders:
                 return [_queue(folder) for folder in folders]
+        if root != path or any((path / name).exists() for name in ("commitlog", "lock", "abort")):
+            text = "this store has no consume queue: no message was ever stored, or rebuild makes them anew"
+            raise FileNotFoundError(2, text, str(path))
     return [_queue(root)]
 
 
@@ -153,10 +160,22 @@ def _by_number(folder: Path) -> tuple[str, int, str]:
 
 
 def _queue(path: Path) -> Queue:
+    _refuse_others(offset_files(path)[0])
     folder = path.resolve().parent if path.is_file() else path.resolve()
     known = folder.name.isdigit()
     topic, queue_id = (folder.parent.name, int(folder.name)) if known else (None, None)
     return Queue(topic, queue_id, path, ConsumeQueueFiles(path))
+
+
+def _refuse_others(file: NamedFile) -> None:
+    """FileNotFoundError for a file that cannot be one of a queue: anything can be read as numbers."""
+    with mapped(file) as data:
+        holds_records = len(data) >= MIN_RECORD_SIZE and peek_record(data).magic in _RECORDS
+    if holds_records:
+        raise FileNotFoundError(2, "this is a commit log, no consume queue", str(file.path))
+    if file.base is None and file.size % ENTRY.size:
+        text = f"no consume queue: its {file.size:,} bytes are no whole entries of {ENTRY.size}"
+        raise FileNotFoundError(2, text, str(file.path))
 
 
 def explain_entry(entry: QueueEntry) -> list[ExplainedField]:

@@ -29,7 +29,7 @@ from codec.index_file import (
 )
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.store.distribution import Rate
-from rmqcli.store.files import NamedFile, mapped
+from rmqcli.store.files import NamedFile, is_offset_name, mapped
 
 __all__ = [
     "ChainLink",
@@ -83,6 +83,8 @@ class IndexLoad(NamedTuple):
 def index_files(path: Path) -> list[NamedFile]:
     """The file, or the index files of a folder `index` or a store folder, oldest first. FileNotFoundError when there are none."""
     if path.is_file():
+        if is_offset_name(path.name):
+            raise FileNotFoundError(2, "no index file: it is named by an offset", str(path))
         return [NamedFile(path, None, path.stat().st_size)]
     folder = path / "index" if (path / "index").is_dir() else path
     found = sorted(item for item in folder.iterdir() if _is_index_file(item))
@@ -123,6 +125,8 @@ def _guesses(size: int) -> Iterator[int]:
 def _fits(data: memoryview, header: IndexHeader, slots: int) -> bool:
     """Whether the slots of the newest items lead to these items."""
     count = header.index_count
+    if header.end_phy_offset < header.begin_phy_offset or count < 0:
+        return False
     if count > 1 and item_position(slots, count) > len(data):
         return False
     seen: set[int] = set()

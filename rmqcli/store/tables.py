@@ -18,7 +18,7 @@ from codec.bodies import (
     TopicConfigSerializeWrapper,
     decode_body,
 )
-from codec.checkpoint import Checkpoint, decode_checkpoint
+from codec.checkpoint import FILE_SIZE, Checkpoint, decode_checkpoint
 from codec.errors import BodyError, CorruptionError
 from rmqcli.store.files import DamagedFile, NamedFile, naming_damage
 
@@ -58,20 +58,28 @@ class GroupOffset(NamedTuple):
 
 def store_folder(path: Path) -> Path:
     """`path`, when it looks like a store folder. FileNotFoundError else."""
-    if not any((path / name).exists() for name in _MARKS):
-        raise FileNotFoundError(
-            2, "not a store folder: no commitlog, consumequeue, config or checkpoint is in it", str(path)
-        )
-    return path
+    if _is_store(path):
+        return path
+    path.stat()
+    text = "not a store folder: no commitlog, consumequeue, config or checkpoint is in it"
+    around = next((folder for folder in path.resolve().parents if _is_store(folder)), None)
+    raise FileNotFoundError(2, text if around is None else f"a part of a store: name {around}", str(path))
+
+
+def _is_store(path: Path) -> bool:
+    return any((path / name).exists() for name in _MARKS)
 
 
 def read_checkpoint(store: Path) -> Checkpoint | None:
-    """None when there is none; `store` may be the file itself. DamagedFile when it is too short."""
+    """None when there is none; `store` may be the file itself. DamagedFile when it cannot be one."""
     path = store / "checkpoint" if store.is_dir() else store
     if store.is_dir() and not path.exists():
         return None
     with naming_damage(NamedFile(path, None, 0)):
-        return decode_checkpoint(path.read_bytes())
+        data = path.read_bytes()
+        if not store.is_dir() and len(data) != FILE_SIZE:
+            raise CorruptionError(f"{len(data):,} bytes: a checkpoint has {FILE_SIZE:,}", 0)
+        return decode_checkpoint(data)
 
 
 def topics(store: Path) -> dict[str, TopicConfig]:

@@ -347,20 +347,30 @@ def test_neighbouring_fields_differ_in_colour_on_a_terminal(store_clean: JavaSto
         (["rebuild", "{store}", "--out", "{store}/x"], ExitCode.USAGE, "in the store itself"),
         (["topics", "{store}", "--where", "perm >"], ExitCode.USAGE, "perm >"),
         (["index", "{store}", "--explain", "--where", "items > 1"], ExitCode.USAGE, "exclude each other"),
-        (["topics", "{store}/consumequeue"], ExitCode.NOT_FOUND, "not a store folder"),
-        (["groups", "{store}/consumequeue"], ExitCode.NOT_FOUND, "not a store folder"),
-        (["offsets", "{store}/consumequeue"], ExitCode.NOT_FOUND, "not a store folder"),
+        (["topics", "{store}/consumequeue"], ExitCode.NOT_FOUND, "a part of a store: name {store}\n"),
+        (["groups", "{store}/consumequeue"], ExitCode.NOT_FOUND, "a part of a store: name {store}\n"),
+        (["offsets", "{store}/consumequeue"], ExitCode.NOT_FOUND, "a part of a store: name {store}\n"),
         (["consumequeue", "{store}", "--topic", "none"], ExitCode.NOT_FOUND, "no such queue is there"),
         (["index", "{store}", "-f", "%v"], ExitCode.USAGE, "name it with --topic and --key"),
         (["index", "{store}", "--topic", "a", "--key", "b", "--stats"], ExitCode.USAGE, "leave --key and"),
-        (["store", "/nonexistent"], ExitCode.NOT_FOUND, "not a store folder"),
-        (["verify", "{store}/config"], ExitCode.NOT_FOUND, "not a store folder"),
+        (["store", "/nonexistent"], ExitCode.NOT_FOUND, "/nonexistent: No such file or directory"),
+        (["store", "/"], ExitCode.NOT_FOUND, "not a store folder"),
+        (["verify", "{store}/config"], ExitCode.NOT_FOUND, "a part of a store: name {store}\n"),
         (["rebuild", "{store}"], ExitCode.USAGE, "one of --out DIR2, --in-place or --dry-run"),
         (["salvage", "{store}"], ExitCode.USAGE, "--out DIR2 is missing"),
         (["salvage", "{store}", "--out", "{store}/x"], ExitCode.USAGE, "in the store itself"),
         (["delay", "{store}", "--delay-levels", "1x"], ExitCode.USAGE, "'1x' is no delay level"),
         (["checkpoint", "{store}/consumequeue"], ExitCode.NOT_FOUND, "there is no checkpoint"),
         (["index", "{store}/config"], ExitCode.NOT_FOUND, "no index file"),
+        (["consumequeue", "{store}/commitlog"], ExitCode.NOT_FOUND, "this is a commit log, no consume queue"),
+        (
+            ["consumequeue", "{store}/checkpoint"],
+            ExitCode.NOT_FOUND,
+            "4,096 bytes are no whole entries of 20",
+        ),
+        (["index", "{store}/commitlog/" + "0" * 20], ExitCode.NOT_FOUND, "it is named by an offset"),
+        (["index", "{store}/checkpoint"], ExitCode.CORRUPT, "do not fit each other"),
+        (["checkpoint", "{store}/config/topics.json"], ExitCode.CORRUPT, "a checkpoint has 4,096"),
     ],
 )
 def test_wrong_command_lines(
@@ -368,5 +378,5 @@ def test_wrong_command_lines(
 ) -> None:
     result = cli("inspect", *(argument.format(store=store_clean.root) for argument in arguments))
     assert (result.code, result.out) == (code, b"")
-    assert said in result.err
+    assert said.format(store=store_clean.root) in result.err
     assert result.err.count("\n") == 1

@@ -1,0 +1,69 @@
+"""Inspections that find nothing, or a store without messages: a word on a terminal, nothing in a pipe."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rmqcli.exit_codes import ExitCode
+from tests.cli.conftest import Run
+from tests.support import JavaStore
+
+
+def on_terminal(*arguments: str) -> str:
+    command = " ".join(
+        ["COLUMNS=80", sys.executable, "-m", "rmqcli", "inspect", *arguments, "2>", "/dev/null"]
+    )
+    shell = ["script", "-qec", command, "/dev/null"]
+    return subprocess.run(shell, capture_output=True, text=True, check=True).stdout.replace("\r", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("commitlog", "--topic", "none"), "no records\n"),
+        (("consumequeue", "--topic", "SeedTx", "-o", "999"), "no entries\n"),
+        (("index", "-o", "99999999"), "no such file\n"),
+        (("delay", "-o", "99999999", "--where", "pending > 0"), "no delayed messages\n"),
+    ],
+)
+def test_nothing_is_found(cli: Run, store_clean: JavaStore, arguments: tuple[str, ...], said: str) -> None:
+    inspection, *options = arguments
+    quoted = [f"'{option}'" for option in options]
+    assert on_terminal(inspection, str(store_clean.root), *quoted) == said
+    result = cli("inspect", inspection, str(store_clean.root), *options)
+    assert (result.code, result.out, result.err) == (ExitCode.DONE, b"", "")
+
+
+@pytest.mark.parametrize(
+    ("inspection", "said"),
+    [
+        ("commitlog", "this store has no commit log: no message was ever stored"),
+        ("consumequeue", "this store has no consume queue: no message was ever stored"),
+        ("rebuild", "this store has no commit log: no message was ever stored"),
+        ("index", "no index file"),
+        ("checkpoint", "there is no checkpoint"),
+    ],
+)
+def test_a_store_without_messages(cli: Run, tmp_path: Path, inspection: str, said: str) -> None:
+    (tmp_path / "lock").touch()
+    result = cli("inspect", inspection, str(tmp_path), *(["--dry-run"] if inspection == "rebuild" else []))
+    assert (result.code, result.out) == (ExitCode.NOT_FOUND, b"")
+    assert result.err.startswith(f"rmq: {tmp_path}: ")
+    assert said in result.err
+    assert "\nno queues\n" in on_terminal("store", str(tmp_path))
+
+
+def test_the_queues_of_a_topic_on_a_terminal(store_clean: JavaStore) -> None:
+    """Those that are chosen, or with -v all of them; else topics are enough."""
+    root = str(store_clean.root)
+    chosen = on_terminal("store", root, "--topic", "SeedNormal", "--queue", "3", "--no-color")
+    assert "SeedNormal      3       375    0  375  " in chosen
+    assert "TOPIC       QUEUE  MESSAGES  MIN  MAX  LAST STORED" in chosen
+    assert "MIN  MAX" not in on_terminal("store", root, "--no-color")
+    every = on_terminal("store", root, "-v", "--no-color")
+    assert max(map(len, every.splitlines())) <= 80
+    assert every.count("\nSeedNormal ") == 5
