@@ -11,7 +11,7 @@ from typing import Any
 import trio
 
 from codec.frame import RemotingCommand
-from rmqcli.client.errors import ConnectionFailed, RequestTimeout, request_name
+from rmqcli.client.errors import ConnectionFailed, RequestTimeout, request_name, seconds_text
 from rmqcli.client.identity import VIP_CODES, vip_address
 from rmqcli.client.link import Link, OnRequest, Request
 from rmqcli.client.streams import CONNECT_TIMEOUT, OpenStream, opened
@@ -124,4 +124,4 @@ class Pool:
                 nursery.start_soon(link.run, name=f"link to {address}")
                 self._on_open(address)
                 return link
-        raise ConnectionFailed(address, f"no answer within {limit:g} s")
+        raise ConnectionFailed(address, f"no answer within {seconds_text(limit)}")

@@ -109,6 +109,7 @@ def consume(
     --idle seconds without one. SIGTERM and SIGHUP end it, too; it leaves the group before: what it has not finished comes
     to another member at once.
     """
+    from rmqcli.flows.sql_reading import one_filter
     from rmqcli.logs import client_log_told
     from rmqcli.render import Output
     from rmqcli.render.lines import message_renderer
@@ -116,7 +117,6 @@ def consume(
 
     once = broadcast and not orderly
     for wrong, why in (
-        (sql is not None and tag != "*", "--tag and --sql exclude each other"),
         (
             exec_command and format_text is not None,
             "--exec and --format exclude each other: a command prints by itself",
@@ -134,6 +134,7 @@ def consume(
     ):
         if wrong:
             raise usage_error(why)
+    one_filter(tag, sql)
     render = message_renderer(settings, format_text)
 
     async def main() -> None:
@@ -141,6 +142,7 @@ def consume(
 
         from rmqcli.client import ConsumeResult, MessageSelector, OrderlyResult, Producer, PushConsumer
         from rmqcli.flows.consuming import Consumption, printing, running
+        from rmqcli.flows.sql_reading import entered
         from rmqcli.render.pipe import Pipe
 
         done, later = (
@@ -169,16 +171,15 @@ def consume(
                 else running(exec_command, None if once else push.reconsume_limit(orderly), producer)
             )
             listener = Consumption(act, count=count, done=done, later=later)
-            member = await stack.enter_async_context(
-                consumer(
-                    group,
-                    {topic: selector},
-                    listener,
-                    orderly=orderly,
-                    settings=push,
-                    **settings.client_options,
-                )
+            member = consumer(
+                group,
+                {topic: selector},
+                listener,
+                orderly=orderly,
+                settings=push,
+                **settings.client_options,
             )
+            await entered(stack, member)
             await member.instance.route(topic)
             await listener.wait(idle, pipe)
         if member.traces_dropped:

@@ -46,9 +46,9 @@ def trace(settings: Settings, msg_id: IdOption, topic: TopicOption = _TRACE_TOPI
             try:
                 return await admin.query_by_key(topic, msg_id, max_num=_MOST)
             except NoRoute as error:
+                remedy = " (brokers have it with traceTopicEnable=true)" if topic == _TRACE_TOPIC else ""
                 raise CommandError(
-                    f"no trace of message {msg_id}: there is no topic {topic} (brokers have it with traceTopicEnable=true)",
-                    ExitCode.NOT_FOUND,
+                    f"no trace of message {msg_id}: there is no topic {topic}{remedy}", ExitCode.NOT_FOUND
                 ) from error
 
     found = run_async(main)

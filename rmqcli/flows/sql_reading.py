@@ -7,18 +7,19 @@ cannot be reached then is asked before its first pull.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
 
 import trio
 
 from codec.bodies import SubscriptionData
 from codec.codes import ResponseCode
 from codec.queue import MessageQueue
-from rmqcli.client import BrokerRefused, ClientError, PullConsumer, PullResult
+from rmqcli.client import BrokerRefused, ClientError, PullConsumer, PullResult, PushConsumer
 from rmqcli.client.push.subscription import check_at
 from rmqcli.exit_codes import CommandError, ExitCode, usage_error
 from rmqcli.flows.reading import LOST, Reader
 
-__all__ = ["SqlReader", "filtered", "one_filter"]
+__all__ = ["SqlReader", "entered", "filtered", "one_filter"]
 
 SQL92 = "SQL92"
 _NOT_SERVED = "does not support consumer to filter message"
@@ -90,6 +91,16 @@ async def filtered(
         for queue in {queue.broker_name: queue for queue in queues}.values():
             nursery.start_soon(check, queue)
     return reader, sql, {queue: lost[queue.broker_name] for queue in queues if queue.broker_name in lost}
+
+
+async def entered(stack: AsyncExitStack, member: PushConsumer) -> None:
+    """Enters a consumer whose condition the brokers check; CommandError when one does not take it."""
+    try:
+        await stack.enter_async_context(member)
+    except BrokerRefused as error:
+        brokers = member.instance.routes.brokers.items()
+        named = (name for name, table in brokers if error.address in table.values())
+        raise _explained(error, next(named, error.address)) from error
 
 
 def _explained(error: BrokerRefused, broker: str) -> Exception:

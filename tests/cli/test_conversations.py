@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import trio
 
-from broker.cluster import Cluster
+from broker.cluster import Cluster, embedded_in_thread
 from codec.message import MessageExt
 from rmqcli.client import ConsumeResult, Producer, PushConsumer, PushSettings
 from rmqcli.client.instance import ClientInstance
@@ -183,8 +183,16 @@ def test_no_trace(rmq: Run, topic: str) -> None:
     assert "no trace of message" in result.err
     missing = rmq("trace", "--id", "0" * 32, "--trace-topic", "no_such_traces")
     assert missing.code == ExitCode.NOT_FOUND
-    assert ": there is no topic no_such_traces (brokers have it with traceTopicEnable=true)" in missing.err
-    assert "rmq topic create" not in missing.err
+    assert missing.err.endswith(": there is no topic no_such_traces\n")
+
+
+def test_brokers_without_the_topic_of_traces(cli: Run) -> None:
+    with embedded_in_thread() as cluster:
+        result = cli("-n", cluster.namesrv, "--timeout", "30", "trace", "--id", "0" * 32)
+    assert result.code == ExitCode.NOT_FOUND
+    assert result.err.endswith(
+        ": there is no topic RMQ_SYS_TRACE_TOPIC (brokers have it with traceTopicEnable=true)\n"
+    )
 
 
 def test_traces_that_could_not_be_written(cli: Run, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:

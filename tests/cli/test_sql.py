@@ -16,6 +16,8 @@ from rmqcli.exit_codes import CommandError, ExitCode
 from rmqcli.flows.sql_reading import filtered
 from tests.cli.conftest import Run
 
+GROUP: dict[str, tuple[str, ...]] = {"pull": (), "tail": (), "consume": ("-g", "readers")}
+
 
 @pytest.fixture(scope="module")
 def filtering() -> Iterator[Cluster]:
@@ -62,26 +64,26 @@ def test_tail_begins_and_goes_on_with_what_meets_the_condition(sql: Run, orders:
     assert shown == ["m4", "m5", "m6", "m7"]
 
 
-@pytest.mark.parametrize("command", ["pull", "tail"])
+@pytest.mark.parametrize("command", ["pull", "tail", "consume"])
 def test_a_condition_that_cannot_be_read_is_an_error(sql: Run, orders: str, command: str) -> None:
-    result = sql(command, orders, "--sql", "price >")
+    result = sql(command, orders, *GROUP[command], "--sql", "price >")
     assert (result.code, result.out) == (ExitCode.USAGE, b"")
     assert result.err.startswith("rmq: --sql: ")
     assert result.err.count("\n") == 1
 
 
-@pytest.mark.parametrize("command", ["pull", "tail"])
+@pytest.mark.parametrize("command", ["pull", "tail", "consume"])
 def test_tag_and_sql_exclude_each_other(sql: Run, command: str) -> None:
-    result = sql(command, "any", "--tag", "A", "--sql", "a = 1")
+    result = sql(command, "any", *GROUP[command], "--tag", "A", "--sql", "a = 1")
     assert result.code == ExitCode.USAGE
     assert "--tag and --sql exclude each other" in result.err
 
 
-@pytest.mark.parametrize("command", ["pull", "tail"])
+@pytest.mark.parametrize("command", ["pull", "tail", "consume"])
 def test_a_broker_that_filters_by_tags_only_is_named_with_the_remedy(
     rmq: Run, topic: str, command: str
 ) -> None:
-    result = rmq(command, topic, "--sql", "a = 1")
+    result = rmq(command, topic, *GROUP[command], "--sql", "a = 1")
     assert (result.code, result.out) == (ExitCode.NOT_PERMITTED, b"")
     expected = "rmq: broker-a filters by tags only: set enablePropertyFilter=true in its broker.conf\n"
     assert result.err == expected

@@ -9,7 +9,7 @@ import trio
 
 from codec.codes import RequestCode
 from rmqcli.client.commands import command
-from rmqcli.client.errors import RequestTimeout
+from rmqcli.client.errors import ConnectionFailed, RequestTimeout
 from rmqcli.client.pool import Pool
 from tests.client.scripted import Network, silent
 
@@ -34,3 +34,14 @@ async def test_a_timeout_is_told_whole_however_long_connecting_took(
     assert trio.current_time() - began == pytest.approx(0.5)
     assert str(caught.value) == f"{BROKER} did not answer GET_MAX_OFFSET within 0.5 s"
     nursery.cancel_scope.cancel()
+
+
+async def test_what_is_left_to_connect_is_told_in_two_digits(
+    nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
+) -> None:
+    async def never(host: str, port: int) -> Any:
+        await trio.sleep_forever()
+
+    pool = Pool(lambda: nursery, never)
+    with pytest.raises(ConnectionFailed, match=r"cannot connect to b:10911: no answer within 0\.5 s$"):
+        await pool.request(BROKER, command(RequestCode.GET_MAX_OFFSET), 0.4999)
