@@ -110,7 +110,7 @@ class Pool:
         return left
 
     async def _connect(self, address: str, timeout: float, connect_timeout: float | None) -> Link:
-        limit = min(timeout, connect_timeout or self._connect_timeout)
+        limit = max(0.0, min(timeout, connect_timeout or self._connect_timeout))
         lock = self._opening.setdefault(address, trio.Lock())
         deadline = trio.current_time() + limit
         with trio.move_on_at(deadline):

@@ -271,9 +271,15 @@ class Producer(SendingSoon, Requesting, Client):
         tries = 1 if queue or selector else 1 + self._retries
         brokers: list[str] = []
         unstored: SendResult | None = None
+        failure: ClientError | None = None
         cached = self.instance.routes.cached
         while True:
             route = cached(outgoing.topic) or await self._route(outgoing.topic, deadline)
+            if failure is not None and deadline <= trio.current_time():
+                # Asking for the route again took the rest of the time
+                if unstored is not None:
+                    return unstored
+                raise failure
             target = queue or self._select(route, messages[0], selector, brokers[-1] if brokers else None)
             brokers.append(target.broker_name)
             try:
@@ -287,12 +293,13 @@ class Producer(SendingSoon, Requesting, Client):
                 if self._is_last(brokers, tries, deadline):
                     return result
             except (ConnectionFailed, ConnectionLost, RequestTimeout, BrokerRefused) as error:
+                error.tries, error.brokers = len(brokers), tuple(dict.fromkeys(brokers))
                 worth_another = self._worth_another(error, route)
                 if self._is_last(brokers, tries, deadline) or not worth_another:
                     if unstored is not None:
                         return unstored
-                    error.tries, error.brokers = len(brokers), tuple(dict.fromkeys(brokers))
                     raise
+                failure = error
 
     @staticmethod
     def _is_last(brokers: Sequence[str], tries: int, deadline: float) -> bool:

@@ -103,6 +103,28 @@ async def test_messages_go_round_all_queues(cluster: Cluster, autojump_clock: An
     assert all(queues.count(queue) == 2 for queue in queues)
 
 
+async def test_no_try_begins_when_asking_for_the_route_again_took_the_time(
+    cluster: Cluster, nursery: trio.Nursery, autojump_clock: Any
+) -> None:
+    async with producing(cluster.network) as producer:
+        for _ in range(4):
+            await producer.send(Message.of(TOPIC, b"x"))
+        await trio.sleep(5)
+        for server in (cluster.a, cluster.b):
+            server.replies[SEND] = silent
+        cluster.namesrv.replies[RequestCode.GET_ROUTEINFO_BY_TOPIC] = silent
+
+        async def lose_both() -> None:
+            await trio.sleep(0.9)
+            await cluster.a.drop()
+            await cluster.b.drop()
+
+        nursery.start_soon(lose_both)
+        with pytest.raises(ConnectionLost) as caught:
+            await producer.send(Message.of(TOPIC, b"x"), timeout=1.0)
+    assert (caught.value.tries, len(cluster.sends())) == (1, 5)
+
+
 async def test_route_is_asked_once(cluster: Cluster, autojump_clock: Any) -> None:
     async with producing(cluster.network) as producer, trio.open_nursery() as senders:
         for _ in range(20):
