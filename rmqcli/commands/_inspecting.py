@@ -67,6 +67,13 @@ def one_view(**views: object) -> None:
         raise usage_error(f"{' and '.join(chosen)} exclude each other")
 
 
+def whole_only(what: str, **choices: object) -> None:
+    """A usage error when --verify, which looks at every `what`, is to look at some."""
+    given = [f"--{name}" for name, choice in choices.items() if choice not in (None, [], "*", "start")]
+    if given:
+        raise usage_error(f"--verify looks at every {what}: leave {' and '.join(given)} out")
+
+
 def delays_of(text: str | None) -> tuple[int, ...]:
     """Milliseconds of each level."""
     from rmqcli.store.dispatch import DEFAULT_DELAYS, delay_table

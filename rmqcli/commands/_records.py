@@ -59,6 +59,10 @@ class Chosen(OptionGroup):
     key: KeyOption = None
     tag: TagOption = "*"
 
+    def given(self) -> dict[str, object]:
+        """By the names of the options."""
+        return {"topic": self.topics, "queue": self.queue, "key": self.key, "tag": self.tag}
+
     def filter(self, where: str | None = None) -> RecordFilter:
         """With a condition over columns and properties."""
         from rmqcli.store.log_filter import record_filter

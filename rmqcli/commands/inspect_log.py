@@ -17,6 +17,7 @@ from rmqcli.commands._inspecting import (
     range_option,
     show_verified,
     verified_log,
+    whole_only,
 )
 from rmqcli.commands._records import Chosen, View, complaints, show_records, show_statistics
 from rmqcli.grammar.offset_range import parse_range
@@ -66,6 +67,8 @@ def commitlog(
     from rmqcli.store.log_records import log_records
 
     view.require_one(verify=verify)
+    if verify:
+        whole_only("record", offset=range_text, count=count, where=where, **chosen.given())
     log = CommitLog(path)
     if verify:
         show_verified(settings, verified_log(log, jobs), "record")

@@ -19,12 +19,13 @@ from rmqcli.commands._inspecting import (
     app,
     range_option,
     show_verified,
+    whole_only,
 )
 from rmqcli.commands._records import Chosen, View, show_records
 from rmqcli.exit_codes import CommandError, ExitCode
 from rmqcli.grammar.offset_range import parse_range
 from rmqcli.options import Settings, command
-from rmqcli.running import now_ms
+from rmqcli.running import now_ms, warn
 
 if TYPE_CHECKING:
     from rmqcli.store import Queue, QueueEntry, QueueStatistics
@@ -71,6 +72,8 @@ def consumequeue(
     from rmqcli.store.entry_choice import EntryChoice, messages_of
 
     view.require_one(verify=verify)
+    if verify:
+        whole_only("entry", offset=range_text, count=count, where=where, key=chosen.key, tag=chosen.tag)
     queues = [
         one
         for one in queue_folders(path)
@@ -79,6 +82,8 @@ def consumequeue(
     if not queues:
         raise CommandError(f"{path}: no such queue is there: see `rmq inspect store`", ExitCode.NOT_FOUND)
     if verify:
+        if commit_log is None and queues[0].store is None:
+            warn(f"{path}: lies in no store, its records are not looked at: name their log with --commit-log")
         show_verified(settings, _verified_queues(queues, commit_log, jobs), "entry")
         return
     wanted = parse_range(range_text, now_ms())

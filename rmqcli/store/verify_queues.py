@@ -78,7 +78,8 @@ def verify_consume_queues(
     """Every entry of every queue: increasing places, no gaps; against its record when there is a commit log.
 
     The commit log is the one given, else that of the queue's store folder. Entries whose records are older than its first
-    file are not damage: retention took the records first. `progress` is told bytes, not those of holes.
+    file are not damage: retention took the records first. `progress` is told bytes, not those of holes. FileNotFoundError when the
+    one given is not there.
     """
     logs: dict[Path | None, CommitLog | None] = {}
     # Before the log, which then has the records of all these entries.
@@ -86,7 +87,7 @@ def verify_consume_queues(
     for queue in queues:
         source = commit_log or (queue.store and queue.store / "commitlog")
         if source not in logs:
-            logs[source] = CommitLog(source) if source and source.exists() else None
+            logs[source] = CommitLog(source) if source and (commit_log or source.exists()) else None
     chosen = [logs[commit_log or (queue.store and queue.store / "commitlog")] for queue in queues]
     return verify_queues(list(zip(queues, chosen, strict=True)), workers, progress, check_crc=True)
 

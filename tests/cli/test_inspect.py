@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -138,6 +139,16 @@ def test_verify(commitlog: Run, consumequeue: Run) -> None:
     assert consumequeue("--verify").out.startswith(b"sound: 3,090 entries in 127 files, ")
 
 
+def test_verify_of_a_queue_without_its_log(cli: Run, store_clean: JavaStore, tmp_path: Path) -> None:
+    """What is not looked at is told of."""
+    copy = shutil.copytree(store_clean.root / "consumequeue/SeedTx/1", tmp_path / "SeedTx/1")
+    alone = cli("inspect", "consumequeue", str(copy), "--verify")
+    assert (alone.code, alone.out[:6]) == (ExitCode.DONE, b"sound:")
+    assert alone.err.startswith(f"rmq: {copy}: lies in no store, its records are not looked at")
+    log = str(store_clean.root / "commitlog")
+    assert cli("inspect", "consumequeue", str(copy), "--verify", "--commit-log", log).err == ""
+
+
 def test_verify_finds_damage(cli: Run, copy_java_store: Copy) -> None:
     store = copy_java_store("store-clean")
     path, second = store.commit_logs[0], store.of_kind("msg")[1]["phy"]
@@ -203,6 +214,21 @@ def test_queue_statistics(consumequeue: Run) -> None:
         (["commitlog", "{store}/config"], ExitCode.NOT_FOUND, "no file named by an offset (20 digits)"),
         (["commitlog", "{store}", "-o", "x"], ExitCode.USAGE, "range 'x'"),
         (["commitlog", "{store}", "--verify", "--stats"], ExitCode.USAGE, "--verify and --stats exclude"),
+        (
+            ["commitlog", "{store}", "--verify", "--topic", "a"],
+            ExitCode.USAGE,
+            "every record: leave --topic out",
+        ),
+        (
+            ["consumequeue", "{store}", "--verify", "--key", "a", "-o", "5"],
+            ExitCode.USAGE,
+            "every entry: leave --offset and --key out",
+        ),
+        (
+            ["consumequeue", "{store}", "--verify", "--commit-log", "/nonexistent"],
+            ExitCode.NOT_FOUND,
+            "/nonexistent: No such file or directory",
+        ),
         (["nothing"], ExitCode.USAGE, "No such command 'nothing'"),
     ],
 )
