@@ -13,7 +13,7 @@ from broker.errors import Refusal
 from broker.handlers.common import FAQ, ok
 from broker.handlers.send import MAX_RECONSUME_SINCE_VERSION
 from broker.put import put
-from broker.services.restore import restored
+from broker.services.restore import can_be_stored, restored
 from broker.session import Session
 from broker.store.values import PutStatus, StoreMessage
 from broker.tables.groups import can_have_retry_topic
@@ -57,6 +57,8 @@ def send_back(broker: BrokerContext, _session: Session, request: RemotingCommand
         )
     original = _original(broker, header.offset)
     target = _target(header, group, original, request.version)
+    if not can_be_stored(target.topic):
+        raise Refusal(ResponseCode.SYSTEM_ERROR, PutStatus.MESSAGE_ILLEGAL.name)
     if target.topic != retry.topic_name:
         _ensure(broker, target.topic, target.queues)
     _put(broker, original, target)

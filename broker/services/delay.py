@@ -15,11 +15,11 @@ from collections.abc import Sequence
 import trio
 
 from broker.context import BrokerContext
-from broker.services.restore import restored
+from broker.services.restore import real_place, restored
 from broker.store.values import Arrival, PutStatus, StoreMessage
 from codec.errors import CodecError
 from codec.names import SystemTopic
-from codec.properties import PropertyName, encode_properties
+from codec.properties import encode_properties
 from codec.record import decode_record
 
 __all__ = ["DelayService"]
@@ -41,6 +41,7 @@ class DelayService:
     def __init__(self, broker: BrokerContext) -> None:
         self._broker = broker
         self._arrivals = [trio.Event() for _ in broker.delay_levels.delays_ms]
+        self._refused: dict[int, int] = {}
 
     def arrived(self, arrivals: Sequence[Arrival]) -> None:
         """The store's arrival listener: wakes the levels of new delayed messages."""
@@ -55,6 +56,13 @@ class DelayService:
             low = broker.store.min_offset(SystemTopic.SCHEDULE, level - 1)
             high = broker.store.max_offset(SystemTopic.SCHEDULE, level - 1)
             broker.delay_offsets.set(level, min(max(broker.delay_offsets.get(level), low), high))
+        for queue_id in broker.store.queue_ids(SystemTopic.SCHEDULE):
+            waiting = broker.store.max_offset(SystemTopic.SCHEDULE, queue_id) - broker.delay_offsets.get(
+                queue_id + 1
+            )
+            if queue_id >= broker.delay_levels.highest and waiting > 0:
+                text = "messageDelayLevel has no level %d: %d messages of it stay where they are"
+                _log.warning(text, queue_id + 1, waiting)
 
     async def run(self) -> None:
         """Delivers until cancelled."""
@@ -103,21 +111,24 @@ class DelayService:
             _log.error("the delayed message at %d cannot be read: %s", position, error)
             return True
         properties = original.properties
-        topic = properties.get(PropertyName.REAL_TOPIC)
-        queue = properties.get(PropertyName.REAL_QID, "")
-        if topic is None or not queue.isdecimal() or topic == SystemTopic.TRANS_HALF:
+        place = real_place(properties)
+        if place is None or place[0] == SystemTopic.TRANS_HALF:
             _log.error("the delayed message at %d has no topic to go to", position)
             return True
         message = restored(original, properties, encode_properties(properties))
-        message.topic, message.queue_id = topic, int(queue)
-        return self._put(message, level)
+        message.topic, message.queue_id = place
+        return self._put(message, level, position)
 
-    def _put(self, message: StoreMessage, level: int) -> bool:
+    def _put(self, message: StoreMessage, level: int, position: int) -> bool:
         """Counted as a put of its topic, and as something that SCHEDULE_CONSUMER read of its level."""
         broker = self._broker
         result = broker.store.append(message)
         if result.status is not PutStatus.PUT_OK:
             broker.rates.put_failures += 1
+            if self._refused.get(level) != position:
+                text = "level %d waits for the message at %d of topic %s, which the store refuses: %s"
+                _log.error(text, level, position, message.topic, result.status.name)
+            self._refused[level] = position
             return False
         broker.rates.put_messages += 1
         broker.rates.put_bytes += result.size

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 
 from broker.context import BrokerContext
-from broker.services.transactions.half import real_place
+from broker.services.restore import real_place
 from broker.store.values import AppendResult
 from codec.codes import RequestCode
 from codec.errors import LocalProtocolError

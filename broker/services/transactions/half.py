@@ -15,7 +15,7 @@ from __future__ import annotations
 from broker.context import BrokerContext
 from broker.errors import Refusal
 from broker.put import delay_level, put
-from broker.services.restore import restored
+from broker.services.restore import real_place, restored
 from broker.store.values import AppendResult, StoreMessage
 from codec.codes import MessageSysFlag, ResponseCode
 from codec.hashing import tags_code
@@ -30,7 +30,6 @@ __all__ = [
     "final_message",
     "half_again",
     "prepare",
-    "real_place",
     "retire",
 ]
 
@@ -39,7 +38,6 @@ PROGRESS_GROUP = "CID_RMQ_SYS_TRANS"
 HALF_QUEUE = 0
 SYSTEM_QUEUES = 1
 OP_TAG = "d"
-MAX_QUEUE_DIGITS = 9
 
 P = PropertyName
 MASK = MessageSysFlag.TRANSACTION_MASK
@@ -96,14 +94,6 @@ def final_message(half: MessageExt) -> StoreMessage | None:
     for name in (P.TRAN_MSG, P.REAL_TOPIC, P.REAL_QID):
         properties.pop(name, None)
     return message
-
-
-def real_place(properties: dict[str, str]) -> tuple[str, int] | None:
-    """Topic and queue id of the message that a half message stands for."""
-    topic, queue = properties.get(P.REAL_TOPIC), properties.get(P.REAL_QID, "")
-    if topic is None or not queue.isdecimal() or len(queue) > MAX_QUEUE_DIGITS:
-        return None
-    return topic, int(queue)
 
 
 def end_half(broker: BrokerContext, queue_offset: int) -> None:

@@ -9,6 +9,7 @@ import pytest
 import trio
 
 from codec.bodies import SubscriptionGroupConfig
+from codec.codes import ResponseCode
 from codec.message import MessageExt
 from tests.broker.support import Client, fake_broker
 
@@ -185,3 +186,16 @@ async def test_a_table_of_groups_that_names_another_folder(tmp_path: Path) -> No
         broker.context.groups.put(SubscriptionGroupConfig(group_name=name))
         assert back(client, original, group=name)[0] == 26
     assert names(tmp_path) == ["store"]
+
+
+@pytest.mark.parametrize("level", ["0", "2", "-1"])
+async def test_a_group_whose_retry_topic_cannot_be_stored_is_refused(
+    tmp_path: Path, autojump_clock: trio.abc.Clock, level: str
+) -> None:
+    """Java parks such a message, cannot deliver it, and holds up the level of all groups with it."""
+    async with fake_broker(tmp_path) as broker:
+        client = broker.client()
+        offset = str(int(client.send("T").ext["msgId"][16:], 16))
+        reply = client.ask(36, {"offset": offset, "group": "g" * 123, "delayLevel": level})
+        assert (reply.code, reply.remark) == (ResponseCode.SYSTEM_ERROR, "MESSAGE_ILLEGAL")
+        assert broker.context.store.topics() == ["T"]

@@ -190,7 +190,9 @@ async def test_what_cannot_be_delivered_does_not_hold_up_the_rest(
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
         store = broker.context.store
-        for properties in ({}, {"REAL_TOPIC": "T"}, {"REAL_TOPIC": "T", "REAL_QID": "x"}):
+        nowhere = ({}, {"REAL_TOPIC": "T"}, {"REAL_TOPIC": "T", "REAL_QID": "x"})
+        never = ({"REAL_TOPIC": "t" * 128, "REAL_QID": "0"}, {"REAL_TOPIC": "../T", "REAL_QID": "0"})
+        for properties in (*nowhere, *never, {"REAL_TOPIC": "T", "REAL_QID": "9" * 10}):
             stray = {"DELAY": "1", **properties}
             store.append(
                 StoreMessage(
@@ -206,4 +208,31 @@ async def test_what_cannot_be_delivered_does_not_hold_up_the_rest(
         client.send("T", b"good", properties={"DELAY": "1"})
         await trio.sleep(1.1)
         assert [m.body for m in client.pulled("T")] == [b"good"]
-        assert caplog.text.count("has no topic to go to") == 3
+        assert caplog.text.count("has no topic to go to") == 6
+
+
+async def test_a_message_that_became_too_large_is_told_of_once_and_waits(
+    tmp_path: Path, autojump_clock: trio.abc.Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client, config = broker.client(), broker.context.config
+        client.send("T", bytes(2000), properties={"DELAY": "1"})
+        broker.context.reconfigure(replace(config, max_message_size=1000))
+        await trio.sleep(10)
+        assert caplog.text.count("level 1 waits for the message at ") == 1
+        assert "MESSAGE_ILLEGAL" in caplog.text
+        broker.context.reconfigure(config)
+        await trio.sleep(1.1)
+        assert len(client.pulled("T")) == 1
+
+
+async def test_messages_of_a_level_that_is_no_more_are_told_of(
+    tmp_path: Path, autojump_clock: trio.abc.Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with fake_broker(tmp_path, message_delay_level="1s 1s 1s") as broker:
+        for level in ("2", "3", "3"):
+            broker.client().send("T", properties={"DELAY": level})
+    async with fake_broker(tmp_path, message_delay_level="1s 1s"):
+        assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
+            "messageDelayLevel has no level 3: 2 messages of it stay where they are"
+        ]
