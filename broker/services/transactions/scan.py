@@ -12,13 +12,15 @@ Every `transactionCheckInterval` (60 s) the half queue is walked from the saved 
 
 Every copy counts as an attempt (TRANSACTION_CHECK_TIMES), one that was put off too, as in Java. Ages count from the time the
 client said; a message from the future is asked about at once. What cannot be written ends the walk, and the next one tries
-again. Progress is an offset of a consumer, saved at the end of the walk when the copies are on the disk; a kill before that makes
-a second copy, and the producer is asked twice. Op messages are read to the end before a half message counts as open.
+again, but for a message that is too large by now: nobody is asked about it, its producer can still end it. Progress is an
+offset of a consumer, saved at the end of the walk when the copies are on the disk; a kill before that makes a second copy, and
+the producer is asked twice. Op messages are read to the end before a half message counts as open.
 """
 
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 
 import trio
 
@@ -131,6 +133,9 @@ class _Scan:
             result = retire(self._broker, half, properties)
         except LocalProtocolError:
             result = retire(self._broker, half, half.properties)
+        if result.status is PutStatus.MESSAGE_ILLEGAL:
+            _log.error("the half message at %d is larger than maxMessageSize by now", half.commit_log_offset)
+            return self._done()
         self._wrote = True
         return result.status is PutStatus.PUT_OK and self._done()
 
@@ -150,12 +155,13 @@ class _Scan:
         return self._give_up(half, half.properties) if copy is None else self._moved(copy)
 
     def _copy(self, half: MessageExt, properties: dict[str, str]) -> AppendResult | None:
-        """None when the properties have no room for what a copy needs."""
-        try:
-            return half_again(self._broker, half, properties)
-        except LocalProtocolError:
-            _log.warning("the half message at %d cannot be asked about", half.commit_log_offset)
-            return None
+        """None when the properties have no room for what a copy needs, or the message is too large by now."""
+        with suppress(LocalProtocolError):
+            copy = half_again(self._broker, half, properties)
+            if copy.status is not PutStatus.MESSAGE_ILLEGAL:
+                return copy
+        _log.warning("the half message at %d cannot be asked about", half.commit_log_offset)
+        return None
 
     def _moved(self, copy: AppendResult) -> bool:
         if copy.status is not PutStatus.PUT_OK:

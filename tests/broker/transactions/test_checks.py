@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import trio
+from msgspec.structs import replace
 
 from broker.services.transactions import check_half_messages
 from codec.codes import ResponseCode
@@ -324,6 +325,22 @@ async def test_copies_are_on_the_disk_before_the_progress_counts(
         await trio.sleep(MINUTE + 1)
         assert len(of_topic(broker, HALF)) == 2
         assert seen == [True]
+
+
+async def test_a_message_that_became_too_large_does_not_hold_up_the_rest(
+    tmp_path: Path, autojump_clock: trio.abc.Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with fake_broker(tmp_path) as broker:
+        client = producer(broker)
+        large = send_half(client, b"x" * 2000)
+        send_half(client, b"small")
+        broker.context.reconfigure(replace(broker.context.config, max_message_size=1000))
+        await trio.sleep(MINUTE + 1)
+        assert [message.body for _, message in questions(client)] == [b"small"]
+        assert caplog.text.count("is larger than maxMessageSize by now") == 1
+        broker.context.reconfigure(replace(broker.context.config, max_message_size=4000))
+        assert end(client, large).code == 0
+        assert bodies(broker) == [b"x" * 2000]
 
 
 async def test_a_slave_asks_nobody(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
