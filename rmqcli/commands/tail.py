@@ -17,9 +17,12 @@ from rmqcli.options import (
     command,
     single_command,
 )
-from rmqcli.running import run_async
+from rmqcli.running import now_ms, run_async
 
 app = single_command()
+
+_SKEW_MS = 60_000
+"""How far the clocks of brokers may be behind ours."""
 
 LastOption = Annotated[
     int, typer.Option("--last", metavar="N", min=0, help="Begin with the last N of all queues.")
@@ -64,6 +67,7 @@ def tail(
     one_filter(tag, sql)
     printer = Printer(Output(), message_renderer(settings, format_text), count)
     wanted = OffsetRange(last=last)
+    began_ms = now_ms()
 
     async def main() -> None:
         from rmqcli.client import PullConsumer
@@ -84,6 +88,7 @@ def tail(
                 idle=idle,
                 absent=list(absent),
                 new_queues=everything,
+                since_ms=began_ms - _SKEW_MS,
             )
 
     run_async(main)

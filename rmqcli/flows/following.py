@@ -37,9 +37,11 @@ async def follow(
     *,
     absent: Sequence[MessageQueue] = (),
     new_queues: bool = True,
+    since_ms: int = 0,
 ) -> None:
     """Sends batches of new messages of all queues to `sink`; each starts at the end of its span, those `absent` where they
-    end when their broker answers.
+    end when their broker answers. A queue that comes later may be one of a broker that was away: of it what was stored at
+    `since_ms` (epoch) or later.
     """
     starts: dict[MessageQueue, int | None] = {span.queue: span.end for span in ends}
     starts |= dict.fromkeys(absent)
@@ -51,7 +53,7 @@ async def follow(
             await trio.sleep(_ROUTE_S)
             for queue in await _fresh_queues(reader, topic, known):
                 known.add(queue)
-                nursery.start_soon(_follow_queue, reader, queue, 0, expression, sink)
+                nursery.start_soon(_follow_queue, reader, queue, None, expression, sink, since_ms)
 
 
 async def _fresh_queues(reader: Reader, topic: str, known: set[MessageQueue]) -> list[MessageQueue]:
@@ -62,13 +64,18 @@ async def _fresh_queues(reader: Reader, topic: str, known: set[MessageQueue]) ->
 
 
 async def _follow_queue(
-    reader: Reader, queue: MessageQueue, offset: int | None, expression: str, sink: Sink
+    reader: Reader,
+    queue: MessageQueue,
+    offset: int | None,
+    expression: str,
+    sink: Sink,
+    since_ms: int | None = None,
 ) -> None:
     silent = False
     while True:
         try:
             if offset is None:
-                offset = await reader.max_offset(queue)
+                offset = await _begin(reader, queue, since_ms)
             result = await reader.pull(queue, offset, BATCH, expression, suspend=_POLL_S)
         except LOST as error:
             if not silent:
@@ -77,12 +84,20 @@ async def _follow_queue(
             await trio.sleep(_RETRY_S)
             continue
         silent = False
-        if result.messages:
-            await sink.send(result.messages)
+        # A search may answer the message before
+        messages = [m for m in result.messages if since_ms is None or m.store_timestamp >= since_ms]
+        if messages:
+            await sink.send(messages)
         following = next_offset(queue, offset, result)
         if following == offset and not result.messages:
             await trio.lowlevel.checkpoint()
         offset = following
+
+
+async def _begin(reader: Reader, queue: MessageQueue, since_ms: int | None) -> int:
+    if since_ms is None:
+        return await reader.max_offset(queue)
+    return await reader.search_offset(queue, since_ms)
 
 
 class Printer:
@@ -130,12 +145,23 @@ async def follow_and_print(
     idle: float | None = None,
     absent: Sequence[MessageQueue] = (),
     new_queues: bool = True,
+    since_ms: int = 0,
 ) -> None:
     """Follows until the printer has enough, or nothing came for `idle` seconds."""
     send, receive = trio.open_memory_channel[list[MessageExt]](0)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(
-            partial(follow, reader, topic, ends, expression, send, absent=absent, new_queues=new_queues)
+            partial(
+                follow,
+                reader,
+                topic,
+                ends,
+                expression,
+                send,
+                absent=absent,
+                new_queues=new_queues,
+                since_ms=since_ms,
+            )
         )
         while not printer.done:
             with trio.move_on_after(math.inf if idle is None else idle) as waiting:

@@ -225,6 +225,27 @@ async def test_a_new_queue_is_followed_too(
     assert await follow(topic, capfdbinary, count=1, idle=None) == b"9:0 "
 
 
+async def test_of_a_broker_that_was_away_only_what_came_since(
+    capfdbinary: pytest.CaptureFixture[bytes], autojump_clock: MockClock, nursery: trio.Nursery
+) -> None:
+    topic = FakeTopic(1)
+    back, empty = (MessageQueue("orders", name, 0) for name in ("broker-b", "broker-c"))
+
+    async def come_back() -> None:
+        await trio.sleep(5)
+        topic.queues += [back, empty]
+        times = (10, 20, 30, 40)
+        topic.stored[back] = [
+            stored(queue_id=7, queue_offset=offset, store_timestamp=time) for offset, time in enumerate(times)
+        ]
+        topic.stored[empty] = [stored(queue_id=8, queue_offset=0, store_timestamp=10)]
+
+    nursery.start_soon(come_back)
+    printer = Printer(Output(), lambda message: b"%d:%d " % (message.queue_id, message.queue_offset))
+    await follow_and_print(topic, "orders", [], "*", printer, since_ms=30, idle=60)
+    assert capfdbinary.readouterr().out == b"7:2 7:3 "
+
+
 class LateTopic(FakeTopic):
     """The broker of queue 1 comes up after 100 s."""
 
