@@ -125,6 +125,8 @@ def export(
     from rmqcli.grammar.offset_range import parse_range
     from rmqcli.grammar.sizes import parse_size
 
+    if topic == "":  # of a variable that is not set, say; it is no "everything"
+        raise usage_error("--topic: a name is expected")
     if store is None and topic is None:
         raise usage_error("say what to export: --store DIR, --topic TOPIC, or both")
     if not spark and (master or conf):
@@ -139,11 +141,11 @@ def export(
     if resume and wanted.last is not None:
         raise usage_error("--resume goes on where the last export ended: -o may not count from the end")
     layout = Layout(
-        partition_by=_names(partition_by),
+        partition_by=_names("--partition-by", partition_by),
         file_bytes=parse_size("--file-size", file_size),
         row_group_bytes=parse_size("--row-group-size", row_group_size),
         compression=compression,
-        columns=_names(columns) or None,
+        columns=_names("--columns", columns) or None,
         body_text=body_text,
     )
     layout.check()
@@ -179,8 +181,11 @@ class _Target(NamedTuple):
         return progress("export", tasks, quiet=bool(self.session and self.session["verbose"]))
 
 
-def _names(given: list[str] | None) -> tuple[str, ...]:
-    return tuple(name.strip() for text in given or [] for name in text.split(",") if name.strip())
+def _names(option: str, given: list[str] | None) -> tuple[str, ...]:
+    found = tuple(name.strip() for text in given or [] for name in text.split(",") if name.strip())
+    if given and not found:
+        raise usage_error(f"{option}: a name is expected")
+    return found
 
 
 def _tags(expression: str) -> frozenset[str]:

@@ -11,8 +11,9 @@ import gc
 import re
 import time
 import uuid
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -41,6 +42,8 @@ from rmqcli.store.files import naming_full_disk
 __all__ = ["export_store_on_spark", "export_topic_on_spark"]
 
 PART_BYTES = 128 * 1024 * 1024
+RANGE_MESSAGES = 1 << 17
+"""A longer range of a queue is several tasks."""
 
 End = tuple[int, str]
 """The offset that a queue was read to, and why not further."""
@@ -77,14 +80,14 @@ def export_store_on_spark(
         places = queue_places(store, rows) if rows.topics else None
         parts = parts_of(store, rows, part_bytes)
 
-        def run(places: QueuePlaces | None) -> _Done:
+        def run(places: QueuePlaces | None) -> list[_Written]:
             own = list(divided(parts, places))
             read = partial(_read_part, own, rows)
             job = partial(_run_task, read, folder.temporary, origin.source, layout)
             return _run(spark, len(own), job, progress)
 
         done = _run_by_queues(run, places)
-        entries = folder.measure(done.names)
+        entries = folder.measure(name for written in done for name in written.names)
         require_rows(store, expected, merged(span for file in entries for span in file.queues))
         manifest = commit_store(folder, entries, rows)
         return summarize(out, folder.previous, manifest, started)
@@ -96,12 +99,13 @@ def export_topic_on_spark(
     out: Path,
     progress: Progress = silent,
     *,
+    range_messages: int = RANGE_MESSAGES,
     layout: Layout = _EVERYTHING,
     resume: bool = False,
     **session: Any,
 ) -> ExportSummary:
-    """As `export_topic`, a task for each queue range, each with a client of its own: a PullConsumer with these options.
-    `progress` is told tasks.
+    """As `export_topic`, a task for each queue range of `range_messages`, each with a client of its own: a PullConsumer with these
+    options. `progress` is told tasks.
     """
     origin = Origin(None, ranges[0].queue.topic if ranges else "")
     with (
@@ -110,18 +114,28 @@ def export_topic_on_spark(
     ):
         started = time.perf_counter()
         wanted = not_done(ranges, folder.previous)
-        read = partial(_read_queue, dict(client_options), wanted)
+        pieces = [_pieces(queue, range_messages) for queue in wanted]
+        tasks = [piece for own in pieces for piece in own]
+        read = partial(_read_queue, dict(client_options), tasks)
         job = partial(_run_task, read, folder.temporary, origin.source, layout)
-        done = _run(spark, len(wanted), job, progress)
-        ends = [_queue_end(queue, *end) for queue, end in zip(wanted, done.ends, strict=True)]
+        done = iter(_run(spark, len(tasks), job, progress))
+        joined = [
+            _joined(queue, list(zip(own, islice(done, len(own)), strict=True)))
+            for queue, own in zip(wanted, pieces, strict=True)
+        ]
+        ends = [end for end, _ in joined]
         try:
-            manifest = commit_topic(folder, folder.measure(done.names), ends)
+            manifest = commit_topic(
+                folder, folder.measure(name for _, names in joined for name in names), ends
+            )
         except ClientError as error:
             raise ExportError(f"the Spark job failed: {error}") from error
         return summarize(out, folder.previous, manifest, started, failed_of(ends))
 
 
-def _run_by_queues(run: Callable[[QueuePlaces | None], _Done], places: QueuePlaces | None) -> _Done:
+def _run_by_queues(
+    run: Callable[[QueuePlaces | None], list[_Written]], places: QueuePlaces | None
+) -> list[_Written]:
     try:
         return run(places)
     except UnsoundQueue as error:
@@ -129,8 +143,26 @@ def _run_by_queues(run: Callable[[QueuePlaces | None], _Done], places: QueuePlac
         return run(None)
 
 
-def _queue_end(wanted: QueueRange, offset: int, reason: str) -> QueueEnd:
-    return QueueEnd(wanted, offset, ClientError(reason) if reason else None)
+def _pieces(wanted: QueueRange, size: int) -> list[QueueRange]:
+    """At least one, in order, of about the same size, none larger than that."""
+    length = wanted.end - wanted.begin
+    count = max(-(-length // size), 1)
+    cuts = [wanted.begin + length * number // count for number in range(count + 1)]
+    return [wanted._replace(begin=begin, end=end) for begin, end in pairwise(cuts)]
+
+
+def _joined(wanted: QueueRange, pieces: Sequence[tuple[QueueRange, _Written]]) -> tuple[QueueEnd, list[str]]:
+    """How far a queue was read, and the files up to there: what lies behind a piece that failed is read by the export that resumes."""
+    names: list[str] = []
+    reached = wanted.begin
+    for piece, written in pieces:
+        names += written.names
+        offset, reason = written.end or (piece.begin, "")
+        if offset > piece.begin or wanted.end_time is None:
+            reached = offset
+        if reason:
+            return QueueEnd(wanted, reached, ClientError(reason)), names
+    return QueueEnd(wanted, reached), names
 
 
 def _read_part(
@@ -171,27 +203,23 @@ async def _step(
             return None, None, str(error)
 
 
-class _Done(NamedTuple):
-    """`names` of the files of all tasks, in the order of the tasks; `ends` is what tasks returned."""
-
-    names: list[str]
-    ends: list[End]
-
-
-def _run(spark: Any, tasks: int, job: Callable[[int], _Written], progress: Progress) -> _Done:
+def _run(spark: Any, tasks: int, job: Callable[[int], _Written], progress: Progress) -> list[_Written]:
+    """What the tasks give, in their order."""
     # Plain partitions: a data frame costs a new session seconds before its first task.
     if not tasks:
-        return _Done([], [])
+        return []
     context = spark.sparkContext
     try:
         with followed(context, tasks, progress):
-            written = context.parallelize(range(tasks), tasks).map(job).collect()
+            written: list[_Written] = context.parallelize(range(tasks), tasks).map(job).collect()
     except Exception as error:  # Py4J wraps whatever a task raised
         raise _reason(error) from error
-    return _Done([name for names, _ in written for name in names], [end for _, end in written if end])
+    return written
 
 
 class _Written(NamedTuple):
+    """The names of a task's files, in order, and what it read to."""
+
     names: list[str]
     end: End | None
 

@@ -101,6 +101,9 @@ def test_ranges_of_a_topic(rmq: Run, topic: str, tmp_path: Path, text: str) -> N
         (["--topic", "T", "--master", "local[2]"], "--master and --conf are for --spark"),
         (["--topic", "T", "--conf", "a=b"], "--master and --conf are for --spark"),
         (["--topic", "T", "--spark", "--conf", "a"], "--conf a: NAME=VALUE is expected"),
+        (["--store", "S", "--topic", ""], "--topic: a name is expected"),
+        (["--store", "S", "--columns", " , "], "--columns: a name is expected"),
+        (["--store", "S", "--partition-by", ""], "--partition-by: a name is expected"),
     ],
 )
 def test_wrong_command_lines(cli: Run, tmp_path: Path, arguments: list[str], said: str) -> None:

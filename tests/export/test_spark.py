@@ -227,6 +227,44 @@ def test_a_topic_that_grew(rmq: Run, topic: str, tmp_path: Path) -> None:
     assert len(rows_of(tmp_path / "out")) == 13
 
 
+async def test_queues_in_pieces(cluster: Cluster, topic: str, tmp_path: Path) -> None:
+    """And by time: what is not in the range ends no queue early."""
+    import trio
+
+    await fill(cluster, topic, 56)
+    async with PullConsumer(namesrv=cluster.namesrv) as client:
+        ranges = [
+            QueueRange(queue, 0, await client.max_offset(queue))
+            for queue in await client.message_queues(topic)
+        ]
+        await export_topic(client, ranges, tmp_path / "here")
+
+    def on_spark(wanted: list[QueueRange], name: str) -> ExportSummary:
+        options = {"namesrv": cluster.namesrv}
+        return export_topic_on_spark(options, wanted, tmp_path / name, range_messages=3, resume=True)
+
+    summary = await trio.to_thread.run_sync(on_spark, ranges, "pieces")
+    rows = in_order(rows_of(tmp_path / "here"))
+    assert (summary.rows, summary.files) == (56, sum(-(-wanted.end // 3) for wanted in ranges))
+    assert in_order(rows_of(tmp_path / "pieces")) == rows
+    middle = rows[len(rows) // 2]["store_timestamp"] // 1000
+    timed = [wanted._replace(end_time=middle) for wanted in ranges]
+    await trio.to_thread.run_sync(on_spark, timed, "timed")
+    assert len(rows_of(tmp_path / "timed")) < 56
+    await trio.to_thread.run_sync(on_spark, ranges, "timed")
+    assert in_order(rows_of(tmp_path / "timed")) == rows
+
+
+def test_what_lies_behind_a_piece_that_failed_is_not_exported() -> None:
+    wanted = QueueRange(MessageQueue("T", "broker-a", 0), 0, 9)
+    pieces = spark_export._pieces(wanted, 3)
+    assert [(piece.begin, piece.end) for piece in pieces] == [(0, 3), (3, 6), (6, 9)]
+    written = [(["a"], (3, "")), (["b"], (5, "lost")), (["c"], (9, ""))]
+    joined = [(piece, spark_export._Written(*one)) for piece, one in zip(pieces, written, strict=True)]
+    end, names = spark_export._joined(wanted, joined)
+    assert (end.reached, str(end.error), names) == (5, "lost", ["a", "b"])
+
+
 async def test_a_queue_that_fails_alone(cluster: Cluster, topic: str, tmp_path: Path) -> None:
     """A queue that its broker does not have."""
     import trio
