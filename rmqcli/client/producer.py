@@ -175,6 +175,11 @@ class Producer(SendingSoon, Requesting, Client):
         """How many trace records were not written: there were too many at once, or no broker took them."""
         return 0 if self._trace is None else self._trace.dropped
 
+    @property
+    def trace_trouble(self) -> ClientError | None:
+        """Why the last of them could not be sent; None when there were too many at once."""
+        return None if self._trace is None else self._trace.trouble
+
     async def message_queues(self, topic: str) -> list[MessageQueue]:
         """The queues that a message to `topic` may go to; those it would get when the topic is yet to be created."""
         deadline = trio.current_time() + self.instance.timeout

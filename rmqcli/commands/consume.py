@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rmqcli.commands._traces import warn_of_traces
 from rmqcli.commands.pull import CountOption
 from rmqcli.commands.send import TraceOption
 from rmqcli.commands.tail import IdleOption
@@ -182,8 +183,7 @@ def consume(
             await entered(stack, member)
             await member.instance.route(topic)
             await listener.wait(idle, pipe)
-        if member.traces_dropped:
-            warn(f"{member.traces_dropped} traces were not written")
+        warn_of_traces(member)
         if settings.verbose:
             warn(many(listener.consumed, "message"))
 

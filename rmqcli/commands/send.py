@@ -9,10 +9,11 @@ from typing import Annotated
 
 import typer
 
+from rmqcli.commands._traces import warn_of_traces
 from rmqcli.commands._transaction import CheckOption, Ending, TransactionOption, WaitOption
 from rmqcli.exit_codes import ExitCode, usage_error
 from rmqcli.options import BrokerOption, Settings, TopicArgument, command, single_command
-from rmqcli.running import run_async, warn
+from rmqcli.running import run_async
 
 app = single_command()
 
@@ -168,8 +169,7 @@ def send(
             if transacting is not None:
                 settled = await ending.settle(transacting)
                 code = code or settled
-        if producer.traces_dropped:
-            warn(f"{producer.traces_dropped} traces were not written")
+        warn_of_traces(producer)
 
     _hint_for_terminal(body, file)
     with client_log_told(verbose=settings.verbose):

@@ -187,23 +187,26 @@ def test_no_trace(rmq: Run, topic: str) -> None:
 
 
 def test_brokers_without_the_topic_of_traces(cli: Run) -> None:
-    with embedded_in_thread() as cluster:
-        result = cli("-n", cluster.namesrv, "--timeout", "30", "trace", "--id", "0" * 32)
-    assert result.code == ExitCode.NOT_FOUND
-    assert result.err.endswith(
-        ": there is no topic RMQ_SYS_TRACE_TOPIC (brokers have it with traceTopicEnable=true)\n"
-    )
+    why = "there is no topic RMQ_SYS_TRACE_TOPIC (brokers have it with traceTopicEnable=true)\n"
+    with embedded_in_thread(auto_create_topic_enable=False) as cluster:
+        address = ("-n", cluster.namesrv, "--timeout", "30")
+        result = cli(*address, "trace", "--id", "0" * 32)
+        assert cli(*address, "topic", "create", "orders").code == 0
+        sent = cli(*address, "send", "orders", "x", "--trace")
+    assert (result.code, sent.code) == (ExitCode.NOT_FOUND, 0)
+    assert result.err.endswith(f": {why}")
+    assert sent.err == f"rmq: not written: 1 trace; {why}"
 
 
 def test_traces_that_could_not_be_written(cli: Run, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rmqcli.client.trace.dispatcher.MAX_WAITING", 0)
     result = cli("--timeout", "30", "send", topic, "x", "--trace")
-    assert (result.code, result.err) == (0, "rmq: 1 traces were not written\n")
+    assert (result.code, result.err) == (0, "rmq: not written: 1 trace; too many at once\n")
     consumed = cli(
         "--timeout", "30", "consume", topic, "-g", f"g_{topic}", "--from", "first", "-c", "1", "--trace"
     )
     assert (consumed.code, consumed.lines[0][-1], consumed.err) == (
         0,
         "x",
-        "rmq: 2 traces were not written\n",
+        "rmq: not written: 2 traces; too many at once\n",
     )

@@ -18,7 +18,7 @@ import trio
 from codec.queue import MessageQueue
 from codec.selector import ALL
 from rmqcli.client.consume_tracer import consume_tracer
-from rmqcli.client.errors import InvalidRequest, NoRoute
+from rmqcli.client.errors import ClientError, InvalidRequest, NoRoute
 from rmqcli.client.identity import check_consumer_group
 from rmqcli.client.instance import Client, ClientInstance, InstanceOptions
 from rmqcli.client.producer import Producer
@@ -159,6 +159,11 @@ class PushConsumer(Client):
     def traces_dropped(self) -> int:
         """How many trace records were not written: there were too many at once, or no broker took them."""
         return 0 if self._tracer is None else self._tracer.dropped
+
+    @property
+    def trace_trouble(self) -> ClientError | None:
+        """Why the last of them could not be sent; None when there were too many at once."""
+        return None if self._tracer is None else self._tracer.trouble
 
     async def subscribe(self, topic: str, selector: str | MessageSelector = ALL) -> None:
         """Adds a topic, or changes what is wanted of one; brokers know when this returns, queues follow.

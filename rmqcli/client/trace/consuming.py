@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 from codec.message import MessageExt, PropertyName
+from rmqcli.client.errors import ClientError
 from rmqcli.client.instance import ClientInstance
 from rmqcli.client.trace.dispatcher import OpenProducer, TraceDispatcher, trace_topic
 from rmqcli.client.trace.records import ConsumeEnd, ConsumeStart, ContextCode
@@ -47,6 +48,11 @@ class ConsumeTracer:
     def dropped(self) -> int:
         """How many records were not written."""
         return self._dispatcher.dropped
+
+    @property
+    def trouble(self) -> ClientError | None:
+        """Why the last of them could not be sent."""
+        return self._dispatcher.trouble
 
     async def start(self) -> None:
         await self._dispatcher.start()

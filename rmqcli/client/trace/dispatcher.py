@@ -55,13 +55,15 @@ def trace_topic(trace: bool | str) -> str | None:
 
 
 class TraceDispatcher:
-    """Of one producer or consumer group; `kind` is PRODUCE or CONSUME. Use between `start` and `close`."""
+    """Of one producer or consumer group; `kind` is PRODUCE or CONSUME. Use between `start` and `close`. `trouble` is why the last
+    records that could not be sent were not."""
 
     def __init__(
         self, instance: ClientInstance, group: str, kind: str, topic: str, open_producer: OpenProducer
     ) -> None:
         self.topic = topic
         self.dropped = 0
+        self.trouble: ClientError | None = None
         self._instance = instance
         self._open_producer = open_producer
         self._group = f"_INNER_TRACE_PRODUCER-{group}-{kind}-{next(_counter)}"
@@ -124,6 +126,7 @@ class TraceDispatcher:
                 await producer.send(message, timeout=SEND_TIMEOUT)
             except ClientError as error:
                 self.dropped += count
+                self.trouble = error
                 log.info("%d trace records were not sent: %s", count, error)
 
 
