@@ -204,7 +204,7 @@ complete --command rmq --condition '__rmq_at \' topic create\'' --short-option q
 complete --command rmq --condition '__rmq_at \' topic create\'' --long-option read-queues --exclusive --description 'Queues to read. [0<=x<=65535]'
 complete --command rmq --condition '__rmq_at \' topic create\'' --long-option write-queues --exclusive --description 'Queues to write. [0<=x<=65535]'
 complete --command rmq --condition '__rmq_at \' topic create\'' --long-option perm --exclusive --description 'r, w, rw, or the number of Java\'s tools (2 w, 4 r, 6 rw). [default: rw]'
-complete --command rmq --condition '__rmq_at \' topic create\'' --long-option order --description 'An ordered topic.'
+complete --command rmq --condition '__rmq_at \' topic create\'' --long-option order --description 'Ordered: name servers keep its queues; brokers know within 30 s.'
 complete --command rmq --condition '__rmq_at \' topic create\'' --short-option b --long-option broker --exclusive --description 'Only on this broker; repeatable.'
 complete --command rmq --condition '__rmq_at \' topic create\'' --long-option cluster --exclusive --description 'Only on the masters of this cluster.'
 complete --command rmq --condition '__rmq_at \' topic create\'' --short-option n --long-option namesrv --exclusive --description 'Name servers, separated by \';\'. Else RMQ_NAMESRV, NAMESRV_ADDR, the profile, 127.0.0.1:9876.'

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rmqcli.exit_codes import CommandError, usage_error
 from rmqcli.options import Settings, TopicArgument, YesOption, command, command_group
-from rmqcli.running import run_async
+from rmqcli.running import run_async, warn
 
 if TYPE_CHECKING:
     from codec.bodies import ClusterInfo
@@ -46,7 +47,9 @@ ReadQueuesOption = Annotated[
 WriteQueuesOption = Annotated[
     int | None, typer.Option("--write-queues", metavar="N", min=0, max=65535, help="Queues to write.")
 ]
-OrderOption = Annotated[bool, typer.Option("--order", help="An ordered topic.")]
+OrderOption = Annotated[
+    bool, typer.Option("--order", help="Ordered: name servers keep its queues; brokers know within 30 s.")
+]
 
 _PERMS = {"": 0, "-": 0, "w": 2, "r": 4, "rw": 6, "wr": 6}
 
@@ -314,19 +317,30 @@ def delete(
 ) -> None:
     """Delete a topic and its messages from the brokers and the name servers.
 
-    Asks first; without a terminal it needs --yes.
+    Asks first; without a terminal it needs --yes. Groups keep their offsets, and are named: a topic that is made anew begins
+    at 0, and what comes before these offsets they would pass over.
     """
     from rmqcli.commands._changes import confirm, show_change
 
     if _is_internal(topic) and not topic.startswith("%"):
         raise CommandError(f"topic {topic} belongs to the system and cannot be deleted")
+    groups: list[str] = []
 
     async def main() -> Any:
-        from rmqcli.client import Admin
+        from rmqcli.client import Admin, ClientError
 
+        failures: dict[str, ClientError] = {}
         async with Admin(**settings.client_options) as admin:
+            with suppress(ClientError):
+                groups.extend(await admin.topic_groups(topic, failures=failures))
             await admin.route(topic)
-            return await admin.delete_topic(topic, cluster=cluster)
+            return await admin.delete_topic(topic, cluster=cluster, failures=failures)
 
     confirm(f"delete topic {topic} and all of its messages?", yes=yes)
-    show_change(settings, f"topic {topic} deleted from", run_async(main))
+    change = run_async(main)
+    if groups and change.brokers:
+        warn(
+            f"offsets of {', '.join(groups)} stay; when {topic} is made anew: "
+            f"rmq offsets reset -g {groups[0] if len(groups) == 1 else 'GROUP'} -t {topic} --to start"
+        )
+    show_change(settings, f"topic {topic} deleted from", change)

@@ -219,6 +219,17 @@ def test_a_topic_is_changed_where_it_can_be(one_is_silent: Run) -> None:
     assert (alone.code, alone.out) == (ExitCode.TIMED_OUT, b"")
 
 
+def test_a_topic_is_deleted_where_it_can_be_and_groups_that_keep_offsets_are_named(
+    one_is_silent: Run,
+) -> None:
+    deleted = one_is_silent("topic", "delete", "orders", "--yes")
+    assert (deleted.code, deleted.out) == (ExitCode.PARTLY, b"topic orders deleted from broker-a\n")
+    kept, lost = deleted.err.splitlines()
+    assert kept.startswith("rmq: offsets of readers stay; ")
+    assert kept.endswith(": rmq offsets reset -g readers -t orders --to start")
+    assert lost.startswith("rmq: broker-b: ") and "QUERY_TOPIC_CONSUME_BY_WHO" in lost, "it was asked once"
+
+
 def test_a_group_is_deleted_where_it_can_be(one_is_silent: Run) -> None:
     deleted = one_is_silent("group", "delete", "billing", "--yes")
     assert (deleted.code, deleted.out) == (ExitCode.PARTLY, b"group billing deleted from broker-a\n")

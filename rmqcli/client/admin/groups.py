@@ -197,11 +197,10 @@ class GroupAdmin(TopicAdmin, MemberAdmin):
     ) -> dict[str, TopicChange]:
         """Deletes the retry topic and the dead letters of a group, where there are any. Brokers that are lost, as `failures` says,
         are not asked, and count as failed."""
-        lost = {name: error for name, error in (failures or {}).items() if isinstance(error, LOST)}
         changes = {}
         for topic in (RETRY_PREFIX + group, DLQ_PREFIX + group):
             try:
-                changes[topic] = await self._delete_topic(topic, cluster, lost)
+                changes[topic] = await self._delete_topic(topic, cluster, failures)
             except TopicNotFound:
                 continue
         return changes

@@ -27,7 +27,7 @@ from codec.headers import (
 )
 from codec.message import SystemTopic, check_topic
 from codec.queue import MessageQueue
-from rmqcli.client.admin.base import AdminBase, gather, gather_all, read_body
+from rmqcli.client.admin.base import LOST, AdminBase, gather, gather_all, read_body
 from rmqcli.client.admin.values import TopicChange
 from rmqcli.client.errors import ClientError, InvalidRequest, NotFound, TopicNotFound
 
@@ -190,17 +190,21 @@ class TopicAdmin(AdminBase):
                 failures[name] = error
         return _checked(TopicChange(tuple(changed), failures))
 
-    async def delete_topic(self, topic: str, *, cluster: str | None = None) -> TopicChange:
+    async def delete_topic(
+        self, topic: str, *, cluster: str | None = None, failures: Mapping[str, ClientError] | None = None
+    ) -> TopicChange:
         """Deletes the topic on the masters that have it (of one cluster), then from every name server.
 
-        While a broker fails the name servers keep the route, since that broker would register the topic again.
+        While a broker fails the name servers keep the route, since that broker would register the topic again. Brokers that are
+        lost, as `failures` says, are not asked, and count as failed.
         """
-        return _checked(await self._delete_topic(topic, cluster, {}))
+        return _checked(await self._delete_topic(topic, cluster, failures))
 
     async def _delete_topic(
-        self, topic: str, cluster: str | None, lost: Mapping[str, ClientError]
+        self, topic: str, cluster: str | None, known: Mapping[str, ClientError] | None
     ) -> TopicChange:
-        """Brokers in `lost` are not asked, and count as failed; raises for no broker."""
+        """Raises for no broker."""
+        lost = {name: error for name, error in (known or {}).items() if isinstance(error, LOST)}
         route = await self.instance.routes.read(topic, self.instance.timeout)
         masters = await self.masters(cluster=cluster)
         targets = {name: address for name, address in masters.items() if name in route.brokers}
