@@ -70,7 +70,7 @@ def import_(
     """
     _check(path, queues)
     from rmqcli.export.import_progress import Progress
-    from rmqcli.export.import_rows import import_files, read_rows
+    from rmqcli.export.import_rows import count_rows, import_files, read_rows
     from rmqcli.export.importing import Importer, Router
 
     files = import_files(path)
@@ -91,7 +91,7 @@ def import_(
         async with Producer(**settings.producer_options) as producer:
             router = Router(await producer.message_queues(topic), queues)
             start = trio.current_time()
-            with progress(f"import to {topic}") as advance:
+            with progress(f"import to {topic}", count_rows(files)) as advance:
                 if dry_run:
                     tally = await Importer(None, router, done, advance=advance).run(rows())
                 else:

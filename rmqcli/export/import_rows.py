@@ -10,7 +10,7 @@ Rows are numbered from 0 in each file. Memory: one row group of one file, decode
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ from rmqcli.export.import_columns import plain_rows, wanted_columns
 from rmqcli.export.manifest import MANIFEST, Manifest, read_json
 from rmqcli.render.message_json import message_from_json, message_of, sendable
 
-__all__ = ["BORN", "STORED", "ImportRow", "import_files", "read_rows"]
+__all__ = ["BORN", "STORED", "ImportRow", "count_rows", "import_files", "read_rows"]
 
 BORN = "ORIGINAL_BORN_TIMESTAMP"
 STORED = "ORIGINAL_STORE_TIMESTAMP"
@@ -65,6 +65,19 @@ def import_files(path: Path) -> list[tuple[str, Path]]:
 def _is_data(file: Path, root: Path) -> bool:
     hidden = any(part.startswith(("_", ".")) for part in file.relative_to(root).parts)
     return not hidden and file.suffix in (*_PARQUET, *_LINES)
+
+
+def count_rows(files: Sequence[tuple[str, Path]]) -> int | None:
+    """How many rows there are, by the footers; None when a file has lines, or cannot be read."""
+    if any(path.suffix not in _PARQUET for _, path in files):
+        return None
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        return sum(parquet.read_metadata(path).num_rows for _, path in files)
+    except (pa.ArrowException, OSError):
+        return None
 
 
 def read_rows(name: str, path: Path, topic: str) -> Iterator[ImportRow]:

@@ -147,6 +147,7 @@ class Importer:
             for row in chunk:
                 if self._progress.is_sent(row.file, row.number):
                     self.tally.skipped += 1
+                    self._advance(1)
                     continue
                 if self._rate and self._target is not None:
                     await trio.sleep_until(start + count / self._rate)

@@ -255,6 +255,7 @@ def _write_all(batches: Generator[Any, None, End | None], files: Files) -> End |
 
 _UNSOUND = re.compile(r"rmqcli\.export\.queue_entries\.UnsoundQueue: (.*)")
 _DAMAGE = re.compile(r"(?:codec\.errors\.CorruptionError|rmqcli\.store\.files\.DamagedFile): (.*)")
+_OF_FILE = re.compile(r"^\w+: \[Errno \d+\] (?P<reason>.*): '(?P<path>.*)'$")
 _ERROR = re.compile(
     r"^(?:[\w.]+\.)?\w*(?:Error|Exception|Refused|Lost|Failed|Timeout|Route): .*", re.MULTILINE
 )
@@ -270,4 +271,5 @@ def _reason(error: BaseException) -> Exception:
         return CorruptionError(damage[1].strip())
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     telling = [line for line in _ERROR.findall(str(error)) if "SparkException" not in line]
-    return ExportError(f"the Spark job failed: {(telling or lines or [type(error).__name__])[-1]}")
+    reason = _OF_FILE.sub(r"\g<path>: \g<reason>", (telling or lines or [type(error).__name__])[-1])
+    return ExportError(f"the Spark job failed: {reason}")

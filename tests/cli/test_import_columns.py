@@ -12,7 +12,7 @@ from pyarrow import parquet
 
 from codec.message import Message
 from rmqcli.exit_codes import CommandError, ExitCode
-from rmqcli.export.import_rows import ImportRow, read_rows
+from rmqcli.export.import_rows import ImportRow, count_rows, read_rows
 from tests.cli.conftest import Run
 
 MAP = pa.map_(pa.string(), pa.string())
@@ -98,3 +98,14 @@ def test_the_command_names_the_column(rmq: Run, topic: str, tmp_path: Path) -> N
     result = rmq("import", str(tmp_path / "a.parquet"), "--topic", topic)
     assert result.code == ExitCode.USAGE
     assert "rmq: not sent: a.parquet: row 1: column tags is int64: text is expected\n" in result.err
+
+
+def test_how_many_rows_there_are(tmp_path: Path) -> None:
+    files = []
+    for number in (2, 3):
+        files.append((f"{number}", tmp_path / f"{number}.parquet"))
+        parquet.write_table(pa.table({"body": ["b"] * number}), files[-1][1])
+    assert count_rows(files) == 5
+    (tmp_path / "broken.parquet").write_bytes(b"PAR1")
+    assert count_rows([*files, ("broken", tmp_path / "broken.parquet")]) is None
+    assert count_rows([*files, ("lines", tmp_path / "lines.jsonl")]) is None

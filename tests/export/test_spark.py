@@ -155,6 +155,16 @@ def _full(task: int) -> Iterator[Any]:
     yield task
 
 
+def test_the_reason_in_what_spark_says() -> None:
+    said = """Job aborted. Most recent failure: org.apache.spark.api.python.PythonException: Traceback (most recent call last):
+  File "parquet.py", line 7, in write
+OSError: [Errno 28] No space left on device: '/lake/o'
+
+\tat org.apache.spark.api.python.BasePythonRunner.handle(PythonRunner.scala:1)"""
+    reason = spark_export._reason(RuntimeError(said))
+    assert str(reason) == "the Spark job failed: /lake/o: No space left on device"
+
+
 def test_a_full_disk_is_named_by_its_task(tmp_path: Path) -> None:
     out = tmp_path / "out"
     (out / "_temporary-1").mkdir(parents=True)
