@@ -7,7 +7,10 @@ time for the whole topic; here 222 can also name one queue and its offset, as in
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from types import MappingProxyType
+
+import trio
 
 from broker.context import BrokerContext
 from broker.errors import Refusal, RemoteClosed, RemoteTimeout
@@ -147,21 +150,22 @@ def consumer_status(broker: BrokerContext, session: Session, request: RemotingCo
 async def _ask_status(
     session: Session, request: RemotingCommand, group: ConsumerGroup, header: GetConsumerStatusRequestHeader
 ) -> None:
+    """All at once: Java asks one after the other, and who asked has gone when the second is silent."""
     table: dict[str, dict[MessageQueue, int]] = {}
     ext = {"topic": header.topic, "group": header.group}
-    for client in list(group.channels.values()):
-        if header.client_addr and client.client_id != header.client_addr:
-            continue
-        try:
-            reply = await client.channel.request(
-                RemotingCommand(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, ext_fields=dict(ext)),
-                STATUS_SECONDS,
-            )
+
+    async def ask(client: ClientChannel) -> None:
+        question = RemotingCommand(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, ext_fields=dict(ext))
+        with suppress(RemoteTimeout, RemoteClosed, CodecError):  # who does not answer is left out
+            reply = await client.channel.request(question, STATUS_SECONDS)
             if reply.code == ResponseCode.SUCCESS:
                 status = decode_body(GetConsumerStatusBody, reply.body)
                 table[client.client_id] = dict(status.message_queue_table)
-        except (RemoteTimeout, RemoteClosed, CodecError):
-            continue  # as Java: a client that does not answer is left out
+
+    async with trio.open_nursery() as nursery:
+        for client in group.channels.values():
+            if header.client_addr in (None, "", client.client_id):
+                nursery.start_soon(ask, client)
     body = fast_body(GetConsumerStatusBody(message_queue_table={}, consumer_table=table))
     session.respond(request, request.reply(ResponseCode.SUCCESS, NOT_SET, None, body))
 
