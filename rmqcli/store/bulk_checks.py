@@ -30,7 +30,7 @@ __all__ = [
     "dispatched_block",
     "highest_offset",
     "skip_parsing",
-    "skip_records_before",
+    "skip_records_within",
     "skip_sound_records",
     "suspect_entries",
     "suspect_items",
@@ -46,7 +46,8 @@ _CHECKED_RECORDS = 4096
 """So few are checked together that what is made of them stays in the processor's cache, and memory is not asked for anew."""
 _SPLIT_RECORDS = 4096
 """Of blocks whose properties are taken apart."""
-_NO_END = (1 << 63) - 1
+_ENDLESS = (-(1 << 63), (1 << 63) - 1, 0)
+"""Of a queue that is not asked for."""
 
 
 def skip_sound_records(data: memoryview, base: int, start: int, stop: int) -> tuple[int, int]:
@@ -213,9 +214,13 @@ def _known_hashes(data: memoryview, base: int, offsets: Array) -> Array | None:
     return codes
 
 
-def skip_records_before(data: memoryview, start: int, ends: Mapping[tuple[str, int], int]) -> int:
-    """The byte behind the records, block by block, that lie before the ends of their queues and in no other queues."""
-    by_topic = {(topic.encode(), queue_id): end for (topic, queue_id), end in ends.items()}
+def skip_records_within(
+    data: memoryview, start: int, spans: Mapping[tuple[str, int], tuple[int, int, int]]
+) -> int:
+    """The byte behind the records, block by block, whose queues have their entries and that lie in no other queues; `spans` of
+    `rmqcli.store.lacking`.
+    """
+    by_topic = {(topic.encode(), queue_id): span for (topic, queue_id), span in spans.items()}
     position = start
     while True:
         walk = scan_positions(data, position, max_rows=_SPLIT_RECORDS)
@@ -224,9 +229,11 @@ def skip_records_before(data: memoryview, start: int, ends: Mapping[tuple[str, i
         except CorruptionError:
             return position
         topics = cut(data, rows["topic_start"], rows["topic_end"])
-        bounds = map(by_topic.get, zip(topics, rows["queue_id"].tolist(), strict=True), repeat(_NO_END))
-        behind = rows["queue_offset"] >= np.fromiter(bounds, np.int64, len(rows))
+        of_rows = map(by_topic.get, zip(topics, rows["queue_id"].tolist(), strict=True), repeat(_ENDLESS))
+        first, end, last_place = np.array(list(of_rows), dtype=np.int64).reshape(-1, 3).T
+        behind = (rows["queue_offset"] >= end) & (rows["physical_offset"] > last_place)
+        is_lacking = (rows["queue_offset"] < first) | behind
         dispatched = PropertyName.INNER_MULTI_DISPATCH.encode() in join_properties(data, rows).text
-        if not len(rows) or behind.any() or dispatched:
+        if not len(rows) or is_lacking.any() or dispatched:
             return position
         position = walk.end

@@ -19,11 +19,18 @@ from rmqcli.store.consume_queue import Queue, queue_folders
 from rmqcli.store.files import DamagedFile, NamedFile, data_size
 from rmqcli.store.findings import Finding, Report
 from rmqcli.store.index import index_files
-from rmqcli.store.lacking import lacking_entries
+from rmqcli.store.lacking import NOTHING, lacking_entries, span_of
 from rmqcli.store.lock import is_locked
 from rmqcli.store.next_start import dispatched_again_from, known_checkpoint
 from rmqcli.store.overview import queue_ranges
-from rmqcli.store.tables import delay_offsets, group_offsets, read_checkpoint, store_folder, table_problems
+from rmqcli.store.tables import (
+    delay_offsets,
+    group_offsets,
+    read_checkpoint,
+    store_folder,
+    table_problems,
+    topics,
+)
 from rmqcli.store.verify import verify_commit_log
 from rmqcli.store.verify_index import verify_index
 from rmqcli.store.verify_queues import Repairs, verify_queues
@@ -153,19 +160,37 @@ def _queues(folder: _Folder, found: StoreReport, workers: Workers, progress: Cal
         found.remarks.append(f"{file.path}: byte {position}: a hole: the next start adds the entries")
     if live or sum(one.messages for one in queue_ranges(store)) == of_log.items:
         return report  # as many entries as records: none is lacking
-    ends = {
-        (queue.topic, queue.queue_id): queue.files.bounds()[1]
-        for queue in queues
-        if queue.topic is not None and queue.queue_id is not None
-    }
-    for (topic, queue_id), count in sorted(lacking_entries(log, ends).items()):
-        text = f"{topic} queue {queue_id} lacks the entries of {count} records"
-        if crashed:
+    spans = {key: span_of(queue.files) for queue in queues if (key := _key(queue)) is not None}
+    known = {key: NOTHING for key in _known_queues(store) if key not in spans}
+    for lack, count in sorted(lacking_entries(log, {**known, **spans}).items()):
+        name = f"{lack.topic} queue {lack.queue_id}"
+        if lack.queue in known:
+            found.remarks.append(
+                f"{name} has no consume queue, the log has {count} records of it: the topic was deleted and made anew, or "
+                "`rmq inspect rebuild` brings it back"
+            )
+            continue
+        text = f"{name} lacks the entries of {count} records {'before' if lack.is_before else 'behind'} those it has"
+        if crashed and not lack.is_before:
             found.remarks.append(f"{text}: the next start adds them")
-        else:
-            place = store / "consumequeue" / topic / str(queue_id)
-            report.add(Finding(place, ends[topic, queue_id] * ENTRY_SIZE, text))
+            continue
+        span = spans[lack.queue]
+        place = store / "consumequeue" / lack.topic / str(lack.queue_id)
+        report.add(Finding(place, (span.first if lack.is_before else span.end) * ENTRY_SIZE, text))
     return report
+
+
+def _key(queue: Queue) -> tuple[str, int] | None:
+    return None if queue.topic is None or queue.queue_id is None else (queue.topic, queue.queue_id)
+
+
+def _known_queues(store: Path) -> Iterator[tuple[str, int]]:
+    try:
+        of_topics = topics(store)
+    except DamagedFile:  # told of by the report of the tables
+        return
+    for name, one in of_topics.items():
+        yield from ((name, number) for number in range(max(one.read_queue_nums, one.write_queue_nums)))
 
 
 def _without_log(store: Path, queues: list[Queue], found: StoreReport) -> Report:

@@ -102,7 +102,7 @@ def test_a_queue_that_lacks_entries(copy_java_store: Copy) -> None:
     path.write_bytes(path.read_bytes()[:200] + bytes(5800))
     (finding,) = verify_store(store.root).findings
     assert (finding.path, finding.position) == (path.parent, 6200)
-    assert finding.problem == "SeedNormal queue 1 lacks the entries of 65 records"
+    assert finding.problem == "SeedNormal queue 1 lacks the entries of 65 records behind those it has"
     (store.root / "abort").touch()
     crashed = verify_store(store.root)
     assert crashed.sound

@@ -1,0 +1,77 @@
+"""Queues that lack entries of records that the log has, in bulk and one by one; what only looks so is none."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rmqcli.store import lacking
+from rmqcli.store.verify_store import StoreReport, verify_store
+from tests.broker.store.support import loaded, message, small_config
+from tests.support import JavaStore
+
+Copy = Callable[[str], JavaStore]
+
+
+def verified(root: Path) -> StoreReport:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lacking, "bulk_checks", lambda: None)
+        one_by_one = verify_store(root)
+    found = verify_store(root)
+    assert (found.findings, found.remarks) == (one_by_one.findings, one_by_one.remarks)
+    return found
+
+
+def test_the_first_file_of_a_queue_is_gone(copy_java_store: Copy) -> None:
+    """Retention takes it only when it took the records."""
+    store = copy_java_store("store-clean")
+    queue = store.root / "consumequeue/SeedNormal/1"
+    (queue / f"{0:020d}").unlink()
+    for is_crashed in (False, True):
+        (finding,) = verified(store.root).findings
+        assert (finding.path, finding.position) == (queue, 6000)
+        assert finding.problem == "SeedNormal queue 1 lacks the entries of 300 records before those it has"
+        if not is_crashed:
+            (store.root / "abort").touch()
+
+
+def test_retention_took_files_and_records(copy_java_store: Copy) -> None:
+    store = copy_java_store("store-clean")
+    for path in store.commit_logs[:2]:
+        path.unlink()
+    for path in (store.root / "consumequeue/SeedNormal").glob(f"*/{0:020d}"):
+        path.unlink()
+    assert verified(store.root).sound
+
+
+def test_the_queues_of_a_topic_are_gone(copy_java_store: Copy) -> None:
+    """As of a topic that was deleted and made anew, or of one that lost them."""
+    store = copy_java_store("store-clean")
+    shutil.rmtree(store.root / "consumequeue/SeedTx")
+    report = verified(store.root)
+    assert report.sound
+    assert len(report.remarks) == 4
+    assert report.remarks[0].startswith("SeedTx queue 0 has no consume queue, the log has ")
+    path = store.root / "config/topics.json"
+    table = json.loads(path.read_text())
+    del table["topicConfigTable"]["SeedTx"]
+    path.write_text(json.dumps(table))
+    assert verified(store.root).remarks == []
+
+
+def test_a_topic_that_was_deleted_and_made_anew(tmp_path: Path) -> None:
+    """Its old records are behind the end of its new queue by their offsets alone."""
+    with loaded(small_config(tmp_path)) as store:
+        for number in range(10):
+            store.append(message(number))
+        store.delete_topic("TopicA")
+        for number in range(3):
+            store.append(message(number))
+    (tmp_path / "abort").unlink(missing_ok=True)
+    report = verified(tmp_path)
+    assert (report.findings, report.remarks) == ([], [])
+    assert (report.parts["commitlog"].items, report.parts["consumequeue"].items) == (13, 3)
