@@ -162,10 +162,16 @@ class ClientInstance:
                 task_status.started(nursery)
                 await trio.sleep_forever()
 
+    @property
+    def lasting_id(self) -> str:
+        """The client id that is the same in the next process, too, with the name DEFAULT where none was given: offsets files
+        are found again by it."""
+        name = DEFAULT_NAME if self._instance_name is None else self._instance_name
+        return client_id(self.ip, name, self._unit_name)
+
     def keep_name(self) -> None:
-        """From now on a client id that is the same in the next process, too: the name DEFAULT where none was given."""
-        if self._instance_name is None:
-            self.client_id = client_id(self.ip, DEFAULT_NAME, self._unit_name)
+        """From now on `client_id` is the `lasting_id`."""
+        self.client_id = self.lasting_id
 
     def start(self, function: Callable[[], Awaitable[None]], name: str) -> trio.CancelScope:
         """Runs a background task; cancel the scope to end it before the instance ends."""

@@ -224,5 +224,5 @@ def offset_store(
 ) -> OffsetStore:
     """Where a consumer keeps its offsets: broadcasting in a file below `folder`, else at the brokers."""
     if broadcasting:
-        return LocalFileOffsetStore(offsets_file(folder, instance.client_id, group))
+        return LocalFileOffsetStore(offsets_file(folder, instance.lasting_id, group))
     return RemoteBrokerOffsetStore(instance, group)

@@ -11,6 +11,7 @@ import trio
 from codec.bodies import MessageModel
 from codec.codes import RequestCode
 from codec.queue import MessageQueue
+from rmqcli.client import ClientInstance
 from rmqcli.client.push.offset_store import (
     LocalFileOffsetStore,
     OffsetFileDamaged,
@@ -18,7 +19,7 @@ from rmqcli.client.push.offset_store import (
     offsets_file,
 )
 from tests.client.push.consuming import GROUP, TOPIC, Taken, consumer
-from tests.client.push.model_broker import ModelCluster
+from tests.client.push.model_broker import NAMESRV, ModelCluster, now_ms
 
 QUEUE = MessageQueue("T", "b", 1)
 WRITTEN_BY_JAVA = (
@@ -28,6 +29,10 @@ WRITTEN_BY_JAVA = (
 
 def temporary_files(folder: Path) -> list[Path]:
     return list(folder.glob("*.tmp"))
+
+
+def folders(path: Path) -> list[str]:
+    return [folder.name for folder in path.iterdir()]
 
 
 def test_where_java_looks_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,6 +217,22 @@ async def test_a_broker_away_does_not_keep_offsets_from_another(
         cluster.trouble[RequestCode.UPDATE_CONSUMER_OFFSET] = lambda command: None
         await trio.sleep(5)
         assert cluster.offsets[GROUP, MessageQueue(TOPIC, "b", 0)] == 1
+
+
+async def test_broadcasting_in_a_shared_instance_resumes_too(
+    cluster: ModelCluster, autojump_clock: Any, tmp_path: Path
+) -> None:
+    options = {"message_model": MessageModel.BROADCASTING, "offsets_folder": tmp_path}
+    for round_number in range(2):
+        cluster.put(cluster.queue(TOPIC), b"%d" % round_number)
+        taken = Taken()
+        async with (
+            ClientInstance(NAMESRV, open_stream=cluster.open_stream, now_ms=now_ms) as instance,
+            consumer(cluster, taken, instance=instance, **options),
+        ):
+            await trio.sleep(7)
+        assert taken.bodies == [b"%d" % round_number]
+    assert folders(tmp_path)[0].endswith("@DEFAULT")
 
 
 async def test_a_broadcasting_consumer_resumes_from_its_file(
