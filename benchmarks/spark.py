@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from benchmarks.export import TOPICS, write_store
 from benchmarks.harness import ROOT, Measured, best_of, have_memory, process
 from benchmarks.scan import write_log
 
@@ -35,11 +36,24 @@ def spark() -> Iterator[Measured]:
         yield Measured(f"{name}local[1]", count / one, "msg/s")
         yield Measured(f"{name}local[2]", count / two, "msg/s", one / two, "local[1]", "1.7")
         said = subprocess.check_output(_command("plain", "local[2]", store), cwd=ROOT)
+    yield from _topics()
     arrow, rows, plain_count = json.loads(said)
     assert count == plain_count
     for source, seconds, target in (("a row-based source", rows, "3"), ("the format rocketmq", arrow, "")):
         against = f"df.write.parquet of {source}"
         yield Measured(f"{name}local[2]", count / two, "msg/s", seconds / two, against, target)
+
+
+def _topics() -> Iterator[Measured]:
+    """A store of twenty topics: one of them by its consume queues."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = Path(folder) / "store"
+        write_store(store, LOG_BYTES)
+        said = subprocess.check_output(_command("topics", "local[2]", store), cwd=ROOT)
+    export, one, load, subscribed = json.loads(said)
+    name = f"1 KB bodies, local[2], one topic of {TOPICS}: "
+    yield Measured(f"{name}export --spark", 1 / one, "1/s", export / one, "all topics")
+    yield Measured(f"{name}load(path)", 1 / subscribed, "1/s", load / subscribed, "all topics")
 
 
 def _command(way: str, master: str, store: Path) -> list[str]:

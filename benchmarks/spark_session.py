@@ -28,6 +28,7 @@ from rmqcli.export.spark_source.columns import spark_schema
 from rmqcli.store.commit_log import next_record
 from rmqcli.store.files import NamedFile, mapped
 
+ONE_TOPIC = "Bench7"
 _MOMENTS = frozenset({"born_timestamp", "store_timestamp"})
 SETTINGS = {
     "spark.sql.parquet.compression.codec": "zstd",
@@ -108,7 +109,36 @@ def plain(master: str, store: Path) -> None:
         print(json.dumps([arrow, rows, spark.read.parquet(out).count()]))
 
 
-WAYS = {"export": export, "plain": plain}
+def topics(master: str, store: Path) -> None:
+    """Prints the seconds of exports of all topics and of one, and of counts of all rows of the folder and of one topic's."""
+    out = store.with_name("out-topics")
+    with spark_session(master) as spark:
+        spark_source.register(spark)
+
+        def write(rows: RowFilter) -> None:
+            shutil.rmtree(out, ignore_errors=True)
+            export_store_on_spark(store, out, rows)
+
+        def count(**options: str) -> None:
+            frame = spark.read.format("rocketmq").options(**options).load(str(store))
+            frame.agg({"queue_offset": "max", "body_crc": "max"}).collect()
+
+        one = frozenset({ONE_TOPIC})
+        count(), write(RowFilter())
+        print(
+            json.dumps(
+                best_of(
+                    lambda: write(RowFilter()),
+                    lambda: write(RowFilter(topics=one)),
+                    count,
+                    lambda: count(subscribe=ONE_TOPIC),
+                    rounds=3,
+                )
+            )
+        )
+
+
+WAYS = {"export": export, "plain": plain, "topics": topics}
 
 if __name__ == "__main__":
     WAYS[sys.argv[1]](sys.argv[2], Path(sys.argv[3]))

@@ -75,7 +75,8 @@ def count_rows(files: Sequence[tuple[str, Path]]) -> int | None:
     from pyarrow import parquet
 
     try:
-        return sum(parquet.read_metadata(path).num_rows for _, path in files)
+        counts: list[int] = [parquet.read_metadata(path).num_rows for _, path in files]
+        return sum(counts)
     except (pa.ArrowException, OSError):
         return None
 
