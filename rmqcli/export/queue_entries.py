@@ -15,7 +15,7 @@ from codec.hashing import tags_code
 from codec.names import SystemTopic
 from rmqcli.export.rows import RowFilter
 from rmqcli.store import Queue
-from rmqcli.store.consume_queue import is_blank
+from rmqcli.store.consume_queue import leading_fillers
 from rmqcli.store.files import NamedFile, mapped
 
 __all__ = ["Entries", "QueueFile", "UnsoundQueue", "batches", "bounded", "entries_in", "last_place"]
@@ -77,7 +77,7 @@ def _written_numbers(file: NamedFile) -> tuple[int, int]:
     """The number of the first entry, behind those that only fill, and the one behind the last."""
     numbers = range(file.size // ENTRY.size)
     with mapped(file) as data:
-        first = bisect_left(numbers, True, key=lambda number: not is_blank(data, number))
+        first = leading_fillers(data, len(numbers))
         return first, max(first, bisect_left(numbers, True, key=lambda number: not _size(data, number)))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from codec.consume_queue import ENTRY
+from codec.consume_queue import ENTRY, FILLER
 from codec.record import MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE, peek_record
 from codec.record_explain import ExplainedField, explain_fixed
 from rmqcli.store.files import NamedFile, mapped, offset_files
@@ -19,6 +19,7 @@ __all__ = [
     "QueueEntry",
     "explain_entry",
     "is_blank",
+    "leading_fillers",
     "queue_folders",
 ]
 
@@ -90,11 +91,19 @@ class ConsumeQueueFiles:
         return [file for file in filled if file.size > 0]
 
     def _from_first_written(self) -> Iterator[QueueEntry]:
-        """The entries of the first file, those that only fill it skipped at once."""
+        """The entries of the first file, those that only fill it skipped at once; some may fill the places of lost ones later on."""
         file = self.files[0]
         with mapped(file) as data:
-            blanks = bisect_left(range(file.size // ENTRY.size), True, key=lambda n: not is_blank(data, n))
+            blanks = leading_fillers(data, file.size // ENTRY.size)
         return self.entries((file.base or 0) // ENTRY.size + blanks)
+
+
+def leading_fillers(data: memoryview, count: int) -> int:
+    """How many of the first `count` entries of a file come before the first one that does not only fill."""
+    if count == 0 or not is_blank(data, 0):
+        return 0
+    # That the first n are fillers is true up to some n, and for none behind.
+    return bisect_left(range(1, count + 1), True, key=lambda n: bytes(data[: n * ENTRY.size]) != FILLER * n)
 
 
 def is_blank(data: memoryview, number: int) -> bool:

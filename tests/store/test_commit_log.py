@@ -184,6 +184,14 @@ def test_bounds_of_a_queue_that_starts_late(tmp_path: Path) -> None:
     assert queue.bounds() == (0, 0)
 
 
+def test_bounds_of_a_queue_with_fillers_in_it(tmp_path: Path) -> None:
+    """Salvage puts them where delayed messages were that are lost."""
+    blank, entry = ENTRY.pack(0, BLANK_ENTRY_SIZE, 0), ENTRY.pack(500, 100, 7)
+    for first, entries in ((0, entry * 4 + blank * 90 + entry * 6), (3, blank * 3 + entry * 2 + blank * 95)):
+        (tmp_path / f"{0:020d}").write_bytes(entries)
+        assert ConsumeQueueFiles(tmp_path).bounds() == (first, 100)
+
+
 def test_holes_are_not_looked_at(tmp_path: Path) -> None:
     """A preallocated file of a gigabyte, as a broker makes it: what is written is found, wherever it lies."""
     path = tmp_path / f"{0:020d}"
