@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.filters import FilterTable
+from broker.filters import BitMaps, FilterTable
 from codec.bodies import FASTJSON, ConsumerFilterManager, SubscriptionData, decode_body, encode_body
 from codec.errors import SelectorError
 from codec.selector import BloomFilter, Dialect
@@ -199,6 +199,15 @@ def test_a_saved_text_that_does_not_compile_is_kept_without_effect(clock: Clock)
         table.wrapper().filter_data_by_topic[TOPIC].group_filter_data[GROUP].expression
         == "a > > AND a <> '7'"
     )
+
+
+def test_a_saved_text_that_does_not_compile_has_no_bits(clock: Clock) -> None:
+    table = FilterTable(clock)
+    table.load(decode_body(ConsumerFilterManager, SAVED.replace(b"a > 5 AND", b"a > > AND")))
+    table.register("Other", [sql("a > 5")])
+    other = table.get(TOPIC, "Other")
+    assert other is not None and other.bloom is not None
+    assert BitMaps(table).of(TOPIC, {"a": "6"}) == table.bloom.bit_map([other.bloom])
 
 
 def test_the_dialect_is_the_tables(clock: Clock) -> None:
