@@ -1,7 +1,8 @@
 """Writes to a pipe that end when the reader has taken what was written, not when it is somewhere in between.
 
-A pipe of one page can be written to when it is empty, and only then: so the page is told when the reader is done with it. Readers
-that buffer have what they took, whatever they do with it; nobody can know that.
+A pipe of one page can be written to when it is empty, and only then: so the system tells when the reader is done with it. Where
+others write to the same pipe, which must not wait, it stays as it is and is looked at again and again. Readers that buffer have what
+they took, whatever they do with it; nobody can know that.
 """
 
 from __future__ import annotations
@@ -14,37 +15,39 @@ import os
 import select
 import stat
 import termios
+from time import perf_counter
 
 import trio
 
 __all__ = ["Pipe"]
 
 PAGE = 4096
-QUICK_MS = 1
-"""How long a quick reader is waited for without other tasks: the way through the scheduler takes as long as five messages."""
+QUICK = 0.001
+"""Seconds that a quick reader is waited for without other tasks: the way through the scheduler takes as long as five messages."""
+LOOK = 0.01  # seconds
 WATCH = 0.5  # seconds; nothing tells of a reader that leaves an empty pipe
 
 
 class Pipe:
-    """The writing end of a pipe. `put` may be used by one task at a time."""
+    """The writing end of a pipe. `put` may be used by one task at a time. `is_page`: it has one page."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, *, is_page: bool) -> None:
         self._descriptor = descriptor
+        self._is_page = is_page
         self._poll = select.poll()
         self._poll.register(descriptor, select.POLLOUT)
 
     @classmethod
     def of(cls, descriptor: int, others: int | None = None) -> Pipe | None:
-        """None when it is no pipe, the system cannot do this, or `others` (standard error) goes to the same pipe: what is written
-        there must find room."""
-        resize = getattr(fcntl, "F_SETPIPE_SZ", None)
-        with contextlib.suppress(OSError, ValueError):
+        """None when it is no pipe. `others` is where those write (standard error) that may write to the same pipe."""
+        try:
             status = os.fstat(descriptor)
+            if not stat.S_ISFIFO(status.st_mode):
+                return None
             shared = others is not None and os.path.samestat(status, os.fstat(others))
-            if stat.S_ISFIFO(status.st_mode) and resize is not None and not shared:
-                fcntl.fcntl(descriptor, resize, PAGE)
-                return cls(descriptor)
-        return None
+        except OSError:  # closed
+            return None
+        return cls(descriptor, is_page=not shared and _resized(descriptor))
 
     async def put(self, data: bytes) -> None:
         """Returns when the reader has all of it; BrokenPipeError when it left before that."""
@@ -54,13 +57,24 @@ class Pipe:
             await self._taken()
 
     async def _taken(self) -> None:
-        while not (events := self._events(QUICK_MS)):
-            await trio.lowlevel.wait_writable(self._descriptor)
-        if events & select.POLLERR and self._unread():
+        if self._is_page:
+            while not self._events(QUICK):
+                await trio.lowlevel.wait_writable(self._descriptor)
+        else:
+            await self._looked_at()
+        if self._events(0) & select.POLLERR and self._unread():
             raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
-    def _events(self, milliseconds: int) -> int:
-        return next((events for _, events in self._poll.poll(milliseconds)), 0)
+    async def _looked_at(self) -> None:
+        soon = perf_counter() + QUICK
+        while self._unread() and not self._events(0) & select.POLLERR:
+            if perf_counter() < soon:
+                os.sched_yield()
+            else:
+                await trio.sleep(LOOK)
+
+    def _events(self, seconds: float) -> int:
+        return next((events for _, events in self._poll.poll(seconds * 1000)), 0)
 
     def _unread(self) -> int:
         count = array.array("i", [0])
@@ -71,3 +85,11 @@ class Pipe:
         """Waits until nobody reads any more."""
         while not self._events(0) & select.POLLERR:  # noqa: ASYNC110  the system has no event for it
             await trio.sleep(WATCH)
+
+
+def _resized(descriptor: int) -> bool:
+    """Whether the pipe has one page now; only Linux can do that, and only while no more than that waits in it."""
+    resize = getattr(fcntl, "F_SETPIPE_SZ", None)
+    with contextlib.suppress(OSError):
+        return resize is not None and fcntl.fcntl(descriptor, resize, PAGE) == PAGE
+    return False
