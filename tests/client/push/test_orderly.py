@@ -11,6 +11,7 @@ import trio
 
 from codec.bodies import LockBatchRequestBody, LockBatchResponseBody, decode_body, encode_body
 from codec.codes import RequestCode
+from codec.frame import RemotingCommand
 from codec.message import MessageExt
 from codec.queue import MessageQueue
 from rmqcli.client import OrderlyContext, OrderlyResult
@@ -151,6 +152,39 @@ async def test_a_lock_that_is_taken_away_stops_the_queue_until_it_comes_back(
         del cluster.trouble[RequestCode.LOCK_BATCH_MQ]
         await trio.sleep(25)
         assert taken.of(0) == [0]
+
+
+def refused(command: RemotingCommand) -> RemotingCommand:
+    return command.reply(1, "not now")
+
+
+def granted_to_another(command: RemotingCommand) -> RemotingCommand:
+    return command.reply(0, None, None, encode_body(LockBatchResponseBody()))
+
+
+@pytest.mark.parametrize(
+    ("answer", "still", "over"),
+    [(refused, 25, 35), (granted_to_another, 15, 25)],
+    ids=["nobody can say", "another has it"],
+)
+async def test_a_lock_counts_for_30_seconds_or_until_another_has_it(
+    cluster: ModelCluster, autojump_clock: Any, answer: Any, still: float, over: float
+) -> None:
+    """Renewed after 1 s, then every 20 s."""
+    taken, queue = Taken(), cluster.queue(TOPIC)
+    async with consumer(cluster, taken, orderly=True):
+        await trio.sleep(2)
+        cluster.trouble[RequestCode.LOCK_BATCH_MQ] = answer
+        await trio.sleep_until(still)
+        cluster.put(queue, b"1")
+        await trio.sleep_until(over)
+        assert [numbers for _, _, numbers in taken.calls] == [[1]]
+        cluster.put(queue, b"2")
+        await trio.sleep(10)
+        assert len(taken.calls) == 1
+        del cluster.trouble[RequestCode.LOCK_BATCH_MQ]
+        await trio.sleep(30)
+    assert [numbers for _, _, numbers in taken.calls] == [[1], [2]]
 
 
 async def test_locks_are_renewed_every_20_seconds(cluster: ModelCluster, autojump_clock: Any) -> None:

@@ -79,6 +79,24 @@ async def test_enough_is_enough(
         assert gate.begun == count
 
 
+async def test_pulls_say_the_version_that_brokers_have_heard_of(
+    cluster: ModelCluster, autojump_clock: Any
+) -> None:
+    """A heartbeat with a newer one is on its way: a broker refuses what it has not heard of."""
+    async with consumer(cluster, Taken()) as member:
+        await trio.sleep(1)
+        wanted = member._state.subscriptions[TOPIC]
+        told = wanted.announced
+        wanted.renew(told + 5000)
+        cluster.put(cluster.queue(TOPIC), b"x")
+        await trio.sleep(1)
+        assert pulls(cluster)[-1][1]["subVersion"] == str(told)
+        await member._state.announce()
+        cluster.put(cluster.queue(TOPIC), b"y")
+        await trio.sleep(1)
+        assert pulls(cluster)[-1][1]["subVersion"] == str(told + 5000)
+
+
 async def test_what_is_not_wanted_does_not_count_for_the_span(
     cluster: ModelCluster, autojump_clock: Any
 ) -> None:
