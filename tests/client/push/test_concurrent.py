@@ -228,3 +228,22 @@ async def test_leaving_waits_for_a_running_listener_but_begins_no_other(
         await begun.wait()
     assert bodies == [b"0"]
     assert cluster.committed(GROUP, TOPIC)[0] == 1
+
+
+async def test_of_each_queue_sixteen_stuck_messages_a_round_go_back(
+    cluster: ModelCluster, autojump_clock: Any
+) -> None:
+    """Java `ProcessQueue.cleanExpiredMsg`; from the first message on, as long as it is a stuck one."""
+
+    async def stuck(messages: list[MessageExt], context: ConsumeContext) -> ConsumeResult:
+        await trio.sleep_forever()
+        return DONE
+
+    cluster.put_many(cluster.queue(TOPIC), [b"x"] * 40)
+    async with consumer(cluster, stuck, consumers=20, consume_timeout=60.0, grace=0.0):
+        went_back = []
+        for moment in (100, 130, 190):  # two rounds in between
+            await trio.sleep_until(moment)
+            went_back.append(cluster.count(RequestCode.CONSUMER_SEND_MSG_BACK))
+    assert went_back == [0, 16, 20]
+    assert {fields["delayLevel"] for fields in cluster.fields(RequestCode.CONSUMER_SEND_MSG_BACK)} == {"3"}
