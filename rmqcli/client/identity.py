@@ -8,11 +8,18 @@ from codec.codes import RequestCode
 from codec.message import check_group
 from rmqcli.client.errors import InvalidRequest
 
-__all__ = ["DEFAULT_NAME", "VIP_CODES", "check_consumer_group", "client_id", "vip_address"]
+__all__ = [
+    "DEFAULT_NAME",
+    "VIP_CODES",
+    "check_consumer_group",
+    "check_producer_group",
+    "client_id",
+    "vip_address",
+]
 
 DEFAULT_NAME = "DEFAULT"
 """The instance name of broadcasting consumers that have none: their offsets file is found again by it."""
-FORBIDDEN_GROUP = "DEFAULT_CONSUMER"
+FORBIDDEN_CONSUMER, FORBIDDEN_PRODUCER = "DEFAULT_CONSUMER", "DEFAULT_PRODUCER"
 _NOT_A_NAME = re.compile(r"[/\x00-\x1f\x7f]|^\.{0,2}$")
 
 VIP_CODES = frozenset(
@@ -40,8 +47,17 @@ def client_id(ip: str, instance_name: str, unit_name: str | None) -> str:
 
 def check_consumer_group(group: str) -> None:
     """InvalidRequest for a name that no group can have, and for the one that Java's consumers refuse."""
-    if group == FORBIDDEN_GROUP:
-        raise InvalidRequest(f"the group name {FORBIDDEN_GROUP} is not allowed")
+    _check_group(group, FORBIDDEN_CONSUMER)
+
+
+def check_producer_group(group: str) -> None:
+    """InvalidRequest for a name that no group can have, and for the one that Java's producers refuse."""
+    _check_group(group, FORBIDDEN_PRODUCER)
+
+
+def _check_group(group: str, forbidden: str) -> None:
+    if group == forbidden:
+        raise InvalidRequest(f"the group name {forbidden} is not allowed")
     try:
         check_group(group)
     except ValueError as error:

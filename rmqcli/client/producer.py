@@ -18,7 +18,7 @@ import trio
 from codec.codes import MASTER_ID, RequestCode, ResponseCode
 from codec.headers import SendMessageResponseHeader
 from codec.ids import UniqIdFactory
-from codec.message import Message, check_group
+from codec.message import Message
 from codec.queue import MessageQueue
 from rmqcli.client.batches import batch_outgoing
 from rmqcli.client.errors import (
@@ -32,6 +32,7 @@ from rmqcli.client.errors import (
     RequestTimeout,
     refusal,
 )
+from rmqcli.client.identity import check_producer_group
 from rmqcli.client.instance import Client, ClientInstance, InstanceOptions, reply_header
 from rmqcli.client.latency import LatencyFaults
 from rmqcli.client.namespaces import Namespace
@@ -109,10 +110,7 @@ class Producer(SendingSoon, Requesting, Client):
         **options: Unpack[InstanceOptions],
     ) -> None:
         super().__init__(instance, options)
-        try:
-            check_group(group)
-        except ValueError as error:
-            raise InvalidRequest(str(error)) from None
+        check_producer_group(group)
         core = self.instance
         named = options.get("namespace")
         self._namespace = core.namespace if named is None else Namespace(named)

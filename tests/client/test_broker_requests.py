@@ -24,6 +24,7 @@ from rmqcli.client import (
     InvalidRequest,
     LitePullConsumer,
     LiteSettings,
+    Producer,
     PullConsumer,
     PushConsumer,
     PushSettings,
@@ -127,10 +128,19 @@ async def test_one_group_has_one_consumer_of_any_kind(cluster: PollingCluster, a
         assert reply.code == 0
 
 
-@pytest.mark.parametrize("kind", [PullConsumer, LitePullConsumer])
-def test_a_group_that_javas_consumers_refuse(kind: type[PullConsumer | LitePullConsumer]) -> None:
-    with pytest.raises(InvalidRequest, match="DEFAULT_CONSUMER is not allowed"):
-        kind("DEFAULT_CONSUMER", namesrv=NAMESRV)
+@pytest.mark.parametrize(
+    ("kind", "group"),
+    [
+        (PullConsumer, "DEFAULT_CONSUMER"),
+        (LitePullConsumer, "DEFAULT_CONSUMER"),
+        (Producer, "DEFAULT_PRODUCER"),
+    ],
+)
+def test_a_group_that_javas_clients_refuse(
+    kind: type[PullConsumer | LitePullConsumer | Producer], group: str
+) -> None:
+    with pytest.raises(InvalidRequest, match=f"{group} is not allowed"):
+        kind(group, namesrv=NAMESRV)
 
 
 async def test_a_pull_consumer_tells_of_itself(cluster: PollingCluster, autojump_clock: Any) -> None:
