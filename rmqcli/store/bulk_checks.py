@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import repeat
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from codec.consume_queue import ENTRY, FILLER_SIZE
 from codec.consume_queue_ext import HIGHEST_ADDRESS
 from codec.errors import CorruptionError
-from codec.index_file import ITEM
+from codec.index_file import ITEM, MAX_TIME_DIFF
 from codec.names import LMQ_PREFIX, SystemTopic
 from codec.properties import PropertyName
 from codec.scan import find_bad_crc, fixed_columns, scan_positions
@@ -180,8 +180,8 @@ def highest_offset(raw: memoryview) -> int:
     return max(int(offsets.max()), 0) if len(offsets) else 0
 
 
-def suspect_items(views: LogViews, raw: bytes, last: int) -> tuple[list[int], int]:
-    """As `suspect_entries`, of index items: `last` is the highest offset before the first."""
+def suspect_items(views: LogViews, raw: bytes, last: int, since: int | None) -> tuple[list[int], int]:
+    """As `suspect_entries`, of index items: `last` is the highest offset before the first, `since` the begin (ms) of their times."""
     items = np.frombuffer(raw, dtype=ITEM.dtype())
     offsets = items["phy_offset"].astype(np.int64)
     suspect = np.zeros(len(items), dtype=bool)
@@ -193,14 +193,27 @@ def suspect_items(views: LogViews, raw: bytes, last: int) -> tuple[list[int], in
     places = offsets[firsts]
     for chosen, data, base in _by_file(views, places, np.arange(len(firsts))):
         mine = np.flatnonzero((record_of_item >= chosen[0]) & (record_of_item <= chosen[-1]))
-        known = _known_hashes(data, base, places[chosen])
-        codes = (record_of_item[mine] - chosen[0] << 32) + hashes[mine]
-        suspect[mine] |= True if known is None else ~np.isin(codes, known)
+        known = _known_items(data, base, places[chosen])
+        if known is None:
+            suspect[mine] = True
+            continue
+        records = record_of_item[mine] - chosen[0]
+        suspect[mine] |= ~np.isin((records << 32) + hashes[mine], known.codes)
+        if since is not None:
+            seconds = np.clip((known.times - since) // 1000, 0, MAX_TIME_DIFF) * (since > 0)
+            suspect[mine] |= items["time_diff"][mine] != seconds[records]
     return np.flatnonzero(suspect).tolist(), int(np.count_nonzero(~suspect))
 
 
-def _known_hashes(data: memoryview, base: int, offsets: Array) -> Array | None:
-    """Record number * 2**32 + hash of every key of the records there; None when one is damaged."""
+class _KnownItems(NamedTuple):
+    """Of some records: record number * 2**32 + hash of every key, and their store times."""
+
+    codes: Array
+    times: Array
+
+
+def _known_items(data: memoryview, base: int, offsets: Array) -> _KnownItems | None:
+    """None when one of the records there is damaged."""
     try:
         rows = fixed_columns(data, offsets - base)
     except CorruptionError:
@@ -211,7 +224,7 @@ def _known_hashes(data: memoryview, base: int, offsets: Array) -> Array | None:
     numbers, hashes = key_hashes(join_properties(data, rows), topics)
     kept = (rows["sys_flag"] & TRANSACTION_BITS)[numbers] != ROLLBACK
     codes: Array = (numbers[kept] << 32) + hashes[kept]
-    return codes
+    return _KnownItems(codes, rows["store_timestamp"])
 
 
 def skip_records_within(

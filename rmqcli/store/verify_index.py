@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
 from codec.errors import CorruptionError
-from codec.index_file import ITEM, IndexItem, decode_item, item_position
+from codec.index_file import ITEM, IndexItem, decode_item, item_position, time_difference
 from codec.properties import decode_properties
 from codec.record import scan_record
 from rmqcli.store.bulk import bulk_checks
@@ -16,7 +16,7 @@ from rmqcli.store.commit_log import CommitLog, LogViews
 from rmqcli.store.dispatch import index_hashes
 from rmqcli.store.files import NamedFile, data_size, mapped
 from rmqcli.store.findings import Finding, Report
-from rmqcli.store.index import geometry_of, index_files
+from rmqcli.store.index import IndexFile, geometry_of, index_files
 from rmqcli.store.verify_chains import Chains, damaged_items, verify_chains
 from rmqcli.store.workers import Workers
 
@@ -30,7 +30,9 @@ Progress = Callable[[int], None]
 
 
 class IndexPart(NamedTuple):
-    """Items [begin, end) of a file with so many slots; `last` is the highest commit-log offset before them."""
+    """Items [begin, end) of a file with so many slots; `last` is the highest commit-log offset before them. `since` is the time (ms)
+    that their times count from, None when the header has a wrong one.
+    """
 
     file: NamedFile
     slots: int
@@ -38,6 +40,7 @@ class IndexPart(NamedTuple):
     end: int
     last: int
     log: CommitLog
+    since: int | None
 
     @property
     def cost(self) -> int:
@@ -126,12 +129,51 @@ def _parts(
                 found.growing.append(file)
                 return []
             found.younger[file] = 0
+        problems = _header_problems(data, index, log)
+        _count(_report(file, problems), file, found)
+        since = None if problems else index.header.begin_timestamp
         parts, last = [], 0
         for begin in range(1, index.header.index_count, PART_ITEMS):
             end = min(begin + PART_ITEMS, index.header.index_count)
-            parts.append(IndexPart(file, index.slots, begin, end, last, log))
+            parts.append(IndexPart(file, index.slots, begin, end, last, log, since))
             last = max(last, _highest(data, index.slots, begin, end))
         return parts
+
+
+def _header_problems(data: memoryview, index: IndexFile, log: CommitLog) -> dict[int, str]:
+    """By the byte: offsets and store times that are not those of the first and the last item."""
+    if not index.items:
+        return {}
+    header, found = index.header, {}
+    ends = decode_item(data, index.slots, 1), decode_item(data, index.slots, index.items)
+    with LogViews(log.files) as views:
+        times = [_store_time(views, item.phy_offset) for item in ends]
+    says = (
+        (0, "begins at time", header.begin_timestamp, times[0]),
+        (8, "ends at time", header.end_timestamp, times[1]),
+        (16, "begins at commit-log offset", header.begin_phy_offset, ends[0].phy_offset),
+        (24, "ends at commit-log offset", header.end_phy_offset, ends[1].phy_offset),
+    )
+    for position, what, said, right in says:
+        if right is not None and said != right:
+            found[position] = f"the header says that the file {what} {said}, its items {right}"
+    return found
+
+
+def _store_time(views: LogViews, offset: int) -> int | None:
+    """None for a record that is not there, which is told of by its item."""
+    try:
+        place = views.place(offset)
+        return None if place is None else scan_record(*place).store_timestamp
+    except CorruptionError:
+        return None
+
+
+def _report(file: NamedFile, problems: Mapping[int, str]) -> Report:
+    report = Report()
+    for position, problem in problems.items():
+        report.add(Finding(file.path, position, problem))
+    return report
 
 
 def _highest(data: memoryview, slots: int, begin: int, end: int) -> int:
@@ -162,7 +204,7 @@ def _verify_block(
     bulk = bulk_checks()
     if bulk is not None:
         raw = bytes(data[item_position(part.slots, numbers.start) : item_position(part.slots, numbers.stop)])
-        suspects, sound = bulk.suspect_items(hashes.views, raw, last)
+        suspects, sound = bulk.suspect_items(hashes.views, raw, last, part.since)
         report.items += sound
     if not suspects:
         return
@@ -170,7 +212,8 @@ def _verify_block(
     for place, number in enumerate(numbers):
         item = decode_item(data, part.slots, number)
         if place in looked:
-            problem = _problem(item, last, hashes)
+            # While the first item is written, the header still has the end of the file before.
+            problem = _problem(item, last, hashes, None if number == 1 else part.since)
             if problem is None:
                 report.items += 1
             else:
@@ -179,32 +222,38 @@ def _verify_block(
         last = max(last, item.phy_offset)
 
 
-def _problem(item: IndexItem, last: int, hashes: _HashesOfRecords) -> str | None:
+def _problem(item: IndexItem, last: int, hashes: _HashesOfRecords, since: int | None) -> str | None:
     if item.phy_offset < last:
         return f"its commit-log offset {item.phy_offset} is before that of the item before it"
-    return hashes.problem(item.phy_offset, item.key_hash)
+    return hashes.problem(item, since)
 
 
 class _HashesOfRecords:
-    """The index hashes of the record at an offset, the last one remembered: items of one record follow each other."""
+    """Store time and index hashes of the record at an offset, the last one remembered: items of one record follow each other."""
 
     def __init__(self, views: LogViews) -> None:
         self.views = views
         self._offset = -1
-        self._hashes: list[int] | None = None
+        self._known: tuple[int, list[int]] | None = None
 
-    def problem(self, offset: int, key_hash: int) -> str | None:
+    def problem(self, item: IndexItem, since: int | None) -> str | None:
+        offset = item.phy_offset
         try:
             if offset != self._offset:
-                self._hashes = self._read(offset)
+                self._known = self._read(offset)
                 self._offset = offset
         except CorruptionError as error:
             return str(error)
-        if self._hashes is None or key_hash in self._hashes:
+        if self._known is None:
             return None
-        return f"the record at {offset} has no key of hash {key_hash}"
+        stored, hashes = self._known
+        if item.key_hash not in hashes:
+            return f"the record at {offset} has no key of hash {item.key_hash}"
+        if since is not None and item.time_diff != time_difference(since, stored):
+            return f"its time is {item.time_diff} s behind the file's, the record's {time_difference(since, stored)} s"
+        return None
 
-    def _read(self, offset: int) -> list[int] | None:
+    def _read(self, offset: int) -> tuple[int, list[int]] | None:
         """None when retention took the record."""
         place = self.views.place(offset)
         if place is None:
@@ -212,4 +261,4 @@ class _HashesOfRecords:
         record = scan_record(*place)
         if record.physical_offset != offset:
             raise CorruptionError(f"no record is at commit-log offset {offset}")
-        return index_hashes(record, decode_properties(record.properties))
+        return record.store_timestamp, index_hashes(record, decode_properties(record.properties))

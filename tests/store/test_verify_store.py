@@ -13,7 +13,7 @@ import pytest
 from codec.checkpoint import Checkpoint, encode_checkpoint
 from codec.index_file import item_position, slot_position
 from codec.record import decode_record
-from rmqcli.store import CommitLog
+from rmqcli.store import CommitLog, verify_index
 from rmqcli.store.files import mapped
 from rmqcli.store.index import geometry_of, index_files, key_chain, load_of
 from rmqcli.store.next_start import dispatched_again_from
@@ -46,6 +46,12 @@ def flip(path: Path, position: int) -> None:
     path.write_bytes(data)
 
 
+def overwrite(path: Path, position: int, data: bytes) -> None:
+    with path.open("r+b") as file:
+        file.seek(position)
+        file.write(data)
+
+
 def test_an_item_that_no_record_has(copy_java_store: Copy) -> None:
     store = copy_java_store("store-clean")
     path = sorted((store.root / "index").iterdir())[1]
@@ -54,6 +60,45 @@ def test_an_item_that_no_record_has(copy_java_store: Copy) -> None:
     report = verify_store(store.root)
     assert [(one.path, one.position) for one in report.findings] == [(path, position)]
     assert "has no key of hash" in report.findings[0].problem
+
+
+@pytest.mark.parametrize("is_bulk", [True, False])
+@pytest.mark.parametrize(
+    ("position", "said"),
+    [
+        (0, "begins at time 777777, its items 1795"),
+        (8, "ends at time 777777, its items 1795"),
+        (16, "begins at commit-log offset 777777, its items 491291"),
+        (24, "ends at commit-log offset 777777, its items 985269"),
+    ],
+)
+def test_a_header_that_is_not_that_of_its_items(
+    copy_java_store: Copy, position: int, said: str, is_bulk: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not is_bulk:
+        monkeypatch.setattr(verify_index, "bulk_checks", lambda: None)
+    store = copy_java_store("store-clean")
+    path = sorted((store.root / "index").iterdir())[1]
+    overwrite(path, position, (777777).to_bytes(8, "big"))
+    findings = [one for one in verify_store(store.root).findings if one.position == position]
+    assert [one.path for one in findings] == [path] and said in findings[0].problem
+
+
+@pytest.mark.parametrize("is_bulk", [True, False])
+def test_an_item_of_another_time(
+    copy_java_store: Copy, is_bulk: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first one counts from the end of the file before."""
+    if not is_bulk:
+        monkeypatch.setattr(verify_index, "bulk_checks", lambda: None)
+    store = copy_java_store("store-clean")
+    path = sorted((store.root / "index").iterdir())[1]
+    overwrite(path, item_position(INDEX_SLOTS, 1) + 12, (5).to_bytes(4, "big"))
+    assert verify_store(store.root).sound
+    overwrite(path, item_position(INDEX_SLOTS, 40) + 12, (5).to_bytes(4, "big"))
+    (finding,) = verify_store(store.root).findings
+    assert (finding.path, finding.position) == (path, item_position(INDEX_SLOTS, 40))
+    assert finding.problem == "item 40: its time is 5 s behind the file's, the record's 0 s"
 
 
 def test_a_slot_that_leads_elsewhere_and_an_item_that_does(copy_java_store: Copy) -> None:
