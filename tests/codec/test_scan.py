@@ -303,3 +303,12 @@ def test_nothing_to_scan() -> None:
 def test_positions_must_ascend() -> None:
     with pytest.raises(ValueError, match="ascend"):
         to_arrow(RECORD * 2, np.array([len(RECORD), 0]))
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_walk_that_stops_before_a_record_of_either_version(version: int) -> None:
+    one = make_record(version=version)
+    walk = scan_positions(one * 3, max_rows=2)
+    assert (walk.positions.tolist(), walk.end, walk.reason) == ([0, len(one)], 2 * len(one), StopReason.LIMIT)
+    cut = scan_positions((one * 3)[:-1])
+    assert (len(cut.positions), cut.reason) == (2, StopReason.CUT)
