@@ -93,12 +93,13 @@ def test_what_is_not_wanted_is_not_read(
         (RowFilter(begin=3, end=9), lambda row: 3 <= row["queue_offset"] < 9),
         (RowFilter(queue_id=1), lambda row: row["queue_id"] == 1),
         (RowFilter(tags=frozenset({"TagA"})), lambda row: row["tags"] == "TagA"),
+        (RowFilter(tags=frozenset({"lv5"})), lambda row: row["tags"] == "lv5"),
         (
             RowFilter(queue_id=2, begin_commit_log=900_000),
             lambda row: row["queue_id"] == 2 and row["commit_log_offset"] >= 900_000,
         ),
     ],
-    ids=["offsets", "queue", "tags", "resumed"],
+    ids=["offsets", "queue", "tags", "tag of a delayed message", "resumed"],
 )
 def test_all_topics_at_once(
     store_clean: JavaStore, tmp_path: Path, read: list[int], rows: RowFilter, takes: Callable[[Row], bool]

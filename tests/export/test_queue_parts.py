@@ -83,6 +83,13 @@ def test_parts_of_any_size(store_clean: JavaStore, read: list[int], part_size: i
     assert len(offsets) <= sum(read) <= len(offsets) + 1
 
 
+@pytest.mark.parametrize("part_size", [300, 150_000])
+def test_the_newest_record_is_of_the_topic(store_clean: JavaStore, part_size: int) -> None:
+    newest = java_rows(store_clean)[-1]
+    offsets = found(store_clean.root, RowFilter(topics=frozenset({newest["topic"]})), part_size)
+    assert offsets[-1] == newest["commit_log_offset"]
+
+
 def test_parts_without_the_topic_are_none(long_store: Path) -> None:
     """It is in the first three tenths of the log; the newest entry's record, which is another's, is looked at."""
     for queue in queue_folders(long_store / "consumequeue" / "B"):
