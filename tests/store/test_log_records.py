@@ -224,6 +224,8 @@ def test_the_last_ones_before_damage(
     assert given == [message for _, message in [*before[-5:], *behind]]
     with pytest.raises(DamagedFile, match=f"{base:020d}: byte {starts[1] - base}: "):
         next(records)
+    reached = f"{len(before) + len(behind)} records, then {log.files[2].path}: byte {starts[1] - base}: "
+    assert str(found(log, OffsetRange(last=5000), RecordFilter())).startswith(reached)
 
 
 def test_texts_that_are_no_utf8(tmp_path: Path) -> None:

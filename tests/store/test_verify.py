@@ -253,6 +253,15 @@ def test_an_entry_that_disagrees_with_its_record(
     assert said in finding.problem
 
 
+def test_a_gap_between_the_files_of_a_queue(copy_java_store: Copy) -> None:
+    store = copy_java_store("store-clean")
+    path = store.root / "consumequeue/SeedNormal/1/00000000000000000000"
+    path.write_bytes(path.read_bytes()[:1000])
+    finding = queue_finding(store)
+    assert (finding.path.name, finding.position) == ("00000000000000006000", 0)
+    assert finding.problem == "a gap: the file before it ends at byte 1000"
+
+
 def test_a_swapped_entry_is_out_of_order(copy_java_store: Copy) -> None:
     store = copy_java_store("store-clean")
     path = store.root / "consumequeue/SeedNormal/1/00000000000000000000"

@@ -214,6 +214,7 @@ def test_half_messages_that_no_op_ends(copy_java_store: Copy) -> None:
     found = list(half_messages(store.root))
     assert [one.queue_offset for one in found] == [n for n in range(len(half)) if n not in done]
     assert 0 < len(found) < len(half)
+    assert overview(store.root).half == len(found)
     assert {one.topic for one in found} <= {line["properties"]["REAL_TOPIC"] for line in half}
 
 
