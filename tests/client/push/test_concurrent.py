@@ -11,6 +11,7 @@ import trio
 
 from codec.bodies import MessageModel
 from codec.codes import RequestCode
+from codec.headers import SendMessageRequestHeaderV2, from_ext
 from codec.message import MessageExt
 from rmqcli.client import ConsumeContext, ConsumeResult
 from tests.client.push.consuming import DONE, GROUP, LATER, TOPIC, Taken, consumer
@@ -99,10 +100,12 @@ async def test_a_message_nobody_takes_back_goes_to_the_retry_topic_by_a_send(
     cluster: ModelCluster, autojump_clock: Any
 ) -> None:
     cluster.trouble[RequestCode.CONSUMER_SEND_MSG_BACK] = refuse()
-    cluster.put(cluster.queue(TOPIC), b"x", {"own": "1"})
+    cluster.put(cluster.queue(TOPIC), b"x", {"own": "1", "TRAN_MSG": "true"})
     taken = Taken(LATER)
     async with consumer(cluster, taken):
         await trio.sleep(200)
+    (sent,) = cluster.fields(RequestCode.SEND_MESSAGE_V2)
+    assert from_ext(SendMessageRequestHeaderV2, sent).sys_flag == 0, "no half message"
     assert [(m.topic, m.reconsume_times, m.properties["own"]) for _, m in taken.messages] == [
         (TOPIC, 0, "1"),
         (TOPIC, 1, "1"),

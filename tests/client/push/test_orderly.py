@@ -106,6 +106,35 @@ async def test_consumed_too_often_it_becomes_a_dead_letter(
     assert cluster.committed(GROUP, TOPIC)[0] == 2
 
 
+async def test_without_a_limit_it_is_consumed_again_without_end(
+    cluster: ModelCluster, autojump_clock: Any
+) -> None:
+    """Java: Integer.MAX_VALUE, not the 16 of a concurrent consumer."""
+    fill(cluster, 1)
+    taken = Taken(*[SUSPEND] * 40)
+    async with consumer(cluster, taken, orderly=True):
+        await trio.sleep(60)
+    assert len(taken.calls) == 41
+    assert not cluster.bodies(f"%DLQ%{GROUP}")
+    assert cluster.committed(GROUP, TOPIC)[0] == 1
+
+
+async def test_what_was_given_up_is_committed_by_hand_too(cluster: ModelCluster, autojump_clock: Any) -> None:
+    fill(cluster, 3)
+    taken = Taken(SUSPEND, DONE, COMMIT, auto_commit=False)
+    seen: list[int | None] = []
+
+    async def listener(messages: list[MessageExt], context: OrderlyContext) -> OrderlyResult | None:
+        seen.append(member._state.offsets.memory(cluster.queue(TOPIC)))
+        return await taken(messages, context)
+
+    async with consumer(cluster, listener, orderly=True, max_reconsume_times=0) as member:
+        await trio.sleep(20)
+    assert cluster.bodies(f"%DLQ%{GROUP}") == [b"0"]
+    assert seen == [None, None, None]
+    assert cluster.committed(GROUP, TOPIC)[0] == 3
+
+
 async def test_commit_and_rollback_by_hand(cluster: ModelCluster, autojump_clock: Any) -> None:
     fill(cluster, 4)
     taken = Taken(DONE, COMMIT, DONE, ROLLBACK, DONE, DONE, auto_commit=False)
@@ -185,6 +214,29 @@ async def test_a_lock_counts_for_30_seconds_or_until_another_has_it(
         del cluster.trouble[RequestCode.LOCK_BATCH_MQ]
         await trio.sleep(30)
     assert [numbers for _, _, numbers in taken.calls] == [[1], [2]]
+
+
+async def test_a_lock_that_is_refused_is_asked_for_every_3_seconds(
+    cluster: ModelCluster, autojump_clock: Any
+) -> None:
+    async def slowly(messages: list[MessageExt], context: OrderlyContext) -> OrderlyResult:
+        await trio.sleep(25)
+        return DONE
+
+    fill(cluster, 2)
+    async with consumer(cluster, slowly, orderly=True):
+        await trio.sleep(2)
+        cluster.trouble[RequestCode.LOCK_BATCH_MQ] = granted_to_another
+        await trio.sleep_until(39)
+        asked = [
+            at
+            for at, command in cluster.asked
+            if command.code == RequestCode.LOCK_BATCH_MQ
+            and at > 2
+            and len(decode_body(LockBatchRequestBody, command.body).mq_set) == 1
+        ]
+    assert [round(later - earlier) for earlier, later in pairwise(asked)] == [3] * (len(asked) - 1)
+    assert (round(asked[0]), len(asked)) == (25, 5)
 
 
 async def test_locks_are_renewed_every_20_seconds(cluster: ModelCluster, autojump_clock: Any) -> None:
