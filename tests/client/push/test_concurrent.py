@@ -13,6 +13,7 @@ from codec.bodies import MessageModel
 from codec.codes import RequestCode
 from codec.headers import SendMessageRequestHeaderV2, from_ext
 from codec.message import MessageExt
+from codec.properties import decode_properties
 from rmqcli.client import ConsumeContext, ConsumeResult
 from tests.client.push.consuming import DONE, GROUP, LATER, TOPIC, Taken, consumer
 from tests.client.push.model_broker import ModelCluster
@@ -101,14 +102,19 @@ async def test_a_message_nobody_takes_back_goes_to_the_retry_topic_by_a_send(
 ) -> None:
     cluster.trouble[RequestCode.CONSUMER_SEND_MSG_BACK] = refuse()
     cluster.put(cluster.queue(TOPIC), b"x", {"own": "1", "TRAN_MSG": "true"})
-    taken = Taken(LATER)
+    taken = Taken(LATER, LATER)
     async with consumer(cluster, taken):
         await trio.sleep(200)
-    (sent,) = cluster.fields(RequestCode.SEND_MESSAGE_V2)
-    assert from_ext(SendMessageRequestHeaderV2, sent).sys_flag == 0, "no half message"
+    sent = [
+        from_ext(SendMessageRequestHeaderV2, fields) for fields in cluster.fields(RequestCode.SEND_MESSAGE_V2)
+    ]
+    assert [header.sys_flag for header in sent] == [0, 0], "no half messages"
+    levels = [decode_properties(header.properties or "")["DELAY"] for header in sent]
+    assert levels == ["3", "4"]
     assert [(m.topic, m.reconsume_times, m.properties["own"]) for _, m in taken.messages] == [
         (TOPIC, 0, "1"),
         (TOPIC, 1, "1"),
+        (TOPIC, 2, "1"),
     ]
     assert cluster.committed(GROUP, TOPIC)[0] == 1
 

@@ -237,6 +237,21 @@ async def test_a_day_of_joins_and_leaves(
     nursery.cancel_scope.cancel()
 
 
+async def test_a_group_without_members_is_no_reason_to_give_queues_up(
+    cluster: ModelCluster, autojump_clock: Any
+) -> None:
+    """Java's strategies refuse an empty list, and all stays as it is."""
+    async with consumer(cluster, Taken()) as member:
+        await trio.sleep(1)
+        before = member.queues
+        cluster.trouble[RequestCode.GET_CONSUMER_LIST_BY_GROUP] = lambda command: command.reply(
+            0, None, None, b'{"consumerIdList":[]}'
+        )
+        await trio.sleep(60)
+        assert member.queues == before
+    assert len(before) == 5
+
+
 async def test_a_strategy_that_fails_leaves_the_queues_where_they_are(
     cluster: ModelCluster, autojump_clock: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
