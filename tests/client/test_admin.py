@@ -289,6 +289,18 @@ async def test_delete_topic_everywhere(cluster: Cluster, autojump_clock: Any) ->
         )
 
 
+async def test_delete_topic_does_not_wait_for_a_lost_broker_again(
+    cluster: Cluster, autojump_clock: Any
+) -> None:
+    cluster.both(RequestCode.DELETE_TOPIC_IN_BROKER, ok())
+    lost = RequestTimeout("broker-b", "QUERY_TOPIC_CONSUME_BY_WHO", 5.0)
+    async with admin_of(cluster) as admin:
+        change = await admin.delete_topic(TOPIC, failures={"broker-b": lost})
+    assert (change.brokers, change.failures) == (("broker-a",), {"broker-b": lost})
+    assert cluster.b.count(RequestCode.DELETE_TOPIC_IN_BROKER) == 0
+    assert cluster.namesrv.count(RequestCode.DELETE_TOPIC_IN_NAMESRV) == 0
+
+
 async def test_delete_topic_keeps_the_route_while_a_broker_has_it(
     cluster: Cluster, autojump_clock: Any
 ) -> None:

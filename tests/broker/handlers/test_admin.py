@@ -223,7 +223,9 @@ async def test_topic_stats(tmp_path: Path, autojump_clock: trio.abc.Clock) -> No
         assert client.ask(202, {"topic": "None"}).code == 17
 
 
-async def test_groups(tmp_path: Path) -> None:
+@pytest.mark.parametrize("flag", ["removeOffset", "cleanOffset"])
+async def test_groups(tmp_path: Path, flag: str) -> None:
+    """5.x calls the flag of a deletion `cleanOffset`."""
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
         assert client.ask(200, None, b'{"groupName":"G","retryMaxTimes":3}').code == 0
@@ -235,7 +237,7 @@ async def test_groups(tmp_path: Path) -> None:
         commit(client, "G", "T", 0, 5)
         assert client.ask(207, {"groupName": "G"}).code == 0
         assert broker.context.offsets.query("G", "T", 0) == 5
-        assert client.ask(207, {"groupName": "G", "removeOffset": "true"}).code == 0
+        assert client.ask(207, {"groupName": "G", flag: "true"}).code == 0
         assert broker.context.offsets.query("G", "T", 0) == -1
         assert "G" not in broker.context.groups
 
