@@ -11,16 +11,21 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from multiprocessing.context import BaseContext
 from typing import Any, Protocol, TypeVar
 
-__all__ = ["ALONE", "WORTH_A_PROCESS", "Task", "Workers", "usable_cores"]
+__all__ = ["ALONE", "WORTH_A_PROCESS", "Task", "WorkerKilled", "Workers", "usable_cores"]
 
 WORTH_A_PROCESS = 64 * 1024 * 1024
 """Bytes of tasks together: less is done before another process has started."""
 
 _LOOK_SECONDS = 0.5
+
+
+class WorkerKilled(Exception):
+    """One of the others ended before its work did, maybe for lack of memory."""
 
 
 class Task(Protocol):
@@ -92,7 +97,7 @@ class Workers:
     def run(
         self, function: Callable[[One], Result], tasks: Sequence[One], progress: Callable[[int], None]
     ) -> list[Result]:
-        """The results in the order of the tasks. `progress` is told the cost of each that is done."""
+        """The results in the order of the tasks. `progress` is told the cost of each that is done. WorkerKilled."""
         if self._pool is None or self._ends is None or len(tasks) < 2:
             return [_told(function(task), task, progress) for task in tasks]
         self._ends.set(len(tasks))
@@ -104,9 +109,17 @@ class Workers:
         own = {}
         while (number := self._ends.take_back()) is not None:
             own[number] = _told(function(tasks[number]), tasks[number], progress)
-            futures[number].cancel()
-        wait(futures)  # also for those that find their task taken: in the next run they would not
-        return [own[number] if number in own else future.result()[0] for number, future in enumerate(futures)]
+        # Also for those that find their task taken: in the next run they would not. None is cancelled: when a process is killed,
+        # a pool of Python 3.11 that meets a cancelled one never ends.
+        wait(futures)
+        try:
+            return [
+                own[number] if number in own else future.result()[0] for number, future in enumerate(futures)
+            ]
+        except BrokenProcessPool:
+            raise WorkerKilled(
+                "another process of this command was killed: try again with --jobs 1"
+            ) from None
 
 
 ALONE = Workers()

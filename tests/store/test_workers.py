@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -11,6 +14,7 @@ import pytest
 
 from rmqcli.store.workers import Workers
 
+ROOT = Path(__file__).parents[2]
 TASKS = 8
 
 
@@ -73,3 +77,34 @@ def test_an_error_of_a_task_is_raised(tmp_path: Path) -> None:
     leave(taken[5])
     with Workers(2) as workers, pytest.raises(FileExistsError):
         workers.run(leave, taken, lambda cost: None)
+
+
+def die_at_the_first(mark: Mark) -> tuple[int, int]:
+    """When all others are done: their places in the pool are taken."""
+    if mark.number == 0:
+        (mark.folder / "begun").touch()
+        wait_for(mark.folder, TASKS)
+        os.kill(os.getpid(), signal.SIGKILL)
+    wait_for(mark.folder, 1)
+    return leave(mark)
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from rmqcli.store.workers import WorkerKilled, Workers
+from tests.store.test_workers import die_at_the_first, marks
+
+with Workers(2) as workers:
+    try:
+        workers.run(die_at_the_first, marks(Path(sys.argv[1])), lambda cost: None)
+    except WorkerKilled as error:
+        print(error)
+"""
+
+
+def test_a_process_that_is_killed_ends_the_others(tmp_path: Path) -> None:
+    """In a process of its own, which a time limit can end."""
+    command = [sys.executable, "-c", KILLED, str(tmp_path / "run")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=ROOT)
+    assert done.stdout == "another process of this command was killed: try again with --jobs 1\n"
