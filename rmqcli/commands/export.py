@@ -234,13 +234,9 @@ def _row_filter(store: Path, topic: str | None, wanted: OffsetRange, verify: boo
 
 
 def _require_topic(store: Path, topic: str) -> None:
-    """Without consume queues (a commit log folder alone) nobody knows the topics before everything is read. One that never had a
-    message has no queues yet.
-    """
-    from rmqcli.store.tables import topics
+    from rmqcli.export.queue_check import has_topic
 
-    queues = store / "consumequeue"
-    if queues.is_dir() and not (queues / topic).is_dir() and topic not in topics(store):
+    if not has_topic(store, topic):
         raise CommandError(
             f"{store} has no topic {topic} (`rmq inspect consumequeue {store} --stats` lists them)",
             ExitCode.NOT_FOUND,

@@ -19,12 +19,22 @@ from rmqcli.running import warn
 from rmqcli.store import CommitLog, Queue, queue_folders
 from rmqcli.store.files import NamedFile, mapped
 
-__all__ = ["count_entries", "require_rows", "warn_of_gap"]
+__all__ = ["count_entries", "has_topic", "require_rows", "warn_of_gap"]
 
 _LIGHT_QUEUE = "%LMQ%"
 """Entries of light queues point at records of another topic."""
 
 Counts = Mapping[tuple[str, int], int]
+
+
+def has_topic(store: Path, topic: str) -> bool:
+    """Without consume queues (a commit log folder alone) nobody knows the topics before everything is read. One that never had a
+    message has no queues yet.
+    """
+    from rmqcli.store.tables import topics
+
+    queues = store / "consumequeue"
+    return not queues.is_dir() or (queues / topic).is_dir() or topic in topics(store)
 
 
 def count_entries(store: Path, rows: RowFilter) -> Counts:

@@ -258,6 +258,12 @@ def test_times_of_a_store_folder(pushdown: Source, tmp_path: Path) -> None:
         reader.load(str(tmp_path / "store")).count()
 
 
+def test_a_topic_that_a_store_folder_does_not_have(source: Source, store_clean: JavaStore) -> None:
+    reader = source.session.read.format("rocketmq").option("subscribe", "SeedTags,SeedTag")
+    with pytest.raises(PySparkException, match=r"subscribe: .* has no topic SeedTag\n"):
+        reader.load(str(store_clean.root)).count()
+
+
 def test_no_store_folder(source: Source, tmp_path: Path) -> None:
     with pytest.raises(PySparkException, match="FileNotFoundError"):
         source.session.read.format("rocketmq").load(str(tmp_path)).count()

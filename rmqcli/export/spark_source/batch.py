@@ -18,6 +18,7 @@ from rmqcli.export.by_queues import QueuePlaces, divided, queue_places, scan
 from rmqcli.export.errors import ExportError
 from rmqcli.export.live import QueueRange
 from rmqcli.export.parts import Part, cut_parts, parts_of, scan_part
+from rmqcli.export.queue_check import has_topic
 from rmqcli.export.queue_entries import UnsoundQueue
 from rmqcli.export.rows import RowFilter
 from rmqcli.export.spark_source.columns import Columns
@@ -70,6 +71,9 @@ class BatchReader(DataSourceReader):
         return read_partition(partition, self.options, self.columns, self.constraints)
 
     def _parts(self, path: Path) -> list[InputPartition]:
+        missing = [topic for topic in self.options.topics if not has_topic(path, topic)]
+        if missing:
+            raise OptionError(f"subscribe: {path} has no topic {missing[0]}")
         rows = stored_rows(self.options, self.constraints)
         whole = parts_of(path, rows) if rows is not None else []
         if rows is None or not whole:
