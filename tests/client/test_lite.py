@@ -23,7 +23,9 @@ from codec.frame import RemotingCommand
 from codec.message import MessageExt
 from codec.queue import MessageQueue
 from rmqcli.client import InvalidRequest, LitePullConsumer, LiteSettings, MessageSelector, NoRoute
+from rmqcli.client.lite.held import Held
 from rmqcli.client.push import OffsetFileDamaged
+from rmqcli.client.results import PullResult
 from rmqcli.client.trace import ConsumeEnd, ConsumeStart, decode_trace
 from tests.client.polling import GROUP, TOPIC, PollingCluster, lite
 from tests.client.push.model_broker import EPOCH
@@ -333,6 +335,28 @@ async def test_seek_at_every_moment_of_a_pull(cluster: PollingCluster, autojump_
             held.seek(40)
             assert (await consumer.poll())[0].queue_offset == 40
         await consumer.assign([])
+
+
+async def test_an_answer_that_a_seek_overtook_is_dropped(
+    cluster: PollingCluster, autojump_clock: Any
+) -> None:
+    """The task that pulled has its answer and did not run yet: it is too late to cancel it."""
+    queue = cluster.queue(TOPIC, 0)
+    cluster.fill({0: 3})
+    async with lite(cluster, **FIRST) as consumer:
+        held = Held(queue)
+        held.begin(0)
+        pull = consumer._pull.pull_as
+
+        async def overtaken(*arguments: Any, **options: Any) -> PullResult:
+            result = await pull(*arguments, **options)
+            held.seek(2)
+            return result
+
+        consumer._pull.pull_as = overtaken  # type: ignore[method-assign]
+        with trio.CancelScope() as held.step:
+            await consumer._pulling._step(held)
+        assert (held.next_offset, list(held.batches)) == (2, [])
 
 
 async def test_pause_and_resume(cluster: PollingCluster, autojump_clock: Any) -> None:

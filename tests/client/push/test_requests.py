@@ -76,6 +76,31 @@ async def test_resets_of_single_queues_overlap(
         assert len(taken.bodies) == 42
 
 
+async def test_a_reset_waits_ten_seconds_for_running_listeners(
+    cluster: ModelCluster, autojump_clock: Any
+) -> None:
+    moved: dict[float, dict[int, int]] = {}
+
+    async def slowly(messages: Any, context: Any) -> ConsumeResult:
+        await trio.sleep(30 if messages[0].body == b"stuck" else 5)
+        return ConsumeResult.SUCCESS
+
+    queues = {cluster.queue(TOPIC, 0): 0, cluster.queue(TOPIC, 1): 0}
+    cluster.put(cluster.queue(TOPIC, 0), b"x")
+    cluster.put(cluster.queue(TOPIC, 1), b"stuck")
+    async with consumer(cluster, slowly, persist_interval=1000.0):
+        await trio.sleep(1)
+        for queue in queues:
+            body = encode_body(ResetOffsetBody(offset_table={queue: 1}))
+            ext = {"topic": TOPIC, "group": GROUP, "timestamp": "-1", "isForce": "true"}
+            cluster.push(GROUP, RemotingCommand(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, ext, body, flag=2))
+        for moment in (4, 7, 10, 13):
+            await trio.sleep_until(moment)
+            moved[moment] = dict(cluster.committed(GROUP, TOPIC))
+    assert [moved[moment].get(0) for moment in (4, 7)] == [None, 1]
+    assert [moved[moment].get(1) for moment in (10, 13)] == [None, 1]
+
+
 async def test_consumer_status_is_its_offsets(cluster: ModelCluster, autojump_clock: Any) -> None:
     cluster.put(cluster.queue(TOPIC, 2), b"x")
     async with consumer(cluster, Taken()):
