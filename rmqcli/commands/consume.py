@@ -103,12 +103,13 @@ def consume(
     """Take part in a consumer group, and acknowledge what was printed.
 
     The group's members share the queues of the topic. In a pipe a message is acknowledged when the reader took it; with
-    --exec when its command ends with status 0; else it comes again after a delay (with --orderly its queue waits), and becomes a dead letter in the end, which
-    `rmq pull %DLQ%GROUP` shows. The command finds RMQ_TOPIC, RMQ_MSG_ID, RMQ_TAG, RMQ_KEYS, RMQ_QUEUE_ID,
-    RMQ_QUEUE_OFFSET, RMQ_BROKER and RMQ_RECONSUME_TIMES in its environment. Brokers let a new group begin at the start of a
-    queue that is still small, whatever --from says. Ends with Ctrl-C (exit code 130), after --count messages, or after
-    --idle seconds without one. SIGTERM and SIGHUP end it, too; it leaves the group before: what it has not finished comes
-    to another member at once.
+    --exec when its command ends with status 0; else it comes again after a delay (with --orderly its queue waits), and
+    becomes a dead letter in the end, which `rmq pull %DLQ%GROUP` shows. The command finds RMQ_TOPIC, RMQ_MSG_ID, RMQ_TAG,
+    RMQ_KEYS, RMQ_QUEUE_ID, RMQ_QUEUE_OFFSET, RMQ_BROKER and RMQ_RECONSUME_TIMES in its environment. Brokers let a new group
+    begin at the start of a queue that is still small, whatever --from says. Ends with Ctrl-C (exit code 130), after --count
+    messages, or after --idle seconds without one: with exit code 3 when some of its queues could not be asked then, and as
+    brokers said when nothing was consumed at all. SIGTERM and SIGHUP end it, too; it leaves the group before: what it has not
+    finished comes to another member at once.
     """
     from rmqcli.flows.sql_reading import one_filter
     from rmqcli.logs import client_log_told
@@ -142,6 +143,7 @@ def consume(
         from contextlib import AsyncExitStack
 
         from rmqcli.client import ConsumeResult, MessageSelector, OrderlyResult, Producer, PushConsumer
+        from rmqcli.commands._missing import end_partly
         from rmqcli.flows.consuming import Consumption, printing, running
         from rmqcli.flows.sql_reading import entered
         from rmqcli.render.pipe import Pipe
@@ -182,10 +184,14 @@ def consume(
             )
             await entered(stack, member)
             await member.instance.route(topic)
-            await listener.wait(idle, pipe)
+            await listener.wait(idle, pipe, begun=member.divided)
+            troubles = member.troubles(topic) if listener.was_idle else {}
         warn_of_traces(member)
         if settings.verbose:
             warn(many(listener.consumed, "message"))
+        if troubles and not listener.consumed:
+            raise next(iter(troubles.values()))
+        end_partly(troubles)
 
     with client_log_told(verbose=settings.verbose):
         run_until_told_to_end(main)

@@ -43,6 +43,7 @@ class Consumption:
         self._ended = trio.lowlevel.ParkingLot()
         self._failure: OSError | None = None
         self.consumed = 0
+        self.was_idle = False
 
     async def __call__(self, messages: list[MessageExt], context: object) -> Any:
         (message,) = messages
@@ -76,11 +77,16 @@ class Consumption:
             if self._left == 0:
                 self._enough.set()
 
-    async def wait(self, idle: float | None, pipe: Pipe | None = None) -> None:
-        """Until there were enough, nothing came for `idle` seconds, or nobody reads the pipe; raises what made an end of it."""
+    async def wait(
+        self, idle: float | None, pipe: Pipe | None = None, *, begun: Callable[[], Awaitable[None]]
+    ) -> None:
+        """Until there were enough, nothing came for `idle` seconds, or nobody reads the pipe; raises what made an end of it.
+
+        `begun` waits until messages can come.
+        """
         async with trio.open_nursery() as nursery:
             if idle is not None:
-                nursery.start_soon(self._watch, idle)
+                nursery.start_soon(self._watch, idle, begun)
             if pipe is not None:
                 nursery.start_soon(self._watch_reader, pipe)
             await self._enough.wait()
@@ -95,12 +101,14 @@ class Consumption:
         self._failure = self._failure or BrokenPipeError()
         self._enough.set()
 
-    async def _watch(self, idle: float) -> None:
+    async def _watch(self, idle: float, begun: Callable[[], Awaitable[None]]) -> None:
+        await begun()
         while True:
             self._heard = trio.Event()
             with trio.move_on_after(idle) as silence:
                 await self._heard.wait()
             if silence.cancelled_caught and not self._running:
+                self.was_idle = True
                 self._enough.set()
                 return
 

@@ -44,6 +44,16 @@ def test_a_count_leaves_the_rest_to_the_group(rmq: Run, topic: str) -> None:
     ]
 
 
+def test_what_a_broker_refuses_is_no_empty_group(rmq: Run, topic: str) -> None:
+    send(rmq, topic, "a")
+    group = f"g_{topic}"[:120]
+    assert rmq("group", "create", group, "--no-consume").code == 0
+    for options in (IDLE, (*IDLE, "--orderly")):
+        done = rmq("consume", topic, "-g", group, *options)
+        assert (done.code, done.out) == (ExitCode.NOT_PERMITTED, b"")
+        assert "subscription group no permission" in done.err.splitlines()[-1]
+
+
 def test_in_order_and_with_tags(rmq: Run, topic: str) -> None:
     send(rmq, topic, *map(str, range(30)), options=("-q", "2", "-t", "A"))
     send(rmq, topic, "other", options=("-q", "2", "-t", "B"))
@@ -118,7 +128,9 @@ def test_what_is_refused_again_and_again_is_told_once(
     group = f"g_{topic}"
     assert rmq("group", "create", group, "--no-broadcast").code == 0
     done = rmq("consume", topic, "-g", group, "--broadcast", "--from", "first", "--idle", "2.5", "-f", "%v")
-    lines = done.err.splitlines()
+    assert done.code == ExitCode.NOT_PERMITTED
+    *lines, end = done.err.splitlines()
+    assert end.endswith(" can not consume by broadcast way")
     assert all(line.startswith(f"rmq: pulling {topic}@broker-a:") for line in lines)
     assert all("can not consume by broadcast way" in line for line in lines)
     assert len({line.split()[2] for line in lines}) == len(lines) == 4

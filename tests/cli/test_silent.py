@@ -285,6 +285,18 @@ def test_clients_are_shown_where_they_can_be(
         os.kill(other.pid, signal.SIGCONT)
 
 
+def test_a_member_of_a_group_at_a_silent_broker_says_so(
+    two_brokers: tuple[Run, subprocess.Popen[bytes]],
+) -> None:
+    rmq, other = two_brokers
+    assert rmq("topic", "create", "orders", "-q", "1", "-b", "broker-b").code == 0
+    os.kill(other.pid, signal.SIGSTOP)
+    result = rmq("--timeout", "0.5", "consume", "orders", "-g", "readers", "--idle", "0.1")
+    os.kill(other.pid, signal.SIGCONT)
+    assert (result.code, result.out) == (ExitCode.TIMED_OUT, b"")
+    assert "did not answer GET_CONSUMER_LIST_BY_GROUP within 0.5 s" in result.err
+
+
 @pytest.mark.parametrize("condition", [(), ("--sql", "UNIQ_KEY IS NOT NULL")])
 def test_the_other_broker_is_followed(one_is_silent: Run, condition: tuple[str, ...]) -> None:
     result = one_is_silent("tail", "orders", "--idle", "1", *condition)

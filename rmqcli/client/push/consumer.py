@@ -155,6 +155,19 @@ class PushConsumer(Client):
         mine = sorted(queue for queue, held in self._state.queues.items() if not held.dropped)
         return self.instance.namespace.unwrap_queues(mine)
 
+    def troubles(self, topic: str) -> dict[str, ClientError]:
+        """Why nothing comes of a topic, or of some of its queues: what failed when it was tried last, by the name of either."""
+        wrapped, unwrap = self.instance.namespace.wrap(topic), self.instance.namespace.unwrap_queue
+        return {
+            topic if isinstance(place, str) else str(unwrap(place)): error
+            for place, error in self._state.troubles.items()
+            if wrapped in (place, getattr(place, "topic", None))
+        }
+
+    async def divided(self) -> None:
+        """Waits until the queues have been divided for the first time, or that was tried."""
+        await self._rebalancer.begun.wait()
+
     @property
     def traces_dropped(self) -> int:
         """How many trace records were not written: there were too many at once, or no broker took them."""

@@ -119,17 +119,21 @@ class PullLoop:
         except BrokerRefused as error:
             if error.code == ResponseCode.FLOW_CONTROL:
                 return BUSY
-            log.warning("pulling %s: %s", held.queue, error)
-            return FAILED
+            return self._failed(held, error)
         except ClientError as error:
-            log.warning("pulling %s: %s", held.queue, error)
-            return FAILED
+            return self._failed(held, error)
+        self._state.troubles.pop(held.queue, None)
         if reply.code == ResponseCode.SUCCESS:
             self._count(held, begun, len(messages))
         pause = self._take(held, _STATUS[reply.code], header, messages)
         if 0 < len(messages) < self._state.settings.pull_batch_size:
             await _listener_first()
         return pause
+
+    def _failed(self, held: ProcessQueue, error: ClientError) -> float:
+        log.warning("pulling %s: %s", held.queue, error)
+        self._state.troubles[held.queue] = error
+        return FAILED
 
     async def _begin_locked(self, held: ProcessQueue) -> None:
         """With the lock in hand the offset is read again: the last owner may have stored it meanwhile."""

@@ -38,12 +38,15 @@ class Rebalancer:
         self._starts = starts
         self._begin = begin
         self._members: dict[frozenset[str], list[str]] = {}
+        self.begun = trio.Event()
+        """After the first round."""
 
     async def run(self) -> None:
         while True:
             self._state.wake = trio.Event()
             if not self._state.paused:
                 await self.once()
+                self.begun.set()
             with trio.move_on_after(self._state.settings.rebalance_interval):
                 await self._state.wake.wait()
 
@@ -59,7 +62,9 @@ class Rebalancer:
                 mine = await self._mine(topic)
             except ClientError as error:
                 log.info("rebalancing %s: %s", topic, error)
+                state.troubles[topic] = error
                 continue
+            state.troubles.pop(topic, None)
             if mine is not None:
                 await self._apply(topic, mine)
 
@@ -109,6 +114,10 @@ class Rebalancer:
 
     async def _apply(self, topic: str, mine: set[MessageQueue]) -> None:
         state = self._state
+        for place in [
+            one for one in state.troubles if getattr(one, "topic", None) == topic and one not in mine
+        ]:
+            del state.troubles[place]
         held = [one for queue, one in state.queues.items() if queue.topic == topic and not one.retiring]
         leaving = [one for one in held if one.queue not in mine or self._broken(one)]
         if not leaving and mine <= state.queues.keys():
@@ -181,7 +190,9 @@ class Rebalancer:
             held = ProcessQueue(queue, await self._starts.find(queue), state.instance.now_ms())
         except ClientError as error:
             log.info("the offset of %s is not known yet: %s", queue, error)
+            state.troubles[queue] = error
             return None
+        state.troubles.pop(queue, None)
         if state.needs_locks:
             held.lock(state.instance.now_ms())
         state.queues[queue] = held

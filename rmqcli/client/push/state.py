@@ -10,6 +10,7 @@ import trio
 
 from codec.bodies import ConsumerData, ConsumeType
 from codec.queue import MessageQueue
+from rmqcli.client.errors import ClientError
 from rmqcli.client.instance import ClientInstance
 from rmqcli.client.push.offset_store import OffsetFileUnwritable, OffsetStore
 from rmqcli.client.push.process_queue import ProcessQueue
@@ -32,7 +33,8 @@ class Thresholds:
 
 @dataclass(slots=True)
 class GroupState:
-    """One consumer. `paused` holds pulls back; `stopping` lets no listener begin."""
+    """One consumer. `paused` holds pulls back; `stopping` lets no listener begin. `troubles`: why a topic could not be divided, or a
+    queue not be begun or pulled, when that was tried last."""
 
     instance: ClientInstance
     group: str
@@ -46,6 +48,7 @@ class GroupState:
     queues: dict[MessageQueue, ProcessQueue] = field(default_factory=dict)
     thresholds: dict[str, Thresholds] = field(default_factory=dict)
     statistics: Statistics = field(default_factory=Statistics)
+    troubles: dict[str | MessageQueue, ClientError] = field(default_factory=dict)
     wake: trio.Event = field(default_factory=trio.Event)
 
     @property
