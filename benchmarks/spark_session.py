@@ -85,10 +85,12 @@ def export(master: str, store: Path) -> None:
     out = store.with_name(f"out-{master}")
     with spark_session(master):
         for _ in sys.stdin:
-            shutil.rmtree(out, ignore_errors=True)
             started = time.perf_counter()
             rows = export_store_on_spark(store, out, RowFilter()).rows
-            print(json.dumps([time.perf_counter() - started, rows]), flush=True)
+            seconds = time.perf_counter() - started
+            # Now: else the system writes it to the disk while the other session is at work.
+            shutil.rmtree(out)
+            print(json.dumps([seconds, rows]), flush=True)
 
 
 def plain(master: str, store: Path) -> None:
