@@ -7,7 +7,7 @@ first reply that is not None goes out. Questions about a group that nobody here 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from codec.codes import RequestCode, ResponseCode
 from codec.frame import RemotingCommand
@@ -51,6 +51,17 @@ class BrokerRequests:
     def knows(self, code: int, group: str) -> bool:
         """Whether a client of this group answers requests of this code."""
         return (code, group) in self._handlers
+
+    def join(self, group: str, handlers: Mapping[int, RequestHandler]) -> None:
+        """A consumer's handlers by code. InvalidRequest when another of this group is here: `check_free`."""
+        self.check_free(group)
+        for code, handler in handlers.items():
+            self.hear(code, handler, group)
+
+    def part(self, group: str, handlers: Mapping[int, RequestHandler]) -> None:
+        """Takes away what `join` added."""
+        for code, handler in handlers.items():
+            self.leave(code, handler, group)
 
     def check_free(self, group: str) -> None:
         """InvalidRequest when a consumer of this group answers here: brokers know one by the client id and the group."""

@@ -15,6 +15,7 @@ from codec.codes import RequestCode, ResponseCode
 from codec.frame import RemotingCommand
 from codec.headers import GetConsumerStatusRequestHeader, from_ext
 from codec.queue import MessageQueue
+from rmqcli.client.broker_requests import RequestHandler
 from rmqcli.client.instance import ClientInstance
 from rmqcli.client.link import Link
 from rmqcli.client.running_properties import running_properties
@@ -34,7 +35,7 @@ class PullRequests:
         self._started_ms = instance.now_ms()
         self._is_open = False
         self.committed: dict[MessageQueue, int] = {}
-        self._handlers = {
+        self._handlers: dict[int, RequestHandler] = {
             RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: self._status,
             RequestCode.GET_CONSUMER_RUNNING_INFO: self._info,
         }
@@ -43,14 +44,11 @@ class PullRequests:
         """InvalidRequest when another consumer of the group lives here; nothing happens the second time."""
         if self._is_open:
             return
-        self._instance.requests.check_free(self._group)
+        self._instance.requests.join(self._group, self._handlers)
         self._is_open = True
-        for code, handler in self._handlers.items():
-            self._instance.requests.hear(code, handler, self._group)
 
     def close(self) -> None:
-        for code, handler in self._handlers.items():
-            self._instance.requests.leave(code, handler, self._group)
+        self._instance.requests.part(self._group, self._handlers)
 
     def _status(self, link: Link, request: RemotingCommand) -> RemotingCommand | None:
         topic = from_ext(GetConsumerStatusRequestHeader, request.ext_fields).topic

@@ -16,6 +16,7 @@ from codec.codes import RequestCode, ResponseCode
 from codec.frame import RemotingCommand
 from codec.headers import GetConsumerStatusRequestHeader, from_ext
 from codec.queue import MessageQueue
+from rmqcli.client.broker_requests import RequestHandler
 from rmqcli.client.instance import ClientInstance
 from rmqcli.client.link import Link
 from rmqcli.client.lite.held import Held
@@ -42,20 +43,17 @@ class LiteRequests:
         self._held = held
         self._subscriptions = subscriptions
         self._started_ms = instance.now_ms()
-        self._handlers = {
+        self._handlers: dict[int, RequestHandler] = {
             RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: self._status,
             RequestCode.GET_CONSUMER_RUNNING_INFO: self._info,
         }
 
     def open(self) -> None:
         """InvalidRequest when another consumer of the group lives here."""
-        self._instance.requests.check_free(self._group)
-        for code, handler in self._handlers.items():
-            self._instance.requests.hear(code, handler, self._group)
+        self._instance.requests.join(self._group, self._handlers)
 
     def close(self) -> None:
-        for code, handler in self._handlers.items():
-            self._instance.requests.leave(code, handler, self._group)
+        self._instance.requests.part(self._group, self._handlers)
 
     def _status(self, link: Link, request: RemotingCommand) -> RemotingCommand | None:
         header = from_ext(GetConsumerStatusRequestHeader, request.ext_fields)

@@ -78,12 +78,10 @@ class ConsumerRequests:
         }
 
     def open(self) -> None:
-        for code, handler in self._handlers.items():
-            self._state.instance.requests.hear(code, handler, self._state.group)
+        self._state.instance.requests.join(self._state.group, self._handlers)
 
     def close(self) -> None:
-        for code, handler in self._handlers.items():
-            self._state.instance.requests.leave(code, handler, self._state.group)
+        self._state.instance.requests.part(self._state.group, self._handlers)
 
     def members_changed(self, link: Link, request: RemotingCommand) -> None:
         self._state.rebalance_soon()
