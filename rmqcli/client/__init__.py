@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     )
     from rmqcli.client.batches import split_batch
     from rmqcli.client.errors import (
+        UNREACHED,
         BrokerBusy,
         BrokerRefused,
         ClientError,
@@ -76,6 +77,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "UNREACHED",
     "Admin",
     "BrokerBusy",
     "BrokerRefused",
@@ -162,6 +164,7 @@ if not TYPE_CHECKING:
             ),
             "rmqcli.client.batches": ("split_batch",),
             "rmqcli.client.errors": (
+                "UNREACHED",
                 "BrokerBusy",
                 "BrokerRefused",
                 "ClientError",

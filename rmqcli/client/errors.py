@@ -11,6 +11,7 @@ from typing import ClassVar
 from codec.codes import RequestCode, ResponseCode
 
 __all__ = [
+    "UNREACHED",
     "BrokerBusy",
     "BrokerRefused",
     "ClientError",
@@ -112,6 +113,10 @@ class RequestTimeout(ClientError):
         super().__init__(f"{address} did not answer {request} within {seconds_text(timeout)}")
         self.address = address
         self.timeout = timeout
+
+
+UNREACHED = (ConnectionFailed, ConnectionLost, RequestTimeout)
+"""An address that does not answer; others may well."""
 
 
 class UnexpectedReply(ClientError):

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import trio
 
 from codec.frame import RemotingCommand
-from rmqcli.client.errors import ClientError, ConnectionFailed, ConnectionLost, NoNameServer, RequestTimeout
+from rmqcli.client.errors import UNREACHED, ClientError, NoNameServer, RequestTimeout
 from rmqcli.client.pool import Pool
 
 __all__ = ["NameServers"]
@@ -40,7 +40,7 @@ class NameServers:
             share = max(0.0, deadline - trio.current_time()) / (count - tried)
             try:
                 return await self._pool.request(self.addresses[index], command, share)
-            except (ConnectionFailed, ConnectionLost, RequestTimeout) as error:
+            except UNREACHED as error:
                 causes.append(error)
                 if self._current == index:
                     self._current = (index + 1) % count

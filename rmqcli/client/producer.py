@@ -22,14 +22,12 @@ from codec.message import Message
 from codec.queue import MessageQueue
 from rmqcli.client.batches import batch_outgoing
 from rmqcli.client.errors import (
+    UNREACHED,
     BrokerRefused,
     ClientError,
-    ConnectionFailed,
-    ConnectionLost,
     InvalidRequest,
     NotFound,
     NotPermitted,
-    RequestTimeout,
     refusal,
 )
 from rmqcli.client.identity import check_producer_group
@@ -241,7 +239,7 @@ class Producer(SendingSoon, Requesting, Client):
         request = self._headers.command(outgoing, target)
         try:
             await self.instance.pool.oneway(address, request, deadline - trio.current_time())
-        except (ConnectionFailed, ConnectionLost, RequestTimeout):
+        except UNREACHED:
             self.instance.routes.doubt(outgoing.topic)
             raise
         return outgoing.msg_id
@@ -295,7 +293,7 @@ class Producer(SendingSoon, Requesting, Client):
                 unstored = result
                 if self._is_last(brokers, tries, deadline):
                     return result
-            except (ConnectionFailed, ConnectionLost, RequestTimeout, BrokerRefused) as error:
+            except (*UNREACHED, BrokerRefused) as error:
                 error.tries, error.brokers = len(brokers), tuple(dict.fromkeys(brokers))
                 worth_another = self._worth_another(error, route)
                 if self._is_last(brokers, tries, deadline) or not worth_another:

@@ -21,9 +21,8 @@ from codec.message import SystemTopic
 from codec.queue import MessageQueue
 from rmqcli.client.commands import command
 from rmqcli.client.errors import (
+    UNREACHED,
     ClientError,
-    ConnectionFailed,
-    ConnectionLost,
     NoRoute,
     RequestTimeout,
     UnexpectedReply,
@@ -137,7 +136,7 @@ class Routes:
         """A doubtful route as the name server has it now; as it was when none answers, for some of its brokers may."""
         try:
             return await self.read(known.topic, min(timeout, DOUBT_TIMEOUT), create=create)
-        except (ConnectionFailed, ConnectionLost, RequestTimeout):
+        except UNREACHED:
             kept = self._routes[known.topic] = known._replace(read_at=trio.current_time())
             return kept
 

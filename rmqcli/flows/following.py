@@ -13,7 +13,8 @@ import trio
 
 from codec.message import MessageExt
 from codec.queue import MessageQueue
-from rmqcli.flows.reading import BATCH, LOST, Reader, Span, next_offset
+from rmqcli.client import UNREACHED
+from rmqcli.flows.reading import BATCH, Reader, Span, next_offset
 from rmqcli.render.output import Output
 from rmqcli.running import warn
 
@@ -59,7 +60,7 @@ async def follow(
 async def _fresh_queues(reader: Reader, topic: str, known: set[MessageQueue]) -> list[MessageQueue]:
     try:
         return [queue for queue in await reader.message_queues(topic) if queue not in known]
-    except LOST:
+    except UNREACHED:
         return []
 
 
@@ -77,7 +78,7 @@ async def _follow_queue(
             if offset is None:
                 offset = await _begin(reader, queue, since_ms)
             result = await reader.pull(queue, offset, BATCH, expression, suspend=_POLL_S)
-        except LOST as error:
+        except UNREACHED as error:
             if not silent:
                 warn(f"{queue}: {error}; trying again")
             silent = True

@@ -18,19 +18,16 @@ import trio
 from codec.message import MessageExt
 from codec.queue import MessageQueue
 from rmqcli.client import (
+    UNREACHED,
     ClientError,
-    ConnectionFailed,
-    ConnectionLost,
     PullResult,
     PullStatus,
-    RequestTimeout,
 )
 from rmqcli.exit_codes import CommandError, ExitCode
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.running import warn
 
 __all__ = [
-    "LOST",
     "Reader",
     "Span",
     "choose_queues",
@@ -41,9 +38,6 @@ __all__ = [
     "spans",
     "total",
 ]
-
-LOST = (ConnectionFailed, ConnectionLost, RequestTimeout)
-"""A broker that cannot be reached; the others may well be."""
 
 NONE_LOST: Mapping[MessageQueue, ClientError] = MappingProxyType({})
 BATCH = 32
@@ -138,7 +132,7 @@ async def reachable_spans(
     async def find(queue: MessageQueue) -> None:
         try:
             found[queue] = await _span(reader, queue, wanted)
-        except LOST as error:
+        except UNREACHED as error:
             failures[queue] = error
 
     async with trio.open_nursery() as nursery:

@@ -14,10 +14,10 @@ import trio
 from codec.bodies import SubscriptionData
 from codec.codes import ResponseCode
 from codec.queue import MessageQueue
-from rmqcli.client import BrokerRefused, ClientError, PullConsumer, PullResult, PushConsumer
+from rmqcli.client import UNREACHED, BrokerRefused, ClientError, PullConsumer, PullResult, PushConsumer
 from rmqcli.client.push.subscription import check_at
 from rmqcli.exit_codes import CommandError, ExitCode, usage_error
-from rmqcli.flows.reading import LOST, Reader
+from rmqcli.flows.reading import Reader
 
 __all__ = ["SqlReader", "entered", "filtered", "one_filter"]
 
@@ -84,7 +84,7 @@ async def filtered(
     async def check(queue: MessageQueue) -> None:
         try:
             await reader.check(queue, sql)
-        except LOST as error:
+        except UNREACHED as error:
             lost[queue.broker_name] = error
 
     async with trio.open_nursery() as nursery:

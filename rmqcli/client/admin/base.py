@@ -14,12 +14,10 @@ from codec.frame import RemotingCommand
 from codec.headers import Header, to_ext
 from rmqcli.client.commands import command
 from rmqcli.client.errors import (
+    UNREACHED,
     ClientError,
-    ConnectionFailed,
-    ConnectionLost,
     InvalidRequest,
     NotFound,
-    RequestTimeout,
     UnexpectedReply,
     request_name,
 )
@@ -29,7 +27,6 @@ from rmqcli.client.offsets import OffsetCalls
 __all__ = ["AdminBase", "read_body"]
 
 ADMIN_TIMEOUT = 5.0  # seconds; DefaultMQAdminExt.timeoutMillis
-LOST = (ConnectionFailed, ConnectionLost, RequestTimeout)
 AT_ONCE = 16  # requests of one call that are under way at the same time
 
 Answer = TypeVar("Answer")
@@ -143,7 +140,7 @@ class AdminBase(OffsetCalls, Client):
 
 def reachable(targets: Mapping[str, str], failures: Mapping[str, ClientError] | None) -> Mapping[str, str]:
     """`targets` without those that did not answer before; all of them when none would be left."""
-    lost = {name for name, error in (failures or {}).items() if isinstance(error, LOST)}
+    lost = {name for name, error in (failures or {}).items() if isinstance(error, UNREACHED)}
     return {name: address for name, address in targets.items() if name not in lost} or targets
 
 

@@ -27,11 +27,12 @@ from codec.headers import (
 from codec.message import DLQ_PREFIX, RETRY_PREFIX, check_group
 from codec.names import is_system_group
 from codec.queue import MessageQueue
-from rmqcli.client.admin.base import LOST, gather, reachable, read_body
+from rmqcli.client.admin.base import gather, reachable, read_body
 from rmqcli.client.admin.members import MemberAdmin
 from rmqcli.client.admin.topics import TopicAdmin
 from rmqcli.client.admin.values import GroupDescription, GroupSummary, QueueLag, TopicChange
 from rmqcli.client.errors import (
+    UNREACHED,
     ClientError,
     ConsumerOffline,
     GroupNotFound,
@@ -358,7 +359,7 @@ class GroupAdmin(TopicAdmin, MemberAdmin):
 def _note_lost(failures: Mapping[str, ClientError], lost: dict[str, ClientError]) -> None:
     """Takes over which brokers are lost; raises what another one said."""
     for name in failures.keys() - lost.keys():
-        if not isinstance(failures[name], LOST):
+        if not isinstance(failures[name], UNREACHED):
             raise failures[name]
         lost[name] = failures[name]
 

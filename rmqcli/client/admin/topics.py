@@ -27,9 +27,9 @@ from codec.headers import (
 )
 from codec.message import SystemTopic, check_topic
 from codec.queue import MessageQueue
-from rmqcli.client.admin.base import LOST, AdminBase, gather, gather_all, read_body
+from rmqcli.client.admin.base import AdminBase, gather, gather_all, read_body
 from rmqcli.client.admin.values import TopicChange
-from rmqcli.client.errors import ClientError, InvalidRequest, NotFound, TopicNotFound
+from rmqcli.client.errors import UNREACHED, ClientError, InvalidRequest, NotFound, TopicNotFound
 
 __all__ = ["TopicAdmin"]
 
@@ -204,7 +204,7 @@ class TopicAdmin(AdminBase):
         self, topic: str, cluster: str | None, known: Mapping[str, ClientError] | None
     ) -> TopicChange:
         """Raises for no broker."""
-        lost = {name: error for name, error in (known or {}).items() if isinstance(error, LOST)}
+        lost = {name: error for name, error in (known or {}).items() if isinstance(error, UNREACHED)}
         route = await self.instance.routes.read(topic, self.instance.timeout)
         masters = await self.masters(cluster=cluster)
         targets = {name: address for name, address in masters.items() if name in route.brokers}
