@@ -15,7 +15,7 @@ from typing import Self, Unpack
 
 import trio
 
-from codec.codes import MASTER_ID, RequestCode, ResponseCode
+from codec.codes import ResponseCode
 from codec.headers import SendMessageResponseHeader
 from codec.ids import UniqIdFactory
 from codec.message import Message
@@ -26,7 +26,6 @@ from rmqcli.client.errors import (
     BrokerRefused,
     ClientError,
     InvalidRequest,
-    NotFound,
     NotPermitted,
     refusal,
 )
@@ -35,12 +34,13 @@ from rmqcli.client.instance import Client, ClientInstance, InstanceOptions, repl
 from rmqcli.client.latency import LatencyFaults
 from rmqcli.client.namespaces import Namespace
 from rmqcli.client.outgoing import COMPRESS_LEVEL, COMPRESS_OVER, MAX_MESSAGE_SIZE, Outgoing, Preparer
-from rmqcli.client.queue_select import QueueSelector, RoundRobin
+from rmqcli.client.queue_select import QueueSelector
 from rmqcli.client.request_reply import Requesting, Requests
 from rmqcli.client.results import SendResult, SendStatus, send_result
 from rmqcli.client.routes import Route
 from rmqcli.client.send_headers import SendHeaders
 from rmqcli.client.send_soon import IN_FLIGHT, SendingSoon, Underway
+from rmqcli.client.targets import Targets
 from rmqcli.client.trace import TraceDispatcher, published, trace_topic
 
 __all__ = ["RETRY_CODES", "Producer", "ProducerOptions"]
@@ -57,7 +57,6 @@ RETRY_CODES = frozenset(
 )
 """Answers after which another broker is tried (`retryResponseCodes`)."""
 _STATUS = {status.value.value: status for status in SendStatus}
-_ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC.name
 
 
 class ProducerOptions(InstanceOptions, total=False):
@@ -125,8 +124,8 @@ class Producer(SendingSoon, Requesting, Client):
             max_message_size=max_message_size,
             allow_empty=allow_empty,
         )
-        self._round_robin = RoundRobin(core.random)
         self._faults = LatencyFaults(core.random) if latency_faults else None
+        self._targets = Targets(core, self._faults)
         self._retry_unstored = retry_unstored
         topic = trace_topic(trace)
         self._requests = Requests(core, self._namespace)
@@ -179,7 +178,7 @@ class Producer(SendingSoon, Requesting, Client):
     async def message_queues(self, topic: str) -> list[MessageQueue]:
         """The queues that a message to `topic` may go to; those it would get when the topic is yet to be created."""
         deadline = trio.current_time() + self.instance.timeout
-        route = await self._route(self._namespace.wrap(topic), deadline)
+        route = await self._targets.route(self._namespace.wrap(topic), deadline)
         return self._namespace.unwrap_queues(route.publish)
 
     async def send(
@@ -233,9 +232,9 @@ class Producer(SendingSoon, Requesting, Client):
         if self._namespace.name:
             (message,), queue, selector = self._wrapped([message], queue, selector)
         outgoing = await self._preparer.single(message)
-        route = await self._route(outgoing.topic, deadline)
-        target = queue or self._select(route, message, selector, None)
-        address = self._master(route, target)
+        route = await self._targets.route(outgoing.topic, deadline)
+        target = queue or self._targets.queue(route, message, selector, None)
+        address = self._targets.master(route, target)
         request = self._headers.command(outgoing, target)
         try:
             await self.instance.pool.oneway(address, request, deadline - trio.current_time())
@@ -275,16 +274,18 @@ class Producer(SendingSoon, Requesting, Client):
         failure: ClientError | None = None
         cached = self.instance.routes.cached
         while True:
-            route = cached(outgoing.topic) or await self._route(outgoing.topic, deadline)
+            route = cached(outgoing.topic) or await self._targets.route(outgoing.topic, deadline)
             if failure is not None and deadline <= trio.current_time():
                 # Asking for the route again took the rest of the time
                 if unstored is not None:
                     return unstored
                 raise failure
-            target = queue or self._select(route, messages[0], selector, brokers[-1] if brokers else None)
+            target = queue or self._targets.queue(
+                route, messages[0], selector, brokers[-1] if brokers else None
+            )
             brokers.append(target.broker_name)
             try:
-                address = self._master(route, target)
+                address = self._targets.master(route, target)
                 result = await self._attempt(
                     address, target, outgoing, deadline, tries - len(brokers), messages
                 )
@@ -365,44 +366,3 @@ class Producer(SendingSoon, Requesting, Client):
         header = reply_header(SendMessageResponseHeader, reply, address, code)
         place = self._namespace.unwrap_queue(queue) if self._namespace.name else queue
         return send_result(status, outgoing.msg_id, place, header, reply.ext_fields or {})
-
-    async def _route(self, topic: str, deadline: float) -> Route:
-        route = self.instance.routes.cached(topic)
-        if route is None:
-            route = await self.instance.routes.find(
-                topic, max(0.0, deadline - trio.current_time()), create=True
-            )
-        return route
-
-    def _select(
-        self, route: Route, message: Message, selector: QueueSelector | None, avoid: str | None
-    ) -> MessageQueue:
-        if not route.publish:
-            remark = (
-                f"topic {route.topic} has no writable queue on a broker with a master; "
-                f"see: rmq topic route {route.topic}"
-            )
-            raise NotPermitted(
-                ResponseCode.NO_PERMISSION, remark, self.instance.name_servers.current, _ROUTE, concluded=True
-            )
-        if selector is None and self._faults is not None:
-            return self._faults.choose(route.publish, self._round_robin.choose)
-        if selector is None:
-            return self._round_robin.choose(route.publish, avoid)
-        try:
-            return selector(route.publish, message)
-        except (ValueError, LookupError) as error:
-            raise InvalidRequest(f"the queue selector failed: {error}") from error
-
-    def _master(self, route: Route, queue: MessageQueue) -> str:
-        address = route.brokers.get(queue.broker_name, {}).get(MASTER_ID)
-        if address is None:
-            remark = f"topic {queue.topic} has no master on broker {queue.broker_name}"
-            raise NotFound(
-                ResponseCode.QUERY_NOT_FOUND,
-                remark,
-                self.instance.name_servers.current,
-                _ROUTE,
-                concluded=True,
-            )
-        return address
