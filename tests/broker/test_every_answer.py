@@ -122,20 +122,18 @@ def bodies(reply: Reply) -> list[bytes]:
     return [bytes(record.body) for record in decode_records(reply.body)]
 
 
+LONG_SEND_HEADER = {
+    "producerGroup": "P",
+    "topic": "T",
+    "defaultTopic": "TBW102",
+    "defaultTopicQueueNums": "4",
+    "queueId": "0",
+    "sysFlag": "0",
+    "bornTimestamp": "1",
+    "flag": "0",
+}
 CASES: Mapping[RequestCode, Case] = {
-    R.SEND_MESSAGE: case(
-        {
-            "producerGroup": "P",
-            "topic": "T",
-            "defaultTopic": "TBW102",
-            "defaultTopicQueueNums": "4",
-            "queueId": "0",
-            "sysFlag": "0",
-            "bornTimestamp": "1",
-            "flag": "0",
-        },
-        stored("T", 4),
-    ),
+    R.SEND_MESSAGE: case(LONG_SEND_HEADER, stored("T", 4)),
     R.SEND_MESSAGE_V2: case(send_header("T"), stored("T", 4)),
     R.SEND_BATCH_MESSAGE: case(send_header("T", batch=True), stored("T", 5), BATCH),
     R.CONSUMER_SEND_MSG_BACK: made_of(
@@ -143,17 +141,7 @@ CASES: Mapping[RequestCode, Case] = {
         lambda s, r: r.code == 0 and s.context.store.max_offset("SCHEDULE_TOPIC_XXXX", 2) == 1,
     ),
     R.SEND_REPLY_MESSAGE: case(
-        {
-            "producerGroup": "P",
-            "topic": "T",
-            "defaultTopic": "TBW102",
-            "defaultTopicQueueNums": "4",
-            "queueId": "0",
-            "sysFlag": "0",
-            "bornTimestamp": "1",
-            "flag": "0",
-            "properties": "REPLY_TO_CLIENT\x01nobody",
-        },
+        {**LONG_SEND_HEADER, "properties": "REPLY_TO_CLIENT\x01nobody"},
         refused("channel of <nobody> not found"),
     ),
     R.SEND_REPLY_MESSAGE_V2: case(send_header("T", REPLY_TO), stored("T", 4)),

@@ -58,18 +58,18 @@ async def test_what_was_put_was_read(
         await done.wait()
 
 
+async def take_and_leave(reader: int, size: int) -> None:
+    await trio.lowlevel.wait_readable(reader)
+    assert len(os.read(reader, size)) == size
+    os.close(reader)
+
+
 async def test_a_reader_that_leaves_before_it_has_all(
     ends: tuple[int, int], pipe_of: Callable[[int], Pipe], nursery: trio.Nursery
 ) -> None:
     reader, writer = ends
     pipe = pipe_of(writer)
-
-    async def leave() -> None:
-        await trio.lowlevel.wait_readable(reader)
-        assert os.read(reader, 3) == b"abc"
-        os.close(reader)
-
-    nursery.start_soon(leave)
+    nursery.start_soon(take_and_leave, reader, 3)
     with pytest.raises(BrokenPipeError), trio.fail_after(10):
         await pipe.put(b"abcd")
 
@@ -79,13 +79,7 @@ async def test_a_reader_that_leaves_when_it_has_all(
 ) -> None:
     reader, writer = ends
     pipe = pipe_of(writer)
-
-    async def leave() -> None:
-        await trio.lowlevel.wait_readable(reader)
-        os.read(reader, 4)
-        os.close(reader)
-
-    nursery.start_soon(leave)
+    nursery.start_soon(take_and_leave, reader, 4)
     with trio.fail_after(10):
         await pipe.put(b"abcd")
         await pipe.reader_gone()
