@@ -1,4 +1,4 @@
-"""One Spark session for the whole run: the exports under test use the session that is there."""
+"""One Spark session for the whole run: the exports under test use the session that is there. What exports read is counted."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 import pytest
 
+from codec.scan import arrow, columns
 from rmqcli.export.session import spark_session
 from tests.cli.conftest import cli, cluster, own_folders, rmq, topic
 
-__all__ = ["SparkRun", "cli", "cluster", "own_folders", "rmq", "spark", "topic"]
+__all__ = ["SparkRun", "cli", "cluster", "own_folders", "read", "rmq", "spark", "topic"]
 
 
 class SparkRun(NamedTuple):
@@ -35,3 +36,16 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkRun]:
     finally:
         os.dup2(kept, 2)
         os.close(kept)
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many records each gathering of prefixes looked at."""
+    counts: list[int] = []
+
+    def counting(*arguments: object) -> object:
+        counts.append(len(arguments[1]))  # type: ignore[arg-type]
+        return columns.fixed_columns(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(arrow, "fixed_columns", counting)
+    return counts

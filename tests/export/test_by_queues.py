@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import shutil
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from codec.errors import CorruptionError
-from codec.scan import arrow, columns
 from rmqcli.export import RowFilter, by_queues, export_store
 from rmqcli.export.by_queues import queue_places
 from tests.export.support import Row, by_place, java_rows, rows_of
@@ -19,19 +18,6 @@ from tests.support import JavaStore
 
 Copy = Callable[[str], JavaStore]
 TOPIC = "SeedTags"
-
-
-@pytest.fixture
-def read(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """How many records each gathering of prefixes looked at."""
-    counts: list[int] = []
-
-    def counting(*arguments: object) -> object:
-        counts.append(len(arguments[1]))  # type: ignore[arg-type]
-        return columns.fixed_columns(*arguments)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(arrow, "fixed_columns", counting)
-    yield counts
 
 
 def exported(store: JavaStore, out: Path, rows: RowFilter) -> list[Row]:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from codec.scan import arrow, columns
 from rmqcli.export import RowFilter, export_store, local, queue_entries
 from rmqcli.export.by_queues import divided, queue_places, scan
 from rmqcli.export.parts import Part, parts_of
@@ -28,19 +27,6 @@ TOPICS = frozenset({"SeedTags", "SCHEDULE_TOPIC_XXXX"})
 RECORDS = 210
 ENTRIES = 10
 """In a queue file of `long_store`."""
-
-
-@pytest.fixture
-def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many records each gathering of prefixes looked at."""
-    counts: list[int] = []
-
-    def counting(*arguments: object) -> object:
-        counts.append(len(arguments[1]))  # type: ignore[arg-type]
-        return columns.fixed_columns(*arguments)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(arrow, "fixed_columns", counting)
-    return counts
 
 
 @pytest.fixture
