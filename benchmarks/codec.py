@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from benchmarks.codec_frames import best_time, measure
 from benchmarks.harness import Measured
 from codec.properties import encode_properties
-from codec.record import RECORD, decode_record
-from codec.record_encoder import encode_record
 from codec.scan import fixed_columns, scan_positions
+from codec.store.record import RECORD, decode_record
+from codec.store.record_encoder import encode_record
 
 BULK = 4096
 """Records that NumPy is given at once."""

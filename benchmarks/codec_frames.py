@@ -14,9 +14,9 @@ from time import perf_counter
 from typing import NamedTuple
 
 from codec.codes import LanguageCode, RequestCode, SerializeType
-from codec.connection import Connection
-from codec.frame import RemotingCommand, decode_frame, encode_frame, encode_frame_head
-from codec.frame_binary import BINARY_HEADER
+from codec.remoting.binary_header import BINARY_HEADER
+from codec.remoting.connection import Connection
+from codec.remoting.frame import RemotingCommand, decode_frame, encode_frame, encode_frame_head
 
 ROUNDS = 7
 ROUND_SECONDS = 0.05

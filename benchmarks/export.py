@@ -14,11 +14,11 @@ from pathlib import Path
 
 from benchmarks.codec import HOST, PROPERTIES
 from benchmarks.harness import Measured, best_of, have_memory
-from codec.record_encoder import encode_record
+from codec.store.record_encoder import encode_record
 from rmqcli.export import RowFilter, export_store
-from rmqcli.store.commit_log import CommitLog
-from rmqcli.store.rebuild import build, shape_of
-from rmqcli.store.workers import Workers
+from rmqcli.store.read.commit_log import CommitLog
+from rmqcli.store.read.workers import Workers
+from rmqcli.store.repair.rebuild import build, shape_of
 
 LOG_BYTES = 256 * 1024 * 1024
 TOPICS = 20

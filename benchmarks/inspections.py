@@ -11,8 +11,8 @@ from benchmarks.harness import Measured, best_of, have_memory
 from benchmarks.scan import one_core
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.store import CommitLog
-from rmqcli.store.log_filter import RecordFilter, record_filter
-from rmqcli.store.log_records import log_records
+from rmqcli.store.read.log_records import log_records
+from rmqcli.store.select.log_filter import RecordFilter, record_filter
 
 LOG_BYTES = 64 * 1024 * 1024
 

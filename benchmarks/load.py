@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from codec.codes import LanguageCode, RequestCode
-from codec.frame import RemotingCommand, encode_frame
 from codec.headers import SendMessageRequestHeaderV2, to_ext
 from codec.properties import encode_properties
+from codec.remoting.frame import RemotingCommand, encode_frame
 
 BODY = b"x" * 1024
 

@@ -13,7 +13,7 @@ from functools import partial
 import trio
 
 from codec.message import Message, MessageExt
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
 from rmqcli.client import ConsumeContext, ConsumeResult, Producer, PullConsumer, PullStatus, PushConsumer
 
 

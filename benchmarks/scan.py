@@ -29,7 +29,7 @@ from rmqcli.export import RowFilter, export_store
 from rmqcli.export.encoding import writer_options
 from rmqcli.export.layout import Layout
 from rmqcli.store import CommitLog, verify_commit_log
-from rmqcli.store.workers import ALONE, Workers
+from rmqcli.store.read.workers import ALONE, Workers
 
 LOG_BYTES = 128 * 1024 * 1024
 ROWS = 16384

@@ -18,15 +18,15 @@ from typing import Any
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from benchmarks.harness import best_of
-from codec.record import decode_record
 from codec.scan import scan_positions
+from codec.store.record import decode_record
 from rmqcli.export import RowFilter, export_store_on_spark, spark_source
 from rmqcli.export.parts import Part, parts_of
 from rmqcli.export.session import spark_session
 from rmqcli.export.spark import PART_BYTES
 from rmqcli.export.spark_source.columns import spark_schema
-from rmqcli.store.commit_log import next_record
-from rmqcli.store.files import NamedFile, mapped
+from rmqcli.store.read.commit_log import next_record
+from rmqcli.store.read.files import NamedFile, mapped
 
 ONE_TOPIC = "Bench7"
 _MOMENTS = frozenset({"born_timestamp", "store_timestamp"})

@@ -13,12 +13,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from broker.cluster import Cluster, embedded, embedded_in_thread
     from broker.config import BrokerConfig, NamesrvConfig, load_config
-    from broker.memory_cluster import MemoryCluster, embedded_in_memory
-    from broker.memory_network import LOST, OnRequest
     from broker.namesrv.node import open_name_server
     from broker.node import open_broker
+    from broker.testing.embedded import Cluster, embedded, embedded_in_thread
+    from broker.testing.in_memory import MemoryCluster, embedded_in_memory
+    from broker.testing.memory_network import LOST, OnRequest
 
 __all__ = [
     "LOST",
@@ -36,15 +36,15 @@ __all__ = [
 ]
 
 _HOMES = {
-    "LOST": "broker.memory_network",
+    "LOST": "broker.testing.memory_network",
     "BrokerConfig": "broker.config",
-    "Cluster": "broker.cluster",
-    "MemoryCluster": "broker.memory_cluster",
+    "Cluster": "broker.testing.embedded",
+    "MemoryCluster": "broker.testing.in_memory",
     "NamesrvConfig": "broker.config",
-    "OnRequest": "broker.memory_network",
-    "embedded": "broker.cluster",
-    "embedded_in_memory": "broker.memory_cluster",
-    "embedded_in_thread": "broker.cluster",
+    "OnRequest": "broker.testing.memory_network",
+    "embedded": "broker.testing.embedded",
+    "embedded_in_memory": "broker.testing.in_memory",
+    "embedded_in_thread": "broker.testing.embedded",
     "load_config": "broker.config",
     "open_broker": "broker.node",
     "open_name_server": "broker.namesrv.node",

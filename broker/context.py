@@ -26,16 +26,16 @@ from broker.tables import (
 )
 from codec.bodies import DataVersion, TopicConfig
 from codec.codes import MessageSysFlag
-from codec.send_reply import SendReplyFrames
+from codec.remoting.send_reply import SendReplyFrames
 
 if TYPE_CHECKING:
     from broker.filters import FilterTable
+    from broker.net.session import Session
     from broker.services.announcer import Announcer
     from broker.services.holds import Holds
     from broker.services.statistics import Statistics
     from broker.services.store_rates import StoreRates
     from broker.services.table_files import TableFiles
-    from broker.session import Session
     from broker.store import MessageStore
 
 __all__ = ["BrokerContext"]

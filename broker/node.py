@@ -19,25 +19,25 @@ import trio
 
 from broker.clock import NowMs, system_now_ms
 from broker.config import BrokerConfig, server_limits, store_settings
-from broker.config_checks import check_values
+from broker.config.checks import check_values
 from broker.context import BrokerContext
 from broker.errors import ConfigError
 from broker.filters import BitMaps, FilterTable
 from broker.handlers import DIRECT_READERS, handler_table, run_table
 from broker.handlers.pull import answer_hold
-from broker.network import TCP, Listener, Network
-from broker.nursery import background
-from broker.registration import Registration
-from broker.server import serve
+from broker.net.network import TCP, Listener, Network
+from broker.net.nursery import background
+from broker.net.server import serve
+from broker.net.session import address_text
 from broker.services.announcer import Announcer
 from broker.services.clients import watch_clients
 from broker.services.delay import DelayService
 from broker.services.holds import Hold, Holds
+from broker.services.registration import Registration
 from broker.services.statistics import Statistics
 from broker.services.store_rates import StoreRates
 from broker.services.table_files import TableFiles
 from broker.services.transactions import check_transactions
-from broker.session import address_text
 from broker.store import MessageStore, open_store
 from broker.store.flush import InThread
 from broker.tables import (

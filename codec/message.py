@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from codec.ids import offset_msg_id, pack_host_text
+from codec.message_queue import MessageQueue
 from codec.names import (
     DLQ_PREFIX,
     RETRY_PREFIX,
@@ -22,7 +23,6 @@ from codec.names import (
     retry_topic,
 )
 from codec.properties import PropertyName, split_keys
-from codec.queue import MessageQueue
 
 __all__ = [
     "DLQ_PREFIX",

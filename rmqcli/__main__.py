@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from rmqcli import __version__
-from rmqcli.exit_codes import ExitCode
+from rmqcli.cli.exit_codes import ExitCode
 
 __all__ = ["main", "run"]
 
@@ -38,7 +38,7 @@ def run(arguments: Sequence[str]) -> ExitCode:
     """Runs one command line; never raises. Output is flushed by the caller."""
     if list(arguments) in (["--version"], ["-V"]):
         return _deliver(partial(print, f"rmq {__version__}"), ExitCode.DONE)
-    from rmqcli import app
+    from rmqcli.cli import app
 
     return app.run(arguments)
 

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from broker.filters.entry import ConsumerFilter
-from codec.consume_queue_ext import Unit
 from codec.names import RETRY_PREFIX
 from codec.properties import PropertyName, decode_properties
-from codec.record import scan_record
 from codec.selector import BloomFilter
+from codec.store.consume_queue_ext import Unit
+from codec.store.record import scan_record
 
 __all__ = ["Filters", "SqlSelection", "is_tag_type"]
 

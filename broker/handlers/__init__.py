@@ -30,11 +30,11 @@ from broker.handlers import (
 )
 from broker.handlers.common import BrokerHandler
 from broker.handlers.send_run import send_run
-from broker.server import Handler, RunHandler
-from broker.session import Session
+from broker.net.server import Handler, RunHandler
+from broker.net.session import Session
 from codec.codes import RequestCode, ResponseCode
-from codec.frame import DirectReader, DirectReaders, RemotingCommand
 from codec.headers import SendMessageRequestHeaderV2
+from codec.remoting.frame import DirectReader, DirectReaders, RemotingCommand
 
 __all__ = ["DIRECT_READERS", "HANDLERS", "handler_table", "run_table"]
 

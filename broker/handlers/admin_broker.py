@@ -6,18 +6,18 @@ import logging
 import shutil
 
 from broker.config import config_text, expand_path, update_config
-from broker.config_checks import check_values
+from broker.config.checks import check_values
+from broker.config.properties_file import parse_properties, read_properties, write_properties
 from broker.context import BrokerContext
 from broker.errors import ConfigError, Refusal
 from broker.handlers.common import ok
-from broker.properties_file import parse_properties, read_properties, write_properties
-from broker.session import Session
+from broker.net.session import Session
 from broker.tables.versions import next_version
 from codec.bodies import KVTable, encode_body
 from codec.codes import CURRENT_VERSION, ResponseCode, version_name
-from codec.frame import RemotingCommand
 from codec.headers import ViewBrokerStatsDataRequestHeader, from_ext
 from codec.names import SystemTopic
+from codec.remoting.frame import RemotingCommand
 
 __all__ = [
     "broker_config",

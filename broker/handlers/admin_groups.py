@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from broker.config_checks import MOST_QUEUES
+from broker.config.checks import MOST_QUEUES
 from broker.context import BrokerContext
 from broker.errors import Refusal
 from broker.handlers.common import ok, refuse_on_slave
-from broker.session import Session
+from broker.net.session import Session
 from broker.tables import ClientChannel
 from broker.tables.groups import can_have_retry_topic
 from codec.bodies import (
@@ -23,7 +23,6 @@ from codec.bodies import (
     encode_body,
 )
 from codec.codes import LanguageCode, ResponseCode
-from codec.frame import RemotingCommand
 from codec.headers import (
     DeleteSubscriptionGroupRequestHeader,
     GetConsumerConnectionListRequestHeader,
@@ -31,6 +30,7 @@ from codec.headers import (
     GetSubscriptionGroupConfigRequestHeader,
     from_ext,
 )
+from codec.remoting.frame import RemotingCommand
 
 __all__ = [
     "all_groups",

@@ -5,11 +5,11 @@ A topic is saved and, within a bounded time, known to all name servers before it
 
 from __future__ import annotations
 
-from broker.config_checks import MOST_QUEUES
+from broker.config.checks import MOST_QUEUES
 from broker.context import BrokerContext
 from broker.errors import Refusal
 from broker.handlers.common import NOT_SET, fast_body, ok, refuse_on_slave, valid_topic
-from broker.session import Session
+from broker.net.session import Session
 from codec.bodies import (
     CreateTopicListRequestBody,
     GroupList,
@@ -21,7 +21,6 @@ from codec.bodies import (
     encode_body,
 )
 from codec.codes import ResponseCode
-from codec.frame import RemotingCommand
 from codec.headers import (
     CreateTopicRequestHeader,
     DeleteTopicRequestHeader,
@@ -31,7 +30,8 @@ from codec.headers import (
     QueryTopicsByConsumerRequestHeader,
     from_ext,
 )
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
+from codec.remoting.frame import RemotingCommand
 
 __all__ = [
     "all_topics",

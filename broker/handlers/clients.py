@@ -10,8 +10,8 @@ from broker.context import BrokerContext
 from broker.errors import Refusal
 from broker.filters import compiled, is_tag_type
 from broker.handlers.common import no_filtering, ok
+from broker.net.session import Session
 from broker.services.clients import left_group, notify_group, watch_session
-from broker.session import Session
 from broker.tables import ClientChannel
 from broker.tables.topics import UNIT_SUB
 from codec.bodies import (
@@ -24,9 +24,9 @@ from codec.bodies import (
 )
 from codec.codes import ResponseCode
 from codec.errors import SelectorError
-from codec.frame import RemotingCommand
 from codec.headers import GetConsumerListByGroupRequestHeader, UnregisterClientRequestHeader, from_ext
 from codec.names import retry_topic
+from codec.remoting.frame import RemotingCommand
 
 __all__ = ["check_client", "consumer_list", "heartbeat", "unregister"]
 

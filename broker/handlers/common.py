@@ -9,12 +9,12 @@ import msgspec
 
 from broker.context import BrokerContext
 from broker.errors import Refusal
-from broker.session import Session
+from broker.net.session import Session
 from broker.store.values import AppendResult
 from codec.bodies import FASTJSON, encode_body
 from codec.codes import ResponseCode
-from codec.frame import RemotingCommand
 from codec.names import check_topic
+from codec.remoting.frame import RemotingCommand
 
 __all__ = [
     "FAQ",
@@ -80,7 +80,7 @@ def put_refusal(
     broker: BrokerContext, result: AppendResult, ext_fields: Mapping[str, str] | None = None
 ) -> Refusal:
     """The answer to a put that stored nothing."""
-    from broker.put import PUT_CODES
+    from broker.services.put import PUT_CODES
 
     code, remark = PUT_CODES.get(result.status, (ResponseCode.SYSTEM_ERROR, "UNKNOWN_ERROR"))
     limit = broker.config.max_message_size

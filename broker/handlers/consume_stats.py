@@ -8,7 +8,7 @@ from datetime import datetime
 from broker.context import BrokerContext
 from broker.errors import Refusal
 from broker.handlers.common import fast_body, ok
-from broker.session import Session
+from broker.net.session import Session
 from codec.bodies import (
     ConsumeStats,
     ConsumeStatsList,
@@ -19,7 +19,6 @@ from codec.bodies import (
     TopicConfig,
 )
 from codec.codes import ResponseCode
-from codec.frame import RemotingCommand
 from codec.headers import (
     CloneGroupOffsetRequestHeader,
     GetConsumeStatsInBrokerHeader,
@@ -28,7 +27,8 @@ from codec.headers import (
     QueryCorrectionOffsetHeader,
     from_ext,
 )
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
+from codec.remoting.frame import RemotingCommand
 
 __all__ = ["broker_consume_stats", "clone_offsets", "consume_stats", "correction_offsets", "time_span"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from broker.context import BrokerContext
 from broker.handlers.common import ok
-from broker.session import Session
+from broker.net.session import Session
 from codec.bodies import (
     LockBatchRequestBody,
     LockBatchResponseBody,
@@ -12,7 +12,7 @@ from codec.bodies import (
     decode_body,
     encode_body,
 )
-from codec.frame import RemotingCommand
+from codec.remoting.frame import RemotingCommand
 
 __all__ = ["lock", "unlock"]
 

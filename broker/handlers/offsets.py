@@ -5,9 +5,8 @@ from __future__ import annotations
 from broker.context import BrokerContext
 from broker.errors import Refusal
 from broker.handlers.common import fast_body, ok
-from broker.session import Session
+from broker.net.session import Session
 from codec.codes import ResponseCode
-from codec.frame import RemotingCommand
 from codec.headers import (
     GetEarliestMsgStoretimeRequestHeader,
     GetMaxOffsetRequestHeader,
@@ -17,6 +16,7 @@ from codec.headers import (
     UpdateConsumerOffsetRequestHeader,
     from_ext,
 )
+from codec.remoting.frame import RemotingCommand
 
 __all__ = [
     "all_consumer_offsets",

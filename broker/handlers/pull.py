@@ -19,20 +19,20 @@ from broker.context import BrokerContext
 from broker.errors import Refusal
 from broker.filters import ConsumerFilter, SqlSelection, is_tag_type
 from broker.handlers.common import FAQ, no_filtering, no_topic
-from broker.put import put
+from broker.net.session import Session
 from broker.services.clients import watch_session
 from broker.services.holds import Hold
-from broker.session import Session
+from broker.services.put import put
 from broker.store.values import GetResult, GetStatus, StoreMessage
 from codec.bodies import OffsetMovedEvent, SubscriptionData, encode_body
 from codec.codes import MASTER_ID, Perm, PullSysFlag, ResponseCode
 from codec.errors import HeaderError, SelectorError
-from codec.frame import RemotingCommand
 from codec.hashing import tags_code
 from codec.headers import PullMessageRequestHeader, from_ext
+from codec.message_queue import MessageQueue
 from codec.names import RETRY_PREFIX, SystemTopic
 from codec.properties import PropertyName, encode_properties
-from codec.queue import MessageQueue
+from codec.remoting.frame import RemotingCommand
 from codec.selector import ALL, parse_tags, tag_codes
 
 __all__ = ["answer_hold", "pull"]

@@ -11,19 +11,19 @@ from broker.context import BrokerContext
 from broker.errors import Refusal
 from broker.filters import SqlSelection, is_tag_type
 from broker.handlers.common import NOT_SET, ok
+from broker.net.session import Session
 from broker.services.table_files import table_text
-from broker.session import Session
 from codec.bodies import ConsumeQueueData, QueryConsumeQueueResponseBody, SubscriptionData, encode_body
 from codec.codes import ResponseCode
-from codec.consume_queue_ext import Unit, is_address
-from codec.frame import RemotingCommand
 from codec.headers import (
     QueryConsumeQueueRequestHeader,
     QueryMessageRequestHeader,
     ViewMessageRequestHeader,
     from_ext,
 )
+from codec.remoting.frame import RemotingCommand
 from codec.selector import ALL
+from codec.store.consume_queue_ext import Unit, is_address
 
 __all__ = ["query_consume_queue", "query_message", "view_message"]
 

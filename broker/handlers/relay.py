@@ -15,7 +15,7 @@ import trio
 from broker.context import BrokerContext
 from broker.errors import Refusal, RemoteClosed, RemoteTimeout
 from broker.handlers.common import NOT_SET, fast_body
-from broker.session import Session
+from broker.net.session import Session
 from broker.tables import ClientChannel, ConsumerGroup
 from codec.bodies import (
     GetConsumerStatusBody,
@@ -27,7 +27,6 @@ from codec.bodies import (
 )
 from codec.codes import LanguageCode, RequestCode, ResponseCode, version_name
 from codec.errors import CodecError
-from codec.frame import RemotingCommand
 from codec.headers import (
     ConsumeMessageDirectlyResultRequestHeader,
     GetConsumerRunningInfoRequestHeader,
@@ -37,7 +36,8 @@ from codec.headers import (
     to_ext,
 )
 from codec.ids import parse_offset_msg_id
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
+from codec.remoting.frame import RemotingCommand
 
 __all__ = ["consume_directly", "consumer_status", "reset_offset", "running_info"]
 

@@ -13,12 +13,11 @@ import logging
 from broker.context import BrokerContext
 from broker.errors import Refusal, RemoteClosed, RemoteTimeout
 from broker.handlers.send import check_open, checked_topic
-from broker.put import put
-from broker.session import Session
+from broker.net.session import Session
+from broker.services.put import put
 from broker.store.values import AppendResult, PutStatus, StoreMessage
 from codec.codes import MessageSysFlag, RequestCode, ResponseCode
 from codec.errors import CodecError, LocalProtocolError
-from codec.frame import RemotingCommand
 from codec.hashing import tags_code
 from codec.headers import (
     ReplyMessageRequestHeader,
@@ -29,6 +28,7 @@ from codec.headers import (
 )
 from codec.ids import pack_host
 from codec.properties import PropertyName, decode_properties, encode_properties
+from codec.remoting.frame import RemotingCommand
 
 __all__ = ["PUSH_SECONDS", "send_reply"]
 

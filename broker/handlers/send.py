@@ -12,15 +12,14 @@ from datetime import datetime
 from broker.context import BrokerContext
 from broker.errors import Refusal
 from broker.handlers.common import FAQ, no_topic, put_refusal, valid_topic
-from broker.put import put, put_batch
+from broker.net.session import Session
+from broker.services.put import put, put_batch
 from broker.services.transactions import prepare
-from broker.session import Session
 from broker.store.values import AppendResult, PutStatus, StoreMessage
 from broker.tables.topics import READ_WRITE, UNIT, UNIT_SUB, describe_topic
 from codec.bodies import TopicConfig
 from codec.codes import MessageSysFlag, Perm, RequestCode, ResponseCode
 from codec.errors import CodecError, LocalProtocolError
-from codec.frame import RemotingCommand
 from codec.hashing import tags_code
 from codec.headers import SendMessageRequestHeader, SendMessageRequestHeaderV2, from_ext
 from codec.ids import pack_host
@@ -32,6 +31,7 @@ from codec.properties import (
     decode_properties,
     encode_properties,
 )
+from codec.remoting.frame import RemotingCommand
 
 __all__ = ["born_host_of", "check_open", "checked_topic", "send", "stored_properties"]
 

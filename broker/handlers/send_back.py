@@ -12,21 +12,21 @@ from broker.context import BrokerContext
 from broker.errors import Refusal
 from broker.handlers.common import FAQ, ok
 from broker.handlers.send import MAX_RECONSUME_SINCE_VERSION
-from broker.put import put
+from broker.net.session import Session
+from broker.services.put import put
 from broker.services.restore import can_be_stored, restored
-from broker.session import Session
 from broker.store.values import PutStatus, StoreMessage
 from broker.tables.groups import can_have_retry_topic
 from broker.tables.topics import UNIT_SUB
 from codec.bodies import SubscriptionGroupConfig, TopicConfig
 from codec.codes import Perm, ResponseCode
 from codec.errors import CodecError, LocalProtocolError
-from codec.frame import RemotingCommand
 from codec.headers import ConsumerSendMsgBackRequestHeader, from_ext
 from codec.message import MessageExt
 from codec.names import dlq_topic, retry_topic
 from codec.properties import PropertyName, encode_properties
-from codec.record import decode_record
+from codec.remoting.frame import RemotingCommand
+from codec.store.record import decode_record
 
 __all__ = ["send_back"]
 

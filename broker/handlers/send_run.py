@@ -9,23 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from broker.context import BrokerContext
-from broker.handlers.send import (
-    MULTI_TAG,
-    NOT_HOSTS,
-    TAGS,
-    TRAN_MSG,
-    born_host_of,
-    stored_properties,
-)
-from broker.put import DELAY, put_run
-from broker.session import Session
+from broker.handlers.send import MULTI_TAG, NOT_HOSTS, TAGS, TRAN_MSG, born_host_of, stored_properties
+from broker.net.session import Session
+from broker.services.put import DELAY, put_run
 from broker.store.values import StoreMessage
 from codec.errors import LocalProtocolError
-from codec.frame import RemotingCommand
 from codec.hashing import tags_code
 from codec.headers import SendMessageRequestHeaderV2
 from codec.names import RETRY_PREFIX
 from codec.properties import decode_properties
+from codec.remoting.frame import RemotingCommand
 
 __all__ = ["send_run"]
 

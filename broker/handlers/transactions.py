@@ -9,19 +9,19 @@ from __future__ import annotations
 from broker.context import BrokerContext
 from broker.errors import Refusal
 from broker.handlers.common import ok
-from broker.put import put
+from broker.net.session import Session
+from broker.services.put import put
 from broker.services.transactions import end_half, final_message, half_again
-from broker.session import Session
 from broker.store.values import PutStatus
 from codec.codes import MessageSysFlag, ResponseCode
 from codec.errors import CodecError
-from codec.frame import RemotingCommand
 from codec.headers import EndTransactionRequestHeader, ResumeCheckHalfMessageRequestHeader, from_ext
 from codec.ids import parse_offset_msg_id
 from codec.message import MessageExt
 from codec.names import SystemTopic
 from codec.properties import PropertyName
-from codec.record import decode_record
+from codec.remoting.frame import RemotingCommand
+from codec.store.record import decode_record
 
 __all__ = ["end_transaction", "resume_check"]
 

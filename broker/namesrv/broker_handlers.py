@@ -8,7 +8,7 @@ from broker.errors import Refusal
 from broker.namesrv.kv_config import ORDER_TOPIC_CONFIG
 from broker.namesrv.route_table import Broker, LiveBroker
 from broker.namesrv.state import NameServerState
-from broker.session import Session
+from broker.net.session import Session
 from codec.bodies import (
     DataVersion,
     KVTable,
@@ -18,7 +18,6 @@ from codec.bodies import (
     encode_body,
 )
 from codec.codes import ResponseCode
-from codec.frame import RemotingCommand
 from codec.hashing import crc32
 from codec.headers import (
     AddWritePermOfBrokerRequestHeader,
@@ -34,6 +33,7 @@ from codec.headers import (
     from_ext,
     to_ext,
 )
+from codec.remoting.frame import RemotingCommand
 
 __all__ = [
     "add_write_permission",

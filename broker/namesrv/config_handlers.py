@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 
 from broker.config import config_properties, config_text, expand_path, update_config, warn_unknown
-from broker.config_checks import check_values
+from broker.config.checks import check_values
+from broker.config.properties_file import parse_properties, write_properties
 from broker.errors import ConfigError, Refusal
 from broker.namesrv.state import NameServerState
-from broker.properties_file import parse_properties, write_properties
-from broker.session import Session
+from broker.net.session import Session
 from codec.codes import ResponseCode
-from codec.frame import RemotingCommand
+from codec.remoting.frame import RemotingCommand
 
 __all__ = ["get_config", "set_config"]
 

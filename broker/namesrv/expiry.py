@@ -11,7 +11,7 @@ import logging
 import trio
 
 from broker.namesrv.state import NameServerState
-from broker.session import Session
+from broker.net.session import Session
 
 __all__ = ["expire_silently_dead", "run_expiry"]
 

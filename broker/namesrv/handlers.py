@@ -8,10 +8,10 @@ from types import MappingProxyType
 
 from broker.namesrv import broker_handlers, config_handlers, kv_handlers, route_handlers
 from broker.namesrv.state import NameServerState
-from broker.server import HandlerTable
-from broker.session import Session
+from broker.net.server import HandlerTable
+from broker.net.session import Session
 from codec.codes import RequestCode
-from codec.frame import RemotingCommand
+from codec.remoting.frame import RemotingCommand
 
 __all__ = ["HANDLERS", "bound_handlers"]
 

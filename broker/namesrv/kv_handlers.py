@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from broker.errors import Refusal
 from broker.namesrv.state import NameServerState
-from broker.session import Session
+from broker.net.session import Session
 from codec.bodies import KVTable, encode_body
 from codec.codes import ResponseCode
-from codec.frame import RemotingCommand
 from codec.headers import (
     DeleteKVConfigRequestHeader,
     GetKVConfigRequestHeader,
@@ -17,6 +16,7 @@ from codec.headers import (
     from_ext,
     to_ext,
 )
+from codec.remoting.frame import RemotingCommand
 
 __all__ = ["delete_kv", "get_kv", "list_kv", "put_kv"]
 

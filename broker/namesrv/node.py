@@ -7,16 +7,16 @@ from contextlib import asynccontextmanager
 
 from broker.clock import NowMs, system_now_ms
 from broker.config import expand_path, server_limits
-from broker.config_checks import check_values
-from broker.config_namesrv import NamesrvConfig
+from broker.config.checks import check_values
+from broker.config.namesrv import NamesrvConfig
 from broker.namesrv.expiry import run_expiry
 from broker.namesrv.handlers import bound_handlers
 from broker.namesrv.kv_config import KVConfig
 from broker.namesrv.state import NameServerState
-from broker.network import TCP, Network
-from broker.nursery import background
-from broker.server import Server
-from broker.session import address_text
+from broker.net.network import TCP, Network
+from broker.net.nursery import background
+from broker.net.server import Server
+from broker.net.session import address_text
 
 __all__ = ["NameServer", "open_name_server"]
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from broker.errors import Refusal
 from broker.namesrv.kv_config import ORDER_TOPIC_CONFIG
 from broker.namesrv.state import NameServerState
-from broker.session import Session
+from broker.net.session import Session
 from codec.bodies import (
     BrokerMemberGroup,
     GetBrokerMemberGroupResponseBody,
@@ -21,7 +21,6 @@ from codec.bodies import (
 )
 from codec.codes import ResponseCode
 from codec.fastjson import FASTJSON, STANDARD
-from codec.frame import RemotingCommand
 from codec.headers import (
     DeleteTopicFromNamesrvRequestHeader,
     GetBrokerMemberGroupRequestHeader,
@@ -30,6 +29,7 @@ from codec.headers import (
     RegisterTopicRequestHeader,
     from_ext,
 )
+from codec.remoting.frame import RemotingCommand
 
 __all__ = [
     "all_topics",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from broker.clock import NowMs
-from broker.config_namesrv import NamesrvConfig
+from broker.config.namesrv import NamesrvConfig
 from broker.namesrv.kv_config import KVConfig
 from broker.namesrv.route_table import RouteTable
-from broker.session import Session
+from broker.net.session import Session
 
 __all__ = ["NameServerState"]
 

@@ -8,11 +8,11 @@ import trio
 
 from broker.tables import Channel
 from codec.codes import RequestCode
-from codec.frame import RemotingCommand
+from codec.remoting.frame import RemotingCommand
 
 if TYPE_CHECKING:
     from broker.context import BrokerContext
-    from broker.session import Session
+    from broker.net.session import Session
 
 __all__ = [
     "CLIENT_EXPIRY_MS",

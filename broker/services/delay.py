@@ -20,7 +20,7 @@ from broker.store.values import Arrival, PutStatus, StoreMessage
 from codec.errors import CodecError
 from codec.names import SystemTopic
 from codec.properties import encode_properties
-from codec.record import decode_record
+from codec.store.record import decode_record
 
 __all__ = ["DelayService"]
 

@@ -18,7 +18,7 @@ from itertools import count
 import trio
 
 from broker.store.values import Arrival, StoreMessage
-from codec.frame import RemotingCommand
+from codec.remoting.frame import RemotingCommand
 
 __all__ = ["MAX_HOLDS", "MAX_HOLDS_OF_SESSION", "Hold", "Holds"]
 

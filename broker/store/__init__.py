@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from .config import StoreConfig
-from .errors import StoreDamaged, StoreError, StoreLocked, StoreSizeMismatch
-from .store import MessageStore, open_store
-from .tables_file import load_table, save_table
-from .values import (
+from broker.store.config import StoreConfig
+from broker.store.errors import StoreDamaged, StoreError, StoreLocked, StoreSizeMismatch
+from broker.store.store import MessageStore, open_store
+from broker.store.tables_file import load_table, save_table
+from broker.store.values import (
     AppendResult,
     Arrival,
     ArrivalListener,

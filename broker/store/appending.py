@@ -12,21 +12,20 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from codec.batch import decode_batch
+from broker.store.commit_log import BLANK_ROOM, CommitLog
+from broker.store.config import StoreConfig
+from broker.store.consume_queue import ConsumeQueue
+from broker.store.consume_queues import ConsumeQueues
+from broker.store.dispatch import TRANSACTION_BITS, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK, DeliverTimes
+from broker.store.index import Index
+from broker.store.statistics import Statistics
+from broker.store.values import AppendResult, Arrival, ArrivalListener, BitMapOf, PutStatus, StoreMessage
 from codec.errors import LocalProtocolError
 from codec.hashing import tags_code
+from codec.message_batch import decode_batch
 from codec.names import SystemTopic
 from codec.properties import PropertyName, decode_properties
-from codec.record_encoder import RecordEncoder
-
-from .commit_log import BLANK_ROOM, CommitLog
-from .config import StoreConfig
-from .consume_queue import ConsumeQueue
-from .consume_queues import ConsumeQueues
-from .dispatch import TRANSACTION_BITS, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK, DeliverTimes
-from .index import Index
-from .statistics import Statistics
-from .values import AppendResult, Arrival, ArrivalListener, BitMapOf, PutStatus, StoreMessage
+from codec.store.record_encoder import RecordEncoder
 
 __all__ = ["Appender"]
 

@@ -10,8 +10,8 @@ import os
 from pathlib import Path
 from typing import Final
 
-from codec import checkpoint as layout
 from codec.errors import CorruptionError
+from codec.store import checkpoint as layout
 
 __all__ = ["Checkpoint"]
 

@@ -11,12 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from broker.store.segment import Segment
+from broker.store.segment_list import SegmentList
 from codec.errors import CorruptionError
-from codec.record import MAGIC_BLANK, MIN_RECORD_SIZE, peek_record, store_timestamp_at
-from codec.record_encoder import encode_blank
-
-from .segment import Segment
-from .segment_list import SegmentList
+from codec.store.record import MAGIC_BLANK, MIN_RECORD_SIZE, peek_record, store_timestamp_at
+from codec.store.record_encoder import encode_blank
 
 __all__ = ["BLANK_ROOM", "CommitLog"]
 

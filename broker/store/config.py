@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from codec.consume_queue_ext import FILE_SIZE
+from codec.store.consume_queue_ext import FILE_SIZE
 
 __all__ = [
     "COMMIT_LOG_FILE_SIZE",

@@ -13,12 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from codec.consume_queue import ENTRY
-from codec.consume_queue_ext import Unit, is_address
-
-from .consume_queue_ext import QueueExtension
-from .segment import Segment
-from .segment_list import SegmentList
+from broker.store.consume_queue_ext import QueueExtension
+from broker.store.segment import Segment
+from broker.store.segment_list import SegmentList
+from codec.store.consume_queue import ENTRY
+from codec.store.consume_queue_ext import Unit, is_address
 
 __all__ = ["BLANK_SIZE", "UNIT", "ConsumeQueue", "QueueGap"]
 

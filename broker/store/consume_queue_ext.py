@@ -12,10 +12,9 @@ import struct
 from pathlib import Path
 from typing import Final
 
-from codec.consume_queue_ext import END_OF_FILE, Unit, address_of, decode_unit, encode_unit, offset_of
+from broker.store.segment_list import SegmentList
 from codec.errors import CorruptionError, LocalProtocolError
-
-from .segment_list import SegmentList
+from codec.store.consume_queue_ext import END_OF_FILE, Unit, address_of, decode_unit, encode_unit, offset_of
 
 __all__ = ["QueueExtension"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from .consume_queue import ConsumeQueue
-from .consume_queue_ext import QueueExtension
-from .files import remove_empty_folder
+from broker.store.consume_queue import ConsumeQueue
+from broker.store.consume_queue_ext import QueueExtension
+from broker.store.files import remove_empty_folder
 
 __all__ = ["ConsumeQueues"]
 

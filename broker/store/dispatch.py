@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from broker.store.config import delay_table
+from broker.store.consume_queue import ConsumeQueue, QueueGap
+from broker.store.consume_queues import ConsumeQueues
+from broker.store.index import Index
 from codec.hashing import tags_code
 from codec.names import SystemTopic
 from codec.properties import PropertyName, decode_properties
-from codec.record import RecordScan
-
-from .config import delay_table
-from .consume_queue import ConsumeQueue, QueueGap
-from .consume_queues import ConsumeQueues
-from .index import Index
+from codec.store.record import RecordScan
 
 __all__ = ["TRANSACTION_PREPARED", "TRANSACTION_ROLLBACK", "DeliverTimes", "Dispatcher", "record_code"]
 

@@ -15,17 +15,17 @@ from typing import Any
 
 import trio
 
-from .checkpoint import Checkpoint
-from .commit_log import CommitLog
-from .config import PAGE, StoreConfig
-from .consume_queue import UNIT, ConsumeQueue
-from .consume_queue_ext import QueueExtension
-from .consume_queues import ConsumeQueues
-from .files import sync_file, sync_files
-from .index import Index
-from .segment import Segment
-from .segment_list import SegmentList
-from .statistics import Statistics
+from broker.store.checkpoint import Checkpoint
+from broker.store.commit_log import CommitLog
+from broker.store.config import PAGE, StoreConfig
+from broker.store.consume_queue import UNIT, ConsumeQueue
+from broker.store.consume_queue_ext import QueueExtension
+from broker.store.consume_queues import ConsumeQueues
+from broker.store.files import sync_file, sync_files
+from broker.store.index import Index
+from broker.store.segment import Segment
+from broker.store.segment_list import SegmentList
+from broker.store.statistics import Statistics
 
 __all__ = ["Flusher", "InThread"]
 

@@ -12,13 +12,12 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from broker.store.errors import StoreSizeMismatch
+from broker.store.index_file import IndexFile, IndexItem
+from broker.store.values import Arrival
 from codec.hashing import index_key_hash
-from codec.index_file import index_file_size
 from codec.properties import PropertyName, split_keys
-
-from .errors import StoreSizeMismatch
-from .index_file import IndexFile, IndexItem
-from .values import Arrival
+from codec.store.index_file import index_file_size
 
 __all__ = ["Index", "IndexHits"]
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from codec.index_file import (
+from broker.store.segment import Segment
+from codec.store.index_file import (
     HEADER,
     ITEM,
     SLOT,
@@ -21,8 +22,6 @@ from codec.index_file import (
     slot_position,
     time_difference,
 )
-
-from .segment import Segment
 
 __all__ = ["IndexFile", "IndexItem"]
 

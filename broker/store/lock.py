@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from .errors import StoreError, StoreLocked
+from broker.store.errors import StoreError, StoreLocked
 
 __all__ = ["store_lock"]
 

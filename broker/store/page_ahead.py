@@ -12,8 +12,8 @@ from typing import Any
 
 import trio
 
-from .commit_log import CommitLog
-from .segment import Segment
+from broker.store.commit_log import CommitLog
+from broker.store.segment import Segment
 
 __all__ = ["have_pages_ahead"]
 

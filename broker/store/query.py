@@ -6,9 +6,9 @@ out; Java's second and third round for the case that all are gone find nothing e
 
 from __future__ import annotations
 
-from .commit_log import CommitLog
-from .index import Index
-from .values import QueryResult
+from broker.store.commit_log import CommitLog
+from broker.store.index import Index
+from broker.store.values import QueryResult
 
 __all__ = ["query_messages"]
 

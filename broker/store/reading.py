@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from codec.consume_queue_ext import HIGHEST_ADDRESS, Unit
-
-from .commit_log import CommitLog
-from .config import StoreConfig, physical_memory
-from .consume_queue import UNIT, ConsumeQueue
-from .values import GetResult, GetStatus
+from broker.store.commit_log import CommitLog
+from broker.store.config import StoreConfig, physical_memory
+from broker.store.consume_queue import UNIT, ConsumeQueue
+from broker.store.values import GetResult, GetStatus
+from codec.store.consume_queue_ext import HIGHEST_ADDRESS, Unit
 
 __all__ = ["Reader"]
 

@@ -19,8 +19,15 @@ import logging
 from collections.abc import Callable
 from typing import NamedTuple
 
+from broker.store.checkpoint import Checkpoint
+from broker.store.commit_log import CommitLog
+from broker.store.config import StoreConfig
+from broker.store.consume_queues import ConsumeQueues
+from broker.store.dispatch import Dispatcher
+from broker.store.index import Index
+from broker.store.segment import Segment
 from codec.errors import CorruptionError
-from codec.record import (
+from codec.store.record import (
     MAGIC_BLANK,
     MAGIC_V1,
     MAGIC_V2,
@@ -29,14 +36,6 @@ from codec.record import (
     scan_record,
     store_timestamp_at,
 )
-
-from .checkpoint import Checkpoint
-from .commit_log import CommitLog
-from .config import StoreConfig
-from .consume_queues import ConsumeQueues
-from .dispatch import Dispatcher
-from .index import Index
-from .segment import Segment
 
 __all__ = ["RecoveryReport", "recover", "walk"]
 

@@ -17,11 +17,11 @@ from pathlib import Path
 
 import trio
 
-from .commit_log import CommitLog
-from .config import StoreConfig
-from .consume_queues import ConsumeQueues
-from .index import Index
-from .statistics import Statistics
+from broker.store.commit_log import CommitLog
+from broker.store.config import StoreConfig
+from broker.store.consume_queues import ConsumeQueues
+from broker.store.index import Index
+from broker.store.statistics import Statistics
 
 __all__ = ["Retention"]
 

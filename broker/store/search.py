@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
-from .commit_log import CommitLog
-from .consume_queue import UNIT, ConsumeQueue
+from broker.store.commit_log import CommitLog
+from broker.store.consume_queue import UNIT, ConsumeQueue
 
 __all__ = ["offset_by_time", "store_time"]
 

@@ -13,7 +13,7 @@ import mmap
 import os
 from pathlib import Path
 
-from .config import PAGE
+from broker.store.config import PAGE
 
 __all__ = ["Segment", "segment_name"]
 

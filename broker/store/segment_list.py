@@ -11,9 +11,9 @@ import re
 from itertools import pairwise
 from pathlib import Path
 
-from .errors import StoreDamaged, StoreSizeMismatch
-from .files import remove_empty_folder
-from .segment import Segment, segment_name
+from broker.store.errors import StoreDamaged, StoreSizeMismatch
+from broker.store.files import remove_empty_folder
+from broker.store.segment import Segment, segment_name
 
 __all__ = ["SegmentList", "adopted_size"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .commit_log import CommitLog
+from broker.store.commit_log import CommitLog
 
 __all__ = ["Statistics"]
 

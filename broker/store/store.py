@@ -13,31 +13,30 @@ from pathlib import Path
 
 import trio
 
-from broker.nursery import background
-from codec.consume_queue_ext import Unit, is_address
+from broker.net.nursery import background
+from broker.store.appending import Appender
+from broker.store.checkpoint import Checkpoint
+from broker.store.commit_log import CommitLog
+from broker.store.config import COMMIT_LOG_FILE_SIZE, CONSUME_QUEUE_FILE_SIZE, StoreConfig
+from broker.store.consume_queues import ConsumeQueues
+from broker.store.dispatch import Dispatcher, record_code
+from broker.store.files import sync_files
+from broker.store.flush import Flusher, InThread
+from broker.store.index import Index
+from broker.store.index_file import IndexFile
+from broker.store.lock import store_lock
+from broker.store.page_ahead import have_pages_ahead
+from broker.store.query import query_messages
+from broker.store.reading import AcceptsCode, AcceptsRecord, AcceptsUnit, Reader
+from broker.store.recovery import RecoveryReport, recover
+from broker.store.retention import Retention
+from broker.store.search import offset_by_time, store_time
+from broker.store.segment_list import SegmentList, adopted_size
+from broker.store.statistics import Statistics
+from broker.store.values import ArrivalListener, BitMapOf, GetResult, QueryResult, StoreMessage
 from codec.errors import CorruptionError
-from codec.record import scan_record
-
-from .appending import Appender
-from .checkpoint import Checkpoint
-from .commit_log import CommitLog
-from .config import COMMIT_LOG_FILE_SIZE, CONSUME_QUEUE_FILE_SIZE, StoreConfig
-from .consume_queues import ConsumeQueues
-from .dispatch import Dispatcher, record_code
-from .files import sync_files
-from .flush import Flusher, InThread
-from .index import Index
-from .index_file import IndexFile
-from .lock import store_lock
-from .page_ahead import have_pages_ahead
-from .query import query_messages
-from .reading import AcceptsCode, AcceptsRecord, AcceptsUnit, Reader
-from .recovery import RecoveryReport, recover
-from .retention import Retention
-from .search import offset_by_time, store_time
-from .segment_list import SegmentList, adopted_size
-from .statistics import Statistics
-from .values import ArrivalListener, BitMapOf, GetResult, QueryResult, StoreMessage
+from codec.store.consume_queue_ext import Unit, is_address
+from codec.store.record import scan_record
 
 __all__ = ["MessageStore", "open_store"]
 

@@ -13,10 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from broker.store.errors import StoreDamaged
+from broker.store.files import sync_folder
 from codec.errors import CodecError
-
-from .errors import StoreDamaged
-from .files import sync_folder
 
 __all__ = ["load_table", "save_table"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from codec.frame import RemotingCommand
+from codec.remoting.frame import RemotingCommand
 
 __all__ = ["Channel", "ClientChannel"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
 
 __all__ = ["LOCK_LIVE_MS", "LockTable"]
 

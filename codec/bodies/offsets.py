@@ -11,7 +11,7 @@ import msgspec
 
 from codec.bodies.base import Body, Int32, Int64
 from codec.bodies.config import DataVersion
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
 
 __all__ = [
     "ConsumerOffsetSerializeWrapper",

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 from codec.bodies.base import Body, Int32, Int64
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
 
 __all__ = [
     "AckMsg",

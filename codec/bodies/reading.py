@@ -18,7 +18,7 @@ import msgspec
 
 from codec.errors import BodyError
 from codec.fastjson import loads
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
 
 __all__ = ["is_plain", "reader_of"]
 

@@ -10,7 +10,7 @@ import msgspec
 
 from codec.bodies.base import Body, Int32, Int64
 from codec.bodies.heartbeat import SubscriptionData
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
 
 __all__ = [
     "CMResult",

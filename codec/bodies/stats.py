@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from codec.bodies.base import Body, Int32, Int64
 from codec.bodies.heartbeat import SubscriptionData
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
 
 __all__ = [
     "BrokerStatsData",

@@ -1,6 +1,6 @@
 """Stored records as Arrow record batches: the schema of every export.
 
-One row is one record, with the values that `codec.record.decode_record` gives. Times are microseconds in UTC (Spark takes
+One row is one record, with the values that `codec.store.record.decode_record` gives. Times are microseconds in UTC (Spark takes
 no other unit), clamped where milliseconds do not fit. Bodies are plain unless asked for as stored.
 """
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from codec.errors import CorruptionError
-from codec.record_layout import BORN_HOST_V6, HOST_BITS, MAGIC_V1, MAGIC_V2, PREFIXES, STORE_HOST_V6
+from codec.store.record_layout import BORN_HOST_V6, HOST_BITS, MAGIC_V1, MAGIC_V2, PREFIXES, STORE_HOST_V6
 
 __all__ = ["SPANS", "FixedColumns", "fixed_columns", "host_widths"]
 

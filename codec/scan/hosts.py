@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from codec.ids import host_text, offset_msg_id
-from codec.record_layout import BORN_HOST_V6, STORE_HOST_V6
 from codec.scan.columns import FixedColumns, host_widths
 from codec.scan.few import always
 from codec.scan.pieces import of_one_width
+from codec.store.record_layout import BORN_HOST_V6, STORE_HOST_V6
 
 __all__ = ["hosts", "offset_msg_ids"]
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from codec.record_layout import MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE
+from codec.store.record_layout import MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE
 
 __all__ = ["LEAST_ROWS", "Stretch", "follow", "walk_lanes"]
 

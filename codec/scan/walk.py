@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from codec.record_layout import BLANK_SIZE, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE
 from codec.scan.lanes import LEAST_ROWS, follow, walk_lanes
+from codec.store.record_layout import BLANK_SIZE, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE
 
 __all__ = ["StopReason", "Walk", "scan_positions"]
 

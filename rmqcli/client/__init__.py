@@ -27,7 +27,6 @@ if TYPE_CHECKING:
         ResetTarget,
         TopicChange,
     )
-    from rmqcli.client.batches import split_batch
     from rmqcli.client.errors import (
         UNREACHED,
         BrokerBusy,
@@ -51,8 +50,21 @@ if TYPE_CHECKING:
     )
     from rmqcli.client.instance import ClientInstance
     from rmqcli.client.lite import LitePullConsumer, LiteSettings
-    from rmqcli.client.producer import Producer
-    from rmqcli.client.pull_consumer import PullConsumer
+    from rmqcli.client.produce.batches import split_batch
+    from rmqcli.client.produce.producer import Producer
+    from rmqcli.client.produce.queue_selectors import by_hash, by_machine_room, by_queue_id, by_random
+    from rmqcli.client.produce.request_reply import ReplyTimeout, create_reply_message
+    from rmqcli.client.produce.send_soon import SendCallback
+    from rmqcli.client.produce.transaction import (
+        CheckAnswered,
+        LocalTransaction,
+        TransactionCheck,
+        TransactionProducer,
+        TransactionResult,
+        TransactionState,
+    )
+    from rmqcli.client.pull.consumer import PullConsumer
+    from rmqcli.client.pull.scheduled import PullTask, ScheduledPull
     from rmqcli.client.push import (
         ConsumeContext,
         ConsumeResult,
@@ -62,19 +74,7 @@ if TYPE_CHECKING:
         PushConsumer,
         PushSettings,
     )
-    from rmqcli.client.queue_select import by_hash, by_machine_room, by_queue_id, by_random
-    from rmqcli.client.request_reply import ReplyTimeout, create_reply_message
     from rmqcli.client.results import PullResult, PullStatus, SendResult, SendStatus
-    from rmqcli.client.scheduled_pull import PullTask, ScheduledPull
-    from rmqcli.client.send_soon import SendCallback
-    from rmqcli.client.transaction import (
-        CheckAnswered,
-        LocalTransaction,
-        TransactionCheck,
-        TransactionProducer,
-        TransactionResult,
-        TransactionState,
-    )
 
 __all__ = [
     "UNREACHED",
@@ -162,7 +162,7 @@ if not TYPE_CHECKING:
                 "ResetTarget",
                 "TopicChange",
             ),
-            "rmqcli.client.batches": ("split_batch",),
+            "rmqcli.client.produce.batches": ("split_batch",),
             "rmqcli.client.errors": (
                 "UNREACHED",
                 "BrokerBusy",
@@ -185,8 +185,8 @@ if not TYPE_CHECKING:
                 "UnexpectedReply",
             ),
             "rmqcli.client.instance": ("ClientInstance",),
-            "rmqcli.client.producer": ("Producer",),
-            "rmqcli.client.pull_consumer": ("PullConsumer",),
+            "rmqcli.client.produce.producer": ("Producer",),
+            "rmqcli.client.pull.consumer": ("PullConsumer",),
             "rmqcli.client.push": (
                 "ConsumeContext",
                 "ConsumeResult",
@@ -200,22 +200,22 @@ if not TYPE_CHECKING:
                 "LitePullConsumer",
                 "LiteSettings",
             ),
-            "rmqcli.client.queue_select": (
+            "rmqcli.client.produce.queue_selectors": (
                 "by_hash",
                 "by_machine_room",
                 "by_queue_id",
                 "by_random",
             ),
-            "rmqcli.client.request_reply": (
+            "rmqcli.client.produce.request_reply": (
                 "ReplyTimeout",
                 "create_reply_message",
             ),
-            "rmqcli.client.scheduled_pull": (
+            "rmqcli.client.pull.scheduled": (
                 "PullTask",
                 "ScheduledPull",
             ),
-            "rmqcli.client.send_soon": ("SendCallback",),
-            "rmqcli.client.transaction": (
+            "rmqcli.client.produce.send_soon": ("SendCallback",),
+            "rmqcli.client.produce.transaction": (
                 "CheckAnswered",
                 "LocalTransaction",
                 "TransactionCheck",

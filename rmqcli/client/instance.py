@@ -20,12 +20,9 @@ import trio
 
 from codec.codes import MASTER_ID, RequestCode, ResponseCode
 from codec.errors import CodecError
-from codec.frame import RemotingCommand
 from codec.headers import Header, from_ext, to_ext
-from codec.queue import MessageQueue
-from rmqcli.client.addresses import instance_of, local_ip, name_servers
-from rmqcli.client.broker_requests import BrokerRequests
-from rmqcli.client.commands import command
+from codec.message_queue import MessageQueue
+from codec.remoting.frame import RemotingCommand
 from rmqcli.client.errors import (
     ClientError,
     ConnectionFailed,
@@ -36,13 +33,16 @@ from rmqcli.client.errors import (
     refusal,
     request_name,
 )
-from rmqcli.client.heartbeats import Heartbeats
+from rmqcli.client.group.broker_requests import BrokerRequests
+from rmqcli.client.group.heartbeats import Heartbeats
 from rmqcli.client.identity import DEFAULT_NAME, client_id
-from rmqcli.client.nameservers import NameServers
 from rmqcli.client.namespaces import Namespace
-from rmqcli.client.pool import Pool
-from rmqcli.client.routes import REFRESH_INTERVAL, Route, Routes
-from rmqcli.client.streams import OpenStream, TcpStreams
+from rmqcli.client.routing.name_servers import NameServers
+from rmqcli.client.routing.routes import REFRESH_INTERVAL, Route, Routes
+from rmqcli.client.wire.addresses import instance_of, local_ip, name_servers
+from rmqcli.client.wire.pool import Pool
+from rmqcli.client.wire.request_headers import command
+from rmqcli.client.wire.streams import OpenStream, TcpStreams
 
 __all__ = ["Client", "ClientInstance", "InstanceOptions", "reply_header"]
 

@@ -12,10 +12,10 @@ from typing import TypeVar
 from msgspec.structs import force_setattr, replace
 
 from codec.message import Message, MessageExt, PropertyName
+from codec.message_queue import MessageQueue
 from codec.names import DLQ_PREFIX, RETRY_PREFIX, SYSTEM_GROUP_PREFIX, is_system_topic
-from codec.queue import MessageQueue
-from rmqcli.client.outgoing import REPLY_TYPE
-from rmqcli.client.queue_select import QueueSelector
+from rmqcli.client.produce.outgoing import REPLY_TYPE
+from rmqcli.client.produce.queue_selectors import QueueSelector
 
 __all__ = ["Namespace", "without_namespace"]
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from codec.codes import ResponseCode
 from codec.headers import SendMessageResponseHeader
 from codec.message import MessageExt
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
 
 __all__ = ["PullResult", "PullStatus", "SendResult", "SendStatus", "send_result"]
 

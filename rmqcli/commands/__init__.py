@@ -1,4 +1,4 @@
-"""What a person types: parse, call, render. One module for each command group; `rmqcli.app` names them all."""
+"""What a person types: parse, call, render. One module for each command group; `rmqcli.cli.app` names them all."""
 
 from __future__ import annotations
 

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rmqcli.commands._serving import (
+from rmqcli.cli.options import Settings, command, single_command
+from rmqcli.cli.running import run_async, warn
+from rmqcli.commands.common.serving import (
     ConfigOption,
     SetOption,
     announce,
@@ -19,8 +21,6 @@ from rmqcli.commands._serving import (
     log_to_stderr,
     run_until_stopped,
 )
-from rmqcli.options import Settings, command, single_command
-from rmqcli.running import run_async, warn
 
 if TYPE_CHECKING:
     from broker.config import BrokerConfig

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rmqcli.cli.exit_codes import ExitCode
+from rmqcli.cli.options import Settings, command, command_group
+from rmqcli.cli.running import run_async, warn
 from rmqcli.commands.topic import BrokersOption
-from rmqcli.exit_codes import ExitCode
-from rmqcli.options import Settings, command, command_group
 from rmqcli.render.table import Column
 from rmqcli.render.text import short_number
-from rmqcli.running import run_async, warn
 
 if TYPE_CHECKING:
     from rmqcli.client import BrokerSummary, ClientError, ConnectedProducer
@@ -82,7 +82,7 @@ def producers(settings: Settings, group: ProducerGroupOption = None, broker: Bro
     exit code is 3.
     """
     from codec.versions import version_name
-    from rmqcli.commands._missing import end_partly
+    from rmqcli.commands.common.missing import end_partly
     from rmqcli.render import show_rows
 
     columns = [

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rmqcli.commands._traces import warn_of_traces
+from rmqcli.cli.exit_codes import usage_error
+from rmqcli.cli.options import FormatOption, Settings, TagOption, TopicArgument, command, single_command
+from rmqcli.cli.running import now_ms, run_until_told_to_end, warn
+from rmqcli.commands.common.traces import warn_of_traces
 from rmqcli.commands.pull import CountOption
 from rmqcli.commands.send import TraceOption
 from rmqcli.commands.tail import IdleOption
-from rmqcli.exit_codes import usage_error
-from rmqcli.options import FormatOption, Settings, TagOption, TopicArgument, command, single_command
-from rmqcli.running import now_ms, run_until_told_to_end, warn
 
 if TYPE_CHECKING:
     from rmqcli.client import PushSettings
@@ -111,8 +111,8 @@ def consume(
     brokers said when nothing was consumed at all. SIGTERM and SIGHUP end it, too; it leaves the group before: what it has not
     finished comes to another member at once.
     """
+    from rmqcli.cli.logs import client_log_told
     from rmqcli.flows.sql_reading import one_filter
-    from rmqcli.logs import client_log_told
     from rmqcli.render import Output
     from rmqcli.render.lines import message_renderer
     from rmqcli.render.text import many
@@ -143,7 +143,7 @@ def consume(
         from contextlib import AsyncExitStack
 
         from rmqcli.client import ConsumeResult, MessageSelector, OrderlyResult, Producer, PushConsumer
-        from rmqcli.commands._missing import end_partly
+        from rmqcli.commands.common.missing import end_partly
         from rmqcli.flows.consuming import Consumption, printing, running
         from rmqcli.flows.sql_reading import entered
         from rmqcli.render.pipe import Pipe
@@ -201,7 +201,8 @@ def _push_settings(
     place: str, balance: str, *, broadcast: bool, jobs: int, retries: int | None, trace: bool
 ) -> PushSettings:
     from codec.bodies import ConsumeFromWhere, MessageModel
-    from rmqcli.client import PushSettings, allocate
+    from rmqcli.client import PushSettings
+    from rmqcli.client.group import allocation as allocate
     from rmqcli.grammar.offset_range import parse_time
 
     where = {

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from rmqcli.exit_codes import CommandError, ExitCode, usage_error
-from rmqcli.options import Settings, command, single_command
-from rmqcli.running import now_ms, run_async, warn
+from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
+from rmqcli.cli.options import Settings, command, single_command
+from rmqcli.cli.running import now_ms, run_async, warn
 
 if TYPE_CHECKING:
     from rmqcli.export import ExportSummary, Layout, QueueEnd, QueueRange, RowFilter
@@ -247,7 +247,7 @@ def _export_store(store: Path, target: _Target, rows: RowFilter, jobs: int | Non
     from rmqcli.export import export_store, export_store_on_spark
     from rmqcli.render.progress import progress
     from rmqcli.store import CommitLog
-    from rmqcli.store.workers import Workers, usable_cores
+    from rmqcli.store.read.workers import Workers, usable_cores
 
     if target.session is not None:
         return export_store_on_spark(store, target.out, rows, target.tasks_done, **target.options)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rmqcli.exit_codes import ExitCode, usage_error
-from rmqcli.options import Settings, command, single_command
-from rmqcli.running import run_async, warn
+from rmqcli.cli.exit_codes import ExitCode, usage_error
+from rmqcli.cli.options import Settings, command, single_command
+from rmqcli.cli.running import run_async, warn
 
 if TYPE_CHECKING:
     from rmqcli.export.import_rows import ImportRow
@@ -154,7 +154,7 @@ def _as_json(topic: str, tally: ImportTally, seconds: float, *, dry_run: bool) -
 
 
 def _report(tally: ImportTally, *, dry_run: bool) -> ExitCode:
-    from rmqcli.failures import exit_code_of
+    from rmqcli.cli.errors import exit_code_of
     from rmqcli.render.text import number_ranges
 
     if not tally.failed:

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rmqcli.commands._serving import (
+from rmqcli.cli.exit_codes import usage_error
+from rmqcli.cli.options import Settings, command, single_command
+from rmqcli.cli.running import run_async
+from rmqcli.commands.common.serving import (
     ConfigOption,
     SetOption,
     announce,
@@ -17,9 +20,6 @@ from rmqcli.commands._serving import (
     log_to_stderr,
     run_until_stopped,
 )
-from rmqcli.exit_codes import usage_error
-from rmqcli.options import Settings, command, single_command
-from rmqcli.running import run_async
 
 if TYPE_CHECKING:
     from broker.config import NamesrvConfig

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from rmqcli.exit_codes import usage_error
-from rmqcli.options import Settings, command, command_group
-from rmqcli.profiles import Profile, check_name, load_profiles, profile, profiles_path, save_profiles
+from rmqcli.cli.exit_codes import usage_error
+from rmqcli.cli.options import Settings, command, command_group
+from rmqcli.cli.profiles import Profile, check_name, load_profiles, profile, profiles_path, save_profiles
 
 app = command_group("profile", "Name clusters, so that -n need not be repeated.")
 
@@ -47,7 +47,7 @@ def set_profile(name: NameArgument, addresses: AddressArgument, settings: Settin
     """Make a profile or change it."""
     if not addresses.strip():
         raise usage_error("HOST:PORT may not be empty")
-    from rmqcli.client.addresses import name_servers
+    from rmqcli.client.wire.addresses import name_servers
 
     name_servers(addresses)  # what is none is told now, not by the first command that uses it
     path = save_profiles(load_profiles() | {check_name(name): Profile(name, addresses.strip())})

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rmqcli.exit_codes import ExitCode
-from rmqcli.options import (
+from rmqcli.cli.exit_codes import ExitCode
+from rmqcli.cli.options import (
     BrokerOption,
     FormatOption,
     Settings,
@@ -18,10 +18,10 @@ from rmqcli.options import (
     command,
     single_command,
 )
-from rmqcli.running import now_ms, run_async, warn
+from rmqcli.cli.running import now_ms, run_async, warn
 
 if TYPE_CHECKING:
-    from codec.queue import MessageQueue
+    from codec.message_queue import MessageQueue
     from rmqcli.client import ClientError
 
 app = single_command()
@@ -68,7 +68,7 @@ def pull(
     all queues are merged by the time they were stored; -N is the last N of all chosen queues together. A broker that does
     not answer is named, the messages of the others are printed, and the exit code is 3.
     """
-    from rmqcli.commands._missing import end_partly
+    from rmqcli.commands.common.missing import end_partly
     from rmqcli.flows.reading import choose_queues, open_range, reachable_spans, total
     from rmqcli.flows.sql_reading import filtered, one_filter
     from rmqcli.grammar.offset_range import parse_range

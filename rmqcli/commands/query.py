@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rmqcli.exit_codes import CommandError, ExitCode, usage_error
-from rmqcli.options import FormatOption, Settings, TopicArgument, command, single_command
-from rmqcli.running import now_ms, run_async, warn
+from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
+from rmqcli.cli.options import FormatOption, Settings, TopicArgument, command, single_command
+from rmqcli.cli.running import now_ms, run_async, warn
 
 if TYPE_CHECKING:
     from rmqcli.client import QueryResult
@@ -84,7 +84,7 @@ def _finish(found: QueryResult, topic: str, what: str) -> None:
     if found.failures and found.messages:
         raise typer.Exit(ExitCode.PARTLY)
     if found.failures:
-        from rmqcli.failures import exit_code_of
+        from rmqcli.cli.errors import exit_code_of
 
         raise typer.Exit(exit_code_of(next(iter(found.failures.values()))))
     if not found.messages:

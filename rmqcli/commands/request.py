@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rmqcli.cli.options import FormatOption, Settings, TopicArgument, command, single_command
+from rmqcli.cli.running import run_async
 from rmqcli.commands.send import KeyOption, PropertyOption, TagsOption
-from rmqcli.options import FormatOption, Settings, TopicArgument, command, single_command
-from rmqcli.running import run_async
 
 if TYPE_CHECKING:
     from codec.message import MessageExt

@@ -9,11 +9,11 @@ from typing import Annotated
 
 import typer
 
-from rmqcli.commands._traces import warn_of_traces
-from rmqcli.commands._transaction import CheckOption, Ending, TransactionOption, WaitOption
-from rmqcli.exit_codes import ExitCode, usage_error
-from rmqcli.options import BrokerOption, Settings, TopicArgument, command, single_command
-from rmqcli.running import run_async
+from rmqcli.cli.exit_codes import ExitCode, usage_error
+from rmqcli.cli.options import BrokerOption, Settings, TopicArgument, command, single_command
+from rmqcli.cli.running import run_async
+from rmqcli.commands.common.traces import warn_of_traces
+from rmqcli.commands.common.transaction import CheckOption, Ending, TransactionOption, WaitOption
 
 app = single_command()
 
@@ -118,9 +118,9 @@ def send(
     With --check it ends when each half message that was sent is decided; standard error has a line for each check. The exit
     code is 7 when --wait is over before that.
     """
+    from rmqcli.cli.logs import client_log_told
     from rmqcli.flows.outgoing import Stamp, check_sources, jobs_of, unescape
     from rmqcli.flows.sending import Sender, SendPlan
-    from rmqcli.logs import client_log_told
 
     _check_delay(delay_level, delay)
     stamp = Stamp.of(topic, key or [], tag, prop or [], delay_level)

@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from rmqcli.commands.pull import CountOption, QueueOption
-from rmqcli.options import (
+from rmqcli.cli.options import (
     BrokerOption,
     FormatOption,
     Settings,
@@ -17,7 +16,8 @@ from rmqcli.options import (
     command,
     single_command,
 )
-from rmqcli.running import now_ms, run_async
+from rmqcli.cli.running import now_ms, run_async
+from rmqcli.commands.pull import CountOption, QueueOption
 
 app = single_command()
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rmqcli.exit_codes import CommandError, usage_error
-from rmqcli.options import Settings, TopicArgument, YesOption, command, command_group
-from rmqcli.running import run_async, warn
+from rmqcli.cli.exit_codes import CommandError, usage_error
+from rmqcli.cli.options import Settings, TopicArgument, YesOption, command, command_group
+from rmqcli.cli.running import run_async, warn
 
 if TYPE_CHECKING:
     from codec.bodies import ClusterInfo
-    from codec.queue import MessageQueue
+    from codec.message_queue import MessageQueue
     from rmqcli.client import ClientError
 
 app = command_group("topic", "List, describe, create, change and delete topics.")
@@ -110,7 +110,7 @@ def describe(topic: TopicArgument, settings: Settings) -> None:
     A pipe gets lines: broker, read queues, write queues, perm, order, messages, groups. A broker that does not answer is
     named, and the exit code is 3.
     """
-    from rmqcli.commands._missing import end_partly
+    from rmqcli.commands.common.missing import end_partly
     from rmqcli.render import Column, show_rows
 
     columns = [
@@ -199,7 +199,7 @@ def stats(topic: TopicArgument, settings: Settings) -> None:
     A pipe gets lines: broker, queue, minimum offset, maximum offset, messages, time of the last message (epoch ms). A broker
     that does not answer is named, and the exit code is 3.
     """
-    from rmqcli.commands._missing import end_partly
+    from rmqcli.commands.common.missing import end_partly
     from rmqcli.render import Column, show_rows
     from rmqcli.render.text import local_time
 
@@ -250,7 +250,7 @@ def create(
 
     A topic that is there already gets these settings; `rmq topic update` changes only what is named.
     """
-    from rmqcli.commands._changes import show_change
+    from rmqcli.commands.common.changes import show_change
 
     number = perm_number(perm)
 
@@ -287,7 +287,7 @@ def update(
     cluster: ClusterOption = None,
 ) -> None:
     """Change queues or permission of a topic; what is not named stays."""
-    from rmqcli.commands._changes import show_change
+    from rmqcli.commands.common.changes import show_change
 
     number = None if perm is None else perm_number(perm)
     reading = queues if read_queues is None else read_queues
@@ -320,7 +320,7 @@ def delete(
     Asks first; without a terminal it needs --yes. Groups keep their offsets, and are named: a topic that is made anew begins
     at 0, and what comes before these offsets they would pass over.
     """
-    from rmqcli.commands._changes import confirm, show_change
+    from rmqcli.commands.common.changes import confirm, show_change
 
     if _is_internal(topic) and not topic.startswith("%"):
         raise CommandError(f"topic {topic} belongs to the system and cannot be deleted")

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rmqcli.exit_codes import CommandError, ExitCode, usage_error
-from rmqcli.options import Settings, command, single_command
-from rmqcli.running import run_async, warn
+from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
+from rmqcli.cli.options import Settings, command, single_command
+from rmqcli.cli.running import run_async, warn
 
 if TYPE_CHECKING:
     from rmqcli.client import QueryResult

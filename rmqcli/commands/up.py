@@ -10,7 +10,9 @@ from typing import Annotated
 
 import typer
 
-from rmqcli.commands._serving import (
+from rmqcli.cli.options import Settings, command, single_command
+from rmqcli.cli.running import run_async
+from rmqcli.commands.common.serving import (
     ConfigOption,
     SetOption,
     announce,
@@ -19,8 +21,6 @@ from rmqcli.commands._serving import (
     log_to_stderr,
     run_until_stopped,
 )
-from rmqcli.options import Settings, command, single_command
-from rmqcli.running import run_async
 
 app = single_command()
 
@@ -65,9 +65,9 @@ def up(
 
     With --json one line is printed when both take connections: {"namesrv": "...", "broker": "...", "store": "..."}.
     """
-    from broker.cluster import light_file_sizes
     from broker.config import BrokerConfig
-    from broker.config_names import java_name
+    from broker.config.names import java_name
+    from broker.testing.embedded import light_file_sizes
 
     log_to_stderr(settings)
     with ExitStack() as stack:

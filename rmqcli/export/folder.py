@@ -24,7 +24,7 @@ from rmqcli.export.errors import OutputExists
 from rmqcli.export.layout import Layout
 from rmqcli.export.manifest import FOLDER, MANIFEST, FileEntry, Manifest, Origin, read_json, write_json
 from rmqcli.export.spans import QueueSpan
-from rmqcli.store.files import naming_full_disk
+from rmqcli.store.read.files import naming_full_disk
 
 __all__ = ["ExportFolder", "refuse_existing"]
 

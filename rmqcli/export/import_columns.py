@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from rmqcli.exit_codes import usage_error
+from rmqcli.cli.exit_codes import usage_error
 
 __all__ = ["plain_rows", "wanted_columns"]
 

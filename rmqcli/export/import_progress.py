@@ -17,8 +17,8 @@ from typing import Self
 
 import msgspec
 
-from rmqcli.exit_codes import CommandError, usage_error
-from rmqcli.store.files import naming_full_disk
+from rmqcli.cli.exit_codes import CommandError, usage_error
+from rmqcli.store.read.files import naming_full_disk
 
 __all__ = ["Progress", "runs"]
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from codec.message import Message
-from rmqcli.exit_codes import CommandError, ExitCode
+from rmqcli.cli.exit_codes import CommandError, ExitCode
 from rmqcli.export.import_columns import plain_rows, wanted_columns
 from rmqcli.export.manifest import MANIFEST, Manifest, read_json
 from rmqcli.render.message_json import message_from_json, message_of, sendable

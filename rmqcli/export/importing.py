@@ -16,7 +16,8 @@ import trio
 
 from codec.hashing import java_string_hash
 from codec.message import Message
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
+from rmqcli.cli.exit_codes import CommandError
 from rmqcli.client import (
     BrokerRefused,
     ClientError,
@@ -26,7 +27,6 @@ from rmqcli.client import (
     SendResult,
     split_batch,
 )
-from rmqcli.exit_codes import CommandError
 from rmqcli.export.import_progress import Progress
 from rmqcli.export.import_rows import ImportRow
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from codec.message import MessageExt
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
+from rmqcli.cli.running import warn
 from rmqcli.client import PullConsumer, PullStatus
-from rmqcli.running import warn
 
 __all__ = ["QueueRange", "read_some", "to_batch"]
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from codec.consume_queue import ENTRY, FILLER_SIZE
 from codec.errors import CorruptionError
+from codec.store.consume_queue import ENTRY, FILLER_SIZE
 from rmqcli.export.rows import RowFilter
 from rmqcli.store import CommitLog, Queue
-from rmqcli.store.files import NamedFile, mapped
-from rmqcli.store.log_reader import LogReader
+from rmqcli.store.read.files import NamedFile, mapped
+from rmqcli.store.read.log_reader import LogReader
 
 __all__ = ["require_files"]
 

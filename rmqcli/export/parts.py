@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from codec.errors import CorruptionError
-from codec.record import BLANK_SIZE, MAGIC_BLANK, decode_record, scan_record
+from codec.store.record import BLANK_SIZE, MAGIC_BLANK, decode_record, scan_record
 from rmqcli.export.errors import ExportError
 from rmqcli.export.rows import RowFilter
 from rmqcli.export.times import log_range
-from rmqcli.store.commit_log import CommitLog, next_record, require_zeros
-from rmqcli.store.files import NamedFile, data_extents, mapped, naming_damage
+from rmqcli.store.read.commit_log import CommitLog, next_record, require_zeros
+from rmqcli.store.read.files import NamedFile, data_extents, mapped, naming_damage
 
 __all__ = ["Part", "cut_parts", "parts_of", "scan_part"]
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from codec.consume_queue import ENTRY, FILLER_SIZE
 from codec.errors import CorruptionError
+from codec.store.consume_queue import ENTRY, FILLER_SIZE
+from rmqcli.cli.running import warn
 from rmqcli.export.lost_files import require_files
 from rmqcli.export.manifest import Manifest
 from rmqcli.export.rows import RowFilter
 from rmqcli.export.spans import QueueSpan
-from rmqcli.running import warn
 from rmqcli.store import CommitLog, Queue, queue_folders
-from rmqcli.store.files import NamedFile, mapped
+from rmqcli.store.read.files import NamedFile, mapped
 
 __all__ = ["count_entries", "has_topic", "require_rows", "warn_of_gap"]
 
@@ -31,7 +31,7 @@ def has_topic(store: Path, topic: str) -> bool:
     """Without consume queues (a commit log folder alone) nobody knows the topics before everything is read. One that never had a
     message has no queues yet.
     """
-    from rmqcli.store.tables import topics
+    from rmqcli.store.read.tables import topics
 
     queues = store / "consumequeue"
     return not queues.is_dir() or (queues / topic).is_dir() or topic in topics(store)

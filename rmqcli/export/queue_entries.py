@@ -10,13 +10,13 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from codec.consume_queue import ENTRY, FILLER_SIZE
 from codec.hashing import tags_code
 from codec.names import SystemTopic
+from codec.store.consume_queue import ENTRY, FILLER_SIZE
 from rmqcli.export.rows import RowFilter
 from rmqcli.store import Queue
-from rmqcli.store.consume_queue import leading_fillers
-from rmqcli.store.files import NamedFile, mapped
+from rmqcli.store.read.consume_queue import leading_fillers
+from rmqcli.store.read.files import NamedFile, mapped
 
 __all__ = ["Entries", "QueueFile", "UnsoundQueue", "batches", "bounded", "entries_in", "last_place"]
 

@@ -7,7 +7,7 @@ from functools import partial
 
 import trio
 
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
 from rmqcli.client import ClientError
 from rmqcli.export.live import QueueRange
 from rmqcli.export.retrying import QueueEnd, patiently

@@ -37,7 +37,7 @@ from rmqcli.export.session import spark_session
 from rmqcli.export.spans import merged
 from rmqcli.export.summary import ExportSummary, summarize
 from rmqcli.store import CommitLog
-from rmqcli.store.files import naming_full_disk
+from rmqcli.store.read.files import naming_full_disk
 
 __all__ = ["export_store_on_spark", "export_topic_on_spark"]
 

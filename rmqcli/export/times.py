@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from codec.record import store_timestamp_at
+from codec.store.record import store_timestamp_at
+from rmqcli.cli.running import warn
 from rmqcli.export.rows import RowFilter
-from rmqcli.running import warn
-from rmqcli.store.commit_log import LogViews, next_record
-from rmqcli.store.files import NamedFile
+from rmqcli.store.read.commit_log import LogViews, next_record
+from rmqcli.store.read.files import NamedFile
 
 __all__ = ["SET_BACK_MS", "log_range"]
 

@@ -14,10 +14,10 @@ from typing import Any
 import trio
 
 from codec.message import MessageExt
+from rmqcli.cli.running import warn
 from rmqcli.client import ClientError, Producer
 from rmqcli.render.output import Output
 from rmqcli.render.pipe import Pipe
-from rmqcli.running import warn
 
 __all__ = ["Consumption", "environment"]
 

@@ -12,11 +12,11 @@ import trio
 from codec.bodies import decode_properties_text
 from codec.codes import RequestCode
 from codec.errors import CodecError
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
+from rmqcli.cli.exit_codes import usage_error
+from rmqcli.cli.running import warn
 from rmqcli.client import ClientError, Producer
-from rmqcli.exit_codes import usage_error
 from rmqcli.grammar.durations import DELAY_LEVELS, parse_duration_ms
-from rmqcli.running import warn
 
 __all__ = ["chosen_level", "level_at"]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from codec.message import Message
 from codec.properties import PropertyName
-from rmqcli.exit_codes import CommandError, ExitCode, usage_error
+from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
 from rmqcli.flows.input_pieces import MAX_PIECE, Piece, read_pieces
 from rmqcli.flows.sending import Job
 from rmqcli.render.message_json import message_from_json, sendable

@@ -16,16 +16,11 @@ from typing import NamedTuple, Protocol
 import trio
 
 from codec.message import MessageExt
-from codec.queue import MessageQueue
-from rmqcli.client import (
-    UNREACHED,
-    ClientError,
-    PullResult,
-    PullStatus,
-)
-from rmqcli.exit_codes import CommandError, ExitCode
+from codec.message_queue import MessageQueue
+from rmqcli.cli.exit_codes import CommandError, ExitCode
+from rmqcli.cli.running import warn
+from rmqcli.client import UNREACHED, ClientError, PullResult, PullStatus
 from rmqcli.grammar.offset_range import OffsetRange
-from rmqcli.running import warn
 
 __all__ = [
     "Reader",

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from rmqcli.exit_codes import ExitCode
+from rmqcli.cli.exit_codes import ExitCode
+from rmqcli.cli.options import Settings
+from rmqcli.cli.running import warn
 from rmqcli.flows.sending import Acknowledged, NotTried, Tally
-from rmqcli.options import Settings
 from rmqcli.render.output import Output
 from rmqcli.render.table import Column, show_table
 from rmqcli.render.text import duration, many, number_ranges, size, tsv_line
-from rmqcli.running import warn
 
 __all__ = ["SendReport"]
 
@@ -118,7 +118,7 @@ def _place(unit: str | None, numbers: Sequence[int]) -> str:
 
 
 def _first_code(tally: Tally) -> ExitCode:
-    from rmqcli.failures import exit_code_of
+    from rmqcli.cli.errors import exit_code_of
 
     told = [error for _, error in tally.failed if not isinstance(error, NotTried)]
     return exit_code_of((told or [tally.failed[0][1]])[0])

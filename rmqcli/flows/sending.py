@@ -16,9 +16,9 @@ from typing import NamedTuple, Protocol
 import trio
 
 from codec.message import Message
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
+from rmqcli.cli.exit_codes import CommandError
 from rmqcli.client import ClientError, ConnectionFailed, NotPermitted, SendResult, TopicNotFound, split_batch
-from rmqcli.exit_codes import CommandError
 
 __all__ = ["Acknowledged", "Job", "SendPlan", "Sender", "Tally", "Target"]
 

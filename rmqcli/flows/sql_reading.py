@@ -13,10 +13,10 @@ import trio
 
 from codec.bodies import SubscriptionData
 from codec.codes import ResponseCode
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
+from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
 from rmqcli.client import UNREACHED, BrokerRefused, ClientError, PullConsumer, PullResult, PushConsumer
 from rmqcli.client.push.subscription import check_at
-from rmqcli.exit_codes import CommandError, ExitCode, usage_error
 from rmqcli.flows.reading import Reader
 
 __all__ = ["SqlReader", "entered", "filtered", "one_filter"]

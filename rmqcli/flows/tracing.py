@@ -6,14 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from codec.message import MessageExt
-from rmqcli.client.trace import (
-    ConsumeEnd,
-    ConsumeStart,
-    Published,
-    TraceRecord,
-    TransactionEnd,
-    decode_trace,
-)
+from rmqcli.client.trace import ConsumeEnd, ConsumeStart, Published, TraceRecord, TransactionEnd, decode_trace
 
 __all__ = ["TraceRow", "trace_rows"]
 

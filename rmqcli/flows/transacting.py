@@ -9,13 +9,13 @@ import trio
 
 from codec.message import Message, MessageExt
 from codec.properties import PropertyName
+from rmqcli.cli.exit_codes import CommandError, ExitCode
 from rmqcli.client import SendResult, TransactionProducer, TransactionState
-from rmqcli.exit_codes import CommandError, ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from codec.queue import MessageQueue
+    from codec.message_queue import MessageQueue
 
 __all__ = ["OUTCOMES", "Answered", "Transacting"]
 

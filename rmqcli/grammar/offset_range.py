@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal, TypeVar
 
-from rmqcli.exit_codes import CommandError, usage_error
+from rmqcli.cli.exit_codes import CommandError, usage_error
 from rmqcli.grammar.durations import parse_duration_ms
 
 __all__ = ["OffsetRange", "parse_range", "parse_target", "parse_time"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rmqcli.exit_codes import usage_error
+from rmqcli.cli.exit_codes import usage_error
 
 __all__ = ["parse_size"]
 

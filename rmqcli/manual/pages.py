@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from rmqcli import __version__
-from rmqcli.exit_codes import ExitCode
+from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.grammar import offset_range
 from rmqcli.manual.tree import Node, Option
 from rmqcli.render import message_format

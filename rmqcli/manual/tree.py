@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import typer
 
-from rmqcli.app import COMMANDS, command_tree
+from rmqcli.cli.app import COMMANDS, command_tree
 
 __all__ = ["Node", "Option", "command_nodes"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rmqcli.options import Settings
+from rmqcli.cli.options import Settings
 from rmqcli.render.output import Output
 from rmqcli.render.table import show_rows
 from rmqcli.render.text import duration, local_time, many, printable, size
-from rmqcli.store.distribution import Distribution, Rate
-from rmqcli.store.index import IndexSpread
+from rmqcli.store.read.index import IndexSpread
+from rmqcli.store.stats.distribution import Distribution, Rate
 
 __all__ = ["distribution_document", "show_distribution", "show_index_spread", "sparkline"]
 

@@ -10,8 +10,8 @@ from typing import Any
 from codec.ids import host_text
 from codec.message import MessageExt
 from codec.properties import decode_properties
-from codec.record_explain import ExplainedField
-from rmqcli.options import Settings
+from codec.store.record_explain import ExplainedField
+from rmqcli.cli.options import Settings
 from rmqcli.render.output import Output
 from rmqcli.render.table import Column, show_rows, show_table
 from rmqcli.render.text import local_time, many, printable, size, tsv_line

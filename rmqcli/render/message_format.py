@@ -26,7 +26,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from codec.message import MessageExt
-from rmqcli.exit_codes import CommandError, usage_error
+from rmqcli.cli.exit_codes import CommandError, usage_error
 from rmqcli.render.message_json import message_line
 from rmqcli.render.output import encode_text, json_line
 from rmqcli.render.text import local_time

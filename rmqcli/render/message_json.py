@@ -15,7 +15,7 @@ import msgspec
 
 from codec.message import Message, MessageExt
 from codec.properties import PropertyName, split_keys
-from rmqcli.exit_codes import CommandError, ExitCode
+from rmqcli.cli.exit_codes import CommandError, ExitCode
 
 __all__ = ["MESSAGE_FIELDS", "message_from_json", "message_line", "message_object", "message_of", "sendable"]
 

@@ -6,18 +6,18 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
-from rmqcli.options import Settings
+from rmqcli.cli.options import Settings
 from rmqcli.render.inspection import to_seconds
 from rmqcli.render.output import Output
 from rmqcli.render.table import Column, show_rows, show_table
 from rmqcli.render.text import duration, local_time, many, size
-from rmqcli.store.findings import Finding
-from rmqcli.store.index import ChainLink, IndexFile, IndexLoad
-from rmqcli.store.overview import Overview, QueueRange
-from rmqcli.store.rebuild import Difference, Rebuilt
-from rmqcli.store.row_filter import row_test
-from rmqcli.store.salvage import Salvaged
-from rmqcli.store.verify_store import StoreReport
+from rmqcli.store.read.index import ChainLink, IndexFile, IndexLoad
+from rmqcli.store.read.overview import Overview, QueueRange
+from rmqcli.store.repair.rebuild import Difference, Rebuilt
+from rmqcli.store.repair.salvage import Salvaged
+from rmqcli.store.select.row_filter import row_test
+from rmqcli.store.verify.findings import Finding
+from rmqcli.store.verify.store import StoreReport
 
 __all__ = [
     "QUEUE_KEYS",

@@ -5,13 +5,13 @@ Paths may be one file, or the folder that holds the files. A file is named after
 
 from __future__ import annotations
 
-from rmqcli.store.commit_log import CommitLog, Place
-from rmqcli.store.consume_queue import ConsumeQueueFiles, Queue, QueueEntry, explain_entry, queue_folders
-from rmqcli.store.files import DamagedFile
-from rmqcli.store.findings import Finding, Report
-from rmqcli.store.statistics import LogStatistics, QueueStatistics
-from rmqcli.store.verify import verify_commit_log
-from rmqcli.store.verify_queues import verify_consume_queues
+from rmqcli.store.read.commit_log import CommitLog, Place
+from rmqcli.store.read.consume_queue import ConsumeQueueFiles, Queue, QueueEntry, explain_entry, queue_folders
+from rmqcli.store.read.files import DamagedFile
+from rmqcli.store.stats.counts import LogStatistics, QueueStatistics
+from rmqcli.store.verify.commit_log import verify_commit_log
+from rmqcli.store.verify.consume_queues import verify_consume_queues
+from rmqcli.store.verify.findings import Finding, Report
 
 __all__ = [
     "CommitLog",

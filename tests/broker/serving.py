@@ -8,10 +8,10 @@ from collections.abc import Callable
 import trio
 import trio.testing
 
-from broker.server import HandlerTable, Server, ServerLimits, listen, listener_address, serve
-from broker.session import Session
-from codec.connection import Connection
-from codec.frame import RemotingCommand, encode_frame
+from broker.net.server import HandlerTable, Server, ServerLimits, listen, listener_address, serve
+from broker.net.session import Session
+from codec.remoting.connection import Connection
+from codec.remoting.frame import RemotingCommand, encode_frame
 
 ECHO, FAIL, VIEWS, SILENT, LATER = 1001, 1002, 1003, 1004, 1005
 

@@ -20,14 +20,14 @@ from broker.services.delay import DelayService
 from broker.store import open_store
 from codec.bodies import ConsumerData, HeartbeatData, SubscriptionData, encode_body
 from codec.codes import ResponseCode
-from codec.frame import RemotingCommand, decode_frame
 from codec.headers import SendMessageRequestHeaderV2, to_ext
 from codec.headers.base import Header
 from codec.ids import pack_host
 from codec.message import MessageExt
 from codec.properties import encode_properties
-from codec.record import decode_records
+from codec.remoting.frame import RemotingCommand, decode_frame
 from codec.selector import parse_tags, tag_codes
+from codec.store.record import decode_records
 
 START_MS = 1_700_000_000_000
 HOST = ("127.0.0.1", 10911)

@@ -22,11 +22,16 @@ from broker.config import (
     update_config,
     warn_unknown,
 )
-from broker.config_checks import check_values, unsupported
+from broker.config.checks import check_values, unsupported
+from broker.config.properties_file import (
+    format_properties,
+    parse_properties,
+    read_properties,
+    write_properties,
+)
 from broker.errors import ConfigError
 from broker.namesrv import open_name_server
-from broker.properties_file import format_properties, parse_properties, read_properties, write_properties
-from codec.frame import decode_frame
+from codec.remoting.frame import decode_frame
 from tests.codec.wire import load_wire
 
 BROKER_CONF = r"""

@@ -14,9 +14,9 @@ import broker
 from broker.errors import ConfigError
 from codec.bodies import TopicRouteData, decode_body
 from codec.codes import RequestCode, ResponseCode
-from codec.frame import RemotingCommand
 from codec.headers import PullMessageRequestHeader, SendMessageRequestHeaderV2, to_ext
-from codec.record import decode_records
+from codec.remoting.frame import RemotingCommand
+from codec.store.record import decode_records
 from tests.broker.serving import Client
 
 ROOT = Path(__file__).parents[2]
@@ -166,7 +166,7 @@ def test_what_goes_wrong_in_the_thread_is_raised_here() -> None:
 
 def test_the_package_and_the_plugin_import_nothing_heavy() -> None:
     code = (
-        "import sys, broker, broker.pytest_plugin\n"
+        "import sys, broker, broker.testing.pytest_plugin\n"
         "print(sorted({'trio', 'msgspec', 'numpy', 'construct', 'codec', 'ssl'} & sys.modules.keys()))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
@@ -212,7 +212,7 @@ def test_shared(rmq_cluster_session, n):
 
 def test_the_fixtures_serve_plain_and_trio_tests(tmp_path: Path) -> None:
     (tmp_path / "test_user.py").write_text(USER_SUITE)
-    plugin = ["-p", "broker.pytest_plugin"] if WITHOUT_PLUGIN else []
+    plugin = ["-p", "broker.testing.pytest_plugin"] if WITHOUT_PLUGIN else []
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugin, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert "4 passed" in done.stdout, done.stdout + done.stderr

@@ -15,14 +15,14 @@ import pytest
 import trio
 
 from broker.handlers import HANDLERS
-from codec.batch import encode_batch
 from codec.codes import RequestCode, ResponseCode
-from codec.frame import RemotingCommand
 from codec.headers import to_ext
 from codec.headers.base import Header
 from codec.message import Message
-from codec.queue import MessageQueue
-from codec.record import decode_records
+from codec.message_batch import encode_batch
+from codec.message_queue import MessageQueue
+from codec.remoting.frame import RemotingCommand
+from codec.store.record import decode_records
 from tests.broker.support import START_MS, Client, FakeBroker, Reply, fake_broker, pull_header, send_header
 from tests.broker.transactions.support import end_header, producer, send_half
 

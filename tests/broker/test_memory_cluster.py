@@ -12,9 +12,9 @@ import trio
 import broker
 from broker.errors import ConfigError
 from codec.codes import RequestCode, ResponseCode
-from codec.frame import RemotingCommand
 from codec.message import Message
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
+from codec.remoting.frame import RemotingCommand
 from rmqcli.client import (
     Admin,
     BrokerRefused,

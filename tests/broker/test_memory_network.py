@@ -8,10 +8,10 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from broker.memory_network import MemoryNetwork
-from codec.command import RemotingCommand
-from codec.connection import Connection
-from codec.frame import encode_frame
+from broker.testing.memory_network import MemoryNetwork
+from codec.remoting.command import RemotingCommand
+from codec.remoting.connection import Connection
+from codec.remoting.frame import encode_frame
 
 HOST, PORT = "127.0.0.1", 1
 ASK, NEWS = 11, 40

@@ -15,10 +15,10 @@ from broker.namesrv.node import open_name_server
 from broker.node import BrokerNode, open_broker, own_address
 from broker.store import StoreDamaged, StoreLocked
 from codec.bodies import TopicRouteData, decode_body
-from codec.connection import Connection
-from codec.frame import RemotingCommand
 from codec.headers import to_ext
-from codec.record import decode_records
+from codec.remoting.connection import Connection
+from codec.remoting.frame import RemotingCommand
+from codec.store.record import decode_records
 from tests.broker.support import SMALL_FILES, pull_header, send_header
 
 TARGET_START_SECONDS = 0.15

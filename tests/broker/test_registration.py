@@ -12,13 +12,13 @@ import trio.testing
 from broker.config import BrokerConfig
 from broker.errors import PeerUnreachable, RemoteClosed
 from broker.namesrv import open_name_server
-from broker.peer import Peers, parse_addresses, split_address
-from broker.registration import Registration
-from broker.server import listen, listener_address, serve
-from broker.session import Session
+from broker.net.peers import Peers, parse_addresses, split_address
+from broker.net.server import listen, listener_address, serve
+from broker.net.session import Session
+from broker.services.registration import Registration
 from codec.bodies import DataVersion, RegisterBrokerBody, TopicConfig, TopicConfigSerializeWrapper
 from codec.codes import RequestCode
-from codec.frame import RemotingCommand
+from codec.remoting.frame import RemotingCommand
 from tests.broker.namesrv.support import NO_FILES
 
 REGISTER, QUERY, UNREGISTER = (
@@ -155,7 +155,7 @@ async def test_a_broker_that_may_not_write_says_so_of_every_topic(nursery: trio.
 async def test_a_name_server_that_is_down_is_named_once_and_found_again(
     nursery: trio.Nursery, clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "broker.registration")
+    caplog.set_level(logging.INFO, "broker.services.registration")
     free = listen("127.0.0.1", 0)
     port = listener_address(free)[1]
     free.close()

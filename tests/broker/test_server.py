@@ -9,13 +9,24 @@ import trio
 import trio.testing
 
 from broker.errors import Refusal, RemoteClosed, RemoteTimeout
-from broker.server import Server
-from broker.session import Session, address_text
+from broker.net.server import Server
+from broker.net.session import Session, address_text
 from codec.codes import RPC_ONEWAY, ResponseCode, SerializeType
 from codec.errors import BodyError, HeaderError
-from codec.frame import RemotingCommand, encode_frame
-
-from .serving import ECHO, FAIL, LATER, SILENT, VIEWS, Client, echo, in_memory, over_tcp, raising, request
+from codec.remoting.frame import RemotingCommand, encode_frame
+from tests.broker.serving import (
+    ECHO,
+    FAIL,
+    LATER,
+    SILENT,
+    VIEWS,
+    Client,
+    echo,
+    in_memory,
+    over_tcp,
+    raising,
+    request,
+)
 
 
 async def test_requests_are_answered_in_order_whatever_the_chunks(nursery: trio.Nursery) -> None:

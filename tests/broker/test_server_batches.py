@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from broker.server import REPLIES_PER_WRITE, RunHandler, Server, ServerLimits
-from broker.session import Session, SessionLimits
-from codec.frame import DirectReader, RemotingCommand, encode_frame
+from broker.net.server import REPLIES_PER_WRITE, RunHandler, Server, ServerLimits
+from broker.net.session import Session, SessionLimits
 from codec.headers import SendMessageRequestHeaderV2, to_ext
+from codec.remoting.frame import DirectReader, RemotingCommand, encode_frame
 from tests.broker.serving import ECHO, Wire, echo, request
 
 

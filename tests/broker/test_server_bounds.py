@@ -9,11 +9,10 @@ import pytest
 import trio
 import trio.testing
 
-from broker.server import ServerLimits
-from broker.session import Session, SessionLimits
-from codec.frame import RemotingCommand, encode_frame
-
-from .serving import ECHO, LATER, VIEWS, Client, echo, in_memory, over_tcp, request
+from broker.net.server import ServerLimits
+from broker.net.session import Session, SessionLimits
+from codec.remoting.frame import RemotingCommand, encode_frame
+from tests.broker.serving import ECHO, LATER, VIEWS, Client, echo, in_memory, over_tcp, request
 
 
 async def test_too_much_deferred_work_stops_reading_until_some_is_done(nursery: trio.Nursery) -> None:

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from broker.cluster import Cluster, embedded_in_thread
+from broker.testing.embedded import Cluster, embedded_in_thread
 from rmqcli.__main__ import run
-from rmqcli.exit_codes import ExitCode
+from rmqcli.cli.exit_codes import ExitCode
 
 
 class Result(NamedTuple):

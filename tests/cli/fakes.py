@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import trio
 
 from codec.message import Message, MessageExt
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
 from rmqcli.client import PullResult, PullStatus, SendResult, SendStatus
 from tests.cli.messages import stored
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import trio
 
-from broker.cluster import Cluster
+from broker.testing.embedded import Cluster
 from codec.bodies import ConsumeFromWhere
 from codec.message import MessageExt
 from rmqcli.client import ConsumeResult, PushConsumer, PushSettings

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 import trio
 
-from broker.cluster import Cluster, embedded_in_thread
+from broker.testing.embedded import Cluster, embedded_in_thread
 from codec.message import MessageExt
+from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.client import ConsumeResult, Producer, PushConsumer, PushSettings
 from rmqcli.client.instance import ClientInstance
 from rmqcli.client.trace import ConsumeTracer
-from rmqcli.exit_codes import ExitCode
 from tests.cli.conftest import Run
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from broker.cluster import embedded_in_thread
 from broker.handlers import HANDLERS
+from broker.testing.embedded import embedded_in_thread
 from codec.codes import RequestCode
-from rmqcli.exit_codes import CommandError, ExitCode
+from rmqcli.cli.exit_codes import CommandError, ExitCode
 from rmqcli.flows.delay_levels import chosen_level
 from rmqcli.grammar.durations import DELAY_LEVELS as DEFAULT_TEXT
 from tests.cli.conftest import Run

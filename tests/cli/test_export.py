@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyarrow import parquet
 
-from rmqcli.exit_codes import ExitCode
+from rmqcli.cli.exit_codes import ExitCode
 from tests.cli.conftest import Run
 from tests.support import JavaStore
 

@@ -8,9 +8,9 @@ import typer
 
 from codec.errors import BodyError, CorruptionError, SelectorError
 from rmqcli import client
-from rmqcli.exit_codes import CommandError, ExitCode, usage_error
-from rmqcli.failures import LAYER_CODES, exit_code_of, leaves, message_of, report
-from rmqcli.running import warn
+from rmqcli.cli.errors import LAYER_CODES, exit_code_of, leaves, message_of, report
+from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
+from rmqcli.cli.running import warn
 
 REFUSED = ("remark", "127.0.0.1:1", "PULL_MESSAGE")
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.cluster import Cluster
-from rmqcli.exit_codes import ExitCode
+from broker.testing.embedded import Cluster
+from rmqcli.cli.exit_codes import ExitCode
 from tests.cli.conftest import Run
 
 

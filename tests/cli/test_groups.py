@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker.cluster import Cluster
+from broker.testing.embedded import Cluster
+from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.client import ConsumeResult
-from rmqcli.exit_codes import ExitCode
 from tests.cli.conftest import Run
 from tests.cli.members import Member, member
 

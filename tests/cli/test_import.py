@@ -16,10 +16,10 @@ import pytest
 import trio
 from pyarrow import parquet
 
-from broker.cluster import Cluster
+from broker.testing.embedded import Cluster
 from codec.message import Message
+from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.client import Producer
-from rmqcli.exit_codes import ExitCode
 from rmqcli.export import import_rows
 from tests.cli.conftest import Run
 

@@ -11,7 +11,7 @@ import pytest
 from pyarrow import parquet
 
 from codec.message import Message
-from rmqcli.exit_codes import CommandError, ExitCode
+from rmqcli.cli.exit_codes import CommandError, ExitCode
 from rmqcli.export.import_rows import ImportRow, count_rows, read_rows
 from tests.cli.conftest import Run
 

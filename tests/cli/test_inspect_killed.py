@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from rmqcli.exit_codes import ExitCode
-from rmqcli.store import rebuild
-from rmqcli.store.index_writer import IndexWriter
+from rmqcli.cli.exit_codes import ExitCode
+from rmqcli.store.repair import rebuild
+from rmqcli.store.repair.index_writer import IndexWriter
 from tests.cli.conftest import Run
 from tests.support import JavaStore
 
@@ -22,7 +22,7 @@ Copy = Callable[[str], JavaStore]
 
 _KILLED = """
 import os, signal, sys
-from rmqcli.store.index_writer import IndexWriter
+from rmqcli.store.repair.index_writer import IndexWriter
 IndexWriter.finish = lambda self: os.kill(os.getpid(), signal.SIGKILL)
 from rmqcli.__main__ import main
 sys.argv[0] = "rmq"
@@ -101,7 +101,7 @@ def test_a_folder_that_is_not_empty_is_refused_before_anything_is_read(
 ) -> None:
     (tmp_path / "mine").touch()
     monkeypatch.setattr(rebuild, "build", None)
-    monkeypatch.setattr("rmqcli.commands.inspect_repair.verified_log", None)
+    monkeypatch.setattr("rmqcli.commands.inspect.repair.verified_log", None)
     result = cli("inspect", command, str(store_clean.root), "--out", str(tmp_path))
     refused = f"rmq: {tmp_path}: exists and is not empty; name a new folder with --out\n"
     assert (result.code, result.err) == (ExitCode.USAGE, refused)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rmqcli.exit_codes import ExitCode
+from rmqcli.cli.exit_codes import ExitCode
 from tests.cli.conftest import Run
 from tests.support import JavaStore
 

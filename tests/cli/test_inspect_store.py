@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from rmqcli.exit_codes import ExitCode
-from rmqcli.store.lock import is_locked
+from rmqcli.cli.exit_codes import ExitCode
+from rmqcli.store.read.lock import is_locked
 from tests.cli.conftest import Run
 from tests.support import JavaStore
 

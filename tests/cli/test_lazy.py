@@ -10,7 +10,7 @@ import pytest
 import typer.main
 
 from rmqcli import __version__
-from rmqcli.app import COMMANDS, run
+from rmqcli.cli.app import COMMANDS, run
 
 HEAVY = {
     "trio",
@@ -65,7 +65,7 @@ def test_a_command_that_runs_imports_no_drawing_and_no_columns() -> None:
 def test_version_imports_nothing() -> None:
     out, modules = run_fresh("--version")
     assert out == f"rmq {__version__}\n"
-    assert not modules & (HEAVY | {"typer", "codec", "msgspec", "rmqcli.app"})
+    assert not modules & (HEAVY | {"typer", "codec", "msgspec", "rmqcli.cli.app"})
 
 
 def test_help_reads_only_the_table() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rmqcli.app import COMMANDS
+from rmqcli.cli.app import COMMANDS
 from rmqcli.manual import generated_files
 from rmqcli.manual.__main__ import main
 from rmqcli.manual.tree import Node, command_nodes

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqcli.exit_codes import CommandError, ExitCode
+from rmqcli.cli.exit_codes import CommandError, ExitCode
 from rmqcli.render.message_format import parse_format
 from rmqcli.render.message_json import message_line
 from tests.cli.messages import stored

@@ -4,7 +4,7 @@ from datetime import datetime
 
 import pytest
 
-from rmqcli.exit_codes import CommandError, ExitCode
+from rmqcli.cli.exit_codes import CommandError, ExitCode
 from rmqcli.grammar.durations import parse_duration_ms
 from rmqcli.grammar.offset_range import OffsetRange, parse_range, parse_target
 

@@ -6,7 +6,7 @@ import inspect
 from dataclasses import dataclass
 from typing import Annotated
 
-from rmqcli.option_groups import OptionGroup, expand, gather
+from rmqcli.cli.option_groups import OptionGroup, expand, gather
 
 Text = Annotated[str, "a text"]
 

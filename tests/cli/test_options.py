@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from rmqcli.exit_codes import CommandError, ExitCode
-from rmqcli.options import DEFAULT_NAMESRV, Given, Settings
-from rmqcli.profiles import Profile, load_profiles, profiles_path, save_profiles
+from rmqcli.cli.exit_codes import CommandError, ExitCode
+from rmqcli.cli.options import DEFAULT_NAMESRV, Given, Settings
+from rmqcli.cli.profiles import Profile, load_profiles, profiles_path, save_profiles
 from tests.cli.conftest import Run
 
 

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 import pytest
 import typer
 
-from rmqcli.app import command_tree
-from rmqcli.exit_codes import ExitCode
-from rmqcli.plain_values import Plain, plain_values
+from rmqcli.cli.app import command_tree
+from rmqcli.cli.exit_codes import ExitCode
+from rmqcli.cli.plain_values import Plain, plain_values
 from tests.cli.conftest import Run
 
 

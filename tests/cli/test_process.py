@@ -18,7 +18,7 @@ from typing import IO
 
 import pytest
 
-from broker.cluster import Cluster
+from broker.testing.embedded import Cluster
 from tests.cli.conftest import Run
 
 RMQ = [sys.executable, "-m", "rmqcli"]

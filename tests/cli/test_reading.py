@@ -4,18 +4,11 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
+from rmqcli.cli.exit_codes import CommandError, ExitCode
 from rmqcli.client import ConnectionLost, PullResult, PullStatus
-from rmqcli.exit_codes import CommandError, ExitCode
 from rmqcli.flows.following import Printer, follow_and_print
-from rmqcli.flows.reading import (
-    choose_queues,
-    open_range,
-    reachable_spans,
-    select_queues,
-    spans,
-    total,
-)
+from rmqcli.flows.reading import choose_queues, open_range, reachable_spans, select_queues, spans, total
 from rmqcli.grammar.offset_range import parse_range
 from rmqcli.render import Output
 from tests.cli.fakes import FakeTopic

@@ -5,12 +5,12 @@ import json
 
 import pytest
 
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
+from rmqcli.cli.options import Given, Settings
 from rmqcli.client import BrokerSummary
 from rmqcli.commands.cluster import BROKER_COLUMNS, broker_row
 from rmqcli.flows.send_results import SendReport
 from rmqcli.flows.sending import Acknowledged
-from rmqcli.options import Given, Settings
 from rmqcli.render import Column, Output, show_rows
 from rmqcli.render.lines import message_renderer, message_tsv, message_view
 from rmqcli.render.output import encode_text, json_line

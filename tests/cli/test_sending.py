@@ -7,12 +7,12 @@ import trio
 from trio.testing import MockClock
 
 from codec.message import Message
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
+from rmqcli.cli.exit_codes import CommandError, ExitCode
+from rmqcli.cli.options import Given, Settings
 from rmqcli.client import BrokerRefused, ConnectionFailed
-from rmqcli.exit_codes import CommandError, ExitCode
 from rmqcli.flows.send_results import SendReport
 from rmqcli.flows.sending import Acknowledged, Job, NotTried, Sender, SendPlan, Tally
-from rmqcli.options import Given, Settings
 from tests.cli.fakes import FakeProducer
 
 REFUSED = BrokerRefused(13, "too large", "127.0.0.1:1", "SEND_MESSAGE_V2")

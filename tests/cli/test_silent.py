@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.cluster import Cluster, embedded_in_thread
-from rmqcli.exit_codes import ExitCode
+from broker.testing.embedded import Cluster, embedded_in_thread
+from rmqcli.cli.exit_codes import ExitCode
 from tests.cli.conftest import Result, Run
 from tests.cli.members import member
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import trio
 
-from broker.cluster import Cluster, embedded_in_thread
+from broker.testing.embedded import Cluster, embedded_in_thread
 from codec.codes import ResponseCode
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
+from rmqcli.cli.exit_codes import CommandError, ExitCode
 from rmqcli.client import BrokerRefused, RequestTimeout
-from rmqcli.exit_codes import CommandError, ExitCode
 from rmqcli.flows.sql_reading import filtered
 from tests.cli.conftest import Run
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from broker.cluster import Cluster, embedded_in_thread
-from rmqcli.exit_codes import ExitCode
+from broker.testing.embedded import Cluster, embedded_in_thread
+from rmqcli.cli.exit_codes import ExitCode
 from tests.cli.conftest import Result, Run
 
 TOPIC = "payments"

@@ -9,7 +9,7 @@ from typing import Any
 import trio
 
 from codec.codes import RequestCode, ResponseCode
-from codec.frame import RemotingCommand
+from codec.remoting.frame import RemotingCommand
 from rmqcli.client import LitePullConsumer, LiteSettings, PullConsumer
 from tests.client.push.model_broker import NAMESRV, ModelCluster, Peer, now_ms
 

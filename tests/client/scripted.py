@@ -14,8 +14,8 @@ from trio.testing import memory_stream_pair
 
 from codec.bodies import BrokerData, QueueData, TopicRouteData, encode_body
 from codec.codes import RPC_RESPONSE, RequestCode, ResponseCode
-from codec.connection import Connection
-from codec.frame import RemotingCommand, encode_frame
+from codec.remoting.connection import Connection
+from codec.remoting.frame import RemotingCommand, encode_frame
 
 Reply = Callable[[RemotingCommand], RemotingCommand | bytes | None]
 

@@ -32,12 +32,12 @@ from codec.bodies import (
     encode_body,
 )
 from codec.codes import RequestCode
-from codec.frame import RemotingCommand
 from codec.headers import CreateTopicRequestHeader, QueryMessageRequestHeader, from_ext
 from codec.ids import UniqIdFactory, pack_host
+from codec.message_queue import MessageQueue
 from codec.properties import encode_properties
-from codec.queue import MessageQueue
-from codec.record_encoder import encode_record
+from codec.remoting.frame import RemotingCommand
+from codec.store.record_encoder import encode_record
 from rmqcli.client import (
     Admin,
     BrokerRefused,

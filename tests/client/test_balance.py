@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from codec.codes import RequestCode
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
 from rmqcli.client import InvalidRequest, NoRoute, PullConsumer, PullStatus, ScheduledPull, UnexpectedReply
 from tests.client.polling import GROUP, TOPIC, PollingCluster, pulling
 

@@ -17,7 +17,7 @@ from codec.bodies import (
 )
 from codec.codes import RequestCode
 from codec.errors import CodecError
-from codec.frame import RemotingCommand
+from codec.remoting.frame import RemotingCommand
 from rmqcli.client import (
     ClientInstance,
     ConsumeResult,
@@ -29,7 +29,7 @@ from rmqcli.client import (
     PushConsumer,
     PushSettings,
 )
-from rmqcli.client.broker_requests import BrokerRequests
+from rmqcli.client.group.broker_requests import BrokerRequests
 from tests.client.polling import GROUP, TOPIC, PollingCluster
 from tests.client.push.model_broker import EPOCH, NAMESRV, now_ms
 

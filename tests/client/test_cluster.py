@@ -23,9 +23,9 @@ from codec.bodies import (
     decode_body,
 )
 from codec.codes import RequestCode
-from codec.frame import RemotingCommand
 from codec.message import Message
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
+from codec.remoting.frame import RemotingCommand
 from rmqcli.client import (
     Admin,
     ConnectionFailed,
@@ -42,8 +42,8 @@ from rmqcli.client import (
     split_batch,
 )
 from rmqcli.client.instance import ClientInstance
-from rmqcli.client.link import Link
-from rmqcli.client.streams import TcpStream, TcpStreams
+from rmqcli.client.wire.link import Link
+from rmqcli.client.wire.streams import TcpStream, TcpStreams
 from tests.client.scripted import Server, ok
 
 TOPIC, GROUP = "TopicTest", "GroupTest"

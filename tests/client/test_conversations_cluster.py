@@ -13,7 +13,7 @@ import broker
 from codec.bodies import ConsumeFromWhere
 from codec.codes import MessageSysFlag, RequestCode
 from codec.message import Message, MessageExt
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
 from rmqcli.client import (
     Admin,
     BrokerRefused,

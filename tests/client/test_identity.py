@@ -11,9 +11,9 @@ import pytest
 
 from codec.bodies import MessageModel
 from codec.codes import RequestCode
-from codec.frame import RemotingCommand
 from codec.message import Message
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
+from codec.remoting.frame import RemotingCommand
 from rmqcli.client import (
     ClientInstance,
     InvalidRequest,
@@ -24,7 +24,7 @@ from rmqcli.client import (
     PushConsumer,
     PushSettings,
 )
-from rmqcli.client.addresses import local_ip
+from rmqcli.client.wire.addresses import local_ip
 from tests.client.scripted import HEARTBEATS, Network, ok, route, sent
 
 NAMESRV, TOPIC = "ns:9876", "T"

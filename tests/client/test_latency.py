@@ -9,12 +9,12 @@ import pytest
 import trio
 
 from codec.codes import RequestCode
-from codec.frame import RemotingCommand
 from codec.message import Message
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
+from codec.remoting.frame import RemotingCommand
 from rmqcli.client import BrokerRefused, InvalidRequest, SendStatus, by_machine_room, by_random
-from rmqcli.client.latency import LatencyFaults, aside_for
-from rmqcli.client.queue_select import RoundRobin
+from rmqcli.client.produce.queue_selectors import RoundRobin
+from rmqcli.client.routing.latency_faults import LatencyFaults, aside_for
 from tests.client.scripted import Network, refuse, sent
 from tests.client.test_producer import SEND, TOPIC, Cluster, producing
 

@@ -13,14 +13,14 @@ import trio
 from trio.testing import lockstep_stream_pair, memory_stream_pair, wait_all_tasks_blocked
 
 from codec.codes import RPC_RESPONSE
-from codec.connection import Connection
 from codec.errors import BodyError
-from codec.frame import RemotingCommand, encode_frame
-from rmqcli.client.commands import command
+from codec.remoting.connection import Connection
+from codec.remoting.frame import RemotingCommand, encode_frame
 from rmqcli.client.errors import ConnectionFailed, ConnectionLost, InvalidRequest, RequestTimeout
-from rmqcli.client.link import Link
-from rmqcli.client.outbox import MAX_QUEUED
-from rmqcli.client.streams import TcpStream, opened
+from rmqcli.client.wire.link import Link
+from rmqcli.client.wire.outbox import MAX_QUEUED
+from rmqcli.client.wire.request_headers import command
+from rmqcli.client.wire.streams import TcpStream, opened
 from tests.client.scripted import response
 
 ADDRESS = "broker:10911"

@@ -19,9 +19,9 @@ from codec.bodies import (
     decode_body,
 )
 from codec.codes import PullSysFlag, RequestCode, ResponseCode
-from codec.frame import RemotingCommand
 from codec.message import MessageExt
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
+from codec.remoting.frame import RemotingCommand
 from rmqcli.client import InvalidRequest, LitePullConsumer, LiteSettings, MessageSelector, NoRoute
 from rmqcli.client.lite.held import Held
 from rmqcli.client.push import OffsetFileDamaged

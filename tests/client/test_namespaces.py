@@ -12,7 +12,7 @@ import trio
 import broker
 from codec.bodies import ConsumeFromWhere
 from codec.message import Message, MessageExt
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
 from rmqcli.client import (
     Admin,
     ClientInstance,

@@ -10,8 +10,8 @@ from typing import Any
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from rmqcli.client.outbox import TOGETHER, Outbox
-from rmqcli.client.streams import TcpStream
+from rmqcli.client.wire.outbox import TOGETHER, Outbox
+from rmqcli.client.wire.streams import TcpStream
 
 
 @contextmanager

@@ -9,14 +9,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from codec.codes import MessageSysFlag
-from codec.connection import Connection
 from codec.message import Message, PropertyName
+from codec.message_queue import MessageQueue
 from codec.properties import MAX_PROPERTIES_LENGTH
-from codec.queue import MessageQueue
-from codec.send_request import SendRequest
+from codec.remoting.connection import Connection
+from codec.remoting.send_request import SendRequest
 from rmqcli.client import ClientInstance, InvalidRequest
-from rmqcli.client.outgoing import Preparer, properties_bytes, properties_text
-from rmqcli.client.send_headers import SendHeaders
+from rmqcli.client.produce.outgoing import Preparer, properties_bytes, properties_text
+from rmqcli.client.produce.send_headers import SendHeaders
 
 QUEUE = MessageQueue("T", "broker-a", 3)
 LONGEST = MAX_PROPERTIES_LENGTH - len("n\x01")

@@ -8,9 +8,9 @@ import pytest
 import trio
 
 from codec.codes import RequestCode
-from rmqcli.client.commands import command
 from rmqcli.client.errors import ConnectionFailed, RequestTimeout
-from rmqcli.client.pool import Pool
+from rmqcli.client.wire.pool import Pool
+from rmqcli.client.wire.request_headers import command
 from tests.client.scripted import Network, silent
 
 BROKER = "b:10911"

@@ -11,14 +11,14 @@ import pytest
 import trio
 import trio.testing
 
-from codec.batch import decode_batch
 from codec.codes import RequestCode, ResponseCode
 from codec.compression import compress, decompress
-from codec.frame import RemotingCommand
 from codec.headers import SendMessageRequestHeaderV2, from_ext
 from codec.message import Message
+from codec.message_batch import decode_batch
+from codec.message_queue import MessageQueue
 from codec.properties import decode_properties
-from codec.queue import MessageQueue
+from codec.remoting.frame import RemotingCommand
 from rmqcli.client import (
     BrokerRefused,
     ClientInstance,
@@ -34,7 +34,7 @@ from rmqcli.client import (
     SendStatus,
     split_batch,
 )
-from rmqcli.client.queue_select import RoundRobin, by_hash, by_queue_id
+from rmqcli.client.produce.queue_selectors import RoundRobin, by_hash, by_queue_id
 from tests.client.scripted import HEARTBEATS, Network, refuse, route, sent, silent
 
 NAMESRV = "ns:9876"

@@ -11,12 +11,12 @@ import trio
 
 from codec.codes import PullSysFlag, RequestCode, ResponseCode
 from codec.compression import compress
-from codec.frame import RemotingCommand
 from codec.headers import PullMessageRequestHeader, UpdateConsumerOffsetRequestHeader, from_ext
 from codec.ids import pack_host
+from codec.message_queue import MessageQueue
 from codec.properties import encode_properties
-from codec.queue import MessageQueue
-from codec.record_encoder import encode_record
+from codec.remoting.frame import RemotingCommand
+from codec.store.record_encoder import encode_record
 from rmqcli.client import (
     BrokerRefused,
     ConnectionFailed,
@@ -182,8 +182,8 @@ async def test_a_body_that_is_not_what_it_says_keeps_no_other_message_back(
 async def test_a_bomb_among_them_stays_packed(
     cluster: Cluster, autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rmqcli.client.pull_consumer.MAX_DECOMPRESSED_TOGETHER", 5000)
-    monkeypatch.setattr("codec.record.MAX_DECOMPRESSED_TOGETHER", 5000)
+    monkeypatch.setattr("rmqcli.client.pull.consumer.MAX_DECOMPRESSED_TOGETHER", 5000)
+    monkeypatch.setattr("codec.store.record.MAX_DECOMPRESSED_TOGETHER", 5000)
     packed, bits = compress(b"abc" * 1000, "zlib")
     cluster.master.replies[PULL] = pulled(0, record(7, packed, sys_flag=bits) * 2)
     async with consuming(cluster) as consumer:

@@ -11,13 +11,13 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from codec.frame import RemotingCommand, encode_frame
-from rmqcli.client.commands import command
+from codec.remoting.frame import RemotingCommand, encode_frame
 from rmqcli.client.errors import ConnectionLost, RequestTimeout
-from rmqcli.client.link import Link
-from rmqcli.client.polling import FIRST_PERIOD, LOOKS, TRIAL
-from rmqcli.client.reader import ALONE_BEFORE, PAUSE
-from rmqcli.client.streams import TcpStream
+from rmqcli.client.wire.link import Link
+from rmqcli.client.wire.polling import FIRST_PERIOD, LOOKS, TRIAL
+from rmqcli.client.wire.reader import ALONE_BEFORE, PAUSE
+from rmqcli.client.wire.request_headers import command
+from rmqcli.client.wire.streams import TcpStream
 from tests.client.push.test_cancellation import CancelAt, tasks
 from tests.client.scripted import response
 from tests.client.test_link import ADDRESS, Wire, ask

@@ -10,12 +10,12 @@ import trio
 
 from codec.codes import RequestCode
 from codec.compression import compress
-from codec.frame import RemotingCommand, decode_frame
 from codec.headers import ReplyMessageRequestHeader, SendMessageRequestHeaderV2, from_ext, to_ext
 from codec.message import Message, MessageExt
 from codec.properties import decode_properties, encode_properties
+from codec.remoting.frame import RemotingCommand, decode_frame
 from rmqcli.client import BrokerRefused, InvalidRequest, ReplyTimeout, RequestTimeout, create_reply_message
-from rmqcli.client.request_reply import _Reply
+from rmqcli.client.produce.request_reply import _Reply
 from tests.client.scripted import Network, refuse, sent
 from tests.client.test_producer import SEND, TOPIC, A, Cluster, producing
 from tests.codec.wire import load_wire

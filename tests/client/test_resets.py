@@ -23,9 +23,9 @@ from codec.bodies import (
     encode_body,
 )
 from codec.codes import RequestCode
-from codec.frame import RemotingCommand
 from codec.headers import ResetOffsetRequestHeader, from_ext
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
+from codec.remoting.frame import RemotingCommand
 from rmqcli.client import Admin, NotFound, OnlineResetUnsupported, ResetTarget
 from tests.client.scripted import Network, ok, refuse, route
 

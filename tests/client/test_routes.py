@@ -11,7 +11,7 @@ import trio
 from codec.bodies import BrokerData, QueueData, TopicRouteData, encode_body
 from codec.codes import RequestCode
 from codec.message import Message
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
 from rmqcli.client import (
     Admin,
     ConnectionFailed,
@@ -21,9 +21,9 @@ from rmqcli.client import (
     RequestTimeout,
     UnexpectedReply,
 )
-from rmqcli.client.addresses import join_address, name_servers, split_address
 from rmqcli.client.errors import InvalidRequest
-from rmqcli.client.routes import publish_queues, subscribe_queues
+from rmqcli.client.routing.routes import publish_queues, subscribe_queues
+from rmqcli.client.wire.addresses import join_address, name_servers, split_address
 from tests.client.scripted import HEARTBEATS, Network, ok, route, sent, silent
 
 NAMESRV = "ns:9876"

@@ -14,7 +14,7 @@ import trio.testing
 
 from codec.codes import RequestCode
 from codec.message import Message
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
 from rmqcli.client import (
     BrokerRefused,
     ClientInstance,

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from codec.codes import RequestCode
 from codec.compression import decompress
-from codec.frame import RemotingCommand
 from codec.headers import SendMessageRequestHeaderV2, from_ext
 from codec.message import Message, MessageExt
 from codec.properties import decode_properties
+from codec.remoting.frame import RemotingCommand
 from rmqcli.client import ClientInstance, Producer, TransactionProducer, TransactionState
 from rmqcli.client.trace import (
     TRACE_TOPIC,

@@ -11,7 +11,6 @@ import pytest
 import trio
 
 from codec.codes import MessageSysFlag, RequestCode
-from codec.frame import RemotingCommand
 from codec.headers import (
     CheckTransactionStateRequestHeader,
     EndTransactionRequestHeader,
@@ -22,7 +21,8 @@ from codec.headers import (
 from codec.ids import pack_host
 from codec.message import Message, MessageExt
 from codec.properties import decode_properties, encode_properties
-from codec.record_encoder import encode_record
+from codec.remoting.frame import RemotingCommand
+from codec.store.record_encoder import encode_record
 from rmqcli.client import BrokerRefused, ClientInstance, SendStatus, TransactionProducer, TransactionState
 from tests.client.scripted import Network, ok, refuse
 from tests.client.test_latency import flush_timeout
@@ -347,7 +347,7 @@ async def test_a_check_that_cannot_be_read_is_left(
 async def test_more_checks_than_may_wait(
     cluster: Cluster, autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rmqcli.client.transaction.CHECKS_WAITING", 2)
+    monkeypatch.setattr("rmqcli.client.produce.transaction.CHECKS_WAITING", 2)
     asked: list[str] = []
 
     async def check(message: MessageExt) -> TransactionState:

@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from codec.record_encoder import encode_record
+from codec.store.record_encoder import encode_record
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 INT64 = st.integers(-(2**63), 2**63 - 1)

@@ -52,9 +52,9 @@ from codec.bodies import (
 )
 from codec.bodies.base import Body
 from codec.errors import BodyError
-from codec.frame import RemotingCommand, decode_frame
+from codec.message_queue import MessageQueue
 from codec.operations import OPERATIONS, Operation
-from codec.queue import MessageQueue
+from codec.remoting.frame import RemotingCommand, decode_frame
 from tests.codec.values import BODIES, TEXT, structs, values_of
 from tests.codec.wire import Wire
 from tests.support import JavaStore

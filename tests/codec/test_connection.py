@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from codec.codes import RPC_ONEWAY, RPC_RESPONSE, SerializeType
-from codec.connection import Connection, ReceiveError
 from codec.errors import LocalProtocolError, RemoteProtocolError
-from codec.frame import MAX_FRAME, RemotingCommand, decode_frame, encode_frame
+from codec.remoting.connection import Connection, ReceiveError
+from codec.remoting.frame import MAX_FRAME, RemotingCommand, decode_frame, encode_frame
 from tests.codec.wire import Wire, raw_frame, with_length
 
 FEW = [

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codec.connection import Connection
 from codec.errors import RemoteProtocolError
-from codec.frame import DirectReader, RemotingCommand, decode_frame, encode_frame
 from codec.headers import SendMessageRequestHeaderV2, from_ext, to_ext
+from codec.remoting.connection import Connection
+from codec.remoting.frame import DirectReader, RemotingCommand, decode_frame, encode_frame
 
 CODE = 310
 READER = DirectReader(CODE, SendMessageRequestHeaderV2)

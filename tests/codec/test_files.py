@@ -10,9 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codec.checkpoint import CHECKPOINT, Checkpoint, decode_checkpoint, encode_checkpoint
-from codec.consume_queue import BATCH_ENTRY, ENTRY, FILLER, Entry, decode_entries, encode_entry, is_entry
-from codec.consume_queue_ext import (
+from codec.errors import CodecError, CorruptionError, LocalProtocolError
+from codec.layout import FixedLayout
+from codec.store.checkpoint import CHECKPOINT, Checkpoint, decode_checkpoint, encode_checkpoint
+from codec.store.consume_queue import (
+    BATCH_ENTRY,
+    ENTRY,
+    FILLER,
+    Entry,
+    decode_entries,
+    encode_entry,
+    is_entry,
+)
+from codec.store.consume_queue_ext import (
     FILE_SIZE,
     UNIT,
     Unit,
@@ -23,15 +33,14 @@ from codec.consume_queue_ext import (
     offset_of,
     walk_units,
 )
-from codec.errors import CodecError, CorruptionError, LocalProtocolError
-from codec.file_names import (
+from codec.store.file_names import (
     file_name,
     index_file_name,
     is_file_name,
     parse_file_name,
     parse_index_file_name,
 )
-from codec.index_file import (
+from codec.store.index_file import (
     HEADER,
     ITEM,
     SLOT,
@@ -45,7 +54,6 @@ from codec.index_file import (
     slot_position,
     time_difference,
 )
-from codec.layout import FixedLayout
 from tests.codec.samples import INT32, INT64
 
 LAYOUTS = [ENTRY, BATCH_ENTRY, HEADER, SLOT, ITEM, CHECKPOINT]

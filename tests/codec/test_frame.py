@@ -8,7 +8,7 @@ import pytest
 
 from codec.codes import CURRENT_VERSION, RPC_ONEWAY, RPC_RESPONSE, LanguageCode, RequestCode, SerializeType
 from codec.errors import LocalProtocolError, RemoteProtocolError
-from codec.frame import (
+from codec.remoting.frame import (
     MAX_FRAME,
     UNKNOWN_LANGUAGE,
     UNKNOWN_OPAQUE,

@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codec.codes import LanguageCode, SerializeType
-from codec.frame import (
+from codec.remoting.binary_header import BINARY_HEADER
+from codec.remoting.frame import (
     UNKNOWN_LANGUAGE,
     RemotingCommand,
     decode_frame,
     encode_frame,
     encode_frame_head,
 )
-from codec.frame_binary import BINARY_HEADER
-from codec.frame_json import decode_json_header, decode_json_header_loosely
+from codec.remoting.json_header import decode_json_header, decode_json_header_loosely
 from tests.codec.wire import Wire, raw_frame
 
 ROCKETMQ = SerializeType.ROCKETMQ

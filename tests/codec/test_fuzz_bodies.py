@@ -19,9 +19,9 @@ from codec.bodies import RegisterBrokerBody, decode_body, decode_properties_text
 from codec.bodies.base import Body
 from codec.errors import CodecError
 from codec.fastjson import FASTJSON, loads
-from codec.frame import decode_frame
 from codec.headers import Header, from_ext, to_ext
 from codec.operations import OPERATIONS
+from codec.remoting.frame import decode_frame
 from tests.codec.values import BODIES, HEADERS
 from tests.codec.wire import load_wire
 

@@ -12,9 +12,9 @@ from typing import Final
 
 import pytest
 
-from codec.connection import Connection, ReceiveError
 from codec.errors import CodecError
-from codec.frame import RemotingCommand, decode_frame, encode_frame
+from codec.remoting.connection import Connection, ReceiveError
+from codec.remoting.frame import RemotingCommand, decode_frame, encode_frame
 from tests.codec.wire import KINDS, load_wire, raw_frame
 
 FRAMES_PER_KIND: Final = 120_000

@@ -10,9 +10,9 @@ import pytest
 
 from codec.errors import CodecError, CorruptionError
 from codec.properties import decode_properties
-from codec.record import decode_record, decode_records, scan_record
 from codec.scan import find_bad_crc, fixed_columns, scan_positions
 from codec.scan.arrow import scan_batches
+from codec.store.record import decode_record, decode_records, scan_record
 from tests.support import JavaStore
 
 SEED = 20261121

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from codec.codes import Perm
 from codec.errors import HeaderError
-from codec.frame import RemotingCommand, decode_frame
 from codec.headers import (
     CreateTopicRequestHeader,
     GetMaxOffsetRequestHeader,
@@ -29,6 +28,7 @@ from codec.headers import (
     to_ext,
 )
 from codec.operations import OPERATIONS
+from codec.remoting.frame import RemotingCommand, decode_frame
 from tests.codec.values import HEADERS, structs
 from tests.codec.wire import Wire
 

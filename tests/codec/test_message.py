@@ -14,7 +14,6 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codec.batch import BATCH_ITEM, decode_batch, encode_batch
 from codec.compression import compress, decompress
 from codec.errors import BodyError, CorruptionError, HeaderError, LocalProtocolError, SelectorError
 from codec.hashing import crc32, index_key_hash, java_string_hash, tags_code
@@ -29,6 +28,7 @@ from codec.ids import (
     unpack_host,
 )
 from codec.message import Message, MessageQueue
+from codec.message_batch import BATCH_ITEM, decode_batch, encode_batch
 from codec.names import (
     check_group,
     check_topic,
@@ -39,8 +39,8 @@ from codec.names import (
     retry_topic,
 )
 from codec.properties import decode_properties, encode_properties
-from codec.record import decode_record, decode_records
 from codec.selector import accepts_code, accepts_tag, parse_tags, tag_codes, tag_subscription
+from codec.store.record import decode_record, decode_records
 from tests.codec.samples import make_record
 
 PLAIN = st.text(st.characters(blacklist_characters="\x01\x02", blacklist_categories=["Cs"]), min_size=1)
@@ -361,7 +361,7 @@ class TestCompression:
             compress(b"x", "gzip")
 
     def test_many_small_bombs_stay_small(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("codec.record.MAX_DECOMPRESSED_TOGETHER", 30_000)
+        monkeypatch.setattr("codec.store.record.MAX_DECOMPRESSED_TOGETHER", 30_000)
         data, flag = compress(bytes(10_000), "zlib")
         record = make_record(body=data, sys_flag=flag)
         assert len(decode_records(record * 3, decompress=True)) == 3

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codec.errors import CodecError, CorruptionError, LocalProtocolError
-from codec.record import (
+from codec.scan import fixed_columns
+from codec.store.record import (
     MAGIC_BLANK,
     MAGIC_V1,
     MAGIC_V2,
@@ -22,9 +23,8 @@ from codec.record import (
     scan_record,
     store_timestamp_at,
 )
-from codec.record_encoder import encode_blank, encode_record, record_size
-from codec.record_layout import HEAD, HOST_BITS, PREFIXES
-from codec.scan import fixed_columns
+from codec.store.record_encoder import encode_blank, encode_record, record_size
+from codec.store.record_layout import HEAD, HOST_BITS, PREFIXES
 from tests.codec.samples import make_record, record_fields
 
 # From a commit log of Java 4.9.8: the first message of a queue, before its properties.

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codec.consume_queue import ENTRY
 from codec.errors import CodecError, CorruptionError
-from codec.record import decode_record
-from codec.record_encoder import encode_blank, encode_record
-from codec.record_explain import explain_fixed, explain_record
+from codec.store.consume_queue import ENTRY
+from codec.store.record import decode_record
+from codec.store.record_encoder import encode_blank, encode_record
+from codec.store.record_explain import explain_fixed, explain_record
 from tests.codec.samples import make_record, record_fields
 
 

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from codec.compression import compress
 from codec.errors import CorruptionError
 from codec.message import MessageExt
-from codec.record import decode_record
-from codec.record_encoder import encode_blank, encode_record
 from codec.scan import StopReason, find_bad_crc, fixed_columns, scan_positions
 from codec.scan.arrow import scan_batches, schema, to_arrow
 from codec.scan.few import dictionary
+from codec.store.record import decode_record
+from codec.store.record_encoder import encode_blank, encode_record
 from tests.codec.samples import make_record, record_fields
 from tests.support import JavaStore
 

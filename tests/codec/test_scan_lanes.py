@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from codec.record_encoder import encode_blank
 from codec.scan import StopReason, scan_positions
 from codec.scan.lanes import LEAST_ROWS, follow, walk_lanes
+from codec.store.record_encoder import encode_blank
 from tests.codec.samples import make_record
 
 COUNT = 3 * LEAST_ROWS

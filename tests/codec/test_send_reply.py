@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codec.codes import ResponseCode
-from codec.frame import RemotingCommand, encode_frame
-from codec.send_reply import SendReplyFrames
+from codec.remoting.frame import RemotingCommand, encode_frame
+from codec.remoting.send_reply import SendReplyFrames
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
 INT32 = st.integers(-(2**31), 2**31 - 1)

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from codec.codes import RequestCode
-from codec.connection import Connection
 from codec.errors import LocalProtocolError
-from codec.frame import MAX_FRAME, RemotingCommand, encode_frame
 from codec.headers import SendMessageRequestHeaderV2, to_ext
-from codec.send_request import SendRequest, SendTemplate
+from codec.remoting.connection import Connection
+from codec.remoting.frame import MAX_FRAME, RemotingCommand, encode_frame
+from codec.remoting.send_request import SendRequest, SendTemplate
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
 INT32 = st.integers(-(2**31), 2**31 - 1)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from codec import bodies, headers
 from codec.bodies.base import Body
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
 
 
 def public_classes(package: types.ModuleType, base: type) -> list[type]:

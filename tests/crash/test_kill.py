@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 import trio
 
-from codec.consume_queue import ENTRY
 from codec.message import Message
-from codec.record import MAGIC_BLANK, decode_record, peek_record
+from codec.store.consume_queue import ENTRY
+from codec.store.record import MAGIC_BLANK, decode_record, peek_record
 from rmqcli.client import ClientError, Producer, SendResult, SendStatus
 
 PRODUCERS = 4

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rmqcli.app import command_tree
+from rmqcli.cli.app import command_tree
 
 DOCS = Path(__file__).parents[2] / "docs"
 _EVERYWHERE = {"--namesrv", "--profile", "--json", "--no-color", "--verbose", "--timeout", "--help"}

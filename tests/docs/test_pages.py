@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rmqcli.app import command_tree
+from rmqcli.cli.app import command_tree
 from tests.docs.test_transcripts import PAGES, ROOT, steps
 
 DOCS = ROOT / "docs"

@@ -128,7 +128,7 @@ def test_a_session_prints_what_the_page_shows(
 
 
 def test_the_readme_names_every_command() -> None:
-    from rmqcli.app import COMMANDS
+    from rmqcli.cli.app import COMMANDS
 
     text = (ROOT / "README.md").read_text()
     assert [name for name in COMMANDS if f"rmq {name}" not in text] == []

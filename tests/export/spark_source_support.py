@@ -10,7 +10,7 @@ import trio
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from codec.message import Message, MessageExt
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
 from rmqcli.client import Admin, Producer, PullConsumer
 
 Place = tuple[int, int]

@@ -10,8 +10,8 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from codec.message import MessageExt
-from codec.record import decode_record
 from codec.scan.arrow import schema
+from codec.store.record import decode_record
 from rmqcli.export.parts import parts_of, scan_part
 from rmqcli.export.rows import RowFilter
 from tests.codec.samples import make_record

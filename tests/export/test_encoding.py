@@ -10,8 +10,8 @@ import pyarrow.dataset as ds
 import pytest
 from pyarrow import parquet
 
-from codec.record import decode_record
 from codec.scan.arrow import scan_batches
+from codec.store.record import decode_record
 from rmqcli.export import Layout, RowFilter, export_store
 from tests.codec.samples import make_record
 from tests.export.support import as_row, rows_of, write_log

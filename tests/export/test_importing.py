@@ -9,7 +9,7 @@ from typing import Any
 import trio
 
 from codec.message import Message
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
 from rmqcli.client import ConnectionLost, SendResult, SendStatus
 from rmqcli.export.import_progress import Progress
 from rmqcli.export.import_rows import ImportRow

@@ -12,7 +12,7 @@ import pyarrow.dataset as ds
 import pytest
 from pyarrow import parquet
 
-from rmqcli.exit_codes import ExitCode
+from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.export import Layout, LayoutError, RowFilter, export_store
 from rmqcli.export import parquet as files_of
 from tests.cli.conftest import Run

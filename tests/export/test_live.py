@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from broker.cluster import Cluster
+from broker.testing.embedded import Cluster
 from codec.message import Message, MessageExt
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
 from rmqcli.client import Producer, PullConsumer, PullResult, PullStatus
 from rmqcli.export import QueueRange, export_topic, live
 from rmqcli.export.live import read_some, to_batch

@@ -11,7 +11,7 @@ import pytest
 from codec.errors import CorruptionError
 from rmqcli.export import RowFilter, export_store, lost_files
 from rmqcli.export.lost_files import _places
-from rmqcli.store.files import NamedFile
+from rmqcli.store.read.files import NamedFile
 from tests.support import JavaStore
 
 Copy = Callable[[str], JavaStore]

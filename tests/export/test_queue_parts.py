@@ -15,9 +15,9 @@ from rmqcli.export.by_queues import divided, queue_places, scan
 from rmqcli.export.parts import Part, parts_of
 from rmqcli.export.queue_entries import UnsoundQueue, bounded
 from rmqcli.store import CommitLog, Queue, queue_folders
-from rmqcli.store.files import NamedFile
-from rmqcli.store.rebuild import Shape, build
-from rmqcli.store.workers import Workers
+from rmqcli.store.read.files import NamedFile
+from rmqcli.store.read.workers import Workers
+from rmqcli.store.repair.rebuild import Shape, build
 from tests.codec.samples import make_record
 from tests.export.support import harm_another_topic, java_rows, rows_of
 from tests.support import JavaStore

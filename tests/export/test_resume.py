@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from pyarrow import parquet
 
-from broker.cluster import Cluster
+from broker.testing.embedded import Cluster
 from codec.errors import CorruptionError
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
 from rmqcli.client import ConnectionLost, NotPermitted, PullConsumer, PullResult
 from rmqcli.export import (
     ExportError,

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from broker.cluster import Cluster
+from broker.testing.embedded import Cluster
 from codec.errors import CorruptionError
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
+from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.client import PullConsumer
-from rmqcli.exit_codes import ExitCode
 from rmqcli.export import (
     ExportError,
     ExportSummary,

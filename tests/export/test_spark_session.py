@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rmqcli.exit_codes import ExitCode
+from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.export import ExportError
 from rmqcli.export.errors import MasterError
 from rmqcli.export.master import check_master, driver_address

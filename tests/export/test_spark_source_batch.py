@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
-from broker.cluster import Cluster, embedded_in_thread
+from broker.testing.embedded import Cluster, embedded_in_thread
 from rmqcli.export import spark_source
 from tests.export.spark_source_support import Place, Source, fill, places, pulled
 from tests.export.support import harm_another_topic, java_rows

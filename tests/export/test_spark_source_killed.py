@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pyarrow import parquet
 
-from broker.cluster import Cluster
+from broker.testing.embedded import Cluster
 from tests.export.spark_source_support import fill, places
 from tests.export.spark_streamed import SECONDS
 

@@ -10,7 +10,7 @@ import trio
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import SparkSession
 
-from broker.cluster import Cluster, embedded_in_thread
+from broker.testing.embedded import Cluster, embedded_in_thread
 from rmqcli.client import Admin
 from rmqcli.export import spark_source
 from rmqcli.export.spark_source.columns import Columns, spark_schema

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import datasource as spark
 
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
 from rmqcli.client import ConnectionLost
 from rmqcli.export import QueueRange
 from rmqcli.export.live import to_batch

@@ -10,7 +10,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from broker.cluster import Cluster
+from broker.testing.embedded import Cluster
 from rmqcli.client import ClientError, NoNameServer
 from rmqcli.export import ExportError, spark_source
 from rmqcli.export.spark_source.options import write_options

@@ -10,8 +10,8 @@ import pytest
 
 from rmqcli.export import RowFilter, export_store, times
 from rmqcli.export.parts import parts_of
-from rmqcli.store.commit_log import CommitLog
-from rmqcli.store.rebuild import build, shape_of
+from rmqcli.store.read.commit_log import CommitLog
+from rmqcli.store.repair.rebuild import build, shape_of
 from tests.codec.samples import make_record
 from tests.export.support import java_rows, rows_of, scanned
 from tests.support import JavaStore

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from .install import ALL, Client, install_cpp1, install_node
+from tests.foreign.install import ALL, Client, install_cpp1, install_node
 
 
 @pytest.fixture(scope="session")

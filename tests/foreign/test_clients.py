@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from .install import ALI_ONS, ALL, CPP1_CTYPES, Client
+from tests.foreign.install import ALI_ONS, ALL, CPP1_CTYPES, Client
 
 COUNT = 1000
 

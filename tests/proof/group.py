@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from rmqcli.exit_codes import ExitCode
+from rmqcli.cli.exit_codes import ExitCode
 from tests.foreign.install import Client
 from tests.proof.journal import Journal, wait_until
 

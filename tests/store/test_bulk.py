@@ -8,7 +8,7 @@ from importlib.machinery import ModuleSpec
 
 import pytest
 
-from rmqcli.store.bulk import bulk_checks
+from rmqcli.store.read.vectorised import bulk_checks
 
 
 @pytest.mark.parametrize("missing", ["numpy", "pyarrow"])

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqcli.store.bulk_texts import texts_parse
-from rmqcli.store.properties_check import properties_problem
+from codec.scan.text_shapes import texts_parse
+from rmqcli.store.verify.properties import properties_problem
 
 _PIECES = st.sampled_from(
     [b"\x01", b"\x02", b"a", b"KEYS", b" ", b"\x00", b"\xc3\xa4", b"\xc3", b"\xff", b"n" * 30]

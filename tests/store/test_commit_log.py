@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from codec.consume_queue import ENTRY
 from codec.errors import CorruptionError
-from codec.record import decode_record
+from codec.store.consume_queue import ENTRY
+from codec.store.record import decode_record
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.store import CommitLog, ConsumeQueueFiles, DamagedFile, explain_entry, queue_folders
-from rmqcli.store.commit_log import next_record, require_zeros
-from rmqcli.store.consume_queue import BLANK_ENTRY_SIZE
-from rmqcli.store.files import NamedFile, data_extents, mapped, naming_damage
+from rmqcli.store.read.commit_log import next_record, require_zeros
+from rmqcli.store.read.consume_queue import BLANK_ENTRY_SIZE
+from rmqcli.store.read.files import NamedFile, data_extents, mapped, naming_damage
 from tests.support import JavaStore
 
 

@@ -8,13 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from codec.consume_queue import ENTRY, ENTRY_SIZE, FILLER
 from codec.errors import CorruptionError
+from codec.store.consume_queue import ENTRY, ENTRY_SIZE, FILLER
 from rmqcli.grammar.offset_range import OffsetRange
-from rmqcli.store import QueueEntry, bulk_entries, entry_choice, queue_folders
-from rmqcli.store.entry_choice import EntryChoice
-from rmqcli.store.log_filter import RecordFilter
-from rmqcli.store.log_reader import LogReader
+from rmqcli.store import QueueEntry, queue_folders
+from rmqcli.store.read.log_reader import LogReader
+from rmqcli.store.select import entry_choice
+from rmqcli.store.select import entry_columns as bulk_entries
+from rmqcli.store.select.entry_choice import EntryChoice
+from rmqcli.store.select.log_filter import RecordFilter
 from tests.support import JavaStore
 
 Copy = Callable[[str], JavaStore]

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from rmqcli.store import lacking
-from rmqcli.store.verify_store import StoreReport, verify_store
+from rmqcli.store.verify import missing_entries as lacking
+from rmqcli.store.verify.store import StoreReport, verify_store
 from tests.broker.store.support import loaded, message, small_config
 from tests.support import JavaStore
 

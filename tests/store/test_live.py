@@ -14,18 +14,18 @@ from typing import Any
 import pytest
 from pyarrow import parquet
 
-from codec.consume_queue import ENTRY
-from codec.file_names import file_name
-from codec.record_encoder import encode_blank
+from codec.store.consume_queue import ENTRY
+from codec.store.file_names import file_name
+from codec.store.record_encoder import encode_blank
 from rmqcli.export import RowFilter, export_store
 from rmqcli.store import CommitLog, queue_folders
-from rmqcli.store import verify_queues as verify_queues_module
-from rmqcli.store import verify_store as verify_store_module
-from rmqcli.store.files import NamedFile
-from rmqcli.store.live import as_written
-from rmqcli.store.lock import is_locked
-from rmqcli.store.log_reader import LogReader
-from rmqcli.store.verify_store import verify_store
+from rmqcli.store.read.files import NamedFile
+from rmqcli.store.read.live import as_written
+from rmqcli.store.read.lock import is_locked
+from rmqcli.store.read.log_reader import LogReader
+from rmqcli.store.verify import consume_queues as verify_queues_module
+from rmqcli.store.verify import store as verify_store_module
+from rmqcli.store.verify.store import verify_store
 from tests.codec.samples import make_record
 
 FILE_SIZE = 1 << 16
@@ -182,7 +182,7 @@ def test_what_is_no_record_is_left_to_the_reader(tmp_path: Path, garbage: bytes)
 
 def test_a_lock_of_this_process_is_seen_and_kept(tmp_path: Path) -> None:
     path = tmp_path / "lock"
-    look = "import sys; from pathlib import Path; from rmqcli.store.lock import is_locked; print(is_locked(Path(sys.argv[1])))"
+    look = "import sys; from pathlib import Path; from rmqcli.store.read.lock import is_locked; print(is_locked(Path(sys.argv[1])))"
 
     def seen_by_another() -> str:
         return subprocess.check_output([sys.executable, "-c", look, str(tmp_path)], text=True).strip()

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from codec.record import decode_record
+from codec.store.record import decode_record
 from rmqcli.grammar.offset_range import OffsetRange
-from rmqcli.store import CommitLog, DamagedFile, log_counts
-from rmqcli.store.log_counts import Counted, LogCounts, count_chosen, count_log
-from rmqcli.store.log_filter import RecordFilter, record_filter
+from rmqcli.store import CommitLog, DamagedFile
+from rmqcli.store.select.log_filter import RecordFilter, record_filter
+from rmqcli.store.stats import log_counts
+from rmqcli.store.stats.log_counts import Counted, LogCounts, count_chosen, count_log
 from tests.support import JavaStore
 
 Copy = Callable[[str], JavaStore]

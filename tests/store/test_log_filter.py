@@ -7,11 +7,11 @@ import re
 import pytest
 
 from codec.errors import SelectorError
-from codec.record import decode_record
+from codec.store.record import decode_record
 from rmqcli.render.distribution import sparkline
-from rmqcli.store.distribution import MAX_STEPS, Distribution
-from rmqcli.store.log_filter import COLUMNS, Columns, record_filter
-from rmqcli.store.row_filter import row_test
+from rmqcli.store.select.log_filter import COLUMNS, Columns, record_filter
+from rmqcli.store.select.row_filter import row_test
+from rmqcli.store.stats.distribution import MAX_STEPS, Distribution
 from tests.support import JavaStore
 
 

@@ -12,8 +12,10 @@ from codec.compression import compress
 from codec.errors import CorruptionError
 from codec.message import MessageExt
 from rmqcli.grammar.offset_range import OffsetRange
-from rmqcli.store import CommitLog, DamagedFile, bulk_blocks, log_reader, log_records, log_tail
-from rmqcli.store.log_filter import RecordFilter, record_filter
+from rmqcli.store import CommitLog, DamagedFile
+from rmqcli.store.read import blocks as bulk_blocks
+from rmqcli.store.read import log_reader, log_records, log_tail
+from rmqcli.store.select.log_filter import RecordFilter, record_filter
 from tests.codec.samples import make_record
 from tests.support import JavaStore
 

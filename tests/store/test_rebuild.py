@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from codec.consume_queue import ENTRY, FILLER
 from codec.errors import CorruptionError
 from codec.properties import decode_properties, encode_properties
-from codec.record import scan_record
-from codec.record_encoder import encode_record
+from codec.store.consume_queue import ENTRY, FILLER
+from codec.store.dispatch import DEFAULT_DELAYS, Unit, delay_table, index_hashes, units_of
+from codec.store.record import scan_record
+from codec.store.record_encoder import encode_record
 from rmqcli.store import CommitLog, ConsumeQueueFiles
-from rmqcli.store.dispatch import DEFAULT_DELAYS, Unit, delay_table, index_hashes, units_of
-from rmqcli.store.queue_writer import MAX_GAP, QueuesWriter
-from rmqcli.store.rebuild import Difference, Shape, build, compare, rebuild_in_place, shape_of
+from rmqcli.store.repair.queue_writer import MAX_GAP, QueuesWriter
+from rmqcli.store.repair.rebuild import Difference, Shape, build, compare, rebuild_in_place, shape_of
 from tests.support import INDEX_ITEMS, INDEX_SLOTS, JavaStore
 
 Copy = Callable[[str], JavaStore]
@@ -182,12 +182,12 @@ def random_log(folder: Path, chance: random.Random, properties: tuple[bytes, ...
 @pytest.mark.parametrize("seed", range(40))
 def test_blocks_give_what_records_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     chance = random.Random(seed)
-    monkeypatch.setattr("rmqcli.store.bulk_build.BLOCK_RECORDS", 50)
+    monkeypatch.setattr("codec.scan.dispatch_columns.BLOCK_RECORDS", 50)
     log = random_log(tmp_path / "log", chance, _PROPERTIES[: chance.randrange(1, len(_PROPERTIES) + 1)])
     shape = Shape(200, 50, 100)
     told: list[int] = []
     fast = build(log, tmp_path / "fast", shape, told.append)
-    monkeypatch.setattr("rmqcli.store.rebuild.bulk_checks", lambda: None)
+    monkeypatch.setattr("rmqcli.store.repair.rebuild.bulk_checks", lambda: None)
     assert build(log, tmp_path / "slow", shape) == fast
     assert compare(tmp_path / "slow", tmp_path / "fast") == []
     assert sum(told) == log.files[0].size - 1000
@@ -195,5 +195,5 @@ def test_blocks_give_what_records_do(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_blocks_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, java_store: JavaStore) -> None:
     """Else nothing would be compared."""
-    monkeypatch.setattr("rmqcli.store.rebuild.units_of", None)
+    monkeypatch.setattr("rmqcli.store.repair.rebuild.units_of", None)
     assert build(CommitLog(java_store.root), tmp_path, shape_of(java_store.root)).records

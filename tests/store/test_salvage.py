@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from codec.message import MessageExt
-from codec.record import decode_record
+from codec.store.record import decode_record
 from rmqcli.store import CommitLog, queue_folders, verify_commit_log, verify_consume_queues
-from rmqcli.store.files import NamedFile
-from rmqcli.store.rebuild import compare
-from rmqcli.store.salvage import LOST, salvage
-from rmqcli.store.salvage_scan import scan_log
-from rmqcli.store.verify_store import verify_store
+from rmqcli.store.read.files import NamedFile
+from rmqcli.store.repair.rebuild import compare
+from rmqcli.store.repair.salvage import LOST, salvage
+from rmqcli.store.repair.salvage_scan import scan_log
+from rmqcli.store.verify.store import verify_store
 from tests.support import COMMIT_LOG_FILE_SIZE, JavaStore
 
 Copy = Callable[[str], JavaStore]
@@ -67,8 +67,8 @@ def test_blocks_find_what_records_do(
     store_clean: JavaStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     chance = random.Random(seed)
-    monkeypatch.setattr("rmqcli.store.bulk_checks.BLOCK_RECORDS", 20)
-    monkeypatch.setattr("rmqcli.store.salvage_scan._BLOCK_RECORDS", 20)
+    monkeypatch.setattr("rmqcli.store.verify.columns.BLOCK_RECORDS", 20)
+    monkeypatch.setattr("rmqcli.store.repair.salvage_scan._BLOCK_RECORDS", 20)
     data = bytearray(store_clean.commit_logs[1].read_bytes())
     for _ in range(chance.randrange(4)):
         damage(data, chance)
@@ -76,7 +76,7 @@ def test_blocks_find_what_records_do(
     path.write_bytes(data)
     told: list[int] = []
     fast = scan_log(CommitLog(path), told.append)
-    monkeypatch.setattr("rmqcli.store.salvage_scan.bulk_checks", lambda: None)
+    monkeypatch.setattr("rmqcli.store.repair.salvage_scan.bulk_checks", lambda: None)
     assert scan_log(CommitLog(path)) == fast
     assert sum(told) == len(data)
 

@@ -11,13 +11,13 @@ import pytest
 import broker
 from codec.message import MessageExt
 from codec.names import SystemTopic
-from codec.record import decode_record
+from codec.store.record import decode_record
 from rmqcli.client import PullConsumer
 from rmqcli.client.results import PullStatus
 from rmqcli.store import CommitLog
-from rmqcli.store.salvage import LOST, salvage
-from rmqcli.store.tables import topics
-from rmqcli.store.verify_store import verify_store
+from rmqcli.store.read.tables import topics
+from rmqcli.store.repair.salvage import LOST, salvage
+from rmqcli.store.verify.store import verify_store
 from tests.support import COMMIT_LOG_FILE_SIZE, CONSUME_QUEUE_FILE_SIZE, INDEX_ITEMS, INDEX_SLOTS, JavaStore
 
 Copy = Callable[[str], JavaStore]

@@ -9,18 +9,13 @@ from types import ModuleType
 
 import pytest
 
-from rmqcli.store import (
-    bulk,
-    rebuild,
-    salvage,
-    salvage_queues,
-    salvage_scan,
-    verify,
-    verify_chains,
-    verify_index,
-    verify_queues,
-)
-from rmqcli.store.verify_store import StoreReport, verify_store
+from rmqcli.store.read import vectorised as bulk
+from rmqcli.store.repair import rebuild, salvage, salvage_queues, salvage_scan
+from rmqcli.store.verify import commit_log as verify
+from rmqcli.store.verify import consume_queues as verify_queues
+from rmqcli.store.verify import index as verify_index
+from rmqcli.store.verify import index_chains as verify_chains
+from rmqcli.store.verify.store import StoreReport, verify_store
 from tests.support import JavaStore
 
 Copy = Callable[[str], JavaStore]
@@ -35,7 +30,7 @@ def one_by_one(store: Path, patch: pytest.MonkeyPatch) -> StoreReport:
     with patch.context() as context:
         for module in (bulk, verify, verify_queues, verify_index, verify_chains):
             context.setattr(module, "bulk_checks", lambda: None)
-        context.setattr("rmqcli.store.lacking.bulk_checks", lambda: None)
+        context.setattr("rmqcli.store.verify.missing_entries.bulk_checks", lambda: None)
         return verify_store(store)
 
 

@@ -9,14 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from codec.consume_queue import ENTRY
-from codec.consume_queue_ext import is_address
-from codec.record_encoder import encode_blank, encode_record
-from codec.record_layout import PREFIXES
-from rmqcli.store import CommitLog, queue_folders, verify, verify_commit_log, verify_consume_queues
-from rmqcli.store.findings import MAX_FINDINGS, Finding, Report
-from rmqcli.store.verify_store import verify_store
-from rmqcli.store.workers import Workers
+from codec.store.consume_queue import ENTRY
+from codec.store.consume_queue_ext import is_address
+from codec.store.record_encoder import encode_blank, encode_record
+from codec.store.record_layout import PREFIXES
+from rmqcli.store import CommitLog, queue_folders, verify_commit_log, verify_consume_queues
+from rmqcli.store.read.workers import Workers
+from rmqcli.store.verify import commit_log as verify
+from rmqcli.store.verify.findings import MAX_FINDINGS, Finding, Report
+from rmqcli.store.verify.store import verify_store
 from tests.broker.store.support import loaded, message, small_config
 from tests.support import JavaStore
 

@@ -10,17 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from codec.checkpoint import Checkpoint, encode_checkpoint
-from codec.index_file import item_position, slot_position
-from codec.record import decode_record
-from rmqcli.store import CommitLog, verify_index
-from rmqcli.store.files import mapped
-from rmqcli.store.index import geometry_of, index_files, key_chain, load_of
-from rmqcli.store.next_start import dispatched_again_from
-from rmqcli.store.overview import overview
-from rmqcli.store.pending import delay_levels, half_messages
-from rmqcli.store.tables import group_offsets, read_checkpoint, topics
-from rmqcli.store.verify_store import verify_store
+from codec.store.checkpoint import Checkpoint, encode_checkpoint
+from codec.store.index_file import item_position, slot_position
+from codec.store.record import decode_record
+from rmqcli.store import CommitLog
+from rmqcli.store.read.files import mapped
+from rmqcli.store.read.index import geometry_of, index_files, key_chain, load_of
+from rmqcli.store.read.overview import overview
+from rmqcli.store.read.pending import delay_levels, half_messages
+from rmqcli.store.read.tables import group_offsets, read_checkpoint, topics
+from rmqcli.store.verify import index as verify_index
+from rmqcli.store.verify.next_start import dispatched_again_from
+from rmqcli.store.verify.store import verify_store
 from tests.support import INDEX_ITEMS, INDEX_SLOTS, JavaStore
 
 Copy = Callable[[str], JavaStore]

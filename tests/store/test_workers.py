@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from rmqcli.store.workers import Workers
+from rmqcli.store.read.workers import Workers
 
 ROOT = Path(__file__).parents[2]
 TASKS = 8
@@ -92,7 +92,7 @@ def die_at_the_first(mark: Mark) -> tuple[int, int]:
 KILLED = """
 import sys
 from pathlib import Path
-from rmqcli.store.workers import WorkerKilled, Workers
+from rmqcli.store.read.workers import WorkerKilled, Workers
 from tests.store.test_workers import die_at_the_first, marks
 
 with Workers(2) as workers:

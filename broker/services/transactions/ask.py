@@ -13,12 +13,12 @@ from broker.services.restore import real_place
 from broker.store.values import AppendResult
 from codec.codes import RequestCode
 from codec.errors import LocalProtocolError
-from codec.frame import RemotingCommand
 from codec.headers import CheckTransactionStateRequestHeader, to_ext
 from codec.ids import pack_host_text
 from codec.message import MessageExt
 from codec.properties import PropertyName, encode_properties
-from codec.record_encoder import encode_record
+from codec.remoting.frame import RemotingCommand
+from codec.store.record_encoder import encode_record
 
 __all__ = ["ask_producer"]
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from broker.context import BrokerContext
 from broker.errors import Refusal
-from broker.put import delay_level, put
+from broker.services.put import delay_level, put
 from broker.services.restore import real_place, restored
 from broker.store.values import AppendResult, StoreMessage
 from codec.codes import MessageSysFlag, ResponseCode

@@ -10,7 +10,7 @@ from broker.services.transactions.half import HALF_QUEUE
 from broker.store import MessageStore
 from codec.errors import CodecError
 from codec.names import SystemTopic
-from codec.record import decode_record
+from codec.store.record import decode_record
 
 __all__ = ["Operations"]
 

@@ -33,7 +33,7 @@ from codec.errors import CodecError, LocalProtocolError
 from codec.message import MessageExt
 from codec.names import SystemTopic
 from codec.properties import PropertyName
-from codec.record import decode_record
+from codec.store.record import decode_record
 
 __all__ = ["check_half_messages", "check_transactions"]
 

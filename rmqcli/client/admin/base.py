@@ -10,9 +10,8 @@ import trio
 from codec.bodies import ClusterInfo, decode_body
 from codec.codes import MASTER_ID, RequestCode, ResponseCode
 from codec.errors import CodecError
-from codec.frame import RemotingCommand
 from codec.headers import Header, to_ext
-from rmqcli.client.commands import command
+from codec.remoting.frame import RemotingCommand
 from rmqcli.client.errors import (
     UNREACHED,
     ClientError,
@@ -21,8 +20,9 @@ from rmqcli.client.errors import (
     UnexpectedReply,
     request_name,
 )
+from rmqcli.client.group.offsets import OffsetCalls
 from rmqcli.client.instance import Client, ClientInstance, InstanceOptions
-from rmqcli.client.offsets import OffsetCalls
+from rmqcli.client.wire.request_headers import command
 
 __all__ = ["AdminBase", "read_body"]
 

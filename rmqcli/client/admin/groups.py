@@ -25,8 +25,8 @@ from codec.headers import (
     GetConsumeStatsRequestHeader,
 )
 from codec.message import DLQ_PREFIX, RETRY_PREFIX, check_group
+from codec.message_queue import MessageQueue
 from codec.names import is_system_group
-from codec.queue import MessageQueue
 from rmqcli.client.admin.base import gather, reachable, read_body
 from rmqcli.client.admin.members import MemberAdmin
 from rmqcli.client.admin.topics import TopicAdmin

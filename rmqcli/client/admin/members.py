@@ -12,7 +12,7 @@ from codec.headers import (
     GetConsumerStatusRequestHeader,
 )
 from codec.message import MessageExt
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
 from rmqcli.client.admin.base import AdminBase, gather, reachable, read_body
 from rmqcli.client.errors import ClientError
 

@@ -12,12 +12,12 @@ from codec.errors import CodecError
 from codec.headers import QueryMessageRequestHeader, ViewMessageRequestHeader, to_ext
 from codec.ids import parse_offset_msg_id, time_of_uniq_id
 from codec.message import MessageExt
-from codec.queue import MessageQueue
-from rmqcli.client.addresses import MAX_PORT, join_address
+from codec.message_queue import MessageQueue
 from rmqcli.client.admin.base import AdminBase, gather
 from rmqcli.client.admin.values import QueryResult
 from rmqcli.client.errors import BrokerRefused, InvalidRequest, NotFound
-from rmqcli.client.pull_consumer import read_messages
+from rmqcli.client.pull.consumer import read_messages
+from rmqcli.client.wire.addresses import MAX_PORT, join_address
 
 __all__ = ["QueryAdmin"]
 

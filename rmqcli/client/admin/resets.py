@@ -16,16 +16,11 @@ from collections.abc import Awaitable, Callable, Collection
 from codec.bodies import ResetOffsetBody
 from codec.codes import RequestCode
 from codec.headers import ResetOffsetRequestHeader
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
 from rmqcli.client.admin.base import gather, gather_all, read_body
 from rmqcli.client.admin.settling import Activity, Failures, SettlingAdmin
 from rmqcli.client.admin.values import QueueReset, QueueResetResult, ResetPlan, ResetResult, ResetTarget
-from rmqcli.client.errors import (
-    ConsumerOffline,
-    InvalidRequest,
-    NotFound,
-    OnlineResetUnsupported,
-)
+from rmqcli.client.errors import ConsumerOffline, InvalidRequest, NotFound, OnlineResetUnsupported
 
 __all__ = ["SETTLE", "ResetAdmin"]
 

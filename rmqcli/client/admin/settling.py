@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import trio
 
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
 from rmqcli.client.admin.base import gather
 from rmqcli.client.admin.groups import GroupAdmin
 from rmqcli.client.admin.values import QueueReset, QueueResetResult, ResetPlan

@@ -26,7 +26,7 @@ from codec.headers import (
     QueryTopicConsumeByWhoRequestHeader,
 )
 from codec.message import SystemTopic, check_topic
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
 from rmqcli.client.admin.base import AdminBase, gather, gather_all, read_body
 from rmqcli.client.admin.values import TopicChange
 from rmqcli.client.errors import UNREACHED, ClientError, InvalidRequest, NotFound, TopicNotFound

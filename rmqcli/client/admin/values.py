@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from codec.bodies import ClientConnection, SubscriptionData
 from codec.message import MessageExt
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
 from rmqcli.client.errors import ClientError
 
 __all__ = [

@@ -17,20 +17,20 @@ import trio
 
 from codec.bodies import ConsumerData, ConsumeType, SubscriptionData
 from codec.message import MessageExt
-from codec.queue import MessageQueue
-from rmqcli.client.balance import Balance
-from rmqcli.client.consume_tracer import consume_tracer
+from codec.message_queue import MessageQueue
 from rmqcli.client.errors import InvalidRequest
+from rmqcli.client.group.balance import Balance
 from rmqcli.client.instance import Client, ClientInstance, InstanceOptions
 from rmqcli.client.lite.held import Held
 from rmqcli.client.lite.pulling import Pulling
 from rmqcli.client.lite.requests import LiteRequests
 from rmqcli.client.lite.settings import LiteSettings
 from rmqcli.client.lite.watching import watch
-from rmqcli.client.pull_consumer import PullConsumer, QueuesChanged, tell
+from rmqcli.client.pull.consumer import PullConsumer, QueuesChanged, tell
 from rmqcli.client.push.offset_store import OffsetFileUnwritable, offset_store
 from rmqcli.client.push.settings import MessageSelector
 from rmqcli.client.push.subscription import Subscription, check_at_broker, subscription_of
+from rmqcli.client.trace.consumer_tracer import consume_tracer
 
 __all__ = ["LitePullConsumer"]
 

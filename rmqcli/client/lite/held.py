@@ -11,7 +11,7 @@ from collections import deque
 import trio
 
 from codec.message import MessageExt
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
 
 __all__ = ["Held"]
 

@@ -8,15 +8,15 @@ from collections.abc import Callable, Mapping
 import trio
 
 from codec.codes import PullSysFlag, RequestCode, ResponseCode
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
 from rmqcli.client.errors import BrokerRefused, ClientError, NotSupported
+from rmqcli.client.group.start_offset import begin_time, first_offset
 from rmqcli.client.lite.held import Held
 from rmqcli.client.lite.settings import LiteSettings
-from rmqcli.client.pull_consumer import PullConsumer
+from rmqcli.client.pull.consumer import PullConsumer
 from rmqcli.client.push.offset_store import OffsetStore
 from rmqcli.client.push.settings import MessageSelector
 from rmqcli.client.results import PullResult, PullStatus
-from rmqcli.client.start_offset import begin_time, first_offset
 
 __all__ = ["Pulling"]
 

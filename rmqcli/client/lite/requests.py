@@ -13,15 +13,15 @@ from codec.bodies import (
     encode_body,
 )
 from codec.codes import RequestCode, ResponseCode
-from codec.frame import RemotingCommand
 from codec.headers import GetConsumerStatusRequestHeader, from_ext
-from codec.queue import MessageQueue
-from rmqcli.client.broker_requests import RequestHandler
+from codec.message_queue import MessageQueue
+from codec.remoting.frame import RemotingCommand
+from rmqcli.client.group.broker_requests import RequestHandler
+from rmqcli.client.group.running_properties import NONE_YET, running_properties
 from rmqcli.client.instance import ClientInstance
-from rmqcli.client.link import Link
 from rmqcli.client.lite.held import Held
 from rmqcli.client.lite.settings import MIB, LiteSettings
-from rmqcli.client.running_properties import NONE_YET, running_properties
+from rmqcli.client.wire.link import Link
 
 __all__ = ["LiteRequests"]
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from codec.bodies import ConsumeFromWhere, MessageModel
-from rmqcli.client.allocate import Allocate, averagely
 from rmqcli.client.errors import InvalidRequest
+from rmqcli.client.group.allocation import Allocate, averagely
 
 __all__ = ["LiteSettings"]
 

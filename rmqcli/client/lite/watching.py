@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import trio
 
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
 from rmqcli.client.errors import ClientError
 from rmqcli.client.instance import ClientInstance
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rmqcli.client.allocate import (
+from rmqcli.client.group.allocation import (
     Allocate,
     averagely,
     averagely_by_circle,

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import trio
 
 from codec.message import MessageExt, PropertyName, retry_topic
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
 from rmqcli.client.push.listener import Call, ConsumeContext, ConsumeResult
 from rmqcli.client.push.process_queue import ProcessQueue
 from rmqcli.client.push.send_back import SendBack, as_original, consumed_again

@@ -15,13 +15,12 @@ from typing import Any, Self, Unpack, overload
 
 import trio
 
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
 from codec.selector import ALL
-from rmqcli.client.consume_tracer import consume_tracer
 from rmqcli.client.errors import ClientError, InvalidRequest, NoRoute
 from rmqcli.client.identity import check_consumer_group
 from rmqcli.client.instance import Client, ClientInstance, InstanceOptions
-from rmqcli.client.producer import Producer
+from rmqcli.client.produce.producer import Producer
 from rmqcli.client.push.concurrent import ConcurrentService
 from rmqcli.client.push.listener import (
     ConcurrentListener,
@@ -43,6 +42,7 @@ from rmqcli.client.push.state import GroupState
 from rmqcli.client.push.statistics import SAMPLE_INTERVAL
 from rmqcli.client.push.subscription import Subscription, check_at_broker, subscription_of, subscriptions
 from rmqcli.client.trace import traced
+from rmqcli.client.trace.consumer_tracer import consume_tracer
 
 __all__ = ["PushConsumer"]
 

@@ -15,7 +15,7 @@ from typing import Any
 import trio
 
 from codec.message import MessageExt
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
 from rmqcli.client.functions import is_async
 
 __all__ = [

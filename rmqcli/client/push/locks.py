@@ -19,7 +19,7 @@ from codec.bodies import (
 )
 from codec.codes import RequestCode
 from codec.errors import CodecError
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
 from rmqcli.client.errors import ClientError
 from rmqcli.client.push.state import GroupState
 

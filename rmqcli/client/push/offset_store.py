@@ -20,10 +20,10 @@ import trio
 from codec.bodies import OffsetSerializeWrapper, decode_body, encode_body
 from codec.errors import CodecError
 from codec.fastjson_writer import FASTJSON
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
 from rmqcli.client.errors import ClientError
+from rmqcli.client.group.offsets import OffsetCalls
 from rmqcli.client.instance import ClientInstance
-from rmqcli.client.offsets import OffsetCalls
 
 __all__ = [
     "LocalFileOffsetStore",

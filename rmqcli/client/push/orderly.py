@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import trio
 
 from codec.message import MessageExt, retry_topic
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
 from rmqcli.client.push.listener import Call, OrderlyContext, OrderlyResult
 from rmqcli.client.push.locks import Locks
 from rmqcli.client.push.process_queue import ProcessQueue

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 import trio
 
 from codec.message import MessageExt
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
 
 __all__ = ["LOCK_VALIDITY", "PULL_MAX_IDLE", "ProcessQueue"]
 

@@ -12,20 +12,20 @@ from typing import Protocol
 import trio
 
 from codec.codes import MASTER_ID, PullSysFlag, RequestCode, ResponseCode
-from codec.frame import RemotingCommand
 from codec.headers import PullMessageRequestHeader, PullMessageResponseHeader
 from codec.message import RETRY_PREFIX, MessageExt, PropertyName
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
+from codec.remoting.frame import RemotingCommand
 from rmqcli.client.errors import BrokerRefused, ClientError
+from rmqcli.client.group.offsets import OffsetCalls
+from rmqcli.client.group.start_offset import begin_time, first_offset
 from rmqcli.client.instance import reply_header
-from rmqcli.client.offsets import OffsetCalls
-from rmqcli.client.pull_consumer import read_messages
+from rmqcli.client.pull.consumer import read_messages
 from rmqcli.client.push.process_queue import ProcessQueue
 from rmqcli.client.push.send_back import as_original
 from rmqcli.client.push.state import GroupState, log
 from rmqcli.client.push.subscription import Subscription
 from rmqcli.client.results import PullStatus
-from rmqcli.client.start_offset import begin_time, first_offset
 
 __all__ = ["PullLoop", "StartOffsets", "Submit"]
 

@@ -15,7 +15,7 @@ from codec.bodies import GetConsumerListByGroupResponseBody, decode_body
 from codec.codes import RequestCode
 from codec.errors import CodecError
 from codec.headers import GetConsumerListByGroupRequestHeader
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
 from rmqcli.client.errors import ClientError
 from rmqcli.client.push.locks import Locks
 from rmqcli.client.push.process_queue import ProcessQueue

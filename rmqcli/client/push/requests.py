@@ -18,7 +18,6 @@ from codec.bodies import (
     encode_body,
 )
 from codec.codes import RequestCode, ResponseCode
-from codec.frame import RemotingCommand, encode_frame
 from codec.headers import (
     ConsumeMessageDirectlyResultRequestHeader,
     GetConsumerRunningInfoRequestHeader,
@@ -27,14 +26,15 @@ from codec.headers import (
     from_ext,
 )
 from codec.message import MessageExt
-from codec.queue import MessageQueue
-from codec.record import decode_record
-from rmqcli.client.broker_requests import RequestHandler
-from rmqcli.client.link import Link
+from codec.message_queue import MessageQueue
+from codec.remoting.frame import RemotingCommand, encode_frame
+from codec.store.record import decode_record
+from rmqcli.client.group.broker_requests import RequestHandler
 from rmqcli.client.push.listener import ConsumeResult, OrderlyResult
 from rmqcli.client.push.process_queue import ProcessQueue
 from rmqcli.client.push.running_info import running_info
 from rmqcli.client.push.state import GroupState, log
+from rmqcli.client.wire.link import Link
 
 __all__ = ["ConsumerRequests", "Direct"]
 

@@ -9,11 +9,11 @@ from dataclasses import fields
 
 from codec.bodies import ConsumerRunningInfo, ConsumeType, ProcessQueueInfo
 from codec.message import MessageExt
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
+from rmqcli.client.group.running_properties import NONE_YET, running_properties
 from rmqcli.client.push.process_queue import ProcessQueue
 from rmqcli.client.push.settings import MIB
 from rmqcli.client.push.state import GroupState
-from rmqcli.client.running_properties import NONE_YET, running_properties
 
 __all__ = ["running_info"]
 

@@ -10,9 +10,9 @@ import msgspec
 from codec.codes import RequestCode
 from codec.headers import ConsumerSendMsgBackRequestHeader
 from codec.message import Message, MessageExt, PropertyName, retry_topic
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
 from rmqcli.client.errors import ClientError
-from rmqcli.client.producer import Producer
+from rmqcli.client.produce.producer import Producer
 from rmqcli.client.push.state import GroupState, log
 
 __all__ = ["SendBack", "as_original", "consumed_again"]

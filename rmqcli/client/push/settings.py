@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from codec.bodies import ConsumeFromWhere, MessageModel
-from rmqcli.client.allocate import Allocate, averagely
 from rmqcli.client.errors import InvalidRequest
+from rmqcli.client.group.allocation import Allocate, averagely
 
 __all__ = ["MIB", "MessageSelector", "PushSettings"]
 

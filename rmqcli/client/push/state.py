@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import trio
 
 from codec.bodies import ConsumerData, ConsumeType
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
 from rmqcli.client.errors import ClientError
 from rmqcli.client.instance import ClientInstance
 from rmqcli.client.push.offset_store import OffsetFileUnwritable, OffsetStore

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
 
 __all__ = [
     "EARLIEST",

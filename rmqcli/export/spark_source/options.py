@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
 from rmqcli.export.errors import ExportError
 from rmqcli.export.spark_source.offsets import EARLIEST, LATEST, Position, queues_from_json
 
@@ -162,7 +162,7 @@ def _text(name: str, text: str) -> str:
 
 
 def _compression(name: str, text: str) -> str | None:
-    from rmqcli.client.outgoing import COMPRESSIONS
+    from rmqcli.client.produce.outgoing import COMPRESSIONS
 
     if text.lower() not in (*COMPRESSIONS, "none"):
         raise OptionError(f"{name}={text}: {', '.join(COMPRESSIONS)} or none is expected")

@@ -13,8 +13,8 @@ from functools import partial
 
 import trio
 
+from codec.message_queue import MessageQueue
 from codec.names import is_system_topic
-from codec.queue import MessageQueue
 from rmqcli.client import Admin, ClientInstance, NoRoute, PullConsumer
 from rmqcli.export.live import QueueRange
 from rmqcli.export.spark_source.offsets import EARLIEST, LATEST, Offsets, Position

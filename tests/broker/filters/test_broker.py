@@ -19,8 +19,8 @@ from codec.bodies import (
     decode_body,
     encode_body,
 )
-from codec.consume_queue_ext import walk_units
-from codec.record import decode_records
+from codec.store.consume_queue_ext import walk_units
+from codec.store.record import decode_records
 from tests.broker.support import Client, Reply, fake_broker, pull_header, send_header
 
 SQL = {"enable_property_filter": True}

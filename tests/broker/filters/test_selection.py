@@ -6,9 +6,9 @@ import pytest
 
 from broker.filters import BitMaps, FilterTable, SqlSelection, is_tag_type
 from codec.bodies import SubscriptionData
-from codec.consume_queue_ext import Unit
 from codec.properties import encode_properties
-from codec.record_encoder import encode_record
+from codec.store.consume_queue_ext import Unit
+from codec.store.record_encoder import encode_record
 
 TOPIC = "TopicA"
 BORN = 1_000

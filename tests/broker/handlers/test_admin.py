@@ -25,7 +25,7 @@ from codec.bodies import (
     decode_body,
 )
 from codec.message import MessageQueue
-from codec.record import decode_records
+from codec.store.record import decode_records
 from tests.broker.support import START_MS, Client, fake_broker
 
 UNSUPPORTED = [39, 50, 51, 53, 13, 22]

@@ -26,7 +26,7 @@ from codec.bodies import (
     decode_body,
     encode_body,
 )
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
 from tests.broker.support import Client, fake_broker
 
 

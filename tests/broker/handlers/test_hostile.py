@@ -19,9 +19,9 @@ from broker.errors import Refusal
 from broker.handlers import HANDLERS
 from codec.codes import RequestCode
 from codec.errors import BodyError, HeaderError
-from codec.frame import RemotingCommand
 from codec.headers.base import Header
 from codec.operations import OPERATIONS
+from codec.remoting.frame import RemotingCommand
 from tests.broker.support import Client, fake_broker
 
 R = RequestCode

@@ -9,9 +9,9 @@ import trio
 from broker.errors import RemoteClosed
 from codec.bodies import GetConsumerStatusBody, ResetOffsetBody, decode_body
 from codec.codes import LanguageCode
-from codec.frame import RemotingCommand
 from codec.message import MessageQueue
-from codec.record import decode_records
+from codec.remoting.frame import RemotingCommand
+from codec.store.record import decode_records
 from tests.broker.support import START_MS, Client, FakeBroker, fake_broker
 
 RESET = {"topic": "T", "group": "G", "timestamp": "-1", "isForce": "true"}

@@ -15,7 +15,7 @@ import trio
 
 from broker.errors import Refusal
 from codec.errors import CodecError
-from codec.frame import RemotingCommand, decode_frame
+from codec.remoting.frame import RemotingCommand, decode_frame
 from tests.broker.support import Client, fake_broker
 from tests.codec.wire import KINDS, load_wire
 

@@ -8,9 +8,9 @@ import pytest
 import trio
 
 from broker.handlers.admin_broker import bytes_text
-from codec.batch import encode_batch
 from codec.bodies import BrokerStatsData, KVTable, decode_body
 from codec.message import Message
+from codec.message_batch import encode_batch
 from tests.broker.support import START_MS, fake_broker
 
 
@@ -51,7 +51,7 @@ async def test_runtime_info_knows_how_long_puts_and_pulls_took(
     ticks = iter([0.0, 0.0002, 1.0, 1.0071, 2.0, 2.0352, 3.0, 3.0041, 4.0, 4.0125])
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
-        monkeypatch.setattr("broker.put.perf_counter", lambda: next(ticks))
+        monkeypatch.setattr("broker.services.put.perf_counter", lambda: next(ticks))
         monkeypatch.setattr("broker.handlers.pull.perf_counter", lambda: next(ticks))
         client.send("T")
         client.send("T")

@@ -9,11 +9,11 @@ import pytest
 import trio
 from msgspec import structs
 
-from codec.batch import encode_batch
 from codec.codes import ResponseCode
 from codec.headers import to_ext
 from codec.ids import parse_offset_msg_id
 from codec.message import Message
+from codec.message_batch import encode_batch
 from tests.broker.support import fake_broker, send_header
 
 MISSING = "topic[Nope] not exist, apply first please!\nSee http://rocketmq.apache.org/docs/faq/ for further details."

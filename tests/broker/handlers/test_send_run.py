@@ -12,15 +12,15 @@ import trio
 from msgspec import structs
 
 from broker.handlers import DIRECT_READERS, handler_table, run_table
-from broker.server import Server
+from broker.net.server import Server
 from broker.store import MessageStore
 from broker.store.segment import Segment
 from broker.store.segment_list import SegmentList
-from codec.batch import encode_batch
 from codec.codes import ResponseCode
-from codec.frame import RemotingCommand, encode_frame
 from codec.headers import to_ext
 from codec.message import Message
+from codec.message_batch import encode_batch
+from codec.remoting.frame import RemotingCommand, encode_frame
 from tests.broker import support
 from tests.broker.serving import Wire
 from tests.broker.support import FakeBroker, fake_broker, pull_header, send_header

@@ -12,8 +12,8 @@ from broker.namesrv.kv_config import KVConfig
 from broker.namesrv.state import NameServerState
 from codec.bodies import DataVersion, RegisterBrokerBody, TopicConfig, TopicConfigSerializeWrapper
 from codec.codes import RequestCode
-from codec.frame import RemotingCommand
 from codec.hashing import crc32
+from codec.remoting.frame import RemotingCommand
 
 NO_FILES = NamesrvConfig(kv_config_path=None, config_store_path=None)
 

@@ -16,9 +16,16 @@ from codec.bodies import (
 )
 from codec.codes import RequestCode, ResponseCode
 from codec.errors import CodecError, HeaderError
-from codec.frame import RemotingCommand
-
-from .support import FakeSession, NameServerUnderTest, checksum, identity, registration, topic, wrapper
+from codec.remoting.frame import RemotingCommand
+from tests.broker.namesrv.support import (
+    FakeSession,
+    NameServerUnderTest,
+    checksum,
+    identity,
+    registration,
+    topic,
+    wrapper,
+)
 
 REGISTER, ROUTE = RequestCode.REGISTER_BROKER, RequestCode.GET_ROUTEINFO_BY_TOPIC
 

@@ -17,14 +17,13 @@ from broker.namesrv.handlers import bound_handlers
 from broker.namesrv.kv_config import KVConfig
 from broker.namesrv.route_table import Broker, LiveBroker
 from broker.namesrv.state import NameServerState
-from broker.server import Server
+from broker.net.server import Server
 from broker.store.errors import StoreDamaged
 from codec.bodies import DataVersion
 from codec.codes import RequestCode, ResponseCode
-from codec.frame import RemotingCommand
+from codec.remoting.frame import RemotingCommand
+from tests.broker.namesrv.support import NO_FILES, identity, registration, topic
 from tests.broker.serving import Client
-
-from .support import NO_FILES, identity, registration, topic
 
 REGISTER = RemotingCommand(RequestCode.REGISTER_BROKER, identity(), registration(topic("T")))
 ROUTE = RemotingCommand(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "T"})

@@ -13,15 +13,14 @@ from typing import Any
 
 import pytest
 
+from broker.config.properties_file import parse_properties
 from broker.namesrv.kv_config import ORDER_TOPIC_CONFIG
-from broker.properties_file import parse_properties
 from codec.bodies import KVTable, TopicList, decode_body
 from codec.codes import RequestCode, ResponseCode
 from codec.fastjson import loads
-from codec.frame import RemotingCommand, decode_frame
+from codec.remoting.frame import RemotingCommand, decode_frame
+from tests.broker.namesrv.support import FakeSession, NameServerUnderTest
 from tests.codec.wire import KINDS, load_wire
-
-from .support import FakeSession, NameServerUnderTest
 
 OURS = {"maxConnections", "maxOutgoingBytes", "scanNotActiveBrokerInterval", "brokerExpiredTime"}
 PATHS = {"kvConfigPath", "configStorePath", "rocketmqHome"}

@@ -12,8 +12,7 @@ from broker.namesrv.kv_config import KVConfig
 from broker.store.errors import StoreDamaged
 from codec.bodies import TopicList, TopicRouteData, decode_body, encode_body
 from codec.codes import RequestCode, ResponseCode
-
-from .support import NO_FILES, NameServerUnderTest, topic
+from tests.broker.namesrv.support import NO_FILES, NameServerUnderTest, topic
 
 ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC
 

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from broker.store import MessageStore, StoreConfig, StoreMessage
-from codec.consume_queue import ENTRY, FILLER
 from codec.hashing import index_key_hash, tags_code
 from codec.ids import pack_host
-from codec.index_file import (
+from codec.properties import encode_properties
+from codec.store.consume_queue import ENTRY, FILLER
+from codec.store.index_file import (
     HEADER,
     ITEM,
     SLOT,
@@ -22,8 +23,7 @@ from codec.index_file import (
     slot_position,
     time_difference,
 )
-from codec.properties import encode_properties
-from codec.record import MAGIC_BLANK, MAGIC_V1, decode_record, peek_record
+from codec.store.record import MAGIC_BLANK, MAGIC_V1, decode_record, peek_record
 
 HOST = pack_host("127.0.0.1", 10911)
 BORN = pack_host("10.0.0.7", 40000)

@@ -9,9 +9,9 @@ import pytest
 from msgspec import structs
 
 from broker.store import Arrival, GetStatus, MessageStore, PutStatus, StoreMessage
-from codec.batch import encode_batch
 from codec.message import Message
-from codec.record import MAGIC_BLANK, decode_record, decode_records, peek_record
+from codec.message_batch import encode_batch
+from codec.store.record import MAGIC_BLANK, decode_record, decode_records, peek_record
 from tests.broker.store.support import (
     BORN,
     LOG_SIZE,

@@ -11,9 +11,9 @@ import pytest
 
 from broker.store import GetStatus, MessageStore, StoreConfig
 from broker.store.consume_queue_ext import QueueExtension
-from codec.consume_queue import ENTRY
-from codec.consume_queue_ext import Unit, is_address, offset_of, walk_units
 from codec.hashing import tags_code
+from codec.store.consume_queue import ENTRY
+from codec.store.consume_queue_ext import Unit, is_address, offset_of, walk_units
 from tests.broker.store.support import (
     LOG_SIZE,
     START_MS,

@@ -12,7 +12,7 @@ import pytest
 
 from broker.store import MessageStore, StoreConfig
 from codec.ids import parse_offset_msg_id
-from codec.record import decode_record
+from codec.store.record import decode_record
 from tests.broker.store.support import Clock, Rebuild, loaded, queue_bytes
 from tests.support import COMMIT_LOG_FILE_SIZE, CONSUME_QUEUE_FILE_SIZE, INDEX_ITEMS, INDEX_SLOTS, JavaStore
 

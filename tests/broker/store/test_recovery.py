@@ -11,7 +11,7 @@ import pytest
 
 from broker.store import StoreDamaged, StoreSizeMismatch
 from broker.store.checkpoint import Checkpoint
-from codec.consume_queue import ENTRY
+from codec.store.consume_queue import ENTRY
 from tests.broker.store.support import (
     LOG_SIZE,
     QUEUE_SIZE,

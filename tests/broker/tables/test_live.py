@@ -6,7 +6,7 @@ import pytest
 
 from broker.tables import ClientChannel, ConsumerTable, LockTable
 from codec.bodies import ConsumerData
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
 from tests.broker.support import FakeSession, subscription
 
 QUEUE = MessageQueue("T", "broker-a", 0)

@@ -12,7 +12,7 @@ from codec.bodies import HeartbeatData, ProducerData, encode_body
 from codec.headers import CheckTransactionStateRequestHeader, SendMessageRequestHeaderV2, from_ext
 from codec.ids import parse_offset_msg_id
 from codec.message import MessageExt
-from codec.record import decode_record
+from codec.store.record import decode_record
 from tests.broker.support import Client, FakeBroker, Reply, send_header, virtual_now
 
 HALF, OP, GIVEN_UP = "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "TRANS_CHECK_MAX_TIME_TOPIC"

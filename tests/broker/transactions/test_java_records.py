@@ -11,7 +11,7 @@ import trio
 
 from codec.codes import MessageSysFlag
 from codec.message import MessageExt
-from codec.record import MAGIC_BLANK, MIN_RECORD_SIZE, decode_record, peek_record
+from codec.store.record import MAGIC_BLANK, MIN_RECORD_SIZE, decode_record, peek_record
 from tests.broker.support import Client, fake_broker, virtual_now
 from tests.broker.transactions.support import (
     GIVEN_UP,

@@ -10,9 +10,9 @@ import trio
 
 from broker.errors import RemoteClosed
 from codec.codes import ResponseCode
-from codec.frame import RemotingCommand
 from codec.headers import ReplyMessageRequestHeader, from_ext
 from codec.properties import decode_properties
+from codec.remoting.frame import RemotingCommand
 from tests.broker.support import START_MS, Client, FakeBroker, Reply, fake_broker, send_header, virtual_now
 from tests.broker.transactions.support import log, of_topic, producer
 

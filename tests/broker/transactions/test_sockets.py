@@ -11,10 +11,10 @@ import broker
 from broker.clock import system_now_ms
 from codec.bodies import HeartbeatData, ProducerData, encode_body
 from codec.codes import RequestCode
-from codec.frame import RemotingCommand
 from codec.headers import CheckTransactionStateRequestHeader, from_ext, to_ext
 from codec.ids import parse_offset_msg_id
-from codec.record import decode_record, decode_records
+from codec.remoting.frame import RemotingCommand
+from codec.store.record import decode_record, decode_records
 from tests.broker.serving import Client
 from tests.broker.support import pull_header, send_header
 from tests.broker.transactions.support import COMMIT, GROUP, end_header

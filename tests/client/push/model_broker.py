@@ -30,12 +30,12 @@ from codec.bodies import (
     encode_body,
 )
 from codec.codes import PullSysFlag, RequestCode, ResponseCode
-from codec.connection import Connection
-from codec.frame import RemotingCommand, encode_frame
 from codec.message import PropertyName, dlq_topic, retry_topic
+from codec.message_queue import MessageQueue
 from codec.properties import decode_properties, encode_properties
-from codec.queue import MessageQueue
-from codec.record_encoder import encode_record
+from codec.remoting.connection import Connection
+from codec.remoting.frame import RemotingCommand, encode_frame
+from codec.store.record_encoder import encode_record
 from tests.client.push.model_stream import ModelStream
 
 EPOCH = 1_700_000_000_000

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
 from rmqcli.client.push import (
     Allocate,
     averagely,

@@ -16,7 +16,7 @@ import broker
 from codec.bodies import ConsumeFromWhere, ConsumerRunningInfo, MessageModel, decode_body
 from codec.codes import RequestCode
 from codec.message import Message, MessageExt
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
 from rmqcli.client import (
     Admin,
     ConsumeContext,

@@ -10,7 +10,7 @@ import trio
 
 from codec.bodies import MessageModel
 from codec.codes import RequestCode
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
 from rmqcli.client import ClientInstance
 from rmqcli.client.push.offset_store import (
     LocalFileOffsetStore,

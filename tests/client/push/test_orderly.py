@@ -11,9 +11,9 @@ import trio
 
 from codec.bodies import LockBatchRequestBody, LockBatchResponseBody, decode_body, encode_body
 from codec.codes import RequestCode
-from codec.frame import RemotingCommand
 from codec.message import MessageExt
-from codec.queue import MessageQueue
+from codec.message_queue import MessageQueue
+from codec.remoting.frame import RemotingCommand
 from rmqcli.client import OrderlyContext, OrderlyResult
 from tests.client.push.consuming import GROUP, TOPIC, consumer
 from tests.client.push.model_broker import ModelCluster

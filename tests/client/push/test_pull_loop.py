@@ -11,8 +11,8 @@ import trio
 
 from codec.bodies import ConsumeFromWhere, HeartbeatData, decode_body
 from codec.codes import PullSysFlag, RequestCode, ResponseCode
-from codec.frame import RemotingCommand
 from codec.message import MessageExt
+from codec.remoting.frame import RemotingCommand
 from rmqcli.client import (
     BrokerRefused,
     ConsumeContext,

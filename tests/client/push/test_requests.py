@@ -17,7 +17,7 @@ from codec.bodies import (
 )
 from codec.bodies.running import CMResult
 from codec.codes import RequestCode
-from codec.frame import RemotingCommand
+from codec.remoting.frame import RemotingCommand
 from rmqcli.client import ConsumeResult, OrderlyResult
 from tests.client.push.consuming import GROUP, LATER, TOPIC, Taken, consumer
 from tests.client.push.model_broker import EPOCH, ModelCluster

@@ -9,9 +9,9 @@ import trio
 
 from codec.codes import RequestCode
 from codec.compression import decompress
-from codec.frame import RemotingCommand
 from codec.headers import SendMessageRequestHeaderV2, from_ext
 from codec.message import MessageExt
+from codec.remoting.frame import RemotingCommand
 from rmqcli.client import ConsumeResult, OrderlyResult
 from rmqcli.client.trace import ConsumeEnd, ConsumeStart, ContextCode, TraceRecord, decode_trace
 from tests.client.push.consuming import GROUP, TOPIC, Taken, consumer

@@ -1,0 +1,229 @@
+"""Every property of a 4.9.8 broker with its Java default: the classes BrokerConfig, MessageStoreConfig,
+NettyServerConfig and NettyClientConfig in one flat value. Sizes in bytes, times in milliseconds unless said otherwise.
+
+Properties of thread pools and buffers that have no meaning here are kept so that a broker.conf made for Java loads,
+shows and changes as it does there. The last block is ours.
+"""
+
+from __future__ import annotations
+
+import socket
+
+import msgspec
+
+from broker.config.names import java_name
+from broker.store.config import DEFAULT_DELAY_LEVELS
+
+__all__ = ["BrokerConfig"]
+
+
+class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename=java_name):
+    """Field names are the Java property names in snake_case (`brokerIP1` is `broker_ip1`)."""
+
+    # BrokerConfig: identity
+    rocketmq_home: str | None = None
+    namesrv_addr: str | None = None
+    broker_ip1: str | None = None
+    broker_ip2: str | None = None
+    broker_name: str = msgspec.field(default_factory=socket.gethostname)
+    broker_cluster_name: str = "DefaultCluster"
+    broker_id: int = 0
+    broker_permission: int = 6
+    region_id: str = "DefaultRegion"
+    # BrokerConfig: topics and groups
+    default_topic_queue_nums: int = 8
+    auto_create_topic_enable: bool = True
+    cluster_topic_enable: bool = True
+    broker_topic_enable: bool = True
+    auto_create_subscription_group: bool = True
+    trace_topic_enable: bool = False
+    trace_on: bool = True
+    msg_trace_topic_name: str = "RMQ_SYS_TRACE_TOPIC"
+    message_store_plug_in: str = ""
+    # BrokerConfig: thread pools and their queues
+    send_message_thread_pool_nums: int = 4
+    put_message_future_thread_pool_nums: int = 4
+    pull_message_thread_pool_nums: int = 20
+    process_reply_message_thread_pool_nums: int = 20
+    query_message_thread_pool_nums: int = 10
+    admin_broker_thread_pool_nums: int = 16
+    client_manage_thread_pool_nums: int = 32
+    consumer_manage_thread_pool_nums: int = 32
+    heartbeat_thread_pool_nums: int = 4
+    end_transaction_thread_pool_nums: int = 12
+    send_thread_pool_queue_capacity: int = 10000
+    put_thread_pool_queue_capacity: int = 10000
+    pull_thread_pool_queue_capacity: int = 100000
+    reply_thread_pool_queue_capacity: int = 10000
+    query_thread_pool_queue_capacity: int = 20000
+    client_manager_thread_pool_queue_capacity: int = 1000000
+    consumer_manager_thread_pool_queue_capacity: int = 1000000
+    heartbeat_thread_pool_queue_capacity: int = 50000
+    end_transaction_pool_queue_capacity: int = 100000
+    wait_time_mills_in_send_queue: int = 200
+    wait_time_mills_in_pull_queue: int = 5000
+    wait_time_mills_in_heartbeat_queue: int = 31000
+    wait_time_mills_in_transaction_queue: int = 3000
+    # BrokerConfig: consuming
+    flush_consumer_offset_interval: int = 5000
+    flush_consumer_offset_history_interval: int = 60000
+    reject_transaction_message: bool = False
+    fetch_namesrv_addr_by_address_server: bool = False
+    transfer_msg_by_heap: bool = True
+    max_delay_time: int = 40
+    short_polling_time_mills: int = 1000
+    long_polling_enable: bool = True
+    notify_consumer_ids_changed_enable: bool = True
+    high_speed_mode: bool = False
+    disable_consume_if_consumer_read_slowly: bool = False
+    consumer_fallbehind_threshold: int = 1024 * 1024 * 1024 * 16
+    slave_read_enable: bool = False
+    channel_not_active_interval: int = 60000
+    # BrokerConfig: commercial statistics
+    commercial_enable: bool = True
+    commercial_timer_count: int = 1
+    commercial_trans_count: int = 1
+    commercial_big_count: int = 1
+    commercial_base_count: int = 1
+    # BrokerConfig: filters
+    filter_server_nums: int = 0
+    enable_calc_filter_bit_map: bool = False
+    expect_consumer_num_use_filter: int = 32
+    max_error_rate_of_bloom_filter: int = 20
+    filter_data_clean_time_span: int = 86400000
+    filter_support_retry: bool = False
+    enable_property_filter: bool = False
+    # BrokerConfig: protection, registration, the rest
+    broker_fast_failure_enable: bool = True
+    start_accept_send_request_time_stamp: int = 0
+    compressed_register: bool = False
+    force_register: bool = True
+    register_name_server_period: int = 30000
+    register_broker_timeout_mills: int = 6000
+    transaction_time_out: int = 6000
+    transaction_check_max: int = 15
+    transaction_check_interval: int = 60000
+    acl_enable: bool = False
+    store_reply_message_enable: bool = True
+    enable_detail_stat: bool = True
+    auto_delete_unused_stats: bool = False
+    isolate_log_enable: bool = False
+    is_enable_batch_push: bool = False
+    config_black_list: str = "configBlackList;brokerConfigPath"
+    broker_config_path: str | None = None
+    # MessageStoreConfig: files
+    store_path_root_dir: str = "~/store"
+    store_path_commit_log: str | None = None
+    store_path_d_ledger_commit_log: str | None = None
+    mapped_file_size_commit_log: int = 1024 * 1024 * 1024
+    mapped_file_size_consume_queue: int = 300000 * 20
+    enable_consume_queue_ext: bool = False
+    mapped_file_size_consume_queue_ext: int = 48 * 1024 * 1024
+    bit_map_length_consume_queue_ext: int = 64
+    # MessageStoreConfig: flushing
+    flush_disk_type: str = "ASYNC_FLUSH"
+    flush_interval_commit_log: int = 500
+    flush_commit_log_timed: bool = True
+    flush_commit_log_least_pages: int = 4
+    flush_commit_log_thorough_interval: int = 10000
+    sync_flush_timeout: int = 5000
+    commit_interval_commit_log: int = 200
+    commit_commit_log_least_pages: int = 4
+    commit_commit_log_thorough_interval: int = 200
+    flush_interval_consume_queue: int = 1000
+    flush_consume_queue_least_pages: int = 2
+    flush_consume_queue_thorough_interval: int = 60000
+    flush_delay_offset_interval: int = 10000
+    put_msg_index_hight_water: int = 600000
+    use_reentrant_lock_when_put_message: bool = True
+    transient_store_pool_enable: bool = False
+    transient_store_pool_size: int = 5
+    fast_fail_if_no_buffer_in_store_pool: bool = False
+    warm_maped_file_enable: bool = False
+    flush_least_pages_when_warm_maped_file: int = 4096
+    os_page_cache_busy_time_out_mills: int = 1000
+    debug_lock_enable: bool = False
+    # MessageStoreConfig: expiry (deleteWhen: hours of the day, fileReservedTime: hours, ratio: percent)
+    clean_resource_interval: int = 10000
+    delete_commit_log_files_interval: int = 100
+    delete_consume_queue_files_interval: int = 100
+    destroy_maped_file_interval_forcibly: int = 120000
+    redelete_hanged_file_interval: int = 120000
+    delete_when: str = "04"
+    disk_max_used_space_ratio: int = 75
+    file_reserved_time: int = 72
+    disk_space_clean_forcibly_ratio: int = 85
+    disk_space_warning_level_ratio: int = 90
+    clean_file_forcibly_enable: bool = True
+    disk_fall_recorded: bool = True
+    # MessageStoreConfig: messages
+    max_message_size: int = 4 * 1024 * 1024
+    check_crc_on_recover: bool = True
+    max_transfer_bytes_on_message_in_memory: int = 256 * 1024
+    max_transfer_count_on_message_in_memory: int = 32
+    max_transfer_bytes_on_message_in_disk: int = 64 * 1024
+    max_transfer_count_on_message_in_disk: int = 8
+    access_message_in_memory_max_ratio: int = 40
+    message_index_enable: bool = True
+    message_index_safe: bool = False
+    max_hash_slot_num: int = 5000000
+    max_index_num: int = 5000000 * 4
+    max_msgs_num_batch: int = 64
+    default_query_max_num: int = 32
+    message_delay_level: str = DEFAULT_DELAY_LEVELS
+    enable_schedule_message_stats: bool = True
+    enable_schedule_async_deliver: bool = False
+    schedule_async_deliver_max_pending_limit: int = 2000
+    schedule_async_deliver_max_resend_num2_blocked: int = 3
+    enable_lmq: bool = False
+    enable_multi_dispatch: bool = False
+    max_lmq_consume_queue_num: int = 20000
+    # MessageStoreConfig: replication
+    ha_listen_port: int = 10912
+    ha_send_heartbeat_interval: int = 5000
+    ha_housekeeping_interval: int = 20000
+    ha_transfer_batch_size: int = 32 * 1024
+    ha_master_address: str | None = None
+    ha_slave_fallbehind_max: int = 256 * 1024 * 1024
+    broker_role: str = "ASYNC_MASTER"
+    slave_timeout: int = 3000
+    offset_check_in_slave: bool = False
+    duplication_enable: bool = False
+    enable_d_leger_commit_log: bool = False
+    d_leger_group: str | None = None
+    d_leger_peers: str | None = None
+    d_leger_self_id: str | None = None
+    preferred_leader: str | None = None
+    # NettyServerConfig (serverChannelMaxIdleTimeSeconds: seconds)
+    listen_port: int = 10911
+    server_worker_threads: int = 8
+    server_callback_executor_threads: int = 0
+    server_selector_threads: int = 3
+    server_oneway_semaphore_value: int = 256
+    server_async_semaphore_value: int = 64
+    server_channel_max_idle_time_seconds: int = 120
+    server_socket_snd_buf_size: int = 0
+    server_socket_rcv_buf_size: int = 0
+    server_socket_backlog: int = 1024
+    write_buffer_high_water_mark: int = 0
+    write_buffer_low_water_mark: int = 0
+    server_pooled_byte_buf_allocator_enable: bool = True
+    use_epoll_native_selector: bool = False
+    # NettyClientConfig
+    client_worker_threads: int = 4
+    client_callback_executor_threads: int = 4
+    client_oneway_semaphore_value: int = 65535
+    client_async_semaphore_value: int = 65535
+    client_channel_max_idle_time_seconds: int = 120
+    client_socket_snd_buf_size: int = 0
+    client_socket_rcv_buf_size: int = 0
+    client_pooled_byte_buf_allocator_enable: bool = False
+    client_close_socket_if_timeout: bool = True
+    connect_timeout_millis: int = 3000
+    use_tls: bool = False
+    # 5.x: code 222 takes a queue and an offset, too; tools look whether a broker has it
+    use_server_side_reset_offset: bool = True
+    # ours: the address to bind (Java binds every address), connections at a time, bytes waiting for one peer
+    bind_address: str = "0.0.0.0"
+    max_connections: int = 16384
+    max_outgoing_bytes: int = 64 * 1024 * 1024

@@ -1,0 +1,135 @@
+"""What a broker or name server does not start with, and what a broker starts without: tables over their configurations.
+
+Java takes a text that none of its enums knows for the default without a word. A broker that was meant to flush synchronously
+and does not is worse than one that does not start, so a wrong value is an error here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from broker.config.broker import BrokerConfig
+from broker.config.names import java_name
+from broker.config.namesrv import NamesrvConfig
+from broker.errors import ConfigError
+from broker.tables.delay_offsets import DelayLevels
+from codec.codes import MASTER_ID
+
+__all__ = ["check_values", "unsupported"]
+
+LEAST_FILE_SIZE = 4096
+"""Bytes of the smallest commit log or consume queue file: a page."""
+MOST = 2**31 - 1
+"""What a Java int holds: no file or table is larger."""
+MOST_QUEUES = 65_536
+"""Of a topic on one broker: clients believe no more."""
+
+
+class _Rule(NamedTuple):
+    holds: Callable[[Any], bool]
+    expected: str
+
+
+def _one_of(*words: str) -> _Rule:
+    return _Rule(lambda value: value in words, " or ".join(words))
+
+
+def _between(low: int, high: int, what: str = "a number") -> _Rule:
+    return _Rule(lambda value: low <= value <= high, f"{what} from {low} to {high}")
+
+
+def _is_name(text: str) -> bool:
+    return bool(text) and "/" not in text and text.isprintable() and text == text.strip()
+
+
+def _hours(text: str) -> bool:
+    return all(word.strip().isdigit() and int(word) < 24 for word in text.split(";"))
+
+
+def _is_delay_table(text: str) -> bool:
+    try:
+        return bool(DelayLevels(text))
+    except ValueError:
+        return False
+
+
+_AT_LEAST_0 = _Rule(lambda value: value >= 0, "a number from 0")
+_AT_LEAST_1 = _Rule(lambda value: value >= 1, "a number from 1")
+_PERCENT = _Rule(lambda value: 0 <= value <= 100, "a percentage")
+_FILE_SIZE = _between(LEAST_FILE_SIZE, MOST, "a number of bytes")
+_NAME = _Rule(_is_name, "a name without '/'")
+
+_SERVER_VALUES: Mapping[str, _Rule] = {
+    "listen_port": _Rule(lambda value: 0 <= value < 1 << 16, "a port"),
+    "server_channel_max_idle_time_seconds": _AT_LEAST_1,
+    "server_socket_backlog": _AT_LEAST_1,
+    "max_connections": _AT_LEAST_1,
+    "max_outgoing_bytes": _AT_LEAST_1,
+}
+
+_NAMESRV_VALUES: Mapping[str, _Rule] = {
+    **_SERVER_VALUES,
+    "scan_not_active_broker_interval": _AT_LEAST_1,
+    "broker_expired_time": _AT_LEAST_1,
+}
+
+_BROKER_VALUES: Mapping[str, _Rule] = {
+    **_SERVER_VALUES,
+    "broker_name": _NAME,
+    "broker_cluster_name": _NAME,
+    "flush_disk_type": _one_of("ASYNC_FLUSH", "SYNC_FLUSH"),
+    "broker_role": _one_of("ASYNC_MASTER", "SYNC_MASTER", "SLAVE"),
+    "broker_id": _AT_LEAST_0,
+    "broker_permission": _between(0, 7),
+    "default_topic_queue_nums": _between(1, MOST_QUEUES),
+    "max_message_size": _between(1, MOST),
+    "max_hash_slot_num": _between(1, MOST),
+    "max_index_num": _between(2, MOST),
+    "register_broker_timeout_mills": _AT_LEAST_1,
+    "flush_interval_commit_log": _AT_LEAST_1,
+    "flush_interval_consume_queue": _AT_LEAST_1,
+    "sync_flush_timeout": _AT_LEAST_1,
+    "clean_resource_interval": _AT_LEAST_1,
+    "delete_commit_log_files_interval": _AT_LEAST_0,
+    "mapped_file_size_commit_log": _FILE_SIZE,
+    "mapped_file_size_consume_queue": _FILE_SIZE,
+    "message_delay_level": _Rule(_is_delay_table, "delays such as 1s 5m 2h 1d, separated by blanks,"),
+    "delete_when": _Rule(_hours, "hours of the day (0 to 23), separated by ';'"),
+    "file_reserved_time": _AT_LEAST_0,
+    "disk_max_used_space_ratio": _PERCENT,
+    "disk_space_clean_forcibly_ratio": _PERCENT,
+    "disk_space_warning_level_ratio": _PERCENT,
+}
+
+_UNSUPPORTED: Sequence[tuple[str, Any, str]] = (
+    ("acl_enable", True, "there is no access control here: everybody may do everything"),
+    ("use_tls", True, "connections are not encrypted"),
+    ("broker_role", "SLAVE", "nothing is copied from a master, and nothing can be sent to this broker"),
+    ("broker_role", "SYNC_MASTER", "no slave is waited for, messages are on this broker alone"),
+    ("disable_consume_if_consumer_read_slowly", True, "a group that falls behind goes on consuming"),
+    ("enable_d_leger_commit_log", True, "nothing is replicated"),
+    ("transient_store_pool_enable", True, "messages go to the mapped file at once"),
+    ("enable_lmq", True, "light message queues are not kept"),
+    ("enable_multi_dispatch", True, "messages go to one queue only"),
+)
+
+
+def check_values(config: BrokerConfig | NamesrvConfig) -> None:
+    """ConfigError names the first property whose value means nothing, and what is expected."""
+    rules = _BROKER_VALUES if isinstance(config, BrokerConfig) else _NAMESRV_VALUES
+    for field, rule in rules.items():
+        value = getattr(config, field)
+        if not rule.holds(value):
+            raise ConfigError(f"{java_name(field)}={value}: {rule.expected} is expected")
+    if isinstance(config, BrokerConfig) and config.broker_role == "SLAVE" and config.broker_id == MASTER_ID:
+        raise ConfigError("brokerId=0 is the master's: with brokerRole=SLAVE a number from 1 is expected")
+
+
+def unsupported(config: BrokerConfig) -> list[str]:
+    """One line for each property that asks for what this broker does not do."""
+    return [
+        f"{java_name(field)}={str(value).lower() if value is True else value} is not supported: {consequence}"
+        for field, value, consequence in _UNSUPPORTED
+        if getattr(config, field) == value
+    ]

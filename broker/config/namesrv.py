@@ -1,0 +1,41 @@
+"""Every property of a 4.9.8 name server with its Java default: the classes NamesrvConfig and NettyServerConfig."""
+
+from __future__ import annotations
+
+import msgspec
+
+from broker.config.names import java_name
+
+__all__ = ["NamesrvConfig"]
+
+
+class NamesrvConfig(msgspec.Struct, frozen=True, kw_only=True, rename=java_name):
+    """Field names are the Java property names in snake_case. `kvConfigPath` or `configStorePath` empty or None: not saved."""
+
+    rocketmq_home: str | None = None
+    kv_config_path: str | None = "~/namesrv/kvConfig.json"
+    config_store_path: str | None = "~/namesrv/namesrv.properties"
+    product_env_name: str = "center"
+    cluster_test: bool = False
+    order_message_enable: bool = False
+    config_black_list: str = "configBlackList;configStorePath;kvConfigPath"
+    # NettyServerConfig (serverChannelMaxIdleTimeSeconds: seconds)
+    listen_port: int = 9876
+    server_worker_threads: int = 8
+    server_callback_executor_threads: int = 0
+    server_selector_threads: int = 3
+    server_oneway_semaphore_value: int = 256
+    server_async_semaphore_value: int = 64
+    server_channel_max_idle_time_seconds: int = 120
+    server_socket_snd_buf_size: int = 0
+    server_socket_rcv_buf_size: int = 0
+    server_socket_backlog: int = 1024
+    write_buffer_high_water_mark: int = 0
+    write_buffer_low_water_mark: int = 0
+    server_pooled_byte_buf_allocator_enable: bool = True
+    use_epoll_native_selector: bool = False
+    # ours: milliseconds; connections at a time, bytes waiting for one peer
+    scan_not_active_broker_interval: int = 10000
+    broker_expired_time: int = 120000
+    max_connections: int = 16384
+    max_outgoing_bytes: int = 64 * 1024 * 1024

@@ -1,0 +1,1 @@
+"""The network side of a node: listeners, sessions, transports, connections to peers."""

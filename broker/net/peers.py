@@ -1,0 +1,69 @@
+"""Connections that a node opens to others: one per address, made when first asked for, made again after a loss."""
+
+from __future__ import annotations
+
+import trio
+
+from broker.errors import PeerUnreachable, RemoteTimeout
+from broker.net.network import TCP, Network
+from broker.net.server import Server, ServerLimits
+from broker.net.session import Session
+from codec.remoting.frame import RemotingCommand
+
+__all__ = ["Peers", "parse_addresses", "split_address"]
+
+CONNECT_SECONDS = 3.0
+
+
+class Peers:
+    """Asks other nodes. Works while `run` runs."""
+
+    def __init__(self, name: str, limits: ServerLimits | None = None, network: Network = TCP) -> None:
+        self._server = Server({}, limits=limits, name=name)
+        self._network = network
+        self._sessions: dict[str, Session] = {}
+        self._connecting: dict[str, trio.Lock] = {}
+
+    async def run(self, *, task_status: trio.TaskStatus[Server] = trio.TASK_STATUS_IGNORED) -> None:
+        """Until cancelled; then every connection is closed."""
+        await self._server.serve([], task_status=task_status)
+
+    async def request(self, address: str, command: RemotingCommand, timeout_s: float) -> RemotingCommand:
+        """The answer of `address` ("host:port"), whatever its code; `timeout_s` covers connecting too.
+
+        Raises PeerUnreachable, RemoteTimeout, RemoteClosed.
+        """
+        deadline = trio.current_time() + timeout_s
+        with trio.move_on_at(deadline):
+            session = await self._session(address)
+            return await session.request(command, deadline - trio.current_time())
+        raise RemoteTimeout(f"{address} did not answer code {command.code} in {timeout_s:g} s")
+
+    async def _session(self, address: str) -> Session:
+        async with self._connecting.setdefault(address, trio.Lock()):
+            session = self._sessions.get(address)
+            if session is None or session.closed:
+                session = self._sessions[address] = await self._connect(address)
+            return session
+
+    async def _connect(self, address: str) -> Session:
+        host, port = split_address(address)
+        try:
+            with trio.fail_after(CONNECT_SECONDS):
+                stream = await self._network.open_stream(host, port)
+        except (OSError, trio.TooSlowError) as error:
+            raise PeerUnreachable(f"cannot connect to {address}: {error or 'too slow'}") from error
+        return await self._server.adopt(stream, (host, port))
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """ "host:port" or "[v6]:port"; PeerUnreachable when it is neither."""
+    host, _, port = address.strip().rpartition(":")
+    if not host or not port.isdecimal():
+        raise PeerUnreachable(f"{address!r} is not host:port")
+    return host.strip("[]"), int(port)
+
+
+def parse_addresses(text: str | None) -> list[str]:
+    """The name servers in a `namesrvAddr`: "host:port;host:port"."""
+    return [part.strip() for part in (text or "").replace(",", ";").split(";") if part.strip()]

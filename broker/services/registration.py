@@ -1,0 +1,197 @@
+"""A broker makes itself known to every name server (Java `BrokerOuterAPI`, `BrokerController.registerBrokerAll`).
+
+At the start, every `registerNameServerPeriod` (30 s, kept within 10 to 60 s), and whenever topics change; to all name
+servers at once, each given `registerBrokerTimeoutMills` (6 s). With `forceRegister=false` a name server is first asked
+whether it knows our data version. A name server that is down is logged once and tried again the next time.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import TypeVar
+
+import trio
+from msgspec.structs import replace
+
+from broker.config.broker import BrokerConfig
+from broker.errors import BrokerError
+from broker.net.network import TCP, Network
+from broker.net.peers import Peers, parse_addresses, split_address
+from codec.bodies import (
+    KVTable,
+    RegisterBrokerBody,
+    TopicConfig,
+    TopicConfigSerializeWrapper,
+    decode_body,
+    encode_body,
+)
+from codec.codes import MASTER_ID, Perm, RequestCode, ResponseCode
+from codec.errors import CodecError
+from codec.hashing import crc32
+from codec.headers import (
+    QueryDataVersionRequestHeader,
+    QueryDataVersionResponseHeader,
+    RegisterBrokerRequestHeader,
+    UnRegisterBrokerRequestHeader,
+    from_ext,
+    to_ext,
+)
+from codec.remoting.frame import RemotingCommand
+
+__all__ = ["Registration"]
+
+Identified = TypeVar(
+    "Identified", RegisterBrokerRequestHeader, UnRegisterBrokerRequestHeader, QueryDataVersionRequestHeader
+)
+
+_log = logging.getLogger("broker.services.registration")
+
+PERIOD_MS = (10_000, 60_000)
+READ_WRITE = Perm.READ | Perm.WRITE
+
+
+class Registration:
+    """The registration of the broker at `address` ("ip:port"); `config` may be replaced while it runs.
+
+    `topics()` gives all topics now; `on_order_topics(topic → "broker:queues;…")` hears of the order topics that a name
+    server knows.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        address: str,
+        topics: Callable[[], TopicConfigSerializeWrapper],
+        on_order_topics: Callable[[Mapping[str, str]], None] | None = None,
+        network: Network = TCP,
+    ) -> None:
+        self.config = config
+        self.address = address
+        self._topics = topics
+        self._on_order_topics = on_order_topics
+        self._peers = Peers("registration", network=network)
+        self._running = False
+        self._down: set[str] = set()
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Registers now, reports that it has started, and then keeps registering until cancelled."""
+        async with trio.open_nursery() as nursery:
+            await nursery.start(self._peers.run)
+            self._running = True
+            await self.register()
+            task_status.started()
+            while True:
+                await trio.sleep(self._period_seconds())
+                await self._refresh()
+
+    async def register(self, wrapper: TopicConfigSerializeWrapper | None = None) -> None:
+        """Registers at every name server: all topics, or only those of `wrapper` (a change). Never raises for a name
+        server that is down or refuses. Does nothing before `run`."""
+        await self._everywhere(partial(self._register_at, self._request(wrapper or self._topics())))
+
+    async def unregister(self) -> None:
+        """Takes the broker off every name server; failures are logged."""
+        header = self._identity(UnRegisterBrokerRequestHeader)
+        await self._everywhere(partial(self._unregister_at, to_ext(header)))
+
+    async def _refresh(self) -> None:
+        """The periodic registration."""
+        if self.config.force_register:
+            await self.register()
+            return
+        wrapper = self._topics()
+        await self._everywhere(partial(self._register_if_changed, wrapper))
+
+    async def _everywhere(self, action: Callable[[str], Awaitable[None]]) -> None:
+        if not self._running:
+            return
+        async with trio.open_nursery() as nursery:
+            for address in parse_addresses(self.config.namesrv_addr):
+                nursery.start_soon(self._attempt, action, address)
+
+    async def _attempt(self, action: Callable[[str], Awaitable[None]], address: str) -> None:
+        try:
+            await action(address)
+        except (BrokerError, CodecError) as error:
+            if address not in self._down:
+                _log.warning("name server %s: %s", address, error)
+            self._down.add(address)
+            return
+        if address in self._down:
+            _log.info("name server %s: registered again", address)
+        self._down.discard(address)
+
+    async def _register_at(self, request: RemotingCommand, address: str) -> None:
+        reply = await self._ask(address, request)
+        if reply.body and self._on_order_topics is not None:
+            self._on_order_topics(decode_body(KVTable, reply.body).table)
+
+    async def _unregister_at(self, ext_fields: dict[str, str], address: str) -> None:
+        await self._ask(address, RemotingCommand(RequestCode.UNREGISTER_BROKER, ext_fields))
+
+    async def _register_if_changed(self, wrapper: TopicConfigSerializeWrapper, address: str) -> None:
+        query = RemotingCommand(
+            RequestCode.QUERY_DATA_VERSION,
+            to_ext(self._identity(QueryDataVersionRequestHeader)),
+            encode_body(wrapper.data_version),
+        )
+        reply = await self._ask(address, query)
+        if from_ext(QueryDataVersionResponseHeader, reply.ext_fields).changed:
+            await self._register_at(self._request(wrapper), address)
+
+    async def _ask(self, address: str, request: RemotingCommand) -> RemotingCommand:
+        # Each name server gets its own copy: the connection numbers it.
+        timeout = self.config.register_broker_timeout_mills / 1000
+        reply = await self._peers.request(address, replace(request), timeout)
+        if reply.code != ResponseCode.SUCCESS:
+            raise BrokerError(f"code {request.code} refused with {reply.code}: {reply.remark}")
+        return reply
+
+    def _request(self, wrapper: TopicConfigSerializeWrapper) -> RemotingCommand:
+        body = self._body(wrapper)
+        header = replace(
+            self._identity(RegisterBrokerRequestHeader),
+            ha_server_addr=self._ha_address(),
+            compressed=self.config.compressed_register,
+            body_crc32=crc32(body),
+        )
+        return RemotingCommand(RequestCode.REGISTER_BROKER, to_ext(header), body)
+
+    def _body(self, wrapper: TopicConfigSerializeWrapper) -> bytes:
+        permission = self.config.broker_permission
+        if permission & READ_WRITE != READ_WRITE:
+            limited = {
+                name: _limited(topic, permission) for name, topic in wrapper.topic_config_table.items()
+            }
+            wrapper = replace(wrapper, topic_config_table=limited)
+        body = RegisterBrokerBody(topic_config_serialize_wrapper=wrapper)
+        return body.encode(compressed=self.config.compressed_register)
+
+    def _identity(self, kind: type[Identified]) -> Identified:
+        return kind(
+            broker_name=self.config.broker_name,
+            broker_addr=self.address,
+            cluster_name=self.config.broker_cluster_name,
+            # Java gives a master this number whatever broker.conf says
+            broker_id=self.config.broker_id if self.config.broker_role == "SLAVE" else MASTER_ID,
+        )
+
+    def _ha_address(self) -> str:
+        host = self.config.broker_ip2 or split_address(self.address)[0]
+        return f"{host}:{self.config.ha_listen_port}"
+
+    def _period_seconds(self) -> float:
+        low, high = PERIOD_MS
+        return min(max(self.config.register_name_server_period, low), high) / 1000
+
+
+def _limited(topic: TopicConfig, permission: int) -> TopicConfig:
+    """A topic as a broker announces it that may not be read or written: all but name and queues at the defaults."""
+    return TopicConfig(
+        topic_name=topic.topic_name,
+        read_queue_nums=topic.read_queue_nums,
+        write_queue_nums=topic.write_queue_nums,
+        perm=permission,
+    )

@@ -1,0 +1,172 @@
+"""A whole cluster inside this process, for tests and trials: one name server and one broker on free ports.
+
+Differences from Java's defaults, all to be light: the store is a temporary folder that is removed; commit log files are
+64 MiB, consume queue files 30,000 entries, an index 100,000 slots and 400,000 keys (all sparse); the name server saves
+nothing. A store folder that holds files already keeps their sizes. Any broker property can be given by its snake_case
+name: `embedded(message_delay_level="1s 2s", auto_create_topic_enable=False)`.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import tempfile
+import threading
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import Future
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import trio
+
+from broker.clock import NowMs, system_now_ms
+from broker.config.broker import BrokerConfig
+from broker.config.namesrv import NamesrvConfig
+from broker.errors import ConfigError
+from broker.namesrv.node import open_name_server
+from broker.node import open_broker
+from broker.store.segment_list import adopted_size
+from codec.store.index_file import index_file_size
+
+__all__ = [
+    "Cluster",
+    "checked_config",
+    "embedded",
+    "embedded_in_thread",
+    "light_file_sizes",
+    "store_folder",
+]
+
+LIGHT_FILES = {
+    "mapped_file_size_commit_log": 64 * 1024 * 1024,
+    "mapped_file_size_consume_queue": 30_000 * 20,
+}
+LIGHT_INDEX = {"max_hash_slot_num": 100_000, "max_index_num": 400_000}
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Where the running cluster is: `namesrv` and `broker_address` are "ip:port"."""
+
+    namesrv: str
+    broker_address: str
+    store_path: Path
+    broker_name: str
+    cluster_name: str
+
+
+@asynccontextmanager
+async def embedded(
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    namesrv_port: int = 0,
+    store: str | Path | None = None,
+    now_ms: NowMs = system_now_ms,
+    rng: random.Random | None = None,
+    **settings: Any,
+) -> AsyncIterator[Cluster]:
+    """A name server and a broker that is registered there; both stop with the block, the store is closed cleanly.
+
+    `store` None is a temporary folder. Raises ConfigError for a setting that no broker has, OSError when a port is
+    taken.
+    """
+    failure: Exception | None = None
+    with store_folder(store) as root:
+        names = NamesrvConfig(kv_config_path=None, config_store_path=None)
+        async with open_name_server(names, host=host, port=namesrv_port, now_ms=now_ms) as namesrv:
+            fixed = {
+                "namesrv_addr": namesrv.address,
+                "bind_address": host,
+                "broker_ip1": host,
+                "listen_port": port,
+                "store_path_root_dir": str(root),
+            }
+            config = checked_config(
+                {"broker_name": "broker-a", **light_file_sizes(root), **settings, **fixed}
+            )
+            async with open_broker(config, now_ms=now_ms, rng=rng or random.Random()) as broker:
+                cluster = Cluster(
+                    namesrv.address, broker.address, root, config.broker_name, config.broker_cluster_name
+                )
+                try:
+                    yield cluster
+                except Exception as error:  # raised again below, outside the nurseries that would wrap it
+                    failure = error
+    if failure is not None:
+        raise failure
+
+
+@contextmanager
+def store_folder(store: str | Path | None) -> Iterator[Path]:
+    """None: a temporary folder that goes with the block."""
+    if store is not None:
+        yield Path(store).absolute()
+        return
+    temporary = Path(tempfile.mkdtemp(prefix="rmq-"))
+    try:
+        yield temporary
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def light_file_sizes(root: Path) -> dict[str, int]:
+    """Small file sizes for a new store; for a folder that has files, what these tell (the log tells the store itself)."""
+    if not (root / "commitlog").exists():
+        return LIGHT_FILES | LIGHT_INDEX
+    queues = [size for queue in root.glob("consumequeue/*/*") if (size := adopted_size(queue))]
+    index = next(root.glob("index/*"), None)
+    light = index is None or index.stat().st_size == index_file_size(*LIGHT_INDEX.values())
+    return ({"mapped_file_size_consume_queue": max(queues)} if queues else {}) | (
+        LIGHT_INDEX if light else {}
+    )
+
+
+def checked_config(settings: dict[str, Any]) -> BrokerConfig:
+    """ConfigError for a property that no broker has, or a value of another kind."""
+    unknown = settings.keys() - set(BrokerConfig.__struct_fields__)
+    if unknown:
+        raise ConfigError(f"no broker property is called {', '.join(sorted(unknown))}")
+    try:
+        # The way through plain values checks their kinds, which the constructor does not.
+        return msgspec.convert(msgspec.to_builtins(BrokerConfig(**settings)), BrokerConfig)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"configuration: {error}") from error
+
+
+@contextmanager
+def embedded_in_thread(**settings: Any) -> Iterator[Cluster]:
+    """`embedded` for programs that do not run on trio: it lives in a thread of its own until the block ends.
+
+    What goes wrong while it starts or runs is raised here.
+    """
+    started: Future[tuple[Cluster, trio.lowlevel.TrioToken, trio.Event]] = Future()
+    ended: Future[None] = Future()
+    thread = threading.Thread(target=_run_in_thread, args=(settings, started, ended), name="rmq", daemon=True)
+    thread.start()
+    cluster, token, stop = started.result()
+    try:
+        yield cluster
+    finally:
+        if not ended.done():
+            token.run_sync_soon(stop.set)
+        thread.join()
+        ended.result()
+
+
+def _run_in_thread(settings: dict[str, Any], started: Future[Any], ended: Future[None]) -> None:
+    async def main() -> None:
+        stop = trio.Event()
+        async with embedded(**settings) as cluster:
+            started.set_result((cluster, trio.lowlevel.current_trio_token(), stop))
+            await stop.wait()
+
+    try:
+        trio.run(main)
+    except BaseException as error:  # handed to the thread that waits for it, whatever it is
+        (ended if started.done() else started).set_exception(error)
+        return
+    ended.set_result(None)

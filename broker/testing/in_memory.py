@@ -1,0 +1,162 @@
+"""A whole cluster and its network inside one trio program, for tests on a virtual clock: minutes pass in milliseconds.
+
+Nothing waits for the outside: connections are in memory, what a broker does in worker threads is done in its own (it takes
+`disk_seconds` of trio's clock), wall-clock time is trio's, random numbers have a seed. On `MockClock(autojump_threshold=0)`
+a program has the same times on every machine; tasks of one moment run in any order, as always in trio. Only the files of the
+store are real.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from broker.clock import NowMs
+from broker.config.namesrv import NamesrvConfig
+from broker.namesrv.node import open_name_server
+from broker.net.nursery import background
+from broker.node import open_broker
+from broker.store.flush import InThread
+from broker.testing.embedded import Cluster, checked_config, light_file_sizes, store_folder
+from broker.testing.memory_network import HOST, MemoryNetwork, OnRequest
+
+__all__ = ["MemoryCluster", "embedded_in_memory"]
+
+START_MS = 1_700_000_000_000
+"""2023-11-14T22:13:20Z."""
+NAMESRV_PORT = 9876
+FIRST_PORT, PORT_STEP = 10911, 10
+"""Of the brokers, in the order of their start."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Surroundings:
+    network: MemoryNetwork
+    namesrv: str
+    now_ms: NowMs
+    rng: random.Random
+    ports: Iterator[int]
+
+    def another_rng(self) -> random.Random:
+        return random.Random(self.rng.getrandbits(64))
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryCluster(Cluster):
+    """Where the cluster is; its addresses are known to its own clients only: `Producer("group", **cluster.client())`."""
+
+    surroundings: _Surroundings
+
+    def client(self) -> dict[str, Any]:
+        """Options for any client of this cluster (InstanceOptions). Call it once for each: random numbers are its own."""
+        around = self.surroundings
+        return {
+            "namesrv": self.namesrv,
+            "open_stream": around.network.open_stream,
+            "now_ms": around.now_ms,
+            "rng": around.another_rng(),
+        }
+
+    def now_ms(self) -> int:
+        """Wall-clock time of the cluster and its clients, epoch milliseconds."""
+        return self.surroundings.now_ms()
+
+    def broker(
+        self, *, store: str | Path | None = None, disk_seconds: float = 0.0, **settings: Any
+    ) -> AbstractAsyncContextManager[Cluster]:
+        """One more broker, until its block ends; give it a `broker_name` of its own. Settings as for `embedded`, `listen_port`
+        too, for one that comes back."""
+        return _open(self.surroundings, store, disk_seconds, settings)
+
+    def cut(self, address: str, seconds: float = 0.0) -> None:
+        """Breaks all connections to a server ("host:port") now; new ones are refused for so many seconds.
+
+        KeyError when no server has this address.
+        """
+        host, _, port = address.rpartition(":")
+        self.surroundings.network.cut(host, int(port), seconds)
+
+
+@asynccontextmanager
+async def embedded_in_memory(
+    *,
+    store: str | Path | None = None,
+    on_request: OnRequest | None = None,
+    disk_seconds: float = 0.0,
+    start_ms: int = START_MS,
+    seed: int = 0,
+    **settings: Any,
+) -> AsyncIterator[MemoryCluster]:
+    """A name server, a broker that is registered there, and their network; all end with the block.
+
+    `on_request` may see, delay, answer or lose requests (`broker.testing.memory_network`). `disk_seconds`: how long the broker's work
+    on files takes. `start_ms` is the wall-clock time at the start, epoch ms. Settings as for `embedded`. Raises ConfigError.
+    """
+    begun = trio.current_time()
+
+    def now_ms() -> int:
+        return start_ms + round((trio.current_time() - begun) * 1000)
+
+    names = NamesrvConfig(kv_config_path=None, config_store_path=None)
+    async with background() as nursery:
+        network = MemoryNetwork(nursery, on_request)
+        async with open_name_server(
+            names, host=HOST, port=NAMESRV_PORT, now_ms=now_ms, network=network
+        ) as namesrv:
+            around = _Surroundings(
+                network=network,
+                namesrv=namesrv.address,
+                now_ms=now_ms,
+                rng=random.Random(seed),
+                ports=itertools.count(FIRST_PORT, PORT_STEP),
+            )
+            async with _open(around, store, disk_seconds, settings) as broker:
+                yield MemoryCluster(
+                    broker.namesrv,
+                    broker.broker_address,
+                    broker.store_path,
+                    broker.broker_name,
+                    broker.cluster_name,
+                    around,
+                )
+
+
+@asynccontextmanager
+async def _open(
+    around: _Surroundings, store: str | Path | None, disk_seconds: float, settings: dict[str, Any]
+) -> AsyncIterator[Cluster]:
+    with store_folder(store) as root:
+        defaults = {"broker_name": "broker-a", **light_file_sizes(root)}
+        fixed = {
+            "listen_port": settings.get("listen_port") or next(around.ports),
+            "namesrv_addr": around.namesrv,
+            "bind_address": HOST,
+            "broker_ip1": HOST,
+            "store_path_root_dir": str(root),
+        }
+        config = checked_config({**defaults, **settings, **fixed})
+        async with open_broker(
+            config,
+            now_ms=around.now_ms,
+            rng=around.another_rng(),
+            network=around.network,
+            in_thread=_in_place_of_threads(disk_seconds),
+        ) as node:
+            yield Cluster(around.namesrv, node.address, root, config.broker_name, config.broker_cluster_name)
+
+
+def _in_place_of_threads(seconds: float) -> InThread:
+    """A virtual clock does not wait for threads."""
+
+    async def run(function: Callable[..., Any], *arguments: Any, **_options: Any) -> Any:
+        await trio.sleep(seconds)
+        return function(*arguments)
+
+    return run

@@ -1,0 +1,209 @@
+"""A connection without I/O: bytes in, whole commands out; commands in, bytes to send out. The same for both ends.
+
+* `receive` takes what the socket gave, in any chunks, and returns the commands that are now whole.
+* Either end may send requests, so both may have the same opaque number in flight; the response bit tells them apart.
+* `request` remembers a token of the caller until `match`, `forget` or `abandon` takes it back. Time-outs are the
+  caller's: there is no clock here.
+
+Limits: a frame is refused by its length prefix alone, so a peer can make us hold at most `max_frame` bytes, and only
+as many as it sent. Opaque numbers run from 0 to 2**31−1 and start again.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from codec.codes import RPC_ONEWAY, RPC_RESPONSE
+from codec.errors import LocalProtocolError, RemoteProtocolError
+from codec.remoting.frame import (
+    FRAME_HEAD,
+    MAX_FRAME,
+    NO_DIRECT,
+    DirectReaders,
+    RemotingCommand,
+    decode_marked,
+    decode_span,
+    encode_frame,
+)
+from codec.remoting.send_request import SendRequest
+
+__all__ = ["Connection", "ReceiveError"]
+
+_MAX_OPAQUE: Final = 2**31 - 1
+_LENGTH_SIZE: Final = 4
+_MIN_LENGTH: Final = 4
+
+_HEAD_SIZE: Final = FRAME_HEAD.size
+_read_length: Final = FRAME_HEAD.part("length").unpack_from
+_read_head: Final = FRAME_HEAD.unpack_from
+
+
+class ReceiveError(RemoteProtocolError):
+    """The stream of frames is broken. `commands` are the whole ones that this call had read before the bad one."""
+
+    def __init__(self, message: str, commands: list[RemotingCommand]) -> None:
+        super().__init__(message)
+        self.commands = commands
+
+
+class Connection:
+    """One end of a connection. Not for use by two tasks inside one call; there is nothing in it to wait for."""
+
+    __slots__ = (
+        "_broken",
+        "_buffer",
+        "_direct",
+        "_ended",
+        "_max_frame",
+        "_next_opaque",
+        "_waiting",
+        "_wanted",
+    )
+
+    def __init__(
+        self, *, max_frame: int = MAX_FRAME, first_opaque: int = 0, direct: DirectReaders = NO_DIRECT
+    ) -> None:
+        """Requests that a reader of `direct` is for come with their typed `header`."""
+        self._max_frame = max_frame
+        self._direct = direct
+        self._next_opaque = first_opaque
+        self._waiting: dict[int, object] = {}
+        self._buffer = bytearray()  # the beginning of one frame, never more
+        self._wanted = _LENGTH_SIZE  # size that the buffer must have before it is worth a look
+        self._broken = False
+        self._ended = False
+
+    # ------------------------------------------------------------------------------------------------------- receiving
+
+    @property
+    def buffered(self) -> int:
+        """Bytes held of a frame that is not whole yet."""
+        return len(self._buffer)
+
+    def receive(self, data: bytes) -> list[RemotingCommand]:
+        """Commands that are whole with `data`, in order; ``b""`` means that the peer will send no more.
+
+        ReceiveError (a RemoteProtocolError) when the bytes are not the protocol, or end inside a frame; after that
+        the connection is of no use and every call raises LocalProtocolError.
+        """
+        if self._broken or (self._ended and data):
+            raise LocalProtocolError("this connection can receive no more")
+        commands: list[RemotingCommand] = []
+        try:
+            if data:
+                position = self._complete_buffered(data, commands) if self._buffer else 0
+                self._read_frames(data, position, commands)
+            else:
+                self._end()
+        except RemoteProtocolError as error:
+            self._broken = True
+            self._buffer = bytearray()
+            raise ReceiveError(str(error), commands) from error
+        return commands
+
+    def _complete_buffered(self, data: bytes, commands: list[RemotingCommand]) -> int:
+        """Give the frame that was begun what it lacks; the position in `data` after that."""
+        buffer = self._buffer
+        taken = 0
+        while taken < len(data):
+            part = data[taken : taken + self._wanted - len(buffer)]
+            buffer += part
+            taken += len(part)
+            if len(buffer) < self._wanted:
+                break
+            if self._wanted == _LENGTH_SIZE:
+                self._wanted += self._frame_length(buffer, 0)
+                continue
+            with memoryview(buffer) as view:
+                commands.append(decode_span(view, _LENGTH_SIZE, self._wanted, self._direct))
+            self._buffer = bytearray()
+            self._wanted = _LENGTH_SIZE
+            break
+        return taken
+
+    def _read_frames(self, data: bytes, position: int, commands: list[RemotingCommand]) -> None:
+        """Read frames straight from `data`, and keep what is left as the beginning of the next one."""
+        direct = self._direct
+        longest = self._max_frame - _LENGTH_SIZE
+        end = len(data)
+        last_head = end - _HEAD_SIZE
+        while position <= last_head:
+            length, mark = _read_head(data, position)
+            if not _MIN_LENGTH <= length <= longest:
+                raise self._refused(length)
+            frame_end = position + _LENGTH_SIZE + length
+            if frame_end > end:
+                break
+            commands.append(decode_marked(data, mark, position + _HEAD_SIZE, frame_end, direct))
+            position = frame_end
+        if position < end:
+            self._begin(data, position)
+
+    def _begin(self, data: bytes, position: int) -> None:
+        """Keeps the beginning of a frame, whose length is refused as soon as it is there."""
+        if len(data) - position >= _LENGTH_SIZE:
+            self._wanted = _LENGTH_SIZE + self._frame_length(data, position)
+        self._buffer += data[position:]
+
+    def _frame_length(self, data: bytes | bytearray, position: int) -> int:
+        length: int = _read_length(data, position)[0]
+        if not _MIN_LENGTH <= length <= self._max_frame - _LENGTH_SIZE:
+            raise self._refused(length)
+        return length
+
+    def _refused(self, length: int) -> RemoteProtocolError:
+        return RemoteProtocolError(
+            f"a frame of {length} bytes: {_MIN_LENGTH} to {self._max_frame - _LENGTH_SIZE} are allowed"
+        )
+
+    def _end(self) -> None:
+        self._ended = True
+        if self._buffer:
+            raise RemoteProtocolError(f"the stream ended {len(self._buffer)} bytes into a frame")
+
+    # --------------------------------------------------------------------------------------------------------- sending
+
+    @property
+    def waiting(self) -> int:
+        """How many requests have neither an answer nor been forgotten."""
+        return len(self._waiting)
+
+    def request(self, command: RemotingCommand | SendRequest, token: object) -> bytes:
+        """Number the command, remember `token` for its answer, and return the frame; LocalProtocolError."""
+        waiting = self._waiting
+        opaque = self._next_opaque
+        if opaque in waiting or opaque == _MAX_OPAQUE:
+            opaque = self._take_opaque()
+        else:
+            self._next_opaque = opaque + 1
+        command.opaque = opaque
+        frame = command.frame() if isinstance(command, SendRequest) else encode_frame(command)
+        waiting[opaque] = token
+        return frame
+
+    def oneway(self, command: RemotingCommand) -> bytes:
+        """Number the command, mark it as one that wants no answer, and return the frame; LocalProtocolError."""
+        command.opaque = self._take_opaque()
+        command.flag |= RPC_ONEWAY
+        return encode_frame(command)
+
+    def _take_opaque(self) -> int:
+        opaque = self._next_opaque
+        while opaque in self._waiting:
+            opaque = opaque + 1 if opaque < _MAX_OPAQUE else 0
+        self._next_opaque = opaque + 1 if opaque < _MAX_OPAQUE else 0
+        return opaque
+
+    def match(self, reply: RemotingCommand) -> object | None:
+        """Take back the token of the request that `reply` answers; None when it is late, unknown or no response."""
+        return self._waiting.pop(reply.opaque, None) if reply.flag & RPC_RESPONSE else None
+
+    def forget(self, opaque: int) -> None:
+        """The request timed out: its answer, if it still comes, matches nothing."""
+        self._waiting.pop(opaque, None)
+
+    def abandon(self) -> list[object]:
+        """Take back all tokens, oldest request first: the connection is lost."""
+        tokens = list(self._waiting.values())
+        self._waiting.clear()
+        return tokens

@@ -1,0 +1,109 @@
+"""One frame of the remoting protocol, with either kind of header.
+
+    int32 length of what follows | int8 serialize type, int24 header length | header | body
+
+All integers are big-endian. A frame, its length field included, has at most 16 MiB. What the two kinds of header can carry
+and what is tolerated in them is said in `frame_json` and `frame_binary`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import Any, Final
+
+from construct import Int32sb, Int32ub, Struct
+
+from codec.codes import SerializeType
+from codec.errors import LocalProtocolError, RemoteProtocolError
+from codec.layout import fused
+from codec.remoting.binary_header import decode_binary_header, encode_binary_header
+from codec.remoting.command import UNKNOWN_LANGUAGE, UNKNOWN_OPAQUE, RemotingCommand
+from codec.remoting.json_header import DirectReader, decode_json_header, encode_json_header
+
+__all__ = [
+    "FRAME_HEAD",
+    "MAX_FRAME",
+    "NO_DIRECT",
+    "UNKNOWN_LANGUAGE",
+    "UNKNOWN_OPAQUE",
+    "DirectReader",
+    "DirectReaders",
+    "RemotingCommand",
+    "decode_frame",
+    "decode_span",
+    "encode_frame",
+    "encode_frame_head",
+]
+
+MAX_FRAME: Final = 16 * 1024 * 1024
+"""Bytes of the longest frame, its length field included (JVM property ``com.rocketmq.remoting.frameMaxLength``)."""
+
+DirectReaders = Mapping[bytes, DirectReader[Any]]
+NO_DIRECT: Final[DirectReaders] = {}
+
+# `mark` is the serialize type in the top byte and the length of the header in the other three
+FRAME_HEAD: Final = fused(Struct("length" / Int32sb, "mark" / Int32ub))
+
+_BINARY_MARK: Final = int(SerializeType.ROCKETMQ) << 24
+_BEGINNING_SIZE: Final = DirectReader.BEGINNING_SIZE
+_pack_head: Final = FRAME_HEAD.pack
+read_mark: Final = FRAME_HEAD.part("mark").unpack_from
+
+
+def encode_frame(command: RemotingCommand) -> bytes:
+    """The frame with its length field; LocalProtocolError when the protocol cannot carry the command."""
+    body = command.body
+    return b"".join((encode_frame_head(command, len(body)), body))
+
+
+def encode_frame_head(command: RemotingCommand, body_length: int) -> bytes:
+    """All of the frame before the body, for a body of `body_length` bytes that is sent apart (as memory views)."""
+    kind = command.serialize_type
+    try:
+        header = encode_binary_header(command) if kind else encode_json_header(command)
+    except (UnicodeEncodeError, struct.error) as error:
+        raise LocalProtocolError(f"this header cannot be sent as {kind.name}: {error}") from error
+    size = len(header)
+    if size + body_length > MAX_FRAME - 8:
+        raise LocalProtocolError(
+            f"a frame of {size + body_length + 8} bytes is over the limit of {MAX_FRAME}"
+        )
+    return _pack_head(4 + size + body_length, kind << 24 | size) + header
+
+
+def decode_frame(frame: bytes | bytearray | memoryview) -> RemotingCommand:
+    """Read one whole frame WITHOUT its 4-byte length; RemoteProtocolError when it is none."""
+    data = frame if isinstance(frame, bytes) else memoryview(frame)
+    return decode_span(data, 0, len(data))
+
+
+def decode_span(
+    data: bytes | memoryview, start: int, end: int, direct: DirectReaders = NO_DIRECT
+) -> RemotingCommand:
+    """`decode_frame` for the frame (again without its length) that lies in ``data[start:end]``; body is copied out.
+
+    `direct` are readers by the beginning of the headers that they are for.
+    """
+    if end - start < 4:
+        raise RemoteProtocolError(f"a frame of {end - start} bytes has no room for its header length")
+    return decode_marked(data, read_mark(data, start)[0], start + 4, end, direct)
+
+
+def decode_marked(
+    data: bytes | memoryview, mark: int, header_at: int, end: int, direct: DirectReaders
+) -> RemotingCommand:
+    """`decode_span` for a frame whose mark was read and whose header lies at `header_at`."""
+    body_at = header_at + (mark & 0xFFFFFF)
+    if body_at > end:
+        raise RemoteProtocolError(f"header of {mark & 0xFFFFFF} bytes in a frame of {end - header_at + 4}")
+    if isinstance(data, bytes):
+        header, body = data[header_at:body_at], data[body_at:end]
+    else:
+        header, body = bytes(data[header_at:body_at]), bytes(data[body_at:end])
+    if mark < _BINARY_MARK:
+        reader = direct.get(header[:_BEGINNING_SIZE])
+        return (reader and reader.decode(header, body)) or decode_json_header(header, body)
+    if mark < 2 * _BINARY_MARK:
+        return decode_binary_header(header, body)
+    raise RemoteProtocolError(f"unknown serialize type {mark >> 24}")

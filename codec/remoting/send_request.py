@@ -1,0 +1,79 @@
+"""The request that stores a message, as a whole frame: what a producer writes most often.
+
+The bytes are those of the general encoder, which needs three times as long. All that the sends of plain messages to one
+queue have in common is worked out once.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from codec.codes import CURRENT_VERSION, LanguageCode, RequestCode
+from codec.errors import LocalProtocolError
+from codec.headers import SendMessageRequestHeaderV2, to_ext
+from codec.remoting.frame import FRAME_HEAD, MAX_FRAME
+
+__all__ = ["SendRequest", "SendTemplate"]
+
+_pack_head: Final = FRAME_HEAD.pack
+_write_json: Final = msgspec.json.Encoder().encode
+_WIRE: Final = {field.name: field.encode_name for field in msgspec.structs.fields(SendMessageRequestHeaderV2)}
+_VARYING: Final = (_WIRE["born_timestamp"], _WIRE["properties"])
+_CODE: Final = RequestCode.SEND_MESSAGE_V2
+
+
+class SendTemplate:
+    """`header` is that of any message to the queue; then a format of born timestamp, properties as JSON, opaque number.
+
+    LocalProtocolError when a text of it cannot be sent.
+    """
+
+    __slots__ = ("header",)
+
+    def __init__(self, header: SendMessageRequestHeaderV2) -> None:
+        ext = to_ext(msgspec.structs.replace(header, properties=""))
+        names = list(ext)
+        born, properties = (names.index(name) for name in _VARYING)
+        end = (
+            f'}},"flag":0,"language":"{LanguageCode.PYTHON.name}","opaque":%d,'
+            f'"serializeTypeCurrentRPC":"JSON","version":{CURRENT_VERSION}}}'
+        )
+        try:
+            members = [_write_json({name: ext[name]})[1:-1].replace(b"%", b"%%") for name in names]
+        except UnicodeEncodeError as error:
+            raise LocalProtocolError(f"this header cannot be sent as JSON: {error}") from error
+        members[born] = b'"%b":"%%d"' % names[born].encode()
+        members[properties] = b'"%b":%%b' % names[properties].encode()
+        self.header = b'{"code":%d,"extFields":{%b%b' % (_CODE, b",".join(members), end.encode())
+
+
+class SendRequest:
+    """A SEND_MESSAGE_V2 by a template. Numbered and written by a Connection, like a RemotingCommand."""
+
+    __slots__ = ("body", "born_timestamp", "opaque", "properties", "template")
+
+    code = _CODE
+
+    def __init__(
+        self, template: SendTemplate, born_timestamp: int, properties: str, body: bytes, opaque: int = 0
+    ) -> None:
+        self.template = template
+        self.born_timestamp = born_timestamp
+        self.properties = properties
+        self.body = body
+        self.opaque = opaque
+
+    def frame(self) -> bytes:
+        """Raises LocalProtocolError over the limit of a frame, or when the properties hold a lone surrogate."""
+        body = self.body
+        try:
+            header = self.template.header % (self.born_timestamp, _write_json(self.properties), self.opaque)
+        except UnicodeEncodeError as error:
+            raise LocalProtocolError(f"this header cannot be sent as JSON: {error}") from error
+        size = len(header)
+        length = 4 + size + len(body)
+        if length > MAX_FRAME - 4:
+            raise LocalProtocolError(f"a frame of {length + 4} bytes is over the limit of {MAX_FRAME}")
+        return b"".join((_pack_head(length, size), header, body))

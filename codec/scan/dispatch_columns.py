@@ -1,0 +1,105 @@
+"""Queue entries and index items of many records at once. Needs NumPy.
+
+They are exactly those of `codec.store.dispatch`. A block with anything unusual is left to it: topics that are not ASCII,
+records dispatched to several queues, records that do not add up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from codec.errors import CorruptionError
+from codec.names import SystemTopic
+from codec.properties import PropertyName, decode_properties
+from codec.scan import fixed_columns, scan_positions
+from codec.scan.property_values import (
+    JoinedProperties,
+    Rows,
+    cut,
+    join_properties,
+    ordered_key_hashes,
+    record_tags_codes,
+)
+from codec.store.consume_queue import ENTRY
+from codec.store.dispatch import PREPARED, ROLLBACK, TRANSACTION_BITS, units_of
+from codec.store.record import scan_record
+
+__all__ = ["Block", "QueueRun", "dispatched_block"]
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+BLOCK_RECORDS = 4096
+
+
+class QueueRun(NamedTuple):
+    """Entries of one queue in the order of the log, and their queue offsets."""
+
+    topic: str
+    queue_id: int
+    offsets: Array
+    entries: Array
+
+
+class Block(NamedTuple):
+    """`end` is the byte behind the records; hashes, commit-log offsets and store times (ms) of index items, in order."""
+
+    records: int
+    end: int
+    queues: list[QueueRun]
+    hashes: Array
+    offsets: Array
+    timestamps: Array
+
+
+def dispatched_block(data: memoryview, base: int, start: int, delays: tuple[int, ...]) -> Block | None:
+    """Of the next records of a file; None where these are to be looked at one by one, or there are none."""
+    walk = scan_positions(data, start, max_rows=BLOCK_RECORDS)
+    try:
+        rows = fixed_columns(data, walk.positions)
+    except CorruptionError:
+        return None
+    if not len(rows) or (rows["physical_offset"] != walk.positions + base).any():
+        return None
+    topics = list(cut(data, rows["topic_start"], rows["topic_end"]))
+    properties = join_properties(data, rows)
+    dispatched = PropertyName.INNER_MULTI_DISPATCH.encode() in properties.text
+    if dispatched or not all(map(bytes.isascii, set(topics))):
+        return None
+    queues = list(_queues(data, rows, topics, _entries(data, rows, topics, properties, delays)))
+    numbers, hashes = ordered_key_hashes(properties, topics)
+    kept = (rows["sys_flag"] & TRANSACTION_BITS)[numbers] != ROLLBACK
+    chosen = numbers[kept]
+    places, times = rows["physical_offset"][chosen], rows["store_timestamp"][chosen]
+    return Block(len(rows), walk.end, queues, hashes[kept], places, times)
+
+
+def _entries(
+    data: memoryview, rows: Rows, topics: list[bytes], properties: JoinedProperties, delays: tuple[int, ...]
+) -> Array:
+    entries = np.empty(len(topics), dtype=ENTRY.dtype())
+    entries["commit_log_offset"] = rows["physical_offset"]
+    entries["size"] = rows["total_size"]
+    entries["tags_code"] = record_tags_codes(properties)
+    schedule = SystemTopic.SCHEDULE.encode()
+    starts = rows["properties_end"] - rows["total_size"]
+    for number in [number for number, topic in enumerate(topics) if topic == schedule]:
+        record = scan_record(data, int(starts[number]))
+        for unit in units_of(record, decode_properties(record.properties), delays):
+            entries["tags_code"][number] = unit.tags_code
+    return entries
+
+
+def _queues(data: memoryview, rows: Rows, topics: list[bytes], entries: Array) -> Iterator[QueueRun]:
+    names: dict[bytes, int] = {}
+    codes = np.fromiter((names.setdefault(topic, len(names)) for topic in topics), np.int64, len(topics))
+    keys = (codes << 32) + rows["queue_id"]
+    written = np.flatnonzero(rows["sys_flag"] & PREPARED == 0)
+    order = written[np.argsort(keys[written], kind="stable")]
+    changes = np.flatnonzero(keys[order][1:] != keys[order][:-1]) + 1
+    for chosen in np.split(order, changes) if len(order) else ():
+        first = int(chosen[0])
+        topic, queue_id = str(topics[first], "ascii"), int(rows["queue_id"][first])
+        yield QueueRun(topic, queue_id, rows["queue_offset"][chosen], entries[chosen])

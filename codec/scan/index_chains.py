@@ -1,0 +1,65 @@
+"""The chains of index slots, followed and written for all slots at once. Needs NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from codec.store.index_file import ITEM, MAX_TIME_DIFF, SLOT, IndexHeader, item_position, slot_position
+
+__all__ = ["previous_items", "write_items", "wrong_links"]
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Link = tuple[int | None, int, int, int]
+
+_BLOCK_ITEMS = 1 << 18
+
+
+def wrong_links(data: memoryview, slots: int, count: int) -> Iterator[Link]:
+    """Slot (None for an item), item (0 for a slot), the number found there and the right one; items first, in order."""
+    newest = np.zeros(slots, dtype=np.int64)
+    for begin in range(1, count, _BLOCK_ITEMS):
+        end = min(begin + _BLOCK_ITEMS, count)
+        raw = data[item_position(slots, begin) : item_position(slots, end)]
+        items = np.frombuffer(raw, dtype=ITEM.dtype())
+        expected = previous_items(items["key_hash"].astype(np.int64) % slots, begin, newest)
+        found = items["previous"].astype(np.int64)
+        for place in np.flatnonzero(found != expected).tolist():
+            yield None, begin + place, int(found[place]), int(expected[place])
+    heads = np.frombuffer(data[slot_position(0) : slot_position(slots)], dtype=SLOT.dtype())["item"]
+    for slot in np.flatnonzero(heads != newest).tolist():
+        yield slot, 0, int(heads[slot]), int(newest[slot])
+
+
+def previous_items(of_item: Array, begin: int, newest: Array) -> Array:
+    """The item before each in its slot; `newest` of each slot, up to `begin`, becomes that up to the end."""
+    order = np.argsort(of_item, kind="stable")
+    ordered, numbers = of_item[order], order + begin
+    changes = ordered[1:] != ordered[:-1]
+    is_first, is_last = np.append(True, changes), np.append(changes, True)
+    before = np.append(0, numbers[:-1])
+    expected = np.empty(len(order), dtype=np.int64)
+    expected[order] = np.where(is_first, newest[ordered], before)
+    newest[ordered[is_last]] = numbers[is_last]
+    return expected
+
+
+def write_items(
+    pages: Any, slots: int, header: IndexHeader, hashes: Array, offsets: Array, timestamps: Array
+) -> IndexHeader:
+    """Puts items behind the first one of a file, slots and items, not the header: that is returned."""
+    begin, count = header.index_count, len(hashes)
+    newest = np.frombuffer(pages, SLOT.dtype(), slots, slot_position(0))["item"]
+    items = np.frombuffer(pages, ITEM.dtype(), count, item_position(slots, begin))
+    previous = previous_items(hashes % slots, begin, newest)
+    seconds = np.clip((timestamps - header.begin_timestamp) // 1000, 0, MAX_TIME_DIFF)
+    items["key_hash"], items["phy_offset"], items["previous"] = hashes, offsets, previous
+    items["time_diff"] = seconds if header.begin_timestamp > 0 else 0
+    return header._replace(
+        end_timestamp=int(timestamps[-1]),
+        end_phy_offset=int(offsets[-1]),
+        hash_slot_count=header.hash_slot_count + int(np.count_nonzero(previous == 0)),
+        index_count=begin + count,
+    )

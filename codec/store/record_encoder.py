@@ -1,0 +1,170 @@
+"""Stored records made from values (Java class `CommitLog.DefaultAppendMessageCallback`); the layout is in `codec.store.record_layout`.
+
+`RecordEncoder` is for who writes many records: all that does not change from one to the next is worked out before.
+`encode_record` makes a single one.
+"""
+
+from __future__ import annotations
+
+import struct
+from functools import lru_cache
+from typing import Final
+
+from codec.errors import LocalProtocolError
+from codec.hashing import CRC_BITS, crc32_whole
+from codec.store.record_layout import (
+    BORN_HOST_V6,
+    HOST_BITS,
+    HOST_V4_SIZE,
+    HOST_V6_SIZE,
+    MAGIC_BLANK,
+    MAGIC_V1,
+    MAGIC_V2,
+    PREFIXES,
+    STORE_HOST_V6,
+)
+
+__all__ = ["RecordEncoder", "encode_blank", "encode_record", "record_size"]
+
+_pack_properties_length: Final = struct.Struct(">h").pack
+_pack_blank: Final = struct.Struct(">iI").pack
+# The version of a record → its magic, bytes of the topic's length, the most it can say.
+_VERSIONS: Final = {1: (MAGIC_V1, 1, 127), 2: (MAGIC_V2, 2, 32767)}
+
+
+class RecordEncoder:
+    """Makes the records of one store, all of one version."""
+
+    __slots__ = ("_longest_topic", "_magic", "_packers", "_store_host", "_topic_width")
+
+    def __init__(self, store_host: bytes, version: int = 1) -> None:
+        """`store_host` is packed, 8 or 20 bytes; LocalProtocolError if it is not."""
+        if len(store_host) not in {HOST_V4_SIZE, HOST_V6_SIZE}:
+            raise LocalProtocolError(f"a host of {len(store_host)} bytes")
+        self._store_host = store_host
+        self._magic, self._topic_width, self._longest_topic = _VERSIONS[version]
+        self._packers = {
+            HOST_V6_SIZE if bits & BORN_HOST_V6 else HOST_V4_SIZE: (layout.struct.pack, bits, layout.size)
+            for bits, layout in PREFIXES.items()
+            if bool(bits & STORE_HOST_V6) == (len(store_host) == HOST_V6_SIZE)
+        }
+
+    def sized_topic(self, topic: bytes) -> bytes:
+        """The topic behind its length, as `pieces` wants it; LocalProtocolError for one over 127 bytes (version 2: 32,767)."""
+        if len(topic) > self._longest_topic:
+            raise LocalProtocolError(f"a topic of {len(topic)} bytes, a record holds {self._longest_topic}")
+        return len(topic).to_bytes(self._topic_width, "big") + topic
+
+    # Positional: names would cost a tenth of the whole.
+    def pieces(
+        self,
+        sized_topic: bytes,
+        queue_id: int,
+        flag: int,
+        queue_offset: int,
+        physical_offset: int,
+        sys_flag: int,
+        born_timestamp: int,
+        born_host: bytes,
+        store_timestamp: int,
+        reconsume_times: int,
+        prepared_transaction_offset: int,
+        body: bytes | memoryview,
+        properties: bytes,
+        body_crc: int | None = None,
+    ) -> tuple[int, tuple[bytes | memoryview, ...]]:
+        """The size of a record, and its bytes in pieces to be joined; the CRC is that of the body unless it is given.
+
+        LocalProtocolError for properties over 32,767 bytes, a host that is not 8 or 20 bytes, a number out of range.
+        """
+        body_length = len(body)
+        properties_length = len(properties)
+        try:
+            pack, bits, size = self._packers[len(born_host)]
+            size += body_length + len(sized_topic) + 2 + properties_length
+            return size, (
+                pack(
+                    size,
+                    self._magic,
+                    crc32_whole(body) & CRC_BITS if body_crc is None else body_crc,
+                    queue_id,
+                    flag,
+                    queue_offset,
+                    physical_offset,
+                    sys_flag & ~HOST_BITS | bits,
+                    born_timestamp,
+                    born_host,
+                    store_timestamp,
+                    self._store_host,
+                    reconsume_times,
+                    prepared_transaction_offset,
+                    body_length,
+                ),
+                body,
+                sized_topic,
+                _pack_properties_length(properties_length),
+                properties,
+            )
+        except KeyError:
+            raise LocalProtocolError(f"a host of {len(born_host)} bytes") from None
+        except struct.error as error:
+            raise LocalProtocolError(f"a number does not fit the record: {error}") from None
+
+
+_encoder_of = lru_cache(maxsize=64)(RecordEncoder)
+
+
+def encode_record(
+    *,
+    topic: bytes,
+    queue_id: int,
+    flag: int,
+    queue_offset: int,
+    physical_offset: int,
+    sys_flag: int,
+    born_timestamp: int,
+    born_host: bytes,
+    store_timestamp: int,
+    store_host: bytes,
+    reconsume_times: int,
+    prepared_transaction_offset: int,
+    body: bytes | memoryview,
+    properties: bytes,
+    body_crc: int | None = None,
+    version: int = 1,
+) -> bytes:
+    """The bytes of a record. Hosts are packed (8 or 20 bytes) and decide the address bits of the sys flag.
+
+    LocalProtocolError as for `RecordEncoder`.
+    """
+    encoder = _encoder_of(store_host, version)
+    _, pieces = encoder.pieces(
+        encoder.sized_topic(topic),
+        queue_id,
+        flag,
+        queue_offset,
+        physical_offset,
+        sys_flag,
+        born_timestamp,
+        born_host,
+        store_timestamp,
+        reconsume_times,
+        prepared_transaction_offset,
+        body,
+        properties,
+        body_crc,
+    )
+    return b"".join(pieces)
+
+
+def record_size(
+    body_length: int, topic_length: int, properties_length: int, sys_flag: int = 0, version: int = 1
+) -> int:
+    """Bytes of a record; the lengths are in bytes, the address bits of `sys_flag` count."""
+    prefix = PREFIXES[sys_flag & HOST_BITS].size
+    return prefix + body_length + _VERSIONS[version][1] + topic_length + 2 + properties_length
+
+
+def encode_blank(remaining: int) -> bytes:
+    """The 8 bytes that say: nothing more in the `remaining` bytes of this file."""
+    return _pack_blank(remaining, MAGIC_BLANK)

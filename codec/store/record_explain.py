@@ -1,0 +1,75 @@
+"""A stored record field by field with its bytes, read with the declaration itself: slow, and goes as far as it can."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import construct
+
+from codec.errors import CorruptionError
+from codec.layout import FixedLayout
+from codec.store.record import peek_record
+from codec.store.record_layout import BLANK, MAGIC_BLANK, RECORD
+
+__all__ = ["ExplainedField", "Explanation", "explain_fixed", "explain_record"]
+
+LONGEST_FIELD = 64 * 1024 * 1024
+
+
+class ExplainedField(NamedTuple):
+    """`offset` counts from the start of the record; `value` is a number, or the bytes of hosts and texts."""
+
+    name: str
+    offset: int
+    data: bytes
+    value: int | bytes
+
+
+class Explanation(NamedTuple):
+    """`problem` says why the fields end where they do; None for a whole record."""
+
+    fields: list[ExplainedField]
+    problem: str | None
+
+
+def explain_record(buffer: bytes | bytearray | memoryview, position: int = 0) -> Explanation:
+    """The fields of the record at a position, up to the first that cannot be. CorruptionError only when there are no 8 bytes."""
+    declaration = BLANK if peek_record(buffer, position).magic == MAGIC_BLANK else RECORD
+    fields: list[ExplainedField] = []
+    known: dict[str, Any] = {}
+    offset = 0
+    view = memoryview(buffer)
+    for part in declaration.subcons:
+        try:
+            size = _size(part, known)
+            data = bytes(view[position + offset : position + offset + size])
+            value = part.parse(data, **known)
+        except construct.CheckError:
+            return Explanation(fields, f"what is read up to byte {offset} contradicts itself")
+        except (construct.ConstructError, CorruptionError) as error:
+            return Explanation(fields, f"{part.name} at byte {offset}: {str(error).splitlines()[0]}")
+        if part.name:
+            known[part.name] = value
+            fields.append(ExplainedField(part.name, offset, data, value))
+            offset += size
+    return Explanation(fields, None)
+
+
+def explain_fixed(
+    layout: FixedLayout, buffer: bytes | bytearray | memoryview, position: int = 0
+) -> list[ExplainedField]:
+    """The fields of a layout without texts; CorruptionError when the buffer ends before them."""
+    data = bytes(buffer[position : position + layout.size])
+    if len(data) < layout.size:
+        raise CorruptionError(f"{len(data)} bytes where {layout.size} are needed", position)
+    return [
+        ExplainedField(field.name, field.offset, data[field.offset :][: field.size], value)
+        for field, value in zip(layout.fields, layout.unpack(data), strict=True)
+    ]
+
+
+def _size(part: Any, known: dict[str, Any]) -> int:
+    size = int(part.sizeof(**known)) if part.name else 0
+    if not 0 <= size <= LONGEST_FIELD:
+        raise CorruptionError(f"a field of {size} bytes")
+    return size

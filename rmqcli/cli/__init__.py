@@ -1,0 +1,1 @@
+"""The command-line application: command tree, options, profiles, errors and exit codes."""

@@ -1,0 +1,167 @@
+"""One place that maps what went wrong to an exit code and one line on standard error.
+
+Never a traceback; with `-v` the traceback follows the line as a debug log. Errors of other layers are looked up by type
+only when such an error is in hand, so that nothing is imported for the map.
+"""
+
+from __future__ import annotations
+
+import errno
+import sys
+import traceback
+from collections.abc import Iterator, Mapping
+
+import typer
+
+from rmqcli.cli.exit_codes import CommandError, ExitCode
+
+__all__ = ["LAYER_CODES", "exit_code_of", "leaves", "message_of", "report"]
+
+UsageError = typer.BadParameter.__mro__[1]
+ClickException = UsageError.__mro__[1]
+
+# What an operating system says about a file or an address.
+_OS_CODES: Mapping[int, ExitCode] = {
+    errno.ENOENT: ExitCode.NOT_FOUND,
+    errno.EEXIST: ExitCode.USAGE,
+    errno.EACCES: ExitCode.NOT_PERMITTED,
+    errno.EPERM: ExitCode.NOT_PERMITTED,
+    errno.ECONNREFUSED: ExitCode.NO_CONNECTION,
+    errno.EHOSTUNREACH: ExitCode.NO_CONNECTION,
+    errno.ENETUNREACH: ExitCode.NO_CONNECTION,
+}
+
+# What such an error without a file's name comes from: standard output, or files that are open.
+_NAMELESS: Mapping[int, str] = dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EIO), "cannot write: ")
+
+# Errors of the layers below, by module and class; the nearest base class counts. By name, so that nothing is imported:
+# an error in hand means that its module is loaded.
+LAYER_CODES: Mapping[str, Mapping[str, ExitCode]] = {
+    "codec.errors": {
+        "CorruptionError": ExitCode.CORRUPT,
+        "SelectorError": ExitCode.USAGE,
+        "CodecError": ExitCode.FAILED,
+    },
+    "rmqcli.client.errors": {
+        "NotFound": ExitCode.NOT_FOUND,
+        "ConnectionFailed": ExitCode.NO_CONNECTION,
+        "ConnectionLost": ExitCode.NO_CONNECTION,
+        "NotPermitted": ExitCode.NOT_PERMITTED,
+        "CorruptReply": ExitCode.CORRUPT,
+        "RequestTimeout": ExitCode.TIMED_OUT,
+        "InvalidRequest": ExitCode.USAGE,
+        "ClientError": ExitCode.FAILED,
+    },
+    "rmqcli.export.errors": {
+        "OutputExists": ExitCode.USAGE,
+        "LayoutError": ExitCode.USAGE,
+        "MasterError": ExitCode.USAGE,
+        "ExportError": ExitCode.FAILED,
+    },
+    "rmqcli.store.read.workers": {"WorkerKilled": ExitCode.FAILED},
+    "broker.store.errors": {"StoreDamaged": ExitCode.CORRUPT, "StoreError": ExitCode.FAILED},
+    "broker.errors": {"ConfigError": ExitCode.USAGE, "BrokerError": ExitCode.FAILED},
+}
+
+
+def leaves(error: BaseException) -> Iterator[BaseException]:
+    """The errors inside of nested groups (trio's nurseries raise groups), in order."""
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from leaves(inner)
+    else:
+        yield error
+
+
+def report(error: BaseException, *, verbose: bool = False) -> ExitCode:
+    """Says what happened on standard error and gives the exit code."""
+    found = list(leaves(error))
+    if any(_is_interrupt(leaf) for leaf in found):
+        return ExitCode.INTERRUPTED
+    worst = _most_telling(found)
+    if isinstance(worst, (BrokenPipeError, typer.Exit, SystemExit)):
+        return _exit_status(worst)
+    _say(worst)
+    if verbose and not isinstance(worst, ClickException):
+        traceback.print_exception(error, file=sys.stderr)
+    return exit_code_of(worst)
+
+
+def _is_interrupt(error: BaseException | None) -> bool:
+    """Whether it is Ctrl-C, or came up while that was being dealt with."""
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        error = error.__context__
+    return False
+
+
+def _most_telling(found: list[BaseException]) -> BaseException:
+    quiet = [leaf for leaf in found if isinstance(leaf, BrokenPipeError)]
+    return (quiet or found)[0]
+
+
+def _exit_status(error: BaseException) -> ExitCode:
+    status = getattr(error, "exit_code", getattr(error, "code", 0))
+    return ExitCode(status) if isinstance(status, int) and status in set(ExitCode) else ExitCode.DONE
+
+
+def _say(error: BaseException) -> None:
+    try:
+        print(f"rmq: {message_of(error)}", file=sys.stderr, flush=True)
+    except OSError:  # standard error itself is gone: nobody to tell
+        return
+
+
+def message_of(error: BaseException) -> str:
+    """One line; a usage error names the command whose help to read."""
+    if isinstance(error, ClickException):
+        return _click_message(error)
+    if isinstance(error, typer.Abort):
+        return "stopped: nothing was done"
+    if isinstance(error, OSError) and error.strerror:
+        named = f"{error.filename}: " if error.filename else _NAMELESS.get(error.errno or 0, "")
+        return f"{named}{error.strerror}"
+    from rmqcli.render.text import printable
+
+    text = printable(" ".join(str(error).split()))  # names in it may be anybody's
+    return text if _is_known(error) else f"internal error: {type(error).__name__}: {text} (-v shows where)"
+
+
+def _click_message(error: BaseException) -> str:
+    context = getattr(error, "ctx", None)
+    if type(error).__name__ == "NoArgsIsHelpError" and context is not None:
+        return f"a command is missing\n\n{context.get_help()}"
+    from rmqcli.render.text import printable
+
+    text = printable(getattr(error, "format_message", error.__str__)())
+    hint = f" (see: {context.command_path} --help)" if context is not None else ""
+    return f"{' '.join(text.split())}{hint}"
+
+
+def exit_code_of(error: BaseException) -> ExitCode:
+    """The exit code of an error of any layer."""
+    if isinstance(error, CommandError):
+        return error.code
+    if isinstance(error, ClickException):
+        return ExitCode.USAGE
+    code = _layer_code(error)
+    if code is not None:
+        return code
+    if isinstance(error, OSError) and not isinstance(error, TimeoutError):
+        return _OS_CODES.get(error.errno or 0, ExitCode.FAILED)
+    return ExitCode.TIMED_OUT if isinstance(error, TimeoutError) else ExitCode.FAILED
+
+
+def _layer_code(error: BaseException) -> ExitCode | None:
+    table = {
+        getattr(sys.modules[module], name): code
+        for module, names in LAYER_CODES.items()
+        if module in sys.modules
+        for name, code in names.items()
+    }
+    return next((table[kind] for kind in type(error).__mro__ if kind in table), None)
+
+
+def _is_known(error: BaseException) -> bool:
+    return isinstance(error, (CommandError, OSError)) or _layer_code(error) is not None

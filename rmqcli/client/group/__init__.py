@@ -1,0 +1,1 @@
+"""Membership in a consumer group: heartbeats, rebalance, offsets, requests of brokers."""

@@ -1,0 +1,108 @@
+"""Who of a group gets which queues: Java's strategies, as pure functions of the same sorted input.
+
+Every member computes the same division from the same two lists, so each queue has one owner. `queues` are sorted by topic,
+broker and number, `clients` lexicographically; `client` must be one of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Sequence
+from itertools import chain
+
+from codec.message_queue import MessageQueue
+
+__all__ = [
+    "Allocate",
+    "averagely",
+    "averagely_by_circle",
+    "by_config",
+    "by_machine_room",
+    "consistent_hash",
+    "machine_room_nearby",
+]
+
+Allocate = Callable[[str, Sequence[MessageQueue], Sequence[str]], list[MessageQueue]]
+"""(my client id, all queues, all client ids) → my queues."""
+
+VIRTUAL_NODES = 10
+
+
+def averagely(client: str, queues: Sequence[MessageQueue], clients: Sequence[str]) -> list[MessageQueue]:
+    """Neighbouring queues, the first members get one more (AVG, the default)."""
+    index, (share, rest) = clients.index(client), divmod(len(queues), len(clients))
+    start = index * share + min(index, rest)
+    return list(queues[start : start + share + (index < rest)])
+
+
+def averagely_by_circle(
+    client: str, queues: Sequence[MessageQueue], clients: Sequence[str]
+) -> list[MessageQueue]:
+    """Queues dealt out like cards (AVG_BY_CIRCLE)."""
+    return list(queues[clients.index(client) :: len(clients)])
+
+
+def consistent_hash(
+    client: str, queues: Sequence[MessageQueue], clients: Sequence[str], nodes: int = VIRTUAL_NODES
+) -> list[MessageQueue]:
+    """A ring of MD5 hashes: few queues move when a member comes or goes (CONSISTENT_HASH)."""
+    ring = {_hash(f"{member}-{number}"): member for member in clients for number in range(nodes)}
+    places = sorted(ring)
+
+    def owner(queue: MessageQueue) -> str:
+        place = bisect_left(places, _hash(_java_text(queue)))
+        return ring[places[place % len(places)]]
+
+    return [queue for queue in queues if owner(queue) == client]
+
+
+def by_config(mine: Collection[MessageQueue]) -> Allocate:
+    """A fixed list, whatever the group looks like (CONFIG)."""
+    fixed = list(mine)
+    return lambda client, queues, clients: list(fixed)
+
+
+def by_machine_room(rooms: Collection[str]) -> Allocate:
+    """Only queues of brokers named `room@name` with one of these rooms (MACHINE_ROOM)."""
+
+    def allocate(client: str, queues: Sequence[MessageQueue], clients: Sequence[str]) -> list[MessageQueue]:
+        near = [queue for queue in queues if _room(queue) in rooms]
+        index, (share, rest) = clients.index(client), divmod(len(near), len(clients))
+        mine = near[index * share : (index + 1) * share]
+        return mine + near[index + share * len(clients) :][:1] if rest > index else mine
+
+    return allocate
+
+
+def machine_room_nearby(
+    inner: Allocate, room_of_queue: Callable[[MessageQueue], str], room_of_client: Callable[[str], str]
+) -> Allocate:
+    """`inner` inside each room; a room without members is shared by all (MACHINE_ROOM_NEARBY)."""
+
+    def allocate(client: str, queues: Sequence[MessageQueue], clients: Sequence[str]) -> list[MessageQueue]:
+        own = room_of_client(client)
+        inhabited = {room_of_client(member) for member in clients}
+        by_room: dict[str, list[MessageQueue]] = {}
+        for queue in queues:
+            by_room.setdefault(room_of_queue(queue), []).append(queue)
+        neighbours = [member for member in clients if room_of_client(member) == own]
+        shared = [by_room[room] for room in sorted(by_room.keys() - inhabited)]
+        mine = [inner(client, by_room[own], neighbours)] if own in by_room else []
+        mine += [inner(client, near, clients) for near in shared]
+        return list(chain.from_iterable(mine))
+
+    return allocate
+
+
+def _room(queue: MessageQueue) -> str | None:
+    parts = queue.broker_name.split("@")
+    return parts[0] if len(parts) == 2 else None
+
+
+def _hash(text: str) -> int:
+    return int.from_bytes(hashlib.md5(text.encode(), usedforsecurity=False).digest()[:4], "big")
+
+
+def _java_text(queue: MessageQueue) -> str:
+    return f"MessageQueue [topic={queue.topic}, brokerName={queue.broker_name}, queueId={queue.queue_id}]"

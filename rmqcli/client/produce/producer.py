@@ -1,0 +1,361 @@
+"""Sending (Java `DefaultMQProducer`): choose a queue, send, and on failure try another broker while time is left.
+
+A send may be carried out twice when the answer is lost: the message then exists twice with the same UNIQ_KEY. Only an answer
+makes a SendResult; every failure raises. The timeout covers route, connecting, all tries and the answer.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from collections.abc import Callable, Sequence
+from functools import partial
+from types import TracebackType
+from typing import Self, Unpack
+
+import trio
+
+from codec.codes import ResponseCode
+from codec.headers import SendMessageResponseHeader
+from codec.ids import UniqIdFactory
+from codec.message import Message
+from codec.message_queue import MessageQueue
+from rmqcli.client.errors import UNREACHED, BrokerRefused, ClientError, InvalidRequest, NotPermitted, refusal
+from rmqcli.client.identity import check_producer_group
+from rmqcli.client.instance import Client, ClientInstance, InstanceOptions, reply_header
+from rmqcli.client.namespaces import Namespace
+from rmqcli.client.produce.batches import batch_outgoing
+from rmqcli.client.produce.outgoing import COMPRESS_LEVEL, COMPRESS_OVER, MAX_MESSAGE_SIZE, Outgoing, Preparer
+from rmqcli.client.produce.queue_selectors import QueueSelector
+from rmqcli.client.produce.request_reply import Requesting, Requests
+from rmqcli.client.produce.send_headers import SendHeaders
+from rmqcli.client.produce.send_soon import IN_FLIGHT, SendingSoon, Underway
+from rmqcli.client.produce.targets import Targets
+from rmqcli.client.results import SendResult, SendStatus, send_result
+from rmqcli.client.routing.latency_faults import LatencyFaults
+from rmqcli.client.routing.routes import Route
+from rmqcli.client.trace import TraceDispatcher, published, trace_topic
+
+__all__ = ["RETRY_CODES", "Producer", "ProducerOptions"]
+
+RETRY_CODES = frozenset(
+    {
+        ResponseCode.TOPIC_NOT_EXIST,
+        ResponseCode.SERVICE_NOT_AVAILABLE,
+        ResponseCode.SYSTEM_ERROR,
+        ResponseCode.NO_PERMISSION,
+        ResponseCode.NO_BUYER_ID,
+        ResponseCode.NOT_IN_CURRENT_UNIT,
+    }
+)
+"""Answers after which another broker is tried (`retryResponseCodes`)."""
+_STATUS = {status.value.value: status for status in SendStatus}
+
+
+class ProducerOptions(InstanceOptions, total=False):
+    """Options of Producer besides its group."""
+
+    send_timeout: float
+    retries: int
+    compress_over: int
+    compression: str | None
+    compress_level: int
+    max_message_size: int
+    allow_empty: bool
+    latency_faults: bool
+    retry_unstored: bool
+    trace: bool | str
+    in_flight: int
+    instance: ClientInstance | None
+
+
+class Producer(SendingSoon, Requesting, Client):
+    """Sends messages; any number of tasks may send at the same time over one connection a broker.
+
+    `group` is the producer group, `send_timeout` seconds, `retries` further tries after the first (synchronous sends to a
+    queue of the producer's own choice only), `compress_over` and `max_message_size` bytes, `compression` zlib, lz4, zstd or
+    None, `compress_level` 1 (quick) to 9 (small). `allow_empty` sends empty bodies, which Java's producer refuses.
+    `latency_faults` leaves brokers alone that answer slowly or not at all; `retry_unstored` tries another broker after a
+    SendStatus other than SEND_OK too (the message may then exist twice). `trace`: True writes traces to
+    RMQ_SYS_TRACE_TOPIC, a text to another topic, by its whole name. `in_flight`: sends in the background (`send_soon`) at
+    once. With a shared `instance`, `namespace` may be another than its. More options: InstanceOptions.
+    """
+
+    def __init__(
+        self,
+        group: str = "rmq",
+        *,
+        send_timeout: float = 3.0,
+        retries: int = 2,
+        compress_over: int = COMPRESS_OVER,
+        compression: str | None = "zlib",
+        compress_level: int = COMPRESS_LEVEL,
+        max_message_size: int = MAX_MESSAGE_SIZE,
+        allow_empty: bool = False,
+        latency_faults: bool = False,
+        retry_unstored: bool = False,
+        trace: bool | str = False,
+        in_flight: int = IN_FLIGHT,
+        instance: ClientInstance | None = None,
+        **options: Unpack[InstanceOptions],
+    ) -> None:
+        super().__init__(instance, options)
+        check_producer_group(group)
+        core = self.instance
+        named = options.get("namespace")
+        self._namespace = core.namespace if named is None else Namespace(named)
+        self.group = self._namespace.wrap(group)
+        self._send_timeout = send_timeout
+        self._retries = retries
+        ip = ipaddress.ip_address(core.ip).packed
+        ids = UniqIdFactory(ip, os.getpid(), core.random.getrandbits(32), core.now_ms)
+        self._preparer = Preparer(
+            ids.next,
+            compress_over=compress_over,
+            compression=compression,
+            compress_level=compress_level,
+            max_message_size=max_message_size,
+            allow_empty=allow_empty,
+        )
+        self._faults = LatencyFaults(core.random) if latency_faults else None
+        self._targets = Targets(core, self._faults)
+        self._retry_unstored = retry_unstored
+        topic = trace_topic(trace)
+        self._requests = Requests(core, self._namespace)
+        self._trace = None
+        if topic is not None:
+            plain = partial(Producer, instance=core, namespace=core.address_namespace)
+            self._trace = TraceDispatcher(core, group, "PRODUCE", topic, plain)
+        self._attempt = self._request if self._faults is None and topic is None else self._observed
+        self._headers = SendHeaders(core, self.group)
+        self._underway = Underway(core, in_flight)
+
+    async def __aenter__(self) -> Self:
+        await super().__aenter__()
+        self.instance.heartbeats.join_producer(self.group)
+        self._requests.open()
+        self._underway.open()
+        if self._trace is not None:
+            await self._trace.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await self._underway.close(wait=error is None)
+        except trio.Cancelled as cancelled:
+            await self._leave(type(cancelled), cancelled, cancelled.__traceback__)
+            raise
+        await self._leave(kind, error, trace)
+
+    async def _leave(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._requests.close()
+        if self._trace is not None:
+            await self._trace.close()
+        await self.instance.heartbeats.leave_producer(self.group)
+        await super().__aexit__(kind, error, trace)
+
+    @property
+    def traces_dropped(self) -> int:
+        """How many trace records were not written: there were too many at once, or no broker took them."""
+        return 0 if self._trace is None else self._trace.dropped
+
+    @property
+    def trace_trouble(self) -> ClientError | None:
+        """Why the last of them could not be sent; None when there were too many at once."""
+        return None if self._trace is None else self._trace.trouble
+
+    async def message_queues(self, topic: str) -> list[MessageQueue]:
+        """The queues that a message to `topic` may go to; those it would get when the topic is yet to be created."""
+        deadline = trio.current_time() + self.instance.timeout
+        route = await self._targets.route(self._namespace.wrap(topic), deadline)
+        return self._namespace.unwrap_queues(route.publish)
+
+    async def send(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        timeout: float | None = None,
+    ) -> SendResult:
+        """Sends one message and waits for the answer.
+
+        Raises InvalidRequest before anything is sent, NoRoute, ConnectionFailed, ConnectionLost, RequestTimeout, or
+        BrokerRefused with the broker's code; with `queue` or `selector` there is one try.
+        """
+        deadline = trio.current_time() + (self._send_timeout if timeout is None else timeout)
+        if self._namespace.name:
+            (message,), queue, selector = self._wrapped([message], queue, selector)
+        outgoing = await self._preparer.single(message)
+        return await self._deliver(outgoing, [message], queue, selector, deadline)
+
+    async def send_batch(
+        self,
+        messages: Sequence[Message],
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        timeout: float | None = None,
+    ) -> SendResult:
+        """Sends messages of one topic to one queue in one request; all are stored or none. See `split_batch`."""
+        deadline = trio.current_time() + (self._send_timeout if timeout is None else timeout)
+        if self._namespace.name and messages:
+            wrap = self._namespace.wrap_item
+            messages, queue, selector = self._wrapped(messages, queue, selector, wrap)
+        outgoing = batch_outgoing(messages, self._preparer, self._namespace.name)
+        return await self._deliver(outgoing, messages, queue, selector, deadline)
+
+    async def send_oneway(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        timeout: float | None = None,
+    ) -> str:
+        """Sends without an answer; returns the message id when the operating system has the request.
+
+        Nobody tells whether it was stored. One try; raises as `send`, but never BrokerRefused for the message itself.
+        """
+        deadline = trio.current_time() + (self._send_timeout if timeout is None else timeout)
+        if self._namespace.name:
+            (message,), queue, selector = self._wrapped([message], queue, selector)
+        outgoing = await self._preparer.single(message)
+        route = await self._targets.route(outgoing.topic, deadline)
+        target = queue or self._targets.queue(route, message, selector, None)
+        address = self._targets.master(route, target)
+        request = self._headers.command(outgoing, target)
+        try:
+            await self.instance.pool.oneway(address, request, deadline - trio.current_time())
+        except UNREACHED:
+            self.instance.routes.doubt(outgoing.topic)
+            raise
+        return outgoing.msg_id
+
+    def _wrapped(
+        self,
+        messages: Sequence[Message],
+        queue: MessageQueue | None,
+        selector: QueueSelector | None,
+        wrap: Callable[[Message], Message] | None = None,
+    ) -> tuple[list[Message], MessageQueue | None, QueueSelector | None]:
+        """What is sent, and where, with the long names of the namespace."""
+        space = self._namespace
+        return (
+            list(map(wrap or space.wrap_message, messages)),
+            None if queue is None else space.wrap_queue(queue),
+            None if selector is None else space.wrap_selector(selector, messages[0]),
+        )
+
+    async def _deliver(
+        self,
+        outgoing: Outgoing,
+        messages: Sequence[Message],
+        queue: MessageQueue | None,
+        selector: QueueSelector | None,
+        deadline: float,
+    ) -> SendResult:
+        if queue is not None and queue.topic != outgoing.topic:
+            raise InvalidRequest(f"a message to {outgoing.topic} cannot go to a queue of {queue.topic}")
+        tries = 1 if queue or selector else 1 + self._retries
+        brokers: list[str] = []
+        unstored: SendResult | None = None
+        failure: ClientError | None = None
+        cached = self.instance.routes.cached
+        while True:
+            route = cached(outgoing.topic) or await self._targets.route(outgoing.topic, deadline)
+            if failure is not None and deadline <= trio.current_time():
+                # Asking for the route again took the rest of the time
+                if unstored is not None:
+                    return unstored
+                raise failure
+            target = queue or self._targets.queue(
+                route, messages[0], selector, brokers[-1] if brokers else None
+            )
+            brokers.append(target.broker_name)
+            try:
+                address = self._targets.master(route, target)
+                result = await self._attempt(
+                    address, target, outgoing, deadline, tries - len(brokers), messages
+                )
+                if result.status is SendStatus.SEND_OK or not self._retry_unstored:
+                    return result
+                unstored = result
+                if self._is_last(brokers, tries, deadline):
+                    return result
+            except (*UNREACHED, BrokerRefused) as error:
+                error.tries, error.brokers = len(brokers), tuple(dict.fromkeys(brokers))
+                worth_another = self._worth_another(error, route)
+                if self._is_last(brokers, tries, deadline) or not worth_another:
+                    if unstored is not None:
+                        return unstored
+                    raise
+                failure = error
+
+    @staticmethod
+    def _is_last(brokers: Sequence[str], tries: int, deadline: float) -> bool:
+        return len(brokers) >= tries or deadline <= trio.current_time()
+
+    def _worth_another(self, error: ClientError, route: Route) -> bool:
+        if isinstance(error, BrokerRefused):
+            # The same account is refused everywhere
+            return error.code in RETRY_CODES and not (isinstance(error, NotPermitted) and error.code == 1)
+        self.instance.routes.doubt(route.topic)
+        return True
+
+    async def _observed(
+        self,
+        address: str,
+        queue: MessageQueue,
+        outgoing: Outgoing,
+        deadline: float,
+        tries_left: int,
+        messages: Sequence[Message],
+    ) -> SendResult:
+        """`_request`, judged and traced."""
+        began, began_ms = trio.current_time(), self.instance.now_ms()
+        try:
+            result = await self._request(address, queue, outgoing, deadline, tries_left, messages)
+        except ClientError as error:
+            # Whoever refuses what no broker takes is in good health
+            self._judge(
+                queue, began, failed=not isinstance(error, BrokerRefused) or error.code in RETRY_CODES
+            )
+            raise
+        self._judge(queue, began)
+        if self._trace is not None and result.trace_on:
+            cost = trio.current_time() - began
+            self._trace.put(published(self.group, messages, result, address, began_ms, cost))
+        return result
+
+    def _judge(self, queue: MessageQueue, began: float, *, failed: bool = False) -> None:
+        if self._faults is not None:
+            self._faults.update(queue.broker_name, trio.current_time() - began, failed=failed)
+
+    async def _request(
+        self,
+        address: str,
+        queue: MessageQueue,
+        outgoing: Outgoing,
+        deadline: float,
+        tries_left: int,
+        messages: Sequence[Message],
+    ) -> SendResult:
+        request = self._headers.request(outgoing, queue)
+        code = request.code
+        left = deadline - trio.current_time()
+        # Connecting must leave time for the other tries; waiting for an answer may take all there is, since a second
+        # try of a request that was sent makes a second message.
+        reply = await self.instance.pool.request(
+            address, request, left, deadline=deadline, connect_timeout=left / (tries_left + 1)
+        )
+        status = _STATUS.get(reply.code)
+        if status is None:
+            raise refusal(reply.code, reply.remark, address, code)
+        header = reply_header(SendMessageResponseHeader, reply, address, code)
+        place = self._namespace.unwrap_queue(queue) if self._namespace.name else queue
+        return send_result(status, outgoing.msg_id, place, header, reply.ext_fields or {})

@@ -1,0 +1,84 @@
+"""Which queue a message goes to: round-robin from a random start, or a selector (Java `MessageQueueSelector`)."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable, Collection, Sequence
+
+from codec.hashing import java_string_hash
+from codec.message import Message
+from codec.message_queue import MessageQueue
+
+__all__ = ["QueueSelector", "RoundRobin", "by_hash", "by_machine_room", "by_queue_id", "by_random"]
+
+QueueSelector = Callable[[Sequence[MessageQueue], Message], MessageQueue]
+"""Chooses one of the writable queues of the topic; never called with none. Its choice is not retried elsewhere."""
+
+
+class RoundRobin:
+    """The producer's own choice (Java `TopicPublishInfo.selectOneMessageQueue`)."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self._index = rng.randrange(1 << 31)
+
+    def choose(self, queues: Sequence[MessageQueue], avoid: str | None = None) -> MessageQueue:
+        """The next queue; after a failure one of another broker than `avoid`, if there is any."""
+        count = len(queues)
+        if avoid is not None:
+            for _ in range(count):
+                self._index += 1
+                queue = queues[self._index % count]
+                if queue.broker_name != avoid:
+                    return queue
+        self._index += 1
+        return queues[self._index % count]
+
+
+def by_hash(key: str) -> QueueSelector:
+    """Messages with the same key go to the same queue (Java `SelectMessageQueueByHash` on a String)."""
+    number = java_string_hash(key)
+
+    def select(queues: Sequence[MessageQueue], message: Message) -> MessageQueue:
+        # Java's % keeps the sign and the selector then drops it
+        return queues[abs(number) % len(queues)]
+
+    return select
+
+
+def by_queue_id(queue_id: int, broker_name: str | None = None) -> QueueSelector:
+    """The queue with this number, on the named broker or on the first that has it. ValueError when there is none."""
+
+    def select(queues: Sequence[MessageQueue], message: Message) -> MessageQueue:
+        for queue in queues:
+            if queue.queue_id == queue_id and broker_name in (None, queue.broker_name):
+                return queue
+        place = f" on broker {broker_name}" if broker_name else ""
+        raise ValueError(f"topic {message.topic} has no writable queue {queue_id}{place}")
+
+    return select
+
+
+def by_random(rng: random.Random | None = None) -> QueueSelector:
+    """Any queue (Java `SelectMessageQueueByRandom`)."""
+    source = rng or random.Random()
+    return lambda queues, message: source.choice(queues)
+
+
+def by_machine_room(rooms: Collection[str]) -> QueueSelector:
+    """In turn, queues of brokers named `room@name` with one of these rooms. ValueError when there is none."""
+    turn = itertools.count()
+
+    def select(queues: Sequence[MessageQueue], message: Message) -> MessageQueue:
+        near = [queue for queue in queues if room_of(queue) in rooms]
+        if not near:
+            raise ValueError(f"topic {message.topic} has no queue in {', '.join(sorted(rooms)) or 'no room'}")
+        return near[next(turn) % len(near)]
+
+    return select
+
+
+def room_of(queue: MessageQueue) -> str | None:
+    """The machine room in a broker's name; None when it names none."""
+    room, at, name = queue.broker_name.partition("@")
+    return room if at and "@" not in name else None

@@ -1,0 +1,203 @@
+"""Requests through topics: a producer sends a message and waits for the message that answers it (Java 4.6 and later).
+
+The consumer of the request sends its reply to the topic `<cluster>_REPLY_TOPIC`; the broker hands it straight to the client
+that asked (326), which it knows by the client id of its heartbeats. So a broker must have heard of this client before the
+request: one heartbeat goes ahead when there was none on the connection. Timeouts are seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+from uuid import uuid4
+
+import trio
+
+from codec.codes import MessageSysFlag, RequestCode, ResponseCode
+from codec.compression import decompress
+from codec.errors import CodecError
+from codec.headers import ReplyMessageRequestHeader, from_ext
+from codec.message import Message, MessageExt, MessageQueue, PropertyName
+from codec.names import reply_topic
+from codec.properties import decode_properties
+from codec.remoting.frame import RemotingCommand
+from rmqcli.client.errors import ClientError, InvalidRequest, RequestTimeout
+from rmqcli.client.instance import ClientInstance
+from rmqcli.client.namespaces import Namespace
+from rmqcli.client.produce.outgoing import REPLY_TYPE
+from rmqcli.client.produce.queue_selectors import QueueSelector
+from rmqcli.client.results import SendResult
+from rmqcli.client.wire.link import Link
+
+__all__ = ["REQUEST_TIMEOUT", "ReplyTimeout", "Requesting", "create_reply_message"]
+
+REQUEST_TIMEOUT = 3.0
+_COPIED = (PropertyName.CORRELATION_ID, PropertyName.REPLY_TO_CLIENT, PropertyName.TTL)
+
+
+class ReplyTimeout(RequestTimeout):
+    """The request was stored, but nobody replied in time (Java's code 10006)."""
+
+    def __init__(self, topic: str, msg_id: str, timeout: float) -> None:
+        ClientError.__init__(self, f"no reply to request {msg_id} of topic {topic} within {timeout:g} s")
+        self.address = ""
+        self.timeout = timeout
+
+
+def create_reply_message(
+    request: MessageExt, body: bytes | str, properties: Mapping[str, str] | None = None
+) -> Message:
+    """The message that answers `request`; InvalidRequest when that is not one (Java `MessageUtil.createReplyMessage`)."""
+    cluster = request.properties.get(PropertyName.CLUSTER)
+    if not cluster:
+        raise InvalidRequest("create reply message fail, requestMessage error, property[CLUSTER] is null.")
+    if not request.properties.get(PropertyName.REPLY_TO_CLIENT):
+        raise InvalidRequest(f"message {request.msg_id} asks for no reply")
+    copied = {name: request.properties[name] for name in _COPIED if name in request.properties}
+    own = dict(properties or {}) | copied | {PropertyName.MSG_TYPE: REPLY_TYPE}
+    return Message.of(reply_topic(cluster), body, properties=own)
+
+
+class _Reply:
+    """One request that waits."""
+
+    def __init__(self) -> None:
+        self.came = trio.Event()
+        self.message: MessageExt | None = None
+
+
+class Sending(Protocol):
+    """What requests need of a Producer."""
+
+    async def send(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = ...,
+        selector: QueueSelector | None = ...,
+        timeout: float | None = ...,
+    ) -> SendResult: ...
+
+
+class Requests:
+    """The requests of one producer that wait for their replies, by correlation id."""
+
+    def __init__(self, instance: ClientInstance, namespace: Namespace) -> None:
+        self._instance = instance
+        self._namespace = namespace
+        self._waiting: dict[str, _Reply] = {}
+
+    def open(self) -> None:
+        self._instance.requests.hear(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, self._on_reply)
+
+    def close(self) -> None:
+        self._instance.requests.leave(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, self._on_reply)
+
+    async def ask(
+        self,
+        sending: Sending,
+        message: Message,
+        queue: MessageQueue | None,
+        selector: QueueSelector | None,
+        timeout: float,
+    ) -> MessageExt:
+        deadline = trio.current_time() + timeout
+        correlation_id = str(uuid4())
+        asked = message.with_properties(
+            {
+                PropertyName.CORRELATION_ID: correlation_id,
+                PropertyName.REPLY_TO_CLIENT: self._instance.client_id,
+                PropertyName.TTL: str(round(timeout * 1000)),
+            }
+        )
+        reply = self._waiting[correlation_id] = _Reply()
+        try:
+            topic = self._namespace.wrap(message.topic)
+            route = await self._instance.route(topic, create=True, timeout=timeout)
+            masters = [table[0] for table in route.brokers.values() if 0 in table]
+            with trio.move_on_at(deadline):
+                await self._instance.heartbeats.introduce(masters)
+            left = max(0.0, deadline - trio.current_time())
+            sent = await sending.send(asked, queue=queue, selector=selector, timeout=left)
+            with trio.move_on_at(deadline):
+                await reply.came.wait()
+            if reply.message is None:
+                raise ReplyTimeout(message.topic, sent.msg_id, timeout)
+            return reply.message
+        finally:
+            del self._waiting[correlation_id]
+
+    def _on_reply(self, link: Link, request: RemotingCommand) -> RemotingCommand | None:
+        """PUSH_REPLY_MESSAGE_TO_CLIENT (326): 0, also when nobody waits any more; 1 when it cannot be read."""
+        try:
+            message = _read_reply(request, self._instance.now_ms())
+        except CodecError as error:
+            return request.reply(ResponseCode.SYSTEM_ERROR, f"unknown err when receiveReplyMsg: {error}")
+        waiting = self._waiting.get(message.properties.get(PropertyName.CORRELATION_ID, ""))
+        if waiting is not None and waiting.message is None:
+            waiting.message = message
+            waiting.came.set()
+        return request.reply(ResponseCode.SUCCESS)
+
+
+def _read_reply(request: RemotingCommand, now_ms: int) -> MessageExt:
+    header = from_ext(ReplyMessageRequestHeader, request.ext_fields)
+    body = bytes(request.body)
+    if header.sys_flag & MessageSysFlag.COMPRESSED:
+        body = decompress(body, header.sys_flag)
+    properties = decode_properties(header.properties or "")
+    properties[PropertyName.ARRIVE_TIME] = str(now_ms)
+    return MessageExt(
+        topic=header.topic,
+        queue_id=header.queue_id,
+        queue_offset=0,
+        commit_log_offset=0,
+        flag=header.flag,
+        sys_flag=header.sys_flag,
+        born_timestamp=header.born_timestamp,
+        born_host=header.born_host.lstrip("/"),
+        store_timestamp=header.store_timestamp,
+        store_host=header.store_host.lstrip("/"),
+        reconsume_times=header.reconsume_times or 0,
+        prepared_transaction_offset=0,
+        body_crc=0,
+        store_size=0,
+        body=body,
+        properties=properties,
+    )
+
+
+class Requesting:
+    """Mixin of Producer."""
+
+    _requests: Requests
+
+    async def request(
+        self: RequestingProducer,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        timeout: float = REQUEST_TIMEOUT,
+    ) -> MessageExt:
+        """Sends a message and waits for the reply to it: `timeout` seconds for both.
+
+        Raises ReplyTimeout when the request was stored and no reply came, else as `send`. The reply's `body`, `properties`
+        and hosts are those of the reply; it has no place in a queue.
+        """
+        return await self._requests.ask(self, message, queue, selector, timeout)
+
+    async def reply(
+        self: Sending,
+        request: MessageExt,
+        body: bytes | str,
+        *,
+        properties: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+    ) -> SendResult:
+        """Answers a request that was consumed. BrokerRefused (1) when the client that asked is gone."""
+        return await self.send(create_reply_message(request, body, properties), timeout=timeout)
+
+
+class RequestingProducer(Sending, Protocol):
+    _requests: Requests

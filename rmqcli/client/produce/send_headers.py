@@ -1,0 +1,66 @@
+"""Send requests. Those of plain messages to the same queue differ in two header fields only: the rest is kept as written."""
+
+from __future__ import annotations
+
+from codec.errors import LocalProtocolError
+from codec.headers import SendMessageRequestHeaderV2, to_ext
+from codec.message import SystemTopic
+from codec.message_queue import MessageQueue
+from codec.remoting.frame import RemotingCommand
+from codec.remoting.send_request import SendRequest, SendTemplate
+from rmqcli.client.errors import InvalidRequest, request_name
+from rmqcli.client.instance import ClientInstance
+from rmqcli.client.produce.outgoing import Outgoing
+from rmqcli.client.wire.request_headers import command
+
+__all__ = ["SendHeaders"]
+
+MAX_KEPT = 4096  # queues whose header is kept
+
+
+class SendHeaders:
+    """Of one producer group."""
+
+    def __init__(self, instance: ClientInstance, group: str) -> None:
+        self._instance = instance
+        self._group = group
+        self._kept: dict[MessageQueue, SendTemplate] = {}
+
+    def request(self, outgoing: Outgoing, queue: MessageQueue) -> RemotingCommand | SendRequest:
+        """A new one for every try. InvalidRequest when a name cannot be sent."""
+        if not outgoing.is_plain:
+            return self.command(outgoing, queue)
+        template = self._kept.get(queue)
+        if template is None:
+            if len(self._kept) >= MAX_KEPT:
+                self._kept.clear()
+            template = self._kept[queue] = self._template(outgoing, queue)
+        return SendRequest(template, self._instance.now_ms(), outgoing.properties, outgoing.body)
+
+    def command(self, outgoing: Outgoing, queue: MessageQueue) -> RemotingCommand:
+        """The same request written the general way."""
+        return command(outgoing.code, to_ext(self._header(outgoing, queue)), outgoing.body)
+
+    def _template(self, outgoing: Outgoing, queue: MessageQueue) -> SendTemplate:
+        try:
+            return SendTemplate(self._header(outgoing, queue))
+        except LocalProtocolError as error:
+            raise InvalidRequest(f"{request_name(outgoing.code)} cannot be sent: {error}") from error
+
+    def _header(self, outgoing: Outgoing, queue: MessageQueue) -> SendMessageRequestHeaderV2:
+        return SendMessageRequestHeaderV2(
+            producer_group=self._group,
+            topic=outgoing.topic,
+            default_topic=SystemTopic.AUTO_CREATE,
+            default_topic_queue_nums=self._instance.default_queues,
+            queue_id=queue.queue_id,
+            sys_flag=outgoing.sys_flag,
+            born_timestamp=self._instance.now_ms(),
+            flag=outgoing.flag,
+            properties=outgoing.properties,
+            reconsume_times=outgoing.reconsume_times,
+            unit_mode=self._instance.unit_mode,
+            max_reconsume_times=outgoing.max_reconsume_times,
+            batch=outgoing.batch,
+            bname=queue.broker_name,
+        )

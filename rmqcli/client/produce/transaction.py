@@ -1,0 +1,270 @@
+"""Sends that take part in a local transaction (Java `TransactionMQProducer`).
+
+A half message is stored where no consumer sees it; then the local transaction runs, and its outcome is told to the broker
+one-way. When the broker hears nothing, or UNKNOW, it asks a producer of the group after some seconds (`check`), again and
+again, and at last gives the half message up. So every half message ends as the check says, even if this process dies.
+
+Limits: CHECKS_WAITING checks wait for their turn, further ones are dropped (the broker asks again).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from enum import Enum
+from types import TracebackType
+from typing import Any, NamedTuple, Self, Unpack
+
+import trio
+
+from codec.codes import RequestCode
+from codec.errors import CodecError
+from codec.headers import CheckTransactionStateRequestHeader, EndTransactionRequestHeader, from_ext, to_ext
+from codec.ids import parse_offset_msg_id
+from codec.message import Message, MessageExt, PropertyName
+from codec.remoting.frame import RemotingCommand
+from codec.store.record import decode_records
+from rmqcli.client.errors import ClientError
+from rmqcli.client.functions import called
+from rmqcli.client.namespaces import without_namespace
+from rmqcli.client.produce.producer import Producer, ProducerOptions
+from rmqcli.client.produce.queue_selectors import QueueSelector
+from rmqcli.client.results import SendResult, SendStatus
+from rmqcli.client.trace import MessageType, TransactionEnd
+from rmqcli.client.wire.link import Link
+from rmqcli.client.wire.request_headers import command
+
+__all__ = [
+    "CheckAnswered",
+    "LocalTransaction",
+    "TransactionCheck",
+    "TransactionProducer",
+    "TransactionResult",
+    "TransactionState",
+]
+
+CHECKS_WAITING = 2000
+END_TIMEOUT = 3.0  # seconds to hand an outcome to the operating system, even when cancelled
+
+log = logging.getLogger("rmqcli.client.produce.transaction")
+
+
+class TransactionState(Enum):
+    """What became of a local transaction (Java `LocalTransactionState`); the value is what END_TRANSACTION says."""
+
+    COMMIT_MESSAGE = 8
+    ROLLBACK_MESSAGE = 12
+    UNKNOW = 0
+
+
+Outcome = TransactionState | None
+LocalTransaction = Callable[[Message], Outcome | Awaitable[Outcome]]
+"""The local transaction; the message has its UNIQ_KEY. An async function, or a plain one that runs in a worker thread."""
+TransactionCheck = Callable[[MessageExt], Outcome | Awaitable[Outcome]]
+"""What became of the transaction of this half message? An async function, or a plain one that runs in a worker thread."""
+CheckAnswered = Callable[[MessageExt, TransactionState, bool], object]
+"""Hears of a check that was answered: the half message, the answer, whether it was handed over (else the broker asks again)."""
+
+
+class TransactionResult(NamedTuple):
+    """A half message and its local outcome. `told`: the outcome was handed over; else the broker will ask."""
+
+    sent: SendResult
+    state: TransactionState
+    told: bool
+
+
+class _Check(NamedTuple):
+    address: str
+    header: CheckTransactionStateRequestHeader
+    message: MessageExt
+
+
+class TransactionProducer(Producer):
+    """A producer of transactions, and of plain messages. `check` is asked about half messages of the group, `checks` at once,
+    and `on_answered` hears of each that was answered.
+
+    Any producer of the group may be asked about any half message of it, so the answer must come from what all of them know
+    (a database), not from the memory of one. More options: Producer.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        check: TransactionCheck,
+        *,
+        checks: int = 1,
+        on_answered: CheckAnswered | None = None,
+        **options: Unpack[ProducerOptions],
+    ) -> None:
+        super().__init__(group, **options)
+        self._check = check
+        self._on_answered = on_answered
+        self._checks = checks
+        self._tasks: list[trio.CancelScope] = []
+        self._asked, self._questions = trio.open_memory_channel[_Check](CHECKS_WAITING)
+
+    async def __aenter__(self) -> Self:
+        await super().__aenter__()
+        self.instance.requests.hear(RequestCode.CHECK_TRANSACTION_STATE, self._on_check)
+        for _ in range(self._checks):
+            self._tasks.append(self.instance.start(self._answer, "transaction checks"))
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.instance.requests.leave(RequestCode.CHECK_TRANSACTION_STATE, self._on_check)
+        for scope in self._tasks:
+            scope.cancel()
+        self._asked.close()
+        self._questions.close()
+        await super().__aexit__(kind, error, trace)
+
+    async def send_in_transaction(
+        self,
+        message: Message,
+        local: LocalTransaction,
+        *,
+        selector: QueueSelector | None = None,
+        timeout: float | None = None,
+    ) -> TransactionResult:
+        """Stores a half message, runs `local`, tells the broker what it returned (None is UNKNOW).
+
+        Raises as `send` when the half message was not stored; `local` is not run then. A half message that was stored, but
+        not as promised (any SendStatus but SEND_OK), is rolled back without running `local`. What `local` raises comes out
+        here after the broker was told UNKNOW: it will ask. A delay level is taken off the message, as Java does.
+        """
+        half = self._preparer.identified(_half(message, self.group))
+        sent = await self.send(half, selector=selector, timeout=timeout)
+        if sent.status is not SendStatus.SEND_OK:
+            state = TransactionState.ROLLBACK_MESSAGE
+            return TransactionResult(sent, state, await self._end(half, sent, state))
+        try:
+            state = await _outcome(local, half, abandon=False)
+        except Exception as error:
+            # Whatever it is: the caller gets it, the broker is told that nothing is known
+            await self._end(
+                half, sent, TransactionState.UNKNOW, f"executeLocalTransactionBranch exception: {error}"
+            )
+            raise
+        return TransactionResult(sent, state, await self._end(half, sent, state))
+
+    async def _end(
+        self, half: Message, sent: SendResult, state: TransactionState, remark: str | None = None
+    ) -> bool:
+        """Tells the broker of the half message; a failure is no error, since the broker asks when it hears nothing."""
+        try:
+            _, _, offset = parse_offset_msg_id(sent.offset_msg_id or sent.msg_id)
+            # The outcome is known now: a cancellation must not turn it into a question
+            with trio.CancelScope(shield=True):
+                queue = self._namespace.wrap_queue(sent.message_queue)
+                address = (await self.instance.broker_addresses(queue))[0]
+        except (CodecError, ClientError) as error:
+            log.warning("%s of %s was not told: %s", state.name, sent.msg_id, error)
+            return False
+        header = EndTransactionRequestHeader(
+            producer_group=self.group,
+            tran_state_table_offset=sent.queue_offset,
+            commit_log_offset=offset,
+            commit_or_rollback=state.value,
+            msg_id=sent.msg_id,
+            transaction_id=sent.transaction_id or sent.msg_id,
+            bname=sent.message_queue.broker_name,
+        )
+        told = await self._tell(address, header, remark)
+        self._trace_end(half, header, address, state, sent.region_id)
+        return told
+
+    async def _tell(self, address: str, header: EndTransactionRequestHeader, remark: str | None) -> bool:
+        request = command(RequestCode.END_TRANSACTION, to_ext(header))
+        request.remark = remark
+        with trio.CancelScope(shield=True):
+            try:
+                await self.instance.pool.oneway(address, request, END_TIMEOUT)
+            except ClientError as error:
+                log.warning("the end of %s was not told: %s", header.msg_id, error)
+                return False
+        return True
+
+    def _trace_end(
+        self,
+        message: Message | MessageExt,
+        header: EndTransactionRequestHeader,
+        address: str,
+        state: TransactionState,
+        region: str | None,
+    ) -> None:
+        if self._trace is None:
+            return
+        end = TransactionEnd(
+            self.instance.now_ms(),
+            region,
+            without_namespace(self.group),
+            without_namespace(message.topic),
+            header.msg_id or "",
+            message.tags,
+            message.properties.get(PropertyName.KEYS),
+            address,
+            MessageType.COMMIT,
+            header.transaction_id,
+            state.name,
+            header.from_transaction_check,
+        )
+        self._trace.put([end])
+
+    def _on_check(self, link: Link, request: RemotingCommand) -> None:
+        """CHECK_TRANSACTION_STATE (39), one-way: put in line, or not ours."""
+        header = from_ext(CheckTransactionStateRequestHeader, request.ext_fields)
+        messages = decode_records(request.body, check_crc=False, decompress=True)
+        if len(messages) != 1 or messages[0].properties.get(PropertyName.PGROUP) != self.group:
+            return
+        self._namespace.unwrap_messages(messages)
+        try:
+            self._asked.send_nowait(_Check(link.address, header, messages[0]))
+        except trio.WouldBlock:
+            log.info("too many transaction checks wait; the broker will ask again about %s", header.msg_id)
+
+    async def _answer(self) -> None:
+        async for check in self._questions:
+            remark = None
+            try:
+                state = await _outcome(self._check, check.message, abandon=True)
+            except Exception as error:
+                # Of the application: it is told of in the log, and the broker asks again
+                log.exception("the transaction check of %s failed", check.message.msg_id)
+                state, remark = TransactionState.UNKNOW, f"checkLocalTransactionState Exception: {error}"
+            await self._answer_check(check, state, remark)
+
+    async def _answer_check(self, check: _Check, state: TransactionState, remark: str | None) -> None:
+        asked, message = check.header, check.message
+        header = EndTransactionRequestHeader(
+            producer_group=self.group,
+            tran_state_table_offset=asked.tran_state_table_offset,
+            commit_log_offset=asked.commit_log_offset,
+            commit_or_rollback=state.value,
+            from_transaction_check=True,
+            msg_id=message.msg_id,
+            transaction_id=asked.transaction_id,
+            bname=asked.bname,
+        )
+        told = await self._tell(check.address, header, remark)
+        if self._on_answered is not None:
+            self._on_answered(message, state, told)
+        region = message.properties.get(PropertyName.MSG_REGION)
+        self._trace_end(message, header, check.address, state, region)
+
+
+def _half(message: Message, group: str) -> Message:
+    named = {PropertyName.TRAN_MSG: "true", PropertyName.PGROUP: group}
+    properties = {name: value for name, value in message.properties.items() if name != PropertyName.DELAY}
+    return Message(topic=message.topic, body=message.body, flag=message.flag, properties=properties | named)
+
+
+async def _outcome(function: Callable[[Any], Any], argument: object, *, abandon: bool) -> TransactionState:
+    said = await called(function, argument, abandon=abandon)
+    if said is None:
+        return TransactionState.UNKNOW
+    if not isinstance(said, TransactionState):
+        raise TypeError(f"a TransactionState is expected, not {said!r}")
+    return said

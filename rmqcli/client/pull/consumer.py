@@ -1,0 +1,287 @@
+"""Reading queues at one's own pace (Java `DefaultMQPullConsumer`): pull, long poll, offsets. Moves no offset unless told to
+`commit`, and joins the group only when told to `register` topics, to share their queues with other members.
+
+The broker matches hashes of tags; tags are compared again here, so a hash collision never shows. Bodies come decompressed.
+A slave is read when the master cannot be reached, or when the broker suggests it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Unpack
+
+import msgspec
+
+from codec.bodies import ConsumeFromWhere, ConsumerData, ConsumeType, MessageModel, SubscriptionData
+from codec.codes import MASTER_ID, PullSysFlag, RequestCode
+from codec.compression import MAX_DECOMPRESSED
+from codec.errors import CodecError, SelectorError
+from codec.headers import PullMessageRequestHeader, PullMessageResponseHeader
+from codec.message import MessageExt
+from codec.message_queue import MessageQueue
+from codec.remoting.frame import RemotingCommand
+from codec.selector import parse_tags, tag_subscription
+from codec.store.record import MAX_DECOMPRESSED_TOGETHER, decode_record, decode_records
+from rmqcli.client.errors import CorruptReply, InvalidRequest
+from rmqcli.client.group.balance import Balance
+from rmqcli.client.group.offsets import OffsetCalls
+from rmqcli.client.identity import check_consumer_group
+from rmqcli.client.instance import Client, ClientInstance, InstanceOptions, reply_header
+from rmqcli.client.namespaces import Namespace
+from rmqcli.client.pull.requests import PullRequests
+from rmqcli.client.results import PullResult, PullStatus
+
+__all__ = ["BLOCK_SUSPEND", "BLOCK_TIMEOUT", "MAX_BATCH", "TOOLS_GROUP", "PullConsumer", "QueuesChanged"]
+
+TOOLS_GROUP = "TOOLS_CONSUMER"  # a group that every broker knows, even when it creates none by itself
+MAX_BATCH = 1024
+BLOCK_SUSPEND = 20.0  # seconds; brokerSuspendMaxTimeMillis
+BLOCK_TIMEOUT = 10.0  # seconds more until the answer must be here; consumerTimeoutMillisWhenSuspend is 30 s
+QueuesChanged = Callable[[str, Sequence[MessageQueue], Sequence[MessageQueue]], Awaitable[None] | None]
+"""Hears (topic, all queues, our queues) when the division of a topic changed; async, or plain and quick."""
+log = logging.getLogger("rmqcli.client.pull")
+_STATUS = {status.value.value: status for status in PullStatus}
+
+
+class PullConsumer(OffsetCalls, Client):
+    """Reads messages by queue and offset. `group` names the reader to the broker (permissions, statistics, offsets)."""
+
+    def __init__(
+        self,
+        group: str | None = None,
+        *,
+        instance: ClientInstance | None = None,
+        **options: Unpack[InstanceOptions],
+    ) -> None:
+        super().__init__(instance, options)
+        self._namespace = self.instance.namespace
+        self.group: str = self._namespace.wrap(group or TOOLS_GROUP)
+        check_consumer_group(self.group)
+        self._suggested: dict[MessageQueue, int] = {}
+        self._listeners: dict[str, QueuesChanged | None] = {}
+        self._version = 0
+        self._balance = Balance(self.instance, self.group, self._on_change)
+        self._requests = PullRequests(self.instance, self.group, self._subscriptions)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._balance.stop()
+        self._requests.close()
+        if self._listeners:
+            await self.instance.heartbeats.leave_consumer(self.group)
+        await super().__aexit__(kind, error, trace)
+
+    async def register(self, topics: Mapping[str, QueuesChanged | None]) -> None:
+        """Joins the group for these topics. A topic's listener hears of its queues and ours: at once, and when they change; it takes
+        the place of an earlier one.
+
+        Raises NoRoute for an unknown topic, InvalidRequest when the group has another consumer in this client instance. A listener
+        that raises is logged.
+        """
+        listeners = {self._namespace.wrap(topic): listener for topic, listener in topics.items()}
+        for topic in listeners:
+            await self.instance.route(topic)
+        self._requests.open()
+        self._listeners.update(listeners)
+        self._version = self.instance.now_ms()
+        data = ConsumerData(
+            group_name=self.group,
+            consume_type=ConsumeType.CONSUME_ACTIVELY,
+            message_model=MessageModel.CLUSTERING,
+            consume_from_where=ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET,
+            subscription_data_set=self._subscriptions(),
+        )
+        self.instance.heartbeats.join_consumer(data)
+        await self.instance.heartbeats.send_all()
+        self._balance.topics.update(listeners)
+        for topic in listeners:
+            self._balance.forget(topic)
+        self._balance.start()
+
+    async def commit(
+        self, queue: MessageQueue, offset: int, group: str | None = None, *, oneway: bool = False
+    ) -> None:
+        await super().commit(queue, offset, group, oneway=oneway)
+        if group is None:
+            self._requests.committed[self._namespace.wrap_queue(queue)] = offset
+
+    def _subscriptions(self) -> list[SubscriptionData]:
+        return [tag_subscription(topic, "*", self._version) for topic in sorted(self._listeners)]
+
+    async def queues_in_balance(self, topic: str) -> list[MessageQueue]:
+        """Our share of the queues of a topic that was registered, as it is now (Java `fetchMessageQueuesInBalance`)."""
+        name = self._namespace.wrap(topic)
+        if name not in self._listeners:
+            raise InvalidRequest(f"topic {topic} is not registered")
+        return self._namespace.unwrap_queues((await self._balance.divide(name))[1])
+
+    async def _on_change(
+        self, topic: str, queues: Sequence[MessageQueue], mine: Sequence[MessageQueue]
+    ) -> None:
+        await tell(self._listeners.get(topic), self._namespace, topic, queues, mine)
+
+    async def message_queues(self, topic: str) -> list[MessageQueue]:
+        """The readable queues of a topic, sorted by broker name and number; NoRoute when the topic is unknown."""
+        route = await self.instance.route(self._namespace.wrap(topic))
+        return self._namespace.unwrap_queues(route.subscribe)
+
+    async def pull(
+        self,
+        queue: MessageQueue,
+        offset: int,
+        max_nums: int = 32,
+        expression: str = "*",
+        *,
+        suspend: float = 0.0,
+        timeout: float | None = None,
+        expression_type: str = "TAG",
+    ) -> PullResult:
+        """Messages from `offset` on; go on at `next_begin_offset`.
+
+        `suspend`: seconds the broker may wait for a message when there is none (long poll); `timeout` (seconds) is added
+        to it. An offset outside the queue is the status OFFSET_ILLEGAL, not an error; whatever the broker refuses raises.
+        """
+        return await self.pull_as(
+            RequestCode.PULL_MESSAGE,
+            queue,
+            offset,
+            max_nums,
+            expression,
+            suspend=suspend,
+            timeout=timeout,
+            expression_type=expression_type,
+        )
+
+    async def pull_block_if_not_found(
+        self,
+        queue: MessageQueue,
+        offset: int,
+        max_nums: int = 32,
+        expression: str = "*",
+        *,
+        expression_type: str = "TAG",
+    ) -> PullResult:
+        """As `pull`; when there is nothing the broker waits BLOCK_SUSPEND seconds for a message, we BLOCK_TIMEOUT more."""
+        return await self.pull(
+            queue,
+            offset,
+            max_nums,
+            expression,
+            suspend=BLOCK_SUSPEND,
+            timeout=BLOCK_TIMEOUT,
+            expression_type=expression_type,
+        )
+
+    async def pull_as(
+        self,
+        code: RequestCode,
+        queue: MessageQueue,
+        offset: int,
+        max_nums: int,
+        expression: str,
+        *,
+        suspend: float,
+        timeout: float | None,
+        expression_type: str,
+        flags: int = 0,
+    ) -> PullResult:
+        """What `pull` does, with the request `code` and more `flags` of PullSysFlag."""
+        queue = self._namespace.wrap_queue(queue)
+        tags = _tags(expression) if expression_type == "TAG" else frozenset()
+        header = PullMessageRequestHeader(
+            consumer_group=self.group,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            queue_offset=offset,
+            max_msg_nums=min(max_nums, MAX_BATCH),
+            sys_flag=flags | PullSysFlag.SUBSCRIPTION | (PullSysFlag.SUSPEND if suspend > 0 else 0),
+            commit_offset=0,
+            suspend_timeout_millis=round(suspend * 1000),
+            subscription=expression or "*",
+            sub_version=0,
+            expression_type=expression_type,
+            bname=queue.broker_name,
+        )
+        reply = await self.instance.read_queue(
+            queue,
+            code,
+            header,
+            timeout=(timeout or self.instance.timeout) + suspend,
+            prefer=self._suggested.get(queue, MASTER_ID),
+            ok=_STATUS,
+        )
+        return self._result(queue, reply, tags)
+
+    def _result(self, queue: MessageQueue, reply: RemotingCommand, tags: frozenset[str]) -> PullResult:
+        header = reply_header(PullMessageResponseHeader, reply, queue.broker_name, RequestCode.PULL_MESSAGE)
+        if header.suggest_which_broker_id is not None:
+            self._suggested[queue] = header.suggest_which_broker_id
+        status = _STATUS[reply.code]
+        messages = read_messages(reply.body, queue.broker_name) if status is PullStatus.FOUND else []
+        self._namespace.unwrap_messages(messages)
+        if tags:
+            messages = [message for message in messages if message.tags in tags]
+        return PullResult(status, header.next_begin_offset, header.min_offset, header.max_offset, messages)
+
+
+async def tell(
+    listener: QueuesChanged | None,
+    namespace: Namespace,
+    topic: str,
+    queues: Sequence[MessageQueue],
+    mine: Sequence[MessageQueue],
+) -> None:
+    """Calls a listener; what it raises is logged, since the next division must still reach it."""
+    if listener is None:
+        return
+    try:
+        short = namespace.unwrap_queues
+        heard = listener(namespace.unwrap(topic), short(queues), short(mine))
+        if heard is not None:
+            await heard
+    except Exception:
+        log.exception("the listener of the queues of %s failed", topic)
+
+
+def _tags(expression: str) -> frozenset[str]:
+    try:
+        return parse_tags(expression)
+    except SelectorError as error:
+        raise InvalidRequest(str(error)) from error
+
+
+def read_messages(body: bytes | memoryview, broker_name: str) -> list[MessageExt]:
+    """The messages of a reply body, decompressed; CorruptReply when a record is damaged.
+
+    A body that says it is compressed and cannot be decompressed stays as it is stored: whoever sent one such message must not
+    keep all behind it from their readers (Java's client drops it, and what came with it, without a word).
+    """
+    try:
+        messages = decode_records(body, check_crc=False, decompress=True)
+    except CodecError:
+        messages = list(_one_by_one(body, broker_name))
+    for message in messages:
+        msgspec.structs.force_setattr(message, "broker_name", broker_name)
+    return messages
+
+
+def _one_by_one(body: bytes | memoryview, broker_name: str) -> Iterator[MessageExt]:
+    position = 0
+    room = MAX_DECOMPRESSED_TOGETHER
+    while position < len(body):
+        try:
+            stored = decode_record(body, position)
+        except CodecError as error:
+            raise CorruptReply(broker_name, str(error)) from error
+        try:
+            message = decode_record(body, position, decompress=True, limit=min(room, MAX_DECOMPRESSED))
+        except CodecError as error:
+            queue = MessageQueue(stored.topic, broker_name, stored.queue_id)
+            log.error("%s, offset %d: %s; the body is as stored", queue, stored.queue_offset, error)
+            message = stored
+        yield message
+        position += stored.store_size
+        room = max(0, room - len(message.body))

@@ -1,0 +1,80 @@
+"""A task for every queue that is ours, called again and again (Java `MQPullConsumerScheduleService`).
+
+A task does one round of work on one queue, pull included, and returns the seconds until its next round (None: NEXT). Tasks
+begin when their queue becomes ours and are cancelled when it goes; at most `at_once` run at a time. A task that raises is
+logged and called again after FAILED seconds.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+import trio
+
+from codec.message_queue import MessageQueue
+from rmqcli.client.functions import called
+from rmqcli.client.pull.consumer import PullConsumer
+
+__all__ = ["PullTask", "ScheduledPull"]
+
+NEXT = 0.2
+FAILED = 1.0
+AT_ONCE = 20
+
+log = logging.getLogger("rmqcli.client.pull.scheduled")
+
+PullTask = Callable[[PullConsumer, MessageQueue], Awaitable[float | None]]
+"""One round on one queue; commits offsets itself, with `consumer.commit`."""
+
+
+class ScheduledPull:
+    """`await ScheduledPull(consumer, {"topic": task}).run()` works until it is cancelled; `consumer` has been entered."""
+
+    def __init__(
+        self, consumer: PullConsumer, tasks: Mapping[str, PullTask], *, at_once: int = AT_ONCE
+    ) -> None:
+        self._consumer = consumer
+        self._tasks = dict(tasks)
+        self._limiter = trio.CapacityLimiter(at_once)
+        self._running: dict[MessageQueue, trio.CancelScope] = {}
+
+    @property
+    def queues(self) -> list[MessageQueue]:
+        """The queues that have a task now, sorted."""
+        return sorted(self._running)
+
+    async def run(self) -> None:
+        """Joins the group for all topics; NoRoute for an unknown one."""
+        async with trio.open_nursery() as nursery:
+
+            def divided(topic: str, queues: Sequence[MessageQueue], mine: Sequence[MessageQueue]) -> None:
+                self._own(topic, mine, nursery)
+
+            await self._consumer.register(dict.fromkeys(self._tasks, divided))
+            await trio.sleep_forever()
+
+    def _own(self, topic: str, mine: Sequence[MessageQueue], nursery: trio.Nursery) -> None:
+        for queue in [queue for queue in self._running if queue.topic == topic and queue not in mine]:
+            self._running.pop(queue).cancel()
+        for queue in mine:
+            if queue not in self._running:
+                scope = self._running[queue] = trio.CancelScope()
+                nursery.start_soon(self._serve, queue, scope)
+
+    async def _serve(self, queue: MessageQueue, scope: trio.CancelScope) -> None:
+        task = self._tasks[queue.topic]
+        with scope:
+            while True:
+                pause = await self._round(task, queue)
+                await trio.sleep(pause)
+
+    async def _round(self, task: PullTask, queue: MessageQueue) -> float:
+        async with self._limiter:
+            try:
+                following: float | None = await called(task, self._consumer, queue)
+            except Exception:
+                # Of the application: one bad round must not end the others
+                log.exception("the pull task of %s failed", queue)
+                return FAILED
+        return NEXT if following is None else following

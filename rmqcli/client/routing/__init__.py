@@ -1,0 +1,1 @@
+"""Routes of topics: name servers, queues, brokers that respond badly."""

@@ -1,0 +1,49 @@
+"""The list of name servers: one is used as long as it answers (sticky), the next one when it does not.
+
+Name servers do not talk to each other, so an error code is an answer and not a reason to ask the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import trio
+
+from codec.remoting.frame import RemotingCommand
+from rmqcli.client.errors import UNREACHED, ClientError, NoNameServer, RequestTimeout
+from rmqcli.client.wire.pool import Pool
+
+__all__ = ["NameServers"]
+
+
+class NameServers:
+    """Requests to whichever name server answers."""
+
+    def __init__(self, addresses: Sequence[str], pool: Pool) -> None:
+        self.addresses = tuple(addresses)
+        self._pool = pool
+        self._current = 0
+
+    @property
+    def current(self) -> str:
+        """The address that is asked first."""
+        return self.addresses[self._current]
+
+    async def request(self, command: RemotingCommand, timeout: float) -> RemotingCommand:
+        """The reply of the first that answers, within `timeout` seconds in all; NoNameServer when none does."""
+        deadline = trio.current_time() + timeout
+        causes: list[ClientError] = []
+        count = len(self.addresses)
+        first = self._current
+        for tried in range(count):
+            index = (first + tried) % count
+            share = max(0.0, deadline - trio.current_time()) / (count - tried)
+            try:
+                return await self._pool.request(self.addresses[index], command, share)
+            except UNREACHED as error:
+                causes.append(error)
+                if self._current == index:
+                    self._current = (index + 1) % count
+        if isinstance(causes[0], RequestTimeout) and count == 1:
+            raise causes[0]
+        raise NoNameServer(self.addresses, tuple(causes))

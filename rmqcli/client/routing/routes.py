@@ -1,0 +1,219 @@
+"""Where the queues of a topic are: the answer of the name server, kept, and read again every 30 s or after a failure.
+
+A topic without a route is sent to as TBW102 says (Java `tryToFindTopicPublishInfo`): the broker then creates it with
+`default_queues` queues at most. Only publishing falls back so; who reads an unknown topic gets NoRoute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import islice
+from typing import NamedTuple
+
+import trio
+
+from codec.bodies import BrokerData, QueueData, TopicRouteData, decode_body
+from codec.codes import MASTER_ID, Perm, RequestCode, ResponseCode
+from codec.errors import BodyError, CodecError
+from codec.headers import GetRouteInfoRequestHeader, to_ext
+from codec.message import SystemTopic
+from codec.message_queue import MessageQueue
+from codec.remoting.frame import RemotingCommand
+from rmqcli.client.errors import UNREACHED, ClientError, NoRoute, RequestTimeout, UnexpectedReply, refusal
+from rmqcli.client.routing.name_servers import NameServers
+from rmqcli.client.wire.request_headers import command
+
+__all__ = ["REFRESH_INTERVAL", "Route", "Routes", "publish_queues", "subscribe_queues"]
+
+REFRESH_INTERVAL = 30.0  # seconds; ClientConfig.pollNameServerInterval
+LOCK_SLACK = 0.05  # seconds
+MAX_QUEUES = 65_536  # of one topic; a reply with more is not believed
+MIN_AGE = 1.0  # seconds; a route that looks stale is not asked for more often than this
+DOUBT_TIMEOUT = (
+    1.0  # seconds; then the route is used as it was, and the time left is for the brokers that are there
+)
+
+
+class Route(NamedTuple):
+    """The route of one topic, ready to use. `fallback`: made from TBW102, the topic may not exist yet."""
+
+    topic: str
+    data: TopicRouteData
+    publish: tuple[MessageQueue, ...]
+    subscribe: tuple[MessageQueue, ...]
+    brokers: Mapping[str, Mapping[int, str]]
+    read_at: float
+    fallback: bool = False
+
+
+def publish_queues(topic: str, data: TopicRouteData) -> tuple[MessageQueue, ...]:
+    """Queues to send to (Java `topicRouteData2TopicPublishInfo`): writable, on brokers with a master."""
+    if data.order_topic_conf:
+        return tuple(_ordered(topic, data.order_topic_conf))
+    masters = {broker.broker_name for broker in data.broker_datas if MASTER_ID in broker.broker_addrs}
+    return tuple(
+        MessageQueue(topic, queues.broker_name, queue_id)
+        for queues in sorted(data.queue_datas, key=_name)
+        if queues.perm & Perm.WRITE and queues.broker_name in masters
+        for queue_id in range(queues.write_queue_nums)
+    )
+
+
+def subscribe_queues(topic: str, data: TopicRouteData) -> tuple[MessageQueue, ...]:
+    """Queues to read from, sorted by broker name and number."""
+    return tuple(
+        MessageQueue(topic, queues.broker_name, queue_id)
+        for queues in sorted(data.queue_datas, key=_name)
+        if queues.perm & Perm.READ
+        for queue_id in range(queues.read_queue_nums)
+    )
+
+
+def _name(queues: QueueData) -> str:
+    return queues.broker_name
+
+
+def _ordered(topic: str, conf: str) -> list[MessageQueue]:
+    """The queues of "broker-a:4;broker-b:2", in that order; parts that say nothing readable are left out."""
+    pairs = (part.rpartition(":") for part in conf.split(";"))
+    queues = (
+        MessageQueue(topic, name, queue_id)
+        for name, _, count in pairs
+        if name and count.isascii() and count.isdigit() and len(count) < 6
+        for queue_id in range(int(count))
+    )
+    return list(islice(queues, MAX_QUEUES))
+
+
+def _addresses(brokers: tuple[BrokerData, ...] | list[BrokerData]) -> dict[str, Mapping[int, str]]:
+    return {broker.broker_name: broker.broker_addrs for broker in brokers}
+
+
+class Routes:
+    """All routes one client instance has asked for, and through them the addresses of brokers by name."""
+
+    def __init__(self, name_servers: NameServers, *, default_queues: int = 4) -> None:
+        self._name_servers = name_servers
+        self._default_queues = default_queues
+        self._routes: dict[str, Route] = {}
+        self._locks: dict[str, trio.Lock] = {}
+        self._stale: set[str] = set()
+        self._learned: set[str] = set()
+        self.brokers: dict[str, Mapping[int, str]] = {}
+        self.changed = trio.Event()
+
+    def cached(self, topic: str) -> Route | None:
+        """The route if it is known and nothing speaks against it."""
+        return None if topic in self._stale else self._routes.get(topic)
+
+    async def find(self, topic: str, timeout: float, *, create: bool = False) -> Route:
+        """The route of `topic`; with `create` that of TBW102 when there is none. NoRoute when neither exists."""
+        route = self.cached(topic)
+        if route is not None and (create or not route.fallback):
+            return route
+        deadline = trio.current_time() + timeout
+        # The lock is waited for no longer than the answer; the slack lets the answer's own error come first
+        with trio.move_on_at(deadline + LOCK_SLACK):
+            async with self._locks.setdefault(topic, trio.Lock()):
+                known = self._routes.get(topic)
+                left = max(0.0, deadline - trio.current_time())
+                if known is None or (known.fallback and not create):
+                    return await self.read(topic, left, create=create)
+                young = trio.current_time() - known.read_at < MIN_AGE
+                if topic not in self._stale or young:
+                    return known
+                return await self._read_again(known, left, create=create)
+        raise RequestTimeout(self._name_servers.current, RequestCode.GET_ROUTEINFO_BY_TOPIC.name, timeout)
+
+    async def _read_again(self, known: Route, timeout: float, *, create: bool) -> Route:
+        """A doubtful route as the name server has it now; as it was when none answers, for some of its brokers may."""
+        try:
+            return await self.read(known.topic, min(timeout, DOUBT_TIMEOUT), create=create)
+        except UNREACHED:
+            kept = self._routes[known.topic] = known._replace(read_at=trio.current_time())
+            return kept
+
+    def doubt(self, topic: str) -> None:
+        """A broker of this topic could not be reached: ask again before the route is used next."""
+        if topic in self._routes:
+            self._stale.add(topic)
+
+    def is_doubtful(self, topic: str) -> bool:
+        return topic in self._stale
+
+    async def refresh(self, timeout: float) -> None:
+        """Reads every known route again; a route that cannot be read now is kept. Brokers that no route names are forgotten."""
+        for topic, route in list(self._routes.items()):
+            try:
+                await self.read(topic, timeout, create=route.fallback)
+            except ClientError:
+                continue
+        self._forget_gone()
+
+    def _forget_gone(self) -> None:
+        """Else they get heartbeats for ever, each of which waits for its timeout (Java `cleanOfflineBroker`)."""
+        named = {name for route in self._routes.values() for name in route.brokers}
+        for name in self.brokers.keys() - named - self._learned:
+            del self.brokers[name]
+
+    async def fetch(self, topic: str, timeout: float) -> TopicRouteData:
+        """The route as the name server has it now; NoRoute when it has none."""
+        header = GetRouteInfoRequestHeader(topic=topic, accept_standard_json_only=True)
+        request = command(RequestCode.GET_ROUTEINFO_BY_TOPIC, to_ext(header))
+        return self._decoded(topic, await self._name_servers.request(request, timeout))
+
+    def _decoded(self, topic: str, reply: RemotingCommand) -> TopicRouteData:
+        address = self._name_servers.current
+        if reply.code == ResponseCode.TOPIC_NOT_EXIST:
+            raise NoRoute(topic, address, reply.remark)
+        if reply.code != ResponseCode.SUCCESS:
+            raise refusal(reply.code, reply.remark, address, RequestCode.GET_ROUTEINFO_BY_TOPIC)
+        try:
+            data = decode_body(TopicRouteData, reply.body)
+            counts = (max(queues.read_queue_nums, queues.write_queue_nums, 0) for queues in data.queue_datas)
+            if sum(counts) > MAX_QUEUES:
+                raise BodyError(f"more than {MAX_QUEUES} queues")
+            return data
+        except CodecError as error:
+            raise UnexpectedReply(address, RequestCode.GET_ROUTEINFO_BY_TOPIC.name, str(error)) from error
+
+    async def read(self, topic: str, timeout: float, *, create: bool = False) -> Route:
+        """The route as the name server has it now, kept for later."""
+        fallback = False
+        try:
+            data = await self.fetch(topic, timeout)
+        except NoRoute:
+            if not create:
+                raise
+            data, fallback = await self._fallback(topic, timeout), True
+        return self._keep(topic, data, fallback)
+
+    async def _fallback(self, topic: str, timeout: float) -> TopicRouteData:
+        try:
+            data = await self.fetch(SystemTopic.AUTO_CREATE, timeout)
+        except NoRoute as error:
+            remark = f"no route of topic {topic}, and no broker creates topics by itself"
+            raise NoRoute(topic, error.address, remark) from None
+        return data
+
+    def _keep(self, topic: str, data: TopicRouteData, fallback: bool) -> Route:
+        publish, subscribe = publish_queues(topic, data), subscribe_queues(topic, data)
+        if fallback:
+            publish = tuple(queue for queue in publish if queue.queue_id < self._default_queues)
+        brokers = _addresses(list(data.broker_datas))
+        route = Route(topic, data, publish, subscribe, brokers, trio.current_time(), fallback)
+        self._routes[topic] = route
+        self._stale.discard(topic)
+        self._take(brokers)
+        return route
+
+    def learn(self, brokers: Mapping[str, Mapping[int, str]]) -> None:
+        """Takes addresses of brokers that no route needs to name; `changed` is set when one was not known."""
+        self._learned.update(brokers)
+        self._take(brokers)
+
+    def _take(self, brokers: Mapping[str, Mapping[int, str]]) -> None:
+        if any(self.brokers.get(name) != addresses for name, addresses in brokers.items()):
+            self.brokers.update(brokers)
+            self.changed.set()
+            self.changed = trio.Event()

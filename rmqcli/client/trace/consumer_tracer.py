@@ -1,0 +1,20 @@
+"""The tracer of a consumer, with producers of the same instance behind it."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from rmqcli.client.instance import ClientInstance
+from rmqcli.client.namespaces import without_namespace
+from rmqcli.client.produce.producer import Producer
+from rmqcli.client.trace import ConsumeTracer
+
+__all__ = ["consume_tracer"]
+
+
+def consume_tracer(instance: ClientInstance, group: str, trace: bool | str) -> ConsumeTracer | None:
+    """None when `trace` is False; True traces to RMQ_SYS_TRACE_TOPIC, a text to another topic, by its whole name."""
+    if not trace:
+        return None
+    producer = partial(Producer, instance=instance, namespace=instance.address_namespace)
+    return ConsumeTracer(instance, without_namespace(group), producer, trace)

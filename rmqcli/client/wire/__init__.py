@@ -1,0 +1,1 @@
+"""Connections to brokers and name servers: streams, frames, requests in flight."""

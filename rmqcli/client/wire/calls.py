@@ -1,0 +1,49 @@
+"""A request on its way, and the task that waits for its reply."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import trio
+
+from codec.remoting.frame import RemotingCommand
+
+__all__ = ["Answer", "Call"]
+
+Answer = RemotingCommand | str | None
+"""The reply; or why the connection was lost; or None: it did not come in time."""
+
+
+class Call:
+    """Ends once, with an answer. `heard`: how often the peer had been heard when the request was made.
+
+    `reads`: its task reads the connection itself, so it will find the answer; else the task in `wait` is woken.
+    """
+
+    __slots__ = ("answer", "deadline", "heard", "is_over", "opaque", "reads", "task")
+
+    def __init__(self, deadline: float, heard: int) -> None:
+        self.deadline = deadline
+        self.heard = heard
+        self.opaque = -1
+        self.task: trio.lowlevel.Task | None = None
+        self.reads = False
+        self.is_over = False
+        self.answer: Answer = None
+
+    def end(self, answer: Answer) -> None:
+        self.answer = answer
+        self.is_over = True
+        self.reads = False
+        if self.task is not None:
+            trio.lowlevel.reschedule(self.task)
+
+    async def wait(self, give_up: Callable[[], None]) -> None:
+        """Until the end; `give_up` is called instead when the task is cancelled."""
+
+        def abort(_: object) -> trio.lowlevel.Abort:
+            give_up()
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        self.task = trio.lowlevel.current_task()
+        await trio.lowlevel.wait_task_rescheduled(abort)

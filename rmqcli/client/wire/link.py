@@ -1,0 +1,233 @@
+"""One connection to one address: many requests in flight, replies paired by opaque number, requests of the peer handed on.
+
+Three tasks: a reader, the writer of the outbox, and an alarm for late replies (one for the whole link: a cancel scope a
+request would cost more than the request). A late reply is dropped. When a request times out and the peer has been silent
+since it was sent, the link is given up, as the Java client does (`clientCloseSocketIfTimeout`).
+
+Times are seconds on trio's clock.
+"""
+
+from __future__ import annotations
+
+import math
+import ssl
+from collections.abc import Callable
+from functools import partial
+
+import trio
+
+from codec.codes import RPC_RESPONSE
+from codec.errors import CodecError, LocalProtocolError
+from codec.remoting.connection import Connection, ReceiveError
+from codec.remoting.frame import RemotingCommand, encode_frame
+from codec.remoting.send_request import SendRequest
+from rmqcli.client.errors import ConnectionLost, InvalidRequest, RequestTimeout, request_name
+from rmqcli.client.wire.calls import Answer, Call
+from rmqcli.client.wire.outbox import MAX_QUEUED, Outbox
+from rmqcli.client.wire.reader import Reader
+from rmqcli.client.wire.streams import Stream
+
+__all__ = ["Link", "OnRequest", "Request"]
+
+STREAM_ERRORS = (OSError, ssl.SSLError, trio.BrokenResourceError, trio.ClosedResourceError)
+Request = RemotingCommand | SendRequest
+OnRequest = Callable[["Link", RemotingCommand], RemotingCommand | None]
+
+
+class Link:
+    """A connection in use. `run` in a nursery keeps it going until the peer, an error or `close` ends it.
+
+    `on_request` gets every request of the peer and may return a reply (None: no reply, as Java answers unknown codes).
+    """
+
+    def __init__(self, address: str, stream: Stream, on_request: OnRequest | None = None) -> None:
+        self.address = address
+        self._stream = stream
+        self._on_request = on_request
+        self._protocol = Connection()
+        self._calls: dict[int, Call] = {}
+        self._outbox = Outbox(stream)
+        self._reader = Reader(stream, self._calls, self._received, self._asked)
+        self._scope = trio.CancelScope()
+        self._alarm = trio.CancelScope()
+        self._next_deadline = math.inf
+        self._heard = 0
+        self._lost: str | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self._lost is None
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._calls)
+
+    def close(self, reason: str = "closed by this client") -> None:
+        """Ends the link now; whoever waits gets ConnectionLost."""
+        if self._lost is None:
+            self._lost = reason
+            self._scope.cancel()
+            self._release_all(reason)
+
+    async def run(self) -> None:
+        try:
+            with self._scope:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._read)
+                    nursery.start_soon(self._write)
+                    nursery.start_soon(self._watch)
+        finally:
+            self.close()
+            with trio.CancelScope(shield=True) as forceful:
+                forceful.cancel()
+                await self._stream.aclose()
+
+    @trio.lowlevel.enable_ki_protection
+    async def request(
+        self, command: Request, timeout: float, deadline: float | None = None
+    ) -> RemotingCommand:
+        """The reply, whatever its code. RequestTimeout after `timeout` seconds, ConnectionLost when the link ends first.
+
+        `deadline`: when that will be, for whoever knows.
+        """
+        if deadline is None:
+            deadline = trio.current_time() + timeout
+        if self._outbox.queued > MAX_QUEUED:
+            await self._wait_for_room(command, deadline, timeout)
+        if self._lost is not None:
+            raise ConnectionLost(self.address, self._lost)
+        call = Call(deadline, self._heard)
+        try:
+            frame = self._protocol.request(command, call)
+        except LocalProtocolError as error:
+            raise InvalidRequest(f"{request_name(command.code)} cannot be sent: {error}") from error
+        opaque = call.opaque = command.opaque
+        self._calls[opaque] = call
+        self._outbox.put(frame, alone=len(self._calls) == 1)
+        if deadline < self._next_deadline:
+            self._next_deadline = self._alarm.deadline = deadline
+        if self._reader.expects():
+            try:
+                await self._reader.read_for(call)
+            except STREAM_ERRORS as error:
+                self.close(_reason(error))
+            except BaseException:
+                self._forget(opaque)
+                raise
+        else:
+            await call.wait(partial(self._forget, opaque))
+        answer = call.answer
+        if isinstance(answer, RemotingCommand):
+            return answer
+        if answer is None:
+            raise RequestTimeout(self.address, request_name(command.code), timeout)
+        raise ConnectionLost(self.address, answer)
+
+    async def send_oneway(self, command: RemotingCommand, timeout: float) -> None:
+        """Returns when the request has been given to the operating system."""
+        deadline = trio.current_time() + timeout
+        if self._outbox.is_full:
+            await self._wait_for_room(command, deadline, timeout)
+        if self._lost is not None:
+            raise ConnectionLost(self.address, self._lost)
+        try:
+            self._outbox.put(self._protocol.oneway(command), alone=True)
+        except LocalProtocolError as error:
+            raise InvalidRequest(f"{request_name(command.code)} cannot be sent: {error}") from error
+        with trio.move_on_at(deadline):
+            lost = await self._outbox.wait_sent()
+            if lost is not None:
+                raise ConnectionLost(self.address, str(lost))
+            return
+        raise RequestTimeout(self.address, request_name(command.code), timeout)
+
+    def send_frame(self, frame: bytes) -> None:
+        """Queues bytes that need no answer (a reply to a request of the peer)."""
+        if self._lost is None:
+            self._outbox.put(frame)
+
+    async def _wait_for_room(self, command: Request, deadline: float, timeout: float) -> None:
+        with trio.move_on_at(deadline):
+            await self._outbox.wait_for_room()
+            return
+        raise RequestTimeout(self.address, request_name(command.code), timeout)
+
+    def _forget(self, opaque: int) -> None:
+        self._protocol.forget(opaque)
+        self._calls.pop(opaque, None)
+
+    def _release_all(self, reason: str) -> None:
+        self._protocol.abandon()
+        calls = list(self._calls.values())
+        self._calls.clear()
+        for call in calls:
+            self._end(call, reason)
+        self._outbox.release(reason)
+
+    def _end(self, call: Call, answer: Answer) -> None:
+        if call.reads:
+            self._reader.call_off()
+        call.end(answer)
+
+    async def _read(self) -> None:
+        try:
+            await self._reader.run()
+        except STREAM_ERRORS as error:
+            self.close(_reason(error))
+
+    def _received(self, data: bytes) -> list[RemotingCommand]:
+        """Ends the calls that are answered; the requests of the peer are left to the caller."""
+        self._heard += 1
+        lost = None if data else "closed by the peer"
+        try:
+            commands = self._protocol.receive(data)
+        except ReceiveError as error:
+            commands, lost = error.commands, f"the peer does not speak the remoting protocol: {error}"
+        requests = []
+        for command in commands:
+            if not command.flag & RPC_RESPONSE:
+                requests.append(command)
+                continue
+            call = self._protocol.match(command)
+            if isinstance(call, Call):
+                del self._calls[call.opaque]
+                call.end(command)
+        if lost is not None:
+            self.close(lost)
+        return requests
+
+    def _asked(self, request: RemotingCommand) -> None:
+        if self._on_request is None:
+            return
+        try:
+            reply = self._on_request(self, request)
+        except CodecError:
+            return  # a request that cannot be read gets no answer, as from a Java client
+        if reply is not None and not request.is_oneway:
+            self.send_frame(encode_frame(reply))
+
+    async def _write(self) -> None:
+        try:
+            await self._outbox.run()
+        except STREAM_ERRORS as error:
+            self.close(_reason(error))
+
+    async def _watch(self) -> None:
+        while True:
+            with trio.CancelScope(deadline=self._next_deadline) as self._alarm:
+                await trio.sleep_forever()
+            self._expire(trio.current_time())
+
+    def _expire(self, now: float) -> None:
+        late = [call for call in self._calls.values() if call.deadline <= now]
+        silent = any(call.heard == self._heard for call in late)
+        for call in late:
+            self._forget(call.opaque)
+            self._end(call, None)
+        self._next_deadline = min((call.deadline for call in self._calls.values()), default=math.inf)
+        if silent:
+            self.close("the peer is silent")
+
+
+def _reason(error: BaseException) -> str:
+    return str(error.__cause__ or error) or type(error).__name__

@@ -1,0 +1,127 @@
+"""Address → link. One connection an address, opened when first needed, opened again after it was lost.
+
+Whoever asks first connects; others for the same address wait for that attempt. Everything ends with the nursery.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import trio
+
+from codec.remoting.frame import RemotingCommand
+from rmqcli.client.errors import ConnectionFailed, RequestTimeout, request_name, seconds_text
+from rmqcli.client.identity import VIP_CODES, vip_address
+from rmqcli.client.wire.link import Link, OnRequest, Request
+from rmqcli.client.wire.streams import CONNECT_TIMEOUT, OpenStream, opened
+
+__all__ = ["Pool"]
+
+
+class Pool:
+    """All connections of one client instance; `nursery` gives the one they run in, `on_open` hears of new ones.
+    `vip`: VIP_CODES go to the port two below, over connections of their own.
+
+    Timeouts are seconds and include the time to connect.
+    """
+
+    def __init__(
+        self,
+        nursery: Callable[[], trio.Nursery],
+        open_stream: OpenStream,
+        on_request: OnRequest | None = None,
+        connect_timeout: float = CONNECT_TIMEOUT,
+        on_open: Callable[[str], None] = lambda address: None,
+        *,
+        vip: bool = False,
+    ) -> None:
+        self._nursery = nursery
+        self._open_stream = open_stream
+        self._on_request = on_request
+        self._connect_timeout = connect_timeout
+        self._on_open = on_open
+        self._vip = vip
+        self._links: dict[str, Link] = {}
+        self._opening: dict[str, trio.Lock] = {}
+
+    @property
+    def addresses(self) -> list[str]:
+        """Addresses with an open connection."""
+        return [address for address, link in self._links.items() if link.is_open]
+
+    def link(self, address: str) -> Link | None:
+        """The open connection to `address`, if there is one."""
+        link = self._links.get(address)
+        return link if link is not None and link.is_open else None
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that wait for an answer, over all connections."""
+        return sum(link.in_flight for link in self._links.values())
+
+    def request(
+        self,
+        address: str,
+        command: Request,
+        timeout: float,
+        *,
+        deadline: float | None = None,
+        connect_timeout: float | None = None,
+    ) -> Coroutine[Any, Any, RemotingCommand]:
+        """The reply of `address`, whatever its code. `deadline`: when the timeout ends, for whoever knows."""
+        if self._vip and command.code in VIP_CODES:
+            address = vip_address(address)
+        link = self._links.get(address)
+        if link is not None and link.is_open:
+            return link.request(command, timeout, deadline)
+        return self._connect_and_request(address, command, timeout, connect_timeout)
+
+    async def _connect_and_request(
+        self, address: str, command: Request, timeout: float, connect_timeout: float | None
+    ) -> RemotingCommand:
+        started = trio.current_time()
+        link = await self._connect(address, timeout, connect_timeout)
+        self._left(address, command, timeout, started)
+        return await link.request(command, timeout, started + timeout)
+
+    async def oneway(self, address: str, command: RemotingCommand, timeout: float) -> None:
+        """Returns when the request has been written."""
+        if self._vip and command.code in VIP_CODES:
+            address = vip_address(address)
+        link = self._links.get(address)
+        if link is None or not link.is_open:
+            started = trio.current_time()
+            link = await self._connect(address, timeout, None)
+            timeout = self._left(address, command, timeout, started)
+        await link.send_oneway(command, timeout)
+
+    def close(self, address: str) -> None:
+        """Ends the connection to `address`, if there is one."""
+        link = self._links.pop(address, None)
+        if link is not None:
+            link.close()
+
+    @staticmethod
+    def _left(address: str, command: Request, timeout: float, started: float) -> float:
+        left = timeout - (trio.current_time() - started)
+        if left <= 0:
+            raise RequestTimeout(address, request_name(command.code), timeout)
+        return left
+
+    async def _connect(self, address: str, timeout: float, connect_timeout: float | None) -> Link:
+        limit = max(0.0, min(timeout, connect_timeout or self._connect_timeout))
+        lock = self._opening.setdefault(address, trio.Lock())
+        deadline = trio.current_time() + limit
+        with trio.move_on_at(deadline):
+            async with lock:
+                link = self._links.get(address)
+                if link is not None and link.is_open:
+                    return link
+                nursery = self._nursery()
+                stream = await opened(self._open_stream, address, deadline - trio.current_time())
+                link = self._links[address] = Link(address, stream, self._on_request)
+                nursery.start_soon(link.run, name=f"link to {address}")
+                self._on_open(address)
+                return link
+        raise ConnectionFailed(address, f"no answer within {seconds_text(limit)}")

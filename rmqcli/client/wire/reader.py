@@ -1,0 +1,146 @@
+"""Who reads a connection: the background, or the task that waits for the only reply.
+
+Waking a task for the reply that another has read costs a turn of the scheduler, as much as all the rest of a request. So a
+task whose request is alone reads until its reply is there, and gives way to the background then. It looks for what a near
+peer answers before it sleeps, where that pays (`polling`). Where requests follow each other one by one, the background waits for a pause of
+PAUSE seconds before it reads again.
+
+Any trio stream is read by the background only: a wait for bytes can be given up at any moment on a DirectStream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sized
+
+import trio
+
+from codec.remoting.frame import RemotingCommand
+from rmqcli.client.wire.calls import Call
+from rmqcli.client.wire.polling import Polling
+from rmqcli.client.wire.streams import READ_SIZE, DirectStream, Stream
+
+__all__ = ["Reader"]
+
+PAUSE = 0.005
+ALONE_BEFORE = 2  # requests one by one, after which the next is expected to be alone, too
+
+Received = Callable[[bytes], list[RemotingCommand]]
+"""Takes what was read; the requests of the peer that were in it."""
+
+
+class Reader:
+    """`run` is the background; it hands requests of the peer to `asked`, whoever read them. `calls` are those in flight.
+
+    Errors of the stream come out of `run` and `read_for`.
+    """
+
+    def __init__(
+        self, stream: Stream, calls: Sized, received: Received, asked: Callable[[RemotingCommand], None]
+    ) -> None:
+        self._stream = stream
+        self._direct = stream if isinstance(stream, DirectStream) else None
+        self._calls = calls
+        self._received = received
+        self._asked = asked
+        self._requests: list[RemotingCommand] = []
+        self._polling = Polling()
+        self._alone = 0
+        self._recent = False  # a task read itself since the background looked last
+        self._parked: trio.lowlevel.Task | None = None
+        self._is_awaited = False  # the background waits for the end of the call that reads
+        self._call: Call | None = None
+        self.is_free = self._direct is not None
+        """A task may read itself."""
+
+    async def run(self) -> None:
+        """Reads when no other does, until it is cancelled."""
+        seen: Call | None = None
+        while True:
+            self._hand_over()
+            call = self._call
+            if call is not None and call is seen:
+                self._is_awaited = True
+                await self._park()
+            elif call is not None or (self._recent and not self._calls):
+                seen, self._recent, self._is_awaited = call, False, False
+                with trio.move_on_after(PAUSE):
+                    await self._park()
+            else:
+                await self._read()
+
+    async def _read(self) -> None:
+        self.is_free = False
+        try:
+            data = await self._stream.receive_some(READ_SIZE)
+        finally:
+            self.is_free = self._direct is not None
+        self._requests += self._received(bytes(data))
+        self._recent = self._alone >= ALONE_BEFORE and self._direct is not None
+
+    def expects(self) -> bool:
+        """A request has gone out: whether its task is to read (`read_for`) instead of waiting to be woken."""
+        if len(self._calls) == 1:
+            self._alone += 1
+            return self.is_free
+        self._alone = 0
+        if self._call is None:
+            self._wake()
+        return False
+
+    @trio.lowlevel.enable_ki_protection
+    async def read_for(self, call: Call) -> None:
+        """Reads until the call is over; for the call's own task."""
+        assert self._direct is not None
+        wait_readable, read_now, polling = self._direct.wait_readable, self._direct.read_now, self._polling
+        self.is_free = False
+        self._call = call
+        call.reads = True
+        polling.begin()
+        try:
+            while not call.is_over:
+                if polling.left:
+                    await trio.lowlevel.checkpoint()
+                else:
+                    await wait_readable()
+                if not call.is_over:
+                    self._take(read_now(READ_SIZE))
+            polling.end()
+        except trio.ClosedResourceError:
+            if not call.is_over:
+                raise
+        finally:
+            self._call = None
+            self.is_free = True
+            self._recent = True
+            if self._calls or self._is_awaited:
+                self._wake()
+
+    def _take(self, data: bytes | None) -> None:
+        if data is None:
+            self._polling.in_vain()
+            return
+        self._requests += self._received(data)
+        if self._requests:
+            self._wake()
+
+    def call_off(self) -> None:
+        """The task that reads finds its call over."""
+        if self._direct is not None:
+            self._direct.call_off()
+
+    def _hand_over(self) -> None:
+        while self._requests:
+            self._asked(self._requests.pop(0))
+
+    async def _park(self) -> None:
+        def give_up(_: object) -> trio.lowlevel.Abort:
+            self._parked = None
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        self._parked = trio.lowlevel.current_task()
+        await trio.lowlevel.wait_task_rescheduled(give_up)
+
+    def _wake(self) -> None:
+        if self._parked is not None:
+            task, self._parked = self._parked, None
+            trio.lowlevel.reschedule(task)

@@ -1,0 +1,181 @@
+"""The one door to the network: how a connection is opened. Tests put a scripted stream behind it.
+
+A stream is trio's: `send_all`, `receive_some`, `aclose`. Errors of opening are mapped here, those of use in `link`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import ssl
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Protocol, runtime_checkable
+
+import trio
+
+from rmqcli.client.errors import ConnectionFailed, InvalidRequest
+from rmqcli.client.wire.addresses import split_address
+
+__all__ = [
+    "CONNECT_TIMEOUT",
+    "DirectStream",
+    "OpenStream",
+    "SendNow",
+    "Stream",
+    "TcpStream",
+    "TcpStreams",
+    "opened",
+]
+
+READ_SIZE = 128 * 1024
+CONNECT_TIMEOUT = 3.0  # seconds; NettyClientConfig.connectTimeoutMillis
+
+
+class Stream(Protocol):
+    """What a link needs of a connection (TcpStream, trio.SSLStream, trio.testing's streams).
+
+    One that has `send_now`, too, spares the link a switch of tasks for most requests; a DirectStream one for most replies.
+    """
+
+    async def send_all(self, data: bytes) -> None: ...
+    async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray: ...
+    async def aclose(self) -> None: ...
+
+
+SendNow = Callable[[bytes], int]
+"""Takes as much as it can without waiting: how many bytes. 0 when the connection is broken, too."""
+
+
+@runtime_checkable
+class DirectStream(Stream, Protocol):
+    """One whose reader may be called off, or change, at any moment: no byte is lost by that."""
+
+    async def wait_readable(self) -> None:
+        """ClosedResourceError when the stream was closed, or `call_off` called."""
+
+    def read_now(self, max_bytes: int) -> bytes | None:
+        """What has come; None when another took it, empty at the end. OSError, or ClosedResourceError once closed."""
+
+    def call_off(self) -> None:
+        """Ends a `wait_readable` under way."""
+
+
+class TcpStream:
+    """A plain TCP connection for one reader and one writer.
+
+    Reading waits first: trio's own stream tries first, which costs a system call and an exception for each reply that a
+    request in flight alone waits for.
+    """
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        self._stream = stream
+        self._fd = stream.socket.fileno()
+        self._closed = False
+        self.wait_readable = partial(trio.lowlevel.wait_readable, self._fd)
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        while True:
+            await self.wait_readable()
+            data = self.read_now(max_bytes or READ_SIZE)
+            if data is not None:
+                return data
+
+    def read_now(self, max_bytes: int) -> bytes | None:
+        """See DirectStream."""
+        if self._closed:  # the number may be another file's by now
+            raise trio.ClosedResourceError
+        try:
+            return os.read(self._fd, max_bytes)
+        except BlockingIOError:
+            return None
+
+    def call_off(self) -> None:
+        """See DirectStream."""
+        if not self._closed:
+            trio.lowlevel.notify_closing(self._fd)
+
+    async def send_all(self, data: bytes) -> None:
+        with memoryview(data) as view:
+            sent = 0
+            while True:
+                sent += self._write(view[sent:])
+                if sent == len(view):
+                    return
+                # `call_off` ends this wait, too
+                with contextlib.suppress(trio.ClosedResourceError):
+                    await trio.lowlevel.wait_writable(self._fd)
+
+    def _write(self, data: memoryview) -> int:
+        if self._closed:
+            raise trio.ClosedResourceError
+        try:
+            return os.write(self._fd, data)
+        except BlockingIOError:
+            return 0
+        except OSError as error:
+            raise trio.BrokenResourceError from error
+
+    async def aclose(self) -> None:
+        self._closed = True
+        await self._stream.aclose()
+
+    def send_now(self, data: bytes) -> int:
+        """See SendNow."""
+        if self._closed:
+            return 0
+        try:
+            return os.write(self._fd, data)
+        except OSError:
+            return 0
+
+
+OpenStream = Callable[[str, int], Awaitable[Stream]]
+
+
+class TcpStreams:
+    """Opens TCP connections (TCP_NODELAY, as trio does), with TLS on the same port when a context is given."""
+
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+        self._tls = tls
+
+    async def __call__(self, host: str, port: int) -> Stream:
+        stream = await trio.open_tcp_stream(host, port)
+        if self._tls is None:
+            return TcpStream(stream)
+        secured = trio.SSLStream(stream, self._tls, server_hostname=host, https_compatible=True)
+        try:
+            await secured.do_handshake()
+        except BaseException:
+            await trio.aclose_forcefully(secured)
+            raise
+        return secured
+
+
+def _reason(error: BaseException) -> str:
+    """The innermost words of an OS error: trio wraps the errors of all addresses it tried."""
+    inner = error.exceptions[0] if isinstance(error, BaseExceptionGroup) else error.__cause__
+    if isinstance(inner, OSError | BaseExceptionGroup):
+        return _reason(inner)
+    if isinstance(error, ssl.SSLError):
+        return f"TLS: {getattr(error, 'verify_message', None) or error.reason or error}"
+    if isinstance(error, OSError) and not isinstance(error, socket.gaierror) and (error.errno or 0) > 0:
+        return os.strerror(error.errno or 0)
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
+
+
+async def opened(open_stream: OpenStream, address: str, timeout: float) -> Stream:
+    """A stream to "host:port" within `timeout` seconds, or ConnectionFailed; at once when there is no time left."""
+    timeout = max(0.0, timeout)
+    try:
+        host, port = split_address(address)
+    except InvalidRequest:
+        raise ConnectionFailed(address, "not an address, host:port is expected") from None
+    try:
+        with trio.fail_after(timeout):
+            return await open_stream(host, port)
+    except trio.TooSlowError:
+        raise ConnectionFailed(address, f"no answer within {timeout:g} s") from None
+    except (OSError, ssl.CertificateError, trio.BrokenResourceError) as error:
+        raise ConnectionFailed(address, _reason(error)) from error

@@ -1,0 +1,157 @@
+"""`rmq inspect index PATH`: index files, the items of a key, and the messages that these lead to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
+from rmqcli.cli.options import FormatOption, Settings, command
+from rmqcli.cli.running import now_ms
+from rmqcli.commands.common.inspecting import CountOption, WhereOption, app, one_view, range_option
+from rmqcli.commands.common.records import View, show_records
+from rmqcli.grammar.offset_range import OffsetRange, parse_range
+
+if TYPE_CHECKING:
+    from rmqcli.store.select.index_keys import Link
+
+
+@command(
+    app,
+    "index",
+    example="rmq inspect index ~/store\nrmq inspect index ~/store --topic orders --key 42 -f '%o %v\\n'",
+)
+def index(
+    settings: Settings,
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="A file, its folder, or a store folder.")],
+    range_text: Annotated[
+        str,
+        range_option("Files with items of these commit-log offsets or store times; of --key, such items."),
+    ] = "start",
+    count: CountOption = None,
+    key: Annotated[
+        str | None,
+        typer.Option(
+            "--key", "-k", metavar="KEY", help="The items of this key, with the chain of their slot."
+        ),
+    ] = None,
+    topic: Annotated[str | None, typer.Option("--topic", metavar="TOPIC", help="The topic of --key.")] = None,
+    slots: Annotated[
+        int | None,
+        typer.Option(
+            "--slots", metavar="N", min=1, help="maxHashSlotNum; found out by itself when it is not given."
+        ),
+    ] = None,
+    where: WhereOption = None,
+    format_text: FormatOption = None,
+    stats: Annotated[
+        bool, typer.Option("--stats", help="Slots by the length of their chain, and items over time.")
+    ] = False,
+    explain: Annotated[
+        bool,
+        typer.Option("--explain", help="Each header, or each item of --key, field by field with its bytes."),
+    ] = False,
+) -> None:
+    """Show index files: headers, and how full slots and chains are.
+
+    With --key, the chain of the key's slot, newest item first; items of other keys in it say `other`. -f prints the messages
+    of the key.
+    """
+    from rmqcli.store.select.index_keys import IndexKey, links_of, messages_of
+
+    one_view(stats=stats, explain=explain, where=where is not None, format=format_text is not None)
+    if (key is None) != (topic is None):
+        raise usage_error("--key and --topic go together: the index knows keys by their topic")
+    if key is None and format_text is not None:
+        raise usage_error("--format prints the messages of a key: name it with --topic and --key")
+    if key is not None and stats:
+        raise usage_error("--stats is about whole files: leave --key and --topic out")
+    wanted = parse_range(range_text, now_ms())
+    if key is None or topic is None:
+        view = _FileView(where, stats, explain, count)
+        _show_files(settings, path, wanted, slots, view)
+        return
+    wanted_key = IndexKey(topic, key)
+    links = links_of(path, slots, wanted_key, wanted)
+    if format_text is not None:
+        found = messages_of(_store_of(path), links, wanted_key, wanted)
+        show_records(settings, found, View(format_text), count)
+    elif explain:
+        _explain_items(settings, [link for link in links if link.chain.matches][:count])
+    else:
+        _show_chains(settings, links[:count], where)
+    if not any(link.chain.matches for link in links):
+        raise CommandError(f"no item of the key {key} of {topic}", ExitCode.NOT_FOUND)
+
+
+class _FileView(NamedTuple):
+    """How files are shown: those that meet `where`, or all of them added up, or the bytes of their headers."""
+
+    where: str | None
+    stats: bool
+    explain: bool
+    limit: int | None
+
+
+def _show_files(
+    settings: Settings, path: Path, wanted: OffsetRange, slots: int | None, view: _FileView
+) -> None:
+    from rmqcli.render.distribution import show_index_spread
+    from rmqcli.render.store_view import show_index
+    from rmqcli.store.read.files import mapped, naming_damage
+    from rmqcli.store.read.index import IndexSpread, geometry_of, load_of
+    from rmqcli.store.select.index_keys import files_in_range
+
+    loads, spread = [], IndexSpread()
+    for file in files_in_range(path, wanted)[: view.limit]:
+        with naming_damage(file), mapped(file) as data:
+            if view.explain:
+                _explain_header(settings, file.path, data)
+            elif view.stats:
+                spread.add(data, geometry_of(file, data, slots))
+            else:
+                found = geometry_of(file, data, slots)
+                loads.append((found, load_of(data, found)))
+    if view.stats:
+        show_index_spread(settings, spread)
+    elif not view.explain:
+        show_index(settings, loads, view.where)
+
+
+def _store_of(path: Path) -> Path:
+    """The store folder of an index file, of its folder, or of itself."""
+    folder = path.resolve()
+    folder = folder.parent if folder.is_file() else folder
+    store = folder.parent if folder.name == "index" else folder
+    if not (store / "commitlog").is_dir():
+        raise CommandError(f"{path}: lies in no store, whose commit log has the messages", ExitCode.NOT_FOUND)
+    return store
+
+
+def _show_chains(settings: Settings, links: Iterable[Link], where: str | None) -> None:
+    from rmqcli.render.store_view import chain_row, show_chains
+
+    show_chains(settings, [chain_row(*link) for link in links], where)
+
+
+def _explain_header(settings: Settings, path: Path, data: memoryview) -> None:
+    from codec.store.index_file import HEADER
+    from codec.store.record_explain import explain_fixed
+    from rmqcli.render.inspection import show_fields
+
+    show_fields(settings, path, 0, explain_fixed(HEADER, data))
+
+
+def _explain_items(settings: Settings, links: Iterable[Link]) -> None:
+    from codec.store.index_file import ITEM, item_position
+    from codec.store.record_explain import explain_fixed
+    from rmqcli.render.inspection import show_fields
+    from rmqcli.store.read.files import mapped
+
+    for link in links:
+        file, at = link.file.file, item_position(link.file.slots, link.chain.number)
+        with mapped(file) as data:
+            show_fields(settings, file.path, at, explain_fixed(ITEM, data, at))

@@ -1,0 +1,98 @@
+"""`rmq inspect store|checkpoint`: a store folder at a glance, and how far it is flushed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rmqcli.cli.exit_codes import CommandError, ExitCode
+from rmqcli.cli.options import Settings, command
+from rmqcli.commands.common.inspecting import (
+    ExplainOption,
+    GroupOption,
+    QueueOption,
+    StoreArgument,
+    TableArgument,
+    TopicsOption,
+    WhereOption,
+    app,
+)
+
+if TYPE_CHECKING:
+    from rmqcli.store.read.overview import Overview
+
+
+@command(
+    app,
+    "store",
+    example="rmq inspect store ~/store\nrmq inspect store ~/store --where \"messages > 0 AND topic NOT STARTSWITH '%'\"",
+)
+def store(
+    settings: Settings,
+    path: StoreArgument,
+    topics: TopicsOption = None,
+    queue: QueueOption = None,
+    group: GroupOption = None,
+    where: WhereOption = None,
+) -> None:
+    """Show what is in a store folder: files, topics, groups, what is pending.
+
+    With --topic, --queue, --where or -v a row for each queue, too. --where chooses queues and knows topic, queue_id, messages,
+    min_offset, max_offset, first_store_timestamp and last_store_timestamp; groups are those of the topics that are left.
+    """
+    from rmqcli.render.store_view import QUEUE_KEYS, queue_row, show_overview
+    from rmqcli.store.read.overview import overview
+    from rmqcli.store.select.row_filter import row_test
+
+    meets = row_test(QUEUE_KEYS, where)
+    found = overview(path)
+    is_choice = bool(topics) or queue is not None or where is not None
+    if is_choice:
+        queues = [
+            one
+            for one in found.queues
+            if (not topics or one.topic in topics) and queue in (None, one.queue_id) and meets(queue_row(one))
+        ]
+        found = found._replace(queues=queues, groups=_groups_of(found, {one.topic for one in queues}))
+    if group is not None:
+        found = found._replace(groups=[one for one in found.groups if one.group == group])
+    show_overview(settings, found, by_queue=is_choice or settings.verbose)
+
+
+def _groups_of(found: Overview, topics: set[str]) -> list[Any]:
+    return [one for one in found.groups if one.topic in topics]
+
+
+@command(app, "checkpoint", example="rmq inspect checkpoint ~/store")
+def checkpoint(settings: Settings, path: TableArgument, explain: ExplainOption = False) -> None:
+    """Show the checkpoint: store times up to which log, queues and index were flushed."""
+    from rmqcli.render.store_view import show_facts
+    from rmqcli.render.text import local_time
+    from rmqcli.store.read.tables import read_checkpoint
+
+    found = read_checkpoint(path)
+    if found is None:
+        raise CommandError(f"{path}: there is no checkpoint", ExitCode.NOT_FOUND)
+    if explain:
+        _explain_checkpoint(settings, path / "checkpoint" if path.is_dir() else path)
+        return
+    names = (
+        "physicMsgTimestamp",
+        "logicsMsgTimestamp",
+        "indexMsgTimestamp",
+        "masterFlushedOffset",
+        "confirmPhyOffset",
+    )
+    facts: dict[str, tuple[str, Any]] = {
+        name: (local_time(value) or str(value) if name.endswith("Timestamp") else str(value), value)
+        for name, value in zip(names, found, strict=True)
+    }
+    show_facts(settings, facts)
+
+
+def _explain_checkpoint(settings: Settings, file: Path) -> None:
+    from codec.store.checkpoint import CHECKPOINT
+    from codec.store.record_explain import explain_fixed
+    from rmqcli.render.inspection import show_fields
+
+    show_fields(settings, file, 0, explain_fixed(CHECKPOINT, file.read_bytes()))

@@ -1,0 +1,1 @@
+"""Store files read without a broker: commit log, consume queues, index, saved tables."""

@@ -1,0 +1,250 @@
+"""Records of commit log files, in order, from every file of a folder.
+
+A walk follows the sizes. In a file it ends at the BLANK record, at zeros (a preallocated file's unused rest), or at damage;
+a file that holds only zeros is empty. Places are commit-log offsets and bytes of a file.
+"""
+
+from __future__ import annotations
+
+import errno
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Container, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple
+
+from codec.errors import CorruptionError
+from codec.store.record import (
+    BLANK_SIZE,
+    MAGIC_BLANK,
+    MAGIC_V1,
+    MAGIC_V2,
+    RecordScan,
+    scan_record,
+    store_timestamp_at,
+)
+from rmqcli.grammar.offset_range import OffsetRange
+from rmqcli.store.read.files import NamedFile, data_extents, mapped, naming_damage, offset_files
+from rmqcli.store.read.lock import is_locked
+
+__all__ = [
+    "CommitLog",
+    "LogViews",
+    "Place",
+    "commit_log_folder",
+    "next_record",
+    "require_zeros",
+    "walk_file",
+]
+
+_MAGICS = (MAGIC_V1.to_bytes(4, "big"), MAGIC_V2.to_bytes(4, "big"))
+
+
+class Place(NamedTuple):
+    """Where a record is: byte `position` of `file`, `size` bytes long, commit-log offset `offset`."""
+
+    file: NamedFile
+    position: int
+    size: int
+    offset: int
+
+    def bytes(self) -> bytes:
+        """The record, read from its file once more."""
+        with self.file.path.open("rb") as handle:
+            handle.seek(self.position)
+            return handle.read(self.size)
+
+
+def commit_log_folder(path: Path) -> Path:
+    """`path` itself, or its `commitlog` folder when it is a store folder."""
+    inner = path / "commitlog"
+    return inner if inner.is_dir() else path
+
+
+def _is_written_to(path: Path) -> bool:
+    """By a broker; not when that may not be known."""
+    folder = path if path.is_dir() else path.parent
+    try:
+        return is_locked(folder.resolve().parent)
+    except PermissionError:
+        return False
+
+
+class CommitLog:
+    """The files of a commit log, opened one at a time; while a broker writes to them, as far as they are written now."""
+
+    def __init__(self, path: Path) -> None:
+        """FileNotFoundError when there is no such file, or none in the folder."""
+        folder = commit_log_folder(path)
+        try:
+            self.files = offset_files(folder)
+        except FileNotFoundError:
+            if not any((path / name).exists() for name in ("lock", "abort", "consumequeue", "config")):
+                raise
+            text = "this store has no commit log: no message was ever stored, or it is gone"
+            raise FileNotFoundError(errno.ENOENT, text, str(path)) from None
+        if _is_written_to(folder):
+            from rmqcli.store.read.live import as_written
+
+            self.files = as_written(self.files)
+
+    @classmethod
+    def without_files(cls) -> CommitLog:
+        """Of a store that never had a message."""
+        log = cls.__new__(cls)
+        log.files = []
+        return log
+
+    def records(self, *, from_offset: int = 0, from_file: int = 0) -> Iterator[tuple[Place, memoryview]]:
+        """Every record with its file's bytes, which are only good until the next step. A file's records are walked from its
+        first byte, since only that is known to start one. CorruptionError, naming file and byte, at damage.
+        """
+        for file in self.files[from_file:]:
+            if file.base is not None and file.base + file.size <= from_offset:
+                continue
+            with naming_damage(file), mapped(file) as data:
+                for place, _ in walk_file(file, data):
+                    if place.offset >= from_offset:
+                        yield place, data
+
+    def last(self, count: int, topics: Container[str] | None = None) -> int:
+        """The commit-log offset of the `count`-th record from the end (of these topics, or of all), else of the first one.
+
+        0 when there are no such records. Only as many files as are needed are read, the last one first.
+        """
+        found = 0
+        for file in reversed(self.files):
+            offsets: deque[int] = deque(maxlen=count)
+            with naming_damage(file), mapped(file) as data:
+                offsets.extend(
+                    place.offset
+                    for place, record in walk_file(file, data)
+                    if topics is None or str(record.topic, "utf-8", "replace") in topics
+                )
+            found = offsets[0] if offsets else found
+            count -= len(offsets)
+            if count == 0:
+                break
+        return found
+
+    def files_in(self, wanted: OffsetRange) -> list[NamedFile]:
+        """Those that may hold records of a range of commit-log offsets and store times; one whose name tells no offset may."""
+        begin, end = wanted.begin or 0, wanted.end
+        first = 0 if wanted.begin_time is None else self.first_file_at(wanted.begin_time)
+        return [
+            file
+            for file in self.files[first:]
+            if file.base is None or (file.base + file.size > begin and (end is None or file.base < end))
+        ]
+
+    def first_file_at(self, time_ms: int) -> int:
+        """Index of the file that may hold the first record stored at or after a time."""
+        found = 0
+        for index, file in enumerate(self.files):
+            with mapped(file) as data:
+                if len(data) < BLANK_SIZE or int.from_bytes(data[:4], "big") == 0:
+                    break
+                if store_timestamp_at(data) >= time_ms:
+                    break
+            found = index
+        return found
+
+
+class LogViews:
+    """The bytes of commit log files by commit-log offset; a context manager that keeps mapped what was looked at."""
+
+    def __init__(self, files: Sequence[NamedFile]) -> None:
+        self.bases = [file.base or 0 for file in files]
+        self._files = files
+        self._views: dict[int, memoryview] = {}
+        self._stack = ExitStack()
+
+    def __enter__(self) -> LogViews:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._views.clear()
+        self._stack.close()
+
+    def view(self, number: int) -> memoryview:
+        """All bytes of a file."""
+        if number not in self._views:
+            self._views[number] = self._stack.enter_context(mapped(self._files[number]))
+        return self._views[number]
+
+    def place(self, offset: int) -> tuple[memoryview, int] | None:
+        """The bytes of the file that holds an offset, and where in them; None when it is before the first file.
+
+        CorruptionError when no file holds it.
+        """
+        number = bisect_right(self.bases, offset) - 1
+        if number < 0:
+            return None
+        position = offset - self.bases[number]
+        if position >= self._files[number].size:
+            raise CorruptionError(f"no commit log file holds offset {offset}")
+        return self.view(number), position
+
+
+def walk_file(file: NamedFile, data: memoryview, start: int = 0) -> Iterator[tuple[Place, RecordScan]]:
+    """Whole, well-formed records from byte `start` on. CorruptionError(position) at the first that is not."""
+    base = file.base
+    position, end = start, len(data)
+    while end - position >= BLANK_SIZE:
+        if data[position : position + BLANK_SIZE] == bytes(BLANK_SIZE):
+            break
+        record = scan_record(data, position, end)
+        if record.magic == MAGIC_BLANK:
+            return
+        if base is None:
+            base = record.physical_offset - position
+        if record.physical_offset != base + position:
+            raise CorruptionError(
+                f"a record that says it is at {record.physical_offset} is at {base + position}", position
+            )
+        yield Place(file, position, record.total_size, base + position), record
+        position += record.total_size
+    require_zeros(file, data, position)
+
+
+def require_zeros(file: NamedFile, data: memoryview, position: int) -> None:
+    """CorruptionError(position) unless there are only zeros from there on: the unused rest of a preallocated file."""
+    step = 1 << 20
+    zeros = bytes(step)
+    for begin, end in data_extents(file, position, len(data)):
+        for at in range(begin, end, step):
+            part = data[at : min(at + step, end)]
+            if part != zeros[: len(part)]:
+                raise CorruptionError("bytes behind the end of the records that are not zero", position)
+
+
+def next_record(file: NamedFile, data: memoryview, start: int, stop: int | None = None) -> int | None:
+    """The first byte in [start, stop) where a whole record lies whose CRC and commit-log offset are right; None: nowhere."""
+    end = len(data) if stop is None else min(stop, len(data))
+    for at in _magic_places(file, data, start, end):
+        try:
+            record = scan_record(data, at, check_crc=True)
+        except CorruptionError:
+            continue
+        if file.base is None or record.physical_offset == file.base + at:
+            return at
+    return None
+
+
+def _magic_places(file: NamedFile, data: memoryview, start: int, stop: int) -> Iterator[int]:
+    """Where a record with a known magic could begin; in windows, so that a file of any size costs little memory."""
+    window = 1 << 22
+    for begin, end in data_extents(file, start + 4, min(stop + 7, len(data))):
+        for at in range(begin, end, window):
+            part = bytes(data[at : min(at + window + 3, end)])
+            for place in sorted(place for magic in _MAGICS for place in _occurrences(part, magic)):
+                if at + place - 4 < stop:
+                    yield at + place - 4
+
+
+def _occurrences(part: bytes, magic: bytes) -> Iterator[int]:
+    at = part.find(magic)
+    while at >= 0:
+        yield at
+        at = part.find(magic, at + 1)

@@ -1,0 +1,192 @@
+"""Entries of consume queue files: 20 bytes each, entry number = queue offset (store.md §3)."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from codec.store.consume_queue import ENTRY, FILLER
+from codec.store.record import MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE, peek_record
+from codec.store.record_explain import ExplainedField, explain_fixed
+from rmqcli.store.read.files import NamedFile, mapped, offset_files
+
+__all__ = [
+    "BLANK_ENTRY_SIZE",
+    "ConsumeQueueFiles",
+    "Queue",
+    "QueueEntry",
+    "explain_entry",
+    "is_blank",
+    "leading_fillers",
+    "queue_folders",
+]
+
+BLANK_ENTRY_SIZE = 0x7FFFFFFF
+"""The size in the entries that fill a first file up to where its queue starts."""
+
+
+_RECORDS = frozenset((MAGIC_V1, MAGIC_V2))
+
+
+class QueueEntry(NamedTuple):
+    """One entry: queue offset, where its record is in the commit log, the record's size in bytes, its tags code."""
+
+    queue_offset: int
+    commit_log_offset: int
+    size: int
+    tags_code: int
+    file: NamedFile
+    position: int
+
+    @property
+    def is_blank(self) -> bool:
+        return self.commit_log_offset == 0 and self.size == BLANK_ENTRY_SIZE
+
+
+class ConsumeQueueFiles:
+    """The files of one queue. FileNotFoundError when there is no such file, or none in the folder."""
+
+    def __init__(self, path: Path, files: list[NamedFile] | None = None) -> None:
+        self.files = offset_files(path) if files is None else files
+
+    def entries(self, begin: int = 0, end: int | None = None) -> Iterator[QueueEntry]:
+        """Entries with queue offsets in [begin, end) that are written: a file's unused rest has size 0 and ends the queue."""
+        for file in self.files:
+            first = (file.base or 0) // ENTRY.size
+            count = file.size // ENTRY.size
+            if first + count <= begin:
+                continue
+            with mapped(file) as data:
+                for number in range(max(begin - first, 0), count):
+                    if end is not None and first + number >= end:
+                        return
+                    offset, size, tags_code = ENTRY.unpack_from(data, number * ENTRY.size)
+                    if size == 0:
+                        return
+                    entry = QueueEntry(first + number, offset, size, tags_code, file, number * ENTRY.size)
+                    if not entry.is_blank:
+                        yield entry
+
+    def bounds(self) -> tuple[int, int]:
+        """The first queue offset and the one behind the last; (0, 0) for a queue without entries. Reads few entries."""
+        first = next((entry.queue_offset for entry in self._from_first_written()), 0)
+        for file in reversed(self.files):
+            with mapped(file) as data:
+                # Written entries come first, the unused rest has size 0.
+                written = bisect_left(
+                    range(file.size // ENTRY.size),
+                    True,
+                    key=lambda number: ENTRY.unpack_from(data, number * ENTRY.size)[1] == 0,
+                )
+            if written:
+                return first, max(first, (file.base or 0) // ENTRY.size + written)
+        return first, first
+
+    def as_written(self) -> list[NamedFile]:
+        """The files with the sizes that they are filled to: for a queue that a broker goes on writing."""
+        end = self.bounds()[1] * ENTRY.size
+        filled = [file._replace(size=min(file.size, end - (file.base or 0))) for file in self.files]
+        return [file for file in filled if file.size > 0]
+
+    def _from_first_written(self) -> Iterator[QueueEntry]:
+        """The entries of the first file, those that only fill it skipped at once; some may fill the places of lost ones later on."""
+        file = self.files[0]
+        with mapped(file) as data:
+            blanks = leading_fillers(data, file.size // ENTRY.size)
+        return self.entries((file.base or 0) // ENTRY.size + blanks)
+
+
+def leading_fillers(data: memoryview, count: int) -> int:
+    """How many of the first `count` entries of a file come before the first one that does not only fill."""
+    if count == 0 or not is_blank(data, 0):
+        return 0
+    # That the first n are fillers is true up to some n, and for none behind.
+    return bisect_left(range(1, count + 1), True, key=lambda n: bytes(data[: n * ENTRY.size]) != FILLER * n)
+
+
+def is_blank(data: memoryview, number: int) -> bool:
+    """Whether an entry, counted from the first of a file, only fills."""
+    offset, size, _ = ENTRY.unpack_from(data, number * ENTRY.size)
+    return bool(offset == 0 and size == BLANK_ENTRY_SIZE)
+
+
+class Queue(NamedTuple):
+    """A queue's files; `topic` and `queue_id` as its folders say, None for a file that lies elsewhere."""
+
+    topic: str | None
+    queue_id: int | None
+    path: Path
+    files: ConsumeQueueFiles
+
+    def as_written(self) -> Queue:
+        """As far as it is written now: for a queue that a broker goes on writing."""
+        return self._replace(files=ConsumeQueueFiles(self.path, self.files.as_written()))
+
+    @property
+    def store(self) -> Path | None:
+        """The store folder that the queue lies in (STORE/consumequeue/TOPIC/QUEUE); None when it lies elsewhere."""
+        folder = self.path.resolve()
+        folder = folder.parent if folder.is_file() else folder
+        return (
+            folder.parents[2]
+            if len(folder.parents) > 2 and folder.parents[1].name == "consumequeue"
+            else None
+        )
+
+
+def queue_folders(path: Path) -> list[Queue]:
+    """The queue of a file or folder, or all queues of a topic's folder, of `consumequeue`, of a store folder.
+
+    FileNotFoundError when no queue is there, PermissionError when a folder may not be read.
+    """
+    root = path / "consumequeue" if (path / "consumequeue").is_dir() else path
+    if root.is_dir():
+        _require_listable(root)
+        for pattern in ("[0-9]*/" + _FILE_PATTERN, "*/[0-9]*/" + _FILE_PATTERN):
+            folders = sorted({file.parent for file in root.glob(pattern)}, key=_by_number)
+            if folders:
+                return [_queue(folder) for folder in folders]
+        if root != path or any((path / name).exists() for name in ("commitlog", "lock", "abort")):
+            text = "this store has no consume queue: no message was ever stored, or rebuild makes them anew"
+            raise FileNotFoundError(2, text, str(path))
+    return [_queue(root)]
+
+
+def _require_listable(root: Path) -> None:
+    """PermissionError for a folder that may not be read: a glob passes over it as if there were none."""
+    for pattern in ("*/", "*/*/"):
+        for folder in (root, *root.glob(pattern)):
+            next(folder.iterdir(), None)
+
+
+_FILE_PATTERN = "[0-9]" * 20
+
+
+def _by_number(folder: Path) -> tuple[str, int, str]:
+    return folder.parent.name, int(folder.name) if folder.name.isdigit() else -1, folder.name
+
+
+def _queue(path: Path) -> Queue:
+    _refuse_others(offset_files(path)[0])
+    folder = path.resolve().parent if path.is_file() else path.resolve()
+    known = folder.name.isdigit()
+    topic, queue_id = (folder.parent.name, int(folder.name)) if known else (None, None)
+    return Queue(topic, queue_id, path, ConsumeQueueFiles(path))
+
+
+def _refuse_others(file: NamedFile) -> None:
+    """FileNotFoundError for a file that cannot be one of a queue: anything can be read as numbers."""
+    with mapped(file) as data:
+        holds_records = len(data) >= MIN_RECORD_SIZE and peek_record(data).magic in _RECORDS
+    if holds_records:
+        raise FileNotFoundError(2, "this is a commit log, no consume queue", str(file.path))
+    if file.base is None and file.size % ENTRY.size:
+        text = f"no consume queue: its {file.size:,} bytes are no whole entries of {ENTRY.size}"
+        raise FileNotFoundError(2, text, str(file.path))
+
+
+def explain_entry(entry: QueueEntry) -> list[ExplainedField]:
+    """The fields of an entry with their bytes."""
+    return explain_fixed(ENTRY, ENTRY.pack(*entry[1:4]))

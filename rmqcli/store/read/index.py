@@ -1,0 +1,216 @@
+"""Index files read without a broker: headers, items of a key with the chain of their slot, how full they are.
+
+A file does not say how many slots it has; it is found out from its size and from the slots that its newest items must be in.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple
+
+from codec.errors import CorruptionError
+from codec.hashing import index_key_hash
+from codec.store.index_file import (
+    FILE_ITEMS,
+    FILE_SLOTS,
+    HEADER,
+    ITEM,
+    SLOT,
+    IndexHeader,
+    IndexItem,
+    decode_header,
+    decode_item,
+    index_file_size,
+    item_position,
+    slot_position,
+)
+from rmqcli.grammar.offset_range import OffsetRange
+from rmqcli.store.read.files import NamedFile, is_offset_name, mapped
+from rmqcli.store.stats.distribution import Rate
+
+__all__ = [
+    "ChainLink",
+    "IndexFile",
+    "IndexLoad",
+    "IndexSpread",
+    "geometry_of",
+    "index_files",
+    "key_chain",
+    "load_of",
+    "overlaps",
+]
+
+NAME_LENGTH = 17
+_TRIED_ITEMS = 8
+_ITEMS_A_SLOT = FILE_ITEMS // FILE_SLOTS
+_MOST_GUESSES = 1 << 20
+
+
+class IndexFile(NamedTuple):
+    """A file with its header and its geometry: `slots` and the numbers of items it has room for."""
+
+    file: NamedFile
+    header: IndexHeader
+    slots: int
+    capacity: int
+
+    @property
+    def items(self) -> int:
+        """Items in use; number 0 is never used."""
+        return max(self.header.index_count - 1, 0)
+
+
+class ChainLink(NamedTuple):
+    """An item on the chain of a slot: its number, its values, its store time (ms, of whole seconds)."""
+
+    number: int
+    item: IndexItem
+    time: int
+    matches: bool
+
+
+class IndexLoad(NamedTuple):
+    """How full a file is: slots in use, the chains' mean and greatest length (in items)."""
+
+    used_slots: int
+    mean_chain: float
+    longest_chain: int
+
+
+def index_files(path: Path) -> list[NamedFile]:
+    """The file, or the index files of a folder `index` or a store folder, oldest first. FileNotFoundError when there are none."""
+    if path.is_file():
+        if is_offset_name(path.name):
+            raise FileNotFoundError(2, "no index file: it is named by an offset", str(path))
+        return [NamedFile(path, None, path.stat().st_size)]
+    folder = path / "index" if (path / "index").is_dir() else path
+    found = sorted(item for item in folder.iterdir() if _is_index_file(item))
+    if not found:
+        raise FileNotFoundError(
+            2, "no index file (named by its time, 17 digits) is in this folder", str(folder)
+        )
+    return [NamedFile(item, None, item.stat().st_size) for item in found]
+
+
+def _is_index_file(path: Path) -> bool:
+    name = path.name
+    return len(name) == NAME_LENGTH and name.isascii() and name.isdigit() and path.is_file()
+
+
+def geometry_of(file: NamedFile, data: memoryview, slots: int | None = None) -> IndexFile:
+    """The header and the numbers of slots and items. CorruptionError when no number of slots fits, or none of `slots`."""
+    header = decode_header(data)
+    guesses: Iterator[int] = iter((slots,)) if slots else _guesses(file.size)
+    for guess in guesses:
+        room = file.size - item_position(guess, 0)
+        if guess > 0 and room >= ITEM.size and room % ITEM.size == 0 and _fits(data, header, guess):
+            return IndexFile(file, header, guess, room // ITEM.size)
+    raise CorruptionError("header, slots and items do not fit each other", 0)
+
+
+def _guesses(size: int) -> Iterator[int]:
+    """The default's proportion of slots and items first, then Java's number of slots, then every number that is possible."""
+    usual = (size - HEADER.size) // (SLOT.size + ITEM.size * _ITEMS_A_SLOT)
+    every = range(
+        (size - HEADER.size) // SLOT.size % (ITEM.size // SLOT.size),
+        size // SLOT.size,
+        ITEM.size // SLOT.size,
+    )
+    return chain((usual, FILE_SLOTS), every[:_MOST_GUESSES])
+
+
+def _fits(data: memoryview, header: IndexHeader, slots: int) -> bool:
+    """Whether the slots of the newest items lead to these items."""
+    count = header.index_count
+    if header.end_phy_offset < header.begin_phy_offset or count < 0:
+        return False
+    if count > 1 and item_position(slots, count) > len(data):
+        return False
+    seen: set[int] = set()
+    for number in range(count - 1, max(count - 1 - _TRIED_ITEMS, 0), -1):
+        slot = decode_item(data, slots, number).key_hash % slots
+        if slot not in seen and SLOT.unpack_from(data, slot_position(slot))[0] != number:
+            return False
+        seen.add(slot)
+    return True
+
+
+def key_chain(data: memoryview, index: IndexFile, topic: str, key: str) -> tuple[int, int, list[ChainLink]]:
+    """The hash of a key, its slot, and every item on the slot's chain, newest first."""
+    key_hash = index_key_hash(topic, key)
+    slot = key_hash % index.slots
+    links: list[ChainLink] = []
+    (number,) = SLOT.unpack_from(data, slot_position(slot))
+    while 0 < number < index.header.index_count and len(links) < index.items:
+        item = decode_item(data, index.slots, number)
+        time = index.header.begin_timestamp + item.time_diff * 1000
+        links.append(ChainLink(number, item, time, item.key_hash == key_hash))
+        number = item.previous
+    return key_hash, slot, links
+
+
+def load_of(data: memoryview, index: IndexFile) -> IndexLoad:
+    """Reads every item once."""
+    lengths = _chain_lengths(data, index)
+    used = len(lengths)
+    return IndexLoad(used, index.items / used if used else 0.0, max(lengths.values(), default=0))
+
+
+def _items(data: memoryview, index: IndexFile) -> Iterator[IndexItem]:
+    first = item_position(index.slots, 1)
+    return map(IndexItem._make, ITEM.iter_unpack(data[first : first + index.items * ITEM.size]))
+
+
+def _chain_lengths(data: memoryview, index: IndexFile) -> Counter[int]:
+    """Slot → items on its chain, of the slots in use."""
+    return Counter(item.key_hash % index.slots for item in _items(data, index))
+
+
+class IndexSpread:
+    """Of some files together: `chains` is the length of a chain → slots that have one so long, `rate` counts items by time."""
+
+    def __init__(self) -> None:
+        self.files = 0
+        self.chains: Counter[int] = Counter()
+        self.rate = Rate()
+
+    def add(self, data: memoryview, index: IndexFile) -> None:
+        self.files += 1
+        self.chains.update(_chain_lengths(data, index).values())
+        seconds = Counter(item.time_diff for item in _items(data, index))
+        for after, count in seconds.items():
+            self.rate.add(index.header.begin_timestamp + after * 1000, count)
+
+
+def overlaps(header: IndexHeader, wanted: OffsetRange) -> bool:
+    """Whether a file has items of the commit-log offsets, or store times, of a range; `last` aside."""
+    offsets = _meet(header.begin_phy_offset, header.end_phy_offset, wanted.begin, wanted.end)
+    times = _meet(header.begin_timestamp, header.end_timestamp, wanted.begin_time, wanted.end_time)
+    return offsets and times and not wanted.only_new
+
+
+def _meet(first: int, last: int, begin: int | None, end: int | None) -> bool:
+    return (begin is None or last >= begin) and (end is None or first < end)
+
+
+def shape_of_index(folder: Path) -> tuple[int, int, dict[int, str]]:
+    """Slots and items of the newest file that tells, the names of all by the offset they begin at; Java's numbers if none does."""
+    shape, names = (FILE_SLOTS, FILE_ITEMS), {}
+    try:
+        files = index_files(folder)
+    except FileNotFoundError:
+        return (*shape, {})
+    for file in files:
+        with mapped(file) as data:
+            try:
+                found = geometry_of(file, data)
+            except CorruptionError:
+                continue
+        if found.items or found.file.size == index_file_size(found.slots, found.capacity):
+            shape = found.slots, found.capacity
+        if found.items:
+            names[found.header.begin_phy_offset] = file.path.name
+    return (*shape, names)

@@ -1,0 +1,122 @@
+"""Single records by their commit-log offsets: what an entry of a queue, or an item of the index, leads to.
+
+Bodies are as stored until they are asked for. One that says it is compressed and cannot be decompressed stays so: its record is whole,
+and nothing behind it depends on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import msgspec
+
+from codec.compression import COMPRESSED, decompress
+from codec.errors import CorruptionError
+from codec.message import MessageExt
+from codec.store.record import decode_record
+from rmqcli.store.read.commit_log import Place, commit_log_folder
+from rmqcli.store.read.files import DamagedFile, NamedFile, mapped, naming_damage, offset_files
+
+__all__ = ["Complain", "Found", "LogReader", "overlook", "plain_bodies", "stored_message", "with_plain_body"]
+
+Found = tuple[Place, MessageExt]
+"""Where a record is, and its message."""
+Complain = Callable[[DamagedFile], None]
+"""Is told of each body that stays as it is stored."""
+
+
+def overlook(damage: DamagedFile) -> None:
+    """Says nothing."""
+
+
+def stored_message(data: memoryview, position: int) -> MessageExt:
+    """The message there, its body as stored. CorruptionError(position) when no whole record is there."""
+    try:
+        return decode_record(data, position)
+    except CorruptionError as error:
+        raise CorruptionError(str(error), position) from None
+
+
+def with_plain_body(message: MessageExt, file: NamedFile, position: int, complain: Complain) -> MessageExt:
+    """The message of the record at `position` of a file, its body decompressed."""
+    if not message.sys_flag & COMPRESSED:
+        return message
+    try:
+        plain = decompress(message.body, message.sys_flag)
+    except CorruptionError as error:
+        complain(DamagedFile(file.path, CorruptionError(f"{error}; it is shown as stored", position)))
+        return message
+    return msgspec.structs.replace(message, body=plain)
+
+
+def plain_bodies(found: Iterable[Found], complain: Complain) -> Iterator[Found]:
+    """The same ones with their bodies decompressed."""
+    for place, message in found:
+        yield place, with_plain_body(message, place.file, place.position, complain)
+
+
+class LogReader:
+    """A context manager that keeps the files mapped. `path` is a store folder, or its commit log."""
+
+    def __init__(self, path: Path) -> None:
+        """FileNotFoundError when there is no commit log."""
+        self._folder = commit_log_folder(path)
+        self._files = offset_files(self._folder)
+        self._views: dict[NamedFile, memoryview] = {}
+        self._stack = ExitStack()
+
+    def __enter__(self) -> LogReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._views.clear()
+        self._stack.close()
+
+    @property
+    def files(self) -> Sequence[NamedFile]:
+        """As far as they are known."""
+        return self._files
+
+    def view(self, file: NamedFile) -> memoryview:
+        """All bytes of one of the files; good as long as the reader is."""
+        if file not in self._views:
+            self._views[file] = self._stack.enter_context(mapped(file))
+        return self._views[file]
+
+    @property
+    def begin(self) -> int:
+        """The first commit-log offset."""
+        return self._files[0].base or 0
+
+    def message(self, offset: int) -> MessageExt | None:
+        """None when no whole record is there."""
+        found = self.find(offset)
+        return None if found is None else found[1]
+
+    def find(self, offset: int) -> Found | None:
+        """None when no whole record is there."""
+        try:
+            return self.read(offset)
+        except CorruptionError:
+            return None
+
+    def read(self, offset: int) -> Found | None:
+        """None before the first file: retention took the record. DamagedFile when no whole record is there."""
+        if offset < self.begin:
+            return None
+        file = self._file_of(offset)
+        position = offset - (file.base or 0)
+        if position >= file.size:
+            self._files = offset_files(self._folder)  # a broker may have made one since
+            file = self._file_of(offset)
+            position = offset - (file.base or 0)
+        if position >= file.size:
+            raise DamagedFile(file.path, CorruptionError(f"the file ends before commit-log offset {offset}"))
+        with naming_damage(file):
+            message = stored_message(self.view(file), position)
+        return Place(file, position, message.store_size, offset), message
+
+    def _file_of(self, offset: int) -> NamedFile:
+        return next((f for f in reversed(self._files) if (f.base or 0) <= offset), self._files[0])

@@ -1,0 +1,182 @@
+"""A store folder at a glance: what is in it, how far it reaches, what is pending. Reads tables, and only ends of files."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+from codec.store.checkpoint import Checkpoint
+from codec.store.record import BLANK_SIZE, peek_record
+from rmqcli.store.read.commit_log import CommitLog
+from rmqcli.store.read.consume_queue import Queue, queue_folders
+from rmqcli.store.read.files import mapped
+from rmqcli.store.read.lock import is_locked
+from rmqcli.store.read.log_reader import LogReader
+from rmqcli.store.read.pending import delay_levels, half_messages
+from rmqcli.store.read.tables import group_offsets, read_checkpoint, store_folder
+
+__all__ = ["FolderSize", "GroupLag", "Overview", "QueueRange", "group_lags", "overview", "queue_ranges"]
+
+FOLDERS = ("commitlog", "consumequeue", "consumequeue_ext", "index", "config")
+
+
+class FolderSize(NamedTuple):
+    """`size` is the length of the files, `used` what they take on the disk; bytes."""
+
+    name: str
+    files: int
+    size: int
+    used: int
+
+
+class QueueRange(NamedTuple):
+    """One queue: [min_offset, max_offset) and the store times (ms) of both ends; 0 when they cannot be read."""
+
+    topic: str
+    queue_id: int
+    min_offset: int
+    max_offset: int
+    first_stored: int
+    last_stored: int
+
+    @property
+    def messages(self) -> int:
+        return self.max_offset - self.min_offset
+
+
+class GroupLag(NamedTuple):
+    """A group and a topic: committed offsets of `queues` queues, `lag` messages behind."""
+
+    group: str
+    topic: str
+    queues: int
+    lag: int
+
+
+class Overview(NamedTuple):
+    """All about a folder. `log_begin` and `log_end` are commit-log offsets, the end that of the last file's data."""
+
+    folders: list[FolderSize]
+    log_begin: int
+    log_end: int
+    queues: list[QueueRange]
+    groups: list[GroupLag]
+    delayed: int
+    half: int
+    abort: bool
+    locked: bool
+    checkpoint: Checkpoint | None
+    disk: tuple[int, int, int]
+
+
+def overview(store: Path) -> Overview:
+    """FileNotFoundError when it is no store folder."""
+    store_folder(store)
+    queues = queue_ranges(store)
+    begin, end = _log_range(store)
+    usage = shutil.disk_usage(store)
+    return Overview(
+        folders=[_folder(store / name) for name in FOLDERS if (store / name).is_dir()],
+        log_begin=begin,
+        log_end=end,
+        queues=queues,
+        groups=group_lags(store, queues),
+        delayed=sum(level.pending for level in delay_levels(store)),
+        half=sum(1 for _ in half_messages(store)) if (store / "commitlog").is_dir() else 0,
+        abort=(store / "abort").exists(),
+        locked=is_locked(store),
+        checkpoint=read_checkpoint(store),
+        disk=(usage.total, usage.used, usage.free),
+    )
+
+
+def _folder(folder: Path) -> FolderSize:
+    states = [path.stat() for path in folder.rglob("*") if path.is_file()]
+    size, used = sum(state.st_size for state in states), sum(state.st_blocks * 512 for state in states)
+    return FolderSize(folder.name, len(states), size, used)
+
+
+def _log_range(store: Path) -> tuple[int, int]:
+    """The first byte, and the one behind the last record that can be walked to in the last file that has any."""
+    try:
+        files = CommitLog(store).files
+    except (FileNotFoundError, NotADirectoryError):
+        return 0, 0
+    known = _last_dispatched(store)
+    for file in reversed(files):
+        base = file.base or 0
+        with mapped(file) as data:
+            end = _walk_end(data, known - base if base <= known < base + file.size else 0)
+        if end:
+            return files[0].base or 0, base + end
+    return files[0].base or 0, files[0].base or 0
+
+
+def _walk_end(data: memoryview, position: int) -> int:
+    while len(data) - position >= BLANK_SIZE:
+        size = peek_record(data, position).total_size
+        if not 0 < size <= len(data) - position:
+            break
+        position += size
+    return position
+
+
+def _last_dispatched(store: Path) -> int:
+    """The commit-log offset of the last record that a queue has: what a walk to the log's end may start from; 0: none."""
+    try:
+        queues = queue_folders(store / "consumequeue")
+    except (FileNotFoundError, NotADirectoryError):
+        return 0
+    lasts = (next(queue.files.entries(queue.files.bounds()[1] - 1), None) for queue in queues)
+    offset = max((entry.commit_log_offset for entry in lasts if entry is not None), default=0)
+    with LogReader(store) as log:
+        message = log.message(offset)
+    return offset if message is not None and message.commit_log_offset == offset else 0
+
+
+def queue_ranges(store: Path) -> list[QueueRange]:
+    """Every queue, by topic and number; its minimum is the first entry whose record is still there."""
+    try:
+        queues = queue_folders(store / "consumequeue")
+        log = LogReader(store)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    with log:
+        return [_range(queue, log) for queue in queues if queue.topic is not None]
+
+
+def _range(queue: Queue, log: LogReader) -> QueueRange:
+    first, end = queue.files.bounds()
+    begin = _first_kept(queue, log, first, end)
+    times = [_time(queue, log, at) for at in (begin, end - 1)] if end > begin else [0, 0]
+    return QueueRange(queue.topic or "", queue.queue_id or 0, begin, end, *times)
+
+
+def _first_kept(queue: Queue, log: LogReader, first: int, end: int) -> int:
+    """Binary search: retention took the records of what comes before."""
+    low, high = first, end
+    while low < high:
+        middle = (low + high) // 2
+        entry = next(queue.files.entries(middle, middle + 1), None)
+        if entry is None or entry.commit_log_offset < log.begin:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def _time(queue: Queue, log: LogReader, queue_offset: int) -> int:
+    entry = next(queue.files.entries(queue_offset, queue_offset + 1), None)
+    message = None if entry is None else log.message(entry.commit_log_offset)
+    return 0 if message is None else message.store_timestamp
+
+
+def group_lags(store: Path, queues: list[QueueRange]) -> list[GroupLag]:
+    """By group and topic; a queue that is gone counts as one without messages."""
+    ends = {(queue.topic, queue.queue_id): queue.max_offset for queue in queues}
+    found: dict[tuple[str, str], list[int]] = {}
+    for one in group_offsets(store):
+        behind = max(ends.get((one.topic, one.queue_id), one.offset) - one.offset, 0)
+        found.setdefault((one.group, one.topic), []).append(behind)
+    return [GroupLag(*key, len(lags), sum(lags)) for key, lags in sorted(found.items())]

@@ -1,0 +1,178 @@
+"""What a broker has yet to do: delayed messages of each level, half messages that nobody ended.
+
+An op message names half messages that are done by their queue offsets: one in 4.9, several with commas in 5.x.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from codec.message import MessageExt
+from codec.names import SystemTopic
+from codec.properties import PropertyName
+from codec.store.dispatch import DEFAULT_DELAYS
+from rmqcli.store.read.commit_log import Place
+from rmqcli.store.read.consume_queue import ConsumeQueueFiles, QueueEntry, queue_folders
+from rmqcli.store.read.log_reader import LogReader, overlook, plain_bodies
+from rmqcli.store.read.tables import delay_offsets, group_offsets
+
+__all__ = [
+    "DelayLevel",
+    "DelayedMessage",
+    "HalfMessage",
+    "delay_levels",
+    "delayed_messages",
+    "half_messages",
+]
+
+_TRANSACTION_GROUP = "CID_RMQ_SYS_TRANS"
+
+
+class DelayLevel(NamedTuple):
+    """`delay` in ms, None for a level beyond the known ones; due times are store times in ms, 0 when nothing is pending."""
+
+    level: int
+    delay: int | None
+    offset: int
+    max_offset: int
+    first_due: int
+    last_due: int
+
+    @property
+    def pending(self) -> int:
+        return max(self.max_offset - self.offset, 0)
+
+    @property
+    def row(self) -> tuple[int | None, ...]:
+        """For people and conditions."""
+        return (
+            self.level,
+            self.delay,
+            self.pending,
+            self.offset,
+            self.max_offset,
+            self.first_due,
+            self.last_due,
+        )
+
+
+class DelayedMessage(NamedTuple):
+    """A message that waits: `due` in ms; `message` has the topic and queue it goes to, and its offset in the level's queue."""
+
+    level: int
+    due: int
+    place: Place
+    message: MessageExt
+
+
+class HalfMessage(NamedTuple):
+    """A half message without an op message; `checks` is how often its producer was asked.
+
+    `message` has the topic and queue it goes to, and its offset in the queue of half messages.
+    """
+
+    queue_offset: int
+    place: Place
+    message: MessageExt
+    group: str
+    checks: int
+
+    @property
+    def topic(self) -> str:
+        return self.message.topic
+
+
+def delay_levels(store: Path, delays: tuple[int, ...] = DEFAULT_DELAYS) -> list[DelayLevel]:
+    """Every level that has a queue."""
+    offsets = delay_offsets(store)
+    found = []
+    for level, files in _queues(store, SystemTopic.SCHEDULE):
+        first, end = files.bounds()
+        offset = max(offsets.get(level + 1, first), first)
+        due = _due(files, offset, end)
+        delay = delays[level] if level < len(delays) else None
+        found.append(DelayLevel(level + 1, delay, offset, end, *due))
+    return found
+
+
+def _due(files: ConsumeQueueFiles, offset: int, end: int) -> tuple[int, int]:
+    if offset >= end:
+        return 0, 0
+    ends = [entry.tags_code for at in (offset, end - 1) for entry in files.entries(at, at + 1)]
+    return (ends[0], ends[-1]) if ends else (0, 0)
+
+
+def _queues(store: Path, topic: str) -> list[tuple[int, ConsumeQueueFiles]]:
+    folder = store / "consumequeue" / topic
+    if not folder.is_dir():
+        return []
+    return [(queue.queue_id or 0, queue.files) for queue in queue_folders(folder)]
+
+
+def delayed_messages(store: Path, level: DelayLevel) -> Iterator[DelayedMessage]:
+    """Those of a level that are not delivered yet, in the order of their delivery. DamagedFile where no record is."""
+    with LogReader(store) as log:
+        for number, files in _queues(store, SystemTopic.SCHEDULE):
+            for entry in files.entries(level.offset) if number + 1 == level.level else ():
+                found = log.read(entry.commit_log_offset)
+                if found is not None:
+                    place, message = found
+                    yield DelayedMessage(level.level, entry.tags_code, place, _as_meant(entry, message))
+
+
+def half_messages(store: Path) -> Iterator[HalfMessage]:
+    """The half messages behind the last one that is known to be done, oldest first, by queue."""
+    known = {
+        (one.topic, one.queue_id): one.offset
+        for one in group_offsets(store)
+        if one.group == _TRANSACTION_GROUP
+    }
+    queues = _queues(store, SystemTopic.TRANS_HALF)
+    if not queues:
+        return  # maybe without a commit log, too
+    with LogReader(store) as log:
+        for queue_id, files in queues:
+            done = _done(store, queue_id, log)
+            for entry in files.entries(known.get((SystemTopic.TRANS_HALF, queue_id), 0)):
+                found = None if entry.queue_offset in done else log.find(entry.commit_log_offset)
+                if found is not None:
+                    yield _half(entry, *found)
+
+
+def _half(entry: QueueEntry, place: Place, message: MessageExt) -> HalfMessage:
+    properties = message.properties
+    checks = properties.get(PropertyName.TRANSACTION_CHECK_TIMES, "0")
+    return HalfMessage(
+        entry.queue_offset,
+        place,
+        _as_meant(entry, message),
+        properties.get(PropertyName.PGROUP, ""),
+        int(checks) if checks.isdecimal() else 0,
+    )
+
+
+def _as_meant(entry: QueueEntry, message: MessageExt) -> MessageExt:
+    """What waits in a system topic, with the topic and queue that it waits for."""
+    queue = message.properties.get(PropertyName.REAL_QID, "")
+    return msgspec.structs.replace(
+        message,
+        topic=message.properties.get(PropertyName.REAL_TOPIC, message.topic),
+        queue_id=int(queue) if queue.isdecimal() else message.queue_id,
+        queue_offset=entry.queue_offset,
+    )
+
+
+def _done(store: Path, queue_id: int, log: LogReader) -> set[int]:
+    """The queue offsets that any op message of a queue names."""
+    done: set[int] = set()
+    for number, files in _queues(store, SystemTopic.TRANS_OP_HALF):
+        for entry in files.entries() if number == queue_id else ():
+            found = log.find(entry.commit_log_offset)
+            for _, message in plain_bodies([] if found is None else [found], overlook):
+                texts = message.body.decode("ascii", "replace").split(",")
+                done.update(int(text) for text in texts if text.isdecimal() and len(text) < 20)
+    return done

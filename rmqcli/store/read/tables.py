@@ -1,0 +1,146 @@
+"""The tables that a broker saves beside its messages: checkpoint and `config/*.json`.
+
+A table that is missing, empty or unreadable is read from its `.bak`, as a broker does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from codec.bodies import (
+    ConsumerOffsetSerializeWrapper,
+    DelayOffsetSerializeWrapper,
+    SubscriptionGroupConfig,
+    SubscriptionGroupWrapper,
+    TopicConfig,
+    TopicConfigSerializeWrapper,
+    decode_body,
+)
+from codec.errors import BodyError, CorruptionError
+from codec.store.checkpoint import FILE_SIZE, Checkpoint, decode_checkpoint
+from rmqcli.store.read.files import DamagedFile, NamedFile, naming_damage
+
+__all__ = [
+    "GroupOffset",
+    "delay_offsets",
+    "group_offsets",
+    "groups",
+    "read_checkpoint",
+    "store_folder",
+    "table_problems",
+    "topics",
+]
+
+Table = TypeVar("Table")
+
+_TABLES: dict[str, type] = {
+    "topics.json": TopicConfigSerializeWrapper,
+    "subscriptionGroup.json": SubscriptionGroupWrapper,
+    "consumerOffset.json": ConsumerOffsetSerializeWrapper,
+    "delayOffset.json": DelayOffsetSerializeWrapper,
+}
+
+
+_MARKS = ("commitlog", "consumequeue", "config", "checkpoint", "abort", "lock")
+"""What tells a store folder; a broker without topics has the last two only."""
+
+
+class GroupOffset(NamedTuple):
+    """How far a group has consumed a queue."""
+
+    group: str
+    topic: str
+    queue_id: int
+    offset: int
+
+
+def store_folder(path: Path) -> Path:
+    """`path`, when it looks like a store folder. FileNotFoundError else."""
+    if _is_store(path):
+        return path
+    path.stat()
+    text = "not a store folder: no commitlog, consumequeue, config or checkpoint is in it"
+    around = next((folder for folder in path.resolve().parents if _is_store(folder)), None)
+    raise FileNotFoundError(2, text if around is None else f"a part of a store: name {around}", str(path))
+
+
+def _is_store(path: Path) -> bool:
+    return any((path / name).exists() for name in _MARKS)
+
+
+def read_checkpoint(store: Path) -> Checkpoint | None:
+    """None when there is none; `store` may be the file itself. DamagedFile when it cannot be one."""
+    path = store / "checkpoint" if store.is_dir() else store
+    if store.is_dir() and not path.exists():
+        return None
+    with naming_damage(NamedFile(path, None, 0)):
+        data = path.read_bytes()
+        if not store.is_dir() and len(data) != FILE_SIZE:
+            raise CorruptionError(f"{len(data):,} bytes: a checkpoint has {FILE_SIZE:,}", 0)
+        return decode_checkpoint(data)
+
+
+def topics(store: Path) -> dict[str, TopicConfig]:
+    """topics.json; {} when there is none."""
+    return dict(_load(store, "topics.json", TopicConfigSerializeWrapper()).topic_config_table)
+
+
+def groups(store: Path) -> dict[str, SubscriptionGroupConfig]:
+    """subscriptionGroup.json; {} when there is none."""
+    return dict(_load(store, "subscriptionGroup.json", SubscriptionGroupWrapper()).subscription_group_table)
+
+
+def group_offsets(store: Path) -> list[GroupOffset]:
+    """consumerOffset.json, by group, topic and queue."""
+    table = _load(store, "consumerOffset.json", ConsumerOffsetSerializeWrapper()).offset_table
+    found = []
+    for name, queues in table.items():
+        topic, _, group = name.partition("@")
+        found += [GroupOffset(group, topic, queue_id, offset) for queue_id, offset in queues.items()]
+    return sorted(found)
+
+
+def delay_offsets(store: Path) -> dict[int, int]:
+    """delayOffset.json: level → the queue offset that is delivered next."""
+    return dict(_load(store, "delayOffset.json", DelayOffsetSerializeWrapper()).offset_table)
+
+
+def _load(store: Path, name: str, empty: Table) -> Table:
+    """`store` may be the file itself; FileNotFoundError when it is another table."""
+    if store.name.removesuffix(".bak") in _TABLES.keys() - {name} and store.is_file():
+        raise FileNotFoundError(2, f"this is not {name}", str(store))
+    path = store / "config" / name if store.is_dir() else store
+    problem: DamagedFile | None = None
+    for candidate in (path, path.with_name(f"{path.name}.bak")):
+        try:
+            data = candidate.read_bytes()
+            if data.strip():
+                return decode_body(type(empty), data)
+        except FileNotFoundError:
+            if not store.is_dir() and candidate == path:
+                raise
+        except BodyError as error:
+            problem = problem or _damaged(candidate, error)
+    if problem is not None:
+        raise problem
+    return empty
+
+
+def _damaged(path: Path, error: BodyError) -> DamagedFile:
+    return DamagedFile(path, CorruptionError(str(error)))
+
+
+def table_problems(store: Path, tell: Callable[[Path, str], None]) -> int:
+    """Tells of every table, and `.bak`, that cannot be read; how many were looked at."""
+    looked = 0
+    for name, kind in _TABLES.items():
+        for path in (store / "config" / name, store / "config" / f"{name}.bak"):
+            if path.exists() and (data := path.read_bytes()).strip():
+                looked += 1
+                try:
+                    decode_body(kind, data)
+                except BodyError as error:
+                    tell(path, str(error))
+    return looked

@@ -1,0 +1,133 @@
+"""Index files written from key hashes, byte for byte as Java's `IndexService` puts them.
+
+A file is named after the time of its making, which nobody can know later: a file that begins at the same record as an old
+one gets its name, any other the store time of its first record.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from codec.store.file_names import index_file_name
+from codec.store.index_file import (
+    FILE_ITEMS,
+    FILE_SLOTS,
+    HEADER,
+    ITEM,
+    SLOT,
+    IndexHeader,
+    index_file_size,
+    item_position,
+    slot_position,
+    time_difference,
+)
+
+__all__ = ["IndexWriter"]
+
+
+class IndexWriter:
+    """The files of a folder `index`. `names`: commit-log offset that a file begins at → its name."""
+
+    def __init__(
+        self,
+        folder: Path,
+        slots: int = FILE_SLOTS,
+        items: int = FILE_ITEMS,
+        names: Mapping[int, str] | None = None,
+    ) -> None:
+        self.files = self.items = 0
+        self.completed_timestamp = 0
+        """End time (ms) of the last full file: what a checkpoint says of the index."""
+        self._folder = folder
+        self._slots = slots
+        self._capacity = items
+        self._names = names or {}
+        self._last_name = ""
+        self._pages: mmap.mmap | None = None
+        self._header = IndexHeader()
+
+    def put(self, hashes: Sequence[int], offset: int, timestamp: int) -> None:
+        """The items of one record."""
+        for key_hash in hashes:
+            if self._pages is None or self._header.index_count >= self._capacity:
+                self._roll(offset, timestamp)
+            assert self._pages is not None
+            self._put(self._pages, key_hash, offset, timestamp)
+
+    def put_many(self, hashes: Any, offsets: Any, timestamps: Any) -> None:
+        """Items of many records, as arrays. Needs NumPy."""
+        from codec.scan.index_chains import write_items
+
+        at = 0
+        while at < len(hashes):
+            if self._pages is None or self._header.index_count in (1, self._capacity):
+                self.put([int(hashes[at])], int(offsets[at]), int(timestamps[at]))
+                at += 1
+                continue
+            end = min(at + self._capacity - self._header.index_count, len(hashes))
+            items = hashes[at:end], offsets[at:end], timestamps[at:end]
+            self._header = write_items(self._pages, self._slots, self._header, *items)
+            self.items += end - at
+            at = end
+
+    def _put(self, pages: mmap.mmap, key_hash: int, offset: int, timestamp: int) -> None:
+        header = self._header
+        number = header.index_count
+        slot_at = slot_position(key_hash % self._slots)
+        (previous,) = SLOT.unpack_from(pages, slot_at)
+        seconds = time_difference(header.begin_timestamp, timestamp)
+        ITEM.struct.pack_into(pages, item_position(self._slots, number), key_hash, offset, seconds, previous)
+        SLOT.struct.pack_into(pages, slot_at, number)
+        first = number == 1
+        self._header = IndexHeader(
+            timestamp if first else header.begin_timestamp,
+            timestamp,
+            offset if first else header.begin_phy_offset,
+            offset,
+            header.hash_slot_count + (previous == 0),
+            number + 1,
+        )
+        self.items += 1
+
+    def _roll(self, offset: int, timestamp: int) -> None:
+        """A new file; its times begin where those of the one before it end."""
+        full = self._header
+        self.finish()
+        if self.files:
+            self.completed_timestamp = full.end_timestamp
+        self._header = IndexHeader(
+            full.end_timestamp, full.end_timestamp, full.end_phy_offset, full.end_phy_offset
+        )
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._pages = _preallocated(
+            self._folder / self._name(offset, timestamp), index_file_size(self._slots, self._capacity)
+        )
+        self.files += 1
+
+    def _name(self, offset: int, timestamp: int) -> str:
+        name = self._names.get(offset) or index_file_name(timestamp)
+        if name <= self._last_name:
+            name = f"{int(self._last_name) + 1:017d}"
+        self._last_name = name
+        return name
+
+    def finish(self) -> None:
+        """Writes the header of the last file."""
+        if self._pages is not None:
+            HEADER.struct.pack_into(self._pages, 0, *self._header)
+            self._pages.flush()
+            self._pages.close()
+            self._pages = None
+
+
+def _preallocated(path: Path, size: int) -> mmap.mmap:
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    try:
+        os.ftruncate(handle, size)
+        return mmap.mmap(handle, size)
+    finally:
+        os.close(handle)

@@ -1,0 +1,60 @@
+"""Folders that are there whole or not at all: whoever looks at one that was killed in the making takes it for a store."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rmqcli.store.read.files import naming_full_disk
+
+__all__ = ["UNFINISHED", "new_folder", "require_empty"]
+
+UNFINISHED = ".unfinished"
+
+
+def require_empty(out: Path) -> None:
+    """FileExistsError when there is something in a folder."""
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise FileExistsError(17, "exists and is not empty; name a new folder with --out", str(out))
+
+
+@contextmanager
+def new_folder(out: Path) -> Iterator[Path]:
+    """A folder beside `out` that takes its name when the block ends, and is removed when it ends with an error.
+
+    `out` must not exist or be empty (FileExistsError). What a killed process left under the name of the folder beside it is
+    removed first, when nobody writes there any more.
+    """
+    require_empty(out)
+    out = out.resolve()
+    if out.is_mount():
+        raise FileExistsError(17, "a file system is mounted here: name a folder in it", str(out))
+    work = out.with_name(f"{out.name}{UNFINISHED}")
+    handle = _own(work)
+    try:
+        with naming_full_disk(out):
+            yield work
+        work.rename(out)
+    except BaseException:
+        shutil.rmtree(work, ignore_errors=True)
+        raise
+    finally:
+        os.close(handle)
+
+
+def _own(work: Path) -> int:
+    """The empty folder, held as long as the handle is open."""
+    work.mkdir(parents=True, exist_ok=True)
+    handle = os.open(work, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        raise FileExistsError(17, "another process is writing here", str(work)) from None
+    for path in work.iterdir():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    return handle

@@ -1,0 +1,149 @@
+"""Consume queue files written from entries: preallocated files of one size, as a broker makes them (Java `ConsumeQueue`).
+
+Entries are gathered for each queue and written some thousand at a time, so that any number of queues needs little memory and
+no open files. Offsets that no entry was given for are filled with blank entries (0, 0x7FFFFFFF, 0).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from codec.errors import CorruptionError
+from codec.store.consume_queue import ENTRY, FILE_ENTRIES, FILLER
+from codec.store.dispatch import Unit
+from codec.store.file_names import file_name
+
+__all__ = ["MAX_GAP", "QUEUE_FILE_SIZE", "QueueWriter", "QueuesWriter", "is_folder"]
+
+QUEUE_FILE_SIZE = FILE_ENTRIES * ENTRY.size
+MAX_GAP = 1 << 20
+"""Missing queue offsets in a row; more are no loss but a damaged number."""
+_BUFFERED = 1 << 14
+_LONGEST_NAME = 255
+"""Bytes; of a topic that no broker would take, and of what is left of one that was damaged, it may be more."""
+
+
+def is_folder(topic: str, queue_id: int) -> bool:
+    """Whether there can be a folder of such a queue."""
+    is_name = topic not in ("", ".", "..") and "/" not in topic and "\0" not in topic
+    return is_name and len(topic.encode()) <= _LONGEST_NAME and queue_id >= 0
+
+
+class QueueWriter:
+    """One queue: `first` is its first offset, `next_offset` the one behind its last; `missing` counts offsets that it lacks."""
+
+    def __init__(self, folder: Path, file_size: int) -> None:
+        self.first = self.next_offset = self.missing = 0
+        self._folder = folder
+        self._file_size = file_size
+        self._buffer = bytearray()
+        self._begin = 0
+
+    @property
+    def _empty(self) -> bool:
+        return self.next_offset == 0
+
+    def put(self, unit: Unit) -> None:
+        """The next entry. CorruptionError when its offset cannot be."""
+        gap = unit.queue_offset - self.next_offset
+        if self._empty:
+            self._start(unit.queue_offset)
+        elif gap < 0:
+            self._restart(unit.queue_offset)
+        elif gap > MAX_GAP:
+            raise CorruptionError(
+                f"{unit.topic} queue {unit.queue_id}: offset {unit.queue_offset} follows {self.next_offset - 1}"
+            )
+        elif gap:
+            self.missing += gap
+            self._buffer += FILLER * gap
+        self._buffer += ENTRY.pack(unit.commit_log_offset, unit.size, unit.tags_code)
+        self.next_offset = unit.queue_offset + 1
+        if len(self._buffer) >= _BUFFERED:
+            self.flush()
+
+    def put_many(self, topic: str, queue_id: int, offsets: Any, entries: Any) -> None:
+        """Entries one after another, as arrays."""
+        first, last = int(offsets[0]), int(offsets[-1])
+        goes_on = first == self.next_offset or (self._empty and not self._buffer)
+        if not goes_on or last - first + 1 != len(offsets) or (offsets[1:] - offsets[:-1] != 1).any():
+            for offset, entry in zip(offsets.tolist(), entries.tolist(), strict=True):
+                self.put(Unit(topic, queue_id, offset, *entry))
+            return
+        if self._empty:
+            self._start(first)
+        self._buffer += entries.tobytes()
+        self.next_offset = last + 1
+        if len(self._buffer) >= _BUFFERED:
+            self.flush()
+
+    def _start(self, offset: int) -> None:
+        """A queue that does not begin at 0 is filled from the start of its first file."""
+        if not 0 <= offset < 1 << 56:
+            raise CorruptionError(f"a queue offset of {offset}")
+        at = offset * ENTRY.size
+        self._begin = at - at % self._file_size
+        self._buffer += FILLER * ((at - self._begin) // ENTRY.size)
+        self.first = offset
+
+    def _restart(self, offset: int) -> None:
+        """An offset that was there already: the topic was deleted and made again, what came before is gone."""
+        self._buffer.clear()
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self.missing = 0
+        self._start(offset)
+
+    def flush(self) -> None:
+        """Writes what is gathered."""
+        while self._buffer:
+            inside = self._begin % self._file_size
+            piece = bytes(self._buffer[: self._file_size - inside])
+            self._write(self._begin - inside, inside, piece)
+            del self._buffer[: len(piece)]
+            self._begin += len(piece)
+
+    def _write(self, base: int, position: int, piece: bytes) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(self._folder / file_name(base), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            if position == 0:
+                os.ftruncate(handle, self._file_size)
+            os.pwrite(handle, piece, position)
+        finally:
+            os.close(handle)
+
+
+class QueuesWriter:
+    """All queues of a folder `consumequeue`."""
+
+    def __init__(self, folder: Path, file_size: int = QUEUE_FILE_SIZE) -> None:
+        self._folder = folder
+        self._file_size = file_size // ENTRY.size * ENTRY.size
+        self.queues: dict[tuple[str, int], QueueWriter] = {}
+
+    def put(self, unit: Unit) -> None:
+        """CorruptionError when the topic is no name of a folder, or the offset cannot be."""
+        self._queue(unit.topic, unit.queue_id).put(unit)
+
+    def put_many(self, topic: str, queue_id: int, offsets: Any, entries: Any) -> None:
+        """As `put`, of many entries of one queue."""
+        self._queue(topic, queue_id).put_many(topic, queue_id, offsets, entries)
+
+    def _queue(self, topic: str, queue_id: int) -> QueueWriter:
+        queue = self.queues.get((topic, queue_id))
+        if queue is None:
+            if not is_folder(topic, queue_id):
+                raise CorruptionError(
+                    f"there is no topic {topic!r} with a queue {queue_id}; salvage the store first"
+                )
+            folder = self._folder / topic / str(queue_id)
+            queue = self.queues[topic, queue_id] = QueueWriter(folder, self._file_size)
+        return queue
+
+    def finish(self) -> None:
+        """Writes what is gathered."""
+        for queue in self.queues.values():
+            queue.flush()

@@ -1,0 +1,193 @@
+"""Consume queues and index made anew from a commit log.
+
+The commit log must be sound: a damaged one is salvaged first. A new folder must be empty. In place, everything is built
+beside the old folders, which are then renamed, never removed.
+"""
+
+from __future__ import annotations
+
+import filecmp
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from codec.properties import decode_properties
+from codec.store.dispatch import DEFAULT_DELAYS, index_hashes, units_of
+from rmqcli.store.read.commit_log import CommitLog, walk_file
+from rmqcli.store.read.files import NamedFile, mapped, naming_damage
+from rmqcli.store.read.index import shape_of_index
+from rmqcli.store.read.vectorised import bulk_checks
+from rmqcli.store.repair.index_writer import IndexWriter
+from rmqcli.store.repair.new_folder import UNFINISHED
+from rmqcli.store.repair.queue_writer import QUEUE_FILE_SIZE, QueuesWriter
+
+__all__ = ["Difference", "Rebuilt", "Shape", "build", "compare", "rebuild_in_place", "shape_of"]
+
+FOLDERS = ("consumequeue", "index")
+_BLOCK_RECORDS = 4096
+_EXTENSION = "consumequeue_ext"
+
+
+class Shape(NamedTuple):
+    """Sizes of the files to write, names of index files to use again, and the delay levels (ms)."""
+
+    queue_file_size: int = QUEUE_FILE_SIZE
+    index_slots: int = 5_000_000
+    index_items: int = 20_000_000
+    index_names: dict[int, str] = {}  # noqa: RUF012  never written to
+    delays: tuple[int, ...] = DEFAULT_DELAYS
+
+
+class Rebuilt(NamedTuple):
+    """What was written: records read, queues, entries, queue offsets that no record has, index files and items."""
+
+    records: int
+    queues: int
+    entries: int
+    missing: int
+    index_files: int
+    index_items: int
+    index_completed: int
+
+
+class Difference(NamedTuple):
+    """A file that is not as it would be built: `kind` is new, gone or changed (then from byte `position` on)."""
+
+    path: str
+    kind: str
+    position: int | None = None
+
+
+def shape_of(store: Path) -> Shape:
+    """The sizes that the files of a store folder have, else RocketMQ's."""
+    sizes = [file.stat().st_size for file in (store / "consumequeue").glob("*/*/" + "[0-9]" * 20)]
+    slots, items, names = shape_of_index(store / "index") if (store / "index").is_dir() else (0, 0, {})
+    shape = Shape(queue_file_size=max(set(sizes), key=sizes.count)) if sizes else Shape()
+    return shape._replace(index_slots=slots, index_items=items, index_names=names) if slots else shape
+
+
+def build(
+    log: CommitLog, out: Path, shape: Shape, progress: Callable[[int], None] = lambda size: None
+) -> Rebuilt:
+    """Writes `consumequeue` and `index` of a commit log into `out`. DamagedFile where the log is damaged."""
+    queues = QueuesWriter(out / "consumequeue", shape.queue_file_size)
+    index = IndexWriter(out / "index", shape.index_slots, shape.index_items, shape.index_names)
+    writers = _Writers(queues, index, shape.delays)
+    for file in log.files:
+        with naming_damage(file), mapped(file) as data:
+            position = 0
+            while True:
+                after = writers.put_many(file, data, position)
+                if after == position:
+                    after = writers.put_one_by_one(file, data, position)
+                progress(after - position)
+                if after == position:
+                    break
+                position = after
+    queues.finish()
+    index.finish()
+    missing = sum(queue.missing for queue in queues.queues.values())
+    return Rebuilt(
+        writers.records,
+        len(queues.queues),
+        writers.entries,
+        missing,
+        index.files,
+        index.items,
+        index.completed_timestamp,
+    )
+
+
+class _Writers:
+    """Queues and index that records are put into, and how many of these and of their entries there were."""
+
+    def __init__(self, queues: QueuesWriter, index: IndexWriter, delays: tuple[int, ...]) -> None:
+        self.records = self.entries = 0
+        self._queues = queues
+        self._index = index
+        self._delays = delays
+
+    def put_many(self, file: NamedFile, data: memoryview, position: int) -> int:
+        """A block of records of a file; the byte behind them, `position` itself where they are to be put one by one."""
+        bulk = bulk_checks()
+        if bulk is None or file.base is None:
+            return position
+        block = bulk.dispatched_block(data, file.base, position, self._delays)
+        if block is None:
+            return position
+        for queue in block.queues:
+            self._queues.put_many(*queue)
+            self.entries += len(queue.entries)
+        self._index.put_many(block.hashes, block.offsets, block.timestamps)
+        self.records += block.records
+        return int(block.end)
+
+    def put_one_by_one(self, file: NamedFile, data: memoryview, position: int) -> int:
+        """As `put_many`, at most a block; `position` itself where no record follows."""
+        for number, (place, record) in enumerate(walk_file(file, data, position)):
+            if number == _BLOCK_RECORDS:
+                break
+            properties = decode_properties(record.properties)
+            for unit in units_of(record, properties, self._delays):
+                self._queues.put(unit)
+                self.entries += 1
+            self._index.put(index_hashes(record, properties), place.offset, record.store_timestamp)
+            self.records += 1
+            position = place.position + place.size
+        return position
+
+
+def compare(store: Path, built: Path) -> list[Difference]:
+    """How the consume queues and index of a store differ from those that were built."""
+    found: list[Difference] = []
+    for folder in FOLDERS:
+        old, new = _files(store / folder), _files(built / folder)
+        for name in sorted(old.keys() | new.keys()):
+            path = f"{folder}/{name}"
+            if name not in old or name not in new:
+                found.append(Difference(path, "gone" if name in old else "new"))
+            elif not filecmp.cmp(old[name], new[name], shallow=False):
+                found.append(Difference(path, "changed", _first_difference(old[name], new[name])))
+    return found
+
+
+def _files(folder: Path) -> dict[str, Path]:
+    return {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
+
+
+def _first_difference(old: Path, new: Path) -> int:
+    at, step = 0, 1 << 16
+    with old.open("rb") as one, new.open("rb") as other:
+        while (left := one.read(step)) == (right := other.read(step)):
+            at += len(left)
+    same = next((i for i, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), None)
+    return at + (min(len(left), len(right)) if same is None else same)
+
+
+def rebuild_in_place(store: Path, built: Path, stamp: str) -> list[Path]:
+    """Puts what was built (a folder of the same file system) in place of the old; their new names.
+
+    An extension folder is put aside too: entries that were built hold the tags codes themselves.
+    """
+    kept: list[Path] = []
+    for folder in (*FOLDERS, _EXTENSION):
+        old, new = store / folder, built / folder
+        if old.exists() and (new.exists() or folder != "index"):
+            kept.append(old.rename(store / f"{folder}.old-{stamp}"))
+        if new.exists():
+            new.rename(old)
+    return kept
+
+
+@contextmanager
+def work_folder(store: Path) -> Iterator[Path]:
+    """An empty folder in a store whose lock is held, gone at the end; one that a killed process left is cleared."""
+    work = store / f"rebuild{UNFINISHED}"
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir()
+    try:
+        yield work
+    finally:
+        shutil.rmtree(work, ignore_errors=True)

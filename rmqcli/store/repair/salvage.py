@@ -1,0 +1,278 @@
+"""A new, sound store from what is left of a damaged one.
+
+Every kept record stays where it was, so that message ids, transactions and queue offsets hold. A lost stretch is filled:
+
+* each queue offset that is gone gets a message with an empty body and the property LOST, so that no queue has a hole, which
+  no reader of RocketMQ could step over; not in the queues of delayed and half messages, where it would be acted on: their
+  entries are blank, and readers skip them;
+* the rest becomes rolled-back records, which no queue and no index ever holds; at the end of a file, its BLANK record.
+
+A kept record whose properties do not parse loses those pairs that do not.
+
+Queues and index are built anew. The tables of `config` are copied as they are. The source is only read.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from codec.names import SystemTopic
+from codec.properties import encode_properties
+from codec.store.checkpoint import Checkpoint, encode_checkpoint
+from codec.store.file_names import file_name
+from codec.store.record import BLANK_SIZE, store_timestamp_at
+from codec.store.record_encoder import encode_blank, encode_record, record_size
+from rmqcli.store.read.commit_log import CommitLog
+from rmqcli.store.read.files import mapped
+from rmqcli.store.read.vectorised import bulk_checks
+from rmqcli.store.repair.new_folder import new_folder, require_empty
+from rmqcli.store.repair.rebuild import Rebuilt, build, shape_of
+from rmqcli.store.repair.salvage_queues import Gone, drop_contradicted, gone_offsets, lost_tail
+from rmqcli.store.repair.salvage_scan import SMALLEST, FileScan, LogScan, Stretch, records_between, scan_log
+from rmqcli.store.verify.properties import mended_properties, properties_problem
+
+__all__ = ["LOST", "Salvaged", "plan", "salvage"]
+
+LOST = "LOST"
+"""Property of a message that stands for a lost one, and the topic of records that only fill."""
+_UNFILLED = frozenset({SystemTopic.SCHEDULE, SystemTopic.TRANS_HALF})
+_FILLING = 1 << 20
+_COPIED = 1 << 22
+_HOST = bytes(8)
+_ROLLBACK = 0xC
+_LOST_PROPERTY = encode_properties({LOST: "true"})
+
+
+class Plan(NamedTuple):
+    """What is kept, the queue offsets that are gone, and which of them each lost stretch (by its begin) will stand for."""
+
+    scan: LogScan
+    gone: list[Gone]
+    placed: dict[int, list[Gone]]
+
+
+class Salvaged(NamedTuple):
+    """`lost` with the end of the log that only its consume queues know of. `gone` are runs of queue offsets: topic, queue id, first,
+    last. `placed` messages stand for some of these; for none at the end of the log, where no reader has to step over a hole.
+
+    `mended` are the commit-log offsets of kept records that lost properties.
+    """
+
+    records: int
+    lost: list[Stretch]
+    gone: list[tuple[str, int, int, int]]
+    placed: int
+    mended: list[int]
+    rebuilt: Rebuilt
+
+
+def plan(store: Path, progress: Callable[[int], None] = lambda size: None) -> Plan:
+    """Reads a store folder; nothing is written. FileNotFoundError when it has no commit log."""
+    scan = scan_log(CommitLog(store), progress)
+    drop_contradicted(scan, store)
+    gone = gone_offsets(scan, store)
+    return Plan(scan, gone, _place(scan, gone))
+
+
+def _place(scan: LogScan, gone: list[Gone]) -> dict[int, list[Gone]]:
+    """Every gone offset into the first stretch between its neighbours that has room."""
+    lost = scan.lost
+    begins = [stretch.begin for stretch in lost]
+    room = [stretch.end - stretch.begin - (BLANK_SIZE if stretch.at_end else 0) for stretch in lost]
+    placed: dict[int, list[Gone]] = {}
+    for one in gone:
+        if one.topic in _UNFILLED:
+            continue
+        need = _smallest(one.topic)
+        first = max(bisect_right(begins, one.after) - 1, 0)
+        for number in range(first, bisect_right(begins, one.before)):
+            if lost[number].end > one.after and room[number] >= need:
+                room[number] -= need
+                placed.setdefault(lost[number].begin, []).append(one)
+                break
+    return placed
+
+
+def _smallest(topic: str) -> int:
+    return record_size(0, len(topic.encode()), 0, 0, 1 if len(topic.encode()) < 128 else 2)
+
+
+def salvage(store: Path, out: Path, progress: Callable[[int], None] = lambda size: None) -> Salvaged:
+    """Writes a store folder `out`, which must not exist or be empty (FileExistsError).
+
+    `progress` is told the bytes of the log twice: read, and read again for queues and index.
+    """
+    require_empty(out)
+    planned = plan(store, progress)
+    with new_folder(out) as work:
+        return _write_store(store, work, planned, progress)
+
+
+def _write_store(store: Path, out: Path, planned: Plan, progress: Callable[[int], None]) -> Salvaged:
+    scan = planned.scan
+    (out / "commitlog").mkdir()
+    stamp = 1
+    mended: list[int] = []
+    for file in scan.files:
+        stamp = _write_file(file, out / "commitlog", scan.file_size, planned, stamp, mended)
+    rebuilt = Rebuilt(0, 0, 0, 0, 0, 0, 0)
+    if scan.files:
+        rebuilt = build(CommitLog(out), out, shape_of(store), progress)
+    if (store / "config").is_dir():
+        _copy_folder(store / "config", out / "config")
+    checkpoint = Checkpoint(stamp, stamp, rebuilt.index_completed)
+    (out / "checkpoint").write_bytes(encode_checkpoint(checkpoint))
+    records = sum(file.records for file in scan.files)
+    placed = sum(map(len, planned.placed.values()))
+    tail = lost_tail(scan, planned.gone)
+    return Salvaged(
+        records, scan.lost + ([tail] if tail else []), _runs(planned.gone), placed, mended, rebuilt
+    )
+
+
+def _copy_folder(source: Path, target: Path) -> None:
+    """`shutil.copytree` gathers errors into one that has no errno."""
+    target.mkdir()
+    for path in sorted(source.iterdir()):
+        if path.is_dir():
+            _copy_folder(path, target / path.name)
+        else:
+            shutil.copy2(path, target / path.name)
+
+
+def _write_file(file: FileScan, folder: Path, size: int, planned: Plan, stamp: int, mended: list[int]) -> int:
+    """One file of the new commit log; `stamp` and what is returned are the last store times before and in it."""
+    handle = os.open(folder / file_name(file.base), os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    try:
+        os.ftruncate(handle, size)
+        runs: list[tuple[int, int, Stretch | None]] = [(begin, end, None) for begin, end in file.kept]
+        runs += [(stretch.begin, stretch.end, stretch) for stretch in file.lost]
+        last = file is planned.scan.files[-1]
+        for begin, end, stretch in sorted(runs, key=lambda run: run[0]):
+            if stretch is None:
+                stamp = _copy(file, handle, begin, end, mended)
+            else:
+                filling = _filling(stretch, planned.placed.get(begin, []), stamp, last and stretch.at_end)
+                position = begin - file.base
+                for piece in filling:
+                    os.pwrite(handle, piece, position)
+                    position += len(piece)
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+    return stamp
+
+
+def _copy(file: FileScan, handle: int, begin: int, end: int, mended: list[int]) -> int:
+    """A kept run; the store time of its last record."""
+    with mapped(file.file) as data:
+        for at in range(begin - file.base, end - file.base, _COPIED):
+            os.pwrite(handle, data[at : min(at + _COPIED, end - file.base)], at)
+        good, stamp = _skip_good(data, begin - file.base, end - file.base)
+        for record in records_between(data, file.base, file.base + good, end):
+            stamp = record.store_timestamp
+            if properties_problem(record.properties):
+                place = record.physical_offset - file.base + record.total_size - len(record.properties)
+                os.pwrite(handle, mended_properties(record.properties), place)
+                mended.append(record.physical_offset)
+    return stamp
+
+
+def _skip_good(data: memoryview, start: int, stop: int) -> tuple[int, int]:
+    """The byte behind records whose properties are seen to parse, many at once, and the store time of the last, 1 for none."""
+    bulk = bulk_checks()
+    if bulk is None:
+        return start, 1
+    end, last = bulk.skip_parsing(data, start, stop)
+    return int(end), store_timestamp_at(data, last) if last >= 0 else 1
+
+
+def _filling(stretch: Stretch, gone: list[Gone], stamp: int, is_tail: bool) -> Iterator[bytes]:
+    """What is written into a lost stretch. At the tail of the log nothing need follow the messages."""
+    position = stretch.begin
+    for number, one in enumerate(gone):
+        needed = sum(_smallest(later.topic) for later in gone[number + 1 :])
+        spare = stretch.end - position - needed - _smallest(one.topic)
+        spare -= BLANK_SIZE if stretch.at_end else 0
+        # Too little behind the last message for a record of its own becomes its body.
+        body = spare if number == len(gone) - 1 and spare < SMALLEST and not stretch.at_end else 0
+        left = spare - len(_LOST_PROPERTY)
+        named = not body and (left >= (0 if stretch.at_end else SMALLEST) or left == 0)
+        record = _stand_in(one, position, stamp, bytes(body), _LOST_PROPERTY if named else b"")
+        yield record
+        position += len(record)
+    if stretch.at_end:
+        if not is_tail:
+            yield encode_blank(stretch.end - position)
+        return
+    while position < stretch.end:
+        rest = stretch.end - position
+        record = _filler(rest if rest < _FILLING + SMALLEST else _FILLING, position, stamp)
+        yield record
+        position += len(record)
+
+
+def _stand_in(one: Gone, position: int, stamp: int, body: bytes, properties: bytes) -> bytes:
+    """A message for a gone queue offset."""
+    return _record(
+        one.topic.encode(),
+        position,
+        stamp,
+        queue_id=one.queue_id,
+        queue_offset=one.queue_offset,
+        body=body,
+        properties=properties,
+    )
+
+
+def _filler(size: int, position: int, stamp: int) -> bytes:
+    """A rolled-back record of exactly `size` bytes."""
+    topic = LOST.encode()[: size - record_size(0, 0, 0)]
+    body = bytes(size - record_size(0, len(topic), 0))
+    return _record(topic, position, stamp, sys_flag=_ROLLBACK, body=body)
+
+
+def _record(
+    topic: bytes,
+    position: int,
+    stamp: int,
+    *,
+    queue_id: int = 0,
+    queue_offset: int = 0,
+    sys_flag: int = 0,
+    body: bytes = b"",
+    properties: bytes = b"",
+) -> bytes:
+    return encode_record(
+        topic=topic,
+        queue_id=queue_id,
+        flag=0,
+        queue_offset=queue_offset,
+        physical_offset=position,
+        sys_flag=sys_flag,
+        born_timestamp=stamp,
+        born_host=_HOST,
+        store_timestamp=stamp,
+        store_host=_HOST,
+        reconsume_times=0,
+        prepared_transaction_offset=0,
+        body=body,
+        properties=properties,
+        version=1 if len(topic) < 128 else 2,
+    )
+
+
+def _runs(gone: list[Gone]) -> list[tuple[str, int, int, int]]:
+    """Queue offsets in a row as one run; `gone` is sorted."""
+    runs: list[tuple[str, int, int, int]] = []
+    for one in gone:
+        if runs and runs[-1][:2] == (one.topic, one.queue_id) and runs[-1][3] + 1 == one.queue_offset:
+            runs[-1] = (*runs[-1][:3], one.queue_offset)
+        else:
+            runs.append((one.topic, one.queue_id, one.queue_offset, one.queue_offset))
+    return runs

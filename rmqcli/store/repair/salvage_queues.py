@@ -1,0 +1,208 @@
+"""Which queue offsets are gone with the lost stretches of a commit log, as consume queues and the other records tell.
+
+A record whose topic, queue or queue offset the consume queues contradict is lost too: no CRC covers these. A record that
+any entry confirms is not.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple
+
+from codec.errors import CorruptionError
+from codec.names import LMQ_PREFIX
+from codec.store.consume_queue import ENTRY
+from codec.store.dispatch import PREPARED
+from codec.store.record import RecordScan, scan_record
+from rmqcli.store.read.commit_log import LogViews
+from rmqcli.store.read.consume_queue import Queue, QueueEntry, queue_folders
+from rmqcli.store.read.files import mapped
+from rmqcli.store.read.vectorised import bulk_checks
+from rmqcli.store.repair.queue_writer import MAX_GAP, is_folder
+from rmqcli.store.repair.salvage_scan import LogScan, Stretch, records_between
+
+__all__ = ["Gone", "drop_contradicted", "gone_offsets", "lost_tail"]
+
+
+_BLOCK_ENTRIES = 1 << 13
+_FARTHEST = 64 * 1024 * 1024
+"""Bytes from one record that is in a queue to the next: more than any message has that a broker takes."""
+
+
+class Gone(NamedTuple):
+    """A queue offset whose record is lost: it lay between `after` and `before` in the commit log; `size` 0: not known."""
+
+    topic: str
+    queue_id: int
+    queue_offset: int
+    after: int
+    before: int
+    size: int = 0
+
+
+def _queues(store: Path) -> list[Queue]:
+    try:
+        return queue_folders(store / "consumequeue")
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def drop_contradicted(scan: LogScan, store: Path) -> None:
+    """Turns kept records into lost ones that a queue entry contradicts and none confirms."""
+    contradicted = {one.offset: one.size for one in _claims(scan, store, _suspect_entries) if not one.agrees}
+    if contradicted:
+        confirmed = {one.offset for one in _claims(scan, store, _every_entry) if one.agrees}
+        for offset in sorted(contradicted.keys() - confirmed):
+            _drop(
+                scan, offset, contradicted[offset], "its consume queue contradicts its topic, queue or offset"
+            )
+
+
+class _Claim(NamedTuple):
+    """A queue entry that points at a kept record, and whether the record says the same of itself."""
+
+    offset: int
+    size: int
+    agrees: bool
+
+
+Look = Callable[[LogScan, Queue], Iterator[QueueEntry]]
+
+
+def _every_entry(scan: LogScan, queue: Queue) -> Iterator[QueueEntry]:
+    return queue.files.entries()
+
+
+def _suspect_entries(scan: LogScan, queue: Queue) -> Iterator[QueueEntry]:
+    """Entries of which it is not seen, for many at once, that their records say the same."""
+    bulk = bulk_checks()
+    if bulk is None:
+        yield from queue.files.entries()
+        return
+    with LogViews([file.file for file in scan.files if file.file.size]) as views:
+        for file in queue.files.files:
+            first = (file.base or 0) // ENTRY.size
+            with mapped(file) as data:
+                written = bulk.written_entries(data)
+                for at in range(0, written, _BLOCK_ENTRIES):
+                    raw = bytes(data[at * ENTRY.size : min(at + _BLOCK_ENTRIES, written) * ENTRY.size])
+                    numbers, _ = bulk.suspect_entries(
+                        views, queue.topic, queue.queue_id, first + at, raw, -1, check_crc=False
+                    )
+                    for number in numbers:
+                        yield from queue.files.entries(first + at + number, first + at + number + 1)
+            if written < file.size // ENTRY.size:
+                return
+
+
+def _claims(scan: LogScan, store: Path, look: Look) -> Iterator[_Claim]:
+    with ExitStack() as stack:
+        views = [stack.enter_context(mapped(file.file)) if file.file.size else None for file in scan.files]
+        for queue in _queues(store):
+            if (queue.topic or "").startswith(LMQ_PREFIX):
+                continue
+            for entry in look(scan, queue):
+                place = _file_of(scan, entry.commit_log_offset)
+                data = None if place is None else views[place]
+                if data is None or place is None:
+                    continue
+                position = entry.commit_log_offset - scan.files[place].base
+                try:
+                    record = scan_record(data, position)
+                except CorruptionError:
+                    continue
+                if record.physical_offset != entry.commit_log_offset or record.total_size != entry.size:
+                    continue
+                said = str(record.topic, "utf-8", "replace"), record.queue_id, record.queue_offset
+                agrees = said == (queue.topic, queue.queue_id, entry.queue_offset)
+                yield _Claim(entry.commit_log_offset, entry.size, agrees)
+
+
+def _file_of(scan: LogScan, offset: int) -> int | None:
+    """Which file a place is in."""
+    number = (offset - scan.begin) // scan.file_size
+    return number if 0 <= number < len(scan.files) else None
+
+
+def _drop(scan: LogScan, offset: int, size: int, reason: str) -> None:
+    """Takes one record out of what is kept."""
+    place = _file_of(scan, offset)
+    assert place is not None
+    file = scan.files[place]
+    number = bisect_right(file.kept, (offset, 1 << 63)) - 1
+    begin, end = file.kept[number]
+    pieces = [(begin, offset), (offset + size, end)]
+    file.kept[number : number + 1] = [piece for piece in pieces if piece[0] < piece[1]]
+    file.lost.append(Stretch(offset, offset + size, reason))
+    file.records -= 1
+
+
+def _gone_by_queues(scan: LogScan, store: Path) -> list[Gone]:
+    """The queue offsets whose entries point into lost stretches or behind the end; 5.x and LMQ queues too."""
+    found: list[Gone] = []
+    lost = scan.lost
+    begins = [stretch.begin for stretch in lost]
+    for queue in _queues(store):
+        if queue.topic is None or queue.queue_id is None:
+            continue
+        for entry in queue.files.entries():
+            offset = entry.commit_log_offset
+            number = bisect_right(begins, offset) - 1
+            inside = number >= 0 and offset < lost[number].end
+            if inside or offset >= scan.end:
+                known = entry.commit_log_offset, offset + 1, entry.size
+                found.append(Gone(queue.topic, queue.queue_id, entry.queue_offset, *known))
+    return found
+
+
+def lost_tail(scan: LogScan, gone: list[Gone]) -> Stretch | None:
+    """What entries say there was behind the last of the files; not those that lead further than records can lie apart."""
+    begin = end = max([scan.end, *(stretch.end for stretch in scan.lost)])
+    for offset, size in sorted((one.after, one.size) for one in gone if one.after >= begin and one.size):
+        if offset - end > _FARTHEST:
+            break
+        end = max(end, offset + min(size, _FARTHEST))
+    reason = "the end of the log is missing, as consume queues tell"
+    return Stretch(begin, end, reason, True) if end > begin else None
+
+
+def gone_offsets(scan: LogScan, store: Path) -> list[Gone]:
+    """Every queue offset that is gone, in the order of queues and offsets; offsets that a kept record has are not.
+
+    A record that would leave more than MAX_GAP of them behind it is lost itself.
+    """
+    told = {(gone.topic, gone.queue_id, gone.queue_offset): gone for gone in _gone_by_queues(scan, store)}
+    last: dict[tuple[str, int], tuple[int, int]] = {}
+    for file in scan.files:
+        if file.file.size:
+            with mapped(file.file) as data:
+                for begin, end in list(file.kept):
+                    for record in records_between(data, file.base, begin, end):
+                        _look_at(scan, record, last, told)
+    return [told[key] for key in sorted(told)]
+
+
+def _look_at(
+    scan: LogScan,
+    record: RecordScan,
+    last: dict[tuple[str, int], tuple[int, int]],
+    told: dict[tuple[str, int, int], Gone],
+) -> None:
+    if record.sys_flag & PREPARED:
+        return
+    key = str(record.topic, "utf-8", "replace"), record.queue_id
+    offset, stop = record.physical_offset, record.physical_offset + record.total_size
+    if not is_folder(*key):
+        _drop(scan, offset, record.total_size, f"there is no topic {key[0]!r} with a queue {key[1]}")
+        return
+    previous, behind = last.get(key, (record.queue_offset, 0))
+    if record.queue_offset - previous > MAX_GAP:
+        _drop(scan, offset, record.total_size, f"a queue offset of {record.queue_offset} cannot be")
+        return
+    for missing in range(previous + 1, record.queue_offset):
+        told.setdefault((*key, missing), Gone(*key, missing, behind, offset))
+    told.pop((*key, record.queue_offset), None)
+    last[key] = record.queue_offset, stop

@@ -1,0 +1,195 @@
+"""What of a damaged commit log can be kept: the whole records, found again behind every damaged stretch.
+
+A record counts when its lengths add up, its CRC is right and it is where it says it is. All places are commit-log offsets.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from codec.errors import CorruptionError
+from codec.store.record import BLANK_SIZE, MAGIC_BLANK, MIN_RECORD_SIZE, RecordScan, scan_record
+from rmqcli.store.read.commit_log import CommitLog, next_record, require_zeros
+from rmqcli.store.read.files import NamedFile, mapped
+from rmqcli.store.read.vectorised import bulk_checks
+
+__all__ = ["FileScan", "LogScan", "Stretch", "records_between", "scan_log"]
+
+SMALLEST = MIN_RECORD_SIZE + 1
+"""Bytes of the smallest record that has a topic: a shorter stretch could not be filled."""
+
+
+_BLOCK_RECORDS = 1 << 14
+"""So many are looked at one by one where one of a block is not sound."""
+_STRETCH_BYTES = 64 * 1024 * 1024
+
+
+class Stretch(NamedTuple):
+    """Lost bytes [begin, end) and why; `at_end`: nothing is kept behind them in their file."""
+
+    begin: int
+    end: int
+    reason: str
+    at_end: bool = False
+
+
+@dataclass(slots=True)
+class FileScan:
+    """One file: kept runs [begin, end) of whole records (the BLANK record included), and what is lost between them."""
+
+    file: NamedFile
+    base: int
+    records: int = 0
+    kept: list[tuple[int, int]] = field(default_factory=list)
+    lost: list[Stretch] = field(default_factory=list)
+    end: int = 0
+    """Where the records end."""
+    blank: bool = False
+
+    def keep(self, begin: int, end: int) -> None:
+        if self.kept and self.kept[-1][1] == begin:
+            self.kept[-1] = self.kept[-1][0], end
+        else:
+            self.kept.append((begin, end))
+        self.end = end
+
+
+@dataclass(slots=True)
+class LogScan:
+    """All files up to the last that holds a record; `file_size` is that of each of them in the new store."""
+
+    files: list[FileScan]
+    file_size: int
+
+    @property
+    def lost(self) -> list[Stretch]:
+        """In the order of places."""
+        return sorted(stretch for file in self.files for stretch in file.lost)
+
+    @property
+    def begin(self) -> int:
+        return self.files[0].base if self.files else 0
+
+    @property
+    def end(self) -> int:
+        return self.files[-1].end if self.files else 0
+
+
+def scan_log(log: CommitLog, progress: Callable[[int], None] = lambda size: None) -> LogScan:
+    """Reads everything once. CorruptionError when no file is named by its offset, or the names contradict each other."""
+    size = Counter(file.size for file in log.files).most_common(1)[0][0]
+    found: list[FileScan] = []
+    for file in log.files:
+        if file.base is None or (found and file.base % size != found[-1].base % size):
+            raise CorruptionError(f"{file.path}: the name is not the offset of its first byte")
+        scan = FileScan(file, file.base, end=file.base)
+        with mapped(file) as data:
+            _scan_file(scan, data, progress)
+        found.append(scan)
+    while found and not found[-1].records:
+        found.pop()
+    return LogScan(_joined(found, size), size)
+
+
+def _scan_file(scan: FileScan, data: memoryview, progress: Callable[[int], None]) -> None:
+    position, base, looked_at = 0, scan.base, _BLOCK_RECORDS
+    while len(data) - position >= BLANK_SIZE:
+        if looked_at >= _BLOCK_RECORDS:
+            behind = _skip_sound(scan, data, position)
+            progress(behind - position)
+            looked_at = looked_at if behind > position else 0
+            position = behind
+            continue
+        looked_at += 1
+        try:
+            record = _whole_record(data, position, base)
+        except CorruptionError as error:
+            following = _resumed(scan.file, data, position)
+            if following is None:
+                _end_of_file(scan, data, position, str(error))
+                break
+            scan.lost.append(Stretch(base + position, base + following, str(error)))
+            progress(following - position)
+            position = following
+            continue
+        scan.keep(base + position, base + position + record.total_size)
+        progress(record.total_size)
+        position += record.total_size
+        if record.magic == MAGIC_BLANK:
+            scan.blank = True
+            break
+        scan.records += 1
+    progress(len(data) - position)
+
+
+def _skip_sound(scan: FileScan, data: memoryview, position: int) -> int:
+    """Keeps the records that are sound at first sight; the byte behind them."""
+    bulk = bulk_checks()
+    if bulk is None:
+        return position
+    stop = min(position + _STRETCH_BYTES, len(data))
+    end, count = bulk.skip_sound_records(data, scan.base, position, stop)
+    if count:
+        scan.keep(scan.base + position, scan.base + end)
+        scan.records += count
+    return int(end)
+
+
+def _whole_record(data: memoryview, position: int, base: int) -> RecordScan:
+    record = scan_record(data, position, check_crc=True)
+    if record.magic == MAGIC_BLANK:
+        if record.total_size != len(data) - position:
+            raise CorruptionError("a blank record that does not end its file", position)
+    elif record.physical_offset != base + position:
+        raise CorruptionError(f"a record that says it is at {record.physical_offset}", position)
+    return record
+
+
+def _resumed(file: NamedFile, data: memoryview, position: int) -> int | None:
+    """Where records go on behind a damaged place."""
+    return next_record(file, data, position + SMALLEST)
+
+
+def _end_of_file(scan: FileScan, data: memoryview, position: int, reason: str) -> None:
+    """No record follows: the unused rest of the file, or lost."""
+    scan.end = scan.base + position
+    try:
+        require_zeros(scan.file, data, position)
+    except CorruptionError:
+        scan.lost.append(Stretch(scan.end, scan.base + len(data), reason, True))
+
+
+def _joined(files: list[FileScan], size: int) -> list[FileScan]:
+    """With what lies between the files: an end that is missing, whole files that are."""
+    joined: list[FileScan] = []
+    for number, scan in enumerate(files):
+        while joined and joined[-1].base + size < scan.base:
+            base = joined[-1].base + size
+            missing = FileScan(NamedFile(scan.file.path.with_name(f"{base:020d}"), base, 0), base, end=base)
+            missing.lost.append(Stretch(base, base + size, "the file is missing", True))
+            joined.append(missing)
+        last = number == len(files) - 1
+        file_end = scan.base + size
+        if not last and not scan.blank and scan.end < file_end:
+            reason = (
+                scan.lost[-1].reason
+                if scan.lost and scan.lost[-1].at_end
+                else "the end of the file is missing"
+            )
+            scan.lost = [stretch for stretch in scan.lost if not stretch.at_end]
+            scan.lost.append(Stretch(scan.end, file_end, reason, True))
+        joined.append(scan)
+    return joined
+
+
+def records_between(data: memoryview, base: int, begin: int, end: int) -> Iterator[RecordScan]:
+    """The records of a kept run once more."""
+    position = begin - base
+    while position < end - base:
+        record = scan_record(data, position)
+        if record.magic != MAGIC_BLANK:
+            yield record
+        position += record.total_size

@@ -1,0 +1,73 @@
+"""How far groups are in their queues, and the messages that they get next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from rmqcli.store.read.consume_queue import ConsumeQueueFiles, queue_folders
+from rmqcli.store.read.log_reader import Found, LogReader
+from rmqcli.store.read.overview import queue_ranges
+from rmqcli.store.read.tables import group_offsets
+
+__all__ = ["GroupPosition", "TopicLag", "group_positions", "next_messages", "topic_lags"]
+
+
+class GroupPosition(NamedTuple):
+    """`max_offset` and `lag` are None for a queue that is not there, or a table without its store."""
+
+    group: str
+    topic: str
+    queue_id: int
+    offset: int
+    max_offset: int | None
+    lag: int | None
+
+
+class TopicLag(NamedTuple):
+    """A group and a topic: of `queues` queues `behind` have messages to come, `lag` together, `greatest` in one."""
+
+    group: str
+    topic: str
+    queues: int
+    behind: int
+    lag: int
+    greatest: int
+
+
+def group_positions(path: Path) -> list[GroupPosition]:
+    """By group, topic and queue; `path` is a store folder, or consumerOffset.json."""
+    ends = {(one.topic, one.queue_id): one.max_offset for one in queue_ranges(path)} if path.is_dir() else {}
+    found = []
+    for one in group_offsets(path):
+        end = ends.get((one.topic, one.queue_id))
+        found.append(GroupPosition(*one, end, None if end is None else max(end - one.offset, 0)))
+    return found
+
+
+def topic_lags(positions: Iterable[GroupPosition]) -> list[TopicLag]:
+    """One for each group and topic, in the order in which they come."""
+    lags: dict[tuple[str, str], list[int]] = {}
+    for one in positions:
+        lags.setdefault((one.group, one.topic), []).append(one.lag or 0)
+    return [
+        TopicLag(*key, len(each), sum(map(bool, each)), sum(each), max(each)) for key, each in lags.items()
+    ]
+
+
+def next_messages(store: Path, positions: Iterable[GroupPosition]) -> list[tuple[GroupPosition, Found]]:
+    """The first message that a group has not consumed of a queue; positions at the end have none. DamagedFile at damage."""
+    behind = [one for one in positions if one.lag]
+    if not behind:
+        return []
+    queues = {(queue.topic, queue.queue_id): queue.files for queue in queue_folders(store)}
+    with LogReader(store) as log:
+        found = [(one, _next(queues[one.topic, one.queue_id], one.offset, log)) for one in behind]
+    return [(one, message) for one, message in found if message is not None]
+
+
+def _next(files: ConsumeQueueFiles, offset: int, log: LogReader) -> Found | None:
+    """Retention may have taken the first ones."""
+    kept = (log.read(entry.commit_log_offset) for entry in files.entries(max(offset, 0)))
+    return next((found for found in kept if found is not None), None)

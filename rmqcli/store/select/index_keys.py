@@ -1,0 +1,68 @@
+"""Index files by what their items are of, the items of a key, and the messages that these lead to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from codec.store.index_file import decode_header
+from rmqcli.grammar.offset_range import OffsetRange
+from rmqcli.store.read.files import NamedFile, mapped, naming_damage
+from rmqcli.store.read.index import ChainLink, IndexFile, geometry_of, index_files, key_chain, overlaps
+from rmqcli.store.read.log_reader import Found, LogReader
+from rmqcli.store.select.log_filter import record_filter
+
+__all__ = ["IndexKey", "Link", "files_in_range", "links_of", "messages_of"]
+
+
+class IndexKey(NamedTuple):
+    """A key of a topic: the index knows keys only so."""
+
+    topic: str
+    key: str
+
+
+class Link(NamedTuple):
+    """An item on the chain of a key's slot."""
+
+    file: IndexFile
+    slot: int
+    chain: ChainLink
+
+
+def files_in_range(path: Path, wanted: OffsetRange) -> list[NamedFile]:
+    """Those with items in the range; -N: the last N files."""
+    found = []
+    for file in index_files(path):
+        with naming_damage(file), mapped(file) as data:
+            if overlaps(decode_header(data), wanted):
+                found.append(file)
+    return found if wanted.last is None else found[max(len(found) - wanted.last, 0) :]
+
+
+def links_of(path: Path, slots: int | None, wanted_key: IndexKey, wanted: OffsetRange) -> list[Link]:
+    """The chains of all files, items in the range; -N: the newest N items of the key."""
+    found: list[Link] = []
+    for file in index_files(path):
+        with naming_damage(file), mapped(file) as data:
+            shape = geometry_of(file, data, slots)
+            _, slot, chain = key_chain(data, shape, *wanted_key)
+            found += [Link(shape, slot, link) for link in chain]
+    if wanted.last is None:
+        return list(wanted.select(found, lambda link: (link.chain.item.phy_offset, link.chain.time)))
+    mine = sorted((link for link in found if link.chain.matches), key=lambda link: link.chain.item.phy_offset)
+    return mine[: -wanted.last - 1 : -1]
+
+
+def messages_of(
+    store: Path, links: Iterable[Link], wanted_key: IndexKey, wanted: OffsetRange
+) -> Iterator[Found]:
+    """Newest first; only messages that have the key: others may share its hash. Retention may have taken some."""
+    chosen = record_filter(wanted_key.key, topics={wanted_key.topic})
+    offsets = sorted({link.chain.item.phy_offset for link in links if link.chain.matches}, reverse=True)
+    with LogReader(store) as log:
+        for offset in offsets:
+            found = log.read(offset)
+            if found is not None and chosen.accepts(found[1]) and wanted.holds_time(found[1].store_timestamp):
+                yield found

@@ -1,0 +1,1 @@
+"""Counts and distributions over the records of a store."""

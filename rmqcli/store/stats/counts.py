@@ -1,0 +1,82 @@
+"""Counts instead of rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from codec.message import MessageExt
+from rmqcli.store.read.consume_queue import QueueEntry
+
+__all__ = ["LogStatistics", "QueueStatistics", "TopicStatistics"]
+
+
+@dataclass(slots=True)
+class TopicStatistics:
+    """One topic of a commit log: sizes are bytes of whole records, times are store times in ms."""
+
+    topic: str
+    messages: int = 0
+    size: int = 0
+    body_size: int = 0
+    queues: set[int] = field(default_factory=set)
+    first_store_timestamp: int = 0
+    last_store_timestamp: int = 0
+
+    def add(self, message: MessageExt) -> None:
+        time = message.store_timestamp
+        self.add_many(1, message.store_size, len(message.body), (message.queue_id,), (time, time))
+
+    def add_many(
+        self, messages: int, size: int, body_size: int, queues: Iterable[int], times: tuple[int, int]
+    ) -> None:
+        """`times` are the first and the last."""
+        self.messages += messages
+        self.size += size
+        self.body_size += body_size
+        self.queues.update(queues)
+        if not self.first_store_timestamp or times[0] < self.first_store_timestamp:
+            self.first_store_timestamp = times[0]
+        self.last_store_timestamp = max(self.last_store_timestamp, times[1])
+
+
+class LogStatistics:
+    """Statistics of a commit log by topic, in the order of names."""
+
+    def __init__(self) -> None:
+        self._topics: dict[str, TopicStatistics] = {}
+
+    def topic(self, name: str) -> TopicStatistics:
+        """Those of a topic, which begin at 0."""
+        if name not in self._topics:
+            self._topics[name] = TopicStatistics(name)
+        return self._topics[name]
+
+    def add(self, message: MessageExt) -> None:
+        self.topic(message.topic).add(message)
+
+    @property
+    def topics(self) -> list[TopicStatistics]:
+        return [self._topics[name] for name in sorted(self._topics)]
+
+
+@dataclass(slots=True)
+class QueueStatistics:
+    """One consume queue: `size` is the bytes of the records it points at."""
+
+    entries: int = 0
+    first: int = 0
+    last: int = -1
+    size: int = 0
+    first_commit_log_offset: int = 0
+    last_commit_log_offset: int = 0
+    tags_codes: Counter[int] = field(default_factory=Counter)
+
+    def add(self, entry: QueueEntry) -> None:
+        if not self.entries:
+            self.first, self.first_commit_log_offset = entry.queue_offset, entry.commit_log_offset
+        self.entries += 1
+        self.last, self.last_commit_log_offset = entry.queue_offset, entry.commit_log_offset
+        self.size += entry.size
+        self.tags_codes[entry.tags_code] += 1

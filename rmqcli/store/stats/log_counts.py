@@ -1,0 +1,131 @@
+"""Statistics of a commit log, many records at once where that can be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import NamedTuple
+
+from codec.message import MessageExt
+from rmqcli.grammar.offset_range import OffsetRange
+from rmqcli.store.read.commit_log import CommitLog, walk_file
+from rmqcli.store.read.files import NamedFile, mapped, naming_damage
+from rmqcli.store.read.log_reader import (
+    Complain,
+    Found,
+    overlook,
+    plain_bodies,
+    stored_message,
+    with_plain_body,
+)
+from rmqcli.store.read.log_records import log_records
+from rmqcli.store.read.vectorised import is_bulk_possible
+from rmqcli.store.select.log_filter import RecordFilter
+from rmqcli.store.stats.counts import LogStatistics
+from rmqcli.store.stats.distribution import Distribution
+
+__all__ = ["Counted", "Counting", "LogCounts", "count_chosen", "count_log", "count_records"]
+
+
+class Counted(NamedTuple):
+    """What is counted: commit-log offsets or store times, topics (none: all), a queue number."""
+
+    range: OffsetRange = OffsetRange()
+    topics: frozenset[str] = frozenset()
+    queue_id: int | None = None
+
+
+class LogCounts:
+    """What was counted."""
+
+    def __init__(self) -> None:
+        self.statistics = LogStatistics()
+        self.distribution = Distribution()
+
+    def add(self, message: MessageExt) -> None:
+        self.statistics.add(message)
+        self.distribution.add(message)
+
+
+class Counting(NamedTuple):
+    """What is counted, as far as it was; `complain` is told of bodies whose size is that as stored."""
+
+    wanted: Counted
+    counts: LogCounts
+    complain: Complain
+
+
+def count_records(found: Iterable[Found]) -> LogCounts:
+    """One by one."""
+    counts = LogCounts()
+    for _, message in found:
+        counts.add(message)
+    return counts
+
+
+Progress = Callable[[int], None]
+
+
+def count_chosen(
+    log: CommitLog,
+    wanted: OffsetRange,
+    chosen: RecordFilter,
+    limit: int | None,
+    progress: Progress,
+    complain: Complain = overlook,
+) -> LogCounts:
+    """At most `limit` records; many at once where all that is asked for can be seen without reading them."""
+    bounded = limit is not None or wanted.last is not None or wanted.only_new
+    if bounded or not chosen.asks_only("topics", "queue_id"):
+        found = islice(log_records(log, wanted, chosen, progress), limit)
+        return count_records(plain_bodies(found, complain))
+    return count_log(log, Counted(wanted, chosen.topics, chosen.queue_id), progress, complain)
+
+
+def count_log(
+    log: CommitLog,
+    wanted: Counted,
+    progress: Progress = lambda size: None,
+    complain: Complain = overlook,
+) -> LogCounts:
+    """DamagedFile at damage. `progress` is told bytes of the log."""
+    counting = Counting(wanted, LogCounts(), complain)
+    for file in log.files_in(wanted.range):
+        with naming_damage(file), mapped(file) as data:
+            _count_file(file, data, counting, progress)
+    return counting.counts
+
+
+def _count_file(file: NamedFile, data: memoryview, counting: Counting, progress: Progress) -> None:
+    wanted = counting.wanted
+    position = _count_blocks(file, data, counting, progress)
+    begin, end = wanted.range.begin or 0, wanted.range.end
+    for place, _ in walk_file(file, data, position):
+        if end is not None and place.offset >= end:
+            return
+        progress(place.size)
+        if place.offset >= begin:
+            _count_record(file, data, place.position, counting)
+
+
+def _count_record(file: NamedFile, data: memoryview, position: int, counting: Counting) -> None:
+    message, wanted = stored_message(data, position), counting.wanted
+    if (
+        wanted.range.holds_time(message.store_timestamp)
+        and (not wanted.topics or message.topic in wanted.topics)
+        and wanted.queue_id in (None, message.queue_id)
+    ):
+        counting.counts.add(with_plain_body(message, file, position, counting.complain))
+
+
+def _count_blocks(file: NamedFile, data: memoryview, counting: Counting, progress: Progress) -> int:
+    """The byte behind the records that could be counted many at once."""
+    if not is_bulk_possible():
+        return 0
+    from rmqcli.store.stats.columns_counts import count_blocks
+
+    position = 0
+    for end in count_blocks(file, data, counting):
+        progress(end - position)
+        position = end
+    return position

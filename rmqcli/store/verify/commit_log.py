@@ -1,0 +1,160 @@
+"""Whether a commit log is sound: structure, CRC, places, properties.
+
+A damaged stretch does not end the check: it goes on at the next whole record whose CRC and place are right. Great files are
+cut into parts at such records; a part counts only when the one before it ends where it begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import NamedTuple
+
+from codec.errors import CorruptionError
+from codec.store.record import BLANK_SIZE, MAGIC_BLANK, peek_record, scan_record
+from rmqcli.store.read.commit_log import CommitLog, next_record, walk_file
+from rmqcli.store.read.files import NamedFile, data_size, mapped
+from rmqcli.store.read.vectorised import bulk_checks
+from rmqcli.store.read.workers import ALONE, WORTH_A_PROCESS, Workers, usable_cores
+from rmqcli.store.verify.findings import Finding, Report
+from rmqcli.store.verify.properties import properties_problem
+
+__all__ = ["verify_commit_log", "workers_for"]
+
+PART_BYTES = 32 * 1024 * 1024
+"""Of one file, for one process at a time."""
+_CUT_REACH = 32 * 1024
+_CUT_SEARCH = 8 * 1024 * 1024
+_BLOCK_RECORDS = 4096
+
+Progress = Callable[[int], None]
+
+
+class LogPart(NamedTuple):
+    """The records of a file that start in [begin, end); `cost` is the bytes there that are no holes."""
+
+    file: NamedFile
+    begin: int
+    end: int
+    cost: int
+
+
+class Checked(NamedTuple):
+    """Of a part: `end` is the byte behind its last whole record; None when its file ends in damage."""
+
+    report: Report
+    end: int | None
+
+
+def workers_for(log: CommitLog, jobs: int | None = None) -> Workers:
+    """So many processes; if that is not said, one for each core, or only this one for a log that is small. To be entered before any thread is started."""
+    size = sum(file.size for file in log.files)
+    return Workers(jobs or (usable_cores() if size >= WORTH_A_PROCESS else 1))
+
+
+def verify_commit_log(
+    log: CommitLog, progress: Progress = lambda size: None, workers: Workers = ALONE
+) -> Report:
+    """Every record: magic, lengths, CRC, commit-log offset, properties. `progress` is told bytes, not those of holes."""
+    parts = [_parts(file) for file in log.files]
+    found = iter(workers.run(verify_part, [part for several in parts for part in several], progress))
+    used = sum(part.cost for several in parts for part in several)
+    report = Report(files=len(log.files), size=sum(file.size for file in log.files), used=used)
+    for number, file in enumerate(log.files):
+        end = _joined(list(zip(parts[number], found, strict=False)), report)
+        if end is not None and number + 1 < len(log.files):
+            with mapped(file) as data:
+                _check_end(file, data, end, log.files[number + 1], report)
+    return report
+
+
+def _parts(file: NamedFile) -> list[LogPart]:
+    cuts = [0]
+    if file.base is not None and file.size > 2 * PART_BYTES:
+        with mapped(file) as data:
+            for at in range(PART_BYTES, file.size - PART_BYTES, PART_BYTES):
+                place = _cut(file, data, max(at, cuts[-1] + 1))
+                cuts += [] if place is None else [place]
+    bounds = pairwise([*cuts, file.size])
+    return [LogPart(file, begin, end, data_size(file, begin, end)) for begin, end in bounds]
+
+
+def _cut(file: NamedFile, data: memoryview, start: int) -> int | None:
+    """The next record, looked for in ever wider reach: most are near, and a search costs what it reaches over."""
+    reach = _CUT_REACH
+    while reach <= _CUT_SEARCH:
+        place = next_record(file, data, start, start + reach)
+        if place is not None:
+            return place
+        reach *= 16
+    return None
+
+
+def _joined(found: list[tuple[LogPart, Checked]], report: Report) -> int | None:
+    """Reports the parts of a file in order; where its records end."""
+    end: int | None = 0
+    for part, checked in found:
+        if end is None or end >= part.end > part.begin:
+            continue
+        if end != part.begin:  # what looked like a record lies inside of one, or behind the end
+            checked = verify_part(part._replace(begin=end))
+        report.merge(checked.report)
+        end = checked.end
+    return end
+
+
+def verify_part(part: LogPart) -> Checked:
+    report = Report()
+    with mapped(part.file) as data:
+        end: int | None = part.begin
+        while True:
+            assert end is not None
+            end = _skip_sound(part, data, end, report)
+            before, end = end, _look(part, data, end, report)
+            if end is None or end == before or end >= part.end:
+                return Checked(report, end)
+
+
+def _skip_sound(part: LogPart, data: memoryview, position: int, report: Report) -> int:
+    """The byte behind the records that are sound at first sight."""
+    bulk = bulk_checks()
+    if bulk is None or part.file.base is None:
+        return position
+    end, count = bulk.skip_sound_records(data, part.file.base, position, part.end)
+    report.items += count
+    return int(end)
+
+
+def _look(part: LogPart, data: memoryview, position: int, report: Report) -> int | None:
+    """Looks at records one by one, past the first damage or a block of them; the byte behind. None: the file ends in damage."""
+    file = part.file
+    try:
+        for number, (place, record) in enumerate(walk_file(file, data, position)):
+            position = place.position
+            if position >= part.end or number == _BLOCK_RECORDS:
+                return position
+            scan_record(data, position, check_crc=True)
+            position += place.size
+            problem = properties_problem(record.properties)
+            if problem is None:
+                report.items += 1
+            else:
+                report.add(Finding(file.path, place.position, problem, only_properties=True))
+    except CorruptionError as error:
+        if position >= part.end:
+            return position
+        following = next_record(file, data, position + 1)
+        lost = None if following is None else following - position
+        report.add(Finding(file.path, position, str(error), lost))
+        return following
+    return position
+
+
+def _check_end(file: NamedFile, data: memoryview, end: int, following: NamedFile, report: Report) -> None:
+    with mapped(following) as next_data:
+        if len(next_data) < BLANK_SIZE or not any(next_data[:BLANK_SIZE]):
+            return
+    if end < len(data) and (len(data) - end < BLANK_SIZE or peek_record(data, end).magic != MAGIC_BLANK):
+        report.add(Finding(file.path, end, "no blank record ends this file, though the next one has records"))
+    if file.base is not None and following.base != file.base + file.size:
+        report.add(Finding(following.path, 0, f"a gap: the file before it ends at {file.base + file.size}"))

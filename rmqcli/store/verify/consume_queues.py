@@ -1,0 +1,248 @@
+"""Whether consume queues are sound: no gaps, increasing places, every entry says what its record says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+from codec.errors import CorruptionError
+from codec.hashing import tags_code
+from codec.names import LMQ_PREFIX, SystemTopic
+from codec.store.consume_queue import ENTRY
+from codec.store.consume_queue_ext import is_address
+from codec.store.record import decode_record
+from rmqcli.store.read.commit_log import CommitLog, LogViews, require_zeros
+from rmqcli.store.read.consume_queue import Queue, QueueEntry, is_blank
+from rmqcli.store.read.files import NamedFile, data_size, mapped
+from rmqcli.store.read.lock import is_locked
+from rmqcli.store.read.vectorised import bulk_checks
+from rmqcli.store.read.workers import ALONE, Workers
+from rmqcli.store.verify.findings import Finding, Report
+from rmqcli.store.verify.next_start import RECOVERED_FILES
+
+__all__ = ["Repairs", "verify_consume_queues", "verify_queues"]
+
+PART_ENTRIES = 1 << 17
+_BLOCK_ENTRIES = 1 << 13
+
+Progress = Callable[[int], None]
+
+
+class QueuePart(NamedTuple):
+    """Entries [begin, end) of one file of a queue, counted from its first; `last` is the commit-log offset before them."""
+
+    queue: Queue
+    file: NamedFile
+    begin: int
+    end: int
+    last: int
+    log: CommitLog | None
+    check_crc: bool
+
+    @property
+    def cost(self) -> int:
+        return (self.end - self.begin) * ENTRY.size
+
+
+class Repairs:
+    """Holes that a broker's next start fills: it cuts a queue off at the first, and adds the entries of all records from
+    commit-log offset `dispatched_from` on; None: it does not.
+    """
+
+    def __init__(self, dispatched_from: int | None, log_begin: int = 0) -> None:
+        self.holes: list[tuple[NamedFile, int]] = []
+        self._from = dispatched_from
+        self._log_begin = log_begin
+
+    def take(self, queue: Queue, file: NamedFile, position: int, last: int) -> bool:
+        """Whether a hole is one of these; `last` is the commit-log offset of the entry before it."""
+        if self._from is None or file not in queue.files.files[-RECOVERED_FILES:]:
+            return False
+        if last < self._from > self._log_begin:
+            return False
+        self.holes.append((file, position))
+        return True
+
+
+NO_REPAIRS = Repairs(None)
+
+
+def verify_consume_queues(
+    queues: list[Queue],
+    commit_log: Path | None = None,
+    progress: Progress = lambda size: None,
+    workers: Workers = ALONE,
+) -> Report:
+    """Every entry of every queue: increasing places, no gaps; against its record when there is a commit log.
+
+    The commit log is the one given, else that of the queue's store folder. Entries whose records are older than its first
+    file are not damage: retention took the records first. `progress` is told bytes, not those of holes. FileNotFoundError when the
+    one given is not there.
+    """
+    logs: dict[Path | None, CommitLog | None] = {}
+    # Before the log, which then has the records of all these entries.
+    queues = [queue.as_written() if queue.store and is_locked(queue.store) else queue for queue in queues]
+    for queue in queues:
+        source = commit_log or (queue.store and queue.store / "commitlog")
+        if source not in logs:
+            logs[source] = CommitLog(source) if source and (commit_log or source.exists()) else None
+    chosen = [logs[commit_log or (queue.store and queue.store / "commitlog")] for queue in queues]
+    return verify_queues(list(zip(queues, chosen, strict=True)), workers, progress, check_crc=True)
+
+
+def verify_queues(
+    queues: list[tuple[Queue, CommitLog | None]],
+    workers: Workers,
+    progress: Progress,
+    *,
+    check_crc: bool,
+    repairs: Repairs = NO_REPAIRS,
+) -> Report:
+    """Each against its commit log; the CRCs of records are left out when the log was seen to be sound."""
+    report = Report()
+    parts: list[QueuePart] = []
+    for queue, log in queues:
+        files = queue.files.files
+        report.files += len(files)
+        report.size += sum(file.size for file in files)
+        _check_gaps(files, report)
+        mine = list(_parts(queue, log, check_crc, report, repairs))
+        used = sum(map(data_size, files))
+        report.used += used
+        progress(used - sum(part.cost for part in mine))
+        parts += mine
+    for found in workers.run(verify_part, parts, progress):
+        report.merge(found)
+    return report
+
+
+def _check_gaps(files: list[NamedFile], report: Report) -> None:
+    for before, file in pairwise(files):
+        if before.base is not None and file.base != before.base + before.size:
+            report.add(
+                Finding(file.path, 0, f"a gap: the file before it ends at byte {before.base + before.size}")
+            )
+
+
+def _parts(
+    queue: Queue, log: CommitLog | None, check_crc: bool, report: Report, repairs: Repairs
+) -> Iterator[QueuePart]:
+    """The written entries; those behind an entry of size 0 are none, and bytes that are not zero there are damage."""
+    last = -1
+    ended: tuple[NamedFile, int] | None = None
+    for file in queue.files.files:
+        with mapped(file) as data:
+            count = 0 if ended else _written(data)
+            for begin in range(0, count, PART_ENTRIES):
+                end = min(begin + PART_ENTRIES, count)
+                yield QueuePart(queue, file, begin, end, last, log, check_crc)
+                last = _last_offset(data, begin, end, last)
+            try:
+                require_zeros(file, data, count * ENTRY.size)
+            except CorruptionError:
+                where, position = ended or (file, count * ENTRY.size)
+                if not repairs.take(queue, where, position, last):
+                    report.add(Finding(where.path, position, "no entry is here, though others follow"))
+                return
+            if count < len(data) // ENTRY.size and ended is None:
+                ended = file, count * ENTRY.size
+
+
+def _written(data: memoryview) -> int:
+    bulk = bulk_checks()
+    if bulk is not None:
+        return int(bulk.written_entries(data))
+    whole = len(data) // ENTRY.size
+    sizes = (entry[1] for entry in ENTRY.iter_unpack(data[: whole * ENTRY.size]))
+    return next((number for number, size in enumerate(sizes) if size == 0), whole)
+
+
+def _last_offset(data: memoryview, begin: int, end: int, last: int) -> int:
+    """Of the last of the entries that is no filler; `last` when all are."""
+    for number in range(end - 1, begin - 1, -1):
+        if not is_blank(data, number):
+            return int(ENTRY.unpack_from(data, number * ENTRY.size)[0])
+    return last
+
+
+def verify_part(part: QueuePart) -> Report:
+    report = Report()
+    last = part.last
+    with mapped(part.file) as data, LogViews(part.log.files if part.log else []) as views:
+        for begin in range(part.begin, part.end, _BLOCK_ENTRIES):
+            end = min(begin + _BLOCK_ENTRIES, part.end)
+            _verify_block(
+                part, views, bytes(data[begin * ENTRY.size : end * ENTRY.size]), begin, last, report
+            )
+            last = _last_offset(data, begin, end, last)
+    return report
+
+
+def _verify_block(
+    part: QueuePart, views: LogViews, raw: bytes, begin: int, last: int, report: Report
+) -> None:
+    number = (part.file.base or 0) // ENTRY.size + begin
+    bulk = bulk_checks()
+    suspects: range | list[int] = range(len(raw) // ENTRY.size)
+    if bulk is not None:
+        topic, queue_id = part.queue.topic, part.queue.queue_id
+        suspects, sound = bulk.suspect_entries(
+            views, topic, queue_id, number, raw, last, check_crc=part.check_crc
+        )
+        report.items += sound
+    for place in suspects:
+        entry = _entry(part.file, raw, place, number, begin)
+        if entry.is_blank:
+            continue
+        before = _last_offset(memoryview(raw), 0, place, last)
+        problem = _problem(entry, views, part.queue)
+        if entry.commit_log_offset <= before:
+            problem = f"its commit-log offset {entry.commit_log_offset} is not behind the one before it"
+        if problem is None:
+            report.items += 1
+        else:
+            report.add(
+                Finding(part.file.path, entry.position, f"queue offset {entry.queue_offset}: {problem}")
+            )
+
+
+def _entry(file: NamedFile, raw: bytes, place: int, number: int, begin: int) -> QueueEntry:
+    offset, size, code = ENTRY.unpack_from(raw, place * ENTRY.size)
+    return QueueEntry(number + place, offset, size, code, file, (begin + place) * ENTRY.size)
+
+
+def _problem(entry: QueueEntry, views: LogViews, queue: Queue) -> str | None:
+    """What is wrong with an entry as its record says; None too when there is no record to look at."""
+    if not views.bases:
+        return None
+    try:
+        place = views.place(entry.commit_log_offset)
+    except CorruptionError as error:
+        return str(error)
+    return None if place is None else _contradiction(entry, *place, queue)
+
+
+def _contradiction(entry: QueueEntry, data: memoryview, position: int, queue: Queue) -> str | None:
+    try:
+        message = decode_record(data, position, check_crc=True)
+    except CorruptionError as error:
+        return f"its record at commit-log offset {entry.commit_log_offset}: {error}"
+    scheduled = message.topic == SystemTopic.SCHEDULE
+    extended = is_address(entry.tags_code)  # the code is in the extension of the queue
+    dispatched = (queue.topic or "").startswith(LMQ_PREFIX)
+    facts: tuple[tuple[str, object, object, bool], ...] = (
+        ("size", entry.size, message.store_size, True),
+        ("commit-log offset", entry.commit_log_offset, message.commit_log_offset, True),
+        ("queue offset", entry.queue_offset, message.queue_offset, not dispatched),
+        ("tags code", entry.tags_code, tags_code(message.tags), not (scheduled or extended)),
+        ("topic", queue.topic, message.topic, queue.topic is not None and not dispatched),
+        ("queue id", queue.queue_id, message.queue_id, queue.topic is not None and not dispatched),
+    )
+    wrong = (
+        f"its {name} is {here}, the record has {there}"
+        for name, here, there, counts in facts
+        if counts and here != there
+    )
+    return next(wrong, None)

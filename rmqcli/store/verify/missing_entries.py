@@ -1,0 +1,96 @@
+"""Records before the begin or behind the end of their consume queue: entries that are not there.
+
+A topic that was deleted and made anew begins at 0 once more, and its old records stay in the log: those are before the queue's last
+record, and so not behind its end.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from codec.errors import CorruptionError
+from codec.properties import decode_properties
+from codec.store.dispatch import units_of
+from rmqcli.store.read.commit_log import CommitLog, walk_file
+from rmqcli.store.read.consume_queue import ConsumeQueueFiles
+from rmqcli.store.read.files import NamedFile, mapped
+from rmqcli.store.read.vectorised import bulk_checks
+
+__all__ = ["NOTHING", "Lack", "Span", "lacking_entries", "span_of"]
+
+_BLOCK_RECORDS = 4096
+
+
+class Span(NamedTuple):
+    """Queue offsets [first, end), and the commit-log offset of the last entry."""
+
+    first: int
+    end: int
+    last_place: int
+
+
+NOTHING = Span(0, 0, -1)
+"""A queue without entries."""
+_WITHOUT_END = Span(-(1 << 63), (1 << 63) - 1, -1)
+"""A queue that is not asked for."""
+
+
+class Lack(NamedTuple):
+    """Of a queue: entries before its first one, or behind its last one."""
+
+    topic: str
+    queue_id: int
+    is_before: bool
+
+    @property
+    def queue(self) -> tuple[str, int]:
+        return self[:2]
+
+
+Spans = Mapping[tuple[str, int], Span]
+
+
+def span_of(files: ConsumeQueueFiles) -> Span:
+    first, end = files.bounds()
+    last = next(files.entries(end - 1, end), None) if end > first else None
+    return NOTHING if last is None else Span(first, end, last.commit_log_offset)
+
+
+def lacking_entries(log: CommitLog, spans: Spans) -> Counter[Lack]:
+    """How many entries there should be. Queues that are not given are left out; so is damage."""
+    found: Counter[Lack] = Counter()
+    for file in log.files:
+        with mapped(file) as data:
+            position = 0
+            while True:
+                position = _skip_complete(data, position, spans)
+                after = _look(file, data, position, spans, found)
+                if after == position:
+                    break
+                position = after
+    return found
+
+
+def _skip_complete(data: memoryview, position: int, spans: Spans) -> int:
+    bulk = bulk_checks()
+    return position if bulk is None else int(bulk.skip_records_within(data, position, spans))
+
+
+def _look(file: NamedFile, data: memoryview, position: int, spans: Spans, found: Counter[Lack]) -> int:
+    """Counts in a block of records; the byte behind it, `position` itself where no record follows."""
+    try:
+        for number, (place, record) in enumerate(walk_file(file, data, position)):
+            if number == _BLOCK_RECORDS:
+                return place.position
+            position = place.position + place.size
+            for unit in units_of(record, decode_properties(record.properties)):
+                key = unit.topic, unit.queue_id
+                span = spans.get(key, _WITHOUT_END)
+                is_before = unit.queue_offset < span.first
+                if is_before or (unit.queue_offset >= span.end and place.offset > span.last_place):
+                    found[Lack(*key, is_before)] += 1
+    except CorruptionError:
+        return position  # told of by the report of the log
+    return position

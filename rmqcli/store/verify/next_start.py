@@ -1,0 +1,45 @@
+"""What a broker's start after a kill makes good by itself (Java `CommitLog.recoverAbnormally`, `ConsumeQueue.recover`)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from codec.errors import CorruptionError
+from codec.store.checkpoint import Checkpoint
+from codec.store.record import MAGIC_V1, MAGIC_V2, peek_record, store_timestamp_at
+from rmqcli.store.read.commit_log import CommitLog
+from rmqcli.store.read.files import DamagedFile, mapped
+from rmqcli.store.read.tables import read_checkpoint
+
+__all__ = ["RECOVERED_FILES", "dispatched_again_from", "known_checkpoint"]
+
+RECOVERED_FILES = 3
+"""So many files of a queue, its last, are walked entry by entry; what follows the first that is not written is cut off."""
+
+
+def known_checkpoint(store: Path) -> Checkpoint:
+    """That of a store folder; one of zeros when it cannot be read, as for a broker."""
+    try:
+        return read_checkpoint(store) or Checkpoint()
+    except DamagedFile:
+        return Checkpoint()
+
+
+def dispatched_again_from(log: CommitLog, checkpoint: Checkpoint) -> int:
+    """The commit-log offset from which on every record gets its queue entries once more.
+
+    That of the last file whose first record was stored, with a margin, before log and queues were flushed; else of the first.
+    """
+    for file in reversed(log.files):
+        with mapped(file) as data:
+            if 0 < _first_stored(data) <= checkpoint.min_timestamp:
+                return file.base or 0
+    return log.files[0].base or 0
+
+
+def _first_stored(data: memoryview) -> int:
+    """Store time (ms) of the first record; 0 without one."""
+    try:
+        return store_timestamp_at(data) if peek_record(data, 0).magic in (MAGIC_V1, MAGIC_V2) else 0
+    except CorruptionError:
+        return 0

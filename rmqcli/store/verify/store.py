@@ -1,0 +1,255 @@
+"""Whether a whole store folder is sound: log, queues, index, checkpoint and tables, each against the others.
+
+A folder that a broker left without a clean stop is checked as its recovery will find it: a queue or an index that lacks the
+newest records, and a preallocated file of zeros, are no damage. After a clean stop every record must have its entry.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from codec.store.consume_queue import ENTRY_SIZE
+from rmqcli.store.read.commit_log import CommitLog
+from rmqcli.store.read.consume_queue import Queue, queue_folders
+from rmqcli.store.read.files import DamagedFile, NamedFile, data_size
+from rmqcli.store.read.index import index_files
+from rmqcli.store.read.lock import is_locked
+from rmqcli.store.read.overview import queue_ranges
+from rmqcli.store.read.tables import (
+    delay_offsets,
+    group_offsets,
+    read_checkpoint,
+    store_folder,
+    table_problems,
+    topics,
+)
+from rmqcli.store.read.workers import ALONE, Workers
+from rmqcli.store.verify.commit_log import verify_commit_log
+from rmqcli.store.verify.consume_queues import Repairs, verify_queues
+from rmqcli.store.verify.findings import Finding, Report
+from rmqcli.store.verify.index import verify_index
+from rmqcli.store.verify.missing_entries import NOTHING, lacking_entries, span_of
+from rmqcli.store.verify.next_start import dispatched_again_from, known_checkpoint
+
+__all__ = ["Steps", "StoreReport", "log_of", "verify_store"]
+
+
+@dataclass(slots=True)
+class StoreReport:
+    """A report of each part, and remarks: what is no damage but worth knowing."""
+
+    parts: dict[str, Report] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
+
+    @property
+    def sound(self) -> bool:
+        return all(report.sound for report in self.parts.values())
+
+    @property
+    def findings(self) -> list[Finding]:
+        return [finding for report in self.parts.values() for finding in report.findings]
+
+    @property
+    def damaged(self) -> int:
+        return sum(report.damaged for report in self.parts.values())
+
+
+Steps = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
+"""Given the name of a part and its bytes that are no holes: a block that gives a function to be told how many more are done."""
+
+
+@contextmanager
+def _silent(name: str, size: int) -> Iterator[Callable[[int], None]]:
+    yield lambda count: None
+
+
+def verify_store(store: Path, steps: Steps = _silent, workers: Workers = ALONE) -> StoreReport:
+    """FileNotFoundError when it is no store folder. `steps` one for each part, since a byte of one costs more than of another."""
+    folder, found = _folder(store_folder(store)), StoreReport()
+    if folder.live:
+        found.remarks.append("a broker runs on this folder: checked is what it had written when this began")
+    elif folder.crashed:
+        found.remarks.append(
+            "abort is present: a broker runs, or was killed; its next start recovers the tail"
+        )
+    if not folder.live:
+        found.remarks += _odd_lengths(folder.log.files)
+    with steps("commitlog", _used(folder.log.files)) as advance:
+        found.parts["commitlog"] = verify_commit_log(folder.log, advance, workers)
+    with steps("consumequeue", sum(_used(queue.files.files) for queue in folder.queues)) as advance:
+        found.parts["consumequeue"] = _queues(folder, found, workers, advance)
+    with steps("index", _used(_index_files(store))) as advance:
+        found.parts["index"] = _index(folder, found, workers, advance)
+    found.parts["tables"] = _tables(store, found)
+    return found
+
+
+def _odd_lengths(files: list[NamedFile]) -> Iterator[str]:
+    """Java's `MappedFileQueue.load`: "length not matched message store config value, please check it manually"."""
+    usual = Counter(file.size for file in files).most_common(1)
+    for file in files:
+        if file.size != usual[0][0]:
+            yield (
+                f"{file.path}: {file.size} bytes long, not {usual[0][0]} as others: Java's broker does not start on it; "
+                "`rmq inspect salvage` makes it whole"
+            )
+
+
+def _used(files: list[NamedFile]) -> int:
+    return sum(map(data_size, files))
+
+
+class _Folder(NamedTuple):
+    """`live`: a broker runs on it; `queues` and `log` are as they were at one moment, queues first."""
+
+    path: Path
+    queues: list[Queue]
+    log: CommitLog
+    crashed: bool
+    live: bool
+
+
+def _folder(store: Path) -> _Folder:
+    live, queues = is_locked(store), _queue_folders(store)
+    if live:
+        queues = [queue.as_written() for queue in queues]
+    return _Folder(store, queues, log_of(store), (store / "abort").exists(), live)
+
+
+def log_of(store: Path) -> CommitLog:
+    """Without any file where no message was ever stored."""
+    try:
+        return CommitLog(store)
+    except FileNotFoundError:
+        return CommitLog.without_files()
+
+
+def _queue_folders(store: Path) -> list[Queue]:
+    try:
+        return queue_folders(store / "consumequeue")
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _index_files(store: Path) -> list[NamedFile]:
+    try:
+        return index_files(store / "index")
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _queues(folder: _Folder, found: StoreReport, workers: Workers, progress: Callable[[int], None]) -> Report:
+    store, queues, log, crashed, live = folder
+    if not log.files:
+        return _without_log(store, queues, found)
+    if not queues:
+        found.remarks.append("no consume queues: a broker makes them anew, or `rmq inspect rebuild`")
+        return Report()
+    of_log = found.parts["commitlog"]
+    begin = log.files[0].base or 0
+    repairs = Repairs(dispatched_again_from(log, known_checkpoint(store)) if crashed else None, begin)
+    report = verify_queues(
+        [(queue, log) for queue in queues], workers, progress, check_crc=not of_log.sound, repairs=repairs
+    )
+    for file, position in repairs.holes:
+        found.remarks.append(f"{file.path}: byte {position}: a hole: the next start adds the entries")
+    if live or sum(one.messages for one in queue_ranges(store)) == of_log.items:
+        return report  # as many entries as records: none is lacking
+    spans = {key: span_of(queue.files) for queue in queues if (key := _key(queue)) is not None}
+    known = {key: NOTHING for key in _known_queues(store) if key not in spans}
+    for lack, count in sorted(lacking_entries(log, {**known, **spans}).items()):
+        name = f"{lack.topic} queue {lack.queue_id}"
+        if lack.queue in known:
+            found.remarks.append(
+                f"{name} has no consume queue, the log has {count} records of it: the topic was deleted and made anew, or "
+                "`rmq inspect rebuild` brings it back"
+            )
+            continue
+        text = f"{name} lacks the entries of {count} records {'before' if lack.is_before else 'behind'} those it has"
+        if crashed and not lack.is_before:
+            found.remarks.append(f"{text}: the next start adds them")
+            continue
+        span = spans[lack.queue]
+        place = store / "consumequeue" / lack.topic / str(lack.queue_id)
+        report.add(Finding(place, (span.first if lack.is_before else span.end) * ENTRY_SIZE, text))
+    return report
+
+
+def _key(queue: Queue) -> tuple[str, int] | None:
+    return None if queue.topic is None or queue.queue_id is None else (queue.topic, queue.queue_id)
+
+
+def _known_queues(store: Path) -> Iterator[tuple[str, int]]:
+    try:
+        of_topics = topics(store)
+    except DamagedFile:  # told of by the report of the tables
+        return
+    for name, one in of_topics.items():
+        yield from ((name, number) for number in range(max(one.read_queue_nums, one.write_queue_nums)))
+
+
+def _without_log(store: Path, queues: list[Queue], found: StoreReport) -> Report:
+    report = Report(files=sum(len(queue.files.files) for queue in queues))
+    bounds = [queue.files.bounds() for queue in queues if queue.files.files]
+    entries = sum(end - first for first, end in bounds)
+    if entries:
+        lost = f"there is no commit log, though consume queues have {entries} entries"
+        report.add(Finding(store / "commitlog", 0, lost))
+    else:
+        found.remarks.append("there is no commit log: no message was ever stored")
+    return report
+
+
+def _index(folder: _Folder, found: StoreReport, workers: Workers, progress: Callable[[int], None]) -> Report:
+    store, crashed = folder.path, folder.crashed
+    if not _index_files(store) or not folder.log.files:
+        return Report()
+    flushed = known_checkpoint(store).index_msg_timestamp
+    result = verify_index(
+        store / "index", folder.log, workers, progress, crashed=crashed, live=folder.live, flushed=flushed
+    )
+    for file in result.growing:
+        found.remarks.append(f"{file.path.name}: the broker is writing this index file: not checked")
+    for file in result.without_header:
+        found.remarks.append(f"{file.path.name}: an index file without a header: dropped by the next start")
+    for file, damaged in result.younger.items():
+        places = f" (items or slots that are wrong: {damaged})" if damaged else ""
+        text = "younger than the checkpoint: made anew by the next start"
+        found.remarks.append(f"{file.path.name}: {text}{places}")
+    return result.report
+
+
+def _tables(store: Path, found: StoreReport) -> Report:
+    report = Report()
+    report.files = table_problems(store, lambda path, text: report.add(Finding(path, 0, text)))
+    try:
+        checkpoint = read_checkpoint(store)
+        report.files += checkpoint is not None
+        report.items += checkpoint is not None
+        ranges = {(one.topic, one.queue_id): one for one in queue_ranges(store)}
+        last = max((one.last_stored for one in ranges.values()), default=0)
+        if checkpoint is not None and last and checkpoint.physic_msg_timestamp > last:
+            found.remarks.append("the checkpoint is younger than the last record of every queue")
+        for group, topic, queue_id, offset in group_offsets(store):
+            report.items += 1
+            one = ranges.get((topic, queue_id))
+            if one is not None and offset > one.max_offset:
+                found.remarks.append(
+                    f"group {group} stands at {offset} in {topic} queue {queue_id}, which ends at {one.max_offset}"
+                )
+        for level, offset in delay_offsets(store).items():
+            report.items += 1
+            one = ranges.get(("SCHEDULE_TOPIC_XXXX", level - 1))
+            if one is not None and offset > one.max_offset:
+                found.remarks.append(
+                    f"delay level {level} stands at {offset}, its queue ends at {one.max_offset}"
+                )
+    except DamagedFile as damage:
+        if not any(finding.path == damage.path for finding in report.findings):
+            report.add(Finding(damage.path, damage.position or 0, "it cannot be read"))
+    return report
