@@ -14,7 +14,8 @@ from pathlib import Path
 from benchmarks.harness import Measured, cluster, have_memory, process, resident_mib
 from benchmarks.load import Rate, drive, first_reply, send_frames
 from codec.codes import LanguageCode, PullSysFlag, RequestCode
-from codec.headers import PullMessageRequestHeader, to_ext
+from codec.headers.base import to_ext
+from codec.headers.pull import PullMessageRequestHeader
 from codec.remoting.frame import RemotingCommand, decode_frame, encode_frame
 
 SECONDS = 3.0

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from codec.codes import LanguageCode, RequestCode
-from codec.headers import SendMessageRequestHeaderV2, to_ext
+from codec.headers.base import to_ext
+from codec.headers.send import SendMessageRequestHeaderV2
 from codec.properties import encode_properties
 from codec.remoting.frame import RemotingCommand, encode_frame
 

@@ -24,7 +24,7 @@ from broker.tables import (
     ProducerTable,
     TopicTable,
 )
-from codec.bodies import DataVersion, TopicConfig
+from codec.bodies.config import DataVersion, TopicConfig
 from codec.codes import MessageSysFlag
 from codec.remoting.send_reply import SendReplyFrames
 

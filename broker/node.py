@@ -52,7 +52,7 @@ from broker.tables import (
 )
 from broker.tables.topics import system_topics
 from broker.tables.versions import first_version
-from codec.bodies import TopicConfig
+from codec.bodies.config import TopicConfig
 from codec.errors import LocalProtocolError
 from codec.ids import pack_host
 from codec.selector import BloomFilter, parse_sql92

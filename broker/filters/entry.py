@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from codec.bodies import BloomFilterData, ConsumerFilterData
+from codec.bodies.filters import BloomFilterData, ConsumerFilterData
 from codec.errors import SelectorError
 from codec.selector import Dialect, Predicate, parse_sql92
 

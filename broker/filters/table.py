@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 from broker.filters.entry import ConsumerFilter, compiled
 from broker.filters.selection import is_tag_type
-from codec.bodies import ConsumerFilterManager, FilterDataMapByTopic, SubscriptionData
+from codec.bodies.filters import ConsumerFilterManager, FilterDataMapByTopic
+from codec.bodies.heartbeat import SubscriptionData
 from codec.errors import SelectorError
 from codec.selector import BloomFilter, Dialect
 

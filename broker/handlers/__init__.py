@@ -33,7 +33,7 @@ from broker.handlers.send_run import send_run
 from broker.net.server import Handler, RunHandler
 from broker.net.session import Session
 from codec.codes import RequestCode, ResponseCode
-from codec.headers import SendMessageRequestHeaderV2
+from codec.headers.send import SendMessageRequestHeaderV2
 from codec.remoting.frame import DirectReader, DirectReaders, RemotingCommand
 
 __all__ = ["DIRECT_READERS", "HANDLERS", "handler_table", "run_table"]

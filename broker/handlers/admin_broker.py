@@ -13,9 +13,11 @@ from broker.errors import ConfigError, Refusal
 from broker.handlers.common import ok
 from broker.net.session import Session
 from broker.tables.versions import next_version
-from codec.bodies import KVTable, encode_body
+from codec.bodies.base import encode_body
+from codec.bodies.route import KVTable
 from codec.codes import CURRENT_VERSION, ResponseCode, version_name
-from codec.headers import ViewBrokerStatsDataRequestHeader, from_ext
+from codec.headers.base import from_ext
+from codec.headers.brokers import ViewBrokerStatsDataRequestHeader
 from codec.names import SystemTopic
 from codec.remoting.frame import RemotingCommand
 

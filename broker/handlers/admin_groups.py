@@ -11,25 +11,22 @@ from broker.handlers.common import ok, refuse_on_slave
 from broker.net.session import Session
 from broker.tables import ClientChannel
 from broker.tables.groups import can_have_retry_topic
-from codec.bodies import (
+from codec.bodies.base import decode_body, encode_body
+from codec.bodies.config import SubscriptionGroupConfig, SubscriptionGroupList
+from codec.bodies.connections import (
     ClientConnection,
     ConsumerConnection,
     ProducerConnection,
     ProducerInfo,
     ProducerTableInfo,
-    SubscriptionGroupConfig,
-    SubscriptionGroupList,
-    decode_body,
-    encode_body,
 )
 from codec.codes import LanguageCode, ResponseCode
-from codec.headers import (
-    DeleteSubscriptionGroupRequestHeader,
+from codec.headers.base import from_ext
+from codec.headers.clients import (
     GetConsumerConnectionListRequestHeader,
     GetProducerConnectionListRequestHeader,
-    GetSubscriptionGroupConfigRequestHeader,
-    from_ext,
 )
+from codec.headers.groups import DeleteSubscriptionGroupRequestHeader, GetSubscriptionGroupConfigRequestHeader
 from codec.remoting.frame import RemotingCommand
 
 __all__ = [

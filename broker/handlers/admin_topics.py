@@ -10,25 +10,19 @@ from broker.context import BrokerContext
 from broker.errors import Refusal
 from broker.handlers.common import NOT_SET, fast_body, ok, refuse_on_slave, valid_topic
 from broker.net.session import Session
-from codec.bodies import (
-    CreateTopicListRequestBody,
-    GroupList,
-    TopicConfig,
-    TopicList,
-    TopicOffset,
-    TopicStatsTable,
-    decode_body,
-    encode_body,
-)
+from codec.bodies.base import decode_body, encode_body
+from codec.bodies.config import CreateTopicListRequestBody, TopicConfig
+from codec.bodies.route import TopicList
+from codec.bodies.stats import GroupList, TopicOffset, TopicStatsTable
 from codec.codes import ResponseCode
-from codec.headers import (
+from codec.headers.base import from_ext
+from codec.headers.groups import QueryTopicsByConsumerRequestHeader
+from codec.headers.topics import (
     CreateTopicRequestHeader,
     DeleteTopicRequestHeader,
     GetTopicConfigRequestHeader,
     GetTopicStatsInfoRequestHeader,
     QueryTopicConsumeByWhoRequestHeader,
-    QueryTopicsByConsumerRequestHeader,
-    from_ext,
 )
 from codec.message_queue import MessageQueue
 from codec.remoting.frame import RemotingCommand

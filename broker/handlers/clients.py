@@ -14,17 +14,13 @@ from broker.net.session import Session
 from broker.services.clients import left_group, notify_group, watch_session
 from broker.tables import ClientChannel
 from broker.tables.topics import UNIT_SUB
-from codec.bodies import (
-    CheckClientRequestBody,
-    ConsumerData,
-    GetConsumerListByGroupResponseBody,
-    HeartbeatData,
-    decode_body,
-    encode_body,
-)
+from codec.bodies.base import decode_body, encode_body
+from codec.bodies.connections import GetConsumerListByGroupResponseBody
+from codec.bodies.heartbeat import CheckClientRequestBody, ConsumerData, HeartbeatData
 from codec.codes import ResponseCode
 from codec.errors import SelectorError
-from codec.headers import GetConsumerListByGroupRequestHeader, UnregisterClientRequestHeader, from_ext
+from codec.headers.base import from_ext
+from codec.headers.clients import GetConsumerListByGroupRequestHeader, UnregisterClientRequestHeader
 from codec.names import retry_topic
 from codec.remoting.frame import RemotingCommand
 

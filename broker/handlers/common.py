@@ -11,8 +11,9 @@ from broker.context import BrokerContext
 from broker.errors import Refusal
 from broker.net.session import Session
 from broker.store.values import AppendResult
-from codec.bodies import FASTJSON, encode_body
+from codec.bodies.base import encode_body
 from codec.codes import ResponseCode
+from codec.fastjson import FASTJSON
 from codec.names import check_topic
 from codec.remoting.frame import RemotingCommand
 

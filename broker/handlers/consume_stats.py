@@ -9,24 +9,20 @@ from broker.context import BrokerContext
 from broker.errors import Refusal
 from broker.handlers.common import fast_body, ok
 from broker.net.session import Session
-from codec.bodies import (
+from codec.bodies.config import TopicConfig
+from codec.bodies.offsets import QueryCorrectionOffsetBody
+from codec.bodies.stats import (
     ConsumeStats,
     ConsumeStatsList,
     OffsetWrapper,
     QueryConsumeTimeSpanBody,
-    QueryCorrectionOffsetBody,
     QueueTimeSpan,
-    TopicConfig,
 )
 from codec.codes import ResponseCode
-from codec.headers import (
-    CloneGroupOffsetRequestHeader,
-    GetConsumeStatsInBrokerHeader,
-    GetConsumeStatsRequestHeader,
-    QueryConsumeTimeSpanRequestHeader,
-    QueryCorrectionOffsetHeader,
-    from_ext,
-)
+from codec.headers.base import from_ext
+from codec.headers.groups import GetConsumeStatsInBrokerHeader, GetConsumeStatsRequestHeader
+from codec.headers.offsets import CloneGroupOffsetRequestHeader, QueryCorrectionOffsetHeader
+from codec.headers.topics import QueryConsumeTimeSpanRequestHeader
 from codec.message_queue import MessageQueue
 from codec.remoting.frame import RemotingCommand
 

@@ -5,13 +5,8 @@ from __future__ import annotations
 from broker.context import BrokerContext
 from broker.handlers.common import ok
 from broker.net.session import Session
-from codec.bodies import (
-    LockBatchRequestBody,
-    LockBatchResponseBody,
-    UnlockBatchRequestBody,
-    decode_body,
-    encode_body,
-)
+from codec.bodies.base import decode_body, encode_body
+from codec.bodies.offsets import LockBatchRequestBody, LockBatchResponseBody, UnlockBatchRequestBody
 from codec.remoting.frame import RemotingCommand
 
 __all__ = ["lock", "unlock"]

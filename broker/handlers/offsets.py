@@ -7,14 +7,14 @@ from broker.errors import Refusal
 from broker.handlers.common import fast_body, ok
 from broker.net.session import Session
 from codec.codes import ResponseCode
-from codec.headers import (
+from codec.headers.base import from_ext
+from codec.headers.offsets import (
     GetEarliestMsgStoretimeRequestHeader,
     GetMaxOffsetRequestHeader,
     GetMinOffsetRequestHeader,
     QueryConsumerOffsetRequestHeader,
     SearchOffsetRequestHeader,
     UpdateConsumerOffsetRequestHeader,
-    from_ext,
 )
 from codec.remoting.frame import RemotingCommand
 

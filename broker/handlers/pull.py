@@ -24,11 +24,14 @@ from broker.services.clients import watch_session
 from broker.services.holds import Hold
 from broker.services.put import put
 from broker.store.values import GetResult, GetStatus, StoreMessage
-from codec.bodies import OffsetMovedEvent, SubscriptionData, encode_body
+from codec.bodies.base import encode_body
+from codec.bodies.heartbeat import SubscriptionData
+from codec.bodies.offsets import OffsetMovedEvent
 from codec.codes import MASTER_ID, Perm, PullSysFlag, ResponseCode
 from codec.errors import HeaderError, SelectorError
 from codec.hashing import tags_code
-from codec.headers import PullMessageRequestHeader, from_ext
+from codec.headers.base import from_ext
+from codec.headers.pull import PullMessageRequestHeader
 from codec.message_queue import MessageQueue
 from codec.names import RETRY_PREFIX, SystemTopic
 from codec.properties import PropertyName, encode_properties

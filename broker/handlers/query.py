@@ -13,14 +13,13 @@ from broker.filters import SqlSelection, is_tag_type
 from broker.handlers.common import NOT_SET, ok
 from broker.net.session import Session
 from broker.services.table_files import table_text
-from codec.bodies import ConsumeQueueData, QueryConsumeQueueResponseBody, SubscriptionData, encode_body
+from codec.bodies.base import encode_body
+from codec.bodies.heartbeat import SubscriptionData
+from codec.bodies.stats import ConsumeQueueData, QueryConsumeQueueResponseBody
 from codec.codes import ResponseCode
-from codec.headers import (
-    QueryConsumeQueueRequestHeader,
-    QueryMessageRequestHeader,
-    ViewMessageRequestHeader,
-    from_ext,
-)
+from codec.headers.base import from_ext
+from codec.headers.query import QueryMessageRequestHeader, ViewMessageRequestHeader
+from codec.headers.topics import QueryConsumeQueueRequestHeader
 from codec.remoting.frame import RemotingCommand
 from codec.selector import ALL
 from codec.store.consume_queue_ext import Unit, is_address

@@ -17,24 +17,17 @@ from broker.errors import Refusal, RemoteClosed, RemoteTimeout
 from broker.handlers.common import NOT_SET, fast_body
 from broker.net.session import Session
 from broker.tables import ClientChannel, ConsumerGroup
-from codec.bodies import (
-    GetConsumerStatusBody,
-    MessageQueueForC,
-    ResetOffsetBody,
-    ResetOffsetBodyForC,
-    TopicConfig,
-    decode_body,
-)
+from codec.bodies.base import decode_body
+from codec.bodies.config import TopicConfig
+from codec.bodies.offsets import GetConsumerStatusBody, MessageQueueForC, ResetOffsetBody, ResetOffsetBodyForC
 from codec.codes import LanguageCode, RequestCode, ResponseCode, version_name
 from codec.errors import CodecError
-from codec.headers import (
+from codec.headers.base import from_ext, to_ext
+from codec.headers.clients import (
     ConsumeMessageDirectlyResultRequestHeader,
     GetConsumerRunningInfoRequestHeader,
-    GetConsumerStatusRequestHeader,
-    ResetOffsetRequestHeader,
-    from_ext,
-    to_ext,
 )
+from codec.headers.offsets import GetConsumerStatusRequestHeader, ResetOffsetRequestHeader
 from codec.ids import parse_offset_msg_id
 from codec.message_queue import MessageQueue
 from codec.remoting.frame import RemotingCommand

@@ -19,13 +19,8 @@ from broker.store.values import AppendResult, PutStatus, StoreMessage
 from codec.codes import MessageSysFlag, RequestCode, ResponseCode
 from codec.errors import CodecError, LocalProtocolError
 from codec.hashing import tags_code
-from codec.headers import (
-    ReplyMessageRequestHeader,
-    SendMessageRequestHeader,
-    SendMessageRequestHeaderV2,
-    from_ext,
-    to_ext,
-)
+from codec.headers.base import from_ext, to_ext
+from codec.headers.send import ReplyMessageRequestHeader, SendMessageRequestHeader, SendMessageRequestHeaderV2
 from codec.ids import pack_host
 from codec.properties import PropertyName, decode_properties, encode_properties
 from codec.remoting.frame import RemotingCommand

@@ -17,11 +17,12 @@ from broker.services.put import put, put_batch
 from broker.services.transactions import prepare
 from broker.store.values import AppendResult, PutStatus, StoreMessage
 from broker.tables.topics import READ_WRITE, UNIT, UNIT_SUB, describe_topic
-from codec.bodies import TopicConfig
+from codec.bodies.config import TopicConfig
 from codec.codes import MessageSysFlag, Perm, RequestCode, ResponseCode
 from codec.errors import CodecError, LocalProtocolError
 from codec.hashing import tags_code
-from codec.headers import SendMessageRequestHeader, SendMessageRequestHeaderV2, from_ext
+from codec.headers.base import from_ext
+from codec.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
 from codec.ids import pack_host
 from codec.names import RETRY_PREFIX, dlq_topic
 from codec.properties import (

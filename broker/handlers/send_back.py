@@ -18,10 +18,11 @@ from broker.services.restore import can_be_stored, restored
 from broker.store.values import PutStatus, StoreMessage
 from broker.tables.groups import can_have_retry_topic
 from broker.tables.topics import UNIT_SUB
-from codec.bodies import SubscriptionGroupConfig, TopicConfig
+from codec.bodies.config import SubscriptionGroupConfig, TopicConfig
 from codec.codes import Perm, ResponseCode
 from codec.errors import CodecError, LocalProtocolError
-from codec.headers import ConsumerSendMsgBackRequestHeader, from_ext
+from codec.headers.base import from_ext
+from codec.headers.send import ConsumerSendMsgBackRequestHeader
 from codec.message import MessageExt
 from codec.names import dlq_topic, retry_topic
 from codec.properties import PropertyName, encode_properties

@@ -15,7 +15,7 @@ from broker.services.put import DELAY, put_run
 from broker.store.values import StoreMessage
 from codec.errors import LocalProtocolError
 from codec.hashing import tags_code
-from codec.headers import SendMessageRequestHeaderV2
+from codec.headers.send import SendMessageRequestHeaderV2
 from codec.names import RETRY_PREFIX
 from codec.properties import decode_properties
 from codec.remoting.frame import RemotingCommand

@@ -15,7 +15,8 @@ from broker.services.transactions import end_half, final_message, half_again
 from broker.store.values import PutStatus
 from codec.codes import MessageSysFlag, ResponseCode
 from codec.errors import CodecError
-from codec.headers import EndTransactionRequestHeader, ResumeCheckHalfMessageRequestHeader, from_ext
+from codec.headers.base import from_ext
+from codec.headers.transactions import EndTransactionRequestHeader, ResumeCheckHalfMessageRequestHeader
 from codec.ids import parse_offset_msg_id
 from codec.message import MessageExt
 from codec.names import SystemTopic

@@ -9,17 +9,14 @@ from broker.namesrv.kv_config import ORDER_TOPIC_CONFIG
 from broker.namesrv.route_table import Broker, LiveBroker
 from broker.namesrv.state import NameServerState
 from broker.net.session import Session
-from codec.bodies import (
-    DataVersion,
-    KVTable,
-    RegisterBrokerBody,
-    TopicConfigSerializeWrapper,
-    decode_body,
-    encode_body,
-)
+from codec.bodies.base import decode_body, encode_body
+from codec.bodies.config import DataVersion, TopicConfigSerializeWrapper
+from codec.bodies.registration import RegisterBrokerBody
+from codec.bodies.route import KVTable
 from codec.codes import ResponseCode
 from codec.hashing import crc32
-from codec.headers import (
+from codec.headers.base import from_ext, to_ext
+from codec.headers.routes import (
     AddWritePermOfBrokerRequestHeader,
     AddWritePermOfBrokerResponseHeader,
     BrokerHeartbeatRequestHeader,
@@ -30,8 +27,6 @@ from codec.headers import (
     UnRegisterBrokerRequestHeader,
     WipeWritePermOfBrokerRequestHeader,
     WipeWritePermOfBrokerResponseHeader,
-    from_ext,
-    to_ext,
 )
 from codec.remoting.frame import RemotingCommand
 

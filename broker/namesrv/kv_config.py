@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from broker.store.tables_file import load_table, save_table
-from codec.bodies import KVConfigSerializeWrapper, decode_body, encode_body
+from codec.bodies.base import decode_body, encode_body
+from codec.bodies.route import KVConfigSerializeWrapper
 
 __all__ = ["ORDER_TOPIC_CONFIG", "KVConfig"]
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from broker.errors import Refusal
 from broker.namesrv.state import NameServerState
 from broker.net.session import Session
-from codec.bodies import KVTable, encode_body
+from codec.bodies.base import encode_body
+from codec.bodies.route import KVTable
 from codec.codes import ResponseCode
-from codec.headers import (
+from codec.headers.base import from_ext, to_ext
+from codec.headers.kv import (
     DeleteKVConfigRequestHeader,
     GetKVConfigRequestHeader,
     GetKVConfigResponseHeader,
     GetKVListByNamespaceRequestHeader,
     PutKVConfigRequestHeader,
-    from_ext,
-    to_ext,
 )
 from codec.remoting.frame import RemotingCommand
 

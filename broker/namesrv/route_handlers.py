@@ -11,23 +11,16 @@ from broker.errors import Refusal
 from broker.namesrv.kv_config import ORDER_TOPIC_CONFIG
 from broker.namesrv.state import NameServerState
 from broker.net.session import Session
-from codec.bodies import (
-    BrokerMemberGroup,
-    GetBrokerMemberGroupResponseBody,
-    TopicList,
-    TopicRouteData,
-    decode_body,
-    encode_body,
-)
+from codec.bodies.base import decode_body, encode_body
+from codec.bodies.route import BrokerMemberGroup, GetBrokerMemberGroupResponseBody, TopicList, TopicRouteData
 from codec.codes import ResponseCode
 from codec.fastjson import FASTJSON, STANDARD
-from codec.headers import (
+from codec.headers.base import from_ext
+from codec.headers.routes import GetBrokerMemberGroupRequestHeader, GetRouteInfoRequestHeader
+from codec.headers.topics import (
     DeleteTopicFromNamesrvRequestHeader,
-    GetBrokerMemberGroupRequestHeader,
-    GetRouteInfoRequestHeader,
     GetTopicsByClusterRequestHeader,
     RegisterTopicRequestHeader,
-    from_ext,
 )
 from codec.remoting.frame import RemotingCommand
 

@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from codec.bodies import BrokerData, ClusterInfo, DataVersion, QueueData, TopicConfig, TopicRouteData
+from codec.bodies.config import DataVersion, TopicConfig
+from codec.bodies.route import BrokerData, ClusterInfo, QueueData, TopicRouteData
 from codec.codes import MASTER_ID, Perm
 
 __all__ = ["Broker", "LiveBroker", "Registered", "RouteTable"]

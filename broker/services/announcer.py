@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import trio
 
-from codec.bodies import TopicConfig
+from codec.bodies.config import TopicConfig
 
 __all__ = ["MAX_WAIT_SECONDS", "Announcer"]
 

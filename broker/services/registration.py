@@ -19,24 +19,19 @@ from broker.config.broker import BrokerConfig
 from broker.errors import BrokerError
 from broker.net.network import TCP, Network
 from broker.net.peers import Peers, parse_addresses, split_address
-from codec.bodies import (
-    KVTable,
-    RegisterBrokerBody,
-    TopicConfig,
-    TopicConfigSerializeWrapper,
-    decode_body,
-    encode_body,
-)
+from codec.bodies.base import decode_body, encode_body
+from codec.bodies.config import TopicConfig, TopicConfigSerializeWrapper
+from codec.bodies.registration import RegisterBrokerBody
+from codec.bodies.route import KVTable
 from codec.codes import MASTER_ID, Perm, RequestCode, ResponseCode
 from codec.errors import CodecError
 from codec.hashing import crc32
-from codec.headers import (
+from codec.headers.base import from_ext, to_ext
+from codec.headers.routes import (
     QueryDataVersionRequestHeader,
     QueryDataVersionResponseHeader,
     RegisterBrokerRequestHeader,
     UnRegisterBrokerRequestHeader,
-    from_ext,
-    to_ext,
 )
 from codec.remoting.frame import RemotingCommand
 

@@ -18,7 +18,7 @@ from itertools import chain
 import trio
 
 from broker.store.values import AppendResult, StoreMessage
-from codec.bodies import BrokerStatsData, BrokerStatsItem
+from codec.bodies.stats import BrokerStatsData, BrokerStatsItem
 
 __all__ = ["SAMPLE_PERIOD_MS", "Cell", "Statistics"]
 

@@ -21,16 +21,11 @@ from broker.filters import FilterTable
 from broker.store.flush import InThread
 from broker.store.tables_file import load_table, save_table
 from broker.tables import DelayOffsets, GroupTable, OffsetTable, TopicTable
-from codec.bodies import (
-    FASTJSON,
-    ConsumerFilterManager,
-    ConsumerOffsetSerializeWrapper,
-    DelayOffsetSerializeWrapper,
-    SubscriptionGroupWrapper,
-    TopicConfigSerializeWrapper,
-    decode_body,
-    encode_body,
-)
+from codec.bodies.base import decode_body, encode_body
+from codec.bodies.config import SubscriptionGroupWrapper, TopicConfigSerializeWrapper
+from codec.bodies.filters import ConsumerFilterManager
+from codec.bodies.offsets import ConsumerOffsetSerializeWrapper, DelayOffsetSerializeWrapper
+from codec.fastjson import FASTJSON
 
 __all__ = ["TableFiles", "table_text"]
 

@@ -5,7 +5,7 @@ Level N (from 1) is queue N-1 of SCHEDULE_TOPIC_XXXX. An offset is the next queu
 
 from __future__ import annotations
 
-from codec.bodies import DelayOffsetSerializeWrapper
+from codec.bodies.offsets import DelayOffsetSerializeWrapper
 
 __all__ = ["DEFAULT_LEVELS", "DelayLevels", "DelayOffsets"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from broker.tables.versions import first_version, next_version
-from codec.bodies import DataVersion, SubscriptionGroupConfig, SubscriptionGroupWrapper
+from codec.bodies.config import DataVersion, SubscriptionGroupConfig, SubscriptionGroupWrapper
 from codec.names import SYSTEM_GROUP_PREFIX, retry_topic
 
 __all__ = ["BUILT_IN_GROUPS", "GroupTable", "can_have_retry_topic"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from codec.bodies import ConsumerOffsetSerializeWrapper
+from codec.bodies.offsets import ConsumerOffsetSerializeWrapper
 
 __all__ = ["OffsetTable"]
 

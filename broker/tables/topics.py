@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 import msgspec
 
 from broker.tables.versions import first_version, next_version
-from codec.bodies import DataVersion, TopicConfig, TopicConfigSerializeWrapper
+from codec.bodies.config import DataVersion, TopicConfig, TopicConfigSerializeWrapper
 from codec.codes import Perm
 from codec.names import FORBIDDEN_SEND_TOPICS, SystemTopic, is_system_topic, reply_topic
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from codec.bodies import DataVersion
+from codec.bodies.config import DataVersion
 
 __all__ = ["first_version", "next_version"]
 

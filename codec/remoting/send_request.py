@@ -12,7 +12,8 @@ import msgspec
 
 from codec.codes import CURRENT_VERSION, LanguageCode, RequestCode
 from codec.errors import LocalProtocolError
-from codec.headers import SendMessageRequestHeaderV2, to_ext
+from codec.headers.base import to_ext
+from codec.headers.send import SendMessageRequestHeaderV2
 from codec.remoting.frame import FRAME_HEAD, MAX_FRAME
 
 __all__ = ["SendRequest", "SendTemplate"]

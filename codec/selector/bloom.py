@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from codec.bodies import BloomFilterData
+from codec.bodies.filters import BloomFilterData
 
 __all__ = ["BloomFilter", "murmur3_128"]
 

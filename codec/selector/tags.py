@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Set
 
-from codec.bodies import SubscriptionData
+from codec.bodies.heartbeat import SubscriptionData
 from codec.errors import SelectorError
 from codec.hashing import tags_code
 

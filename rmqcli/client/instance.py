@@ -20,7 +20,7 @@ import trio
 
 from codec.codes import MASTER_ID, RequestCode, ResponseCode
 from codec.errors import CodecError
-from codec.headers import Header, from_ext, to_ext
+from codec.headers.base import Header, from_ext, to_ext
 from codec.message_queue import MessageQueue
 from codec.remoting.frame import RemotingCommand
 from rmqcli.client.errors import (

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from codec.codes import ResponseCode
-from codec.headers import SendMessageResponseHeader
+from codec.headers.send import SendMessageResponseHeader
 from codec.message import MessageExt
 from codec.message_queue import MessageQueue
 

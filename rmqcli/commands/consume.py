@@ -200,7 +200,7 @@ def consume(
 def _push_settings(
     place: str, balance: str, *, broadcast: bool, jobs: int, retries: int | None, trace: bool
 ) -> PushSettings:
-    from codec.bodies import ConsumeFromWhere, MessageModel
+    from codec.bodies.heartbeat import ConsumeFromWhere, MessageModel
     from rmqcli.client import PushSettings
     from rmqcli.client.group import allocation as allocate
     from rmqcli.grammar.offset_range import parse_time

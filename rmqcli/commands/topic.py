@@ -12,7 +12,7 @@ from rmqcli.cli.options import Settings, TopicArgument, YesOption, command, comm
 from rmqcli.cli.running import run_async, warn
 
 if TYPE_CHECKING:
-    from codec.bodies import ClusterInfo
+    from codec.bodies.route import ClusterInfo
     from codec.message_queue import MessageQueue
     from rmqcli.client import ClientError
 

@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack
 
 import trio
 
-from codec.bodies import SubscriptionData
+from codec.bodies.heartbeat import SubscriptionData
 from codec.codes import ResponseCode
 from codec.message_queue import MessageQueue
 from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error

@@ -18,10 +18,11 @@ from broker.handlers import handler_table
 from broker.node import assemble, listen_to_store, start_services
 from broker.services.delay import DelayService
 from broker.store import open_store
-from codec.bodies import ConsumerData, HeartbeatData, SubscriptionData, encode_body
+from codec.bodies.base import encode_body
+from codec.bodies.heartbeat import ConsumerData, HeartbeatData, SubscriptionData
 from codec.codes import ResponseCode
-from codec.headers import SendMessageRequestHeaderV2, to_ext
-from codec.headers.base import Header
+from codec.headers.base import Header, to_ext
+from codec.headers.send import SendMessageRequestHeaderV2
 from codec.ids import pack_host
 from codec.message import MessageExt
 from codec.properties import encode_properties

@@ -12,9 +12,12 @@ import trio
 
 import broker
 from broker.errors import ConfigError
-from codec.bodies import TopicRouteData, decode_body
+from codec.bodies.base import decode_body
+from codec.bodies.route import TopicRouteData
 from codec.codes import RequestCode, ResponseCode
-from codec.headers import PullMessageRequestHeader, SendMessageRequestHeaderV2, to_ext
+from codec.headers.base import to_ext
+from codec.headers.pull import PullMessageRequestHeader
+from codec.headers.send import SendMessageRequestHeaderV2
 from codec.remoting.frame import RemotingCommand
 from codec.store.record import decode_records
 from tests.broker.serving import Client

@@ -16,8 +16,7 @@ import trio
 
 from broker.handlers import HANDLERS
 from codec.codes import RequestCode, ResponseCode
-from codec.headers import to_ext
-from codec.headers.base import Header
+from codec.headers.base import Header, to_ext
 from codec.message import Message
 from codec.message_batch import encode_batch
 from codec.message_queue import MessageQueue

@@ -14,8 +14,9 @@ from broker.errors import ConfigError
 from broker.namesrv.node import open_name_server
 from broker.node import BrokerNode, open_broker, own_address
 from broker.store import StoreDamaged, StoreLocked
-from codec.bodies import TopicRouteData, decode_body
-from codec.headers import to_ext
+from codec.bodies.base import decode_body
+from codec.bodies.route import TopicRouteData
+from codec.headers.base import to_ext
 from codec.remoting.connection import Connection
 from codec.remoting.frame import RemotingCommand
 from codec.store.record import decode_records

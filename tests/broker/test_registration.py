@@ -16,7 +16,8 @@ from broker.net.peers import Peers, parse_addresses, split_address
 from broker.net.server import listen, listener_address, serve
 from broker.net.session import Session
 from broker.services.registration import Registration
-from codec.bodies import DataVersion, RegisterBrokerBody, TopicConfig, TopicConfigSerializeWrapper
+from codec.bodies.config import DataVersion, TopicConfig, TopicConfigSerializeWrapper
+from codec.bodies.registration import RegisterBrokerBody
 from codec.codes import RequestCode
 from codec.remoting.frame import RemotingCommand
 from tests.broker.namesrv.support import NO_FILES

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from broker.net.server import REPLIES_PER_WRITE, RunHandler, Server, ServerLimits
 from broker.net.session import Session, SessionLimits
-from codec.headers import SendMessageRequestHeaderV2, to_ext
+from codec.headers.base import to_ext
+from codec.headers.send import SendMessageRequestHeaderV2
 from codec.remoting.frame import DirectReader, RemotingCommand, encode_frame
 from tests.broker.serving import ECHO, Wire, echo, request
 

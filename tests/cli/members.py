@@ -10,7 +10,7 @@ from typing import Any
 import trio
 
 from broker.testing.embedded import Cluster
-from codec.bodies import ConsumeFromWhere
+from codec.bodies.heartbeat import ConsumeFromWhere
 from codec.message import MessageExt
 from rmqcli.client import ConsumeResult, PushConsumer, PushSettings
 

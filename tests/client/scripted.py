@@ -12,7 +12,8 @@ from typing import Any
 import trio
 from trio.testing import memory_stream_pair
 
-from codec.bodies import BrokerData, QueueData, TopicRouteData, encode_body
+from codec.bodies.base import encode_body
+from codec.bodies.route import BrokerData, QueueData, TopicRouteData
 from codec.codes import RPC_RESPONSE, RequestCode, ResponseCode
 from codec.remoting.connection import Connection
 from codec.remoting.frame import RemotingCommand, encode_frame

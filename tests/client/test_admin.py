@@ -8,31 +8,22 @@ from typing import Any
 
 import pytest
 
-from codec.bodies import (
-    BrokerData,
-    ClientConnection,
-    ClusterInfo,
-    ConsumerConnection,
-    ConsumerRunningInfo,
-    ConsumeStats,
-    ConsumeType,
-    GroupList,
-    KVTable,
-    OffsetWrapper,
-    ProcessQueueInfo,
-    ProducerTableInfo,
-    SubscriptionData,
+from codec.bodies.base import encode_body
+from codec.bodies.config import (
     SubscriptionGroupConfig,
     SubscriptionGroupWrapper,
     TopicConfig,
     TopicConfigSerializeWrapper,
-    TopicList,
-    TopicOffset,
-    TopicStatsTable,
-    encode_body,
 )
+from codec.bodies.connections import ClientConnection, ConsumerConnection, ProducerTableInfo
+from codec.bodies.heartbeat import ConsumeType, SubscriptionData
+from codec.bodies.route import BrokerData, ClusterInfo, KVTable, TopicList
+from codec.bodies.running import ConsumerRunningInfo, ProcessQueueInfo
+from codec.bodies.stats import ConsumeStats, GroupList, OffsetWrapper, TopicOffset, TopicStatsTable
 from codec.codes import RequestCode
-from codec.headers import CreateTopicRequestHeader, QueryMessageRequestHeader, from_ext
+from codec.headers.base import from_ext
+from codec.headers.query import QueryMessageRequestHeader
+from codec.headers.topics import CreateTopicRequestHeader
 from codec.ids import UniqIdFactory, pack_host
 from codec.message_queue import MessageQueue
 from codec.properties import encode_properties

@@ -7,14 +7,10 @@ from typing import Any
 import pytest
 import trio
 
-from codec.bodies import (
-    ConsumeFromWhere,
-    ConsumerRunningInfo,
-    GetConsumerStatusBody,
-    ResetOffsetBody,
-    decode_body,
-    encode_body,
-)
+from codec.bodies.base import decode_body, encode_body
+from codec.bodies.heartbeat import ConsumeFromWhere
+from codec.bodies.offsets import GetConsumerStatusBody, ResetOffsetBody
+from codec.bodies.running import ConsumerRunningInfo
 from codec.codes import RequestCode
 from codec.errors import CodecError
 from codec.remoting.frame import RemotingCommand

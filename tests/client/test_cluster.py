@@ -13,15 +13,10 @@ import trio
 import trustme
 
 import broker
-from codec.bodies import (
-    ConsumerData,
-    ConsumeType,
-    MessageModel,
-    ResetOffsetBody,
-    SubscriptionData,
-    SubscriptionGroupConfig,
-    decode_body,
-)
+from codec.bodies.base import decode_body
+from codec.bodies.config import SubscriptionGroupConfig
+from codec.bodies.heartbeat import ConsumerData, ConsumeType, MessageModel, SubscriptionData
+from codec.bodies.offsets import ResetOffsetBody
 from codec.codes import RequestCode
 from codec.message import Message
 from codec.message_queue import MessageQueue

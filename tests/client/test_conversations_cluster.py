@@ -10,7 +10,7 @@ import pytest
 import trio
 
 import broker
-from codec.bodies import ConsumeFromWhere
+from codec.bodies.heartbeat import ConsumeFromWhere
 from codec.codes import MessageSysFlag, RequestCode
 from codec.message import Message, MessageExt
 from codec.message_queue import MessageQueue

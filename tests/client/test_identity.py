@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from codec.bodies import MessageModel
+from codec.bodies.heartbeat import MessageModel
 from codec.codes import RequestCode
 from codec.message import Message
 from codec.message_queue import MessageQueue

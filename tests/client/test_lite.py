@@ -9,15 +9,10 @@ from typing import Any
 import pytest
 import trio
 
-from codec.bodies import (
-    ConsumeFromWhere,
-    ConsumerRunningInfo,
-    ConsumeType,
-    GetConsumerStatusBody,
-    HeartbeatData,
-    MessageModel,
-    decode_body,
-)
+from codec.bodies.base import decode_body
+from codec.bodies.heartbeat import ConsumeFromWhere, ConsumeType, HeartbeatData, MessageModel
+from codec.bodies.offsets import GetConsumerStatusBody
+from codec.bodies.running import ConsumerRunningInfo
 from codec.codes import PullSysFlag, RequestCode, ResponseCode
 from codec.message import MessageExt
 from codec.message_queue import MessageQueue

@@ -13,7 +13,8 @@ import trio.testing
 
 from codec.codes import RequestCode, ResponseCode
 from codec.compression import compress, decompress
-from codec.headers import SendMessageRequestHeaderV2, from_ext
+from codec.headers.base import from_ext
+from codec.headers.send import SendMessageRequestHeaderV2
 from codec.message import Message
 from codec.message_batch import decode_batch
 from codec.message_queue import MessageQueue

@@ -11,7 +11,9 @@ import trio
 
 from codec.codes import PullSysFlag, RequestCode, ResponseCode
 from codec.compression import compress
-from codec.headers import PullMessageRequestHeader, UpdateConsumerOffsetRequestHeader, from_ext
+from codec.headers.base import from_ext
+from codec.headers.offsets import UpdateConsumerOffsetRequestHeader
+from codec.headers.pull import PullMessageRequestHeader
 from codec.ids import pack_host
 from codec.message_queue import MessageQueue
 from codec.properties import encode_properties

@@ -10,7 +10,8 @@ import trio
 
 from codec.codes import RequestCode
 from codec.compression import compress
-from codec.headers import ReplyMessageRequestHeader, SendMessageRequestHeaderV2, from_ext, to_ext
+from codec.headers.base import from_ext, to_ext
+from codec.headers.send import ReplyMessageRequestHeader, SendMessageRequestHeaderV2
 from codec.message import Message, MessageExt
 from codec.properties import decode_properties, encode_properties
 from codec.remoting.frame import RemotingCommand, decode_frame

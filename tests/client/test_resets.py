@@ -9,21 +9,16 @@ from typing import Any
 import pytest
 import trio
 
-from codec.bodies import (
-    BrokerData,
-    ClientConnection,
-    ClusterInfo,
-    ConsumerConnection,
-    ConsumerRunningInfo,
-    ProcessQueueInfo,
-    ResetOffsetBody,
-    SubscriptionData,
-    TopicOffset,
-    TopicStatsTable,
-    encode_body,
-)
+from codec.bodies.base import encode_body
+from codec.bodies.connections import ClientConnection, ConsumerConnection
+from codec.bodies.heartbeat import SubscriptionData
+from codec.bodies.offsets import ResetOffsetBody
+from codec.bodies.route import BrokerData, ClusterInfo
+from codec.bodies.running import ConsumerRunningInfo, ProcessQueueInfo
+from codec.bodies.stats import TopicOffset, TopicStatsTable
 from codec.codes import RequestCode
-from codec.headers import ResetOffsetRequestHeader, from_ext
+from codec.headers.base import from_ext
+from codec.headers.offsets import ResetOffsetRequestHeader
 from codec.message_queue import MessageQueue
 from codec.remoting.frame import RemotingCommand
 from rmqcli.client import Admin, NotFound, OnlineResetUnsupported, ResetTarget

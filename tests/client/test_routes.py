@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import trio
 
-from codec.bodies import BrokerData, QueueData, TopicRouteData, encode_body
+from codec.bodies.base import encode_body
+from codec.bodies.route import BrokerData, QueueData, TopicRouteData
 from codec.codes import RequestCode
 from codec.message import Message
 from codec.message_queue import MessageQueue

@@ -10,7 +10,10 @@ import pytest
 import trio
 
 import broker
-from codec.bodies import ConsumeFromWhere, ConsumerFilterManager, TopicConfigSerializeWrapper, decode_body
+from codec.bodies.base import decode_body
+from codec.bodies.config import TopicConfigSerializeWrapper
+from codec.bodies.filters import ConsumerFilterManager
+from codec.bodies.heartbeat import ConsumeFromWhere
 from codec.codes import RequestCode, ResponseCode
 from codec.message import Message, MessageExt
 from rmqcli.client import (

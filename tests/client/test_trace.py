@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from codec.codes import RequestCode
 from codec.compression import decompress
-from codec.headers import SendMessageRequestHeaderV2, from_ext
+from codec.headers.base import from_ext
+from codec.headers.send import SendMessageRequestHeaderV2
 from codec.message import Message, MessageExt
 from codec.properties import decode_properties
 from codec.remoting.frame import RemotingCommand

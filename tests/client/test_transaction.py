@@ -11,13 +11,9 @@ import pytest
 import trio
 
 from codec.codes import MessageSysFlag, RequestCode
-from codec.headers import (
-    CheckTransactionStateRequestHeader,
-    EndTransactionRequestHeader,
-    SendMessageRequestHeaderV2,
-    from_ext,
-    to_ext,
-)
+from codec.headers.base import from_ext, to_ext
+from codec.headers.send import SendMessageRequestHeaderV2
+from codec.headers.transactions import CheckTransactionStateRequestHeader, EndTransactionRequestHeader
 from codec.ids import pack_host
 from codec.message import Message, MessageExt
 from codec.properties import decode_properties, encode_properties

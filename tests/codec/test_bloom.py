@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from codec.bodies import BloomFilterData
+from codec.bodies.filters import BloomFilterData
 from codec.selector import BloomFilter
 from codec.selector.bloom import murmur3_128
 

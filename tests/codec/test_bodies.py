@@ -12,46 +12,41 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from codec import bodies
-from codec.bodies import (
-    FASTJSON,
-    BatchAckMessageRequestBody,
-    BrokerData,
-    BrokerStatsItem,
-    ClusterInfo,
-    ConsumeFromWhere,
-    ConsumerData,
-    ConsumerFilterManager,
-    ConsumerOffsetSerializeWrapper,
-    ConsumerRunningInfo,
-    ConsumeStatsList,
-    ConsumeType,
+from codec.bodies.acl import UserInfo
+from codec.bodies.base import Body, decode_body, encode_body
+from codec.bodies.config import (
     DataVersion,
-    DelayOffsetSerializeWrapper,
     GroupRetryPolicy,
-    HeartbeatData,
-    LockBatchResponseBody,
-    MessageModel,
-    OffsetSerializeWrapper,
-    ProducerInfo,
-    RegisterBrokerBody,
-    ResetOffsetBody,
-    SubscriptionData,
     SubscriptionGroupConfig,
     SubscriptionGroupWrapper,
     TopicConfig,
     TopicConfigSerializeWrapper,
-    TopicList,
-    TopicRouteData,
-    TopicStatsTable,
-    UserInfo,
-    decode_body,
-    decode_properties_text,
-    encode_body,
-    encode_properties_text,
 )
-from codec.bodies.base import Body
+from codec.bodies.connections import ProducerInfo
+from codec.bodies.filters import ConsumerFilterManager
+from codec.bodies.heartbeat import (
+    ConsumeFromWhere,
+    ConsumerData,
+    ConsumeType,
+    HeartbeatData,
+    MessageModel,
+    SubscriptionData,
+)
+from codec.bodies.offsets import (
+    ConsumerOffsetSerializeWrapper,
+    DelayOffsetSerializeWrapper,
+    LockBatchResponseBody,
+    OffsetSerializeWrapper,
+    ResetOffsetBody,
+)
+from codec.bodies.pop import BatchAckMessageRequestBody
+from codec.bodies.properties import decode_properties_text, encode_properties_text
+from codec.bodies.registration import RegisterBrokerBody
+from codec.bodies.route import BrokerData, ClusterInfo, TopicList, TopicQueueMappingInfo, TopicRouteData
+from codec.bodies.running import ConsumerRunningInfo, ConsumeStatus, ProcessQueueInfo
+from codec.bodies.stats import BrokerStatsItem, ConsumeStatsList, TopicOffset, TopicStatsTable
 from codec.errors import BodyError
+from codec.fastjson import FASTJSON
 from codec.message_queue import MessageQueue
 from codec.operations import OPERATIONS, Operation
 from codec.remoting.frame import RemotingCommand, decode_frame
@@ -181,7 +176,7 @@ def test_a_pretty_filter_keeps_arrays_on_one_line() -> None:
 
 
 def test_the_two_dialects() -> None:
-    body = TopicStatsTable({QUEUE: bodies.TopicOffset(0, 3, 9)})
+    body = TopicStatsTable({QUEUE: TopicOffset(0, 3, 9)})
     value = '{"lastUpdateTimestamp":9,"maxOffset":3,"minOffset":0}'
     assert encode_body(body, dialect=FASTJSON).decode() == f'{{"offsetTable":{{{QUEUE_JSON}:{value}}}}}'
     assert encode_body(body).decode() == f'{{"offsetTable":{{{json.dumps(QUEUE_JSON)}:{value}}}}}'
@@ -214,11 +209,11 @@ def test_names_the_rule_cannot_make() -> None:
     assert encode_body(HeartbeatData("c")).startswith(b'{"clientID":"c","consumerDataSet":[]')
     assert encode_body(LockBatchResponseBody([QUEUE])).decode() == f'{{"lockOKMQSet":[{QUEUE_JSON}]}}'
     assert b'"remoteIP":"/1.2.3.4:5"' in encode_body(ProducerInfo(remote_ip="/1.2.3.4:5"))
-    status = encode_body(bodies.ConsumeStatus(1.15, consume_ok_tps=2))
+    status = encode_body(ConsumeStatus(1.15, consume_ok_tps=2))
     assert status.startswith(
         b'{"consumeFailedMsgs":0,"consumeFailedTPS":0.0,"consumeOKTPS":2,"consumeRT":0.0,"pullRT":1.15'
     )
-    assert b'"cachedMsgSizeInMiB":0' in encode_body(bodies.ProcessQueueInfo())
+    assert b'"cachedMsgSizeInMiB":0' in encode_body(ProcessQueueInfo())
 
 
 def test_second_names_are_read() -> None:
@@ -394,7 +389,7 @@ def test_a_compressed_registration_has_javas_layout() -> None:
 
 
 def test_a_registration_of_5x() -> None:
-    info = bodies.TopicQueueMappingInfo("TopicA", "s", 2, "b", 1, curr_id_map={0: 1})
+    info = TopicQueueMappingInfo("TopicA", "s", 2, "b", 1, curr_id_map={0: 1})
     configs = {"TopicA": TopicConfig("TopicA", 4, 4, attributes={"message.type": "FIFO", "x y": "z"})}
     wrapper = TopicConfigSerializeWrapper(
         configs, DataVersion(1, 1, 2), topic_queue_mapping_info_map={"TopicA": info}

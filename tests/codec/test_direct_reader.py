@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codec.errors import RemoteProtocolError
-from codec.headers import SendMessageRequestHeaderV2, from_ext, to_ext
+from codec.headers.base import from_ext, to_ext
+from codec.headers.send import SendMessageRequestHeaderV2
 from codec.remoting.connection import Connection
 from codec.remoting.frame import DirectReader, RemotingCommand, decode_frame, encode_frame
 

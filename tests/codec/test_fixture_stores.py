@@ -7,14 +7,10 @@ from typing import Any
 
 import pytest
 
-from codec.bodies import (
-    ConsumerFilterManager,
-    ConsumerOffsetSerializeWrapper,
-    DelayOffsetSerializeWrapper,
-    SubscriptionGroupWrapper,
-    TopicConfigSerializeWrapper,
-    decode_body,
-)
+from codec.bodies.base import decode_body
+from codec.bodies.config import SubscriptionGroupWrapper, TopicConfigSerializeWrapper
+from codec.bodies.filters import ConsumerFilterManager
+from codec.bodies.offsets import ConsumerOffsetSerializeWrapper, DelayOffsetSerializeWrapper
 from codec.hashing import index_key_hash, tags_code
 from codec.message import MessageExt
 from codec.names import SystemTopic

@@ -15,11 +15,12 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from codec.bodies import RegisterBrokerBody, decode_body, decode_properties_text, encode_body
-from codec.bodies.base import Body
+from codec.bodies.base import Body, decode_body, encode_body
+from codec.bodies.properties import decode_properties_text
+from codec.bodies.registration import RegisterBrokerBody
 from codec.errors import CodecError
 from codec.fastjson import FASTJSON, loads
-from codec.headers import Header, from_ext, to_ext
+from codec.headers.base import Header, from_ext, to_ext
 from codec.operations import OPERATIONS
 from codec.remoting.frame import decode_frame
 from tests.codec.values import BODIES, HEADERS

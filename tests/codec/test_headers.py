@@ -12,21 +12,15 @@ from hypothesis import strategies as st
 
 from codec.codes import Perm
 from codec.errors import HeaderError
-from codec.headers import (
-    CreateTopicRequestHeader,
-    GetMaxOffsetRequestHeader,
-    Header,
-    NotificationResponseHeader,
-    PullMessageRequestHeader,
-    PullMessageResponseHeader,
-    RegisterMessageFilterClassRequestHeader,
-    SendMessageRequestHeader,
-    SendMessageRequestHeaderV2,
-    UnregisterClientRequestHeader,
-    ViewMessageRequestHeader,
-    from_ext,
-    to_ext,
-)
+from codec.headers.base import Header, from_ext, to_ext
+from codec.headers.brokers import RegisterMessageFilterClassRequestHeader
+from codec.headers.clients import UnregisterClientRequestHeader
+from codec.headers.offsets import GetMaxOffsetRequestHeader
+from codec.headers.pop import NotificationResponseHeader
+from codec.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
+from codec.headers.query import ViewMessageRequestHeader
+from codec.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
+from codec.headers.topics import CreateTopicRequestHeader
 from codec.operations import OPERATIONS
 from codec.remoting.frame import RemotingCommand, decode_frame
 from tests.codec.values import HEADERS, structs

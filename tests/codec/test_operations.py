@@ -6,9 +6,10 @@ from types import GenericAlias
 
 import pytest
 
-from codec import bodies
+from codec.bodies.acl import UserInfo
 from codec.codes import RequestCode
-from codec.headers import Header, PullMessageRequestHeader, PullMessageResponseHeader
+from codec.headers.base import Header
+from codec.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
 from codec.operations import OPERATIONS, Operation
 from tests.codec.values import BODIES, HEADERS
 
@@ -59,7 +60,7 @@ def test_some_entries() -> None:
         RequestCode.PULL_MESSAGE, PullMessageRequestHeader, PullMessageResponseHeader, None, bytes, "C→B"
     )
     assert OPERATIONS[RequestCode.GET_BROKER_CONFIG].reply_body is dict
-    assert OPERATIONS[RequestCode.AUTH_LIST_USER].reply_body == list[bodies.UserInfo]
+    assert OPERATIONS[RequestCode.AUTH_LIST_USER].reply_body == list[UserInfo]
     assert OPERATIONS[RequestCode.SUSPEND_CONSUMER].direction == ""
 
 

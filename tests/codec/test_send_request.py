@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from codec.codes import RequestCode
 from codec.errors import LocalProtocolError
-from codec.headers import SendMessageRequestHeaderV2, to_ext
+from codec.headers.base import to_ext
+from codec.headers.send import SendMessageRequestHeaderV2
 from codec.remoting.connection import Connection
 from codec.remoting.frame import MAX_FRAME, RemotingCommand, encode_frame
 from codec.remoting.send_request import SendRequest, SendTemplate

@@ -5,24 +5,29 @@ from __future__ import annotations
 import types
 from enum import StrEnum
 from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 from hypothesis import strategies as st
 
-from codec import bodies, headers
+import codec.bodies
+import codec.headers
 from codec.bodies.base import Body
+from codec.headers.base import Header
 from codec.message_queue import MessageQueue
 
 
 def public_classes(package: types.ModuleType, base: type) -> list[type]:
-    """The classes below `base` that a package makes public, by name."""
-    found = [getattr(package, name) for name in sorted(package.__all__)]
-    return [cls for cls in found if isinstance(cls, type) and issubclass(cls, base)]
+    """The classes below `base` that the modules of a package define and make public, by name."""
+    modules = [import_module(f"{package.__name__}.{found.name}") for found in iter_modules(package.__path__)]
+    found = {name: getattr(module, name) for module in modules for name in module.__all__}
+    return [cls for _, cls in sorted(found.items()) if isinstance(cls, type) and issubclass(cls, base)]
 
 
-HEADERS = public_classes(headers, headers.Header)
-BODIES = public_classes(bodies, Body)
+HEADERS = public_classes(codec.headers, Header)
+BODIES = public_classes(codec.bodies, Body)
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
 _SCALARS: dict[Any, st.SearchStrategy[Any]] = {

@@ -13,7 +13,8 @@ from broker.services.restore import real_place
 from broker.store.values import AppendResult
 from codec.codes import RequestCode
 from codec.errors import LocalProtocolError
-from codec.headers import CheckTransactionStateRequestHeader, to_ext
+from codec.headers.base import to_ext
+from codec.headers.transactions import CheckTransactionStateRequestHeader
 from codec.ids import pack_host_text
 from codec.message import MessageExt
 from codec.properties import PropertyName, encode_properties

@@ -7,10 +7,11 @@ from typing import TypeVar, Unpack
 
 import trio
 
-from codec.bodies import ClusterInfo, decode_body
+from codec.bodies.base import decode_body
+from codec.bodies.route import ClusterInfo
 from codec.codes import MASTER_ID, RequestCode, ResponseCode
 from codec.errors import CodecError
-from codec.headers import Header, to_ext
+from codec.headers.base import Header, to_ext
 from codec.remoting.frame import RemotingCommand
 from rmqcli.client.errors import (
     UNREACHED,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from codec.bodies import ClientConnection, KVTable, ProducerConnection, ProducerInfo, ProducerTableInfo
+from codec.bodies.connections import ClientConnection, ProducerConnection, ProducerInfo, ProducerTableInfo
+from codec.bodies.route import KVTable
 from codec.codes import RequestCode, ResponseCode
-from codec.headers import GetProducerConnectionListRequestHeader
+from codec.headers.clients import GetProducerConnectionListRequestHeader
 from rmqcli.client.admin.base import AdminBase, gather, read_body
 from rmqcli.client.admin.values import BrokerSummary, ConnectedProducer
 from rmqcli.client.errors import BrokerRefused, ClientError, NotFound

@@ -6,24 +6,15 @@ from collections.abc import Collection, Mapping
 
 from msgspec.structs import replace
 
-from codec.bodies import (
-    ClientConnection,
-    ConsumerConnection,
-    ConsumerOffsetSerializeWrapper,
-    ConsumeStats,
-    ConsumeType,
-    SubscriptionData,
-    SubscriptionGroupConfig,
-    SubscriptionGroupWrapper,
-    TopicOffset,
-    encode_body,
-)
+from codec.bodies.base import encode_body
+from codec.bodies.config import SubscriptionGroupConfig, SubscriptionGroupWrapper
+from codec.bodies.connections import ClientConnection, ConsumerConnection
+from codec.bodies.heartbeat import ConsumeType, SubscriptionData
+from codec.bodies.offsets import ConsumerOffsetSerializeWrapper
+from codec.bodies.stats import ConsumeStats, TopicOffset
 from codec.codes import RequestCode
-from codec.headers import (
-    DeleteSubscriptionGroupRequestHeader,
-    GetConsumerConnectionListRequestHeader,
-    GetConsumeStatsRequestHeader,
-)
+from codec.headers.clients import GetConsumerConnectionListRequestHeader
+from codec.headers.groups import DeleteSubscriptionGroupRequestHeader, GetConsumeStatsRequestHeader
 from codec.message import DLQ_PREFIX, RETRY_PREFIX, check_group
 from codec.message_queue import MessageQueue
 from codec.names import is_system_group

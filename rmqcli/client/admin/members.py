@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from codec.bodies import ConsumeMessageDirectlyResult, ConsumerRunningInfo, GetConsumerStatusBody
+from codec.bodies.offsets import GetConsumerStatusBody
+from codec.bodies.running import ConsumeMessageDirectlyResult, ConsumerRunningInfo
 from codec.codes import RequestCode
-from codec.headers import (
+from codec.headers.clients import (
     ConsumeMessageDirectlyResultRequestHeader,
     GetConsumerRunningInfoRequestHeader,
-    GetConsumerStatusRequestHeader,
 )
+from codec.headers.offsets import GetConsumerStatusRequestHeader
 from codec.message import MessageExt
 from codec.message_queue import MessageQueue
 from rmqcli.client.admin.base import AdminBase, gather, reachable, read_body

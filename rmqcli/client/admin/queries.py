@@ -9,7 +9,8 @@ from collections.abc import Callable
 
 from codec.codes import RequestCode, ResponseCode
 from codec.errors import CodecError
-from codec.headers import QueryMessageRequestHeader, ViewMessageRequestHeader, to_ext
+from codec.headers.base import to_ext
+from codec.headers.query import QueryMessageRequestHeader, ViewMessageRequestHeader
 from codec.ids import parse_offset_msg_id, time_of_uniq_id
 from codec.message import MessageExt
 from codec.message_queue import MessageQueue

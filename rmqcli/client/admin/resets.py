@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection
 
-from codec.bodies import ResetOffsetBody
+from codec.bodies.offsets import ResetOffsetBody
 from codec.codes import RequestCode
-from codec.headers import ResetOffsetRequestHeader
+from codec.headers.offsets import ResetOffsetRequestHeader
 from codec.message_queue import MessageQueue
 from rmqcli.client.admin.base import gather, gather_all, read_body
 from rmqcli.client.admin.settling import Activity, Failures, SettlingAdmin

@@ -4,25 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from codec.bodies import (
-    GroupList,
-    TopicConfig,
-    TopicConfigSerializeWrapper,
-    TopicList,
-    TopicOffset,
-    TopicRouteData,
-    TopicStatsTable,
-)
+from codec.bodies.config import TopicConfig, TopicConfigSerializeWrapper
+from codec.bodies.route import TopicList, TopicRouteData
+from codec.bodies.stats import GroupList, TopicOffset, TopicStatsTable
 from codec.codes import Perm, RequestCode
-from codec.headers import (
+from codec.headers.base import Header
+from codec.headers.kv import DeleteKVConfigRequestHeader, GetKVConfigRequestHeader, PutKVConfigRequestHeader
+from codec.headers.topics import (
     CreateTopicRequestHeader,
-    DeleteKVConfigRequestHeader,
     DeleteTopicFromNamesrvRequestHeader,
     DeleteTopicRequestHeader,
-    GetKVConfigRequestHeader,
     GetTopicStatsInfoRequestHeader,
-    Header,
-    PutKVConfigRequestHeader,
     QueryTopicConsumeByWhoRequestHeader,
 )
 from codec.message import SystemTopic, check_topic

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-from codec.bodies import ClientConnection, SubscriptionData
+from codec.bodies.connections import ClientConnection
+from codec.bodies.heartbeat import SubscriptionData
 from codec.message import MessageExt
 from codec.message_queue import MessageQueue
 from rmqcli.client.errors import ClientError

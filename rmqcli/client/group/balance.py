@@ -9,10 +9,11 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import trio
 
-from codec.bodies import GetConsumerListByGroupResponseBody, decode_body
+from codec.bodies.base import decode_body
+from codec.bodies.connections import GetConsumerListByGroupResponseBody
 from codec.codes import RequestCode
 from codec.errors import CodecError
-from codec.headers import GetConsumerListByGroupRequestHeader
+from codec.headers.clients import GetConsumerListByGroupRequestHeader
 from codec.message_queue import MessageQueue
 from codec.remoting.frame import RemotingCommand
 from rmqcli.client.errors import ClientError, UnexpectedReply

@@ -10,15 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from codec.codes import RequestCode, ResponseCode
-from codec.headers import (
+from codec.headers.base import Header, from_ext
+from codec.headers.clients import (
     ConsumeMessageDirectlyResultRequestHeader,
     GetConsumerRunningInfoRequestHeader,
-    GetConsumerStatusRequestHeader,
-    Header,
     NotifyConsumerIdsChangedRequestHeader,
-    ResetOffsetRequestHeader,
-    from_ext,
 )
+from codec.headers.offsets import GetConsumerStatusRequestHeader, ResetOffsetRequestHeader
 from codec.remoting.frame import RemotingCommand
 from rmqcli.client.errors import InvalidRequest
 from rmqcli.client.wire.link import Link

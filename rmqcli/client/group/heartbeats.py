@@ -14,9 +14,11 @@ from typing import Protocol
 import msgspec
 import trio
 
-from codec.bodies import ConsumerData, HeartbeatData, ProducerData, encode_body
+from codec.bodies.base import encode_body
+from codec.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData
 from codec.codes import RequestCode
-from codec.headers import UnregisterClientRequestHeader, to_ext
+from codec.headers.base import to_ext
+from codec.headers.clients import UnregisterClientRequestHeader
 from codec.remoting.frame import RemotingCommand
 from rmqcli.client.errors import ClientError
 from rmqcli.client.routing.routes import Routes

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from codec.codes import RequestCode, ResponseCode
-from codec.headers import (
+from codec.headers.base import to_ext
+from codec.headers.offsets import (
     GetEarliestMsgStoretimeRequestHeader,
     GetEarliestMsgStoretimeResponseHeader,
     GetMaxOffsetRequestHeader,
@@ -15,7 +16,6 @@ from codec.headers import (
     SearchOffsetRequestHeader,
     SearchOffsetResponseHeader,
     UpdateConsumerOffsetRequestHeader,
-    to_ext,
 )
 from codec.message_queue import MessageQueue
 from rmqcli.client.instance import ClientInstance, reply_header

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codec.bodies import ConsumeType
+from codec.bodies.heartbeat import ConsumeType
 from codec.codes import CURRENT_VERSION, version_name
 from rmqcli.client.instance import ClientInstance
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codec.bodies import ConsumeFromWhere
+from codec.bodies.heartbeat import ConsumeFromWhere
 from codec.message import RETRY_PREFIX
 from codec.message_queue import MessageQueue
 from rmqcli.client.group.offsets import OffsetCalls

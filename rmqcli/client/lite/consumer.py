@@ -15,7 +15,7 @@ from typing import Self, Unpack
 
 import trio
 
-from codec.bodies import ConsumerData, ConsumeType, SubscriptionData
+from codec.bodies.heartbeat import ConsumerData, ConsumeType, SubscriptionData
 from codec.message import MessageExt
 from codec.message_queue import MessageQueue
 from rmqcli.client.errors import InvalidRequest

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
-from codec.bodies import (
-    ConsumerRunningInfo,
-    ConsumeType,
-    GetConsumerStatusBody,
-    ProcessQueueInfo,
-    SubscriptionData,
-    encode_body,
-)
+from codec.bodies.base import encode_body
+from codec.bodies.heartbeat import ConsumeType, SubscriptionData
+from codec.bodies.offsets import GetConsumerStatusBody
+from codec.bodies.running import ConsumerRunningInfo, ProcessQueueInfo
 from codec.codes import RequestCode, ResponseCode
-from codec.headers import GetConsumerStatusRequestHeader, from_ext
+from codec.headers.base import from_ext
+from codec.headers.offsets import GetConsumerStatusRequestHeader
 from codec.message_queue import MessageQueue
 from codec.remoting.frame import RemotingCommand
 from rmqcli.client.group.broker_requests import RequestHandler

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from codec.bodies import ConsumeFromWhere, MessageModel
+from codec.bodies.heartbeat import ConsumeFromWhere, MessageModel
 from rmqcli.client.errors import InvalidRequest
 from rmqcli.client.group.allocation import Allocate, averagely
 

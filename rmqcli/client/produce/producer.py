@@ -16,7 +16,7 @@ from typing import Self, Unpack
 import trio
 
 from codec.codes import ResponseCode
-from codec.headers import SendMessageResponseHeader
+from codec.headers.send import SendMessageResponseHeader
 from codec.ids import UniqIdFactory
 from codec.message import Message
 from codec.message_queue import MessageQueue

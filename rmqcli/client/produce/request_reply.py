@@ -16,7 +16,8 @@ import trio
 from codec.codes import MessageSysFlag, RequestCode, ResponseCode
 from codec.compression import decompress
 from codec.errors import CodecError
-from codec.headers import ReplyMessageRequestHeader, from_ext
+from codec.headers.base import from_ext
+from codec.headers.send import ReplyMessageRequestHeader
 from codec.message import Message, MessageExt, MessageQueue, PropertyName
 from codec.names import reply_topic
 from codec.properties import decode_properties

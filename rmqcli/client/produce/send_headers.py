@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from codec.errors import LocalProtocolError
-from codec.headers import SendMessageRequestHeaderV2, to_ext
+from codec.headers.base import to_ext
+from codec.headers.send import SendMessageRequestHeaderV2
 from codec.message import SystemTopic
 from codec.message_queue import MessageQueue
 from codec.remoting.frame import RemotingCommand

@@ -19,7 +19,8 @@ import trio
 
 from codec.codes import RequestCode
 from codec.errors import CodecError
-from codec.headers import CheckTransactionStateRequestHeader, EndTransactionRequestHeader, from_ext, to_ext
+from codec.headers.base import from_ext, to_ext
+from codec.headers.transactions import CheckTransactionStateRequestHeader, EndTransactionRequestHeader
 from codec.ids import parse_offset_msg_id
 from codec.message import Message, MessageExt, PropertyName
 from codec.remoting.frame import RemotingCommand

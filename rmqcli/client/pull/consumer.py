@@ -14,11 +14,11 @@ from typing import Unpack
 
 import msgspec
 
-from codec.bodies import ConsumeFromWhere, ConsumerData, ConsumeType, MessageModel, SubscriptionData
+from codec.bodies.heartbeat import ConsumeFromWhere, ConsumerData, ConsumeType, MessageModel, SubscriptionData
 from codec.codes import MASTER_ID, PullSysFlag, RequestCode
 from codec.compression import MAX_DECOMPRESSED
 from codec.errors import CodecError, SelectorError
-from codec.headers import PullMessageRequestHeader, PullMessageResponseHeader
+from codec.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
 from codec.message import MessageExt
 from codec.message_queue import MessageQueue
 from codec.remoting.frame import RemotingCommand

@@ -10,13 +10,8 @@ from collections.abc import Iterable
 
 import trio
 
-from codec.bodies import (
-    LockBatchRequestBody,
-    LockBatchResponseBody,
-    UnlockBatchRequestBody,
-    decode_body,
-    encode_body,
-)
+from codec.bodies.base import decode_body, encode_body
+from codec.bodies.offsets import LockBatchRequestBody, LockBatchResponseBody, UnlockBatchRequestBody
 from codec.codes import RequestCode
 from codec.errors import CodecError
 from codec.message_queue import MessageQueue

@@ -17,7 +17,8 @@ from typing import Protocol
 
 import trio
 
-from codec.bodies import OffsetSerializeWrapper, decode_body, encode_body
+from codec.bodies.base import decode_body, encode_body
+from codec.bodies.offsets import OffsetSerializeWrapper
 from codec.errors import CodecError
 from codec.fastjson_writer import FASTJSON
 from codec.message_queue import MessageQueue

@@ -12,7 +12,7 @@ from typing import Protocol
 import trio
 
 from codec.codes import MASTER_ID, PullSysFlag, RequestCode, ResponseCode
-from codec.headers import PullMessageRequestHeader, PullMessageResponseHeader
+from codec.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
 from codec.message import RETRY_PREFIX, MessageExt, PropertyName
 from codec.message_queue import MessageQueue
 from codec.remoting.frame import RemotingCommand

@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterable
 
 import trio
 
-from codec.bodies import GetConsumerListByGroupResponseBody, decode_body
+from codec.bodies.base import decode_body
+from codec.bodies.connections import GetConsumerListByGroupResponseBody
 from codec.codes import RequestCode
 from codec.errors import CodecError
-from codec.headers import GetConsumerListByGroupRequestHeader
+from codec.headers.clients import GetConsumerListByGroupRequestHeader
 from codec.message_queue import MessageQueue
 from rmqcli.client.errors import ClientError
 from rmqcli.client.push.locks import Locks

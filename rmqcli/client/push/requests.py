@@ -9,22 +9,16 @@ from typing import Any, Protocol
 
 import trio
 
-from codec.bodies import (
-    CMResult,
-    ConsumeMessageDirectlyResult,
-    GetConsumerStatusBody,
-    ResetOffsetBody,
-    decode_body,
-    encode_body,
-)
+from codec.bodies.base import decode_body, encode_body
+from codec.bodies.offsets import GetConsumerStatusBody, ResetOffsetBody
+from codec.bodies.running import CMResult, ConsumeMessageDirectlyResult
 from codec.codes import RequestCode, ResponseCode
-from codec.headers import (
+from codec.headers.base import from_ext
+from codec.headers.clients import (
     ConsumeMessageDirectlyResultRequestHeader,
     GetConsumerRunningInfoRequestHeader,
-    GetConsumerStatusRequestHeader,
-    ResetOffsetRequestHeader,
-    from_ext,
 )
+from codec.headers.offsets import GetConsumerStatusRequestHeader, ResetOffsetRequestHeader
 from codec.message import MessageExt
 from codec.message_queue import MessageQueue
 from codec.remoting.frame import RemotingCommand, encode_frame

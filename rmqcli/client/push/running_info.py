@@ -7,7 +7,8 @@ import traceback
 from collections import OrderedDict
 from dataclasses import fields
 
-from codec.bodies import ConsumerRunningInfo, ConsumeType, ProcessQueueInfo
+from codec.bodies.heartbeat import ConsumeType
+from codec.bodies.running import ConsumerRunningInfo, ProcessQueueInfo
 from codec.message import MessageExt
 from codec.message_queue import MessageQueue
 from rmqcli.client.group.running_properties import NONE_YET, running_properties

@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from codec.codes import RequestCode
-from codec.headers import ConsumerSendMsgBackRequestHeader
+from codec.headers.send import ConsumerSendMsgBackRequestHeader
 from codec.message import Message, MessageExt, PropertyName, retry_topic
 from codec.message_queue import MessageQueue
 from rmqcli.client.errors import ClientError

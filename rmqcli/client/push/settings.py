@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from codec.bodies import ConsumeFromWhere, MessageModel
+from codec.bodies.heartbeat import ConsumeFromWhere, MessageModel
 from rmqcli.client.errors import InvalidRequest
 from rmqcli.client.group.allocation import Allocate, averagely
 

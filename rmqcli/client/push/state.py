@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import trio
 
-from codec.bodies import ConsumerData, ConsumeType
+from codec.bodies.heartbeat import ConsumerData, ConsumeType
 from codec.message_queue import MessageQueue
 from rmqcli.client.errors import ClientError
 from rmqcli.client.instance import ClientInstance

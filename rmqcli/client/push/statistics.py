@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple
 
-from codec.bodies import ConsumeStatus
+from codec.bodies.running import ConsumeStatus
 
 __all__ = ["SAMPLE_INTERVAL", "Statistics", "TopicStatistics"]
 

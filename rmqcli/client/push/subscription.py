@@ -10,7 +10,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from codec.bodies import CheckClientRequestBody, SubscriptionData, encode_body
+from codec.bodies.base import encode_body
+from codec.bodies.heartbeat import CheckClientRequestBody, SubscriptionData
 from codec.codes import RequestCode
 from codec.errors import SelectorError
 from codec.message import check_topic, retry_topic

@@ -12,10 +12,12 @@ from typing import NamedTuple
 
 import trio
 
-from codec.bodies import BrokerData, QueueData, TopicRouteData, decode_body
+from codec.bodies.base import decode_body
+from codec.bodies.route import BrokerData, QueueData, TopicRouteData
 from codec.codes import MASTER_ID, Perm, RequestCode, ResponseCode
 from codec.errors import BodyError, CodecError
-from codec.headers import GetRouteInfoRequestHeader, to_ext
+from codec.headers.base import to_ext
+from codec.headers.routes import GetRouteInfoRequestHeader
 from codec.message import SystemTopic
 from codec.message_queue import MessageQueue
 from codec.remoting.frame import RemotingCommand

@@ -177,7 +177,7 @@ def create(
         raise CommandError(f"group {group} belongs to the system")
 
     async def main() -> Any:
-        from codec.bodies import SubscriptionGroupConfig
+        from codec.bodies.config import SubscriptionGroupConfig
         from rmqcli.client import Admin
 
         wanted: Any = {"group_name": group} | changed.named

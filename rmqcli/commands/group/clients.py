@@ -14,9 +14,9 @@ from rmqcli.render.table import Column
 from rmqcli.render.text import local_time
 
 if TYPE_CHECKING:
-    from codec.bodies import (
+    from codec.bodies.connections import ConsumerConnection
+    from codec.bodies.running import (
         ConsumeMessageDirectlyResult,
-        ConsumerConnection,
         ConsumerRunningInfo,
         ConsumeStatus,
         ProcessQueueInfo,

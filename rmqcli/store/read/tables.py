@@ -9,15 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from codec.bodies import (
-    ConsumerOffsetSerializeWrapper,
-    DelayOffsetSerializeWrapper,
+from codec.bodies.base import decode_body
+from codec.bodies.config import (
     SubscriptionGroupConfig,
     SubscriptionGroupWrapper,
     TopicConfig,
     TopicConfigSerializeWrapper,
-    decode_body,
 )
+from codec.bodies.offsets import ConsumerOffsetSerializeWrapper, DelayOffsetSerializeWrapper
 from codec.errors import BodyError, CorruptionError
 from codec.store.checkpoint import FILE_SIZE, Checkpoint, decode_checkpoint
 from rmqcli.store.read.files import DamagedFile, NamedFile, naming_damage

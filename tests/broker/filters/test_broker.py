@@ -9,16 +9,10 @@ from typing import Any
 import pytest
 import trio
 
-from codec.bodies import (
-    CheckClientRequestBody,
-    ConsumerData,
-    ConsumerFilterManager,
-    HeartbeatData,
-    QueryConsumeQueueResponseBody,
-    SubscriptionData,
-    decode_body,
-    encode_body,
-)
+from codec.bodies.base import decode_body, encode_body
+from codec.bodies.filters import ConsumerFilterManager
+from codec.bodies.heartbeat import CheckClientRequestBody, ConsumerData, HeartbeatData, SubscriptionData
+from codec.bodies.stats import QueryConsumeQueueResponseBody
 from codec.store.consume_queue_ext import walk_units
 from codec.store.record import decode_records
 from tests.broker.support import Client, Reply, fake_broker, pull_header, send_header

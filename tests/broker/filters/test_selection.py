@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker.filters import BitMaps, FilterTable, SqlSelection, is_tag_type
-from codec.bodies import SubscriptionData
+from codec.bodies.heartbeat import SubscriptionData
 from codec.properties import encode_properties
 from codec.store.consume_queue_ext import Unit
 from codec.store.record_encoder import encode_record

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import trio
 
-from codec.bodies import CheckClientRequestBody, SubscriptionData, encode_body
+from codec.bodies.base import encode_body
+from codec.bodies.heartbeat import CheckClientRequestBody, SubscriptionData
 from tests.broker.filters.test_broker import BY_GROUP, REFUSED, SQL, SUSPENDED, bodies, fill, pull, subscribed
 from tests.broker.support import Client, fake_broker, pull_header
 

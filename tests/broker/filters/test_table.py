@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from broker.filters import BitMaps, FilterTable
-from codec.bodies import FASTJSON, ConsumerFilterManager, SubscriptionData, decode_body, encode_body
+from codec.bodies.base import decode_body, encode_body
+from codec.bodies.filters import ConsumerFilterManager
+from codec.bodies.heartbeat import SubscriptionData
 from codec.errors import SelectorError
+from codec.fastjson import FASTJSON
 from codec.selector import BloomFilter, Dialect
 
 TOPIC = "TopicA"

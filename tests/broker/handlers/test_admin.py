@@ -9,20 +9,22 @@ import msgspec
 import pytest
 import trio
 
-from codec.bodies import (
+from codec.bodies.base import decode_body
+from codec.bodies.config import (
+    SubscriptionGroupConfig,
+    SubscriptionGroupWrapper,
+    TopicConfig,
+    TopicConfigSerializeWrapper,
+)
+from codec.bodies.offsets import QueryCorrectionOffsetBody
+from codec.bodies.route import TopicList
+from codec.bodies.stats import (
     ConsumeStats,
     ConsumeStatsList,
     GroupList,
     QueryConsumeQueueResponseBody,
     QueryConsumeTimeSpanBody,
-    QueryCorrectionOffsetBody,
-    SubscriptionGroupConfig,
-    SubscriptionGroupWrapper,
-    TopicConfig,
-    TopicConfigSerializeWrapper,
-    TopicList,
     TopicStatsTable,
-    decode_body,
 )
 from codec.message import MessageQueue
 from codec.store.record import decode_records

@@ -7,25 +7,24 @@ from pathlib import Path
 import pytest
 import trio
 
-from codec.bodies import (
+from codec.bodies.base import decode_body, encode_body
+from codec.bodies.connections import (
+    ConsumerConnection,
+    GetConsumerListByGroupResponseBody,
+    ProducerConnection,
+    ProducerTableInfo,
+)
+from codec.bodies.heartbeat import (
     CheckClientRequestBody,
     ConsumeFromWhere,
-    ConsumerConnection,
     ConsumerData,
     ConsumeType,
-    GetConsumerListByGroupResponseBody,
     HeartbeatData,
-    LockBatchRequestBody,
-    LockBatchResponseBody,
     MessageModel,
-    ProducerConnection,
     ProducerData,
-    ProducerTableInfo,
     SubscriptionData,
-    UnlockBatchRequestBody,
-    decode_body,
-    encode_body,
 )
+from codec.bodies.offsets import LockBatchRequestBody, LockBatchResponseBody, UnlockBatchRequestBody
 from codec.message_queue import MessageQueue
 from tests.broker.support import Client, fake_broker
 

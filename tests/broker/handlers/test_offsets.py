@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from codec.bodies import ConsumerOffsetSerializeWrapper, decode_body
+from codec.bodies.base import decode_body
+from codec.bodies.offsets import ConsumerOffsetSerializeWrapper
 from tests.broker.support import START_MS, Client, fake_broker
 
 

@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from broker.services import holds
-from codec.bodies import MessageModel
+from codec.bodies.heartbeat import MessageModel
 from codec.codes import ResponseCode
 from tests.broker.support import Client, fake_broker, pull_header
 

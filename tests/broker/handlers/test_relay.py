@@ -7,7 +7,8 @@ from pathlib import Path
 import trio
 
 from broker.errors import RemoteClosed
-from codec.bodies import GetConsumerStatusBody, ResetOffsetBody, decode_body
+from codec.bodies.base import decode_body
+from codec.bodies.offsets import GetConsumerStatusBody, ResetOffsetBody
 from codec.codes import LanguageCode
 from codec.message import MessageQueue
 from codec.remoting.frame import RemotingCommand

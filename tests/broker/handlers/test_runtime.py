@@ -8,7 +8,9 @@ import pytest
 import trio
 
 from broker.handlers.admin_broker import bytes_text
-from codec.bodies import BrokerStatsData, KVTable, decode_body
+from codec.bodies.base import decode_body
+from codec.bodies.route import KVTable
+from codec.bodies.stats import BrokerStatsData
 from codec.message import Message
 from codec.message_batch import encode_batch
 from tests.broker.support import START_MS, fake_broker

@@ -10,7 +10,7 @@ import trio
 from msgspec import structs
 
 from codec.codes import ResponseCode
-from codec.headers import to_ext
+from codec.headers.base import to_ext
 from codec.ids import parse_offset_msg_id
 from codec.message import Message
 from codec.message_batch import encode_batch

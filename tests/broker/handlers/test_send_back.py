@@ -8,7 +8,7 @@ import msgspec
 import pytest
 import trio
 
-from codec.bodies import SubscriptionGroupConfig
+from codec.bodies.config import SubscriptionGroupConfig
 from codec.codes import ResponseCode
 from codec.message import MessageExt
 from tests.broker.support import Client, fake_broker

@@ -17,7 +17,7 @@ from broker.store import MessageStore
 from broker.store.segment import Segment
 from broker.store.segment_list import SegmentList
 from codec.codes import ResponseCode
-from codec.headers import to_ext
+from codec.headers.base import to_ext
 from codec.message import Message
 from codec.message_batch import encode_batch
 from codec.remoting.frame import RemotingCommand, encode_frame

@@ -10,7 +10,8 @@ from broker.errors import Refusal
 from broker.namesrv.handlers import bound_handlers
 from broker.namesrv.kv_config import KVConfig
 from broker.namesrv.state import NameServerState
-from codec.bodies import DataVersion, RegisterBrokerBody, TopicConfig, TopicConfigSerializeWrapper
+from codec.bodies.config import DataVersion, TopicConfig, TopicConfigSerializeWrapper
+from codec.bodies.registration import RegisterBrokerBody
 from codec.codes import RequestCode
 from codec.hashing import crc32
 from codec.remoting.frame import RemotingCommand

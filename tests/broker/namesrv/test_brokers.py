@@ -5,15 +5,9 @@ from __future__ import annotations
 import pytest
 
 from broker.namesrv.handlers import HANDLERS
-from codec.bodies import (
-    ClusterInfo,
-    DataVersion,
-    KVTable,
-    TopicList,
-    TopicRouteData,
-    decode_body,
-    encode_body,
-)
+from codec.bodies.base import decode_body, encode_body
+from codec.bodies.config import DataVersion
+from codec.bodies.route import ClusterInfo, KVTable, TopicList, TopicRouteData
 from codec.codes import RequestCode, ResponseCode
 from codec.errors import CodecError, HeaderError
 from codec.remoting.frame import RemotingCommand

@@ -19,7 +19,7 @@ from broker.namesrv.route_table import Broker, LiveBroker
 from broker.namesrv.state import NameServerState
 from broker.net.server import Server
 from broker.store.errors import StoreDamaged
-from codec.bodies import DataVersion
+from codec.bodies.config import DataVersion
 from codec.codes import RequestCode, ResponseCode
 from codec.remoting.frame import RemotingCommand
 from tests.broker.namesrv.support import NO_FILES, identity, registration, topic

@@ -15,7 +15,8 @@ import pytest
 
 from broker.config.properties_file import parse_properties
 from broker.namesrv.kv_config import ORDER_TOPIC_CONFIG
-from codec.bodies import KVTable, TopicList, decode_body
+from codec.bodies.base import decode_body
+from codec.bodies.route import KVTable, TopicList
 from codec.codes import RequestCode, ResponseCode
 from codec.fastjson import loads
 from codec.remoting.frame import RemotingCommand, decode_frame

@@ -10,7 +10,8 @@ from broker.config import NamesrvConfig, load_config
 from broker.errors import Refusal
 from broker.namesrv.kv_config import KVConfig
 from broker.store.errors import StoreDamaged
-from codec.bodies import TopicList, TopicRouteData, decode_body, encode_body
+from codec.bodies.base import decode_body, encode_body
+from codec.bodies.route import TopicList, TopicRouteData
 from codec.codes import RequestCode, ResponseCode
 from tests.broker.namesrv.support import NO_FILES, NameServerUnderTest, topic
 

@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from broker.services.announcer import MAX_WAIT_SECONDS, Announcer
-from codec.bodies import TopicConfig
+from codec.bodies.config import TopicConfig
 from tests.broker.support import fake_broker, send_header
 
 

@@ -13,13 +13,9 @@ from broker.filters import FilterTable
 from broker.services.table_files import TableFiles, table_text
 from broker.store import StoreDamaged
 from broker.tables import DelayOffsets, GroupTable, OffsetTable, TopicTable
-from codec.bodies import (
-    ConsumerOffsetSerializeWrapper,
-    DelayOffsetSerializeWrapper,
-    SubscriptionGroupWrapper,
-    TopicConfigSerializeWrapper,
-    decode_body,
-)
+from codec.bodies.base import decode_body
+from codec.bodies.config import SubscriptionGroupWrapper, TopicConfigSerializeWrapper
+from codec.bodies.offsets import ConsumerOffsetSerializeWrapper, DelayOffsetSerializeWrapper
 from tests.broker.support import fake_broker, send_header
 from tests.support import JavaStore
 

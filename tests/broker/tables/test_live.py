@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker.tables import ClientChannel, ConsumerTable, LockTable
-from codec.bodies import ConsumerData
+from codec.bodies.heartbeat import ConsumerData
 from codec.message_queue import MessageQueue
 from tests.broker.support import FakeSession, subscription
 

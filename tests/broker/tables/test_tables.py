@@ -5,7 +5,7 @@ from __future__ import annotations
 from broker.tables import GroupTable, OffsetTable, ProducerTable, TopicTable
 from broker.tables.channels import ClientChannel
 from broker.tables.topics import describe_topic, system_topics
-from codec.bodies import SubscriptionGroupConfig, TopicConfig
+from codec.bodies.config import SubscriptionGroupConfig, TopicConfig
 from tests.broker.support import FakeSession
 
 

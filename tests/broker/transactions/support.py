@@ -8,8 +8,11 @@ from typing import Any
 import trio
 
 from broker.store import MessageStore
-from codec.bodies import HeartbeatData, ProducerData, encode_body
-from codec.headers import CheckTransactionStateRequestHeader, SendMessageRequestHeaderV2, from_ext
+from codec.bodies.base import encode_body
+from codec.bodies.heartbeat import HeartbeatData, ProducerData
+from codec.headers.base import from_ext
+from codec.headers.send import SendMessageRequestHeaderV2
+from codec.headers.transactions import CheckTransactionStateRequestHeader
 from codec.ids import parse_offset_msg_id
 from codec.message import MessageExt
 from codec.store.record import decode_record

@@ -10,7 +10,8 @@ import trio
 
 from broker.errors import RemoteClosed
 from codec.codes import ResponseCode
-from codec.headers import ReplyMessageRequestHeader, from_ext
+from codec.headers.base import from_ext
+from codec.headers.send import ReplyMessageRequestHeader
 from codec.properties import decode_properties
 from codec.remoting.frame import RemotingCommand
 from tests.broker.support import START_MS, Client, FakeBroker, Reply, fake_broker, send_header, virtual_now

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from codec.bodies import ConsumerOffsetSerializeWrapper, decode_body
+from codec.bodies.base import decode_body
+from codec.bodies.offsets import ConsumerOffsetSerializeWrapper
 from tests.broker.support import fake_broker
 from tests.broker.transactions.support import (
     COMMIT,

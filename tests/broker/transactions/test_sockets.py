@@ -9,9 +9,11 @@ import trio
 
 import broker
 from broker.clock import system_now_ms
-from codec.bodies import HeartbeatData, ProducerData, encode_body
+from codec.bodies.base import encode_body
+from codec.bodies.heartbeat import HeartbeatData, ProducerData
 from codec.codes import RequestCode
-from codec.headers import CheckTransactionStateRequestHeader, from_ext, to_ext
+from codec.headers.base import from_ext, to_ext
+from codec.headers.transactions import CheckTransactionStateRequestHeader
 from codec.ids import parse_offset_msg_id
 from codec.remoting.frame import RemotingCommand
 from codec.store.record import decode_record, decode_records

@@ -6,7 +6,7 @@ from typing import Any
 
 import trio
 
-from codec.bodies import ConsumeFromWhere
+from codec.bodies.heartbeat import ConsumeFromWhere
 from codec.message import MessageExt
 from rmqcli.client import ClientInstance, ConsumeContext, ConsumeResult, PushConsumer, PushSettings
 from tests.client.push.model_broker import NAMESRV, ModelCluster, now_ms

@@ -17,18 +17,11 @@ from typing import Any
 
 import trio
 
-from codec.bodies import (
-    BrokerData,
-    GetConsumerListByGroupResponseBody,
-    HeartbeatData,
-    LockBatchRequestBody,
-    LockBatchResponseBody,
-    QueueData,
-    TopicRouteData,
-    UnlockBatchRequestBody,
-    decode_body,
-    encode_body,
-)
+from codec.bodies.base import decode_body, encode_body
+from codec.bodies.connections import GetConsumerListByGroupResponseBody
+from codec.bodies.heartbeat import HeartbeatData
+from codec.bodies.offsets import LockBatchRequestBody, LockBatchResponseBody, UnlockBatchRequestBody
+from codec.bodies.route import BrokerData, QueueData, TopicRouteData
 from codec.codes import PullSysFlag, RequestCode, ResponseCode
 from codec.message import PropertyName, dlq_topic, retry_topic
 from codec.message_queue import MessageQueue

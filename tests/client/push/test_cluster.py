@@ -13,7 +13,9 @@ import pytest
 import trio
 
 import broker
-from codec.bodies import ConsumeFromWhere, ConsumerRunningInfo, MessageModel, decode_body
+from codec.bodies.base import decode_body
+from codec.bodies.heartbeat import ConsumeFromWhere, MessageModel
+from codec.bodies.running import ConsumerRunningInfo
 from codec.codes import RequestCode
 from codec.message import Message, MessageExt
 from codec.message_queue import MessageQueue

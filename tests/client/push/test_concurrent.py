@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 import trio
 
-from codec.bodies import MessageModel
+from codec.bodies.heartbeat import MessageModel
 from codec.codes import RequestCode
-from codec.headers import SendMessageRequestHeaderV2, from_ext
+from codec.headers.base import from_ext
+from codec.headers.send import SendMessageRequestHeaderV2
 from codec.message import MessageExt
 from codec.properties import decode_properties
 from rmqcli.client import ConsumeContext, ConsumeResult

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import trio
 
-from codec.bodies import MessageModel
+from codec.bodies.heartbeat import MessageModel
 from codec.codes import RequestCode
 from codec.message_queue import MessageQueue
 from rmqcli.client import ClientInstance

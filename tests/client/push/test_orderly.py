@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import trio
 
-from codec.bodies import LockBatchRequestBody, LockBatchResponseBody, decode_body, encode_body
+from codec.bodies.base import decode_body, encode_body
+from codec.bodies.offsets import LockBatchRequestBody, LockBatchResponseBody
 from codec.codes import RequestCode
 from codec.message import MessageExt
 from codec.message_queue import MessageQueue

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import trio
 
-from codec.bodies import ConsumeFromWhere, HeartbeatData, decode_body
+from codec.bodies.base import decode_body
+from codec.bodies.heartbeat import ConsumeFromWhere, HeartbeatData
 from codec.codes import PullSysFlag, RequestCode, ResponseCode
 from codec.message import MessageExt
 from codec.remoting.frame import RemotingCommand

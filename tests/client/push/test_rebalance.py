@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import trio
 
-from codec.bodies import MessageModel
+from codec.bodies.heartbeat import MessageModel
 from codec.codes import RequestCode
 from codec.message import MessageExt
 from rmqcli.client import (

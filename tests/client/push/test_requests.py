@@ -7,15 +7,9 @@ from typing import Any
 import pytest
 import trio
 
-from codec.bodies import (
-    ConsumeMessageDirectlyResult,
-    ConsumerRunningInfo,
-    GetConsumerStatusBody,
-    ResetOffsetBody,
-    decode_body,
-    encode_body,
-)
-from codec.bodies.running import CMResult
+from codec.bodies.base import decode_body, encode_body
+from codec.bodies.offsets import GetConsumerStatusBody, ResetOffsetBody
+from codec.bodies.running import CMResult, ConsumeMessageDirectlyResult, ConsumerRunningInfo
 from codec.codes import RequestCode
 from codec.remoting.frame import RemotingCommand
 from rmqcli.client import ConsumeResult, OrderlyResult

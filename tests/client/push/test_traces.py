@@ -9,7 +9,8 @@ import trio
 
 from codec.codes import RequestCode
 from codec.compression import decompress
-from codec.headers import SendMessageRequestHeaderV2, from_ext
+from codec.headers.base import from_ext
+from codec.headers.send import SendMessageRequestHeaderV2
 from codec.message import MessageExt
 from codec.remoting.frame import RemotingCommand
 from rmqcli.client import ConsumeResult, OrderlyResult
