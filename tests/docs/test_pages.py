@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from rmqcli.cli.app import command_tree
+from rmqcli.cli.exit_codes import ExitCode
 from tests.docs.test_transcripts import PAGES, ROOT, steps
 
 DOCS = ROOT / "docs"
@@ -61,3 +62,8 @@ def test_every_command_is_shown_at_work() -> None:
     every = list(commands(command_tree(), "rmq"))
     assert len(every) > 30
     assert [one for one in every if not re.search(rf"\b{one}\b", typed)] == []
+
+
+def test_the_page_of_exit_codes_lists_them_all() -> None:
+    listed = re.findall(r"^\| (\d+) \|", (DOCS / "exit-codes.md").read_text(), re.MULTILINE)
+    assert listed == [str(code.value) for code in ExitCode]

@@ -1,0 +1,62 @@
+"""docs/glossary.md holds one term for each concept; the words that it sets in code as not used occur nowhere.
+
+`python -m tests.docs.test_glossary [PATH ...]` lists the places.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+GLOSSARY = ROOT / "docs" / "glossary.md"
+CODE = re.compile(r"`([^`]+)`")
+HEADER = ["Term", "Meaning", "In Java", "Not used"]
+
+
+def rows() -> list[list[str]]:
+    """The cells of every term, without the heads of the tables."""
+    lines = [line for line in GLOSSARY.read_text().splitlines() if line.startswith("| ")]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return [row for row in cells if row != HEADER]
+
+
+def unused_words() -> list[str]:
+    return sorted({word for row in rows() for word in CODE.findall(row[3])})
+
+
+def product_files() -> list[Path]:
+    """Product code and pages. The glossary itself names the words."""
+    code = [path for name in ("codec", "broker", "rmqcli") for path in (ROOT / name).rglob("*.py")]
+    return sorted({*code, *(ROOT / "docs").glob("*.md"), *ROOT.glob("*.md")} - {GLOSSARY})
+
+
+def uses(paths: Iterable[Path]) -> Iterator[str]:
+    """Places as `path:line: word`. An underscore ends a word, so that names are searched, too."""
+    words = "|".join(re.escape(word).replace(r"\ ", r"[\s_]+") for word in unused_words())
+    pattern = re.compile(rf"(?<![a-z])(?:{words})(?![a-z])", re.IGNORECASE)
+    for path in paths:
+        text = path.read_text()
+        for match in pattern.finditer(text):
+            line = text.count("\n", 0, match.start()) + 1
+            yield f"{path.relative_to(ROOT)}:{line}: {match[0]}"
+
+
+def test_every_row_has_four_cells_and_a_meaning() -> None:
+    assert len(rows()) > 100
+    assert [row for row in rows() if len(row) != 4 or not row[0] or not (row[1] or row[3])] == []
+
+
+def test_a_term_stands_once() -> None:
+    terms = Counter(term.strip() for row in rows() for term in row[0].split(","))
+    twice = {term for term, count in terms.items() if count > 1}
+    assert twice <= {"reply", "check", "commit", "resume"}, "a concept and a verb may share a word"
+
+
+if __name__ == "__main__":
+    places = list(uses([Path(name).resolve() for name in sys.argv[1:]] or product_files()))
+    print(*places, sep="\n")
+    sys.exit(1 if places else 0)
