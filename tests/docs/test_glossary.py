@@ -17,9 +17,10 @@ CODE = re.compile(r"`([^`]+)`")
 HEADER = ["Term", "Meaning", "In Java", "Not used"]
 
 
-def rows() -> list[list[str]]:
-    """The cells of every term, without the heads of the tables."""
-    lines = [line for line in GLOSSARY.read_text().splitlines() if line.startswith("| ")]
+def rows(text: str | None = None) -> list[list[str]]:
+    """The cells of every term in `text`, by default the glossary, without the heads of the tables."""
+    text = GLOSSARY.read_text() if text is None else text
+    lines = [line for line in text.splitlines() if line.startswith("| ")]
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
     return [row for row in cells if row != HEADER]
 
@@ -51,9 +52,10 @@ def test_every_row_has_four_cells_and_a_meaning() -> None:
 
 
 def test_a_term_stands_once() -> None:
-    terms = Counter(term.strip() for row in rows() for term in row[0].split(","))
-    twice = {term for term, count in terms.items() if count > 1}
-    assert twice <= {"reply", "check", "commit", "resume"}, "a concept and a verb may share a word"
+    """A concept and a verb may share a word."""
+    for part in GLOSSARY.read_text().split("\n## Verbs\n"):
+        terms = Counter(term.strip() for row in rows(part) for term in row[0].split(","))
+        assert [term for term, count in terms.items() if count > 1] == []
 
 
 if __name__ == "__main__":
