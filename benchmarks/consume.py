@@ -21,7 +21,6 @@ from benchmarks.clients import (
     OTHERS,
     OURS,
     TARGETS,
-    Client,
     consumed,
     create,
     in_turns,
@@ -31,7 +30,7 @@ from benchmarks.clients import (
 from benchmarks.harness import Measured, cluster
 from codec.message import Message
 from rmqcli.client import Producer
-from tests.foreign.install import install_cpp1, install_node
+from tests.foreign.install import Client, install_cpp1, install_node
 
 PULLS = Client("ours-raw-pulls", OURS.command)
 LATE = 400

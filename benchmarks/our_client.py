@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 import trio
@@ -88,8 +89,12 @@ async def push(
 def main() -> None:
     verb, namesrv, topic, group, count, prefix, mode, *rest = sys.argv[1:]
     in_flight, size = (int(text) for text in [*rest, "1", "0"][:2]) if len(rest) != 1 else (int(rest[0]), 0)
-    action = {"send": send, "consume": consume, "push": partial(push, quiet=mode == "quiet")}[verb]
-    trio.run(partial(action, namesrv, topic, group, int(count), prefix, in_flight, size))
+    actions: dict[str, Callable[..., Awaitable[None]]] = {
+        "send": send,
+        "consume": consume,
+        "push": partial(push, quiet=mode == "quiet"),
+    }
+    trio.run(partial(actions[verb], namesrv, topic, group, int(count), prefix, in_flight, size))
 
 
 if __name__ == "__main__":

@@ -67,14 +67,15 @@ def _command(way: str, master: str, store: Path) -> list[str]:
 def _session(master: str, store: Path) -> Iterator[Callable[[], tuple[float, int]]]:
     """A function that lets the session export once: seconds and rows."""
     with process(*_command("export", master, store), stdin=subprocess.PIPE) as child:
-        assert child.stdin is not None
-        assert child.stdout is not None
+        stdin, stdout = child.stdin, child.stdout
+        assert stdin is not None
+        assert stdout is not None
 
         def export() -> tuple[float, int]:
-            print(file=child.stdin, flush=True)
-            seconds, rows = json.loads(child.stdout.readline())
+            print(file=stdin, flush=True)
+            seconds, rows = json.loads(stdout.readline())
             return seconds, rows
 
         yield export
-        child.stdin.close()
+        stdin.close()
         child.wait(30)

@@ -126,7 +126,8 @@ def topics(master: str, store: Path) -> None:
             frame.agg({"queue_offset": "max", "body_crc": "max"}).collect()
 
         one = frozenset({ONE_TOPIC})
-        count(), write(RowFilter())
+        count()
+        write(RowFilter())
         print(
             json.dumps(
                 best_of(

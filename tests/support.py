@@ -65,6 +65,7 @@ class JavaStore:
 def unpack(name: str, target: Path) -> JavaStore:
     """Unpack `store-clean` or `store-killed` below a folder; holes of sparse files stay holes."""
     with tarfile.open(DATA / f"{name}.tar.xz") as archive:
-        # Debian's 3.11.2 does not know filters yet; the archives are our own.
-        archive.extractall(target, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
+        if hasattr(tarfile, "data_filter"):  # Debian's Python 3.11.2 has no filters yet
+            archive.extraction_filter = tarfile.data_filter
+        archive.extractall(target)
     return JavaStore(target / name)

@@ -43,7 +43,7 @@ def place(node_id: str) -> tuple[int, bool, bool]:
     )
 
 
-class ByGroup(LoadScopeScheduling):
+class ByGroup(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
     """Hands out whole groups."""
 
     def _split_scope(self, nodeid: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -84,8 +85,9 @@ def test_a_broker_conf_is_read_by_javas_names(tmp_path: Path) -> None:
 def test_javas_own_listing_of_its_properties_holds_nothing_unknown() -> None:
     seen = 0
     wire = load_wire("json")
+    kinds: dict[object, type] = {26: BrokerConfig, 319: NamesrvConfig}
     for row, frame in zip(wire.index, wire.frames, strict=True):
-        kind = {26: BrokerConfig, 319: NamesrvConfig}.get(row.get("reqcode"))
+        kind: Any = kinds.get(row.get("reqcode"))
         if kind is not None:
             listed = parse_properties(bytes(decode_frame(frame[4:]).body).decode())
             config, unknown = config_from_properties(kind, listed)
@@ -98,7 +100,7 @@ def test_javas_own_listing_of_its_properties_holds_nothing_unknown() -> None:
 @pytest.mark.parametrize("kind", [BrokerConfig, NamesrvConfig])
 def test_a_configuration_outlives_its_own_text(kind: type[BrokerConfig] | type[NamesrvConfig]) -> None:
     config = kind()
-    assert config_from_properties(kind, parse_properties(config_text(config))) == (config, [])  # type: ignore[type-var,comparison-overlap]
+    assert config_from_properties(kind, parse_properties(config_text(config))) == (config, [])  # type: ignore[type-var]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from importlib.metadata import entry_points
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -113,7 +114,7 @@ async def test_a_store_of_its_own_outlives_the_cluster(tmp_path: Path) -> None:
         {"max_hash_slot_num": 5_000_000, "max_index_num": 20_000_000},
     ],
 )
-async def test_a_store_keeps_the_sizes_of_its_files(tmp_path: Path, sizes: dict[str, int]) -> None:
+async def test_a_store_keeps_the_sizes_of_its_files(tmp_path: Path, sizes: dict[str, Any]) -> None:
     """Files of another size are no trouble for who opens the folder again without naming it."""
     written = [b"body %d" % number for number in range(300)]
     async with broker.embedded(store=tmp_path / "store", **sizes) as cluster:
@@ -136,7 +137,7 @@ async def test_settings_are_broker_properties() -> None:
 @pytest.mark.parametrize(
     ("settings", "named"), [({"brokername": "x"}, "brokername"), ({"broker_id": "first"}, "brokerId")]
 )
-async def test_a_wrong_setting_is_refused_by_name(settings: dict[str, str], named: str) -> None:
+async def test_a_wrong_setting_is_refused_by_name(settings: dict[str, Any], named: str) -> None:
     with pytest.raises(ConfigError, match=named):
         async with broker.embedded(**settings):
             pass

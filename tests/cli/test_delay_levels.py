@@ -66,7 +66,7 @@ def test_a_message_waits_in_the_level_of_the_broker(own_levels: Run) -> None:
 def test_a_broker_that_does_not_tell_counts_as_one_with_the_default_levels(
     rmq: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delitem(HANDLERS, RequestCode.GET_BROKER_CONFIG)  # type: ignore[arg-type]
+    monkeypatch.delitem(HANDLERS, RequestCode.GET_BROKER_CONFIG)
     with embedded_in_thread() as cluster:
         monkeypatch.setenv("RMQ_NAMESRV", cluster.namesrv)
         sent = rmq("send", "orders", "x", "--delay", "10s")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from typing import Any
 
 import pytest
 import trio
@@ -155,7 +156,7 @@ async def test_too_many_refusals_in_a_row_stop(autojump_clock: MockClock) -> Non
 
 
 def report(
-    tally: Tally, capfd: pytest.CaptureFixture[str], *, unit: str | None = "line", **given: bool
+    tally: Tally, capfd: pytest.CaptureFixture[str], *, unit: str | None = "line", **given: Any
 ) -> tuple[ExitCode, str, str]:
     code = SendReport(Settings(Given(**given))).finish(tally, 2.0, oneway=False, unit=unit)
     out, err = capfd.readouterr()

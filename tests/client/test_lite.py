@@ -379,7 +379,7 @@ async def test_pause_and_resume(cluster: PollingCluster, autojump_clock: Any) ->
     ],
 )
 async def test_flow_control(
-    cluster: PollingCluster, limits: dict[str, int], most: int, autojump_clock: Any
+    cluster: PollingCluster, limits: dict[str, Any], most: int, autojump_clock: Any
 ) -> None:
     queue = cluster.queue(TOPIC, 0)
     cluster.put_many(queue, [b"x" * 10_000] * 300)
@@ -500,9 +500,10 @@ async def test_queues_that_come_later(cluster: PollingCluster, autojump_clock: A
 
 
 def test_options_out_of_range() -> None:
-    for options in ({"pull_batch_size": 0}, {"commit_interval": 0.5}, {"suspend": 30.0}):
+    outside: list[dict[str, Any]] = [{"pull_batch_size": 0}, {"commit_interval": 0.5}, {"suspend": 30.0}]
+    for options in outside:
         with pytest.raises(InvalidRequest):
-            LiteSettings(**options)  # type: ignore[arg-type]
+            LiteSettings(**options)
 
 
 async def test_queues_take_turns(cluster: PollingCluster, autojump_clock: Any) -> None:

@@ -63,7 +63,7 @@ async def test_the_request_says_what_the_general_one_says(
     headers = SendHeaders(instance, "PG")
     for number in range(2):  # the first of a queue may make a template, the second finds it
         message = Message(topic=topic, body=bytes(size), **options)
-        outgoing = await Preparer(lambda number=number: f"ID{number}").single(message)
+        outgoing = await Preparer(f"ID{number}".__str__).single(message)
         request = headers.request(outgoing, QUEUE)
         assert isinstance(request, SendRequest) is (is_plain and size < 4096)
         general = Connection().request(headers.command(outgoing, QUEUE), None)

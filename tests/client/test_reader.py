@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -39,7 +40,7 @@ class Watched(TcpStream):
         self.took: Callable[[bool], None] = lambda _: None
         self._waited = False
         self._wait_readable = self.wait_readable
-        self.wait_readable = self._counted
+        self.wait_readable = partial(self._counted)
 
     async def _counted(self) -> None:
         self.waits += 1

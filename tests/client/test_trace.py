@@ -246,8 +246,11 @@ async def test_transactions_are_traced(cluster: Cluster, autojump_clock: Any) ->
     async def local(message: Message) -> TransactionState:
         return TransactionState.COMMIT_MESSAGE
 
+    async def check(message: MessageExt) -> TransactionState:
+        return TransactionState.UNKNOW
+
     async with TransactionProducer(
-        "TG", local, namesrv=NAMESRV, open_stream=cluster.network.open_stream, trace=True
+        "TG", check, namesrv=NAMESRV, open_stream=cluster.network.open_stream, trace=True
     ) as producer:
         result = await producer.send_in_transaction(Message.of(TOPIC, b"x", keys="k"), local)
     records = [record for _, _, part in traces(cluster) for record in part]

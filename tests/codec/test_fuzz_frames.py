@@ -24,7 +24,7 @@ LONGEST: Final = 4_096
 Mutation = Callable[[random.Random, bytearray, bytes], None]
 
 
-def flip_bits(rng: random.Random, frame: bytearray, _: bytes) -> None:
+def flip_bits(rng: random.Random, frame: bytearray, _other: bytes) -> None:
     for _ in range(rng.randint(1, 4)):
         frame[rng.randrange(len(frame))] ^= 1 << rng.randrange(8)
 

@@ -62,7 +62,7 @@ def fail() -> None:
 
 def attacked(out: Path, marks: Path) -> Callable[..., Iterator[Any]]:
     """In place of `_read_part`."""
-    attacks = [partial(wait_for, partial(no_temporary, out)), fail, kill_executor]
+    attacks: list[Callable[[], object]] = [partial(wait_for, partial(no_temporary, out)), fail, kill_executor]
 
     def read(parts: list[tuple[Part, Any]], rows: RowFilter, task: int) -> Iterator[Any]:
         mark = marks / f"task-{task}"

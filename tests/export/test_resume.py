@@ -29,7 +29,7 @@ from rmqcli.export import (
     folder,
     local,
 )
-from rmqcli.export.manifest import MANIFEST, Manifest, read_json
+from rmqcli.export.manifest import MANIFEST, Manifest, Origin, read_json
 from tests.cli.conftest import Run
 from tests.export.support import java_rows, rows_of
 from tests.export.test_live import FakeClient, fill, in_order
@@ -201,7 +201,7 @@ def test_a_manifest_that_is_none(store_clean: JavaStore, tmp_path: Path) -> None
 
 def test_two_at_once_are_kept_apart(store_clean: JavaStore, tmp_path: Path) -> None:
     export_store(store_clean.root, tmp_path, RowFilter())
-    layout, origin = Layout(), folder.Origin(str(store_clean.root.resolve()), None)
+    layout, origin = Layout(), Origin(str(store_clean.root.resolve()), None)
     with (
         folder.ExportFolder(tmp_path, origin, layout, resume=True),
         pytest.raises(OutputExists, match="another export is writing there now"),

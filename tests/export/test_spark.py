@@ -6,7 +6,7 @@ import errno
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -150,9 +150,9 @@ def test_no_rows_no_tasks(store_clean: JavaStore, tmp_path: Path) -> None:
     assert rows_of(tmp_path / "out") == []
 
 
-def _full(task: int) -> Iterator[Any]:
+def _full(task: int) -> Generator[Any, None, tuple[int, str] | None]:
+    yield from ()
     raise OSError(errno.ENOSPC, "Error writing bytes to file")
-    yield task
 
 
 def test_the_reason_in_what_spark_says() -> None:

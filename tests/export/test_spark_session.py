@@ -96,9 +96,9 @@ def test_spark_says_why_it_does_not_start(store_clean: JavaStore, tmp_path: Path
         "rmqcli",
         "export",
         "--store",
-        store_clean.root,
+        str(store_clean.root),
         "--out",
-        tmp_path / "out",
+        str(tmp_path / "out"),
     ]
     done = subprocess.run(
         [*command, "--spark", "--master", "yarn"],

@@ -28,7 +28,8 @@ def installed() -> None:
 
 @pytest.fixture(params=ALL, ids=lambda client: client.name)
 def client(request: pytest.FixtureRequest, installed: None) -> Client:
-    return request.param
+    param: Client = request.param
+    return param
 
 
 @pytest.fixture(scope="module")

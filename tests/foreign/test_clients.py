@@ -26,7 +26,7 @@ def wait_ready(process: subprocess.Popen[str]) -> None:
 
 def rest_of(process: subprocess.Popen[str], timeout: float = 120) -> list[dict[str, Any]]:
     out, _ = process.communicate(timeout=timeout)
-    assert '"done"' in out, f"{process.args} ended with {process.returncode}: {out[-300:]}"
+    assert '"done"' in out, f"{process.args!r} ended with {process.returncode}: {out[-300:]}"
     return [json.loads(line) for line in out.splitlines() if line.startswith("{")]
 
 

@@ -28,4 +28,5 @@ async def main(namesrv: str, topic: str, group: str, name: str) -> None:
 
 
 if __name__ == "__main__":
-    trio.run(main, *sys.argv[1:])
+    namesrv, topic, group, name = sys.argv[1:]
+    trio.run(main, namesrv, topic, group, name)

@@ -85,7 +85,7 @@ def test_damage_names_file_and_byte(copy_java_store: Callable[[str], JavaStore])
     with store.commit_logs[0].open("r+b") as file:
         file.seek(second + 4)
         file.write(b"\0\0\0\0")
-    found = []
+    found: list[object] = []
     with pytest.raises(CorruptionError, match=rf"{store.commit_logs[0].name}: byte {second}") as caught:
         found.extend(place for place, _ in CommitLog(store.root).records())
     assert caught.value.position == second

@@ -23,6 +23,7 @@ from rmqcli.store.read.files import NamedFile
 from rmqcli.store.read.live import as_written
 from rmqcli.store.read.lock import is_locked
 from rmqcli.store.read.log_reader import LogReader
+from rmqcli.store.verify import commit_log
 from rmqcli.store.verify import consume_queues as verify_queues_module
 from rmqcli.store.verify import store as verify_store_module
 from rmqcli.store.verify.store import verify_store
@@ -88,10 +89,10 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
 
 def test_verification_while_a_broker_writes(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     """New records, entries and whole files come before and between all that is looked at."""
-    check = verify_store_module.verify_commit_log
+    check = commit_log.verify_commit_log
 
     def much(*_: object) -> None:
-        for _ in range(700):
+        for _number in range(700):
             broker.write()
 
     def late(*arguments: Any) -> Any:

@@ -58,7 +58,8 @@ def test_both_ways_count_the_same(java_store: JavaStore, monkeypatch: pytest.Mon
 
 
 def test_everything_is_counted_once(java_store: JavaStore) -> None:
-    lines, told = java_store.of_kind("msg"), []
+    lines = java_store.of_kind("msg")
+    told: list[int] = []
     counts = count_log(CommitLog(java_store.root), Counted(), told.append)
     messages = [decode_record(java_store.commit_log, line["phy"], decompress=True) for line in lines]
     assert sum(topic.messages for topic in counts.statistics.topics) == len(lines)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,7 @@ from tests.support import COMMIT_LOG_FILE_SIZE, CONSUME_QUEUE_FILE_SIZE, INDEX_I
 
 Copy = Callable[[str], JavaStore]
 Place = tuple[str, int, int]
-JAVA_SIZES = {
+JAVA_SIZES: dict[str, Any] = {
     "mapped_file_size_consume_queue": CONSUME_QUEUE_FILE_SIZE,
     "max_hash_slot_num": INDEX_SLOTS,
     "max_index_num": INDEX_ITEMS,
@@ -58,7 +59,7 @@ def damage(store: JavaStore, chance: random.Random) -> list[tuple[int, int]]:
 
 
 async def pulled(namesrv: str, names: list[str]) -> dict[Place, MessageExt]:
-    found = {}
+    found: dict[Place, MessageExt] = {}
     async with PullConsumer(namesrv=namesrv, timeout=60) as consumer:
         for name in names:
             for queue in await consumer.message_queues(name):

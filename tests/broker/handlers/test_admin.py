@@ -432,7 +432,8 @@ async def test_a_value_that_means_nothing_changes_nothing(tmp_path: Path, entry:
         client = broker.client()
         before = client.ask(26)
         refused = client.ask(25, None, entry + b"\nautoCreateTopicEnable=false\n")
-        assert (refused.code, refused.remark[: len(entry)]) == (1, entry.decode())
+        assert refused.code == 1
+        assert (refused.remark or "").startswith(entry.decode())
         after = client.ask(26)
         assert (after.body, after.ext) == (before.body, before.ext)
 

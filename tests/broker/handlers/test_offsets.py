@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -16,7 +17,7 @@ def queue(topic: str = "T", queue_id: int = 0, **fields: object) -> dict[str, st
     return {"topic": topic, "queueId": str(queue_id)} | {name: str(value) for name, value in fields.items()}
 
 
-def committed(client: Client, group: str = "G", **fields: object) -> tuple[int, str | None]:
+def committed(client: Client, group: str = "G", **fields: Any) -> tuple[int, str | None]:
     reply = client.ask(14, queue(consumerGroup=group, **fields))
     return reply.code, reply.ext.get("offset")
 

@@ -17,7 +17,7 @@ FAQ = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."
 WAIT = 2 | 4
 
 
-def fill(client: Client, topic: str = "T", count: int = 5, **fields: object) -> None:
+def fill(client: Client, topic: str = "T", count: int = 5, **fields: Any) -> None:
     for n in range(count):
         assert client.send(topic, f"m{n}".encode(), **fields).code == 0
 

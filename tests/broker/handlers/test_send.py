@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -75,7 +76,7 @@ async def test_an_unknown_topic_is_made_from_the_default_topic(tmp_path: Path) -
     ],
 )
 async def test_checks_of_a_send(
-    tmp_path: Path, topic: str, fields: dict[str, object], code: int, remark: str | None
+    tmp_path: Path, topic: str, fields: dict[str, Any], code: int, remark: str | None
 ) -> None:
     async with fake_broker(tmp_path) as broker:
         reply = broker.client().send(topic, **fields)

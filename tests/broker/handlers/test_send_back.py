@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -65,7 +66,7 @@ async def test_the_consumer_may_choose_the_delay(tmp_path: Path, autojump_clock:
 
 
 @pytest.mark.parametrize("fields", [{"maxReconsumeTimes": 0}, {"delayLevel": -1}])
-async def test_dead_letters(tmp_path: Path, fields: dict[str, int]) -> None:
+async def test_dead_letters(tmp_path: Path, fields: dict[str, Any]) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
         client.send("T", b"job", properties={"KEYS": "k"})

@@ -60,7 +60,7 @@ class NameServerUnderTest:
             reply = self.handlers[request.code](session or self.session, request)  # type: ignore[arg-type]
         except Refusal as refusal:
             return request.reply(refusal.code, refusal.remark, refusal.ext_fields)
-        assert reply is not None
+        assert isinstance(reply, RemotingCommand)
         return reply
 
     def register(self, *topics: TopicConfig, **options: Any) -> RemotingCommand:
@@ -79,7 +79,7 @@ def identity(
     cluster: str = "DefaultCluster",
     broker_id: int = 0,
     **more: str,
-) -> dict[str, str]:
+) -> dict[str, Any]:
     return {
         "brokerName": name,
         "brokerAddr": address,

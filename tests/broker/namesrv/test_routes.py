@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,7 +28,7 @@ def server() -> NameServerUnderTest:
     return made
 
 
-def names(server: NameServerUnderTest, code: RequestCode, **ext: str) -> set[str]:
+def names(server: NameServerUnderTest, code: RequestCode, **ext: Any) -> set[str]:
     return set(decode_body(TopicList, server.ask(code, **ext).body).topic_list)
 
 
@@ -40,7 +42,7 @@ def names(server: NameServerUnderTest, code: RequestCode, **ext: str) -> set[str
     ],
 )
 def test_a_route_is_standard_json_for_who_can_read_it(
-    server: NameServerUnderTest, version: int, ext: dict[str, str], key: bytes
+    server: NameServerUnderTest, version: int, ext: dict[str, Any], key: bytes
 ) -> None:
     reply = server.ask(ROUTE, version=version, topic="U", **ext)
     assert bytes(reply.body) == (
@@ -148,11 +150,12 @@ def test_a_kv_change_that_cannot_be_saved_did_not_happen(tmp_path: Path) -> None
     kv.put("N", "k", "v")
     (tmp_path / "namesrv").rename(tmp_path / "gone")
     (tmp_path / "namesrv").write_text("in the way")
-    for change in (
+    changes: list[Callable[[], object]] = [
         lambda: kv.put("N", "k", "new"),
         lambda: kv.put("M", "k", "v"),
         lambda: kv.delete("N", "k"),
-    ):
+    ]
+    for change in changes:
         with pytest.raises(OSError, match="namesrv"):
             change()
     assert (kv.namespace("N"), kv.namespace("M")) == ({"k": "v"}, None)

@@ -35,9 +35,10 @@ async def test_changes_during_a_registration_go_together(
     await trio.sleep(0.5)
     announcer.announce([TopicConfig(topic_name="B")])
     announcer.announce([TopicConfig(topic_name="C")])
-    assert not announcer.is_settled
+    settled = [announcer.is_settled]
     await announcer.settled()
-    assert announcer.is_settled
+    settled.append(announcer.is_settled)
+    assert settled == [False, True]
     assert registry.calls == [["A"], ["B", "C"]]
     announcer.announce([])
     announcer.announce([TopicConfig(topic_name="D")])

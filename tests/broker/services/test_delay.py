@@ -190,7 +190,7 @@ async def test_what_cannot_be_delivered_does_not_hold_up_the_rest(
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
         store = broker.context.store
-        nowhere = ({}, {"REAL_TOPIC": "T"}, {"REAL_TOPIC": "T", "REAL_QID": "x"})
+        nowhere: tuple[dict[str, str], ...] = ({}, {"REAL_TOPIC": "T"}, {"REAL_TOPIC": "T", "REAL_QID": "x"})
         never = ({"REAL_TOPIC": "t" * 128, "REAL_QID": "0"}, {"REAL_TOPIC": "../T", "REAL_QID": "0"})
         for properties in (*nowhere, *never, {"REAL_TOPIC": "T", "REAL_QID": "9" * 10}):
             stray = {"DELAY": "1", **properties}

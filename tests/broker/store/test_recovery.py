@@ -102,7 +102,10 @@ def _remove(*names: str) -> Callable[[Path], None]:
 
 
 def _write_checkpoint(data: bytes) -> Callable[[Path], None]:
-    return lambda folder: (folder / "checkpoint").write_bytes(data) and None
+    def damage(folder: Path) -> None:
+        (folder / "checkpoint").write_bytes(data)
+
+    return damage
 
 
 def _garbage_tail(folder: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from broker.tables import GroupTable, OffsetTable, ProducerTable, TopicTable
 from broker.tables.channels import ClientChannel
 from broker.tables.topics import describe_topic, system_topics
@@ -88,15 +90,15 @@ def test_system_groups_are_made_even_where_others_are_not() -> None:
 
 def test_offsets_say_when_they_changed() -> None:
     offsets = OffsetTable()
-    offsets.commit("G", "T", 0, 5)
-    assert offsets.dirty
+    changes: list[Callable[[], object]] = [
+        lambda: offsets.commit("G", "T", 0, 5),
+        lambda: offsets.load(offsets.wrapper()),
+        lambda: offsets.commit("G", "T", 0, 5),
+        lambda: offsets.remove_group("Unknown"),
+        lambda: offsets.commit("H", "U", 1, 1),
+    ]
+    assert [(change(), offsets.dirty)[1] for change in changes] == [True, False, False, False, True]
     offsets.load(offsets.wrapper())
-    assert not offsets.dirty
-    offsets.commit("G", "T", 0, 5)
-    assert not offsets.dirty
-    offsets.remove_group("Unknown")
-    assert not offsets.dirty
-    offsets.commit("H", "U", 1, 1)
     offsets.remove_group("G")
     assert offsets.dirty
     assert (offsets.query("G", "T", 0), offsets.query("H", "U", 1)) == (-1, 1)

@@ -160,7 +160,6 @@ async def test_cancelled_while_a_listener_runs_it_ends_within_the_grace(
     async def forever(messages: list[MessageExt], context: Any) -> ConsumeResult:
         running.set()
         await trio.sleep_forever()
-        return DONE
 
     with trio.CancelScope() as scope:
         async with consumer(cluster, forever):

@@ -247,7 +247,6 @@ async def test_of_each_queue_sixteen_stuck_messages_a_round_go_back(
 
     async def stuck(messages: list[MessageExt], context: ConsumeContext) -> ConsumeResult:
         await trio.sleep_forever()
-        return DONE
 
     cluster.put_many(cluster.queue(TOPIC), [b"x"] * 40)
     async with consumer(cluster, stuck, consumers=20, consume_timeout=60.0, grace=0.0):

@@ -222,7 +222,7 @@ async def test_a_broker_away_does_not_keep_offsets_from_another(
 async def test_broadcasting_in_a_shared_instance_resumes_too(
     cluster: ModelCluster, autojump_clock: Any, tmp_path: Path
 ) -> None:
-    options = {"message_model": MessageModel.BROADCASTING, "offsets_folder": tmp_path}
+    options: dict[str, Any] = {"message_model": MessageModel.BROADCASTING, "offsets_folder": tmp_path}
     for round_number in range(2):
         cluster.put(cluster.queue(TOPIC), b"%d" % round_number)
         taken = Taken()
@@ -238,7 +238,7 @@ async def test_broadcasting_in_a_shared_instance_resumes_too(
 async def test_a_broadcasting_consumer_resumes_from_its_file(
     cluster: ModelCluster, autojump_clock: Any, tmp_path: Path
 ) -> None:
-    options = {"message_model": MessageModel.BROADCASTING, "offsets_folder": tmp_path}
+    options: dict[str, Any] = {"message_model": MessageModel.BROADCASTING, "offsets_folder": tmp_path}
     for round_number in range(3):
         cluster.put(cluster.queue(TOPIC), b"%d" % round_number)
         taken = Taken()

@@ -136,7 +136,6 @@ async def test_running_info_shows_what_waits(cluster: ModelCluster, autojump_clo
 
     async def forever(messages: Any, context: Any) -> OrderlyResult:
         await trio.sleep_forever()
-        return OrderlyResult.SUCCESS
 
     async with consumer(cluster, forever, orderly=True):
         await trio.sleep(5)
@@ -158,7 +157,6 @@ async def test_running_info_counts_how_often_a_queue_could_not_be_given_up(
 
     async def forever(messages: Any, context: Any) -> OrderlyResult:
         await trio.sleep_forever()
-        return OrderlyResult.SUCCESS
 
     async with consumer(cluster, forever, orderly=True):
         await trio.sleep(5)
@@ -183,7 +181,6 @@ async def test_a_queue_that_was_not_consumed_yet_is_not_taken_for_blocked(
 
     async def forever(messages: Any, context: Any) -> ConsumeResult:
         await trio.sleep_forever()
-        return ConsumeResult.SUCCESS
 
     async with consumer(cluster, forever):
         await trio.sleep(5)

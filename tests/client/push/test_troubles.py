@@ -39,7 +39,7 @@ def member(cluster: broker.MemoryCluster) -> PushConsumer:
 
 def of_queue(code: RequestCode, number: str) -> Refuses:
     def refuses(request: RemotingCommand) -> bool:
-        fields = request.ext_fields
+        fields = request.ext_fields or {}
         return request.code == code and (fields["topic"], fields["queueId"]) == (TOPIC, number)
 
     return refuses

@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 import time
+from typing import Any
 
 from rocketmq.client import Message, Producer, PushConsumer
 from rocketmq.ffi import _CConsumeStatus, dll
@@ -21,17 +22,17 @@ member = {"member": os.environ["MEMBER"]} if "MEMBER" in os.environ else {}
 lock = threading.Lock()
 
 
-def show(**values):
+def show(**values: object) -> None:
     with lock:
         sys.stdout.write(json.dumps(values) + "\n")
         sys.stdout.flush()
 
 
-def text(value):
+def text(value: bytes | str) -> str:
     return value.decode() if isinstance(value, bytes) else value
 
 
-def send():
+def send() -> None:
     producer = Producer(group, timeout=10000)
     producer.set_namesrv_addr(namesrv)
     producer.start()
@@ -48,14 +49,16 @@ def send():
     producer.shutdown()
 
 
-def consume():
+def consume() -> None:
     consumer = PushConsumer(group, orderly=mode == "orderly")
     consumer.set_namesrv_addr(namesrv)
     consumer.set_thread_count(3)
-    failed, seen, ended = set(), set(), threading.Event()
-    started = []
+    failed: set[str] = set()
+    seen: set[str] = set()
+    ended = threading.Event()
+    started: list[float] = []
 
-    def on_message(_consumer, handle):
+    def on_message(_consumer: object, handle: Any) -> int:
         if not started:
             started.append(time.perf_counter())
         body = text(dll.GetMessageBody(handle))
@@ -63,7 +66,7 @@ def consume():
             first = mode == "fail-once" and body not in failed
             failed.add(body)
         if first:
-            return _CConsumeStatus.RECONSUME_LATER.value
+            return int(_CConsumeStatus.RECONSUME_LATER.value)
         with lock:
             seen.add(body)
             all_seen = len(seen) == count
@@ -81,7 +84,7 @@ def consume():
         if all_seen:
             show(done=count, seconds=time.perf_counter() - started[0])
             ended.set()
-        return _CConsumeStatus.CONSUME_SUCCESS.value
+        return int(_CConsumeStatus.CONSUME_SUCCESS.value)
 
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
     dll.Subscribe(consumer._handle, topic.encode(), b"*")
