@@ -54,7 +54,7 @@ def list_clusters(settings: Settings) -> None:
         from rmqcli.client import Admin
 
         async with Admin(**settings.client_options) as admin:
-            return await admin.clusters()
+            return await admin.brokers.summaries()
 
     found = run_async(main)
     if settings.json:
@@ -100,8 +100,8 @@ def producers(settings: Settings, group: ProducerGroupOption = None, broker: Bro
 
         async with Admin(**settings.client_options) as admin:
             if group is None:
-                return await admin.producers(brokers=broker or (), failures=failures)
-            return await admin.producers_of(group, brokers=broker or (), failures=failures)
+                return await admin.clients.producers(brokers=broker or (), failures=failures)
+            return await admin.clients.producers_of(group, brokers=broker or (), failures=failures)
 
     rows = [[*found[:-1], version_name(found.version)] for found in run_async(main)]
     show_rows(settings, columns, rows, empty="" if failures else "no producer is connected")

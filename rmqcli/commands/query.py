@@ -61,8 +61,8 @@ def query(
 
         async with Admin(**settings.client_options) as admin:
             if msg_id is not None:
-                return await admin.query_by_id(topic, msg_id)
-            return await admin.query_by_key(topic, key or "", max_num=count, **_bounds(span))
+                return await admin.messages.query_by_id(topic, msg_id)
+            return await admin.messages.query_by_key(topic, key or "", max_num=count, **_bounds(span))
 
     found = run_async(main)
     output = Output()

@@ -85,13 +85,13 @@ def list_topics(settings: Settings, everything: AllOption = False) -> None:
     from rmqcli.render import Column, show_rows
 
     async def main() -> list[str]:
-        from rmqcli.client.admin.topics import TopicAdmin  # not all of Admin: scripts call this often
+        from rmqcli.client import Admin
 
-        async with TopicAdmin(**settings.client_options) as admin:
-            found = await admin.topics()
+        async with Admin(**settings.client_options) as admin:
+            found = await admin.topics.names()
             if everything:
                 return found
-            hidden = _own_topics(await admin.cluster_info())
+            hidden = _own_topics(await admin.brokers.cluster_info())
             return [name for name in found if name not in hidden and not _is_internal(name)]
 
     names = run_async(main)
@@ -128,9 +128,9 @@ def describe(topic: TopicArgument, settings: Settings) -> None:
         from rmqcli.client import Admin
 
         async with Admin(**settings.client_options) as admin:
-            configs = await admin.topic_configs(topic, failures=failures)
-            stats = await admin.topic_stats(topic, failures=failures)
-            groups = await admin.topic_groups(topic, failures=failures)
+            configs = await admin.topics.settings(topic, failures=failures)
+            stats = await admin.topics.stats(topic, failures=failures)
+            groups = await admin.topics.groups(topic, failures=failures)
         kept: dict[str, int] = {}
         for queue, offset in stats.items():
             kept[queue.broker_name] = kept.get(queue.broker_name, 0) + offset.max_offset - offset.min_offset
@@ -165,7 +165,7 @@ def route(topic: TopicArgument, settings: Settings) -> None:
         from rmqcli.client import Admin
 
         async with Admin(**settings.client_options) as admin:
-            return await admin.route(topic)
+            return await admin.topics.route(topic)
 
     found = run_async(main)
     if settings.json:
@@ -217,7 +217,7 @@ def stats(topic: TopicArgument, settings: Settings) -> None:
         from rmqcli.client import Admin
 
         async with Admin(**settings.client_options) as admin:
-            return await admin.topic_stats(topic, failures=failures)
+            return await admin.topics.stats(topic, failures=failures)
 
     rows = [
         [
@@ -258,7 +258,7 @@ def create(
         from rmqcli.client import Admin
 
         async with Admin(**settings.client_options) as admin:
-            return await admin.create_topic(
+            return await admin.topics.create(
                 topic,
                 brokers=broker or (),
                 cluster=cluster,
@@ -299,7 +299,7 @@ def update(
         from rmqcli.client import Admin
 
         async with Admin(**settings.client_options) as admin:
-            return await admin.update_topic(
+            return await admin.topics.update(
                 topic,
                 read_queues=reading,
                 write_queues=writing,
@@ -332,9 +332,9 @@ def delete(
         failures: dict[str, ClientError] = {}
         async with Admin(**settings.client_options) as admin:
             with suppress(ClientError):
-                groups.extend(await admin.topic_groups(topic, failures=failures))
-            await admin.route(topic)
-            return await admin.delete_topic(topic, cluster=cluster, failures=failures)
+                groups.extend(await admin.topics.groups(topic, failures=failures))
+            await admin.topics.route(topic)
+            return await admin.topics.delete(topic, cluster=cluster, failures=failures)
 
     confirm(f"delete topic {topic} and all of its messages?", yes=yes)
     change = run_async(main)

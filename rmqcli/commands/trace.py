@@ -44,7 +44,7 @@ def trace(settings: Settings, msg_id: IdOption, topic: TopicOption = _TRACE_TOPI
 
         async with Admin(**settings.client_options) as admin:
             try:
-                return await admin.query_by_key(topic, msg_id, max_num=_MOST)
+                return await admin.messages.query_by_key(topic, msg_id, max_num=_MOST)
             except NoRoute as error:
                 remedy = " (brokers have it with traceTopicEnable=true)" if topic == _TRACE_TOPIC else ""
                 raise CommandError(

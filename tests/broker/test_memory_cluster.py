@@ -204,7 +204,7 @@ async def test_a_second_broker_comes_and_goes_and_comes_back(autojump_clock: Any
         async with cluster.broker(**b) as second:
             assert second.broker_address != cluster.broker_address
             async with Admin(instance=p.instance) as admin:
-                await admin.create_topic(TOPIC, read_queues=1, write_queues=1)
+                await admin.topics.create(TOPIC, read_queues=1, write_queues=1)
             sent = {(await p.send(Message.of(TOPIC, b"x"))).message_queue.broker_name for _ in range(4)}
             assert sent == {"broker-a", "broker-b"}
         await trio.sleep(31)

@@ -105,13 +105,13 @@ def queue(name: str, number: int = 0, topic: str = TOPIC) -> MessageQueue:
 
 async def test_topics_are_sorted(cluster: Cluster, autojump_clock: Any) -> None:
     async with admin_of(cluster) as admin:
-        assert await admin.topics() == ["%RETRY%G2", "A", "T"]
-        assert [data.broker_name for data in (await admin.route(TOPIC)).queue_datas] == [
+        assert await admin.topics.names() == ["%RETRY%G2", "A", "T"]
+        assert [data.broker_name for data in (await admin.topics.route(TOPIC)).queue_datas] == [
             "broker-a",
             "broker-b",
         ]
         with pytest.raises(NoRoute):
-            await admin.route("Unknown")
+            await admin.topics.route("Unknown")
 
 
 async def test_settings_and_statistics(cluster: Cluster, autojump_clock: Any) -> None:
@@ -126,11 +126,11 @@ async def test_settings_and_statistics(cluster: Cluster, autojump_clock: Any) ->
     cluster.a.replies[RequestCode.QUERY_TOPIC_CONSUME_BY_WHO] = body(GroupList(group_list=["G2", "G1"]))
     cluster.b.replies[RequestCode.QUERY_TOPIC_CONSUME_BY_WHO] = body(GroupList(group_list=["G1"]))
     async with admin_of(cluster) as admin:
-        assert set(await admin.topic_configs(TOPIC)) == {"broker-a", "broker-b"}
-        stats = await admin.topic_stats(TOPIC)
+        assert set(await admin.topics.settings(TOPIC)) == {"broker-a", "broker-b"}
+        stats = await admin.topics.stats(TOPIC)
         assert list(stats) == [queue("broker-a"), queue("broker-b")]
         assert stats[queue("broker-a")].max_offset == 5
-        assert await admin.topic_groups(TOPIC) == ["G1", "G2"]
+        assert await admin.topics.groups(TOPIC) == ["G1", "G2"]
 
 
 async def test_one_broker_of_two_fails(cluster: Cluster, autojump_clock: Any) -> None:
@@ -148,10 +148,10 @@ async def test_one_broker_of_two_fails(cluster: Cluster, autojump_clock: Any) ->
         cluster.b.replies[code] = silent
     async with admin_of(cluster) as admin:
         calls: list[tuple[Callable[..., Awaitable[Any]], tuple[str, ...], Any]] = [
-            (admin.topic_configs, (TOPIC,), {"broker-a": config}),
-            (admin.topic_stats, (TOPIC,), dict(table.offset_table)),
-            (admin.producers, (), []),
-            (admin.producers_of, ("G",), []),
+            (admin.topics.settings, (TOPIC,), {"broker-a": config}),
+            (admin.topics.stats, (TOPIC,), dict(table.offset_table)),
+            (admin.clients.producers, (), []),
+            (admin.clients.producers_of, ("G",), []),
         ]
         for call, arguments, expected in calls:
             with pytest.raises(RequestTimeout):
@@ -165,15 +165,15 @@ async def test_topic_that_no_broker_has(cluster: Cluster, autojump_clock: Any) -
     cluster.both(RequestCode.GET_ALL_TOPIC_CONFIG, body(TopicConfigSerializeWrapper(topic_config_table={})))
     async with admin_of(cluster) as admin:
         with pytest.raises(TopicNotFound, match="no broker has topic T"):
-            await admin.topic_configs(TOPIC)
+            await admin.topics.settings(TOPIC)
 
 
 async def test_create_topic(cluster: Cluster, autojump_clock: Any) -> None:
     cluster.both(RequestCode.UPDATE_AND_CREATE_TOPIC, ok())
     async with admin_of(cluster) as admin:
-        everywhere = await admin.create_topic("New", read_queues=3, write_queues=2, perm=4)
-        one = await admin.create_topic("New", brokers=["broker-b"])
-        of_cluster = await admin.create_topic("New", cluster="C1")
+        everywhere = await admin.topics.create("New", read_queues=3, write_queues=2, perm=4)
+        one = await admin.topics.create("New", brokers=["broker-b"])
+        of_cluster = await admin.topics.create("New", cluster="C1")
     header = from_ext(CreateTopicRequestHeader, cluster.a.asked[0].ext_fields)
     assert (header.topic, header.read_queue_nums, header.write_queue_nums, header.perm) == ("New", 3, 2, 4)
     assert (header.default_topic, header.topic_filter_type) == ("TBW102", "SINGLE_TAG")
@@ -194,19 +194,19 @@ async def test_create_topic_nowhere(
 ) -> None:
     async with admin_of(cluster) as admin:
         with pytest.raises(error, match=text):
-            await admin.create_topic(**({"topic": "New"} | options))
+            await admin.topics.create(**({"topic": "New"} | options))
 
 
 async def test_create_topic_partly(cluster: Cluster, autojump_clock: Any) -> None:
     cluster.a.replies[RequestCode.UPDATE_AND_CREATE_TOPIC] = ok()
     cluster.b.replies[RequestCode.UPDATE_AND_CREATE_TOPIC] = refuse(16)
     async with admin_of(cluster) as admin:
-        change = await admin.create_topic("New")
+        change = await admin.topics.create("New")
         assert change.brokers == ("broker-a",)
         assert isinstance(change.failures["broker-b"], NotPermitted)
         cluster.a.replies[RequestCode.UPDATE_AND_CREATE_TOPIC] = refuse(1)
         with pytest.raises(BrokerRefused):
-            await admin.create_topic("New")
+            await admin.topics.create("New")
 
 
 async def test_create_ordered_topic_tells_every_name_server(cluster: Cluster, autojump_clock: Any) -> None:
@@ -215,7 +215,7 @@ async def test_create_ordered_topic_tells_every_name_server(cluster: Cluster, au
         ok()
     )
     async with admin_of(cluster) as admin:
-        await admin.create_topic("New", write_queues=4, order=True)
+        await admin.topics.create("New", write_queues=4, order=True)
     for server in (cluster.namesrv, cluster.other):
         put = next(c for c in server.asked if c.code == RequestCode.PUT_KV_CONFIG)
         assert put.ext_fields == {
@@ -240,7 +240,7 @@ async def test_an_ordered_topic_on_one_broker_keeps_its_queues_on_others(
     for server in (cluster.namesrv, cluster.other):
         server.replies |= {RequestCode.PUT_KV_CONFIG: ok(), RequestCode.GET_KV_CONFIG: known}
     async with admin_of(cluster) as admin:
-        await admin.create_topic("New", write_queues=4, order=True, brokers=["broker-b"])
+        await admin.topics.create("New", write_queues=4, order=True, brokers=["broker-b"])
     put = next(c for c in cluster.other.asked if c.code == RequestCode.PUT_KV_CONFIG)
     assert (put.ext_fields or {})["value"] == value
 
@@ -253,7 +253,7 @@ async def test_update_keeps_the_rest(cluster: Cluster, autojump_clock: Any) -> N
     )
     cluster.both(RequestCode.UPDATE_AND_CREATE_TOPIC, ok())
     async with admin_of(cluster) as admin:
-        change = await admin.update_topic(TOPIC, perm=4)
+        change = await admin.topics.update(TOPIC, perm=4)
     sent = [c for c in cluster.a.asked if c.code == RequestCode.UPDATE_AND_CREATE_TOPIC]
     header = from_ext(CreateTopicRequestHeader, sent[0].ext_fields)
     assert change.brokers == ("broker-a", "broker-b")
@@ -271,7 +271,7 @@ async def test_delete_topic_everywhere(cluster: Cluster, autojump_clock: Any) ->
         server.replies[RequestCode.DELETE_TOPIC_IN_NAMESRV] = ok()
         server.replies[RequestCode.DELETE_KV_CONFIG] = ok()
     async with admin_of(cluster) as admin:
-        change = await admin.delete_topic(TOPIC)
+        change = await admin.topics.delete(TOPIC)
     assert change.brokers == ("broker-a", "broker-b")
     for server in (cluster.namesrv, cluster.other):
         assert server.count(RequestCode.DELETE_TOPIC_IN_NAMESRV) == 1
@@ -286,7 +286,7 @@ async def test_delete_topic_does_not_wait_for_a_lost_broker_again(
     cluster.both(RequestCode.DELETE_TOPIC_IN_BROKER, ok())
     lost = RequestTimeout("broker-b", "QUERY_TOPIC_CONSUME_BY_WHO", 5.0)
     async with admin_of(cluster) as admin:
-        change = await admin.delete_topic(TOPIC, failures={"broker-b": lost})
+        change = await admin.topics.delete(TOPIC, failures={"broker-b": lost})
     assert (change.brokers, change.failures) == (("broker-a",), {"broker-b": lost})
     assert cluster.b.count(RequestCode.DELETE_TOPIC_IN_BROKER) == 0
     assert cluster.namesrv.count(RequestCode.DELETE_TOPIC_IN_NAMESRV) == 0
@@ -298,7 +298,7 @@ async def test_delete_topic_keeps_the_route_while_a_broker_has_it(
     cluster.a.replies[RequestCode.DELETE_TOPIC_IN_BROKER] = ok()
     cluster.b.refuses = True
     async with admin_of(cluster) as admin:
-        change = await admin.delete_topic(TOPIC)
+        change = await admin.topics.delete(TOPIC)
     assert set(change.failures) == {"broker-b"}
     assert cluster.namesrv.count(RequestCode.DELETE_TOPIC_IN_NAMESRV) == 0
 
@@ -331,7 +331,7 @@ async def test_describe_group(cluster: Cluster, autojump_clock: Any) -> None:
         table = TopicStatsTable(offset_table={queue(name): TopicOffset(min_offset=6, max_offset=10)})
         server.replies[RequestCode.GET_TOPIC_STATS_INFO] = body(table)
     async with admin_of(cluster) as admin:
-        group = await admin.describe_group("G")
+        group = await admin.groups.describe("G")
     assert group.online
     assert [c.client_id for c in group.connections] == ["c1", "c2"]
     assert list(group.subscriptions) == [TOPIC]
@@ -365,8 +365,8 @@ async def test_owners_of_queues(cluster: Cluster, autojump_clock: Any) -> None:
     cluster.a.replies[RequestCode.GET_CONSUMER_RUNNING_INFO] = running
     cluster.b.replies[RequestCode.GET_CONSUMER_RUNNING_INFO] = refuse(1, "not online")
     async with admin_of(cluster) as admin:
-        group = await admin.describe_group("G")
-        offsets = await admin.offsets("G")
+        group = await admin.groups.describe("G")
+        offsets = await admin.offsets.lags("G")
     assert [lag.client_id for lag in group.queues] == ["c1", None]
     assert list(group.queues) == offsets
 
@@ -383,7 +383,7 @@ async def test_offsets_on_a_topic_without_any_say_so(cluster: Cluster, autojump_
     cluster.both(RequestCode.GET_CONSUME_STATS, answer)
     async with admin_of(cluster) as admin:
         with pytest.raises(NotFound, match=r"^group G has no offsets on topic Other$"):
-            await admin.offsets("G", "Other")
+            await admin.offsets.lags("G", "Other")
 
 
 async def test_group_that_nobody_knows(cluster: Cluster, autojump_clock: Any) -> None:
@@ -395,11 +395,11 @@ async def test_group_that_nobody_knows(cluster: Cluster, autojump_clock: Any) ->
     )
     async with admin_of(cluster) as admin:
         with pytest.raises(GroupNotFound, match=r"^no broker knows group G; it comes"):
-            await admin.describe_group("G")
+            await admin.groups.describe("G")
         with pytest.raises(GroupNotFound):
-            await admin.offsets("G")
+            await admin.offsets.lags("G")
         with pytest.raises(ConsumerOffline):
-            await admin.consumer_connection("G")
+            await admin.clients.consumers("G")
 
 
 async def test_list_of_groups(cluster: Cluster, autojump_clock: Any) -> None:
@@ -418,9 +418,9 @@ async def test_list_of_groups(cluster: Cluster, autojump_clock: Any) -> None:
     cluster.a.replies[RequestCode.GET_CONSUME_STATS] = stats_of
     cluster.b.replies[RequestCode.GET_CONSUME_STATS] = stats({}, 0)
     async with admin_of(cluster) as admin:
-        assert await admin.group_names() == ["G1", "G2"]
-        assert "TOOLS_CONSUMER" in await admin.group_names(system=True)
-        first, second = await admin.groups()
+        assert await admin.groups.names() == ["G1", "G2"]
+        assert "TOOLS_CONSUMER" in await admin.groups.names(system=True)
+        first, second = await admin.groups.summaries()
     assert (first.name, first.clients, first.lag, first.error) == ("G1", 0, 6, None)
     assert isinstance(second.error, BrokerRefused)
 
@@ -429,12 +429,12 @@ async def test_group_settings(cluster: Cluster, autojump_clock: Any) -> None:
     cluster.both(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, ok())
     cluster.both(RequestCode.DELETE_SUBSCRIPTIONGROUP, ok())
     async with admin_of(cluster) as admin:
-        made = await admin.update_group(
+        made = await admin.groups.create(
             SubscriptionGroupConfig(group_name="G", retry_max_times=3), cluster="C2"
         )
-        gone = await admin.delete_group("G", remove_offset=True)
+        gone = await admin.groups.delete("G", remove_offset=True)
         with pytest.raises(InvalidRequest):
-            await admin.update_group(SubscriptionGroupConfig(group_name="b@d"))
+            await admin.groups.create(SubscriptionGroupConfig(group_name="b@d"))
     assert made.brokers == ("broker-b",)
     assert b'"retryMaxTimes":3' in bytes(cluster.b.asked[0].body)
     assert gone.brokers == ("broker-a", "broker-b")
@@ -451,7 +451,7 @@ async def test_offsets_of_a_known_group_without_any(cluster: Cluster, autojump_c
     )
     async with admin_of(cluster) as admin:
         with pytest.raises(NotFound, match="group G has no offsets on topic T"):
-            await admin.offsets("G", TOPIC)
+            await admin.offsets.lags("G", TOPIC)
 
 
 # -------------------------------------------------------------------------------------------------------------- brokers
@@ -461,7 +461,7 @@ async def test_clusters_with_what_each_broker_says(cluster: Cluster, autojump_cl
     cluster.both(RequestCode.GET_BROKER_RUNTIME_INFO, body(KVTable(table={"brokerVersionDesc": "V4_9_8"})))
     cluster.slave.refuses = True
     async with admin_of(cluster) as admin:
-        seats = await admin.clusters()
+        seats = await admin.brokers.summaries()
     assert [(s.cluster, s.broker_name, s.broker_id, s.address) for s in seats] == [
         ("C1", "broker-a", 0, A),
         ("C1", "broker-a", 1, SLAVE),
@@ -487,7 +487,7 @@ async def test_name_server_that_is_silent_is_a_timeout(network: Network, autojum
         with pytest.raises(
             RequestTimeout, match="did not answer GET_ALL_TOPIC_LIST_FROM_NAMESERVER within 2 s"
         ):
-            await admin.topics()
+            await admin.topics.names()
 
 
 @pytest.mark.parametrize("data", [b"", b"null", b"[", b"\xff\xfe", b'{"topicList":5}'])
@@ -495,7 +495,7 @@ async def test_unreadable_bodies(cluster: Cluster, data: bytes, autojump_clock: 
     cluster.namesrv.replies[RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER] = ok(None, data)
     async with admin_of(cluster) as admin:
         with pytest.raises(UnexpectedReply, match="ns:9876 answered GET_ALL_TOPIC_LIST_FROM_NAMESERVER"):
-            await admin.topics()
+            await admin.topics.names()
 
 
 # -------------------------------------------------------------------------------------------------------------- queries
@@ -516,7 +516,7 @@ async def test_query_by_key_leaves_collisions_out(cluster: Cluster, autojump_clo
     cluster.a.replies[RequestCode.QUERY_MESSAGE] = ok({}, found)
     cluster.b.replies[RequestCode.QUERY_MESSAGE] = ok({}, record("k1", stored=3))
     async with admin_of(cluster) as admin:
-        result = await admin.query_by_key(TOPIC, "k1")
+        result = await admin.messages.query_by_key(TOPIC, "k1")
     assert [(m.store_timestamp, m.broker_name) for m in result.messages] == [(3, "broker-b"), (9, "broker-a")]
     assert not result.failures
     assert (cluster.a.asked[0].ext_fields or {})["_UNIQUE_KEY_QUERY"] == "false"
@@ -526,12 +526,12 @@ async def test_query_tells_which_broker_could_not_be_asked(cluster: Cluster, aut
     cluster.a.replies[RequestCode.QUERY_MESSAGE] = refuse(22)
     cluster.b.replies[RequestCode.QUERY_MESSAGE] = refuse(1, "index broken")
     async with admin_of(cluster) as admin:
-        result = await admin.query_by_key(TOPIC, "k1")
+        result = await admin.messages.query_by_key(TOPIC, "k1")
         assert result.messages == ()
         assert "index broken" in str(result.failures["broker-b"])
         cluster.a.replies[RequestCode.QUERY_MESSAGE] = refuse(16)
         with pytest.raises(NotPermitted):
-            await admin.query_by_key(TOPIC, "k1")
+            await admin.messages.query_by_key(TOPIC, "k1")
 
 
 async def test_unique_key_is_looked_up_from_its_time(cluster: Cluster, autojump_clock: Any) -> None:
@@ -539,7 +539,7 @@ async def test_unique_key_is_looked_up_from_its_time(cluster: Cluster, autojump_
     cluster.a.replies[RequestCode.QUERY_MESSAGE] = ok({}, record("k", uniq))
     cluster.b.replies[RequestCode.QUERY_MESSAGE] = refuse(22)
     async with admin_of(cluster) as admin:
-        result = await admin.query_by_id(TOPIC, uniq)
+        result = await admin.messages.query_by_id(TOPIC, uniq)
     header = from_ext(QueryMessageRequestHeader, cluster.a.asked[0].ext_fields)
     assert [m.msg_id for m in result.messages] == [uniq]
     assert header.begin_timestamp == NOW - 61_000
@@ -558,15 +558,15 @@ async def test_unique_key_with_a_misleading_time_is_looked_up_again(
 
     cluster.both(RequestCode.QUERY_MESSAGE, late_index)
     async with admin_of(cluster) as admin:
-        assert len((await admin.query_by_uniq_key(TOPIC, uniq)).messages) == 2
+        assert len((await admin.messages.query_by_uniq_key(TOPIC, uniq)).messages) == 2
 
 
 async def test_offset_id_goes_to_the_broker_it_names(cluster: Cluster, autojump_clock: Any) -> None:
     offset_id = "0A00000100002A9F0000000000001C0D"
     cluster.a.replies[RequestCode.VIEW_MESSAGE_BY_ID] = ok({}, record("k", at=0x1C0D))
     async with admin_of(cluster) as admin:
-        result = await admin.query_by_id(TOPIC, offset_id)
-        message = await admin.view_message(offset_id)
+        result = await admin.messages.query_by_id(TOPIC, offset_id)
+        message = await admin.messages.view(offset_id)
     assert result.messages == (message,)
     assert message.broker_name == "broker-a"
     assert (cluster.a.asked[0].ext_fields or {})["offset"] == str(0x1C0D)
@@ -576,14 +576,14 @@ async def test_nothing_at_an_offset_id(cluster: Cluster, autojump_clock: Any) ->
     cluster.a.replies[RequestCode.VIEW_MESSAGE_BY_ID] = refuse(1, "can not find message by the offset, 7181")
     async with admin_of(cluster) as admin:
         with pytest.raises(NotFound, match="can not find message by the offset"):
-            await admin.view_message("0A00000100002A9F0000000000001C0D")
+            await admin.messages.view("0A00000100002A9F0000000000001C0D")
         cluster.a.replies[RequestCode.VIEW_MESSAGE_BY_ID] = refuse(
             1, "org.apache.rocketmq.acl.common.AclException: no"
         )
         with pytest.raises(NotPermitted):
-            await admin.view_message("0A00000100002A9F0000000000001C0D")
+            await admin.messages.view("0A00000100002A9F0000000000001C0D")
         with pytest.raises(InvalidRequest):
-            await admin.view_message("nonsense")
+            await admin.messages.view("nonsense")
 
 
 def test_the_text_of_a_refusal_has_no_loose_end() -> None:

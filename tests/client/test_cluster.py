@@ -190,18 +190,22 @@ async def test_administration_from_creation_to_deletion(cluster: Any) -> None:
         Admin(namesrv=cluster.namesrv, timeout=LONG) as admin,
         Producer(instance=admin.instance, send_timeout=LONG) as producer,
     ):
-        await admin.create_topic("Made", read_queues=2, write_queues=2)
+        await admin.topics.create("Made", read_queues=2, write_queues=2)
         sent = [await producer.send(Message.of("Made", b"x", keys=f"k{n}")) for n in range(6)]
-        assert sum(o.max_offset for o in (await admin.topic_stats("Made")).values()) == 6
-        assert [m.msg_id for m in (await admin.query_by_key("Made", "k3")).messages] == [sent[3].msg_id]
+        assert sum(o.max_offset for o in (await admin.topics.stats("Made")).values()) == 6
+        assert [m.msg_id for m in (await admin.messages.query_by_key("Made", "k3")).messages] == [
+            sent[3].msg_id
+        ]
         for msg_id in (sent[2].msg_id, sent[2].offset_msg_id):
-            assert [m.msg_id for m in (await admin.query_by_id("Made", msg_id)).messages] == [sent[2].msg_id]
-        await admin.update_topic("Made", perm=4)
-        assert {config.perm for config in (await admin.topic_configs("Made")).values()} == {4}
-        await admin.delete_topic("Made")
+            assert [m.msg_id for m in (await admin.messages.query_by_id("Made", msg_id)).messages] == [
+                sent[2].msg_id
+            ]
+        await admin.topics.update("Made", perm=4)
+        assert {config.perm for config in (await admin.topics.settings("Made")).values()} == {4}
+        await admin.topics.delete("Made")
         with pytest.raises(NoRoute):
-            await admin.route("Made")
-        assert [seat.error for seat in await admin.clusters()] == [None]
+            await admin.topics.route("Made")
+        assert [seat.error for seat in await admin.brokers.summaries()] == [None]
 
 
 async def test_groups(cluster: Any) -> None:
@@ -211,12 +215,12 @@ async def test_groups(cluster: Any) -> None:
     ):
         sent = await producer.send(Message.of(TOPIC, b"x"))
         with pytest.raises(GroupNotFound):
-            await admin.describe_group(GROUP)
-        await admin.update_group(SubscriptionGroupConfig(group_name=GROUP))
-        assert not (await admin.describe_group(GROUP)).online
-        await admin.commit(sent.message_queue, 0, GROUP)
-        assert GROUP in await admin.group_names()
-        lags = {lag.queue: lag.lag for lag in await admin.offsets(GROUP, TOPIC)}
+            await admin.groups.describe(GROUP)
+        await admin.groups.create(SubscriptionGroupConfig(group_name=GROUP))
+        assert not (await admin.groups.describe(GROUP)).online
+        await admin.offsets.commit(sent.message_queue, 0, GROUP)
+        assert GROUP in await admin.groups.names()
+        lags = {lag.queue: lag.lag for lag in await admin.offsets.lags(GROUP, TOPIC)}
         assert lags[sent.message_queue] == 1
 
 
@@ -257,30 +261,32 @@ async def test_reset_of_running_consumers(cluster: Any) -> None:
         for queue in await running.consumer.message_queues(TOPIC):
             await running.consumer.commit(queue, 0)
         with trio.fail_after(LONG):
-            while not (await admin.plan_reset(GROUP, TOPIC, ResetTarget("end"))).online:
+            while not (await admin.offsets.plan_reset(GROUP, TOPIC, ResetTarget("end"))).online:
                 await trio.lowlevel.checkpoint()
-        plan = await admin.plan_reset(GROUP, TOPIC, ResetTarget("end"))
+        plan = await admin.offsets.plan_reset(GROUP, TOPIC, ResetTarget("end"))
         assert plan.clients == (instance.client_id,)
         assert plan.skipped == 1
-        result = await admin.apply_reset(plan)
+        result = await admin.offsets.reset(plan)
         assert result.online
         assert result.complete
-        assert await admin.committed(sent.message_queue, GROUP) == 1
+        assert await admin.offsets.committed(sent.message_queue, GROUP) == 1
         number = sent.message_queue.queue_id
-        back = await admin.plan_reset(GROUP, TOPIC, ResetTarget("shift", -1), queue_id=number)
-        result = await admin.apply_reset(back)
+        back = await admin.offsets.plan_reset(GROUP, TOPIC, ResetTarget("shift", -1), queue_id=number)
+        result = await admin.offsets.reset(back)
         assert result.online
         assert result.complete
-        assert await admin.committed(sent.message_queue, GROUP) == 0
-        address = (await admin.masters())["broker-a"]
+        assert await admin.offsets.committed(sent.message_queue, GROUP) == 0
+        address = (await admin.brokers.masters())["broker-a"]
         for value in (b"false", b"true"):
             switch = b"useServerSideResetOffset=" + value
             await admin.invoke(address, RequestCode.UPDATE_BROKER_CONFIG, body=switch)
             if value == b"false":
                 with pytest.raises(OnlineResetUnsupported):
-                    await admin.plan_reset(GROUP, TOPIC, ResetTarget("offset", 0))
+                    await admin.offsets.plan_reset(GROUP, TOPIC, ResetTarget("offset", 0))
     async with Admin(namesrv=cluster.namesrv, timeout=LONG) as later:
-        result = await later.apply_reset(await later.plan_reset(GROUP, TOPIC, ResetTarget("offset", 0)))
+        result = await later.offsets.reset(
+            await later.offsets.plan_reset(GROUP, TOPIC, ResetTarget("offset", 0))
+        )
         assert not result.online
         assert result.complete
 
@@ -291,7 +297,7 @@ async def test_nobody_listens() -> None:
     await listeners[0].aclose()
     async with Admin(namesrv=f"127.0.0.1:{port}") as admin:
         with pytest.raises(NoNameServer, match=rf"127\.0\.0\.1:{port}: Connection refused$"):
-            await admin.topics()
+            await admin.topics.names()
 
 
 async def test_tls(nursery: trio.Nursery) -> None:
@@ -314,7 +320,7 @@ async def test_tls(nursery: trio.Nursery) -> None:
 async def test_host_that_does_not_exist() -> None:
     async with Admin(namesrv="no-such-host.invalid:9876") as admin:
         with pytest.raises(NoNameServer, match=r"no-such-host\.invalid"):
-            await admin.topics()
+            await admin.topics.names()
 
 
 async def test_tcp_streams_speak_plain_without_a_context(nursery: trio.Nursery) -> None:

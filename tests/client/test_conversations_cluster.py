@@ -201,7 +201,7 @@ async def test_polling_in_a_group(cluster: Any) -> None:
         for consumer in (one, two):
             await consumer.commit()
         async with Admin(namesrv=cluster.namesrv, timeout=LONG) as admin:
-            lags = await admin.offsets(GROUP, TOPIC)
+            lags = await admin.offsets.lags(GROUP, TOPIC)
     assert [lag.lag for lag in lags] == [0, 0, 0, 0]
 
 
@@ -260,8 +260,8 @@ async def test_traces_are_found_by_id_and_by_key(cluster: Any) -> None:
     async with Producer("Traced", namesrv=cluster.namesrv, trace=True, **PATIENT) as producer:
         results = [await producer.send(Message.of(TOPIC, b"x", keys=f"k{number}")) for number in range(150)]
     async with Admin(namesrv=cluster.namesrv, timeout=LONG) as admin:
-        by_id = await admin.query_by_key(TRACE_TOPIC, results[149].msg_id)
-        by_key = await admin.query_by_key(TRACE_TOPIC, "k149")
+        by_id = await admin.messages.query_by_key(TRACE_TOPIC, results[149].msg_id)
+        by_key = await admin.messages.query_by_key(TRACE_TOPIC, "k149")
     (message,) = by_id.messages
     assert by_key.messages == by_id.messages
     records = decode_trace(message.body.decode())

@@ -103,7 +103,7 @@ def inside(cluster: Any) -> dict[str, Any]:
 async def names(cluster: Any) -> set[str]:
     """Topics and groups as an administrator sees them."""
     async with Admin(namesrv=cluster.namesrv, timeout=LONG) as admin:
-        return {*await admin.topics(), *await admin.group_names()}
+        return {*await admin.topics.names(), *await admin.groups.names()}
 
 
 async def test_sends_and_pulls(cluster: Any) -> None:
@@ -276,7 +276,7 @@ async def test_requests_and_replies() -> None:
 
         settings = PushSettings(consume_from=FIRST)
         async with Admin(namesrv=cluster.namesrv, timeout=LONG) as admin:
-            await admin.create_topic(f"{NS}%Q")
+            await admin.topics.create(f"{NS}%Q")
         async with (
             PushConsumer("G", {"Q": "*"}, listen, settings=settings, **inside(cluster)),
             Producer("Asking", **inside(cluster), send_timeout=LONG) as asking,
@@ -301,7 +301,7 @@ async def test_traces_have_short_names_and_topics_come_and_go_by_them(cluster: A
         await member.subscribe("U")
         await member.unsubscribe("T")
         async with Admin(namesrv=cluster.namesrv, timeout=LONG) as admin:
-            wanted = (await admin.consumer_connection(f"{NS}%G")).subscription_table
+            wanted = (await admin.clients.consumers(f"{NS}%G")).subscription_table
         assert wanted.keys() == {f"{NS}%U", f"%RETRY%{NS}%G"}
     async with PullConsumer(namesrv=cluster.namesrv, timeout=LONG) as reader:
         texts = []

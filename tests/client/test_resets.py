@@ -135,7 +135,7 @@ async def test_plan(
     broker: Broker, target: ResetTarget, expected: tuple[int, int], autojump_clock: Any
 ) -> None:
     async with admin_of(broker) as admin:
-        plan = await admin.plan_reset(GROUP, TOPIC, target)
+        plan = await admin.offsets.plan_reset(GROUP, TOPIC, target)
     assert [(reset.queue, reset.old, reset.new) for reset in plan.queues] == [
         (Q0, 50, expected[0]),
         (Q1, 60, expected[1]),
@@ -147,8 +147,8 @@ async def test_plan(
 async def test_plan_counts_what_is_replayed_and_skipped(broker: Broker, autojump_clock: Any) -> None:
     del broker.offsets[1]
     async with admin_of(broker) as admin:
-        back = await admin.plan_reset(GROUP, TOPIC, ResetTarget("offset", 20))
-        forth = await admin.plan_reset(GROUP, TOPIC, ResetTarget("end"))
+        back = await admin.offsets.plan_reset(GROUP, TOPIC, ResetTarget("offset", 20))
+        forth = await admin.offsets.plan_reset(GROUP, TOPIC, ResetTarget("end"))
     assert [(r.old, r.new, r.replayed, r.skipped) for r in back.queues] == [
         (50, 20, 30, 0),
         (None, 20, 0, 10),
@@ -163,23 +163,23 @@ async def test_plan_of_a_time_after_the_last_message_is_the_end(broker: Broker, 
     broker.server.replies[RequestCode.SEARCH_OFFSET_BY_TIMESTAMP] = ok({"offset": str(HIGH - 1)})
     broker.server.replies[RequestCode.GET_TOPIC_STATS_INFO] = ok(None, encode_body(TopicStatsTable(last)))
     async with admin_of(broker) as admin:
-        plan = await admin.plan_reset(GROUP, TOPIC, ResetTarget("time", 5001))
+        plan = await admin.offsets.plan_reset(GROUP, TOPIC, ResetTarget("time", 5001))
     assert [reset.new for reset in plan.queues] == [HIGH, HIGH - 1]
 
 
 async def test_plan_of_one_queue(broker: Broker, autojump_clock: Any) -> None:
     async with admin_of(broker) as admin:
-        plan = await admin.plan_reset(GROUP, TOPIC, ResetTarget("start"), queue_id=1)
-        exact = await admin.plan_reset(GROUP, TOPIC, ResetTarget("exact", exact={Q1: 33}))
+        plan = await admin.offsets.plan_reset(GROUP, TOPIC, ResetTarget("start"), queue_id=1)
+        exact = await admin.offsets.plan_reset(GROUP, TOPIC, ResetTarget("exact", exact={Q1: 33}))
         with pytest.raises(NotFound, match=r"^topic T has no queue 9$"):
-            await admin.plan_reset(GROUP, TOPIC, ResetTarget("start"), queue_id=9)
+            await admin.offsets.plan_reset(GROUP, TOPIC, ResetTarget("start"), queue_id=9)
     assert [reset.queue for reset in plan.queues] == [reset.queue for reset in exact.queues] == [Q1]
 
 
 async def test_offline_reset_commits_and_reads_back(broker: Broker, autojump_clock: Any) -> None:
     async with admin_of(broker) as admin:
-        plan = await admin.plan_reset(GROUP, TOPIC, ResetTarget("start"))
-        result = await admin.apply_reset(plan)
+        plan = await admin.offsets.plan_reset(GROUP, TOPIC, ResetTarget("start"))
+        result = await admin.offsets.reset(plan)
     assert broker.offsets == {0: 10, 1: 10}
     assert result.complete
     assert not result.online
@@ -189,7 +189,9 @@ async def test_offline_reset_commits_and_reads_back(broker: Broker, autojump_clo
 async def test_offset_zero_is_an_offset(broker: Broker, autojump_clock: Any) -> None:
     broker.server.replies[RequestCode.GET_MIN_OFFSET] = ok({"offset": "0"})
     async with admin_of(broker) as admin:
-        result = await admin.apply_reset(await admin.plan_reset(GROUP, TOPIC, ResetTarget("offset", 0)))
+        result = await admin.offsets.reset(
+            await admin.offsets.plan_reset(GROUP, TOPIC, ResetTarget("offset", 0))
+        )
     assert broker.offsets == {0: 0, 1: 0}
     assert result.complete
 
@@ -204,7 +206,7 @@ async def test_offline_failures_are_told_by_queue(broker: Broker, autojump_clock
 
     broker.server.replies[RequestCode.UPDATE_CONSUMER_OFFSET] = update
     async with admin_of(broker) as admin:
-        result = await admin.apply_reset(await admin.plan_reset(GROUP, TOPIC, ResetTarget("end")))
+        result = await admin.offsets.reset(await admin.offsets.plan_reset(GROUP, TOPIC, ResetTarget("end")))
     assert not result.complete
     assert [queue.confirmed for queue in result.queues] == [True, False]
     assert "NO_PERMISSION" in str(result.queues[1].error)
@@ -213,7 +215,7 @@ async def test_offline_failures_are_told_by_queue(broker: Broker, autojump_clock
 async def test_commit_that_does_not_stay_is_not_confirmed(broker: Broker, autojump_clock: Any) -> None:
     broker.server.replies[RequestCode.UPDATE_CONSUMER_OFFSET] = ok()
     async with admin_of(broker) as admin:
-        result = await admin.apply_reset(await admin.plan_reset(GROUP, TOPIC, ResetTarget("end")))
+        result = await admin.offsets.reset(await admin.offsets.plan_reset(GROUP, TOPIC, ResetTarget("end")))
     assert [(queue.found, queue.confirmed) for queue in result.queues] == [(50, False), (60, False)]
 
 
@@ -226,8 +228,8 @@ async def test_running_consumers_are_moved_by_the_broker(
 ) -> None:
     broker.clients = ["c1", "c2"]
     async with admin_of(broker) as admin:
-        plan = await admin.plan_reset(GROUP, TOPIC, target)
-        result = await admin.apply_reset(plan)
+        plan = await admin.offsets.plan_reset(GROUP, TOPIC, target)
+        result = await admin.offsets.reset(plan)
     assert plan.clients == ("c1", "c2")
     assert result.online
     assert result.complete
@@ -240,9 +242,9 @@ async def test_running_consumers_are_moved_by_the_broker(
 async def test_running_consumers_that_do_not_move(broker: Broker, autojump_clock: Any) -> None:
     broker.clients, broker.stuck = ["c1"], True
     async with admin_of(broker) as admin:
-        plan = await admin.plan_reset(GROUP, TOPIC, ResetTarget("start"))
+        plan = await admin.offsets.plan_reset(GROUP, TOPIC, ResetTarget("start"))
         started = trio.current_time()
-        result = await admin.apply_reset(plan, settle=20)
+        result = await admin.offsets.reset(plan, settle=20)
     assert 20 <= trio.current_time() - started < 21
     assert [(queue.found, queue.confirmed) for queue in result.queues] == [(50, False), (60, False)]
 
@@ -284,9 +286,9 @@ class Replay:
 async def test_a_replay_that_is_over_before_anybody_looks(broker: Broker, autojump_clock: Any) -> None:
     Replay(broker)
     async with admin_of(broker) as admin:
-        plan = await admin.plan_reset(GROUP, TOPIC, ResetTarget("start"))
+        plan = await admin.offsets.plan_reset(GROUP, TOPIC, ResetTarget("start"))
         started = trio.current_time()
-        result = await admin.apply_reset(plan)
+        result = await admin.offsets.reset(plan)
     assert result.complete
     assert trio.current_time() - started < 1
     assert [(queue.old, queue.replayed) for queue in plan.queues] == [(HIGH, HIGH - LOW)] * 2
@@ -299,8 +301,8 @@ async def test_what_clients_have_not_told_yet_does_not_look_like_a_move(
     replay = Replay(broker, consumed_after=1000)
     broker.offsets = {0: LOW + 1, 1: 0}  # 0 is also what a broker answers that knows none
     async with admin_of(broker) as admin:
-        plan = await admin.plan_reset(GROUP, TOPIC, ResetTarget("start"))
-        result = await admin.apply_reset(plan, settle=3)
+        plan = await admin.offsets.plan_reset(GROUP, TOPIC, ResetTarget("start"))
+        result = await admin.offsets.reset(plan, settle=3)
     assert plan.replayed == 2 * (HIGH - LOW)
     assert broker.offsets == {0: HIGH, 1: HIGH}
     assert [queue.confirmed for queue in result.queues] == [False, False]
@@ -325,7 +327,7 @@ async def test_what_does_not_show_that_a_queue_was_moved(
 ) -> None:
     Replay(broker, **after)
     async with admin_of(broker) as admin:
-        result = await admin.apply_reset(await admin.plan_reset(GROUP, TOPIC, ResetTarget("start")))
+        result = await admin.offsets.reset(await admin.offsets.plan_reset(GROUP, TOPIC, ResetTarget("start")))
     assert [(queue.found, queue.confirmed) for queue in result.queues] == [(HIGH, False)] * 2
 
 
@@ -347,7 +349,7 @@ async def test_what_an_old_broker_cannot_do_with_running_consumers(
             with pytest.raises(
                 OnlineResetUnsupported, match=rf"group G has running clients \(1\), .* not to {wanted}; stop"
             ):
-                await admin.plan_reset(GROUP, TOPIC, target, queue_id=queue_id)
+                await admin.offsets.plan_reset(GROUP, TOPIC, target, queue_id=queue_id)
     assert broker.offsets == {0: 50, 1: 60}
     assert not broker.resets()
 
@@ -357,8 +359,8 @@ async def test_new_broker_moves_single_queues_of_running_consumers(
 ) -> None:
     broker.clients, broker.config = ["c1"], b"brokerName=broker-a\nuseServerSideResetOffset=true\n"
     async with admin_of(broker) as admin:
-        plan = await admin.plan_reset(GROUP, TOPIC, ResetTarget("shift", -5), queue_id=1)
-        result = await admin.apply_reset(plan)
+        plan = await admin.offsets.plan_reset(GROUP, TOPIC, ResetTarget("shift", -5), queue_id=1)
+        result = await admin.offsets.reset(plan)
     assert result.complete
     assert broker.offsets == {0: 50, 1: 55}
     assert [(reset.queue_id, reset.offset) for reset in broker.resets()] == [(1, 55)]
@@ -370,7 +372,7 @@ async def test_queue_without_an_offset_does_not_stop_the_reset_of_the_others(
     broker.clients = ["c1"]
     del broker.offsets[1]
     async with admin_of(broker) as admin:
-        result = await admin.apply_reset(await admin.plan_reset(GROUP, TOPIC, ResetTarget("start")))
+        result = await admin.offsets.reset(await admin.offsets.plan_reset(GROUP, TOPIC, ResetTarget("start")))
     assert result.complete
     assert broker.offsets == {0: 10, 1: 10}
 
@@ -379,7 +381,7 @@ async def test_refused_reset_is_told_by_queue(broker: Broker, autojump_clock: An
     broker.clients = ["c1"]
     broker.server.replies[RequestCode.INVOKE_BROKER_TO_RESET_OFFSET] = refuse(1, "the client is too old")
     async with admin_of(broker) as admin:
-        result = await admin.apply_reset(await admin.plan_reset(GROUP, TOPIC, ResetTarget("start")))
+        result = await admin.offsets.reset(await admin.offsets.plan_reset(GROUP, TOPIC, ResetTarget("start")))
     assert not result.complete
     assert all("the client is too old" in str(queue.error) for queue in result.queues)
 
@@ -391,13 +393,13 @@ async def test_clients_of_another_topic_do_not_count(broker: Broker, autojump_cl
     )
     broker.server.replies[RequestCode.GET_CONSUMER_CONNECTION_LIST] = ok(None, encode_body(connection))
     async with admin_of(broker) as admin:
-        assert not (await admin.plan_reset(GROUP, TOPIC, ResetTarget("start"))).online
+        assert not (await admin.offsets.plan_reset(GROUP, TOPIC, ResetTarget("start"))).online
 
 
 async def test_clients_that_leave_between_plan_and_reset(broker: Broker, autojump_clock: Any) -> None:
     broker.clients = ["c1"]
     broker.server.replies[RequestCode.INVOKE_BROKER_TO_RESET_OFFSET] = refuse(206, "Consumer not online")
     async with admin_of(broker) as admin:
-        result = await admin.apply_reset(await admin.plan_reset(GROUP, TOPIC, ResetTarget("end")))
+        result = await admin.offsets.reset(await admin.offsets.plan_reset(GROUP, TOPIC, ResetTarget("end")))
     assert result.complete
     assert broker.offsets == {0: 110, 1: 110}

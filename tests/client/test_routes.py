@@ -218,10 +218,10 @@ async def test_route_that_cannot_be_read_is_kept(network: Network, autojump_cloc
 async def test_lost_name_server_is_connected_again(network: Network, autojump_clock: Any) -> None:
     namesrv = network.server(NAMESRV, {ROUTE: route({"T": {"a": 1}, "U": {"a": 1}}, {"a": {0: "a:1"}})})
     async with Admin(namesrv=NAMESRV, open_stream=network.open_stream) as admin:
-        await admin.route("T")
+        await admin.topics.route("T")
         await namesrv.drop()
         await trio.testing.wait_all_tasks_blocked()
-        await admin.route("U")
+        await admin.topics.route("U")
     assert namesrv.opened == 2
 
 

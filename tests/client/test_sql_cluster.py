@@ -164,8 +164,8 @@ async def test_the_name_server_says_which_topics_are_ordered() -> None:
         assert saved["topicConfigTable"][TOPIC]["order"] is True
         await admin.invoke(cluster.namesrv, RequestCode.DELETE_KV_CONFIG, entry)
         assert (await create("Third"))[TOPIC] is False
-        await admin.create_topic("Fourth", order=True, brokers=[cluster.broker_name])
+        await admin.topics.create("Fourth", order=True, brokers=[cluster.broker_name])
         assert (await create("Fifth"))["Fourth"] is True
-        await admin.delete_topic("Fourth")
-        await admin.create_topic("Fourth")
+        await admin.topics.delete("Fourth")
+        await admin.topics.create("Fourth")
         assert (await create("Sixth"))["Fourth"] is False

@@ -22,8 +22,8 @@ def fill(namesrv: str, topic: str, bodies: Iterable[bytes], queues: int = 4) -> 
 
     async def main() -> None:
         async with Admin(namesrv=namesrv) as admin, Producer(namesrv=namesrv) as producer:
-            if topic not in await admin.topics():
-                await admin.create_topic(topic, read_queues=queues, write_queues=queues)
+            if topic not in await admin.topics.names():
+                await admin.topics.create(topic, read_queues=queues, write_queues=queues)
             targets = await producer.message_queues(topic)
             for number, body in enumerate(bodies):
                 message = Message.of(topic, body, tags=f"t{number % 3}", keys=[f"k{number}"])

@@ -76,7 +76,7 @@ def test_queues_that_are_added(source: Source, sink: Sink) -> None:
 
     async def grow() -> None:
         async with Admin(namesrv=source.namesrv) as admin:
-            await admin.update_topic(topic, read_queues=4, write_queues=4)
+            await admin.topics.update(topic, read_queues=4, write_queues=4)
 
     trio.run(grow)
     fill(source.namesrv, topic, NUMBERED[:8])

@@ -1,17 +1,104 @@
-"""Administration: topics, groups, offsets, queries, brokers (Java `DefaultMQAdminExt`).
-
-A call that goes to several brokers asks them all at once. Where part of them may fail, the result says which and why; when
-all fail, the first error is raised.
-"""
+"""`Admin`: administration of a cluster, composed of areas (Java `DefaultMQAdminExt`)."""
 
 from __future__ import annotations
 
-from rmqcli.client.admin.brokers import BrokerAdmin
-from rmqcli.client.admin.queries import QueryAdmin
-from rmqcli.client.admin.resets import ResetAdmin
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Unpack
 
-__all__ = ["Admin"]
+from codec.headers.base import Header, to_ext
+from codec.remoting.frame import RemotingCommand
+from rmqcli.client.admin.moved import MOVED, moved
+from rmqcli.client.errors import InvalidRequest
+from rmqcli.client.instance import Client, ClientInstance, InstanceOptions
+from rmqcli.client.wire.request_headers import command
+
+if TYPE_CHECKING:
+    from rmqcli.client.admin.brokers import BrokerAdmin
+    from rmqcli.client.admin.clients import ClientAdmin
+    from rmqcli.client.admin.groups import GroupAdmin
+    from rmqcli.client.admin.messages import MessageAdmin
+    from rmqcli.client.admin.offsets import OffsetAdmin
+    from rmqcli.client.admin.topics import TopicAdmin
+
+ADMIN_TIMEOUT = 5.0  # seconds; DefaultMQAdminExt.timeoutMillis
 
 
-class Admin(ResetAdmin, QueryAdmin, BrokerAdmin):
-    """All administration calls. `timeout` is seconds for one request; see InstanceOptions for the other options."""
+class Admin(Client):
+    """Administration calls by area: `topics`, `groups`, `offsets`, `clients`, `brokers`, `messages`.
+
+    `timeout` is seconds for one request; see InstanceOptions for the other options. An Admin has no namespace: it takes whole
+    names of topics and groups. A call that goes to several brokers sends its requests concurrently. An area is imported
+    when it is first used.
+    """
+
+    def __init__(self, *, instance: ClientInstance | None = None, **options: Unpack[InstanceOptions]) -> None:
+        options.setdefault("timeout", ADMIN_TIMEOUT)
+        options.setdefault("namespace", "")  # not the instance that the name server's address may contain
+        super().__init__(instance, options)
+        if self.instance.namespace:
+            raise InvalidRequest("an Admin takes whole names of topics and groups, not a namespace")
+
+    @cached_property
+    def topics(self) -> TopicAdmin:
+        """Topics: names, routes, settings, statistics; create, update, delete."""
+        from rmqcli.client.admin.topics import TopicAdmin
+
+        return TopicAdmin(self)
+
+    @cached_property
+    def groups(self) -> GroupAdmin:
+        """Consumer groups: names, summaries, settings; create, update, delete."""
+        from rmqcli.client.admin.groups import GroupAdmin
+
+        return GroupAdmin(self)
+
+    @cached_property
+    def offsets(self) -> OffsetAdmin:
+        """Offsets of queues and of groups; resets."""
+        from rmqcli.client.admin.offsets import OffsetAdmin
+
+        return OffsetAdmin(self)
+
+    @cached_property
+    def clients(self) -> ClientAdmin:
+        """Connected producers and consumers."""
+        from rmqcli.client.admin.clients import ClientAdmin
+
+        return ClientAdmin(self)
+
+    @cached_property
+    def brokers(self) -> BrokerAdmin:
+        """Brokers and clusters."""
+        from rmqcli.client.admin.brokers import BrokerAdmin
+
+        return BrokerAdmin(self)
+
+    @cached_property
+    def messages(self) -> MessageAdmin:
+        """Messages by key or id."""
+        from rmqcli.client.admin.messages import MessageAdmin
+
+        return MessageAdmin(self)
+
+    async def invoke(
+        self,
+        address: str,
+        code: int,
+        header: Header | Mapping[str, str] | None = None,
+        body: bytes = b"",
+        *,
+        timeout: float | None = None,
+    ) -> RemotingCommand:
+        """Sends any request to any address and returns the reply, whatever its code."""
+        ext = to_ext(header) if isinstance(header, Header) else None if header is None else dict(header)
+        return await self.instance.pool.request(
+            address, command(code, ext, body), timeout or self.instance.timeout
+        )
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name not in MOVED:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            return moved(self, name)

@@ -1,84 +1,63 @@
-"""Brokers: the list of a cluster with what each says of itself."""
+"""Brokers: the clusters of a name server, addresses, runtime information."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
-from codec.bodies.connections import ClientConnection, ProducerConnection, ProducerInfo, ProducerTableInfo
-from codec.bodies.route import KVTable
-from codec.codes import RequestCode, ResponseCode
-from codec.headers.clients import GetProducerConnectionListRequestHeader
-from rmqcli.client.admin.base import AdminBase, gather, read_body
-from rmqcli.client.admin.values import BrokerSummary, ConnectedProducer
-from rmqcli.client.errors import BrokerRefused, ClientError, NotFound
-
-__all__ = ["BrokerAdmin"]
+from codec.bodies.route import ClusterInfo, KVTable
+from codec.codes import MASTER_ID, RequestCode
+from rmqcli.client.admin.area import Area, gather, read_body
+from rmqcli.client.admin.values import BrokerSummary
+from rmqcli.client.errors import NotFound
 
 
-class BrokerAdmin(AdminBase):
+class BrokerAdmin(Area):
     """Calls about brokers."""
 
-    async def broker_runtime_info(self, address: str) -> dict[str, str]:
-        """The table of GET_BROKER_RUNTIME_INFO (28): all values are text, see bodies of KVTable."""
+    async def cluster_info(self) -> ClusterInfo:
+        """All clusters, brokers and addresses that the name server knows (code 106)."""
+        code = RequestCode.GET_BROKER_CLUSTER_INFO
+        reply = await self.instance.ask_name_server(code)
+        info = read_body(ClusterInfo, reply, self.instance.name_servers.current, code)
+        self.instance.routes.learn({name: data.broker_addrs for name, data in info.broker_addr_table.items()})
+        return info
+
+    async def masters(self, *, brokers: Collection[str] = (), cluster: str | None = None) -> dict[str, str]:
+        """Broker name → master address of the named brokers, of a cluster, or of all; NotFound for an unknown name."""
+        info = await self.cluster_info()
+        table = info.broker_addr_table
+        names = set(table)
+        if cluster is not None:
+            if cluster not in info.cluster_addr_table:
+                raise self._unknown(f"no cluster {cluster}", info.cluster_addr_table)
+            names &= set(info.cluster_addr_table[cluster])
+        for name in brokers:
+            if name not in names:
+                raise self._unknown(f"no broker {name}", names)
+        wanted = sorted(set(brokers) or names)
+        found = {name: table[name].broker_addrs.get(MASTER_ID) for name in wanted}
+        masters = {name: address for name, address in found.items() if address}
+        if not masters:
+            raise self._unknown("no broker with a master", names)
+        return masters
+
+    def _unknown(self, what: str, known: Collection[str]) -> NotFound:
+        text = f"{what}; known: {', '.join(sorted(known)) or 'none'}"
+        return self.absent(NotFound, text, RequestCode.GET_BROKER_CLUSTER_INFO)
+
+    async def runtime_info(self, address: str) -> dict[str, str]:
+        """The runtime table of the broker at `address` (code 28); all values are text."""
         code = RequestCode.GET_BROKER_RUNTIME_INFO
         reply = await self.instance.call(address, code)
         return dict(read_body(KVTable, reply, address, code).table)
 
-    async def clusters(self) -> list[BrokerSummary]:
-        """Every address of every broker, sorted, with its runtime table or the error it gave."""
+    async def summaries(self) -> list[BrokerSummary]:
+        """Every address of every broker, sorted, with its runtime table or the error of asking for it."""
         info = await self.cluster_info()
         seats = sorted(
             (data.cluster, name, broker_id, address)
             for name, data in info.broker_addr_table.items()
             for broker_id, address in data.broker_addrs.items()
         )
-        runtime, failures = await gather({seat[3]: None for seat in seats}, self.broker_runtime_info)
+        runtime, failures = await gather({seat[3]: None for seat in seats}, self.runtime_info)
         return [BrokerSummary(*seat, runtime.get(seat[3]), failures.get(seat[3])) for seat in seats]
-
-    async def producers(
-        self, *, brokers: Collection[str] = (), failures: dict[str, ClientError] | None = None
-    ) -> list[ConnectedProducer]:
-        """Every producer that is connected to a master, by group and client (code 328; older brokers lack it)."""
-        code = RequestCode.GET_ALL_PRODUCER_INFO
-
-        async def ask(address: str) -> list[tuple[str, ProducerInfo]]:
-            table = read_body(ProducerTableInfo, await self.instance.call(address, code), address, code).data
-            return [(group, client) for group, clients in table.items() for client in clients]
-
-        answers = await self.ask_all(await self.masters(brokers=brokers), ask, failures)
-        return sorted(
-            ConnectedProducer(
-                group, c.client_id, name, (c.remote_ip or "").lstrip("/"), c.language or "", c.version
-            )
-            for name, found in answers.items()
-            for group, c in found
-        )
-
-    async def producers_of(
-        self, group: str, *, brokers: Collection[str] = (), failures: dict[str, ClientError] | None = None
-    ) -> list[ConnectedProducer]:
-        """The producers of one group that are connected to a master (code 204); NotFound when there is none."""
-        code = RequestCode.GET_PRODUCER_CONNECTION_LIST
-        header = GetProducerConnectionListRequestHeader(producer_group=group)
-
-        async def ask(address: str) -> list[ClientConnection]:
-            try:
-                reply = await self.instance.call(address, code, header)
-            except BrokerRefused as error:
-                # A broker answers 1 for a group that it does not know
-                if type(error) is not BrokerRefused or error.code != ResponseCode.SYSTEM_ERROR:
-                    raise
-                return []
-            return read_body(ProducerConnection, reply, address, code).connection_set
-
-        answers = await self.ask_all(await self.masters(brokers=brokers), ask, failures)
-        found = sorted(
-            ConnectedProducer(group, c.client_id, name, c.client_addr, c.language or "", c.version)
-            for name, connections in answers.items()
-            for c in connections
-        )
-        if not found and not failures:
-            text = f"no producer of group {group} is connected"
-            address = self.instance.name_servers.current
-            raise NotFound(ResponseCode.QUERY_NOT_FOUND, text, address, code.name, concluded=True)
-        return found

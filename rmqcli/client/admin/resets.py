@@ -1,55 +1,55 @@
-"""Moving a group to other offsets: first a plan that changes nothing, then its application.
+"""Resets of a group's offsets: a plan that changes nothing, then its application.
 
-Offline: every queue is committed (15) and read back (14).
-Online: running consumers would overwrite a commit within seconds, so the broker must tell them (222, which pushes 220). A
-4.x broker takes one time for all queues of the topic: that expresses start (time 0), end (-1) and a time; it does not write
-anything itself, and Java's clients wait 10 s before they move (see `settling`). A 5.x broker takes single queues and
-offsets and writes them at once, the broker of `rmq up` takes them and tells the clients; both have the property
-useServerSideResetOffset. Without it the fields would be ignored and the whole topic moved.
-What a broker cannot express raises OnlineResetUnsupported when it is planned.
+Offline: every offset is committed (15) and read back (14).
+Online: running consumers would overwrite a commit within seconds, so the broker must notify them (222, which sends 220). A
+4.x broker accepts one time for all queues of the topic, which covers start (time 0), end (-1) and a time; it writes nothing
+itself, and Java's clients wait 10 s before they move (see `settling`). A 5.x broker accepts single queues and offsets and
+writes them at once; the broker of `rmq up` accepts them and notifies the clients. Both report the property
+useServerSideResetOffset. A broker without it would ignore these fields and move the whole topic.
+A plan that the broker cannot carry out raises OnlineResetUnsupported.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection
+from typing import TYPE_CHECKING
 
 from codec.bodies.offsets import ResetOffsetBody
 from codec.codes import RequestCode
 from codec.headers.offsets import ResetOffsetRequestHeader
 from codec.message_queue import MessageQueue
-from rmqcli.client.admin.base import gather, gather_all, read_body
-from rmqcli.client.admin.settling import Activity, Failures, SettlingAdmin
+from rmqcli.client.admin.area import gather, gather_all, read_body
+from rmqcli.client.admin.clients import Activity
+from rmqcli.client.admin.settling import Failures, settled
 from rmqcli.client.admin.values import QueueReset, QueueResetResult, ResetPlan, ResetResult, ResetTarget
 from rmqcli.client.errors import ConsumerOffline, InvalidRequest, NotFound, OnlineResetUnsupported
 
-__all__ = ["SETTLE", "ResetAdmin"]
+if TYPE_CHECKING:
+    from rmqcli.client.admin.admin import Admin
 
-SETTLE = 30.0  # seconds that running consumers get to move; Java's take 10, and up to 1 for each queue of an orderly one
 SERVER_SIDE_RESET = "useServerSideResetOffset=true"
 _WHOLE_TOPIC_TIMES = {"start": 0, "end": -1}
 
 
-class ResetAdmin(SettlingAdmin):
-    """Calls that move groups."""
+class Resets:
+    """The plan of a reset, and its application; see `OffsetAdmin.plan_reset` and `OffsetAdmin.reset`."""
 
-    async def plan_reset(
+    def __init__(self, admin: Admin) -> None:
+        self._admin = admin
+        self._offsets = admin.offsets
+        self._instance = admin.instance
+
+    async def plan(
         self,
         group: str,
         topic: str,
         target: ResetTarget,
-        *,
-        queue_id: int | None = None,
-        queues: Collection[MessageQueue] | None = None,
+        queue_id: int | None,
+        queues: Collection[MessageQueue] | None,
     ) -> ResetPlan:
-        """What a reset would do, queue by queue, within the offsets that exist. Nothing is changed.
-
-        `queue_id` takes that queue of every broker, `queues` exactly these; NotFound when the topic has none of them. Running
-        clients are asked how far they are: they tell the broker some seconds later. OnlineResetUnsupported when they cannot
-        be moved so.
-        """
         chosen = await self._chosen(topic, target, queue_id, queues)
-        clients = await self._running(group, topic)
-        held = await self.activity(group, clients)
+        clients = await self._admin.clients.consumer_ids(group, topic)
+        held = await self._admin.clients.activity(group, clients)
         resets = await gather_all(
             chosen, lambda queue: self._plan_queue(group, queue, target, held.get(queue))
         )
@@ -58,59 +58,38 @@ class ResetAdmin(SettlingAdmin):
             await self._online_way(plan)
         return plan
 
-    async def apply_reset(self, plan: ResetPlan, *, settle: float = SETTLE) -> ResetResult:
-        """Carries a plan out and reads the offsets back.
-
-        With running consumers it waits up to `settle` seconds for them to move; a queue that was not seen to have moved by then
-        is `confirmed=False`. Failures are told queue by queue; OnlineResetUnsupported raises before anything is done.
-        """
+    async def apply(self, plan: ResetPlan, settle: float) -> ResetResult:
         if not plan.online:
             results = await self._commit_all(plan)
             return ResetResult(plan.group, plan.topic, False, tuple(results))
         send = await self._online_way(plan)
-        await self._tell_where_clients_are(plan)
-        before = await self.activity(plan.group, plan.clients) if plan.replayed else {}
+        await self._commit_positions(plan)
+        before = await self._admin.clients.activity(plan.group, plan.clients) if plan.replayed else {}
         failures = await send(plan)
-        results = await self.settled(plan, failures, before, settle)
+        results = await settled(self._admin, plan, failures, before, settle)
         return ResetResult(plan.group, plan.topic, True, tuple(results))
-
-    async def places(self, group: str, topic: str) -> dict[MessageQueue, int]:
-        """The next offset of each queue on which the group has one, as running clients know it; NotFound without any."""
-        lags = await self.offsets(group, topic)
-        held = await self.activity(group, await self._running(group, topic))
-        return {
-            lag.queue: max(lag.consumer_offset, held[lag.queue].offset if lag.queue in held else 0)
-            for lag in lags
-            if lag.queue.topic == topic and lag.consumer_offset is not None
-        }
 
     async def _chosen(
         self, topic: str, target: ResetTarget, queue_id: int | None, queues: Collection[MessageQueue] | None
     ) -> list[MessageQueue]:
-        known = (await self.instance.route(topic)).subscribe
+        known = (await self._instance.route(topic)).subscribe
         wanted = known if queues is None else queues
         if target.exact is not None:
             wanted = [queue for queue in wanted if queue in target.exact]
         chosen = [queue for queue in known if queue in wanted and queue_id in (None, queue.queue_id)]
         if not chosen:
             what = "such queue" if queue_id is None else f"queue {queue_id}"
-            address = self.instance.name_servers.current
-            raise NotFound(
-                22,
-                f"topic {topic} has no {what}",
-                address,
-                RequestCode.GET_ROUTEINFO_BY_TOPIC.name,
-                concluded=True,
-            )
+            code = RequestCode.GET_ROUTEINFO_BY_TOPIC
+            raise self._offsets.absent(NotFound, f"topic {topic} has no {what}", code)
         return chosen
 
     async def _plan_queue(
         self, group: str, queue: MessageQueue, target: ResetTarget, held: Activity | None
     ) -> QueueReset:
-        old = await self.committed(queue, group)
+        old = await self._offsets.committed(queue, group)
         if held is not None and held.offset > (old or 0):
             old = held.offset
-        low, high = await self.min_offset(queue), await self.max_offset(queue)
+        low, high = await self._offsets.min_offset(queue), await self._offsets.max_offset(queue)
         new = await self._target_offset(queue, target, low, high, old)
         return QueueReset(queue, old, min(max(new, low), high), low, high)
 
@@ -127,29 +106,19 @@ class ResetAdmin(SettlingAdmin):
         return base[target.kind] + (target.value if target.kind in ("offset", "shift") else 0)
 
     async def _offset_at(self, queue: MessageQueue, time: int, high: int) -> int:
-        """The first message stored at `time` or later. A 4.9 broker answers the last one there is for a later time, too."""
-        found = await self.search_offset(queue, time)
+        """The first message stored at `time` or later. A 4.9 broker returns the last message for a time after it, too."""
+        found = await self._offsets.search_offset(queue, time)
         if found != high - 1:
             return found
-        last = (await self.topic_stats(queue.topic))[queue].last_update_timestamp
+        last = (await self._admin.topics.stats(queue.topic))[queue].last_update_timestamp
         return high if last < time else found
-
-    async def _running(self, group: str, topic: str) -> tuple[str, ...]:
-        """Ids of connected clients of the group that consume the topic."""
-        try:
-            connection = await self.consumer_connection(group)
-        except ConsumerOffline:
-            return ()
-        if connection.subscription_table and topic not in connection.subscription_table:
-            return ()
-        return tuple(client.client_id for client in connection.connection_set)
 
     async def _commit_all(self, plan: ResetPlan) -> list[QueueResetResult]:
         wanted = {reset.queue: reset.new for reset in plan.queues}
 
         async def move(queue: MessageQueue) -> int | None:
-            await self.commit(queue, wanted[queue], plan.group)
-            return await self.committed(queue, plan.group)
+            await self._offsets.commit(queue, wanted[queue], plan.group)
+            return await self._offsets.committed(queue, plan.group)
 
         found, failures = await gather(wanted, move)
         return [
@@ -157,26 +126,18 @@ class ResetAdmin(SettlingAdmin):
             for queue, offset in wanted.items()
         ]
 
-    # ------------------------------------------------------------------------------------------------------ with clients
-
     async def _masters_of(self, plan: ResetPlan) -> dict[str, str]:
         names = sorted({reset.queue.broker_name for reset in plan.queues})
-        masters = await self.masters()
+        masters = await self._admin.brokers.masters()
         missing = [name for name in names if name not in masters]
         if missing:
-            address = self.instance.name_servers.current
-            raise NotFound(
-                22,
-                f"broker {missing[0]} has no master to reset group {plan.group}",
-                address,
-                RequestCode.GET_BROKER_CLUSTER_INFO.name,
-                concluded=True,
-            )
+            text = f"broker {missing[0]} has no master to reset group {plan.group}"
+            raise self._offsets.absent(NotFound, text, RequestCode.GET_BROKER_CLUSTER_INFO)
         return {name: masters[name] for name in names}
 
     async def _online_way(self, plan: ResetPlan) -> Callable[[ResetPlan], Awaitable[Failures]]:
-        """How to move running consumers as planned; OnlineResetUnsupported when there is no way."""
-        whole = len(plan.queues) == len((await self.instance.route(plan.topic)).subscribe)
+        """The function that moves running consumers as planned; OnlineResetUnsupported when there is none."""
+        whole = len(plan.queues) == len((await self._instance.route(plan.topic)).subscribe)
         if whole and plan.target.kind in ("start", "end", "time"):
             return self._reset_by_time
         targets = await self._masters_of(plan)
@@ -187,20 +148,20 @@ class ResetAdmin(SettlingAdmin):
         wanted = goal if whole else f"{goal} of single queues"
         raise OnlineResetUnsupported(plan.group, len(plan.clients), wanted)
 
-    async def _tell_where_clients_are(self, plan: ResetPlan) -> None:
-        """Commits what the clients would within seconds.
+    async def _commit_positions(self, plan: ResetPlan) -> None:
+        """Commits the positions that the clients would commit within seconds.
 
-        A broker refuses the whole topic while the group has no offset on one of its queues (and answers 0 when asked for it).
-        And an offset that lags behind the clients would look like one that was moved.
+        A broker refuses to reset the whole topic while the group has no offset on one of its queues (for which it answers 0),
+        and an offset behind the clients would look like one that was moved.
         """
         places = {r.queue: r.min_offset if r.old is None else r.old for r in plan.queues}
-        known = await gather_all(places, lambda queue: self.committed(queue, plan.group))
+        known = await gather_all(places, lambda queue: self._offsets.committed(queue, plan.group))
         behind = [queue for queue, place in places.items() if (known[queue] or -1) < place]
-        await gather_all(behind, lambda queue: self.commit(queue, places[queue], plan.group))
+        await gather_all(behind, lambda queue: self._offsets.commit(queue, places[queue], plan.group))
 
     async def _takes_queues(self, address: str) -> bool:
-        """Whether a broker resets single queues, as its configuration says (26); not when that may not be read."""
-        reply = await self.invoke(address, RequestCode.GET_BROKER_CONFIG)
+        """True if the configuration of a broker (26) says that it resets single queues; False if it cannot be read."""
+        reply = await self._admin.invoke(address, RequestCode.GET_BROKER_CONFIG)
         return SERVER_SIDE_RESET in bytes(reply.body).decode("utf-8", "replace").splitlines()
 
     async def _reset_by_time(self, plan: ResetPlan) -> Failures:
@@ -209,19 +170,19 @@ class ResetAdmin(SettlingAdmin):
             topic=plan.topic, group=plan.group, timestamp=timestamp, is_force=True
         )
         targets = await self._masters_of(plan)
-        _, failures = await gather(targets, lambda name: self._tell(targets[name], header))
-        # Where the clients have left meanwhile, nobody will overwrite a commit
+        _, failures = await gather(targets, lambda name: self._send(targets[name], header))
+        # Where the clients have left meanwhile, a commit will not be overwritten
         left = {name for name, error in failures.items() if isinstance(error, ConsumerOffline)}
         direct = [reset.queue for reset in plan.queues if reset.queue.broker_name in left]
         _, failed = await gather(direct, lambda queue: self._commit_planned(plan, queue))
-        told = [reset.queue for reset in plan.queues if reset.queue.broker_name in failures.keys() - left]
-        return failed | {queue: failures[queue.broker_name] for queue in told}
+        failing = [reset.queue for reset in plan.queues if reset.queue.broker_name in failures.keys() - left]
+        return failed | {queue: failures[queue.broker_name] for queue in failing}
 
     async def _reset_by_queue(self, plan: ResetPlan) -> Failures:
         targets = await self._masters_of(plan)
         wanted = {reset.queue: reset.new for reset in plan.queues}
 
-        async def tell(queue: MessageQueue) -> None:
+        async def send(queue: MessageQueue) -> None:
             header = ResetOffsetRequestHeader(
                 topic=plan.topic,
                 group=plan.group,
@@ -230,14 +191,16 @@ class ResetAdmin(SettlingAdmin):
                 queue_id=queue.queue_id,
                 offset=wanted[queue],
             )
-            await self._tell(targets[queue.broker_name], header)
+            await self._send(targets[queue.broker_name], header)
 
-        return (await gather(wanted, tell))[1]
+        return (await gather(wanted, send))[1]
 
-    async def _tell(self, address: str, header: ResetOffsetRequestHeader) -> ResetOffsetBody | None:
+    async def _send(self, address: str, header: ResetOffsetRequestHeader) -> ResetOffsetBody | None:
         code = RequestCode.INVOKE_BROKER_TO_RESET_OFFSET
-        reply = await self.instance.call(address, code, header)
+        reply = await self._instance.call(address, code, header)
         return read_body(ResetOffsetBody, reply, address, code) if reply.body else None
 
     async def _commit_planned(self, plan: ResetPlan, queue: MessageQueue) -> None:
-        await self.commit(queue, next(reset.new for reset in plan.queues if reset.queue == queue), plan.group)
+        await self._offsets.commit(
+            queue, next(reset.new for reset in plan.queues if reset.queue == queue), plan.group
+        )

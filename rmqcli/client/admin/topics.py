@@ -1,4 +1,4 @@
-"""Topics: list, route, settings, statistics, create, change, delete."""
+"""Topics: names, routes, settings, statistics; create, update, delete."""
 
 from __future__ import annotations
 
@@ -19,30 +19,36 @@ from codec.headers.topics import (
 )
 from codec.message import SystemTopic, check_topic
 from codec.message_queue import MessageQueue
-from rmqcli.client.admin.base import AdminBase, gather, gather_all, read_body
+from rmqcli.client.admin.area import Area, gather, gather_all, read_body
+from rmqcli.client.admin.moved import FormerMethod
 from rmqcli.client.admin.values import TopicChange
 from rmqcli.client.errors import UNREACHED, ClientError, InvalidRequest, NotFound, TopicNotFound
-
-__all__ = ["TopicAdmin"]
 
 ORDER_NAMESPACE = "ORDER_TOPIC_CONFIG"
 READ_WRITE = Perm.READ | Perm.WRITE
 
 
-class TopicAdmin(AdminBase):
+class TopicAdmin(FormerMethod, Area):
     """Calls about topics."""
 
-    async def topics(self) -> list[str]:
-        """Names of all topics of the name server, sorted; retry, dead-letter and system topics are among them."""
+    former = "topics"
+
+    async def names(self) -> list[str]:
+        """All topics of the name server, sorted, including retry, dead-letter and system topics."""
         code = RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER
         reply = await self.instance.ask_name_server(code)
         return sorted(read_body(TopicList, reply, self.instance.name_servers.current, code).topic_list)
 
     async def route(self, topic: str) -> TopicRouteData:
-        """The route as the name server has it now; NoRoute when it has none."""
+        """The current route from the name server; NoRoute when it has none."""
         return (await self.instance.routes.read(topic, self.instance.timeout)).data
 
-    async def topic_configs(
+    async def masters(self, topic: str) -> dict[str, str]:
+        """Broker name → address for each broker of a topic: the master, else the slave with the lowest id."""
+        route = await self.instance.route(topic)
+        return {name: table[min(table)] for name, table in route.brokers.items() if table}
+
+    async def settings(
         self, topic: str, *, failures: dict[str, ClientError] | None = None
     ) -> dict[str, TopicConfig]:
         """The settings of a topic by broker name (code 21); TopicNotFound when no broker has it."""
@@ -52,45 +58,43 @@ class TopicAdmin(AdminBase):
             reply = await self.instance.call(address, code)
             return read_body(TopicConfigSerializeWrapper, reply, address, code).topic_config_table.get(topic)
 
-        targets = await self.topic_masters(topic)
+        targets = await self.masters(topic)
         answers = await self.ask_all(targets, ask, failures)
         found = {name: config for name, config in answers.items() if config is not None}
         if not found and failures:
             raise next(iter(failures.values()))
         if not found:
-            raise TopicNotFound(
-                17, f"no broker has topic {topic}", ", ".join(targets.values()), code.name, concluded=True
-            )
+            raise self.absent(TopicNotFound, f"no broker has topic {topic}", code)
         return found
 
-    async def topic_stats(
+    async def stats(
         self, topic: str, *, failures: dict[str, ClientError] | None = None
     ) -> dict[MessageQueue, TopicOffset]:
-        """Lowest and next offset and time of the last message for every queue, in queue order (code 202)."""
+        """Lowest offset, next offset and time of the last message of every queue, in queue order (code 202)."""
         code = RequestCode.GET_TOPIC_STATS_INFO
         header = GetTopicStatsInfoRequestHeader(topic=topic)
 
         async def ask(address: str) -> TopicStatsTable:
             return read_body(TopicStatsTable, await self.instance.call(address, code, header), address, code)
 
-        targets = await self.topic_masters(topic)
+        targets = await self.masters(topic)
         tables = await self.ask_all(targets, ask, failures)
         merged = {queue: offset for table in tables.values() for queue, offset in table.offset_table.items()}
         return dict(sorted(merged.items()))
 
-    async def topic_groups(self, topic: str, *, failures: dict[str, ClientError] | None = None) -> list[str]:
-        """Groups that consume the topic now or have offsets on it (code 300), sorted."""
+    async def groups(self, topic: str, *, failures: dict[str, ClientError] | None = None) -> list[str]:
+        """Groups that consume the topic or have offsets on it (code 300), sorted."""
         code = RequestCode.QUERY_TOPIC_CONSUME_BY_WHO
         header = QueryTopicConsumeByWhoRequestHeader(topic=topic)
 
         async def ask(address: str) -> GroupList:
             return read_body(GroupList, await self.instance.call(address, code, header), address, code)
 
-        targets = await self.topic_masters(topic)
+        targets = await self.masters(topic)
         lists = await self.ask_all(targets, ask, failures)
         return sorted({group for answer in lists.values() for group in answer.group_list})
 
-    async def create_topic(
+    async def create(
         self,
         topic: str,
         *,
@@ -102,9 +106,9 @@ class TopicAdmin(AdminBase):
         order: bool = False,
         attributes: str | None = None,
     ) -> TopicChange:
-        """Creates the topic, or overwrites its settings, on the masters of the named brokers, of a cluster, or all.
+        """Creates the topic, or overwrites its settings, on the masters of the named brokers, of a cluster, or of all.
 
-        `attributes` is 5.x's text `+key=value,-key`. With `order` the queue layout is also put into the name servers.
+        `attributes` is the text `+key=value,-key` of 5.x. `order` also stores the queue layout in the name servers.
         """
         try:
             check_topic(topic)
@@ -121,12 +125,12 @@ class TopicAdmin(AdminBase):
             order=order,
             attributes=attributes,
         )
-        targets = await self.masters(brokers=brokers, cluster=cluster)
+        targets = await self._admin.brokers.masters(brokers=brokers, cluster=cluster)
         change = await self._change(targets, RequestCode.UPDATE_AND_CREATE_TOPIC, header)
         if order:
             layout = await self._order_layout(topic) if brokers else {}
             layout |= {name: f"{name}:{write_queues}" for name in change.brokers}
-            await self._tell_name_servers(
+            await self._update_name_servers(
                 RequestCode.PUT_KV_CONFIG,
                 PutKVConfigRequestHeader(
                     namespace=ORDER_NAMESPACE, key=topic, value=";".join(layout.values())
@@ -135,7 +139,7 @@ class TopicAdmin(AdminBase):
         return change
 
     async def _order_layout(self, topic: str) -> dict[str, str]:
-        """What the name servers know of an ordered topic: broker name → `name:queues`."""
+        """The layout of an ordered topic in the name servers: broker name → `name:queues`."""
         header = GetKVConfigRequestHeader(namespace=ORDER_NAMESPACE, key=topic)
         try:
             reply = await self.instance.ask_name_server(RequestCode.GET_KV_CONFIG, header)
@@ -144,7 +148,7 @@ class TopicAdmin(AdminBase):
         text = (reply.ext_fields or {}).get("value", "")
         return {entry.partition(":")[0]: entry for entry in text.split(";") if entry}
 
-    async def update_topic(
+    async def update(
         self,
         topic: str,
         *,
@@ -155,10 +159,10 @@ class TopicAdmin(AdminBase):
         perm: int | None = None,
         attributes: str | None = None,
     ) -> TopicChange:
-        """Changes what is given and keeps the rest, on every broker that has the topic (or the named ones, a cluster's)."""
+        """Changes the given settings on every broker that has the topic, or on those named or of a cluster."""
         unknown: dict[str, ClientError] = {}
-        configs = await self.topic_configs(topic, failures=unknown)
-        chosen = await self.masters(brokers=brokers, cluster=cluster)
+        configs = await self.settings(topic, failures=unknown)
+        chosen = await self._admin.brokers.masters(brokers=brokers, cluster=cluster)
         changed: list[str] = []
         failures = {name: error for name, error in unknown.items() if name in chosen}
         for name, config in configs.items():
@@ -182,23 +186,23 @@ class TopicAdmin(AdminBase):
                 failures[name] = error
         return _checked(TopicChange(tuple(changed), failures))
 
-    async def delete_topic(
+    async def delete(
         self, topic: str, *, cluster: str | None = None, failures: Mapping[str, ClientError] | None = None
     ) -> TopicChange:
         """Deletes the topic on the masters that have it (of one cluster), then from every name server.
 
-        While a broker fails the name servers keep the route, since that broker would register the topic again. Brokers that are
-        lost, as `failures` says, are not asked, and count as failed.
+        When a broker fails, the name servers keep the route, because that broker would register the topic again. Brokers that
+        `failures` lists as unreachable are skipped and count as failed.
         """
-        return _checked(await self._delete_topic(topic, cluster, failures))
+        return _checked(await self.try_delete(topic, cluster, failures))
 
-    async def _delete_topic(
+    async def try_delete(
         self, topic: str, cluster: str | None, known: Mapping[str, ClientError] | None
     ) -> TopicChange:
-        """Raises for no broker."""
+        """`delete`, except that it does not raise when all brokers fail."""
         lost = {name: error for name, error in (known or {}).items() if isinstance(error, UNREACHED)}
         route = await self.instance.routes.read(topic, self.instance.timeout)
-        masters = await self.masters(cluster=cluster)
+        masters = await self._admin.brokers.masters(cluster=cluster)
         targets = {name: address for name, address in masters.items() if name in route.brokers}
         header = DeleteTopicRequestHeader(topic=topic)
         code = RequestCode.DELETE_TOPIC_IN_BROKER
@@ -208,11 +212,11 @@ class TopicAdmin(AdminBase):
         change = TopicChange(tuple(answers), failures)
         if failures:
             return change
-        await self._tell_name_servers(
+        await self._update_name_servers(
             RequestCode.DELETE_TOPIC_IN_NAMESRV,
             DeleteTopicFromNamesrvRequestHeader(topic=topic, cluster_name=cluster),
         )
-        await self._tell_name_servers(
+        await self._update_name_servers(
             RequestCode.DELETE_KV_CONFIG, DeleteKVConfigRequestHeader(namespace=ORDER_NAMESPACE, key=topic)
         )
         return change
@@ -223,8 +227,8 @@ class TopicAdmin(AdminBase):
         )
         return TopicChange(tuple(answers), failures)
 
-    async def _tell_name_servers(self, code: RequestCode, header: Header) -> None:
-        """Every name server must take it: they do not talk to each other."""
+    async def _update_name_servers(self, code: RequestCode, header: Header) -> None:
+        """Sends a change to every name server; they do not replicate."""
         await gather_all(
             self.instance.name_servers.addresses, lambda address: self.instance.call(address, code, header)
         )

@@ -147,7 +147,7 @@ def show(group: GroupArgument, settings: Settings) -> None:
         from rmqcli.client import Admin
 
         async with Admin(**settings.client_options) as admin:
-            configs = await admin.group_configs(group, failures=failures)
+            configs = await admin.groups.settings(group, failures=failures)
         return [
             [name, *(msgspec.to_builtins(config)[column.key] for column in columns[1:])]
             for name, config in sorted(configs.items())
@@ -182,7 +182,7 @@ def create(
 
         wanted: Any = {"group_name": group} | changed.named
         async with Admin(**settings.client_options) as admin:
-            return await admin.update_group(
+            return await admin.groups.create(
                 SubscriptionGroupConfig(**wanted), brokers=broker or (), cluster=cluster
             )
 
@@ -210,7 +210,7 @@ def update(
         from rmqcli.client import Admin
 
         async with Admin(**settings.client_options) as admin:
-            return await admin.change_group(group, changed.named, brokers=broker or (), cluster=cluster)
+            return await admin.groups.update(group, changed.named, brokers=broker or (), cluster=cluster)
 
     show_change(settings, f"group {group} changed on", run_async(main))
 
@@ -242,7 +242,7 @@ def delete(
         from rmqcli.client import Admin
 
         async with Admin(**settings.client_options) as admin:
-            return len((await admin.describe_group(group, failures={})).connections)
+            return len((await admin.groups.describe(group, failures={})).connections)
 
     kept: dict[str, list[str]] = {}
 
@@ -250,11 +250,11 @@ def delete(
         from rmqcli.client import Admin
 
         async with Admin(**settings.client_options) as admin:
-            change = await admin.delete_group(
+            change = await admin.groups.delete(
                 group, remove_offset=everything, brokers=broker or (), cluster=cluster
             )
             if everything:
-                topics = await admin.delete_group_topics(group, cluster=cluster, failures=change.failures)
+                topics = await admin.groups.delete_topics(group, cluster=cluster, failures=change.failures)
                 for topic, deleted in topics.items():
                     for name in deleted.failures:
                         kept.setdefault(name, []).append(topic)

@@ -127,9 +127,9 @@ async def _online(
     from rmqcli.client import ConsumerOffline
 
     try:
-        return await admin.consumer_connection(group, failures=failures)
+        return await admin.clients.consumers(group, failures=failures)
     except ConsumerOffline:
-        await admin.describe_group(group)  # a group that nobody knows is told as such
+        await admin.groups.describe(group)  # a group that nobody knows is told as such
         raise CommandError(f"no client of group {group} is running", ExitCode.NOT_FOUND) from None
 
 
@@ -189,7 +189,7 @@ async def _running_infos(
 
     async with Admin(**settings.client_options) as admin:
         ids = _chosen(await _online(admin, group, failures), group, client)
-        return await admin.running_infos(group, ids, failures=failures)
+        return await admin.clients.running_infos(group, ids, failures=failures)
 
 
 def _status_document(infos: dict[str, ConsumerRunningInfo]) -> None:
@@ -291,11 +291,11 @@ async def _delivered(
 
     async with Admin(**settings.client_options) as admin:
         chosen = _chosen(await _online(admin, group), group, client)[0]
-        found = await admin.query_by_id(topic, msg_id)
+        found = await admin.messages.query_by_id(topic, msg_id)
         if not found.messages:
             raise CommandError(f"no message with id {msg_id} in topic {topic}", ExitCode.NOT_FOUND)
         try:
-            return chosen, await admin.consume_directly(group, chosen, found.messages[-1])
+            return chosen, await admin.clients.consume_directly(group, chosen, found.messages[-1])
         except BrokerRefused as error:
             if error.code != ResponseCode.CONSUME_MSG_TIMEOUT:
                 raise

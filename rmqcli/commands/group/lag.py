@@ -40,7 +40,7 @@ def list_groups(settings: Settings) -> None:
         from rmqcli.client import Admin
 
         async with Admin(**settings.client_options) as admin:
-            return await admin.groups(failures=failures)
+            return await admin.groups.summaries(failures=failures)
 
     found = run_async(main)
     rows = [[g.name, g.clients, g.consume_type, g.message_model, g.consume_tps, g.lag] for g in found]
@@ -69,7 +69,7 @@ def describe(group: GroupArgument, settings: Settings, topic: TopicOption = None
         from rmqcli.client import Admin
 
         async with Admin(**settings.client_options) as admin:
-            return await admin.describe_group(group, topic, failures=failures)
+            return await admin.groups.describe(group, topic, failures=failures)
 
     found = run_async(main)
     if settings.json:

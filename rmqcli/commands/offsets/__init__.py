@@ -104,7 +104,7 @@ def show(
         from rmqcli.client import Admin
 
         async with Admin(**settings.client_options) as admin:
-            return await admin.offsets(group, topic, failures=failures)
+            return await admin.offsets.lags(group, topic, failures=failures)
 
     found = run_async(main)
     if settings.json:
@@ -196,7 +196,7 @@ async def _places(settings: Settings, group: str, topic: str) -> ResetTarget:
     from rmqcli.client import Admin, ResetTarget
 
     async with Admin(**settings.client_options) as admin:
-        return ResetTarget("exact", exact=await admin.places(group, topic))
+        return ResetTarget("exact", exact=await admin.offsets.positions(group, topic))
 
 
 def _only_undo(undo: Path, group: str | None, topic: str | None, to: str | None) -> Path:

@@ -31,16 +31,16 @@ def show_held(settings: Settings, group: str, topic: str) -> None:
 
     async def main() -> tuple[list[str], list[list[Any]]]:
         async with Admin(**settings.client_options) as admin:
-            found = await admin.describe_group(group, failures=failures)
+            found = await admin.groups.describe(group, failures=failures)
             ids = [client.client_id for client in found.connections]
             if not ids and failures:
                 raise next(iter(failures.values()))
             if not ids:
                 raise CommandError(f"no client of group {group} is running", ExitCode.NOT_FOUND)
-            held = await admin.held_offsets(group, topic, ids, failures=failures)
+            held = await admin.clients.held_offsets(group, topic, ids, failures=failures)
 
             async def committed(queue: MessageQueue) -> int | None:
-                return None if queue.broker_name in failures else await admin.committed(queue, group)
+                return None if queue.broker_name in failures else await admin.offsets.committed(queue, group)
 
             rows = [
                 [client_id, q.broker_name, q.queue_id, offset, await committed(q)]

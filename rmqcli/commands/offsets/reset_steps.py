@@ -133,7 +133,7 @@ class Reset:
     async def plan(self) -> ResetPlan:
         """What would be done."""
         async with Admin(**self._settings.client_options) as admin:
-            plan = await admin.plan_reset(*self._what, queue_id=self._queue_id)
+            plan = await admin.offsets.plan_reset(*self._what, queue_id=self._queue_id)
             if not plan.online and not any(step.old for step in plan.queues):
                 self._unknown = await _is_unknown(admin, plan.group)
             return plan
@@ -165,7 +165,7 @@ class Reset:
 
         async def main() -> ResetResult:
             async with Admin(**self._settings.client_options) as admin:
-                return await admin.apply_reset(plan, settle=wait)
+                return await admin.offsets.reset(plan, settle=wait)
 
         try:
             result = run_async(main)
@@ -192,7 +192,7 @@ class Reset:
 
 async def _is_unknown(admin: Admin, group: str) -> bool:
     try:
-        await admin.group_configs(group)
+        await admin.groups.settings(group)
     except GroupNotFound:
         return True
     return False

@@ -46,7 +46,7 @@ async def queues_of(consumer: PullConsumer, options: ReadOptions) -> list[Messag
 async def _topics(consumer: PullConsumer, options: ReadOptions) -> list[str]:
     if options.pattern is None:
         return list(options.topics or options.assigned)
-    names = await Admin(instance=consumer.instance).topics()
+    names = await Admin(instance=consumer.instance).topics.names()
     # Retry and dead-letter topics only for a pattern that says so.
     wanted = [
         name

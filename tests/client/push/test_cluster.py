@@ -87,7 +87,7 @@ async def test_members_share_and_resume(cluster: Any, producer: Producer) -> Non
         await send(producer, range(200, 300))
         await taken.until(lambda: len(taken.bodies) == 300)
     async with Admin(instance=producer.instance) as admin:
-        assert all(lag.lag == 0 for lag in await admin.offsets(GROUP, TOPIC))
+        assert all(lag.lag == 0 for lag in await admin.offsets.lags(GROUP, TOPIC))
     again = Taken()
     async with PushConsumer(GROUP, {TOPIC: "*"}, again, settings=FIRST, namesrv=cluster.namesrv):
         await send(producer, range(300, 301))
@@ -147,11 +147,11 @@ async def test_administrators_move_and_ask_running_consumers(cluster: Any, produ
         # A broker moves a group only when it has an offset of every queue
         with trio.fail_after(10):
             for queue in await producer.message_queues(TOPIC):
-                while await admin.committed(queue, GROUP) != 5:
+                while await admin.offsets.committed(queue, GROUP) != 5:
                     await trio.lowlevel.checkpoint()
         # They are soon at the end again: there is nothing to wait for
-        plan = await admin.plan_reset(GROUP, TOPIC, ResetTarget("start"))
-        result = await admin.apply_reset(plan, settle=0.1)
+        plan = await admin.offsets.plan_reset(GROUP, TOPIC, ResetTarget("start"))
+        result = await admin.offsets.reset(plan, settle=0.1)
         assert result.online
         await taken.until(lambda: all(times == 2 for times in taken.bodies.values()))
 
@@ -166,8 +166,8 @@ async def test_cancelled_applications_leave_their_offsets(cluster: Any, producer
             await trio.sleep_forever()
     assert scope.cancelled_caught
     async with Admin(instance=producer.instance) as admin:
-        assert all(lag.lag == 0 for lag in await admin.offsets(GROUP, TOPIC))
-        assert not (await admin.describe_group(GROUP)).online
+        assert all(lag.lag == 0 for lag in await admin.offsets.lags(GROUP, TOPIC))
+        assert not (await admin.groups.describe(GROUP)).online
 
 
 def open_files(folder: Path) -> int:

@@ -59,7 +59,7 @@ async def test_what_failed_last_is_told_until_it_works(
     refusing = Refusing(refuses)
     async with broker.embedded_in_memory(on_request=refusing) as cluster:
         async with Admin(**cluster.client()) as admin:
-            await admin.create_topic(TOPIC, read_queues=2, write_queues=2)
+            await admin.topics.create(TOPIC, read_queues=2, write_queues=2)
         async with member(cluster) as consumer:
             await consumer.divided()
             await trio.sleep(0.1)
@@ -77,7 +77,7 @@ async def test_what_failed_last_is_told_until_it_works(
 async def test_a_queue_of_another_member_is_no_trouble(autojump_clock: MockClock, code: RequestCode) -> None:
     async with broker.embedded_in_memory(on_request=Refusing(of_queue(code, "1"))) as cluster:
         async with Admin(**cluster.client()) as admin:
-            await admin.create_topic(TOPIC, read_queues=2, write_queues=2)
+            await admin.topics.create(TOPIC, read_queues=2, write_queues=2)
         async with member(cluster) as first:
             await trio.sleep(1)
             assert list(first.troubles(TOPIC)) == [QUEUES[1]]

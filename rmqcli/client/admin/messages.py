@@ -1,6 +1,6 @@
-"""Finding messages by key or id (Java `MQAdminImpl`).
+"""Messages by key or id (Java `MQAdminImpl`).
 
-The index holds hashes: what a broker returns is compared with the wanted topic and key here, so a collision never shows.
+The index holds hashes, so messages from a broker are compared with the topic and key here; a collision never shows.
 """
 
 from __future__ import annotations
@@ -14,13 +14,11 @@ from codec.headers.query import QueryMessageRequestHeader, ViewMessageRequestHea
 from codec.ids import parse_offset_msg_id, time_of_uniq_id
 from codec.message import MessageExt
 from codec.message_queue import MessageQueue
-from rmqcli.client.admin.base import AdminBase, gather
+from rmqcli.client.admin.area import Area, gather
 from rmqcli.client.admin.values import QueryResult
 from rmqcli.client.errors import BrokerRefused, InvalidRequest, NotFound
 from rmqcli.client.pull.consumer import read_messages
 from rmqcli.client.wire.addresses import MAX_PORT, join_address
-
-__all__ = ["QueryAdmin"]
 
 MAX_LONG = 2**63 - 1
 UNIQ_MAX = 32  # messages a broker returns for a unique key
@@ -28,7 +26,7 @@ UNIQ_SLACK = 1000  # ms before the time of the id from which the index is search
 _UNIQUE_KEY_QUERY = "_UNIQUE_KEY_QUERY"
 
 
-class QueryAdmin(AdminBase):
+class MessageAdmin(Area):
     """Calls that find messages."""
 
     async def query_by_key(
@@ -36,7 +34,7 @@ class QueryAdmin(AdminBase):
     ) -> QueryResult:
         """Messages of `topic` with `key` among their keys, stored between `begin` and `end` (epoch ms), oldest first.
 
-        A broker returns `max_num` matches at most, the newest. Nothing found is an empty result.
+        A broker returns at most `max_num` matches, the newest. The result is empty when there are none.
         """
         header = QueryMessageRequestHeader(
             topic=topic,
@@ -48,7 +46,7 @@ class QueryAdmin(AdminBase):
         return await self._query(header, lambda m: m.topic == topic and key in m.keys, unique=False)
 
     async def query_by_uniq_key(self, topic: str, uniq_key: str) -> QueryResult:
-        """Messages whose UNIQ_KEY is this, oldest first; more than one after a retried send."""
+        """Messages with this UNIQ_KEY, oldest first; more than one after a retried send."""
         try:
             begin = max(0, time_of_uniq_id(uniq_key, self.instance.now_ms()) - UNIQ_SLACK)
         except CodecError:
@@ -56,30 +54,30 @@ class QueryAdmin(AdminBase):
         found = await self._query_uniq(topic, uniq_key, begin)
         if found.messages or found.failures or not begin:
             return found
-        # The id of a client in another time zone or with another layout says nothing about the time
+        # The id of a client in another time zone or with another layout has no usable time
         return await self._query_uniq(topic, uniq_key, 0)
 
     async def query_by_id(self, topic: str, msg_id: str) -> QueryResult:
-        """The message with this id, which may be a UNIQ_KEY or an offset message id."""
+        """The message with this id, a UNIQ_KEY or an offset message id."""
         address = offset_id_address(msg_id)
         known = {
             value for table in (await self.instance.route(topic)).brokers.values() for value in table.values()
         }
         if address in known:
             try:
-                return QueryResult((await self.view_message(msg_id),), {})
+                return QueryResult((await self.view(msg_id),), {})
             except NotFound:
                 return await self.query_by_uniq_key(topic, msg_id)
         found = await self.query_by_uniq_key(topic, msg_id)
         if found.messages or address is None:
             return found
         try:
-            return QueryResult((await self.view_message(msg_id),), found.failures)
+            return QueryResult((await self.view(msg_id),), found.failures)
         except NotFound:
             return found
 
-    async def view_message(self, offset_msg_id: str) -> MessageExt:
-        """The message at the place that an offset message id names (code 33); NotFound when nothing is there."""
+    async def view(self, offset_msg_id: str) -> MessageExt:
+        """The message at the position in an offset message id (code 33); NotFound when there is none."""
         address = offset_id_address(offset_msg_id)
         if address is None:
             raise InvalidRequest(f"{offset_msg_id!r} is not an offset message id")
@@ -88,7 +86,7 @@ class QueryAdmin(AdminBase):
         try:
             reply = await self.instance.call(address, code, header)
         except BrokerRefused as error:
-            # 4.9.8 answers 1 for a place without a message
+            # The answer of 4.9.8 for a position without a message
             if type(error) is not BrokerRefused or error.code != ResponseCode.SYSTEM_ERROR:
                 raise
             raise NotFound(ResponseCode.QUERY_NOT_FOUND, error.remark, address, code.name) from error
@@ -100,7 +98,7 @@ class QueryAdmin(AdminBase):
     async def _broker_name(self, address: str) -> str:
         tables = self.instance.routes.brokers
         if not any(address in table.values() for table in tables.values()):
-            await self.cluster_info()
+            await self._admin.brokers.cluster_info()
         return next((name for name, table in tables.items() if address in table.values()), "")
 
     async def _query_uniq(self, topic: str, uniq_key: str, begin: int) -> QueryResult:
@@ -139,7 +137,7 @@ def _age(message: MessageExt) -> tuple[int, int]:
 
 
 def offset_id_address(msg_id: str) -> str | None:
-    """The broker address inside an offset message id; None when the text cannot be one (a UNIQ_KEY has no valid port)."""
+    """The broker address in an offset message id; None for any other text (a UNIQ_KEY has no valid port)."""
     try:
         host, port, offset = parse_offset_msg_id(msg_id)
     except CodecError:

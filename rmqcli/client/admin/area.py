@@ -1,0 +1,127 @@
+"""`Area`, the base of the areas of administration, and concurrent requests (`gather`)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import TYPE_CHECKING, TypeVar
+
+import trio
+
+from codec.bodies.base import decode_body
+from codec.codes import RequestCode, ResponseCode
+from codec.errors import CodecError
+from codec.remoting.frame import RemotingCommand
+from rmqcli.client.errors import (
+    UNREACHED,
+    ClientError,
+    GroupNotFound,
+    NotFound,
+    TopicNotFound,
+    UnexpectedReply,
+    request_name,
+)
+
+if TYPE_CHECKING:
+    from rmqcli.client.admin.admin import Admin
+
+AT_ONCE = 16  # concurrent requests of one call
+
+_ABSENT = {
+    TopicNotFound: ResponseCode.TOPIC_NOT_EXIST,
+    GroupNotFound: ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+}
+
+Answer = TypeVar("Answer")
+Body = TypeVar("Body")
+Asked = TypeVar("Asked", bound=object)
+
+
+def read_body(cls: type[Body], reply: RemotingCommand, address: str, code: int) -> Body:
+    """The typed body of a reply; UnexpectedReply when it does not make one."""
+    try:
+        return decode_body(cls, reply.body)
+    except CodecError as error:
+        raise UnexpectedReply(address, request_name(code), str(error)) from error
+
+
+class Area:
+    """Base of the areas: the instance, and requests to several brokers at once.
+
+    A call to several brokers raises when one of them fails. With `failures` (broker name → error) it adds the errors to that
+    dict and returns what the other brokers answered; it raises only when all of them fail.
+    """
+
+    def __init__(self, admin: Admin) -> None:
+        self._admin = admin
+        self.instance = admin.instance
+
+    def absent(self, kind: type[NotFound], text: str, code: RequestCode) -> NotFound:
+        """The error for something that no reply to `code` contained."""
+        status = _ABSENT.get(kind, ResponseCode.QUERY_NOT_FOUND)
+        return kind(status, text, self.instance.name_servers.current, code.name, concluded=True)
+
+    async def ask_each(
+        self, targets: Mapping[str, str], ask: Callable[[str], Awaitable[Answer]]
+    ) -> tuple[dict[str, Answer], dict[str, ClientError]]:
+        """Answers and failures by broker name; raises the first failure when all brokers fail."""
+        answers, failures = await gather(targets, lambda name: ask(targets[name]))
+        if failures and not answers:
+            raise next(iter(failures.values()))
+        return answers, failures
+
+    async def ask_all(
+        self,
+        targets: Mapping[str, str],
+        ask: Callable[[str], Awaitable[Answer]],
+        failures: dict[str, ClientError] | None,
+    ) -> dict[str, Answer]:
+        """Answers by broker name. Failures are added to `failures`; without it, the first one raises.
+
+        Skips brokers that `failures` lists as unreachable: each would cost its timeout again.
+        """
+        answers, found = await self.ask_each(reachable(targets, failures), ask)
+        if failures is None and found:
+            raise next(iter(found.values()))
+        (failures if failures is not None else {}).update(found)
+        return answers
+
+
+def reachable(targets: Mapping[str, str], failures: Mapping[str, ClientError] | None) -> Mapping[str, str]:
+    """`targets` without brokers that did not answer before; all of them when none would be left."""
+    lost = {name for name, error in (failures or {}).items() if isinstance(error, UNREACHED)}
+    return {name: address for name, address in targets.items() if name not in lost} or targets
+
+
+async def gather(
+    names: Collection[Asked] | Mapping[Asked, object], ask: Callable[[Asked], Awaitable[Answer]]
+) -> tuple[dict[Asked, Answer], dict[Asked, ClientError]]:
+    """Runs `ask` for every name, AT_ONCE concurrently; returns answers and errors by name, in the order of `names`."""
+    answers: dict[Asked, Answer] = {}
+    failures: dict[Asked, ClientError] = {}
+    limit = trio.CapacityLimiter(AT_ONCE)
+
+    async def one(name: Asked) -> None:
+        async with limit:
+            try:
+                answers[name] = await ask(name)
+            except ClientError as error:
+                failures[name] = error
+
+    async with trio.open_nursery() as nursery:
+        for name in names:
+            nursery.start_soon(one, name)
+    ordered = list(names)
+    return (
+        {name: answers[name] for name in ordered if name in answers},
+        {name: failures[name] for name in ordered if name in failures},
+    )
+
+
+async def gather_all(
+    names: Collection[Asked], ask: Callable[[Asked], Awaitable[Answer]]
+) -> dict[Asked, Answer]:
+    """Answers as from `gather`; raises the first failure."""
+    answers, failures = await gather(names, ask)
+    if failures:
+        raise next(iter(failures.values()))
+    return answers

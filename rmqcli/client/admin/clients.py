@@ -1,0 +1,250 @@
+"""Connected producers and consumers, and requests that brokers relay to running consumers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+from codec.bodies.connections import (
+    ClientConnection,
+    ConsumerConnection,
+    ProducerConnection,
+    ProducerInfo,
+    ProducerTableInfo,
+)
+from codec.bodies.heartbeat import SubscriptionData
+from codec.bodies.offsets import GetConsumerStatusBody
+from codec.bodies.running import ConsumeMessageDirectlyResult, ConsumerRunningInfo
+from codec.codes import RequestCode, ResponseCode
+from codec.headers.clients import (
+    ConsumeMessageDirectlyResultRequestHeader,
+    GetConsumerConnectionListRequestHeader,
+    GetConsumerRunningInfoRequestHeader,
+    GetProducerConnectionListRequestHeader,
+)
+from codec.headers.offsets import GetConsumerStatusRequestHeader
+from codec.message import MessageExt
+from codec.message_queue import MessageQueue
+from rmqcli.client.admin.area import Area, gather, reachable, read_body
+from rmqcli.client.admin.values import ConnectedProducer
+from rmqcli.client.errors import BrokerRefused, ClientError, ConsumerOffline, NotFound
+
+RELAY_TIMEOUT = 3.0  # seconds; a broker gives its client 10, too long for a person
+DIRECT_TIMEOUT = 12.0  # seconds; the broker gives the client 10 to consume a message
+STATUS_TIMEOUT = 6.0  # seconds for each client: the broker asks them in turn and gives each 5
+
+
+class Activity(NamedTuple):
+    """The owner of a queue, its position there, and when it last consumed (epoch ms of its clock)."""
+
+    client_id: str
+    offset: int
+    consumed: int
+
+
+class ClientAdmin(Area):
+    """Calls about connected clients."""
+
+    async def consumers(
+        self, group: str, *, failures: dict[str, ClientError] | None = None
+    ) -> ConsumerConnection:
+        """The connected clients and subscriptions of a group (code 203); ConsumerOffline when there are none.
+
+        The failure of a broker is raised only when no other broker has a client.
+        """
+        code = RequestCode.GET_CONSUMER_CONNECTION_LIST
+        header = GetConsumerConnectionListRequestHeader(consumer_group=group)
+
+        async def ask(address: str) -> ConsumerConnection | ConsumerOffline:
+            try:
+                reply = await self.instance.call(address, code, header)
+            except ConsumerOffline as error:
+                return error
+            return read_body(ConsumerConnection, reply, address, code)
+
+        broken: dict[str, ClientError] = {} if failures is None else failures
+        answers = await self.ask_all(await self._admin.brokers.masters(), ask, broken)
+        connections = [answer for answer in answers.values() if isinstance(answer, ConsumerConnection)]
+        if connections:
+            return _merged(connections)
+        offline = [answer for answer in answers.values() if isinstance(answer, ConsumerOffline)]
+        raise [*broken.values(), *offline][0]
+
+    async def connected(
+        self, group: str, failures: dict[str, ClientError] | None
+    ) -> ConsumerConnection | None:
+        """`consumers`, or None when no broker that answers has a client."""
+        try:
+            return await self.consumers(group, failures=failures)
+        except ConsumerOffline:
+            return None
+        except ClientError:
+            if not failures:
+                raise
+            return None
+
+    async def producers(
+        self, *, brokers: Collection[str] = (), failures: dict[str, ClientError] | None = None
+    ) -> list[ConnectedProducer]:
+        """Every producer connected to a master, by group and client (code 328; not in older brokers)."""
+        code = RequestCode.GET_ALL_PRODUCER_INFO
+
+        async def ask(address: str) -> list[tuple[str, ProducerInfo]]:
+            table = read_body(ProducerTableInfo, await self.instance.call(address, code), address, code).data
+            return [(group, client) for group, clients in table.items() for client in clients]
+
+        answers = await self.ask_all(await self._admin.brokers.masters(brokers=brokers), ask, failures)
+        return sorted(
+            ConnectedProducer(
+                group, c.client_id, name, (c.remote_ip or "").lstrip("/"), c.language or "", c.version
+            )
+            for name, found in answers.items()
+            for group, c in found
+        )
+
+    async def producers_of(
+        self, group: str, *, brokers: Collection[str] = (), failures: dict[str, ClientError] | None = None
+    ) -> list[ConnectedProducer]:
+        """The producers of one group that are connected to a master (code 204); NotFound when there are none."""
+        code = RequestCode.GET_PRODUCER_CONNECTION_LIST
+        header = GetProducerConnectionListRequestHeader(producer_group=group)
+
+        async def ask(address: str) -> list[ClientConnection]:
+            try:
+                reply = await self.instance.call(address, code, header)
+            except BrokerRefused as error:
+                # The answer of a broker that does not know the group
+                if type(error) is not BrokerRefused or error.code != ResponseCode.SYSTEM_ERROR:
+                    raise
+                return []
+            return read_body(ProducerConnection, reply, address, code).connection_set
+
+        answers = await self.ask_all(await self._admin.brokers.masters(brokers=brokers), ask, failures)
+        found = sorted(
+            ConnectedProducer(group, c.client_id, name, c.client_addr, c.language or "", c.version)
+            for name, connections in answers.items()
+            for c in connections
+        )
+        if not found and not failures:
+            raise self.absent(NotFound, f"no producer of group {group} is connected", code)
+        return found
+
+    async def running_info(
+        self,
+        group: str,
+        client_id: str,
+        *,
+        jstack: bool = False,
+        timeout: float = RELAY_TIMEOUT,
+        failures: Mapping[str, ClientError] | None = None,
+    ) -> ConsumerRunningInfo:
+        """The state that a running consumer reports; BrokerRefused when it is not connected, too old or silent.
+
+        Brokers that `failures` lists as unreachable are skipped.
+        """
+        code = RequestCode.GET_CONSUMER_RUNNING_INFO
+        header = GetConsumerRunningInfoRequestHeader(
+            consumer_group=group, client_id=client_id, jstack_enable=jstack
+        )
+
+        async def ask(address: str) -> ConsumerRunningInfo:
+            reply = await self.instance.call(address, code, header, timeout=timeout)
+            return read_body(ConsumerRunningInfo, reply, address, code)
+
+        answers, _ = await self.ask_each(reachable(await self._admin.brokers.masters(), failures), ask)
+        return next(iter(answers.values()))
+
+    async def running_infos(
+        self, group: str, client_ids: Collection[str], *, failures: Mapping[str, ClientError] | None = None
+    ) -> tuple[dict[str, ConsumerRunningInfo], dict[str, ClientError]]:
+        """`running_info` of several clients, and the errors of others, by client id."""
+        return await gather(
+            client_ids, lambda client_id: self.running_info(group, client_id, failures=failures)
+        )
+
+    async def queue_owners(
+        self, group: str, client_ids: Collection[str], *, failures: Mapping[str, ClientError] | None = None
+    ) -> dict[MessageQueue, str]:
+        """The client that owns each queue; omits clients that do not answer."""
+        infos, _ = await self.running_infos(group, client_ids, failures=failures)
+        return {queue: client_id for client_id, info in infos.items() for queue in info.mq_table}
+
+    async def activity(self, group: str, client_ids: Collection[str]) -> dict[MessageQueue, Activity]:
+        """The owner of each queue and its progress (code 307); omits clients that do not answer."""
+        infos, _ = await self.running_infos(group, client_ids)
+        return {
+            queue: Activity(client_id, held.commit_offset, held.last_consume_timestamp)
+            for client_id, info in infos.items()
+            for queue, held in info.mq_table.items()
+        }
+
+    async def consumer_ids(self, group: str, topic: str) -> tuple[str, ...]:
+        """Ids of the connected clients of the group that consume the topic."""
+        try:
+            connection = await self.consumers(group)
+        except ConsumerOffline:
+            return ()
+        if connection.subscription_table and topic not in connection.subscription_table:
+            return ()
+        return tuple(client.client_id for client in connection.connection_set)
+
+    async def held_offsets(
+        self,
+        group: str,
+        topic: str,
+        client_ids: Collection[str],
+        *,
+        failures: Mapping[str, ClientError] | None = None,
+    ) -> dict[str, dict[MessageQueue, int]]:
+        """Client id → its next offset of each queue, committed or not (code 223); omits clients that do not answer."""
+        code = RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS
+
+        async def ask_one(client_id: str) -> dict[MessageQueue, int] | None:
+            header = GetConsumerStatusRequestHeader(topic=topic, group=group, client_addr=client_id)
+
+            async def ask(address: str) -> GetConsumerStatusBody:
+                reply = await self.instance.call(address, code, header, timeout=STATUS_TIMEOUT)
+                return read_body(GetConsumerStatusBody, reply, address, code)
+
+            answers, _ = await self.ask_each(reachable(await self._admin.brokers.masters(), failures), ask)
+            tables = [answer.consumer_table for answer in answers.values()]
+            found = [table[client_id] for table in tables if client_id in table]
+            return {queue: offset for part in found for queue, offset in part.items()} if found else None
+
+        found, _ = await gather(client_ids, ask_one)
+        return {client_id: table for client_id, table in found.items() if table is not None}
+
+    async def consume_directly(
+        self, group: str, client_id: str, message: MessageExt
+    ) -> ConsumeMessageDirectlyResult:
+        """Makes a client consume a stored message (code 309), without moving offsets; refused after 10 s without an answer."""
+        code = RequestCode.CONSUME_MESSAGE_DIRECTLY
+        header = ConsumeMessageDirectlyResultRequestHeader(
+            consumer_group=group,
+            client_id=client_id,
+            msg_id=message.offset_msg_id,
+            broker_name=message.broker_name,
+            topic=message.topic,
+        )
+        (address,) = (await self._admin.brokers.masters(brokers=[message.broker_name])).values()
+        timeout = max(DIRECT_TIMEOUT, self.instance.timeout)
+        reply = await self.instance.call(address, code, header, timeout=timeout)
+        return read_body(ConsumeMessageDirectlyResult, reply, address, code)
+
+
+def _merged(answers: list[ConsumerConnection]) -> ConsumerConnection:
+    """One list, with a client that is connected to several brokers once."""
+    connections: dict[str, ClientConnection] = {}
+    subscriptions: dict[str, SubscriptionData] = {}
+    for answer in answers:
+        for connection in answer.connection_set:
+            connections.setdefault(connection.client_id, connection)
+        subscriptions |= answer.subscription_table
+    first = answers[0]
+    return ConsumerConnection(
+        connection_set=[connections[client_id] for client_id in sorted(connections)],
+        subscription_table=subscriptions,
+        consume_type=first.consume_type,
+        message_model=first.message_model,
+        consume_from_where=first.consume_from_where,
+    )

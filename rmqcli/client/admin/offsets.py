@@ -1,0 +1,148 @@
+"""Offsets: of queues, committed by groups, the lag between them, and resets."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from codec.bodies.connections import ConsumerConnection
+from codec.bodies.heartbeat import ConsumeType
+from codec.bodies.stats import ConsumeStats, TopicOffset
+from codec.codes import RequestCode
+from codec.headers.groups import GetConsumeStatsRequestHeader
+from codec.message_queue import MessageQueue
+from rmqcli.client.admin.area import Area, gather, read_body
+from rmqcli.client.admin.moved import FormerMethod
+from rmqcli.client.admin.values import QueueLag, ResetPlan, ResetResult, ResetTarget
+from rmqcli.client.errors import ClientError, NotFound
+from rmqcli.client.group.offsets import OffsetCalls
+
+_NO_OFFSET = TopicOffset(min_offset=0, max_offset=0, last_update_timestamp=0)
+SETTLE = 30.0  # seconds that running consumers get to move; Java's take 10, and up to 1 per queue of an orderly one
+
+
+class OffsetAdmin(FormerMethod, OffsetCalls, Area):
+    """Calls about offsets. `OffsetCalls` reads and commits those of single queues."""
+
+    former = "offsets"
+
+    async def stats(
+        self, group: str, topic: str | None = None, *, failures: dict[str, ClientError] | None = None
+    ) -> ConsumeStats:
+        """Offsets of a group and of its queues (code 208), merged from all masters; empty for an unknown group."""
+        code = RequestCode.GET_CONSUME_STATS
+        header = GetConsumeStatsRequestHeader(consumer_group=group, topic=topic)
+
+        async def ask(address: str) -> ConsumeStats:
+            return read_body(ConsumeStats, await self.instance.call(address, code, header), address, code)
+
+        answers = await self.ask_all(await self._admin.brokers.masters(), ask, failures)
+        table = {
+            queue: wrapper for stats in answers.values() for queue, wrapper in stats.offset_table.items()
+        }
+        return ConsumeStats(
+            consume_tps=sum(stats.consume_tps for stats in answers.values()),
+            offset_table=dict(sorted(table.items())),
+        )
+
+    async def lags(
+        self, group: str, topic: str | None = None, *, failures: dict[str, ClientError] | None = None
+    ) -> list[QueueLag]:
+        """Every queue on which the group has an offset, in order of topic, broker and number; NotFound for none."""
+        connection = await self._admin.clients.connected(group, failures)
+        stats = await self.stats_on(group, topic, connection, failures)
+        if not stats.offset_table:
+            await self._admin.groups.check_known(group, failures)
+            raise self.none_committed(group, topic, failures)
+        return await self.lags_of(group, stats, connection, failures)
+
+    async def stats_on(
+        self,
+        group: str,
+        topic: str | None,
+        connection: ConsumerConnection | None,
+        failures: dict[str, ClientError] | None,
+    ) -> ConsumeStats:
+        """`stats`, but empty for a topic that the group neither consumes nor has offsets on, for which brokers answer 0."""
+        stats = await self.stats(group, topic, failures=failures)
+        if topic is None or (connection is not None and topic in connection.subscription_table):
+            return stats
+        everywhere = await self.stats(group, failures=failures)
+        has = any(queue.topic == topic for queue in everywhere.offset_table)
+        return stats if has else ConsumeStats(consume_tps=stats.consume_tps)
+
+    def none_committed(
+        self, group: str, topic: str | None, failures: Mapping[str, ClientError] | None
+    ) -> ClientError:
+        """The error for a group without offsets: the failure of a broker that may have some, else NotFound."""
+        if failures:
+            return next(iter(failures.values()))
+        where = f" on topic {topic}" if topic else ""
+        return self.absent(NotFound, f"group {group} has no offsets{where}", RequestCode.GET_CONSUME_STATS)
+
+    async def lags_of(
+        self,
+        group: str,
+        stats: ConsumeStats,
+        connection: ConsumerConnection | None,
+        failures: dict[str, ClientError] | None,
+    ) -> list[QueueLag]:
+        """`stats` with the lowest offset and the owner of each queue; a deleted topic counts from 0."""
+        topics = sorted({queue.topic for queue in stats.offset_table})
+        read = self._admin.topics.stats
+        tables, _ = await gather(topics, lambda topic: read(topic, failures=failures))
+        ends = {queue: offset for table in tables.values() for queue, offset in table.items()}
+        owners: Mapping[MessageQueue, str] = {}
+        if connection is not None and connection.consume_type == ConsumeType.CONSUME_PASSIVELY:
+            ids = [client.client_id for client in connection.connection_set]
+            owners = await self._admin.clients.queue_owners(group, ids, failures=failures)
+        return [
+            QueueLag(
+                queue,
+                ends.get(queue, _NO_OFFSET).min_offset,
+                wrapper.broker_offset,
+                wrapper.consumer_offset,
+                wrapper.last_timestamp,
+                owners.get(queue),
+            )
+            for queue, wrapper in stats.offset_table.items()
+        ]
+
+    async def positions(self, group: str, topic: str) -> dict[MessageQueue, int]:
+        """The next offset of each queue on which the group has one, as running clients report it; NotFound for none."""
+        clients = self._admin.clients
+        lags = await self.lags(group, topic)
+        held = await clients.activity(group, await clients.consumer_ids(group, topic))
+        return {
+            lag.queue: max(lag.consumer_offset, held[lag.queue].offset if lag.queue in held else 0)
+            for lag in lags
+            if lag.queue.topic == topic and lag.consumer_offset is not None
+        }
+
+    async def plan_reset(
+        self,
+        group: str,
+        topic: str,
+        target: ResetTarget,
+        *,
+        queue_id: int | None = None,
+        queues: Collection[MessageQueue] | None = None,
+    ) -> ResetPlan:
+        """The effect of a reset on every queue, within the offsets that exist. Changes nothing.
+
+        `queue_id` selects that queue of every broker, `queues` exactly these; NotFound when the topic has none of them. Running
+        clients are asked for their position, which they commit only every few seconds. OnlineResetUnsupported when they
+        cannot be moved to the target.
+        """
+        from rmqcli.client.admin.resets import Resets
+
+        return await Resets(self._admin).plan(group, topic, target, queue_id, queues)
+
+    async def reset(self, plan: ResetPlan, *, settle: float = SETTLE) -> ResetResult:
+        """Carries out a plan and reads the offsets back.
+
+        Waits up to `settle` seconds for running consumers to move; a queue that was not seen to move by then has
+        `confirmed=False`. Failures are reported per queue; OnlineResetUnsupported is raised before anything is changed.
+        """
+        from rmqcli.client.admin.resets import Resets
+
+        return await Resets(self._admin).apply(plan, settle)
