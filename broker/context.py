@@ -15,7 +15,6 @@ from broker.clock import NowMs
 from broker.config import BrokerConfig, store_settings
 from broker.tables import (
     ConsumerTable,
-    DelayLevels,
     DelayOffsets,
     GroupTable,
     HalfCopies,
@@ -27,6 +26,7 @@ from broker.tables import (
 from codec.bodies.config import DataVersion, TopicConfig
 from codec.codes import MessageSysFlag
 from codec.remoting.send_reply import SendReplyFrames
+from codec.store.delay_levels import DelayLevels
 
 if TYPE_CHECKING:
     from broker.filters import FilterTable

@@ -42,7 +42,6 @@ from broker.store import MessageStore, open_store
 from broker.store.flush import InThread
 from broker.tables import (
     ConsumerTable,
-    DelayLevels,
     DelayOffsets,
     GroupTable,
     LockTable,
@@ -56,6 +55,7 @@ from codec.bodies.config import TopicConfig
 from codec.errors import LocalProtocolError
 from codec.ids import pack_host
 from codec.selector import BloomFilter, parse_sql92
+from codec.store.delay_levels import DelayLevels
 
 __all__ = [
     "UNREGISTER_SECONDS",

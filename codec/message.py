@@ -22,7 +22,7 @@ from codec.names import (
     is_system_topic,
     retry_topic,
 )
-from codec.properties import PropertyName, split_keys
+from codec.properties import PropertyName, delay_level, split_keys
 
 __all__ = [
     "DLQ_PREFIX",
@@ -82,9 +82,8 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def delay_level(self) -> int:
-        """The level of the DELAY property; 0 when there is none or it is no number."""
-        level = self.properties.get(PropertyName.DELAY, "")
-        return int(level) if len(level) < 11 and level.isascii() and level.isdigit() else 0
+        """The level of the DELAY property; 0 when it is missing or not a number."""
+        return delay_level(self.properties)
 
     @property
     def uniq_key(self) -> str | None:

@@ -17,6 +17,7 @@ __all__ = [
     "PROPERTY_SEPARATOR",
     "PropertyName",
     "decode_properties",
+    "delay_level",
     "encode_properties",
     "split_keys",
 ]
@@ -121,3 +122,9 @@ def decode_properties(data: bytes | bytearray | memoryview | str) -> dict[str, s
 def split_keys(keys: str | None) -> list[str]:
     """The index keys of a KEYS value: blank-separated, empty ones dropped."""
     return [key for key in keys.split(" ") if key] if keys else []
+
+
+def delay_level(properties: Mapping[str, str]) -> int:
+    """The level of the DELAY property; 0 when it is missing or not a positive number of at most 10 ASCII digits."""
+    level = properties.get(PropertyName.DELAY, "")
+    return int(level) if len(level) < 11 and level.isascii() and level.isdigit() else 0

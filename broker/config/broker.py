@@ -12,7 +12,7 @@ import socket
 import msgspec
 
 from broker.config.names import java_name
-from broker.store.config import DEFAULT_DELAY_LEVELS
+from codec.store.delay_levels import DEFAULT_DELAY_LEVELS
 
 __all__ = ["BrokerConfig"]
 

@@ -13,8 +13,8 @@ from broker.config.broker import BrokerConfig
 from broker.config.names import java_name
 from broker.config.namesrv import NamesrvConfig
 from broker.errors import ConfigError
-from broker.tables.delay_offsets import DelayLevels
 from codec.codes import MASTER_ID
+from codec.store.delay_levels import DelayLevels
 
 __all__ = ["check_values", "unsupported"]
 

@@ -13,7 +13,7 @@ from broker.context import BrokerContext
 from broker.store.values import AppendResult, PutStatus, StoreMessage
 from codec.codes import ResponseCode
 from codec.names import SystemTopic
-from codec.properties import PropertyName, encode_properties
+from codec.properties import PropertyName, delay_level, encode_properties
 
 __all__ = ["PUT_CODES", "park", "put", "put_batch", "put_run"]
 
@@ -120,12 +120,3 @@ def park(broker: BrokerContext, message: StoreMessage) -> None:
     message.properties_text = encode_properties(message.properties)
     message.topic = SystemTopic.SCHEDULE
     message.queue_id = level - 1
-
-
-def delay_level(properties: dict[str, str]) -> int:
-    """The DELAY property as a number; 0 when it is none."""
-    text = properties.get(PropertyName.DELAY, "")
-    try:
-        return int(text) if len(text) <= 11 else 0
-    except ValueError:
-        return 0

@@ -16,15 +16,17 @@ from broker.store.commit_log import BLANK_ROOM, CommitLog
 from broker.store.config import StoreConfig
 from broker.store.consume_queue import ConsumeQueue
 from broker.store.consume_queues import ConsumeQueues
-from broker.store.dispatch import TRANSACTION_BITS, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK, DeliverTimes
 from broker.store.index import Index
 from broker.store.statistics import Statistics
 from broker.store.values import AppendResult, Arrival, ArrivalListener, BitMapOf, PutStatus, StoreMessage
+from codec.codes import MessageSysFlag
 from codec.errors import LocalProtocolError
 from codec.hashing import tags_code
 from codec.message_batch import decode_batch
 from codec.names import SystemTopic
 from codec.properties import PropertyName, decode_properties
+from codec.store.delay_levels import DelayLevels
+from codec.store.dispatch import delivery_time, has_index_items, has_queue_entry
 from codec.store.record_encoder import RecordEncoder
 
 __all__ = ["Appender"]
@@ -33,6 +35,7 @@ MAX_TOPIC_BYTES = 127
 MAX_PROPERTIES_BYTES = 32767
 MAX_CACHED_TOPICS = 65536
 PROPERTY_END = b"\x02"
+TRANSACTION_MASK = MessageSysFlag.TRANSACTION_MASK
 
 _PUT_OK = PutStatus.PUT_OK
 _NO_QUEUES: Mapping[int, ConsumeQueue] = {}
@@ -70,7 +73,7 @@ class Appender:
         self._arrivals: list[Arrival] = []
         self.listeners: list[ArrivalListener] = []
         self.bit_map: BitMapOf | None = None
-        self.deliver_times = DeliverTimes(config.message_delay_level)
+        self.delay_levels = DelayLevels(config.message_delay_level)
         self.schedule_tags_code: Callable[[StoreMessage, int], int] = self._deliver_time
 
     def configure(self, config: StoreConfig) -> None:
@@ -78,7 +81,7 @@ class Appender:
         self._max_body = config.max_message_size
 
     def _deliver_time(self, message: StoreMessage, store_timestamp: int) -> int:
-        return self.deliver_times.code(message.properties, store_timestamp, message.tags_code)
+        return delivery_time(message.properties, store_timestamp, self.delay_levels) or message.tags_code
 
     def append(self, message: StoreMessage) -> AppendResult:
         """Stores one message."""
@@ -87,7 +90,7 @@ class Appender:
         refusal = self._refusal(sized_topic, message)
         if refusal is not None:
             return refusal
-        queue = None if message.sys_flag & TRANSACTION_PREPARED else self._queue(topic, message.queue_id)
+        queue = self._queue(topic, message.queue_id) if has_queue_entry(message.sys_flag) else None
         queue_offset = 0 if queue is None else queue.next_offset
         timestamp = self._now_ms()
         offset = self._log.end
@@ -129,7 +132,7 @@ class Appender:
                 or queue is None
                 or queue.extension is not None
                 or topic == _SCHEDULE
-                or sys_flag & TRANSACTION_BITS
+                or sys_flag & TRANSACTION_MASK
                 or len(body) > self._max_body
                 or len(properties) > MAX_PROPERTIES_BYTES
             ):
@@ -317,7 +320,7 @@ class Appender:
     def _dispatch(self, message: StoreMessage, queue: ConsumeQueue | None, result: AppendResult) -> None:
         timestamp = result.store_timestamp
         if queue is None:
-            if self._index is not None and message.sys_flag & TRANSACTION_ROLLBACK != TRANSACTION_ROLLBACK:
+            if self._index is not None and has_index_items(message.sys_flag):
                 self._index.add_arrivals(((message, result),))
             return
         if message.topic == _SCHEDULE:

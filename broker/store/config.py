@@ -10,34 +10,22 @@ import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from codec.store.consume_queue import ENTRY_SIZE, FILE_ENTRIES
 from codec.store.consume_queue_ext import FILE_SIZE
+from codec.store.delay_levels import DEFAULT_DELAY_LEVELS
+from codec.store.index_file import FILE_ITEMS, FILE_SLOTS
 
 __all__ = [
     "COMMIT_LOG_FILE_SIZE",
     "CONSUME_QUEUE_FILE_SIZE",
-    "DEFAULT_DELAY_LEVELS",
     "PAGE",
     "StoreConfig",
-    "delay_table",
     "physical_memory",
 ]
 
 PAGE = 4096
 COMMIT_LOG_FILE_SIZE = 1 << 30
-CONSUME_QUEUE_FILE_SIZE = 300_000 * 20
-DEFAULT_DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
-_DELAY_UNITS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-
-
-def delay_table(levels: str) -> tuple[int, ...]:
-    """Milliseconds per delay level; level n is at index n - 1. ValueError names a text that is not e.g. `10s`."""
-    table = []
-    for text in levels.split():
-        unit = _DELAY_UNITS.get(text[-1])
-        if unit is None or not text[:-1].isdigit():
-            raise ValueError(f"messageDelayLevel: {text!r} is not a number followed by s, m, h or d")
-        table.append(int(text[:-1]) * unit)
-    return tuple(table)
+CONSUME_QUEUE_FILE_SIZE = FILE_ENTRIES * ENTRY_SIZE
 
 
 def physical_memory() -> int:
@@ -69,8 +57,8 @@ class StoreConfig:
     mapped_file_size_consume_queue: int | None = None
     enable_consume_queue_ext: bool = False
     mapped_file_size_consume_queue_ext: int = FILE_SIZE
-    max_hash_slot_num: int = 5_000_000
-    max_index_num: int = 5_000_000 * 4
+    max_hash_slot_num: int = FILE_SLOTS
+    max_index_num: int = FILE_ITEMS
     message_index_enable: bool = True
     message_index_safe: bool = False
     check_crc_on_recover: bool = True

@@ -16,13 +16,12 @@ from typing import Final
 from broker.store.consume_queue_ext import QueueExtension
 from broker.store.segment import Segment
 from broker.store.segment_list import SegmentList
-from codec.store.consume_queue import ENTRY
+from codec.store.consume_queue import ENTRY, FILLER, FILLER_SIZE
 from codec.store.consume_queue_ext import Unit, is_address
 
-__all__ = ["BLANK_SIZE", "UNIT", "ConsumeQueue", "QueueGap"]
+__all__ = ["UNIT", "ConsumeQueue", "QueueGap"]
 
 UNIT: Final = ENTRY.size
-BLANK_SIZE: Final = 0x7FFFFFFF
 RECOVERED_FILES = 3
 _pack = ENTRY.struct.pack_into
 _unpack = ENTRY.struct.unpack_from
@@ -108,7 +107,7 @@ class ConsumeQueue:
         """Makes an empty queue begin at `queue_offset`, with blank units before it in its first file."""
         position = queue_offset * UNIT % self._segments.size
         segment = self._segments.create(queue_offset * UNIT - position)
-        segment.view[:position] = ENTRY.pack(0, BLANK_SIZE, 0) * (position // UNIT)
+        segment.view[:position] = FILLER * (position // UNIT)
         self._attach(segment, position)
         self.min_offset = queue_offset
         self.flushed = segment.start
@@ -164,7 +163,7 @@ class ConsumeQueue:
                 if offset < 0 or size <= 0:
                     break
                 end += UNIT
-                self.max_physical_offset = offset + size if size != BLANK_SIZE else self.max_physical_offset
+                self.max_physical_offset = offset + size if size != FILLER_SIZE else self.max_physical_offset
             if end != segment.end:
                 break
         self._end_at(end)
@@ -181,12 +180,12 @@ class ConsumeQueue:
             self._segments.segments.pop().destroy()
         if keep > first:
             offset, size, _ = self.unit(keep - 1)
-            self.max_physical_offset = offset + size if size != BLANK_SIZE else 0
+            self.max_physical_offset = offset + size if size != FILLER_SIZE else 0
         self._end_at(keep * UNIT)
 
     def _offset_of(self, queue_offset: int) -> int:
         offset, size, _ = self.unit(queue_offset)
-        return -1 if size == BLANK_SIZE else offset
+        return -1 if size == FILLER_SIZE else offset
 
     def _end_at(self, end: int) -> None:
         self._segments.cut(end)
@@ -230,7 +229,7 @@ class ConsumeQueue:
         segments = self._segments.segments
         while len(segments) > 1:
             offset, size, _ = _unpack(segments[0].view, self._segments.size - UNIT)
-            if size != BLANK_SIZE and offset >= physical_min:
+            if size != FILLER_SIZE and offset >= physical_min:
                 break
             self._segments.drop_first()
             dropped += 1

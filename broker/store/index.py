@@ -7,7 +7,6 @@ client that has been answered makes its next request.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -16,14 +15,14 @@ from broker.store.errors import StoreSizeMismatch
 from broker.store.index_file import IndexFile, IndexItem
 from broker.store.values import Arrival
 from codec.hashing import index_key_hash
-from codec.properties import PropertyName, split_keys
+from codec.store.dispatch import index_keys
+from codec.store.file_names import index_file_name, index_file_name_after
 from codec.store.index_file import index_file_size
 
 __all__ = ["Index", "IndexHits"]
 
 BATCH = 32
 RELEASE_ITEMS = 1 << 16
-UNIQ_KEY, KEYS = PropertyName.UNIQ_KEY, PropertyName.KEYS
 
 
 class IndexHits(NamedTuple):
@@ -113,12 +112,9 @@ class Index:
             else -1
         )
 
-    def add(self, topic: str, uniq_key: str | None, keys: str | None, offset: int, timestamp: int) -> None:
-        """Takes the keys of one message: UNIQ_KEY, then the blank-separated tokens of KEYS."""
-        if uniq_key:
-            self._pending.append((index_key_hash(topic, uniq_key), offset, timestamp))
-        for key in split_keys(keys):
-            self._pending.append((index_key_hash(topic, key), offset, timestamp))
+    def add(self, hashes: Iterable[int], offset: int, timestamp: int) -> None:
+        """Adds the items of one message, given the hashes of its keys in order."""
+        self._pending += [(key_hash, offset, timestamp) for key_hash in hashes]
         if len(self._pending) >= BATCH:
             self.drain()
 
@@ -128,11 +124,8 @@ class Index:
         for message, result in arrivals:
             topic, properties = message.topic, message.properties
             offset, timestamp = result.physical_offset, result.store_timestamp
-            if UNIQ_KEY in properties:
-                put((index_key_hash(topic, properties[UNIQ_KEY]), offset, timestamp))
-            for key in properties[KEYS].split(" ") if KEYS in properties else ():
-                if key:
-                    put((index_key_hash(topic, key), offset, timestamp))
+            for key in index_keys(properties):
+                put((index_key_hash(topic, key), offset, timestamp))
         if len(self._pending) >= BATCH:
             self.drain()
 
@@ -168,11 +161,9 @@ class Index:
 
     def _free_name(self) -> Path:
         """The local creation time, yyyyMMddHHmmssSSS, or what keeps the names in order if the clock went back."""
-        now = self._now_ms()
-        stamp = int(time.strftime("%Y%m%d%H%M%S", time.localtime(now // 1000)) + f"{now % 1000:03d}")
-        if self.files:
-            stamp = max(stamp, int(self.files[-1].path.name) + 1)
-        return self._folder / f"{stamp:017d}"
+        return self._folder / index_file_name_after(
+            self.files[-1].path.name if self.files else "", index_file_name(self._now_ms())
+        )
 
     def query(self, topic: str, key: str, limit: int, begin: int, end: int) -> IndexHits:
         """Offsets of messages that may have the key (hash equality), newest first, times in ms at second precision."""

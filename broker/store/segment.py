@@ -15,15 +15,10 @@ from pathlib import Path
 
 from broker.store.config import PAGE
 
-__all__ = ["Segment", "segment_name"]
+__all__ = ["Segment"]
 
 MADV_POPULATE_WRITE = 23
 """Not among the constants of the module mmap."""
-
-
-def segment_name(start: int) -> str:
-    """20 decimal digits (Java `UtilAll.offset2FileName`)."""
-    return f"{start:020d}"
 
 
 class Segment:

@@ -7,24 +7,23 @@ with zeros and left to recovery; any other length is refused with the file, the 
 from __future__ import annotations
 
 import logging
-import re
 from itertools import pairwise
 from pathlib import Path
 
 from broker.store.errors import StoreDamaged, StoreSizeMismatch
 from broker.store.files import remove_empty_folder
-from broker.store.segment import Segment, segment_name
+from broker.store.segment import Segment
+from codec.store.file_names import file_name, is_file_name
 
 __all__ = ["SegmentList", "adopted_size"]
 
-_NAME = re.compile(r"\d{20}")
 _log = logging.getLogger(__name__)
 
 
 def _files(folder: Path) -> list[Path]:
     if not folder.is_dir():
         return []
-    return sorted(path for path in folder.iterdir() if _NAME.fullmatch(path.name))
+    return sorted(path for path in folder.iterdir() if is_file_name(path.name))
 
 
 def adopted_size(folder: Path) -> int | None:
@@ -57,7 +56,7 @@ class SegmentList:
         for previous, start in pairwise(starts):
             if start != previous + self.size:
                 raise StoreDamaged(
-                    f"{self.folder}: {segment_name(previous + self.size)} is missing before {segment_name(start)}; "
+                    f"{self.folder}: {file_name(previous + self.size)} is missing before {file_name(start)}; "
                     f"restore it, or move the files before it away (their content is lost then)"
                 )
         self.segments = [Segment(path, start, self.size) for path, start in zip(files, starts, strict=True)]
@@ -102,7 +101,7 @@ class SegmentList:
         """Creates the file without adding it; safe in a worker thread."""
         if not self.segments:
             self.folder.mkdir(parents=True, exist_ok=True)
-        return Segment(self.folder / segment_name(start), start, self.size)
+        return Segment(self.folder / file_name(start), start, self.size)
 
     def cut(self, end: int) -> None:
         """Removes segments that begin after `end` and zeroes the bytes from `end` on."""

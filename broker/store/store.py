@@ -35,13 +35,13 @@ from broker.store.segment_list import SegmentList, adopted_size
 from broker.store.statistics import Statistics
 from broker.store.values import ArrivalListener, BitMapOf, GetResult, QueryResult, StoreMessage
 from codec.errors import CorruptionError
+from codec.names import LMQ_PREFIX
 from codec.store.consume_queue_ext import Unit, is_address
 from codec.store.record import scan_record
 
 __all__ = ["MessageStore", "open_store"]
 
 KEPT_TOPICS = frozenset({"SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRANS_OP_HALF_TOPIC"})
-LMQ_PREFIX = "%LMQ%"
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _log = logging.getLogger(__name__)
 
@@ -127,7 +127,7 @@ class MessageStore:
             self._index.load()
             if not clean and not same_boot:
                 self._index.drop_after(self._checkpoint.index)
-        dispatcher = Dispatcher(self._queues, self._index, self._appender.deliver_times)
+        dispatcher = Dispatcher(self._queues, self._index, self._appender.delay_levels)
         self.recovery = recover(
             self.config,
             self._log,
@@ -282,7 +282,7 @@ class MessageStore:
             return extension.tags_code
         record = self._log.slice(offset, size)
         try:
-            return record_code(self._appender.deliver_times, topic, scan_record(record or b""))
+            return record_code(self._appender.delay_levels, topic, scan_record(record or b""))
         except CorruptionError:
             return 0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from broker.tables.channels import Channel, ClientChannel
 from broker.tables.consumers import ConsumerGroup, ConsumerTable
-from broker.tables.delay_offsets import DelayLevels, DelayOffsets
+from broker.tables.delay_offsets import DelayOffsets
 from broker.tables.groups import GroupTable
 from broker.tables.half_copies import HalfCopies
 from broker.tables.locks import LockTable
@@ -17,7 +17,6 @@ __all__ = [
     "ClientChannel",
     "ConsumerGroup",
     "ConsumerTable",
-    "DelayLevels",
     "DelayOffsets",
     "GroupTable",
     "HalfCopies",

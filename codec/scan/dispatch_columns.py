@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from codec.codes import MessageSysFlag
 from codec.errors import CorruptionError
 from codec.names import SystemTopic
 from codec.properties import PropertyName, decode_properties
@@ -24,10 +25,11 @@ from codec.scan.property_values import (
     record_tags_codes,
 )
 from codec.store.consume_queue import ENTRY
-from codec.store.dispatch import PREPARED, ROLLBACK, TRANSACTION_BITS, units_of
+from codec.store.delay_levels import DelayLevels
+from codec.store.dispatch import entry_tags_code
 from codec.store.record import scan_record
 
-__all__ = ["Block", "QueueRun", "dispatched_block"]
+__all__ = ["Block", "QueueRun", "dispatched_block", "indexed"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -54,9 +56,11 @@ class Block(NamedTuple):
     timestamps: Array
 
 
-def dispatched_block(data: memoryview, base: int, start: int, delays: tuple[int, ...]) -> Block | None:
+def dispatched_block(
+    data: memoryview, base: int, start: int, levels: DelayLevels, max_rows: int = BLOCK_RECORDS
+) -> Block | None:
     """Of the next records of a file; None where these are to be looked at one by one, or there are none."""
-    walk = scan_positions(data, start, max_rows=BLOCK_RECORDS)
+    walk = scan_positions(data, start, max_rows=max_rows)
     try:
         rows = fixed_columns(data, walk.positions)
     except CorruptionError:
@@ -68,16 +72,22 @@ def dispatched_block(data: memoryview, base: int, start: int, delays: tuple[int,
     dispatched = PropertyName.INNER_MULTI_DISPATCH.encode() in properties.text
     if dispatched or not all(map(bytes.isascii, set(topics))):
         return None
-    queues = list(_queues(data, rows, topics, _entries(data, rows, topics, properties, delays)))
+    queues = list(_queues(data, rows, topics, _entries(data, rows, topics, properties, levels)))
     numbers, hashes = ordered_key_hashes(properties, topics)
-    kept = (rows["sys_flag"] & TRANSACTION_BITS)[numbers] != ROLLBACK
+    kept = indexed(rows)[numbers]
     chosen = numbers[kept]
     places, times = rows["physical_offset"][chosen], rows["store_timestamp"][chosen]
     return Block(len(rows), walk.end, queues, hashes[kept], places, times)
 
 
+def indexed(rows: Rows) -> Array:
+    """Which records have index items: the rule of `codec.store.dispatch.has_index_items`."""
+    mask: Array = rows["sys_flag"] & MessageSysFlag.TRANSACTION_MASK != MessageSysFlag.TRANSACTION_ROLLBACK
+    return mask
+
+
 def _entries(
-    data: memoryview, rows: Rows, topics: list[bytes], properties: JoinedProperties, delays: tuple[int, ...]
+    data: memoryview, rows: Rows, topics: list[bytes], properties: JoinedProperties, levels: DelayLevels
 ) -> Array:
     entries = np.empty(len(topics), dtype=ENTRY.dtype())
     entries["commit_log_offset"] = rows["physical_offset"]
@@ -87,8 +97,10 @@ def _entries(
     starts = rows["properties_end"] - rows["total_size"]
     for number in [number for number, topic in enumerate(topics) if topic == schedule]:
         record = scan_record(data, int(starts[number]))
-        for unit in units_of(record, decode_properties(record.properties), delays):
-            entries["tags_code"][number] = unit.tags_code
+        known = decode_properties(record.properties)
+        entries["tags_code"][number] = entry_tags_code(
+            SystemTopic.SCHEDULE, known, record.store_timestamp, levels
+        )
     return entries
 
 
@@ -96,7 +108,7 @@ def _queues(data: memoryview, rows: Rows, topics: list[bytes], entries: Array) -
     names: dict[bytes, int] = {}
     codes = np.fromiter((names.setdefault(topic, len(names)) for topic in topics), np.int64, len(topics))
     keys = (codes << 32) + rows["queue_id"]
-    written = np.flatnonzero(rows["sys_flag"] & PREPARED == 0)
+    written = np.flatnonzero(rows["sys_flag"] & MessageSysFlag.TRANSACTION_PREPARED == 0)
     order = written[np.argsort(keys[written], kind="stable")]
     changes = np.flatnonzero(keys[order][1:] != keys[order][:-1]) + 1
     for chosen in np.split(order, changes) if len(order) else ():

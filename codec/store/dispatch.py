@@ -1,45 +1,38 @@
-"""What consume queues and index hold of a record (Java classes `ReputMessageService`, `CommitLogDispatcherBuildConsumeQueue`).
+"""What consume queues and the index hold for a record (Java `CommitLog.checkMessageAndReturnSize`, `CommitLogDispatcher`).
 
-Prepared and rolled-back records have no queue entry, rolled-back ones no index item. A record of SCHEDULE_TOPIC_XXXX has its
-time of delivery in place of a tags code. A record with INNER_MULTI_DISPATCH has one more entry in queue 0 of each topic there.
+Prepared and rolled-back records have no queue entry; rolled-back records have no index item. An entry of SCHEDULE_TOPIC_XXXX
+holds the delivery time (ms) in place of a tags code. A record with INNER_MULTI_DISPATCH has one more entry in each queue
+named there (Java `LmqConsumeQueue`, on brokers with enableLmq and enableMultiDispatch).
+
+`codec.scan.dispatch_columns` applies the same rules to many records at once.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from codec.codes import MessageSysFlag
 from codec.hashing import index_key_hash, tags_code
-from codec.names import SystemTopic
-from codec.properties import PropertyName, split_keys
+from codec.names import LMQ_PREFIX, SystemTopic
+from codec.properties import PropertyName, delay_level, split_keys
+from codec.store.delay_levels import DEFAULT_LEVELS, DelayLevels
 from codec.store.record import RecordScan
 
-__all__ = ["DEFAULT_DELAYS", "Unit", "delay_table", "index_hashes", "units_of"]
-
-TRANSACTION_BITS = 0xC
-PREPARED = 0x4
-ROLLBACK = 0xC
-
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_LEVEL = re.compile(r"([0-9]{1,9})([smhd])")
-
-
-def delay_table(levels: str) -> tuple[int, ...]:
-    """Milliseconds of each level of a text like `1s 5s 1m`; level n is at n - 1. ValueError for anything else."""
-    found = [(text, _LEVEL.fullmatch(text)) for text in levels.split()]
-    wrong = next((text for text, match in found if match is None), None)
-    if wrong is not None or not found:
-        raise ValueError(f"{wrong or levels!r} is no delay level: levels look like '1s 5s 10s 1m 2h'")
-    return tuple(int(match[1]) * _SECONDS[match[2]] * 1000 for _, match in found if match)
+__all__ = [
+    "DispatchedEntry",
+    "delivery_time",
+    "entry_tags_code",
+    "has_index_items",
+    "has_queue_entry",
+    "index_hashes",
+    "index_keys",
+    "queue_entries",
+]
 
 
-DEFAULT_DELAYS = delay_table("1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h")
-"""messageDelayLevel of a broker that says nothing else."""
-
-
-class Unit(NamedTuple):
-    """One consume queue entry, and the queue that it belongs to."""
+class DispatchedEntry(NamedTuple):
+    """One consume queue entry and the queue that it belongs to."""
 
     topic: str
     queue_id: int
@@ -49,39 +42,60 @@ class Unit(NamedTuple):
     tags_code: int
 
 
-def units_of(
-    record: RecordScan, properties: Mapping[str, str], delays: tuple[int, ...] = DEFAULT_DELAYS
-) -> Iterator[Unit]:
-    """The queue entries of a record, that of its own queue first."""
-    if record.sys_flag & PREPARED:
+def has_queue_entry(sys_flag: int) -> bool:
+    """True for normal and committed messages; the bit of prepared ones is also set in rolled-back ones."""
+    return not sys_flag & MessageSysFlag.TRANSACTION_PREPARED
+
+
+def has_index_items(sys_flag: int) -> bool:
+    """True for all but rolled-back messages."""
+    return sys_flag & MessageSysFlag.TRANSACTION_MASK != MessageSysFlag.TRANSACTION_ROLLBACK
+
+
+def delivery_time(properties: Mapping[str, str], store_timestamp: int, levels: DelayLevels) -> int | None:
+    """When a message of SCHEDULE_TOPIC_XXXX is due, in ms; None without a delay level above 0."""
+    level = delay_level(properties)
+    return store_timestamp + levels.delay_ms(level) if level else None
+
+
+def entry_tags_code(
+    topic: str, properties: Mapping[str, str], store_timestamp: int, levels: DelayLevels = DEFAULT_LEVELS
+) -> int:
+    """The tags code, or in SCHEDULE_TOPIC_XXXX the delivery time, of a record's queue entry."""
+    due = delivery_time(properties, store_timestamp, levels) if topic == SystemTopic.SCHEDULE else None
+    return tags_code(properties.get(PropertyName.TAGS)) if due is None else due
+
+
+def queue_entries(
+    record: RecordScan, properties: Mapping[str, str], levels: DelayLevels = DEFAULT_LEVELS
+) -> Iterator[DispatchedEntry]:
+    """The queue entries of a record: its own queue first, then those of INNER_MULTI_DISPATCH."""
+    if not has_queue_entry(record.sys_flag):
         return
     topic = str(record.topic, "utf-8", "replace")
-    code = tags_code(properties.get(PropertyName.TAGS))
-    if topic == SystemTopic.SCHEDULE:
-        code = _deliver_time(properties, record.store_timestamp, delays) or code
+    code = entry_tags_code(topic, properties, record.store_timestamp, levels)
     rest = (record.physical_offset, record.total_size, code)
-    yield Unit(topic, record.queue_id, record.queue_offset, *rest)
-    if PropertyName.INNER_MULTI_DISPATCH in properties:
-        topics = properties[PropertyName.INNER_MULTI_DISPATCH].split(",")
-        offsets = properties.get(PropertyName.INNER_MULTI_QUEUE_OFFSET, "").split(",")
-        for name, offset in zip(topics, offsets, strict=False):
-            if offset.isdecimal():
-                yield Unit(name, 0, int(offset), *rest)
+    yield DispatchedEntry(topic, record.queue_id, record.queue_offset, *rest)
+    names = properties.get(PropertyName.INNER_MULTI_DISPATCH, "").split(",")
+    offsets = properties.get(PropertyName.INNER_MULTI_QUEUE_OFFSET, "").split(",")
+    if len(names) != len(offsets):
+        return  # as in Java, which logs a bug
+    for name, offset in zip(names, offsets, strict=True):
+        if name and offset.isdecimal() and len(offset) < 20:
+            queue_id = 0 if name.startswith(LMQ_PREFIX) else record.queue_id
+            yield DispatchedEntry(name, queue_id, int(offset), *rest)
 
 
-def _deliver_time(properties: Mapping[str, str], stored: int, delays: tuple[int, ...]) -> int | None:
-    text = properties.get(PropertyName.DELAY, "")
-    level = min(int(text), len(delays)) if text.isdecimal() and len(text) < 10 else 0
-    return stored + delays[level - 1] if level else None
+def index_keys(properties: Mapping[str, str]) -> list[str]:
+    """The keys of a message in the order of its index items: UNIQ_KEY, then the tokens of KEYS."""
+    keys = split_keys(properties.get(PropertyName.KEYS))
+    unique = properties.get(PropertyName.UNIQ_KEY)
+    return [unique, *keys] if unique else keys
 
 
 def index_hashes(record: RecordScan, properties: Mapping[str, str]) -> list[int]:
-    """The key hashes of the index items of a record, in the order that they are put: UNIQ_KEY, then the tokens of KEYS."""
-    if record.sys_flag & TRANSACTION_BITS == ROLLBACK:
-        return []
-    unique = properties.get(PropertyName.UNIQ_KEY)
-    keys = split_keys(properties.get(PropertyName.KEYS))
-    if not unique and not keys:
+    """The key hashes of the index items of a record, in order."""
+    if not has_index_items(record.sys_flag):
         return []
     topic = str(record.topic, "utf-8", "replace")
-    return [index_key_hash(topic, key) for key in ([unique, *keys] if unique else keys)]
+    return [index_key_hash(topic, key) for key in index_keys(properties)]

@@ -11,9 +11,12 @@ from codec.errors import CorruptionError
 
 __all__ = [
     "NAME_LENGTH",
+    "NAME_PATTERN",
     "file_name",
     "index_file_name",
+    "index_file_name_after",
     "is_file_name",
+    "is_index_file_name",
     "parse_file_name",
     "parse_index_file_name",
 ]
@@ -21,6 +24,8 @@ __all__ = [
 NAME_LENGTH = 20
 INDEX_NAME_LENGTH = 17
 MAX_OFFSET = 2**63 - 1
+NAME_PATTERN = "[0-9]" * NAME_LENGTH
+"""Glob pattern of commit log and consume queue file names."""
 
 
 def file_name(offset: int) -> str:
@@ -39,15 +44,24 @@ def parse_file_name(name: str) -> int:
     return int(name)
 
 
+def is_index_file_name(name: str) -> bool:
+    return len(name) == INDEX_NAME_LENGTH and name.isascii() and name.isdigit()
+
+
 def index_file_name(created_ms: int, tz: tzinfo | None = None) -> str:
     """The name of an index file made at a moment (ms); `tz` None means this machine's zone."""
     created = datetime.fromtimestamp(created_ms // 1000, tz)
     return f"{created:%Y%m%d%H%M%S}{created_ms % 1000:03d}"
 
 
+def index_file_name_after(last: str, wanted: str) -> str:
+    """`wanted`, or the next name after `last` when that is not earlier: names ascend even if a clock was set back."""
+    return wanted if wanted > last else f"{int(last) + 1:0{INDEX_NAME_LENGTH}d}"
+
+
 def parse_index_file_name(name: str, tz: tzinfo | None = None) -> int:
     """When the index file was made, in ms. CorruptionError for any other name."""
-    if len(name) == INDEX_NAME_LENGTH and name.isascii() and name.isdigit():
+    if is_index_file_name(name):
         try:
             created = datetime.strptime(name[:-3], "%Y%m%d%H%M%S").replace(tzinfo=tz)
             return int(created.timestamp()) * 1000 + int(name[-3:])

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from codec.errors import CorruptionError
+from codec.names import LMQ_PREFIX
 from codec.store.consume_queue import ENTRY, FILLER_SIZE
 from rmqcli.cli.running import warn
 from rmqcli.export.lost_files import require_files
@@ -20,9 +21,6 @@ from rmqcli.store import CommitLog, Queue, queue_folders
 from rmqcli.store.read.files import NamedFile, mapped
 
 __all__ = ["count_entries", "has_topic", "require_rows", "warn_of_gap"]
-
-_LIGHT_QUEUE = "%LMQ%"
-"""Entries of light queues point at records of another topic."""
 
 Counts = Mapping[tuple[str, int], int]
 
@@ -67,7 +65,7 @@ def _queues(store: Path, rows: RowFilter) -> Iterable[Queue]:
         queue
         for queue in queues
         if queue.topic is not None
-        and not queue.topic.startswith(_LIGHT_QUEUE)
+        and not queue.topic.startswith(LMQ_PREFIX)  # its entries point at records of another topic
         and rows.takes_queue(queue.topic, queue.queue_id)
     ]
 

@@ -10,13 +10,12 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from codec.codes import MessageSysFlag
+
 __all__ = ["QueueKey", "QueueSpan", "SpanTally", "merged", "spans_of"]
 
 QueueKey: TypeAlias = tuple[str, str | None, int]
 """Topic, broker (None: rows of a store folder), queue."""
-
-_PREPARED_BIT = 4
-"""Set in the sys flags of prepared and of rolled-back messages, not in those of committed ones."""
 
 
 class QueueSpan(msgspec.Struct, frozen=True, rename="camel"):
@@ -39,7 +38,7 @@ def spans_of(table: Any) -> Iterator[QueueSpan]:
     import numpy as np
     import pyarrow as pa
 
-    in_queues = table["sys_flag"].to_numpy() & _PREPARED_BIT == 0
+    in_queues = table["sys_flag"].to_numpy() & MessageSysFlag.TRANSACTION_PREPARED == 0
     if not in_queues.all():
         table = table.select(["topic", "broker_name", "queue_id", "queue_offset"]).filter(pa.array(in_queues))
     if not table.num_rows:

@@ -13,10 +13,11 @@ from codec.bodies.properties import decode_properties_text
 from codec.codes import RequestCode
 from codec.errors import CodecError
 from codec.message_queue import MessageQueue
+from codec.store.delay_levels import DEFAULT_DELAY_LEVELS
 from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.running import warn
 from rmqcli.client import ClientError, Producer
-from rmqcli.grammar.durations import DELAY_LEVELS, parse_duration_ms
+from rmqcli.grammar.durations import parse_duration_ms
 
 __all__ = ["chosen_level", "level_at"]
 
@@ -69,7 +70,7 @@ async def _table(producer: Producer, queue: MessageQueue) -> Table:
         warn(
             f"{queue.broker_name} does not tell its delay levels, the default ones are taken: {_reason(error)}"
         )
-        return tuple(DELAY_LEVELS.split())
+        return tuple(DEFAULT_DELAY_LEVELS.split())
 
 
 def _reason(error: Exception) -> str:

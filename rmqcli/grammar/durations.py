@@ -6,14 +6,11 @@ import re
 
 from rmqcli.cli.exit_codes import usage_error
 
-__all__ = ["DELAY_LEVELS", "check_duration", "parse_duration_ms"]
+__all__ = ["check_duration", "parse_duration_ms"]
 
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _PART = re.compile(r"([0-9]{1,12})(ms|[smhdw])")
 _WHOLE = re.compile(rf"(?:{_PART.pattern})+")
-
-DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
-"""Java's default `messageDelayLevel`; level 1 is the first. A broker may be configured otherwise."""
 
 
 def parse_duration_ms(text: str) -> int | None:

@@ -10,9 +10,9 @@ import pytest
 from broker.handlers import HANDLERS
 from broker.testing.embedded import embedded_in_thread
 from codec.codes import RequestCode
+from codec.store.delay_levels import DEFAULT_DELAY_LEVELS as DEFAULT_TEXT
 from rmqcli.cli.exit_codes import CommandError, ExitCode
 from rmqcli.flows.delay_levels import chosen_level
-from rmqcli.grammar.durations import DELAY_LEVELS as DEFAULT_TEXT
 from tests.cli.conftest import Run
 
 DELAY_LEVELS = tuple(DEFAULT_TEXT.split())

@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 
 from codec.errors import CorruptionError
-from codec.store.consume_queue import ENTRY
+from codec.store.consume_queue import ENTRY, FILLER
 from codec.store.record import decode_record
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.store import CommitLog, ConsumeQueueFiles, DamagedFile, explain_entry, queue_folders
 from rmqcli.store.read.commit_log import next_record, require_zeros
-from rmqcli.store.read.consume_queue import BLANK_ENTRY_SIZE
 from rmqcli.store.read.files import NamedFile, data_extents, mapped, naming_damage
 from tests.support import JavaStore
 
@@ -170,10 +169,10 @@ def test_bounds_of_every_queue(java_store: JavaStore) -> None:
 
 def test_bounds_of_a_queue_that_starts_late(tmp_path: Path) -> None:
     """Its first file is filled up with blank entries, as Java does when a queue begins in the middle of a file."""
-    blank, entry = ENTRY.pack(0, BLANK_ENTRY_SIZE, 0), ENTRY.pack(500, 100, 7)
+    filler, entry = FILLER, ENTRY.pack(500, 100, 7)
     folder = tmp_path / "0"
     folder.mkdir()
-    (folder / f"{2000:020d}").write_bytes(blank * 30 + entry * 70)
+    (folder / f"{2000:020d}").write_bytes(filler * 30 + entry * 70)
     (folder / f"{4000:020d}").write_bytes(entry * 10 + bytes(1800))
     queue = ConsumeQueueFiles(folder)
     assert queue.bounds() == (130, 210)
@@ -186,8 +185,11 @@ def test_bounds_of_a_queue_that_starts_late(tmp_path: Path) -> None:
 
 def test_bounds_of_a_queue_with_fillers_in_it(tmp_path: Path) -> None:
     """Salvage puts them where delayed messages were that are lost."""
-    blank, entry = ENTRY.pack(0, BLANK_ENTRY_SIZE, 0), ENTRY.pack(500, 100, 7)
-    for first, entries in ((0, entry * 4 + blank * 90 + entry * 6), (3, blank * 3 + entry * 2 + blank * 95)):
+    filler, entry = FILLER, ENTRY.pack(500, 100, 7)
+    for first, entries in (
+        (0, entry * 4 + filler * 90 + entry * 6),
+        (3, filler * 3 + entry * 2 + filler * 95),
+    ):
         (tmp_path / f"{0:020d}").write_bytes(entries)
         assert ConsumeQueueFiles(tmp_path).bounds() == (first, 100)
 

@@ -85,7 +85,7 @@ def test_fillers(copy_java_store: Copy) -> None:
     (files,) = (one.files for one in queue_folders(queue.parent))
     with LogReader(store.root) as log:
         looked_at = bulk_entries.entries_to_look_at(files, 0, 375, log, RecordFilter("key-0"))
-        assert not any(entry.is_blank for entry in looked_at)
+        assert not any(entry.is_filler for entry in looked_at)
     assert both(store.root, "key-0") == ([], [])
 
 

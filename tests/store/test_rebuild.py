@@ -10,10 +10,8 @@ from pathlib import Path
 import pytest
 
 from codec.errors import CorruptionError
-from codec.properties import decode_properties, encode_properties
 from codec.store.consume_queue import ENTRY, FILLER
-from codec.store.dispatch import DEFAULT_DELAYS, Unit, delay_table, index_hashes, units_of
-from codec.store.record import scan_record
+from codec.store.dispatch import DispatchedEntry
 from codec.store.record_encoder import encode_record
 from rmqcli.store import CommitLog, ConsumeQueueFiles
 from rmqcli.store.repair.queue_writer import MAX_GAP, QueuesWriter
@@ -62,8 +60,8 @@ def test_the_old_ones_are_kept(copy_java_store: Copy) -> None:
     assert (store.root / "consumequeue/SeedNormal/1/00000000000000000000").exists()
 
 
-def unit(queue_offset: int) -> Unit:
-    return Unit("T", 0, queue_offset, 1000 + queue_offset, 100, 7)
+def unit(queue_offset: int) -> DispatchedEntry:
+    return DispatchedEntry("T", 0, queue_offset, 1000 + queue_offset, 100, 7)
 
 
 def written(tmp_path: Path, *offsets: int) -> bytes:
@@ -96,47 +94,6 @@ def test_a_hole_is_blank_and_a_great_one_no_hole(tmp_path: Path) -> None:
 def test_a_topic_that_is_no_folder(tmp_path: Path, topic: str) -> None:
     with pytest.raises(CorruptionError):
         QueuesWriter(tmp_path).put(unit(0)._replace(topic=topic))
-
-
-def record(topic: str, properties: dict[str, str], sys_flag: int = 0) -> list[Unit]:
-    data = encode_record(
-        topic=topic.encode(),
-        queue_id=3,
-        flag=0,
-        queue_offset=5,
-        physical_offset=1000,
-        sys_flag=sys_flag,
-        born_timestamp=1,
-        born_host=bytes(8),
-        store_timestamp=50_000,
-        store_host=bytes(8),
-        reconsume_times=0,
-        prepared_transaction_offset=0,
-        body=b"",
-        properties=encode_properties(properties),
-    )
-    scan = scan_record(data)
-    known = decode_properties(scan.properties)
-    assert len(index_hashes(scan, known)) == (0 if sys_flag == 0xC else len(known.get("KEYS", "").split()))
-    return list(units_of(scan, known))
-
-
-def test_what_a_record_has_entries_in() -> None:
-    (plain,) = record("T", {"TAGS": "a", "KEYS": "x y"})
-    assert plain == ("T", 3, 5, 1000, plain.size, 97)
-    assert record("T", {"KEYS": "x"}, 0x4) == record("T", {"KEYS": "x"}, 0xC) == []
-    assert [one.tags_code for one in record("SCHEDULE_TOPIC_XXXX", {"DELAY": "3"})] == [60_000]
-    assert [one.tags_code for one in record("SCHEDULE_TOPIC_XXXX", {"DELAY": "99"})] == [
-        50_000 + DEFAULT_DELAYS[-1]
-    ]
-    several = record("T", {"INNER_MULTI_DISPATCH": "%LMQ%a,%LMQ%b", "INNER_MULTI_QUEUE_OFFSET": "7,9"})
-    assert [one[:3] for one in several] == [("T", 3, 5), ("%LMQ%a", 0, 7), ("%LMQ%b", 0, 9)]
-
-
-@pytest.mark.parametrize("text", ["", "5", "1s x", "1w"])
-def test_levels_that_are_none(text: str) -> None:
-    with pytest.raises(ValueError, match="delay level"):
-        delay_table(text)
 
 
 _PROPERTIES = (
@@ -182,7 +139,6 @@ def random_log(folder: Path, chance: random.Random, properties: tuple[bytes, ...
 @pytest.mark.parametrize("seed", range(40))
 def test_blocks_give_what_records_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     chance = random.Random(seed)
-    monkeypatch.setattr("codec.scan.dispatch_columns.BLOCK_RECORDS", 50)
     log = random_log(tmp_path / "log", chance, _PROPERTIES[: chance.randrange(1, len(_PROPERTIES) + 1)])
     shape = Shape(200, 50, 100)
     told: list[int] = []
@@ -195,5 +151,5 @@ def test_blocks_give_what_records_do(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_blocks_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, java_store: JavaStore) -> None:
     """Else nothing would be compared."""
-    monkeypatch.setattr("rmqcli.store.repair.rebuild.units_of", None)
+    monkeypatch.setattr("rmqcli.store.repair.rebuild.queue_entries", None)
     assert build(CommitLog(java_store.root), tmp_path, shape_of(java_store.root)).records

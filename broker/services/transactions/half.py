@@ -14,14 +14,14 @@ from __future__ import annotations
 
 from broker.context import BrokerContext
 from broker.errors import Refusal
-from broker.services.put import delay_level, put
+from broker.services.put import put
 from broker.services.restore import real_place, restored
 from broker.store.values import AppendResult, StoreMessage
 from codec.codes import MessageSysFlag, ResponseCode
 from codec.hashing import tags_code
 from codec.message import MessageExt
 from codec.names import SystemTopic
-from codec.properties import PropertyName, encode_properties
+from codec.properties import PropertyName, delay_level, encode_properties
 
 __all__ = [
     "HALF_QUEUE",

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rmqcli.cli.exit_codes import ExitCode, usage_error
 from rmqcli.cli.options import Settings, command_group
+
+if TYPE_CHECKING:
+    from codec.store.delay_levels import DelayLevels
 
 app = command_group("inspect", "Read store files without a broker.")
 
@@ -74,12 +77,12 @@ def whole_only(what: str, **choices: object) -> None:
         raise usage_error(f"--verify looks at every {what}: leave {' and '.join(given)} out")
 
 
-def delays_of(text: str | None) -> tuple[int, ...]:
-    """Milliseconds of each level."""
-    from codec.store.dispatch import DEFAULT_DELAYS, delay_table
+def delays_of(text: str | None) -> DelayLevels:
+    """The levels of --delay-levels, or RocketMQ's own."""
+    from codec.store.delay_levels import DEFAULT_LEVELS, DelayLevels
 
     try:
-        return DEFAULT_DELAYS if text is None else delay_table(text)
+        return DEFAULT_LEVELS if text is None else DelayLevels(text)
     except ValueError as error:
         raise usage_error(f"--delay-levels: {error}") from None
 

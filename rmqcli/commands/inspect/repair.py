@@ -80,7 +80,7 @@ def rebuild(
         _require_outside(path, out)
         require_empty(out)
     _require_sound(log)
-    shape = shape_of(path)._replace(delays=delays_of(delay_levels))
+    shape = shape_of(path)._replace(levels=delays_of(delay_levels))
     if out is not None:
         _rebuild_out(settings, path, out, log, shape)
     elif dry_run:

@@ -7,25 +7,21 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from codec.store.consume_queue import ENTRY, FILLER
+from codec.store.consume_queue import ENTRY, FILLER, FILLER_SIZE
+from codec.store.file_names import NAME_PATTERN
 from codec.store.record import MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE, peek_record
 from codec.store.record_explain import ExplainedField, explain_fixed
 from rmqcli.store.read.files import NamedFile, mapped, offset_files
 
 __all__ = [
-    "BLANK_ENTRY_SIZE",
     "ConsumeQueueFiles",
     "Queue",
     "QueueEntry",
     "explain_entry",
-    "is_blank",
+    "is_filler",
     "leading_fillers",
     "queue_folders",
 ]
-
-BLANK_ENTRY_SIZE = 0x7FFFFFFF
-"""The size in the entries that fill a first file up to where its queue starts."""
-
 
 _RECORDS = frozenset((MAGIC_V1, MAGIC_V2))
 
@@ -41,8 +37,8 @@ class QueueEntry(NamedTuple):
     position: int
 
     @property
-    def is_blank(self) -> bool:
-        return self.commit_log_offset == 0 and self.size == BLANK_ENTRY_SIZE
+    def is_filler(self) -> bool:
+        return self.commit_log_offset == 0 and self.size == FILLER_SIZE
 
 
 class ConsumeQueueFiles:
@@ -66,7 +62,7 @@ class ConsumeQueueFiles:
                     if size == 0:
                         return
                     entry = QueueEntry(first + number, offset, size, tags_code, file, number * ENTRY.size)
-                    if not entry.is_blank:
+                    if not entry.is_filler:
                         yield entry
 
     def bounds(self) -> tuple[int, int]:
@@ -100,16 +96,16 @@ class ConsumeQueueFiles:
 
 def leading_fillers(data: memoryview, count: int) -> int:
     """How many of the first `count` entries of a file come before the first one that does not only fill."""
-    if count == 0 or not is_blank(data, 0):
+    if count == 0 or not is_filler(data, 0):
         return 0
     # That the first n are fillers is true up to some n, and for none behind.
     return bisect_left(range(1, count + 1), True, key=lambda n: bytes(data[: n * ENTRY.size]) != FILLER * n)
 
 
-def is_blank(data: memoryview, number: int) -> bool:
+def is_filler(data: memoryview, number: int) -> bool:
     """Whether an entry, counted from the first of a file, only fills."""
     offset, size, _ = ENTRY.unpack_from(data, number * ENTRY.size)
-    return bool(offset == 0 and size == BLANK_ENTRY_SIZE)
+    return bool(offset == 0 and size == FILLER_SIZE)
 
 
 class Queue(NamedTuple):
@@ -144,7 +140,7 @@ def queue_folders(path: Path) -> list[Queue]:
     root = path / "consumequeue" if (path / "consumequeue").is_dir() else path
     if root.is_dir():
         _require_listable(root)
-        for pattern in ("[0-9]*/" + _FILE_PATTERN, "*/[0-9]*/" + _FILE_PATTERN):
+        for pattern in ("[0-9]*/" + NAME_PATTERN, "*/[0-9]*/" + NAME_PATTERN):
             folders = sorted({file.parent for file in root.glob(pattern)}, key=_by_number)
             if folders:
                 return [_queue(folder) for folder in folders]
@@ -159,9 +155,6 @@ def _require_listable(root: Path) -> None:
     for pattern in ("*/", "*/*/"):
         for folder in (root, *root.glob(pattern)):
             next(folder.iterdir(), None)
-
-
-_FILE_PATTERN = "[0-9]" * 20
 
 
 def _by_number(folder: Path) -> tuple[str, int, str]:

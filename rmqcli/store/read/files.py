@@ -5,27 +5,24 @@ from __future__ import annotations
 import errno
 import mmap
 import os
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from codec.errors import CorruptionError
+from codec.store.file_names import is_file_name
 
 __all__ = [
     "DamagedFile",
     "NamedFile",
     "data_extents",
     "data_size",
-    "is_offset_name",
     "mapped",
     "naming_damage",
     "naming_full_disk",
     "offset_files",
 ]
-
-_OFFSET_NAME = re.compile(r"[0-9]{20}")
 
 
 class NamedFile(NamedTuple):
@@ -36,17 +33,12 @@ class NamedFile(NamedTuple):
     size: int
 
 
-def is_offset_name(name: str) -> bool:
-    """20 digits."""
-    return _OFFSET_NAME.fullmatch(name) is not None
-
-
 def offset_files(path: Path) -> list[NamedFile]:
     """The file, or the files of a folder in the order of their offsets; FileNotFoundError when there are none."""
     if path.is_file():
-        base = int(path.name) if is_offset_name(path.name) else None
+        base = int(path.name) if is_file_name(path.name) else None
         return [NamedFile(path, base, path.stat().st_size)]
-    found = sorted(item for item in path.iterdir() if is_offset_name(item.name) and item.is_file())
+    found = sorted(item for item in path.iterdir() if is_file_name(item.name) and item.is_file())
     if not found:
         raise FileNotFoundError(2, "no file named by an offset (20 digits) is in this folder", str(path))
     return [NamedFile(item, int(item.name), item.stat().st_size) for item in found]

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from codec.errors import CorruptionError
 from codec.hashing import index_key_hash
+from codec.store.file_names import is_file_name, is_index_file_name
 from codec.store.index_file import (
     FILE_ITEMS,
     FILE_SLOTS,
@@ -28,7 +29,7 @@ from codec.store.index_file import (
     slot_position,
 )
 from rmqcli.grammar.offset_range import OffsetRange
-from rmqcli.store.read.files import NamedFile, is_offset_name, mapped
+from rmqcli.store.read.files import NamedFile, mapped
 from rmqcli.store.stats.distribution import Rate
 
 __all__ = [
@@ -43,7 +44,6 @@ __all__ = [
     "overlaps",
 ]
 
-NAME_LENGTH = 17
 _TRIED_ITEMS = 8
 _ITEMS_A_SLOT = FILE_ITEMS // FILE_SLOTS
 _MOST_GUESSES = 1 << 20
@@ -83,21 +83,16 @@ class IndexLoad(NamedTuple):
 def index_files(path: Path) -> list[NamedFile]:
     """The file, or the index files of a folder `index` or a store folder, oldest first. FileNotFoundError when there are none."""
     if path.is_file():
-        if is_offset_name(path.name):
+        if is_file_name(path.name):
             raise FileNotFoundError(2, "no index file: it is named by an offset", str(path))
         return [NamedFile(path, None, path.stat().st_size)]
     folder = path / "index" if (path / "index").is_dir() else path
-    found = sorted(item for item in folder.iterdir() if _is_index_file(item))
+    found = sorted(item for item in folder.iterdir() if is_index_file_name(item.name) and item.is_file())
     if not found:
         raise FileNotFoundError(
             2, "no index file (named by its time, 17 digits) is in this folder", str(folder)
         )
     return [NamedFile(item, None, item.stat().st_size) for item in found]
-
-
-def _is_index_file(path: Path) -> bool:
-    name = path.name
-    return len(name) == NAME_LENGTH and name.isascii() and name.isdigit() and path.is_file()
 
 
 def geometry_of(file: NamedFile, data: memoryview, slots: int | None = None) -> IndexFile:

@@ -14,7 +14,7 @@ import msgspec
 from codec.message import MessageExt
 from codec.names import SystemTopic
 from codec.properties import PropertyName
-from codec.store.dispatch import DEFAULT_DELAYS
+from codec.store.delay_levels import DEFAULT_LEVELS, DelayLevels
 from rmqcli.store.read.commit_log import Place
 from rmqcli.store.read.consume_queue import ConsumeQueueFiles, QueueEntry, queue_folders
 from rmqcli.store.read.log_reader import LogReader, overlook, plain_bodies
@@ -86,7 +86,7 @@ class HalfMessage(NamedTuple):
         return self.message.topic
 
 
-def delay_levels(store: Path, delays: tuple[int, ...] = DEFAULT_DELAYS) -> list[DelayLevel]:
+def delay_levels(store: Path, levels: DelayLevels = DEFAULT_LEVELS) -> list[DelayLevel]:
     """Every level that has a queue."""
     offsets = delay_offsets(store)
     found = []
@@ -94,7 +94,7 @@ def delay_levels(store: Path, delays: tuple[int, ...] = DEFAULT_DELAYS) -> list[
         first, end = files.bounds()
         offset = max(offsets.get(level + 1, first), first)
         due = _due(files, offset, end)
-        delay = delays[level] if level < len(delays) else None
+        delay = levels.delay_ms(level + 1) if level < levels.highest else None
         found.append(DelayLevel(level + 1, delay, offset, end, *due))
     return found
 

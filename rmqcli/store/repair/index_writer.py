@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from codec.store.file_names import index_file_name
+from codec.store.file_names import index_file_name, index_file_name_after
 from codec.store.index_file import (
     FILE_ITEMS,
     FILE_SLOTS,
@@ -109,11 +109,9 @@ class IndexWriter:
         self.files += 1
 
     def _name(self, offset: int, timestamp: int) -> str:
-        name = self._names.get(offset) or index_file_name(timestamp)
-        if name <= self._last_name:
-            name = f"{int(self._last_name) + 1:017d}"
-        self._last_name = name
-        return name
+        wanted = self._names.get(offset) or index_file_name(timestamp)
+        self._last_name = index_file_name_after(self._last_name, wanted)
+        return self._last_name
 
     def finish(self) -> None:
         """Writes the header of the last file."""

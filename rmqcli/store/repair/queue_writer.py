@@ -13,7 +13,7 @@ from typing import Any
 
 from codec.errors import CorruptionError
 from codec.store.consume_queue import ENTRY, FILE_ENTRIES, FILLER
-from codec.store.dispatch import Unit
+from codec.store.dispatch import DispatchedEntry
 from codec.store.file_names import file_name
 
 __all__ = ["MAX_GAP", "QUEUE_FILE_SIZE", "QueueWriter", "QueuesWriter", "is_folder"]
@@ -46,22 +46,22 @@ class QueueWriter:
     def _empty(self) -> bool:
         return self.next_offset == 0
 
-    def put(self, unit: Unit) -> None:
+    def put(self, entry: DispatchedEntry) -> None:
         """The next entry. CorruptionError when its offset cannot be."""
-        gap = unit.queue_offset - self.next_offset
+        gap = entry.queue_offset - self.next_offset
         if self._empty:
-            self._start(unit.queue_offset)
+            self._start(entry.queue_offset)
         elif gap < 0:
-            self._restart(unit.queue_offset)
+            self._restart(entry.queue_offset)
         elif gap > MAX_GAP:
             raise CorruptionError(
-                f"{unit.topic} queue {unit.queue_id}: offset {unit.queue_offset} follows {self.next_offset - 1}"
+                f"{entry.topic} queue {entry.queue_id}: offset {entry.queue_offset} follows {self.next_offset - 1}"
             )
         elif gap:
             self.missing += gap
             self._buffer += FILLER * gap
-        self._buffer += ENTRY.pack(unit.commit_log_offset, unit.size, unit.tags_code)
-        self.next_offset = unit.queue_offset + 1
+        self._buffer += ENTRY.pack(entry.commit_log_offset, entry.size, entry.tags_code)
+        self.next_offset = entry.queue_offset + 1
         if len(self._buffer) >= _BUFFERED:
             self.flush()
 
@@ -71,7 +71,7 @@ class QueueWriter:
         goes_on = first == self.next_offset or (self._empty and not self._buffer)
         if not goes_on or last - first + 1 != len(offsets) or (offsets[1:] - offsets[:-1] != 1).any():
             for offset, entry in zip(offsets.tolist(), entries.tolist(), strict=True):
-                self.put(Unit(topic, queue_id, offset, *entry))
+                self.put(DispatchedEntry(topic, queue_id, offset, *entry))
             return
         if self._empty:
             self._start(first)
@@ -124,9 +124,9 @@ class QueuesWriter:
         self._file_size = file_size // ENTRY.size * ENTRY.size
         self.queues: dict[tuple[str, int], QueueWriter] = {}
 
-    def put(self, unit: Unit) -> None:
+    def put(self, entry: DispatchedEntry) -> None:
         """CorruptionError when the topic is no name of a folder, or the offset cannot be."""
-        self._queue(unit.topic, unit.queue_id).put(unit)
+        self._queue(entry.topic, entry.queue_id).put(entry)
 
     def put_many(self, topic: str, queue_id: int, offsets: Any, entries: Any) -> None:
         """As `put`, of many entries of one queue."""

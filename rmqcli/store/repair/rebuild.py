@@ -14,7 +14,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from codec.properties import decode_properties
-from codec.store.dispatch import DEFAULT_DELAYS, index_hashes, units_of
+from codec.store.delay_levels import DEFAULT_LEVELS, DelayLevels
+from codec.store.dispatch import index_hashes, queue_entries
+from codec.store.file_names import NAME_PATTERN
+from codec.store.index_file import FILE_ITEMS, FILE_SLOTS
 from rmqcli.store.read.commit_log import CommitLog, walk_file
 from rmqcli.store.read.files import NamedFile, mapped, naming_damage
 from rmqcli.store.read.index import shape_of_index
@@ -34,10 +37,10 @@ class Shape(NamedTuple):
     """Sizes of the files to write, names of index files to use again, and the delay levels (ms)."""
 
     queue_file_size: int = QUEUE_FILE_SIZE
-    index_slots: int = 5_000_000
-    index_items: int = 20_000_000
+    index_slots: int = FILE_SLOTS
+    index_items: int = FILE_ITEMS
     index_names: dict[int, str] = {}  # noqa: RUF012  never written to
-    delays: tuple[int, ...] = DEFAULT_DELAYS
+    levels: DelayLevels = DEFAULT_LEVELS
 
 
 class Rebuilt(NamedTuple):
@@ -62,7 +65,7 @@ class Difference(NamedTuple):
 
 def shape_of(store: Path) -> Shape:
     """The sizes that the files of a store folder have, else RocketMQ's."""
-    sizes = [file.stat().st_size for file in (store / "consumequeue").glob("*/*/" + "[0-9]" * 20)]
+    sizes = [file.stat().st_size for file in (store / "consumequeue").glob(f"*/*/{NAME_PATTERN}")]
     slots, items, names = shape_of_index(store / "index") if (store / "index").is_dir() else (0, 0, {})
     shape = Shape(queue_file_size=max(set(sizes), key=sizes.count)) if sizes else Shape()
     return shape._replace(index_slots=slots, index_items=items, index_names=names) if slots else shape
@@ -74,7 +77,7 @@ def build(
     """Writes `consumequeue` and `index` of a commit log into `out`. DamagedFile where the log is damaged."""
     queues = QueuesWriter(out / "consumequeue", shape.queue_file_size)
     index = IndexWriter(out / "index", shape.index_slots, shape.index_items, shape.index_names)
-    writers = _Writers(queues, index, shape.delays)
+    writers = _Writers(queues, index, shape.levels)
     for file in log.files:
         with naming_damage(file), mapped(file) as data:
             position = 0
@@ -103,18 +106,18 @@ def build(
 class _Writers:
     """Queues and index that records are put into, and how many of these and of their entries there were."""
 
-    def __init__(self, queues: QueuesWriter, index: IndexWriter, delays: tuple[int, ...]) -> None:
+    def __init__(self, queues: QueuesWriter, index: IndexWriter, levels: DelayLevels) -> None:
         self.records = self.entries = 0
         self._queues = queues
         self._index = index
-        self._delays = delays
+        self._levels = levels
 
     def put_many(self, file: NamedFile, data: memoryview, position: int) -> int:
         """A block of records of a file; the byte behind them, `position` itself where they are to be put one by one."""
         bulk = bulk_checks()
         if bulk is None or file.base is None:
             return position
-        block = bulk.dispatched_block(data, file.base, position, self._delays)
+        block = bulk.dispatched_block(data, file.base, position, self._levels)
         if block is None:
             return position
         for queue in block.queues:
@@ -130,8 +133,8 @@ class _Writers:
             if number == _BLOCK_RECORDS:
                 break
             properties = decode_properties(record.properties)
-            for unit in units_of(record, properties, self._delays):
-                self._queues.put(unit)
+            for entry in queue_entries(record, properties, self._levels):
+                self._queues.put(entry)
                 self.entries += 1
             self._index.put(index_hashes(record, properties), place.offset, record.store_timestamp)
             self.records += 1

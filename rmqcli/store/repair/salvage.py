@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from codec.codes import MessageSysFlag
 from codec.names import SystemTopic
 from codec.properties import encode_properties
 from codec.store.checkpoint import Checkpoint, encode_checkpoint
@@ -44,7 +45,6 @@ _UNFILLED = frozenset({SystemTopic.SCHEDULE, SystemTopic.TRANS_HALF})
 _FILLING = 1 << 20
 _COPIED = 1 << 22
 _HOST = bytes(8)
-_ROLLBACK = 0xC
 _LOST_PROPERTY = encode_properties({LOST: "true"})
 
 
@@ -234,7 +234,7 @@ def _filler(size: int, position: int, stamp: int) -> bytes:
     """A rolled-back record of exactly `size` bytes."""
     topic = LOST.encode()[: size - record_size(0, 0, 0)]
     body = bytes(size - record_size(0, len(topic), 0))
-    return _record(topic, position, stamp, sys_flag=_ROLLBACK, body=body)
+    return _record(topic, position, stamp, sys_flag=MessageSysFlag.TRANSACTION_ROLLBACK, body=body)
 
 
 def _record(

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from codec.errors import CorruptionError
 from codec.names import LMQ_PREFIX
 from codec.store.consume_queue import ENTRY
-from codec.store.dispatch import PREPARED
+from codec.store.dispatch import has_queue_entry
 from codec.store.record import RecordScan, scan_record
 from rmqcli.store.read.commit_log import LogViews
 from rmqcli.store.read.consume_queue import Queue, QueueEntry, queue_folders
@@ -191,7 +191,7 @@ def _look_at(
     last: dict[tuple[str, int], tuple[int, int]],
     told: dict[tuple[str, int, int], Gone],
 ) -> None:
-    if record.sys_flag & PREPARED:
+    if not has_queue_entry(record.sys_flag):
         return
     key = str(record.topic, "utf-8", "replace"), record.queue_id
     offset, stop = record.physical_offset, record.physical_offset + record.total_size

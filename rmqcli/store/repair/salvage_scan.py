@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from codec.errors import CorruptionError
+from codec.store.file_names import file_name
 from codec.store.record import BLANK_SIZE, MAGIC_BLANK, MIN_RECORD_SIZE, RecordScan, scan_record
 from rmqcli.store.read.commit_log import CommitLog, next_record, require_zeros
 from rmqcli.store.read.files import NamedFile, mapped
@@ -168,7 +169,7 @@ def _joined(files: list[FileScan], size: int) -> list[FileScan]:
     for number, scan in enumerate(files):
         while joined and joined[-1].base + size < scan.base:
             base = joined[-1].base + size
-            missing = FileScan(NamedFile(scan.file.path.with_name(f"{base:020d}"), base, 0), base, end=base)
+            missing = FileScan(NamedFile(scan.file.path.with_name(file_name(base)), base, 0), base, end=base)
             missing.lost.append(Stretch(base, base + size, "the file is missing", True))
             joined.append(missing)
         last = number == len(files) - 1

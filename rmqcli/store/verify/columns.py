@@ -16,13 +16,12 @@ from codec.errors import CorruptionError
 from codec.names import LMQ_PREFIX, SystemTopic
 from codec.properties import PropertyName
 from codec.scan import find_bad_crc, fixed_columns, scan_positions
-from codec.scan.dispatch_columns import dispatched_block
+from codec.scan.dispatch_columns import dispatched_block, indexed
 from codec.scan.index_chains import wrong_links
 from codec.scan.property_values import Rows, cut, join_properties, key_hashes, record_tags_codes
 from codec.scan.text_shapes import equal_to, texts_parse
 from codec.store.consume_queue import ENTRY, FILLER_SIZE
 from codec.store.consume_queue_ext import HIGHEST_ADDRESS
-from codec.store.dispatch import ROLLBACK, TRANSACTION_BITS
 from codec.store.index_file import ITEM, MAX_TIME_DIFF
 from rmqcli.store.read.commit_log import LogViews
 
@@ -222,7 +221,7 @@ def _known_items(data: memoryview, base: int, offsets: Array) -> _KnownItems | N
         return None
     topics = [bytes(topic) for topic in cut(data, rows["topic_start"], rows["topic_end"])]
     numbers, hashes = key_hashes(join_properties(data, rows), topics)
-    kept = (rows["sys_flag"] & TRANSACTION_BITS)[numbers] != ROLLBACK
+    kept = indexed(rows)[numbers]
     codes: Array = (numbers[kept] << 32) + hashes[kept]
     return _KnownItems(codes, rows["store_timestamp"])
 

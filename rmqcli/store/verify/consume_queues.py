@@ -14,7 +14,7 @@ from codec.store.consume_queue import ENTRY
 from codec.store.consume_queue_ext import is_address
 from codec.store.record import decode_record
 from rmqcli.store.read.commit_log import CommitLog, LogViews, require_zeros
-from rmqcli.store.read.consume_queue import Queue, QueueEntry, is_blank
+from rmqcli.store.read.consume_queue import Queue, QueueEntry, is_filler
 from rmqcli.store.read.files import NamedFile, data_size, mapped
 from rmqcli.store.read.lock import is_locked
 from rmqcli.store.read.vectorised import bulk_checks
@@ -162,7 +162,7 @@ def _written(data: memoryview) -> int:
 def _last_offset(data: memoryview, begin: int, end: int, last: int) -> int:
     """Of the last of the entries that is no filler; `last` when all are."""
     for number in range(end - 1, begin - 1, -1):
-        if not is_blank(data, number):
+        if not is_filler(data, number):
             return int(ENTRY.unpack_from(data, number * ENTRY.size)[0])
     return last
 
@@ -194,7 +194,7 @@ def _verify_block(
         report.items += sound
     for place in suspects:
         entry = _entry(part.file, raw, place, number, begin)
-        if entry.is_blank:
+        if entry.is_filler:
             continue
         before = _last_offset(memoryview(raw), 0, place, last)
         problem = _problem(entry, views, part.queue)

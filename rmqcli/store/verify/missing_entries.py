@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from codec.errors import CorruptionError
 from codec.properties import decode_properties
-from codec.store.dispatch import units_of
+from codec.store.dispatch import queue_entries
 from rmqcli.store.read.commit_log import CommitLog, walk_file
 from rmqcli.store.read.consume_queue import ConsumeQueueFiles
 from rmqcli.store.read.files import NamedFile, mapped
@@ -85,11 +85,11 @@ def _look(file: NamedFile, data: memoryview, position: int, spans: Spans, found:
             if number == _BLOCK_RECORDS:
                 return place.position
             position = place.position + place.size
-            for unit in units_of(record, decode_properties(record.properties)):
-                key = unit.topic, unit.queue_id
+            for entry in queue_entries(record, decode_properties(record.properties)):
+                key = entry.topic, entry.queue_id
                 span = spans.get(key, _WITHOUT_END)
-                is_before = unit.queue_offset < span.first
-                if is_before or (unit.queue_offset >= span.end and place.offset > span.last_place):
+                is_before = entry.queue_offset < span.first
+                if is_before or (entry.queue_offset >= span.end and place.offset > span.last_place):
                     found[Lack(*key, is_before)] += 1
     except CorruptionError:
         return position  # told of by the report of the log

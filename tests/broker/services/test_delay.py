@@ -10,9 +10,9 @@ import trio
 from msgspec.structs import replace
 
 from broker.store import StoreMessage
-from broker.tables import DelayLevels
 from codec.codes import ResponseCode
 from codec.properties import encode_properties
+from codec.store.delay_levels import DelayLevels
 from tests.broker.support import START_MS, fake_broker, pull_header, virtual_now
 
 

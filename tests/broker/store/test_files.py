@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from broker.store import StoreDamaged, StoreError, StoreLocked, load_table, save_table
-from broker.store.config import delay_table
 from broker.store.lock import store_lock
 from broker.store.segment import Segment
 from codec.errors import BodyError
@@ -128,9 +127,3 @@ def test_files_are_sparse_and_pages_can_be_released(tmp_path: Path) -> None:
     assert bytes(segment.view[:5]) == b"first"
     assert segment.path.stat().st_blocks * 512 < 1 << 20
     segment.close()
-
-
-def test_delay_levels() -> None:
-    assert delay_table("1s 2m 3h 1d") == (1000, 120_000, 10_800_000, 86_400_000)
-    with pytest.raises(ValueError, match="'5x'"):
-        delay_table("1s 5x")

@@ -1,0 +1,144 @@
+"""The rule record → queue entry and index items, alone and for many records at once."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from codec.properties import decode_properties, encode_properties
+from codec.scan.dispatch_columns import dispatched_block
+from codec.store.delay_levels import DEFAULT_LEVELS, DelayLevels
+from codec.store.dispatch import DispatchedEntry, entry_tags_code, index_hashes, queue_entries
+from codec.store.record import scan_record
+from tests.codec.samples import make_record
+
+BASE = 1000
+SCHEDULE = "SCHEDULE_TOPIC_XXXX"
+
+
+def encoded(
+    topic: str, properties: bytes, sys_flag: int = 0, *, queue_id: int = 3, place: int = BASE, number: int = 5
+) -> bytes:
+    return make_record(
+        topic=topic.encode(),
+        queue_id=queue_id,
+        queue_offset=number,
+        physical_offset=place,
+        sys_flag=sys_flag,
+        store_timestamp=50_000,
+        properties=properties,
+    )
+
+
+def entries(topic: str, properties: dict[str, str], sys_flag: int = 0) -> list[DispatchedEntry]:
+    scan = scan_record(encoded(topic, encode_properties(properties), sys_flag))
+    return list(queue_entries(scan, decode_properties(scan.properties)))
+
+
+def test_entries_of_a_record() -> None:
+    (plain,) = entries("T", {"TAGS": "a", "KEYS": "x y"})
+    assert plain == ("T", 3, 5, BASE, plain.size, 97)
+    assert entries("T", {"KEYS": "x"}, 0x4) == entries("T", {"KEYS": "x"}, 0xC) == []
+
+
+@pytest.mark.parametrize(("sys_flag", "items"), [(0, 3), (0x4, 3), (0x8, 3), (0xC, 0)])
+def test_index_items_of_a_record(sys_flag: int, items: int) -> None:
+    scan = scan_record(encoded("T", b"KEYS\x01x  y\x02UNIQ_KEY\x01u", sys_flag))
+    assert len(index_hashes(scan, decode_properties(scan.properties))) == items
+
+
+@pytest.mark.parametrize(
+    ("delay", "code"),
+    [
+        ("3", 60_000),
+        ("99", 50_000 + DEFAULT_LEVELS.delays_ms[-1]),
+        ("4294967297", 50_000 + DEFAULT_LEVELS.delays_ms[-1]),
+        *((text, 97) for text in ("0", "-1", "x", "٣", "9" * 5000)),
+    ],
+)
+def test_the_entry_of_a_delayed_message_holds_its_delivery_time(delay: str, code: int) -> None:
+    assert entry_tags_code(SCHEDULE, {"TAGS": "a", "DELAY": delay}, 50_000) == code
+    assert entry_tags_code("T", {"TAGS": "a", "DELAY": delay}, 50_000) == 97
+
+
+@pytest.mark.parametrize(
+    ("queues", "offsets", "found"),
+    [
+        ("%LMQ%a,%LMQ%b", "7,9", [("%LMQ%a", 0, 7), ("%LMQ%b", 0, 9)]),
+        ("Other", "7", [("Other", 3, 7)]),
+        ("%LMQ%a,%LMQ%b", "7", []),
+        ("%LMQ%a", "x", []),
+        ("%LMQ%a", "9" * 5000, []),
+        ("%LMQ%a", "", []),
+    ],
+)
+def test_multi_dispatch(queues: str, offsets: str, found: list[tuple[str, int, int]]) -> None:
+    properties = {"INNER_MULTI_DISPATCH": queues, "INNER_MULTI_QUEUE_OFFSET": offsets}
+    assert [one[:3] for one in entries("T", properties)] == [("T", 3, 5), *found]
+
+
+@pytest.mark.parametrize("text", ["", "5", "1s x", "1w", "s", "-1s", "1s,2s", "9999999999s"])
+def test_delay_levels_that_are_none(text: str) -> None:
+    with pytest.raises(ValueError, match="messageDelayLevel"):
+        DelayLevels(text)
+
+
+def test_delay_levels() -> None:
+    levels = DelayLevels("1s 2m 3h 1d")
+    assert levels.delays_ms == (1000, 120_000, 10_800_000, 86_400_000)
+    assert [levels.delay_ms(level) for level in (1, 4, 9)] == [1000, 86_400_000, 86_400_000]
+    assert DEFAULT_LEVELS.highest == 18
+
+
+names = st.sampled_from([b"TAGS", b"KEYS", b"UNIQ_KEY", b"DELAY", b"X", b"", b"INNER_MULTI_QUEUE_OFFSET"])
+values = st.sampled_from(
+    [b"a", b"b c  d", b" ", b"2", b"-3", b"\x01", "kä😀 z".encode(), b"\xff", b"9" * 40, b""]
+)
+texts = st.lists(st.tuples(names, values), max_size=5).map(
+    lambda pairs: b"".join(name + b"\x01" + value + b"\x02" for name, value in pairs)
+)
+records = st.lists(
+    st.tuples(
+        st.sampled_from(["A", SCHEDULE]),
+        texts,
+        st.sampled_from([0, 4, 8, 12]),
+        st.integers(0, 1),
+        st.integers(0, 9),
+    ),
+    min_size=1,
+    max_size=20,
+)
+
+
+@settings(max_examples=200)
+@given(records, st.integers(1, 25))
+def test_many_records_at_once_give_the_same(
+    drawn: list[tuple[str, bytes, int, int, int]], max_rows: int
+) -> None:
+    levels = DelayLevels("1s 5s 10s")
+    data = b""
+    for topic, text, sys_flag, queue_id, number in drawn:
+        data += encoded(topic, text, sys_flag, queue_id=queue_id, place=BASE + len(data), number=number)
+    expected_entries: dict[tuple[str, int], list[tuple[int, ...]]] = {}
+    expected_items: list[tuple[int, int]] = []
+    found_entries: dict[tuple[str, int], list[tuple[int, ...]]] = {}
+    found_items: list[tuple[int, int]] = []
+    start = position = 0
+    while position < len(data):
+        scan = scan_record(data, position)
+        properties = decode_properties(scan.properties)
+        for entry in queue_entries(scan, properties, levels):
+            expected_entries.setdefault(entry[:2], []).append(entry[2:])
+        expected_items += [(one, scan.physical_offset) for one in index_hashes(scan, properties)]
+        position += scan.total_size
+    while start < len(data):
+        block = dispatched_block(memoryview(data), BASE, start, levels, max_rows)
+        assert block is not None
+        for queue in block.queues:
+            columns = zip(queue.offsets.tolist(), queue.entries.tolist(), strict=True)
+            mine = found_entries.setdefault((queue.topic, queue.queue_id), [])
+            mine += [(offset, *entry) for offset, entry in columns]
+        found_items += zip(block.hashes.tolist(), block.offsets.tolist(), strict=True)
+        start = block.end
+    assert (found_entries, found_items) == (expected_entries, expected_items)
