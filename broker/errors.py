@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["BrokerError", "ConfigError", "PeerUnreachable", "Refusal", "RemoteClosed", "RemoteTimeout"]
+__all__ = [
+    "BrokerError",
+    "ConfigError",
+    "PeerUnreachable",
+    "Refusal",
+    "RemoteClosed",
+    "RemoteTimeout",
+    "ServiceFailed",
+]
 
 
 class BrokerError(Exception):
@@ -25,6 +33,10 @@ class RemoteClosed(BrokerError):
 
 class PeerUnreachable(BrokerError):
     """No connection to another node could be made."""
+
+
+class ServiceFailed(BrokerError):
+    """A background service met a programming error, which is the cause; the process ends."""
 
 
 class Refusal(BrokerError):

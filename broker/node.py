@@ -26,7 +26,6 @@ from broker.filters import BitMaps, FilterTable
 from broker.handlers import DIRECT_READERS, handler_table, run_table
 from broker.handlers.pull import answer_hold
 from broker.net.network import TCP, Listener, Network
-from broker.net.nursery import background
 from broker.net.server import serve
 from broker.net.session import address_text
 from broker.services.announcer import Announcer
@@ -40,6 +39,7 @@ from broker.services.table_files import TableFiles
 from broker.services.transactions import check_transactions
 from broker.store import MessageStore, open_store
 from broker.store.flush import InThread
+from broker.supervisor import Services, Supervisor, open_services
 from broker.tables import (
     ConsumerTable,
     DelayOffsets,
@@ -96,10 +96,11 @@ async def open_broker(
     rng: random.Random | None = None,
     network: Network = TCP,
     in_thread: InThread = trio.to_thread.run_sync,
+    supervisor: Supervisor | None = None,
 ) -> AsyncIterator[BrokerNode]:
     """A broker that serves, and has registered once, until the block ends.
 
-    Raises OSError when the port is taken, ConfigError, StoreError when the folder is in use or cannot be read.
+    Raises OSError when the port is taken, ConfigError, StoreError when the folder is in use or cannot be read, ServiceFailed.
     """
     check_values(config)
     _delay_levels(config)
@@ -109,7 +110,9 @@ async def open_broker(
         host = config.broker_ip1 or own_address(bound)
         settings = store_settings(config)
         store_host = await packed_address(host, port)
-        async with open_store(settings, now_ms=now_ms, store_host=store_host, in_thread=in_thread) as store:
+        async with open_store(
+            settings, now_ms=now_ms, store_host=store_host, in_thread=in_thread, supervisor=supervisor
+        ) as store:
             broker, registration = assemble(
                 config,
                 address_text((host, port)),
@@ -119,13 +122,16 @@ async def open_broker(
                 store,
                 in_thread,
                 network,
+                supervisor,
             )
             delays = DelayService(broker)
             listen_to_store(broker, delays)
             stop = trio.Event()
             try:
-                async with background() as nursery:
-                    await nursery.start(_run, broker, delays, registration, listener, stop, in_thread)
+                async with open_services(supervisor) as services:
+                    await services.nursery.start(
+                        _run, broker, delays, registration, listener, stop, in_thread, supervisor
+                    )
                     try:
                         yield BrokerNode(broker.address, settings.root, broker)
                     finally:
@@ -177,6 +183,7 @@ def assemble(
     store: MessageStore,
     in_thread: InThread = trio.to_thread.run_sync,
     network: Network = TCP,
+    supervisor: Supervisor | None = None,
 ) -> tuple[BrokerContext, Registration]:
     """The state of a broker and its registration, which know each other. ConfigError for bad delay levels."""
     root = store.config.root
@@ -196,7 +203,7 @@ def assemble(
     def answer(hold: Hold) -> None:
         answer_hold(broker, hold)
 
-    registration = Registration(config, address, topics.wrapper, order_topics, network)
+    registration = Registration(config, address, topics.wrapper, order_topics, network, supervisor)
     broker = BrokerContext(
         config=config,
         address=address,
@@ -252,22 +259,21 @@ def _system_topics(config: BrokerConfig) -> list[TopicConfig]:
     )
 
 
-def start_services(broker: BrokerContext, delays: DelayService, nursery: trio.Nursery) -> None:
-    """Starts what a broker does without being asked, in a nursery; cancelling it ends them."""
+def start_services(broker: BrokerContext, delays: DelayService, services: Services) -> None:
+    """Starts the services of the broker itself."""
     config = broker.config
-    nursery.start_soon(broker.holds.run)
-    nursery.start_soon(delays.run)
-    nursery.start_soon(watch_clients, broker)
-    nursery.start_soon(check_transactions, broker)
-    nursery.start_soon(broker.statistics.run)
-    nursery.start_soon(broker.rates.run)
-    nursery.start_soon(
-        partial(
-            broker.files.run,
-            broker.store.make_durable,
-            offsets_ms=config.flush_consumer_offset_interval,
-            delays_ms=config.flush_delay_offset_interval,
-        )
+    delays.start(services)
+    services.start("held pulls", broker.holds.run)
+    services.start("client expiry", partial(watch_clients, broker))
+    services.start("transaction checks", partial(check_transactions, broker))
+    services.start("statistics", broker.statistics.run)
+    services.start("store rates", broker.rates.run)
+    services.start("announcer", broker.announcer.run)
+    broker.files.start(
+        services,
+        broker.store.make_durable,
+        offsets_ms=config.flush_consumer_offset_interval,
+        delays_ms=config.flush_delay_offset_interval,
     )
 
 
@@ -292,6 +298,7 @@ async def _run(
     listener: Listener,
     stop: trio.Event,
     in_thread: InThread,
+    supervisor: Supervisor | None,
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
@@ -299,8 +306,9 @@ async def _run(
     end here stays an orderly one."""
     config = broker.config
     with trio.CancelScope() as scope:
-        async with trio.open_nursery() as nursery:
-            start_services(broker, delays, nursery)
+        async with open_services(supervisor) as services:
+            nursery = services.nursery
+            start_services(broker, delays, services)
             if config.enable_property_filter:
                 nursery.start_soon(in_thread, parse_sql92, "TRUE")  # so that no request waits for lark
             server = await nursery.start(
@@ -312,15 +320,16 @@ async def _run(
                     batches=broker.store,
                     direct=DIRECT_READERS,
                     runs=run_table(broker),
+                    supervisor=supervisor,
                 )
             )
             listener.serve_with(server)
             if config.namesrv_addr:
-                await nursery.start(registration.run)
-            nursery.start_soon(broker.announcer.run)
+                await nursery.start(registration.peers.run)
+                await registration.register()
+                services.start("registration", registration.run)
             scope.shield = True
             task_status.started()
             await stop.wait()
             with trio.move_on_after(UNREGISTER_SECONDS):
                 await registration.unregister()
-            nursery.cancel_scope.cancel()

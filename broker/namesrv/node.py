@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 from broker.clock import NowMs, system_now_ms
 from broker.config import expand_path, server_limits
@@ -14,9 +15,9 @@ from broker.namesrv.handlers import bound_handlers
 from broker.namesrv.kv_config import KVConfig
 from broker.namesrv.state import NameServerState
 from broker.net.network import TCP, Network
-from broker.net.nursery import background
 from broker.net.server import Server
 from broker.net.session import address_text
+from broker.supervisor import Supervisor, open_services
 
 __all__ = ["NameServer", "open_name_server"]
 
@@ -45,6 +46,7 @@ async def open_name_server(
     port: int | None = None,
     now_ms: NowMs = system_now_ms,
     network: Network = TCP,
+    supervisor: Supervisor | None = None,
 ) -> AsyncIterator[NameServer]:
     """A name server that accepts connections inside the block; `port` None is `config.listen_port`, 0 any free one.
 
@@ -57,12 +59,14 @@ async def open_name_server(
     listener = network.listen(
         host, config.listen_port if port is None else port, config.server_socket_backlog
     )
-    server = Server(bound_handlers(state), limits=server_limits(config), name="namesrv")
+    server = Server(
+        bound_handlers(state), limits=server_limits(config), name="namesrv", supervisor=supervisor
+    )
     try:
-        async with background() as nursery:
-            await nursery.start(server.serve, listener.sockets)
+        async with open_services(supervisor) as services:
+            await services.nursery.start(server.serve, listener.sockets)
             listener.serve_with(server)
-            nursery.start_soon(run_expiry, state)
+            services.start("broker expiry", partial(run_expiry, state))
             yield NameServer(*listener.address, state, server)
     finally:
         listener.close()

@@ -8,6 +8,7 @@ from broker.errors import PeerUnreachable, RemoteTimeout
 from broker.net.network import TCP, Network
 from broker.net.server import Server, ServerLimits
 from broker.net.session import Session
+from broker.supervisor import Supervisor
 from codec.remoting.frame import RemotingCommand
 
 __all__ = ["Peers", "parse_addresses", "split_address"]
@@ -18,11 +19,21 @@ CONNECT_SECONDS = 3.0
 class Peers:
     """Asks other nodes. Works while `run` runs."""
 
-    def __init__(self, name: str, limits: ServerLimits | None = None, network: Network = TCP) -> None:
-        self._server = Server({}, limits=limits, name=name)
+    def __init__(
+        self,
+        name: str,
+        limits: ServerLimits | None = None,
+        network: Network = TCP,
+        supervisor: Supervisor | None = None,
+    ) -> None:
+        self._server = Server({}, limits=limits, name=name, supervisor=supervisor)
         self._network = network
         self._sessions: dict[str, Session] = {}
         self._connecting: dict[str, trio.Lock] = {}
+
+    @property
+    def is_running(self) -> bool:
+        return self._server.is_running
 
     async def run(self, *, task_status: trio.TaskStatus[Server] = trio.TASK_STATUS_IGNORED) -> None:
         """Until cancelled; then every connection is closed."""

@@ -15,6 +15,7 @@ import errno
 import logging
 import socket
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple, Protocol
 
 import trio
@@ -23,6 +24,7 @@ from broker.errors import Refusal, RemoteClosed
 from broker.net.half_frames import HalfFrames
 from broker.net.session import Session, SessionLimits
 from broker.net.transport import SocketTransport, StreamTransport, Transport, read_buffer
+from broker.supervisor import Services, Supervisor, open_services
 from codec.codes import RPC_ONEWAY, RPC_RESPONSE, ResponseCode
 from codec.errors import CodecError, RemoteProtocolError
 from codec.remoting.connection import ReceiveError
@@ -102,10 +104,13 @@ async def serve(
     batches: Batches | None = None,
     direct: DirectReaders = NO_DIRECT,
     runs: RunTable = NO_RUNS,
+    supervisor: Supervisor | None = None,
     task_status: trio.TaskStatus[Server] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serves until cancelled, then closes every connection and listener; `nursery.start` gives the server."""
-    server = Server(handlers, limits=limits, name=name, batches=batches, direct=direct, runs=runs)
+    server = Server(
+        handlers, limits=limits, name=name, batches=batches, direct=direct, runs=runs, supervisor=supervisor
+    )
     await server.serve(listeners, task_status=task_status)
 
 
@@ -132,6 +137,7 @@ class Server:
         batches: Batches | None = None,
         direct: DirectReaders = NO_DIRECT,
         runs: RunTable = NO_RUNS,
+        supervisor: Supervisor | None = None,
     ) -> None:
         self.sessions: set[Session] = set()
         self._handlers = handlers
@@ -140,11 +146,16 @@ class Server:
         self._batches = batches or _Unheard()
         self._direct = direct
         self._runs = runs
+        self._supervisor = supervisor
         self._nursery: trio.Nursery | None = None
         self._half_frames = HalfFrames(self._limits.max_half_frames)
         self._read_buffer = read_buffer()
         self._unflushed: set[Session] = set()
         self._flush_wanted = trio.Event()
+
+    @property
+    def is_running(self) -> bool:
+        return self._nursery is not None
 
     async def serve(
         self,
@@ -154,13 +165,14 @@ class Server:
     ) -> None:
         """Serves until cancelled; then every connection is closed, and the listeners too."""
         try:
-            async with trio.open_nursery() as nursery:
-                self._nursery = nursery
-                nursery.start_soon(self._flusher)
-                nursery.start_soon(self._close_idle)
+            async with open_services(self._supervisor) as services:
+                self._nursery = services.nursery
+                self._start(services)
                 for listener in listeners:
-                    nursery.start_soon(self._accept, listener, nursery)
+                    accept = partial(self._accept, listener, services.nursery)
+                    services.start(f"{self._name} accept", accept)
                 task_status.started(self)
+                await trio.sleep_forever()
         finally:
             self._nursery = None
             for listener in listeners:
@@ -169,11 +181,13 @@ class Server:
 
     async def serve_stream(self, stream: trio.abc.Stream, peer: tuple[str, int] = ("127.0.0.1", 1)) -> None:
         """One connection over any trio stream, until it ends."""
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._flusher)
-            nursery.start_soon(self._close_idle)
+        async with open_services(self._supervisor) as services:
+            self._start(services)
             await self._run(self._session(StreamTransport(stream), peer, ("127.0.0.1", 0)))
-            nursery.cancel_scope.cancel()
+
+    def _start(self, services: Services) -> None:
+        services.start(f"{self._name} flush", self._flusher)
+        services.start(f"{self._name} idle connections", self._close_idle)
 
     async def adopt(self, stream: trio.abc.Stream, peer: tuple[str, int]) -> Session:
         """A connection that we made ourselves, served like those that came in; only while `serve` runs."""
@@ -234,6 +248,8 @@ class Server:
                 finally:
                     session.detach()
                 nursery.cancel_scope.cancel()
+        except Exception:  # a programming error ends this connection, not the server
+            _log.exception("%s: %s closed", self._name, session.peer_text)
         finally:
             self.sessions.discard(session)
             self._unflushed.discard(session)

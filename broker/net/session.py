@@ -141,13 +141,15 @@ class Session:
             raise RemoteClosed(f"{self.peer_text} is gone")
         waiter = _Waiter()
         self._queue([self.connection.request(command, waiter)])
-        with trio.move_on_after(timeout_s):
-            await waiter.answered.wait()
+        try:
+            with trio.move_on_after(timeout_s):
+                await waiter.answered.wait()
+        finally:
+            self.connection.forget(command.opaque)
         if waiter.reply is not None:
             return waiter.reply
         if self.closed:
             raise RemoteClosed(f"{self.peer_text} went away before it answered code {command.code}")
-        self.connection.forget(command.opaque)
         raise RemoteTimeout(f"{self.peer_text} did not answer code {command.code} in {timeout_s:g} s")
 
     # life

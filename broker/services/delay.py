@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from functools import partial
 
 import trio
 
 from broker.context import BrokerContext
 from broker.services.restore import real_place, restored
 from broker.store.values import Arrival, PutStatus, StoreMessage
+from broker.supervisor import Services
 from codec.errors import CodecError
 from codec.names import SystemTopic
 from codec.properties import encode_properties
@@ -64,11 +66,10 @@ class DelayService:
                 text = "messageDelayLevel has no level %d: %d messages of it stay where they are"
                 _log.warning(text, queue_id + 1, waiting)
 
-    async def run(self) -> None:
-        """Delivers until cancelled."""
-        async with trio.open_nursery() as nursery:
-            for level in range(1, self._broker.delay_levels.highest + 1):
-                nursery.start_soon(self._run_level, level)
+    def start(self, services: Services) -> None:
+        """Starts one service for each level."""
+        for level in range(1, self._broker.delay_levels.highest + 1):
+            services.start(f"delay level {level}", partial(self._run_level, level))
 
     async def _run_level(self, level: int) -> None:
         while True:

@@ -19,6 +19,7 @@ from broker.config.broker import BrokerConfig
 from broker.errors import BrokerError
 from broker.net.network import TCP, Network
 from broker.net.peers import Peers, parse_addresses, split_address
+from broker.supervisor import Supervisor
 from codec.bodies.base import decode_body, encode_body
 from codec.bodies.config import TopicConfig, TopicConfigSerializeWrapper
 from codec.bodies.registration import RegisterBrokerBody
@@ -61,29 +62,24 @@ class Registration:
         topics: Callable[[], TopicConfigSerializeWrapper],
         on_order_topics: Callable[[Mapping[str, str]], None] | None = None,
         network: Network = TCP,
+        supervisor: Supervisor | None = None,
     ) -> None:
         self.config = config
         self.address = address
         self._topics = topics
         self._on_order_topics = on_order_topics
-        self._peers = Peers("registration", network=network)
-        self._running = False
+        self.peers = Peers("registration", network=network, supervisor=supervisor)
         self._down: set[str] = set()
 
-    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Registers now, reports that it has started, and then keeps registering until cancelled."""
-        async with trio.open_nursery() as nursery:
-            await nursery.start(self._peers.run)
-            self._running = True
-            await self.register()
-            task_status.started()
-            while True:
-                await trio.sleep(self._period_seconds())
-                await self._refresh()
+    async def run(self) -> None:
+        """Registers again at each period until cancelled."""
+        while True:
+            await trio.sleep(self._period_seconds())
+            await self._refresh()
 
     async def register(self, wrapper: TopicConfigSerializeWrapper | None = None) -> None:
         """Registers at every name server: all topics, or only those of `wrapper` (a change). Never raises for a name
-        server that is down or refuses. Does nothing before `run`."""
+        server that is down or refuses. Does nothing unless `peers` run."""
         await self._everywhere(partial(self._register_at, self._request(wrapper or self._topics())))
 
     async def unregister(self) -> None:
@@ -100,7 +96,7 @@ class Registration:
         await self._everywhere(partial(self._register_if_changed, wrapper))
 
     async def _everywhere(self, action: Callable[[str], Awaitable[None]]) -> None:
-        if not self._running:
+        if not self.peers.is_running:
             return
         async with trio.open_nursery() as nursery:
             for address in parse_addresses(self.config.namesrv_addr):
@@ -139,7 +135,7 @@ class Registration:
     async def _ask(self, address: str, request: RemotingCommand) -> RemotingCommand:
         # Each name server gets its own copy: the connection numbers it.
         timeout = self.config.register_broker_timeout_mills / 1000
-        reply = await self._peers.request(address, replace(request), timeout)
+        reply = await self.peers.request(address, replace(request), timeout)
         if reply.code != ResponseCode.SUCCESS:
             raise BrokerError(f"code {request.code} refused with {reply.code}: {reply.remark}")
         return reply

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -20,6 +21,7 @@ import trio
 from broker.filters import FilterTable
 from broker.store.flush import InThread
 from broker.store.tables_file import load_table, save_table
+from broker.supervisor import Services
 from broker.tables import DelayOffsets, GroupTable, OffsetTable, TopicTable
 from codec.bodies.base import decode_body, encode_body
 from codec.bodies.config import SubscriptionGroupWrapper, TopicConfigSerializeWrapper
@@ -124,13 +126,12 @@ class TableFiles:
         self.save_delays()
         self.save_filters()
 
-    async def run(self, durable: Durable, *, offsets_ms: int, delays_ms: int) -> None:
-        """Saves until cancelled."""
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._every, offsets_ms, self._offsets_due, durable)
-            nursery.start_soon(self._every, delays_ms, self._delays_due, durable)
-            nursery.start_soon(self._every, FILTERS_MS, self._filters_due)
-            nursery.start_soon(self._run_late)
+    def start(self, services: Services, durable: Durable, *, offsets_ms: int, delays_ms: int) -> None:
+        """Starts the services that save."""
+        services.start("save offsets", partial(self._every, offsets_ms, self._offsets_due, durable))
+        services.start("save delay offsets", partial(self._every, delays_ms, self._delays_due, durable))
+        services.start("save filters", partial(self._every, FILTERS_MS, self._filters_due))
+        services.start("save topics and groups", self._run_late)
 
     async def offsets_now(self) -> None:
         """Writes consumerOffset.json without waiting for its time."""

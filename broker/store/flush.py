@@ -26,6 +26,7 @@ from broker.store.index import Index
 from broker.store.segment import Segment
 from broker.store.segment_list import SegmentList
 from broker.store.statistics import Statistics
+from broker.supervisor import Services
 
 __all__ = ["Flusher", "InThread"]
 
@@ -58,11 +59,11 @@ class Flusher:
         self._wanted = trio.Event()
         self._done = trio.Event()
 
-    def start(self, nursery: trio.Nursery) -> None:
-        """Starts the services in `nursery`."""
-        nursery.start_soon(self._group_commit)
-        nursery.start_soon(self._flush_log_at_times)
-        nursery.start_soon(self._flush_queues_at_times)
+    def start(self, services: Services) -> None:
+        """Starts the services."""
+        services.start("group commit", self._group_commit)
+        services.start("flush commit log", self._flush_log_at_times)
+        services.start("flush consume queues", self._flush_queues_at_times)
 
     async def wait_flushed(self, end: int) -> bool:
         """Waits until the log is on the disk up to `end`; False after `syncFlushTimeout` or if the disk failed."""

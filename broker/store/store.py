@@ -13,7 +13,6 @@ from pathlib import Path
 
 import trio
 
-from broker.net.nursery import background
 from broker.store.appending import Appender
 from broker.store.checkpoint import Checkpoint
 from broker.store.commit_log import CommitLog
@@ -34,6 +33,7 @@ from broker.store.search import offset_by_time, store_time
 from broker.store.segment_list import SegmentList, adopted_size
 from broker.store.statistics import Statistics
 from broker.store.values import ArrivalListener, BitMapOf, GetResult, QueryResult, StoreMessage
+from broker.supervisor import Services, Supervisor, open_services
 from codec.errors import CorruptionError
 from codec.names import LMQ_PREFIX
 from codec.store.consume_queue_ext import Unit, is_address
@@ -142,14 +142,14 @@ class MessageStore:
         abort.write_bytes(_boot_id())
         sync_files([abort], [abort.parent])
 
-    def start(self, nursery: trio.Nursery) -> None:
+    def start(self, services: Services) -> None:
         """Starts the services."""
         self.retention.look_for_space()
-        self._flusher.start(nursery)
-        nursery.start_soon(self.retention.run)
-        nursery.start_soon(self._do_chores)
+        self._flusher.start(services)
+        services.start("retention", self.retention.run)
+        services.start("store chores", self._do_chores)
         if not self.config.sync_flush:
-            nursery.start_soon(have_pages_ahead, self._log, self._in_thread)
+            services.start("page ahead", lambda: have_pages_ahead(self._log, self._in_thread))
 
     async def _do_chores(self) -> None:
         while True:
@@ -367,6 +367,7 @@ async def open_store(
     now_ms: Callable[[], int],
     store_host: bytes,
     in_thread: InThread = trio.to_thread.run_sync,
+    supervisor: Supervisor | None = None,
 ) -> AsyncIterator[MessageStore]:
     """A running store: locked, loaded, recovered, its services started. Leaving the block is the clean stop.
 
@@ -381,8 +382,8 @@ async def open_store(
             store.close()
             raise
         try:
-            async with background() as nursery:
-                store.start(nursery)
+            async with open_services(supervisor) as services:
+                store.start(services)
                 yield store
         finally:
             with trio.CancelScope(shield=True):

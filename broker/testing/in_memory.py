@@ -21,9 +21,9 @@ import trio
 from broker.clock import NowMs
 from broker.config.namesrv import NamesrvConfig
 from broker.namesrv.node import open_name_server
-from broker.net.nursery import background
 from broker.node import open_broker
 from broker.store.flush import InThread
+from broker.supervisor import open_services
 from broker.testing.embedded import Cluster, checked_config, light_file_sizes, store_folder
 from broker.testing.memory_network import HOST, MemoryNetwork, OnRequest
 
@@ -105,8 +105,8 @@ async def embedded_in_memory(
         return start_ms + round((trio.current_time() - begun) * 1000)
 
     names = NamesrvConfig(kv_config_path=None, config_store_path=None)
-    async with background() as nursery:
-        network = MemoryNetwork(nursery, on_request)
+    async with open_services() as services:
+        network = MemoryNetwork(services.nursery, on_request)
         async with open_name_server(
             names, host=HOST, port=NAMESRV_PORT, now_ms=now_ms, network=network
         ) as namesrv:

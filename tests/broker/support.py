@@ -18,6 +18,7 @@ from broker.handlers import handler_table
 from broker.node import assemble, listen_to_store, start_services
 from broker.services.delay import DelayService
 from broker.store import open_store
+from broker.supervisor import open_services
 from codec.bodies.base import encode_body
 from codec.bodies.heartbeat import ConsumerData, HeartbeatData, SubscriptionData
 from codec.codes import ResponseCode
@@ -279,9 +280,7 @@ async def fake_broker(root: Path, **settings: Any) -> AsyncIterator[FakeBroker]:
         context, _ = assemble(config, address, store_host, virtual_now, random.Random(7), store, inline)
         delays = DelayService(context)
         listen_to_store(context, delays)
-        async with trio.open_nursery() as nursery:
-            start_services(context, delays, nursery)
-            nursery.start_soon(context.announcer.run)
-            yield FakeBroker(context, nursery)
-            nursery.cancel_scope.cancel()
+        async with open_services() as services:
+            start_services(context, delays, services)
+            yield FakeBroker(context, services.nursery)
         context.files.save_all()

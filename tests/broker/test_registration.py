@@ -10,7 +10,7 @@ import trio
 import trio.testing
 
 from broker.config import BrokerConfig
-from broker.errors import PeerUnreachable, RemoteClosed
+from broker.errors import PeerUnreachable, RemoteClosed, RemoteTimeout
 from broker.namesrv import open_name_server
 from broker.net.peers import Peers, parse_addresses, split_address
 from broker.net.server import listen, listener_address, serve
@@ -75,6 +75,13 @@ def registration(namesrv: str, **settings: object) -> Registration:
     return Registration(config, "127.0.0.1:10911", lambda: wrapper("T", "U"))
 
 
+async def launch(nursery: trio.Nursery, broker: Registration) -> None:
+    """As a broker does."""
+    await nursery.start(broker.peers.run)
+    await broker.register()
+    nursery.start_soon(broker.run)
+
+
 @pytest.mark.parametrize("compressed", [False, True])
 async def test_a_broker_is_known_to_every_name_server_when_it_has_started(
     nursery: trio.Nursery, compressed: bool
@@ -88,7 +95,7 @@ async def test_a_broker_is_known_to_every_name_server_when_it_has_started(
             compressed_register=compressed,
         )
         broker = Registration(config, "127.0.0.1:10911", lambda: wrapper("T", "U"), heard.append)
-        await nursery.start(broker.run)
+        await launch(nursery, broker)
         for server in (one, two):
             route = server.state.routes.route("T")
             assert route is not None
@@ -106,7 +113,7 @@ async def test_a_master_is_number_0_whatever_it_was_given(
 ) -> None:
     async with open_name_server(NO_FILES, port=0) as server:
         broker = registration(server.address, broker_role=role, broker_id=7)
-        await nursery.start(broker.run)
+        await launch(nursery, broker)
         assert server.state.routes.member_group("broker-a") == {broker_id: "127.0.0.1:10911"}
         await broker.unregister()
         assert server.state.routes.member_group("broker-a") == {}
@@ -118,8 +125,8 @@ async def test_it_registers_again_every_period_within_its_bounds(
     recorder, hasty = Recorder(), Recorder()
     await recorder.start(nursery)
     await hasty.start(nursery)
-    await nursery.start(registration(recorder.address).run)
-    await nursery.start(registration(hasty.address, register_name_server_period=1).run)
+    await launch(nursery, registration(recorder.address))
+    await launch(nursery, registration(hasty.address, register_name_server_period=1))
     await trio.sleep(95)
     assert recorder.codes == [REGISTER] * 4
     assert len(hasty.codes) == 10
@@ -133,7 +140,7 @@ async def test_without_force_it_registers_only_what_is_news(
 ) -> None:
     recorder = Recorder()
     await recorder.start(nursery)
-    await nursery.start(registration(recorder.address, force_register=False).run)
+    await launch(nursery, registration(recorder.address, force_register=False))
     await trio.sleep(65)
     assert recorder.codes == [REGISTER, QUERY, QUERY]
     recorder.changed = "true"
@@ -145,7 +152,7 @@ async def test_without_force_it_registers_only_what_is_news(
 async def test_a_broker_that_may_not_write_says_so_of_every_topic(nursery: trio.Nursery) -> None:
     recorder = Recorder()
     await recorder.start(nursery)
-    await nursery.start(registration(recorder.address, broker_permission=4).run)
+    await launch(nursery, registration(recorder.address, broker_permission=4))
     topics = recorder.body().topic_config_serialize_wrapper.topic_config_table
     assert {name: (topic.perm, topic.order) for name, topic in topics.items()} == {
         "T": (4, False),
@@ -162,7 +169,7 @@ async def test_a_name_server_that_is_down_is_named_once_and_found_again(
     free.close()
     up, late = Recorder(), Recorder()
     await up.start(nursery)
-    await nursery.start(registration(f"127.0.0.1:{port};{up.address};not-an-address").run)
+    await launch(nursery, registration(f"127.0.0.1:{port};{up.address};not-an-address"))
     await trio.sleep(65)
     assert up.codes == [REGISTER] * 3
     assert caplog.text.count(f"127.0.0.1:{port}: cannot connect") == 1
@@ -183,7 +190,7 @@ async def test_a_name_server_that_refuses_or_is_silent_does_not_stop_the_broker(
     recorder = Recorder(code)
     await recorder.start(nursery)
     start = trio.current_time()
-    await nursery.start(registration(recorder.address).run)
+    await launch(nursery, registration(recorder.address))
     assert trio.current_time() - start == pytest.approx(0 if code else 6, abs=0.5)
     assert ("told so" if code else "did not answer") in caplog.text
 
@@ -218,6 +225,27 @@ async def test_a_lost_connection_is_made_again(nursery: trio.Nursery) -> None:
         await peers.request(f"{host}:{port}", ask, 5)
     assert (await peers.request(f"{host}:{port}", ask, 5)).code == 0
     assert len({session.id for session in sessions}) == 2
+
+
+async def test_a_request_without_an_answer_leaves_nothing_behind(
+    nursery: trio.Nursery, clock: trio.testing.MockClock
+) -> None:
+    recorder = Recorder(code=None)
+    await recorder.start(nursery)
+    peers = Peers("test")
+    server = await nursery.start(peers.run)
+    for _ in range(5):
+        with pytest.raises(RemoteTimeout):
+            await peers.request(recorder.address, RemotingCommand(REGISTER), 1)
+    for _ in range(5):
+        with trio.move_on_after(1):
+            await peers.request(recorder.address, RemotingCommand(REGISTER), 10)
+    (session,) = server.sessions
+    for _ in range(5):
+        with pytest.raises(RemoteTimeout):
+            await session.request(RemotingCommand(REGISTER), 1)
+    assert len(recorder.requests) == 15
+    assert session.connection.waiting == 0
 
 
 def test_addresses() -> None:

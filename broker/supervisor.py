@@ -1,0 +1,111 @@
+"""Background services of broker and name server, and the one policy that all of them run under.
+
+* An OSError is logged and counted, and the service starts again after `RETRY_SECONDS`: a disk or a network recovers.
+* Any other exception is a programming error. All services of the block are cancelled, the stores are closed in order,
+  and ServiceFailed leaves the block: `rmq broker`, `rmq namesrv` and `rmq up` print it as their last line and exit with 1.
+* A service that returns has finished its work.
+
+What must survive a restart is state of the service's object, never of its coroutine. A connection is not a service: an
+error ends that connection alone (`broker.net.server`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from traceback import extract_tb
+
+import trio
+
+from broker.errors import ServiceFailed
+
+RETRY_SECONDS = 1.0
+
+Service = Callable[[], Awaitable[object]]
+"""Runs until cancelled."""
+
+_log = logging.getLogger(__name__)
+
+
+class Supervisor:
+    """The policy. `errors` counts the OSErrors of each service by its name."""
+
+    def __init__(self) -> None:
+        self.errors: Counter[str] = Counter()
+
+    async def run_once(self, name: str, service: Service) -> None:
+        """Runs a service until it ends or fails. Tests override this to break the service `name`."""
+        await service()
+
+    async def keep_running(self, name: str, service: Service) -> None:
+        """Runs a service, again after each OSError. Raises ServiceFailed from the exception that ended it."""
+        while True:
+            try:
+                return await self.run_once(name, service)
+            except ServiceFailed:
+                raise
+            except Exception as error:  # the policy decides about all of them
+                if not _is_transient(error):
+                    raise ServiceFailed(f"service {name} failed: {_describe(error)}") from error
+                self.errors[name] += 1
+                _log.warning("service %s: %s; it restarts in %g s", name, error, RETRY_SECONDS)
+            await trio.sleep(RETRY_SECONDS)
+
+
+class Services:
+    """The services of one block. `nursery` is for tasks that are no services."""
+
+    def __init__(self, supervisor: Supervisor, nursery: trio.Nursery) -> None:
+        self.nursery = nursery
+        self._supervisor = supervisor
+
+    def start(self, name: str, service: Service) -> None:
+        """Starts a service under the policy; `name` appears in log lines and counters."""
+        self.nursery.start_soon(self._supervisor.keep_running, name, service, name=name)
+
+
+@asynccontextmanager
+async def open_services(supervisor: Supervisor | None = None) -> AsyncIterator[Services]:
+    """Services that run beside a block of code and are cancelled when it ends.
+
+    Raises what the block raises, bare and not in a group, and ServiceFailed.
+    """
+    failure: Exception | None = None
+    try:
+        async with trio.open_nursery() as nursery:
+            try:
+                yield Services(supervisor or Supervisor(), nursery)
+            except Exception as error:  # raised again below, outside the nursery that would wrap it
+                failure = error
+            nursery.cancel_scope.cancel()
+    except BaseExceptionGroup as group:
+        failure = _first_failure(group)
+        if failure is None:
+            raise
+    if failure is not None:
+        raise failure
+
+
+def _first_failure(group: BaseExceptionGroup[BaseException]) -> ServiceFailed | None:
+    """The failure of a service in a group of nothing else."""
+    failures, others = group.split(ServiceFailed)
+    first: BaseException | None = None if others else failures
+    while isinstance(first, BaseExceptionGroup):
+        first = first.exceptions[0]
+    return first if isinstance(first, ServiceFailed) else None
+
+
+def _is_transient(error: Exception) -> bool:
+    if isinstance(error, ExceptionGroup):
+        return error.split(OSError)[1] is None
+    return isinstance(error, OSError)
+
+
+def _describe(error: Exception) -> str:
+    """Type, text and place of an error in one line."""
+    frames = extract_tb(error.__traceback__)
+    place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {error}{place}"
