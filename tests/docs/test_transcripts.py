@@ -6,27 +6,28 @@ it prints: `…` stands for any text in a line, a line that is only `…` for an
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import pty
 import re
 import signal
-import struct
 import subprocess
 import sys
-import termios
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.docs.terminal import CONTROL, run_on_terminal
+
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "CHANGELOG.md",
+    *sorted((ROOT / "docs").glob("**/*.md")),
+]
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 PROGRAM = re.compile(r"^```python (\S+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-CONTROL = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 
 
 def steps(page: Path) -> list[tuple[str, list[str]]]:
@@ -67,46 +68,6 @@ def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
         server.wait(20)
 
 
-def run_on_terminal(command: str, environment: dict[str, str], folder: Path) -> str:
-    terminal, child_side = pty.openpty()
-    fcntl.ioctl(child_side, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 80, 0, 0))
-    process = subprocess.Popen(
-        ["bash", "-c", command],
-        stdin=subprocess.DEVNULL,
-        stdout=child_side,
-        stderr=subprocess.PIPE,
-        env=environment,
-        cwd=folder,
-        process_group=0,
-    )
-    os.close(child_side)
-    chunks: list[bytes] = []
-
-    def read() -> None:
-        try:
-            while chunk := os.read(terminal, 65536):
-                chunks.append(chunk)
-        except OSError:  # the other side is closed
-            return
-
-    reader = threading.Thread(target=read)
-    reader.start()
-    errors = errors_of(process)
-    reader.join(10)
-    os.close(terminal)
-    text = b"".join(chunks).decode() + errors.decode()
-    return CONTROL.sub("", text.replace("\r\n", "\n"))
-
-
-def errors_of(process: subprocess.Popen[bytes]) -> bytes:
-    """What it says until it ends. One that does not is killed, with all that it began: nobody else would."""
-    try:
-        return process.communicate(timeout=60)[1]
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        return process.communicate()[1] + b"(did not end within 60 s)\n"
-
-
 def pattern(expected: list[str]) -> re.Pattern[str]:
     lines = [
         r"(?:.*\n)*?" if line == "…" else re.escape(line).replace("…", ".*") + r" *\n" for line in expected
@@ -121,7 +82,7 @@ def test_a_session_prints_what_the_page_shows(
     for name, text in PROGRAM.findall(page.read_text()):
         (tmp_path / name).write_text(text)
     for command, expected in steps(page):
-        printed = run_on_terminal(command, environment, tmp_path)
+        printed = CONTROL.sub("", run_on_terminal(command, environment, tmp_path))
         assert pattern(expected).fullmatch(printed), (
             f"$ {command}\n--- shown:\n" + "\n".join(expected) + f"\n--- printed:\n{printed}"
         )
