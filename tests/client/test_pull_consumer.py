@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 import trio
+from trio.testing import assert_checkpoints, assert_no_checkpoints
 
 from codec.codes import PullSysFlag, RequestCode, ResponseCode
 from codec.compression import compress
@@ -33,6 +35,7 @@ from rmqcli.client import (
     RequestTimeout,
     TopicNotFound,
 )
+from rmqcli.client.wire.messages import SMALL_PACKED, SMALL_PLAIN, read_messages
 from tests.client.scripted import Network, Reply, Server, ok, refuse, route, silent
 
 NAMESRV, MASTER, SLAVE = "ns:9876", "m:10911", "s:10911"
@@ -181,16 +184,35 @@ async def test_a_body_that_is_not_what_it_says_keeps_no_other_message_back(
     assert line.startswith("T@broker-a:0, offset 8: ") and reason in line
 
 
-async def test_a_bomb_among_them_stays_packed(
-    cluster: Cluster, autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("rmqcli.client.pull.consumer.MAX_DECOMPRESSED_TOGETHER", 5000)
-    monkeypatch.setattr("codec.store.record.MAX_DECOMPRESSED_TOGETHER", 5000)
+async def test_a_bomb_among_them_stays_packed() -> None:
     packed, bits = compress(b"abc" * 1000, "zlib")
-    cluster.master.replies[PULL] = pulled(0, record(7, packed, sys_flag=bits) * 2)
-    async with consuming(cluster) as consumer:
-        result = await consumer.pull(QUEUE, 7)
-    assert [message.body for message in result.messages] == [b"abc" * 1000, packed]
+    messages = await read_messages(record(7, packed, sys_flag=bits) * 2, "broker-a", limit=5000)
+    assert [message.body for message in messages] == [b"abc" * 1000, packed]
+
+
+@pytest.mark.parametrize("kind", ["zlib", "lz4", "zstd"])
+@pytest.mark.parametrize("size", [SMALL_PLAIN + 1, 4 * SMALL_PLAIN])
+async def test_much_is_decompressed_in_a_worker_in_order(kind: str, size: int) -> None:
+    """Few bytes that become many, too."""
+    plain = random.Random(1).randbytes(size // 8).hex().encode() * 5
+    packed, bits = compress(plain, kind)
+    bomb, bomb_bits = compress(bytes(size), kind)
+    stored = record(7, b"first") + record(8, packed, sys_flag=bits) + record(9, b"last")
+    with assert_checkpoints():
+        messages = await read_messages(stored, "broker-a")
+    assert [message.body for message in messages] == [b"first", plain, b"last"]
+    assert {message.broker_name for message in messages} == {"broker-a"}
+    assert len(bomb) < SMALL_PACKED
+    with assert_checkpoints():
+        (message,) = await read_messages(record(1, bomb, sys_flag=bomb_bits), "broker-a")
+    assert message.body == bytes(size)
+
+
+async def test_little_is_decompressed_at_once() -> None:
+    packed, bits = compress(b"abc" * 1000, "zlib")
+    with assert_no_checkpoints():
+        messages = await read_messages(record(7, packed, sys_flag=bits) * 3 + record(9), "broker-a")
+    assert len(messages) == 4
 
 
 async def test_damaged_messages_are_told(cluster: Cluster, autojump_clock: Any) -> None:

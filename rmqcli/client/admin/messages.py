@@ -17,8 +17,8 @@ from codec.message_queue import MessageQueue
 from rmqcli.client.admin.area import Area, gather
 from rmqcli.client.admin.values import QueryResult
 from rmqcli.client.errors import BrokerRefused, InvalidRequest, NotFound
-from rmqcli.client.pull.consumer import read_messages
 from rmqcli.client.wire.addresses import MAX_PORT, join_address
+from rmqcli.client.wire.messages import read_messages
 
 MAX_LONG = 2**63 - 1
 UNIQ_MAX = 32  # messages a broker returns for a unique key
@@ -90,7 +90,7 @@ class MessageAdmin(Area):
             if type(error) is not BrokerRefused or error.code != ResponseCode.SYSTEM_ERROR:
                 raise
             raise NotFound(ResponseCode.QUERY_NOT_FOUND, error.remark, address, code.name) from error
-        messages = read_messages(reply.body, await self._broker_name(address))
+        messages = await read_messages(reply.body, await self._broker_name(address))
         if not messages:
             raise NotFound(ResponseCode.QUERY_NOT_FOUND, reply.remark, address, code.name)
         return messages[0]
@@ -123,7 +123,7 @@ class MessageAdmin(Area):
                 ext,
                 ok=(ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND),
             )
-            return [] if reply.code else [m for m in read_messages(reply.body, name) if matches(m)]
+            return [] if reply.code else [m for m in await read_messages(reply.body, name) if matches(m)]
 
         answers, failures = await gather(list(route.brokers), ask)
         if failures and not answers:

@@ -8,23 +8,18 @@ A slave is read when the master cannot be reached, or when the broker suggests i
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Unpack
 
-import msgspec
-
 from codec.bodies.heartbeat import ConsumeFromWhere, ConsumerData, ConsumeType, MessageModel, SubscriptionData
 from codec.codes import MASTER_ID, PullSysFlag, RequestCode
-from codec.compression import MAX_DECOMPRESSED
-from codec.errors import CodecError, SelectorError
+from codec.errors import SelectorError
 from codec.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
-from codec.message import MessageExt
 from codec.message_queue import MessageQueue
 from codec.remoting.frame import RemotingCommand
 from codec.selector import parse_tags, tag_subscription
-from codec.store.record import MAX_DECOMPRESSED_TOGETHER, decode_record, decode_records
-from rmqcli.client.errors import CorruptReply, InvalidRequest
+from rmqcli.client.errors import InvalidRequest
 from rmqcli.client.group.balance import Balance
 from rmqcli.client.group.offsets import OffsetCalls
 from rmqcli.client.identity import check_consumer_group
@@ -32,6 +27,7 @@ from rmqcli.client.instance import Client, ClientInstance, InstanceOptions, repl
 from rmqcli.client.namespaces import Namespace
 from rmqcli.client.pull.requests import PullRequests
 from rmqcli.client.results import PullResult, PullStatus
+from rmqcli.client.wire.messages import read_messages
 
 __all__ = ["BLOCK_SUSPEND", "BLOCK_TIMEOUT", "MAX_BATCH", "TOOLS_GROUP", "PullConsumer", "QueuesChanged"]
 
@@ -213,14 +209,15 @@ class PullConsumer(OffsetCalls, Client):
             prefer=self._suggested.get(queue, MASTER_ID),
             ok=_STATUS,
         )
-        return self._result(queue, reply, tags)
+        return await self._result(queue, reply, tags)
 
-    def _result(self, queue: MessageQueue, reply: RemotingCommand, tags: frozenset[str]) -> PullResult:
+    async def _result(self, queue: MessageQueue, reply: RemotingCommand, tags: frozenset[str]) -> PullResult:
         header = reply_header(PullMessageResponseHeader, reply, queue.broker_name, RequestCode.PULL_MESSAGE)
         if header.suggest_which_broker_id is not None:
             self._suggested[queue] = header.suggest_which_broker_id
         status = _STATUS[reply.code]
-        messages = read_messages(reply.body, queue.broker_name) if status is PullStatus.FOUND else []
+        found = status is PullStatus.FOUND
+        messages = await read_messages(reply.body, queue.broker_name) if found else []
         self._namespace.unwrap_messages(messages)
         if tags:
             messages = [message for message in messages if message.tags in tags]
@@ -251,37 +248,3 @@ def _tags(expression: str) -> frozenset[str]:
         return parse_tags(expression)
     except SelectorError as error:
         raise InvalidRequest(str(error)) from error
-
-
-def read_messages(body: bytes | memoryview, broker_name: str) -> list[MessageExt]:
-    """The messages of a reply body, decompressed; CorruptReply when a record is damaged.
-
-    A body that says it is compressed and cannot be decompressed stays as it is stored: whoever sent one such message must not
-    keep all behind it from their readers (Java's client drops it, and what came with it, without a word).
-    """
-    try:
-        messages = decode_records(body, check_crc=False, decompress=True)
-    except CodecError:
-        messages = list(_one_by_one(body, broker_name))
-    for message in messages:
-        msgspec.structs.force_setattr(message, "broker_name", broker_name)
-    return messages
-
-
-def _one_by_one(body: bytes | memoryview, broker_name: str) -> Iterator[MessageExt]:
-    position = 0
-    room = MAX_DECOMPRESSED_TOGETHER
-    while position < len(body):
-        try:
-            stored = decode_record(body, position)
-        except CodecError as error:
-            raise CorruptReply(broker_name, str(error)) from error
-        try:
-            message = decode_record(body, position, decompress=True, limit=min(room, MAX_DECOMPRESSED))
-        except CodecError as error:
-            queue = MessageQueue(stored.topic, broker_name, stored.queue_id)
-            log.error("%s, offset %d: %s; the body is as stored", queue, stored.queue_offset, error)
-            message = stored
-        yield message
-        position += stored.store_size
-        room = max(0, room - len(message.body))

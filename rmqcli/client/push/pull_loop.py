@@ -20,12 +20,12 @@ from rmqcli.client.errors import BrokerRefused, ClientError
 from rmqcli.client.group.offsets import OffsetCalls
 from rmqcli.client.group.start_offset import begin_time, first_offset
 from rmqcli.client.instance import reply_header
-from rmqcli.client.pull.consumer import read_messages
 from rmqcli.client.push.process_queue import ProcessQueue
 from rmqcli.client.push.send_back import as_original
 from rmqcli.client.push.state import GroupState, log
 from rmqcli.client.push.subscription import Subscription
 from rmqcli.client.results import PullStatus
+from rmqcli.client.wire.messages import read_messages
 
 __all__ = ["PullLoop", "StartOffsets", "Submit"]
 
@@ -110,12 +110,12 @@ class PullLoop:
         try:
             await self._begin_locked(held)
             reply = await self._ask(held, subscription)
-            if self._state.subscriptions.get(held.queue.topic) is not subscription:
-                return 0.0  # chosen by what was wanted before: the same place is asked again
             header = reply_header(
                 PullMessageResponseHeader, reply, held.queue.broker_name, RequestCode.PULL_MESSAGE
             )
-            messages = self._messages(held, reply, header, subscription)
+            messages = await self._messages(held, reply, header, subscription)
+            if self._state.subscriptions.get(held.queue.topic) is not subscription:
+                return 0.0  # selected by the former subscription: pull from the same offset again
         except BrokerRefused as error:
             if error.code == ResponseCode.FLOW_CONTROL:
                 return BUSY
@@ -176,7 +176,7 @@ class PullLoop:
             bname=queue.broker_name,
         )
 
-    def _messages(
+    async def _messages(
         self,
         held: ProcessQueue,
         reply: RemotingCommand,
@@ -186,7 +186,7 @@ class PullLoop:
         held.suggested_broker = header.suggest_which_broker_id
         if reply.code != ResponseCode.SUCCESS:
             return []
-        messages = read_messages(reply.body, held.queue.broker_name)
+        messages = await read_messages(reply.body, held.queue.broker_name)
         if subscription.tags:
             messages = [message for message in messages if message.tags in subscription.tags]
         ends = {
