@@ -272,6 +272,36 @@ async def test_cancelled_request_is_forgotten(connected: Connected, autojump_clo
     assert link.is_open
 
 
+@pytest.mark.parametrize("together", [1, 7])
+@pytest.mark.parametrize("end", ["timeout", "cancellation"])
+async def test_requests_that_were_given_up_leave_no_waiter(
+    connected: Connected, nursery: trio.Nursery, autojump_clock: Any, end: str, together: int
+) -> None:
+    link, wire = connected()
+    results: dict[int, Any] = {}
+
+    async def chatter() -> None:
+        while True:  # a silent peer would cost the link
+            await trio.sleep(0.5)
+            await wire.stream.send_all(encode_frame(RemotingCommand(40, None, b"", 0)))
+
+    nursery.start_soon(chatter)
+    for number in range(5):
+        with trio.move_on_after(1.0 if end == "cancellation" else 60.0):
+            async with trio.open_nursery() as callers:
+                for each in range(together):
+                    callers.start_soon(ask, link, results, number * together + each, 2.0)
+        assert link.in_flight == 0
+    gave_up = 5 * together if end == "timeout" else 0
+    assert [type(result) for result in results.values()] == [RequestTimeout] * gave_up
+    nursery.start_soon(ask, link, results, 99)
+    while (asked := (await wire.commands())[-1]).code != 99:
+        pass
+    await wire.stream.send_all(response(asked.opaque, 1))
+    await wait_all_tasks_blocked()
+    assert results[99].code == 1
+
+
 async def test_oneway_returns_when_written(connected: Connected, autojump_clock: Any) -> None:
     link, wire = connected()
     await link.send_oneway(command(15), 1.0)

@@ -60,7 +60,8 @@ class Link:
 
     @property
     def in_flight(self) -> int:
-        return len(self._calls)
+        """Requests that wait for a reply."""
+        return max(len(self._calls), self._protocol.waiting)
 
     def close(self, reason: str = "closed by this client") -> None:
         """Ends the link now; whoever waits gets ConnectionLost."""
