@@ -11,7 +11,7 @@ from pathlib import Path
 from broker.handlers import HANDLERS
 from codec.codes import RequestCode, ResponseCode
 from codec.errors import CodecError
-from codec.operations import OPERATIONS
+from codec.operations.table import OPERATIONS
 from tests.broker.support import fake_broker
 
 R = RequestCode

@@ -48,9 +48,10 @@ from codec.bodies.stats import BrokerStatsItem, ConsumeStatsList, TopicOffset, T
 from codec.errors import BodyError
 from codec.fastjson import FASTJSON
 from codec.message_queue import MessageQueue
-from codec.operations import OPERATIONS, Operation
+from codec.operations.operation import PROPERTIES, AnyOperation
+from codec.operations.table import OPERATIONS
 from codec.remoting.frame import RemotingCommand, decode_frame
-from tests.codec.values import BODIES, TEXT, structs, values_of
+from tests.codec.values import BODIES, TEXT, body_form, structs, values_of
 from tests.codec.wire import Wire
 from tests.support import JavaStore
 
@@ -83,10 +84,10 @@ def test_every_body_comes_back(cls: type[Body]) -> None:
 
 def _body_type(row: dict[str, Any], command: RemotingCommand, wire: Wire) -> Any:
     answers = row["type"] == "response"
-    operation: Operation | None = BY_NUMBER.get(row["reqcode"] if answers else command.code)
+    operation: AnyOperation | None = BY_NUMBER.get(row["reqcode"] if answers else command.code)
     if operation is None or not command.body or (answers and command.code != 0):
         return None
-    cls = operation.reply_body if answers else operation.request_body
+    cls = body_form(operation, of_reply=answers)
     # The client language that gets the other form of 220 is not in the recorded run.
     return None if cls is bytes else cls
 
@@ -100,7 +101,7 @@ def test_every_recorded_body_is_what_the_table_says(wire: Wire) -> None:
             continue
         seen.add(cls)
         data = bytes(command.body)
-        if cls is dict:
+        if cls == PROPERTIES:
             _check_properties(data)
         elif cls is RegisterBrokerBody:
             compressed = (command.ext_fields or {}).get("compressed") == "true"

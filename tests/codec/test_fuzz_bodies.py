@@ -21,9 +21,10 @@ from codec.bodies.registration import RegisterBrokerBody
 from codec.errors import CodecError
 from codec.fastjson import FASTJSON, loads
 from codec.headers.base import Header, from_ext, to_ext
-from codec.operations import OPERATIONS
+from codec.operations.operation import PROPERTIES
+from codec.operations.table import OPERATIONS
 from codec.remoting.frame import decode_frame
-from tests.codec.values import BODIES, HEADERS
+from tests.codec.values import BODIES, HEADERS, body_form
 from tests.codec.wire import load_wire
 
 BODY_INPUTS: Final = 40_000
@@ -144,7 +145,7 @@ def recorded() -> tuple[list[tuple[Any, bytes]], list[tuple[type[Header], dict[s
             if operation is None:
                 continue
             answers = row["type"] == "response"
-            cls = operation.reply_body if answers else operation.request_body
+            cls = body_form(operation, of_reply=answers)
             header = operation.reply if answers else operation.request
             command = decode_frame(frame[4:])
             if cls not in {None, bytes} and 0 < len(command.body) < LONGEST:
@@ -193,7 +194,7 @@ def test_mutated_bodies_give_values_or_our_errors() -> None:
     read, started = 0, time.process_time()
     for cls, data in body_inputs():
         try:
-            value = decode_properties_text(data) if cls is dict else decode_body(cls, data)
+            value = decode_properties_text(data) if cls == PROPERTIES else decode_body(cls, data)
         except CodecError:
             continue
         except Exception as error:

@@ -21,7 +21,7 @@ from codec.headers.pull import PullMessageRequestHeader, PullMessageResponseHead
 from codec.headers.query import ViewMessageRequestHeader
 from codec.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
 from codec.headers.topics import CreateTopicRequestHeader
-from codec.operations import OPERATIONS
+from codec.operations.table import OPERATIONS
 from codec.remoting.frame import RemotingCommand, decode_frame
 from tests.codec.values import HEADERS, structs
 from tests.codec.wire import Wire

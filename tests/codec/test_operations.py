@@ -1,25 +1,69 @@
-"""The table of operations: complete, and every class in its place."""
+"""The table of operations: complete, every class in its place, and readable and writable at both ends."""
 
 from __future__ import annotations
 
-from types import GenericAlias
+import sys
+from pkgutil import iter_modules
+from subprocess import run
+from types import GenericAlias, UnionType
+from typing import Any, get_args, get_type_hints
 
+import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+import codec.operations
 from codec.bodies.acl import UserInfo
-from codec.codes import RequestCode
+from codec.bodies.heartbeat import ConsumerData, HeartbeatData, SubscriptionData
+from codec.bodies.stats import TopicOffset, TopicStatsTable
+from codec.codes import RequestCode, ResponseCode
+from codec.errors import BodyError, HeaderError
+from codec.fastjson import FASTJSON, STANDARD
 from codec.headers.base import Header
 from codec.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
-from codec.operations import OPERATIONS, Operation
-from tests.codec.values import BODIES, HEADERS
+from codec.headers.topics import GetTopicStatsInfoRequestHeader
+from codec.message_queue import MessageQueue
+from codec.operations import name_server, routes, topics
+from codec.operations.access import Access, ResourceKind
+from codec.operations.acl import AUTH_GET_USER
+from codec.operations.clients import HEART_BEAT
+from codec.operations.messages import PULL_MESSAGE
+from codec.operations.operation import PROPERTIES, AnyOperation
+from codec.operations.table import OPERATIONS
+from codec.operations.unserved import SUSPEND_CONSUMER
+from codec.remoting.command import RemotingCommand
+from tests.codec.values import BODIES, HEADERS, structs
 
 BASES = {"Header", "RpcRequestHeader", "TopicRequestHeader", "TopicQueueRequestHeader"}
 DIRECTIONS = {"A", "B", "C", "N", "Ctl", "FS", "slave", "controller", "container"}
+ALL = pytest.mark.parametrize("operation", OPERATIONS.values(), ids=lambda operation: operation.name)
+
+
+def body_classes(operation: AnyOperation) -> set[Any]:
+    found = set()
+    for form in (operation.request_body, operation.reply_body):
+        for part in form.__args__ if isinstance(form, UnionType) else (form,):
+            found.add(part.__args__[0] if isinstance(part, GenericAlias) and part != PROPERTIES else part)
+    return found - {None, type(None)}
 
 
 def test_every_code_has_one_entry() -> None:
     assert set(OPERATIONS) == set(RequestCode)
     assert all(code is operation.code for code, operation in OPERATIONS.items())
+
+
+def test_every_entry_has_the_name_of_its_code() -> None:
+    areas = [found.name for found in iter_modules(codec.operations.__path__)]
+    entries = [
+        (name, value)
+        for area in areas
+        if area not in {"access", "operation", "table"}
+        for name, value in vars(__import__(f"codec.operations.{area}", fromlist=[area])).items()
+        if isinstance(value, type(SUSPEND_CONSUMER))
+    ]
+    assert [name for name, entry in entries] == [entry.name for name, entry in entries]
+    assert len(entries) == len(OPERATIONS)
 
 
 def test_every_header_is_used() -> None:
@@ -28,42 +72,155 @@ def test_every_header_is_used() -> None:
 
 
 def test_every_body_is_used_in_a_body_or_as_a_file() -> None:
-    used = {
-        cls for operation in OPERATIONS.values() for cls in (operation.request_body, operation.reply_body)
-    }
-    used |= {cls.__args__[0] for cls in used if isinstance(cls, GenericAlias)}
+    used = set().union(*map(body_classes, OPERATIONS.values()))
     parts = " ".join(str(cls.__annotations__) for cls in BODIES)
     lonely = {cls.__name__ for cls in BODIES if cls not in used and cls.__name__ not in parts}
     files = {"ConsumerFilterManager", "KVConfigSerializeWrapper", "OffsetSerializeWrapper"}
     messages = {"AckMsg", "BatchAckMsg", "PopCheckPoint", "OffsetMovedEvent"}
-    others = {"AclConfig", "ClusterAclVersionInfo", "ResetOffsetBodyForC"}
+    others = {"AclConfig", "ClusterAclVersionInfo", "RegisterBrokerBody", "ResetOffsetBodyForC"}
     assert lonely == files | messages | others
 
 
-@pytest.mark.parametrize("operation", OPERATIONS.values(), ids=lambda operation: operation.code.name)
-def test_each_entry_makes_sense(operation: Operation) -> None:
+@ALL
+def test_each_entry_makes_sense(operation: AnyOperation) -> None:
     for header in (operation.request, operation.reply):
         assert header is None or issubclass(header, Header)
-    for body in (operation.request_body, operation.reply_body):
-        cls = body.__args__[0] if isinstance(body, GenericAlias) else body
-        assert cls in {None, bytes, dict, str} or cls in BODIES
+    assert all(cls in {bytes, str} or cls == PROPERTIES or cls in BODIES for cls in body_classes(operation))
     assert operation.request is None or "Response" not in operation.request.__name__
     assert operation.reply is None or "Request" not in operation.reply.__name__
+    assert operation.answered or (operation.reply, operation.reply_body) == (None, None)
     if operation.direction:
         assert set(operation.direction.replace("/", "→").split("→")) <= DIRECTIONS
     else:
-        assert operation[1:5] == (None, None, None, None)
+        assert (operation.request, operation.reply, body_classes(operation)) == (None, None, set())
 
 
 def test_some_entries() -> None:
-    assert OPERATIONS[RequestCode.PULL_MESSAGE] == Operation(
-        RequestCode.PULL_MESSAGE, PullMessageRequestHeader, PullMessageResponseHeader, None, bytes, "C→B"
-    )
-    assert OPERATIONS[RequestCode.GET_BROKER_CONFIG].reply_body is dict
-    assert OPERATIONS[RequestCode.AUTH_LIST_USER].reply_body == list[UserInfo]
-    assert OPERATIONS[RequestCode.SUSPEND_CONSUMER].direction == ""
+    assert PULL_MESSAGE.request is PullMessageRequestHeader
+    assert (PULL_MESSAGE.reply, PULL_MESSAGE.reply_body) == (PullMessageResponseHeader, bytes)
+    assert OPERATIONS[RequestCode.GET_BROKER_CONFIG].reply_body == PROPERTIES
+    assert OPERATIONS[RequestCode.AUTH_LIST_USER].reply_body == list[UserInfo] | None
+    assert SUSPEND_CONSUMER.direction == ""
 
 
 def test_the_table_cannot_be_changed() -> None:
     with pytest.raises(TypeError):
-        OPERATIONS[RequestCode.HEART_BEAT] = OPERATIONS[RequestCode.PULL_MESSAGE]  # type: ignore[index]
+        OPERATIONS[RequestCode.HEART_BEAT] = PULL_MESSAGE  # type: ignore[index]
+    with pytest.raises(AttributeError):
+        PULL_MESSAGE.direction = "B→C"  # type: ignore[misc]
+
+
+def test_an_area_does_not_import_the_others() -> None:
+    code = "import sys, codec.operations.routes; print(*sys.modules)"
+    loaded = run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert "codec.headers.routes" in loaded
+    assert {"codec.headers.send", "codec.bodies.stats", "codec.operations.table"}.isdisjoint(loaded)
+
+
+# ---- access
+
+
+def path_types(cls: Any, path: list[str]) -> Any:
+    """The type at the end of a path of attributes."""
+    for name in path:
+        hint = get_type_hints(cls)[name]
+        cls = next((part for part in (hint, *get_args(hint)) if isinstance(part, type)), None)
+        cls = get_args(cls)[0] if isinstance(cls, GenericAlias) else cls
+    return cls
+
+
+@ALL
+def test_each_check_names_texts_of_the_request(operation: AnyOperation) -> None:
+    for access in operation.access:
+        assert access.actions
+        if access.kind is ResourceKind.CLUSTER:
+            assert access.named_by == ""
+            continue
+        path = access.named_by.split(".")
+        holders = [cls for cls in (operation.request, operation.request_body) if cls is not None]
+        holder = next(cls for cls in holders if path[0] in getattr(cls, "__struct_fields__", ()))
+        assert path_types(holder, path) is str
+
+
+def test_names_of_a_header_and_of_a_body() -> None:
+    (access,) = topics.GET_TOPIC_STATS_INFO.access
+    assert access.names(GetTopicStatsInfoRequestHeader(topic="T"), None) == ["T"]
+    subscriptions = [SubscriptionData(topic="T", sub_string="*"), SubscriptionData(topic="U", sub_string="*")]
+    data = HeartbeatData(
+        client_id="c",
+        consumer_data_set=[
+            ConsumerData(group_name=name, subscription_data_set=subscriptions) for name in "GH"
+        ],
+    )
+    named = {access.kind: access.names(None, data) for access in HEART_BEAT.access}
+    assert named == {ResourceKind.GROUP: ["G", "H"], ResourceKind.TOPIC: ["T", "U"]}
+
+
+def test_a_missing_name_is_no_name() -> None:
+    assert Access(ResourceKind.TOPIC, (), "topic").names(None, None) == []
+
+
+# ---- both ends
+
+
+def received(operation: AnyOperation, ext: dict[str, str] | None, body: bytes) -> RemotingCommand:
+    return RemotingCommand(operation.code, ext, body)
+
+
+def values(form: Any) -> st.SearchStrategy[Any]:
+    if form is None:
+        return st.none()
+    if form is bytes:
+        return st.binary(max_size=8)
+    if form == PROPERTIES:
+        return st.dictionaries(st.text("ab", min_size=1), st.text("xy"), max_size=3)
+    if isinstance(form, UnionType):
+        return st.none() | values(form.__args__[0])
+    if isinstance(form, GenericAlias):
+        return st.lists(st.text("ab") if form.__args__[0] is str else structs(form.__args__[0]), max_size=2)
+    return structs(form)
+
+
+@ALL
+def test_what_one_end_writes_the_other_reads(operation: AnyOperation) -> None:
+    @settings(max_examples=20)
+    @given(st.data())
+    def check(data: st.DataObject) -> None:
+        header = data.draw(values(operation.request))
+        body = data.draw(values(operation.request_body))
+        request = received(operation, *operation.encode_request(header, body))
+        assert operation.decode_request(request) == (header, body)
+        header = data.draw(values(operation.reply))
+        body = data.draw(values(operation.reply_body))
+        reply = received(operation, *operation.encode_reply(header, body))
+        assert operation.decode_reply(reply) == (header, body)
+
+    check()
+
+
+def test_the_dialect_is_the_operations() -> None:
+    stats = TopicStatsTable(offset_table={MessageQueue("T", "b", 0): TopicOffset(0, 1, 2)})
+    operation = topics.GET_TOPIC_STATS_INFO
+    assert operation.reply_dialect is FASTJSON
+    assert operation.encode_reply(None, stats)[1].startswith(b'{"offsetTable":{{')
+    assert operation.encode_reply(None, stats, STANDARD)[1].startswith(b'{"offsetTable":{"{')
+
+
+def test_a_header_that_was_read_already_is_used() -> None:
+    header = GetTopicStatsInfoRequestHeader(topic="T")
+    command = RemotingCommand(202, {"topic": "other"}, header=header)
+    assert topics.GET_TOPIC_STATS_INFO.decode_header(command) is header
+
+
+def test_a_header_or_a_body_that_is_missing() -> None:
+    with pytest.raises(HeaderError, match="topic is missing"):
+        topics.GET_TOPIC_STATS_INFO.decode_request(RemotingCommand(202))
+    with pytest.raises(BodyError):
+        routes.GET_BROKER_CLUSTER_INFO.decode_reply(RemotingCommand(ResponseCode.SUCCESS))
+    assert AUTH_GET_USER.decode_reply(RemotingCommand(ResponseCode.SUCCESS)).body is None
+    assert name_server.REGISTER_BROKER.decode_reply(RemotingCommand(ResponseCode.SUCCESS)).body is None
+
+
+def test_an_entry_is_hashable() -> None:
+    assert len(set(OPERATIONS.values())) == len(OPERATIONS)
+    assert isinstance(PULL_MESSAGE, msgspec.Struct)

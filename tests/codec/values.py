@@ -15,8 +15,11 @@ from hypothesis import strategies as st
 import codec.bodies
 import codec.headers
 from codec.bodies.base import Body
+from codec.bodies.registration import RegisterBrokerBody
 from codec.headers.base import Header
 from codec.message_queue import MessageQueue
+from codec.operations.name_server import REGISTER_BROKER
+from codec.operations.operation import AnyOperation
 
 
 def public_classes(package: types.ModuleType, base: type) -> list[type]:
@@ -71,3 +74,11 @@ def structs(cls: type[Any]) -> st.SearchStrategy[Any]:
         {name: part for name, part in parts.items() if name in required},
         optional={name: part for name, part in parts.items() if name not in required},
     ).map(lambda members: cls(**members))
+
+
+def body_form(operation: AnyOperation, *, of_reply: bool) -> Any:
+    """The form of a body: its class without `optional`, RegisterBrokerBody where the table says bytes."""
+    if operation is REGISTER_BROKER and not of_reply:
+        return RegisterBrokerBody
+    form = operation.reply_body if of_reply else operation.request_body
+    return form.__args__[0] if isinstance(form, types.UnionType) else form

@@ -1,0 +1,81 @@
+"""The resources that an operation touches, as access control checks them (5.x `DefaultAuthorizationContextBuilder`).
+
+A check passes when any one of its actions is allowed; an operation needs all of its checks to pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+
+class ResourceKind(StrEnum):
+    """Kinds of resources under the names that 5.x policies use."""
+
+    TOPIC = "Topic"
+    GROUP = "Group"
+    CLUSTER = "Cluster"
+
+
+class Action(StrEnum):
+    """Actions under the names that 5.x policies use; 4.x knows PUB and SUB."""
+
+    PUB = "Pub"
+    SUB = "Sub"
+    CREATE = "Create"
+    UPDATE = "Update"
+    DELETE = "Delete"
+    GET = "Get"
+
+
+PUB: Final = Action.PUB
+SUB: Final = Action.SUB
+CREATE: Final = Action.CREATE
+UPDATE: Final = Action.UPDATE
+DELETE: Final = Action.DELETE
+GET: Final = Action.GET
+
+
+class Access(msgspec.Struct, frozen=True):
+    """One check. `named_by` is the path of attributes from the header, or else the body, to the name; lists are walked.
+
+    A cluster is always the broker's own, so its `named_by` is empty.
+    """
+
+    kind: ResourceKind
+    actions: tuple[Action, ...]
+    named_by: str = ""
+
+    def names(self, header: object, body: object) -> list[str]:
+        """The names of the resources that a request touches, without duplicates, in the order of the request."""
+        path = self.named_by.split(".")
+        start = header if hasattr(header, path[0]) else body
+        return list(dict.fromkeys(_walk(start, path)))
+
+
+def on_topic(*actions: Action, named_by: str = "topic") -> Access:
+    """A check of the topics that `named_by` leads to."""
+    return Access(ResourceKind.TOPIC, actions, named_by)
+
+
+def on_group(*actions: Action, named_by: str = "consumer_group") -> Access:
+    """A check of the consumer groups that `named_by` leads to."""
+    return Access(ResourceKind.GROUP, actions, named_by)
+
+
+def on_cluster(*actions: Action) -> Access:
+    """A check of the cluster that the broker belongs to."""
+    return Access(ResourceKind.CLUSTER, actions)
+
+
+def _walk(value: object, path: list[str]) -> Iterator[str]:
+    if isinstance(value, list | tuple):
+        for item in value:
+            yield from _walk(item, path)
+    elif isinstance(value, str):
+        yield value
+    elif value is not None and path:
+        yield from _walk(getattr(value, path[0], None), path[1:])

@@ -1,0 +1,142 @@
+"""The entry of the table of operations, and how it reads and writes requests and replies.
+
+Headers are classes of `codec.headers`. Bodies are classes of `codec.bodies` or a `list[…]` of one (JSON), `PROPERTIES`
+(lines of text) or `bytes` (message bodies, stored records, or a form that the operation's users encode themselves).
+None: no header, no body. `optional(…)`: the body may be missing.
+
+Directions: C client, A admin tool, B broker, N name server, Ctl controller, FS filter server; "" for a code that no server
+processes.
+"""
+
+from __future__ import annotations
+
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple
+
+import msgspec
+
+from codec.bodies.base import decode_body, encode_body
+from codec.bodies.properties import decode_properties_text, encode_properties_text
+from codec.codes import RequestCode
+from codec.fastjson_writer import STANDARD, JsonDialect
+from codec.headers.base import Header, from_ext, to_ext
+from codec.operations.access import Access
+from codec.remoting.command import RemotingCommand
+
+if TYPE_CHECKING:
+    # What an operation does not name is None; type checkers know defaults of type variables, Python 3.11 does not.
+    from typing_extensions import TypeVar
+
+    RequestT = TypeVar("RequestT", default=None)
+    ReplyT = TypeVar("ReplyT", default=None)
+    RequestBodyT = TypeVar("RequestBodyT", default=None)
+    ReplyBodyT = TypeVar("ReplyBodyT", default=None)
+    T = TypeVar("T")
+else:
+    from typing import TypeVar
+
+    RequestT = TypeVar("RequestT")
+    ReplyT = TypeVar("ReplyT")
+    RequestBodyT = TypeVar("RequestBodyT")
+    ReplyBodyT = TypeVar("ReplyBodyT")
+
+__all__ = ["NOT_SET", "PROPERTIES", "Answer", "AnyOperation", "Operation", "optional"]
+
+PROPERTIES: Final = dict[str, str]
+"""A body of `name=value` lines."""
+
+NOT_SET: Final = "not set any response code"
+"""The remark that Java leaves in several successful replies."""
+
+
+class Answer(NamedTuple, Generic[ReplyT, ReplyBodyT]):
+    """The header and body of a reply."""
+
+    header: ReplyT
+    body: ReplyBodyT
+
+
+class Operation(msgspec.Struct, Generic[RequestT, ReplyT, RequestBodyT, ReplyBodyT], frozen=True):
+    """One request code with all that both ends need to know of it.
+
+    `answered`: whether the receiver replies; `remark`: of a successful reply; `refused_on_slave`: a slave refuses it;
+    `access`: what 5.x access control checks; `admin_only`: 4.x access control wants an admin account.
+    """
+
+    code: RequestCode
+    direction: str = ""
+    request: type[RequestT] | None = None
+    reply: type[ReplyT] | None = None
+    request_body: type[RequestBodyT] | None = None
+    reply_body: type[ReplyBodyT] | None = None
+    request_dialect: JsonDialect = STANDARD
+    reply_dialect: JsonDialect = STANDARD
+    answered: bool = True
+    remark: str | None = None
+    refused_on_slave: bool = False
+    access: tuple[Access, ...] = ()
+    admin_only: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name of the request code."""
+        return self.code.name
+
+    def encode_request(self, header: RequestT, body: RequestBodyT) -> tuple[dict[str, str] | None, bytes]:
+        """The ext fields and the body of a request."""
+        return _ext(header), _encode(self.request_body, body, self.request_dialect)
+
+    def encode_reply(
+        self, header: ReplyT | None, body: ReplyBodyT | None, dialect: JsonDialect | None = None
+    ) -> tuple[dict[str, str] | None, bytes]:
+        """The ext fields and the body of a reply; `dialect` replaces the usual one."""
+        return _ext(header), _encode(self.reply_body, body, dialect or self.reply_dialect)
+
+    def decode_header(self, command: RemotingCommand) -> RequestT:
+        """The header of a request; HeaderError. A header that the connection has read already is used as it is."""
+        header: Any = command.header or _read_header(self.request, command)
+        return header  # type: ignore[no-any-return]
+
+    def decode_request(self, command: RemotingCommand) -> tuple[RequestT, RequestBodyT]:
+        """The header and the body of a request; HeaderError, BodyError."""
+        return self.decode_header(command), _decode(self.request_body, command.body)
+
+    def decode_reply(self, command: RemotingCommand) -> Answer[ReplyT, ReplyBodyT]:
+        """The header and the body of a reply; HeaderError, BodyError."""
+        return Answer(_read_header(self.reply, command), _decode(self.reply_body, command.body))
+
+
+AnyOperation = Operation[Any, Any, Any, Any]
+
+
+def optional(form: type[T]) -> type[T | None]:
+    """A body that may be missing; it is None then."""
+    either: Any = form | None
+    return either  # type: ignore[no-any-return]
+
+
+def _read_header(cls: Any, command: RemotingCommand) -> Any:
+    return None if cls is None else from_ext(cls, command.ext_fields)
+
+
+def _ext(header: object) -> dict[str, str] | None:
+    return to_ext(header) if isinstance(header, Header) else None
+
+
+def _decode(form: Any, data: bytes | memoryview) -> Any:
+    if form is None:
+        return None
+    if isinstance(form, UnionType):
+        return _decode(form.__args__[0], data) if data else None
+    if form is bytes:
+        return data
+    return decode_properties_text(data) if form == PROPERTIES else decode_body(form, data)
+
+
+def _encode(form: Any, body: Any, dialect: JsonDialect) -> bytes:
+    if body is None:
+        return b""
+    if form is bytes:
+        written: bytes = body
+        return written
+    return encode_properties_text(body) if form == PROPERTIES else encode_body(body, dialect=dialect)
