@@ -41,11 +41,11 @@ ALL = pytest.mark.parametrize("operation", OPERATIONS.values(), ids=lambda opera
 
 
 def body_classes(operation: AnyOperation) -> set[Any]:
-    found = set()
-    for form in (operation.request_body, operation.reply_body):
-        for part in form.__args__ if isinstance(form, UnionType) else (form,):
-            found.add(part.__args__[0] if isinstance(part, GenericAlias) and part != PROPERTIES else part)
-    return found - {None, type(None)}
+    forms: tuple[Any, ...] = (operation.request_body, operation.reply_body)
+    parts = [part for form in forms for part in (form.__args__ if isinstance(form, UnionType) else (form,))]
+    is_list = [isinstance(part, GenericAlias) and part.__origin__ is list for part in parts]
+    classes = {part.__args__[0] if many else part for part, many in zip(parts, is_list, strict=True)}
+    return classes - {None, type(None)}
 
 
 def test_every_code_has_one_entry() -> None:
