@@ -120,7 +120,7 @@ complete --command rmq --condition '__rmq_at \' consume\'' --long-option broadca
 complete --command rmq --condition '__rmq_at \' consume\'' --long-option from --exclusive --description 'Where a group without offsets begins: first, last or @T. [default: last]'
 complete --command rmq --condition '__rmq_at \' consume\'' --long-option balance --exclusive --description 'How members share queues: averagely, circle or hash; the same for all of them. [default: averagely]'
 complete --command rmq --condition '__rmq_at \' consume\'' --short-option t --long-option tag --exclusive --description 'Only these tags: \'A\', \'A || B\', \'*\' is all of them. [default: *]'
-complete --command rmq --condition '__rmq_at \' consume\'' --long-option sql --exclusive --description 'Only messages whose properties fulfil this.'
+complete --command rmq --condition '__rmq_at \' consume\'' --long-option sql --exclusive --description 'Only messages whose properties meet EXPR (SQL92), e.g. \'price > 5\'.'
 complete --command rmq --condition '__rmq_at \' consume\'' --long-option exec --exclusive --description 'Run this for each message, its body on standard input.'
 complete --command rmq --condition '__rmq_at \' consume\'' --long-option reply --description 'With --exec: what the command prints answers `rmq request`.'
 complete --command rmq --condition '__rmq_at \' consume\'' --long-option retries --exclusive --description 'Times that a message comes again before it is a dead letter. [default: 16, with --orderly no end] [x>=0]'

@@ -17,9 +17,9 @@ from typer.core import TyperCommand
 from typer.main import get_command
 
 from rmqcli import __version__
+from rmqcli.cli.command import SectionedGroup, global_options
 from rmqcli.cli.errors import report
 from rmqcli.cli.exit_codes import ExitCode
-from rmqcli.cli.options import SectionedGroup, global_options
 
 __all__ = ["COMMANDS", "Entry", "command_tree", "run"]
 

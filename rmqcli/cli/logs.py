@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["OneLine", "Seldom", "client_log_told"]
+__all__ = ["OneLine", "Seldom", "client_log"]
 
 AGAIN = 60.0
 MOST = 1000  # texts that are remembered
@@ -50,7 +50,7 @@ class Seldom(logging.Filter):
 
 
 @contextmanager
-def client_log_told(*, verbose: bool) -> Iterator[None]:
+def client_log(*, verbose: bool) -> Iterator[None]:
     """While the block runs."""
     handler = logging.StreamHandler(sys.stderr)
     if verbose:

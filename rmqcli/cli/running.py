@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import signal
-import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TypeVar
 
-__all__ = ["now_ms", "run_async", "run_until_told_to_end", "warn"]
+__all__ = ["now_ms", "run_async", "run_until_terminated"]
 
 T = TypeVar("T")
 
@@ -21,7 +20,7 @@ def run_async(main: Callable[[], Awaitable[T]]) -> T:
     return trio.run(main, restrict_keyboard_interrupt_to_checkpoints=True)
 
 
-def run_until_told_to_end(main: Callable[[], Awaitable[None]]) -> None:
+def run_until_terminated(main: Callable[[], Awaitable[None]]) -> None:
     """As `run_async`; SIGTERM and SIGHUP let `main` clean up, and end the process after that. An ignored one stays ignored."""
     import trio
 
@@ -47,10 +46,3 @@ def run_until_told_to_end(main: Callable[[], Awaitable[None]]) -> None:
 def now_ms() -> int:
     """The wall clock, epoch milliseconds."""
     return time.time_ns() // 1_000_000
-
-
-def warn(text: str) -> None:
-    """One line on standard error. Names in it may be anybody's."""
-    from rmqcli.render.text import printable
-
-    print(f"rmq: {printable(text)}", file=sys.stderr, flush=True)

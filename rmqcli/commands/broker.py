@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -10,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rmqcli.cli.options import Settings, command, single_command
-from rmqcli.cli.running import run_async, warn
+from rmqcli.cli.command import command, single_command
+from rmqcli.cli.endpoints import environment_name_servers
+from rmqcli.cli.running import run_async
+from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.serving import (
     ConfigOption,
     SetOption,
@@ -21,6 +22,7 @@ from rmqcli.commands.common.serving import (
     log_to_stderr,
     run_until_stopped,
 )
+from rmqcli.render.output import warn
 
 if TYPE_CHECKING:
     from broker.config import BrokerConfig
@@ -50,7 +52,7 @@ def broker(
     from broker.config import BrokerConfig
 
     log_to_stderr(settings)
-    environment = os.environ.get("RMQ_NAMESRV") or os.environ.get("NAMESRV_ADDR")
+    environment = environment_name_servers()
     defaults = {"namesrvAddr": environment} if environment else {}
     options = {
         "listenPort": None if port is None else str(port),

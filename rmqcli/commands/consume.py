@@ -6,13 +6,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rmqcli.cli.command import command, single_command
 from rmqcli.cli.exit_codes import usage_error
-from rmqcli.cli.options import FormatOption, Settings, TagOption, TopicArgument, command, single_command
-from rmqcli.cli.running import now_ms, run_until_told_to_end, warn
+from rmqcli.cli.options import (
+    CountOption,
+    FormatOption,
+    IdleOption,
+    SqlOption,
+    TagOption,
+    TopicArgument,
+    TraceOption,
+)
+from rmqcli.cli.running import now_ms, run_until_terminated
+from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.traces import warn_of_traces
-from rmqcli.commands.pull import CountOption
-from rmqcli.commands.send import TraceOption
-from rmqcli.commands.tail import IdleOption
+from rmqcli.render.output import warn
 
 if TYPE_CHECKING:
     from rmqcli.client import PushSettings
@@ -37,9 +45,6 @@ BalanceOption = Annotated[
         metavar="HOW",
         help="How members share queues: averagely, circle or hash; the same for all of them.",
     ),
-]
-SqlOption = Annotated[
-    str | None, typer.Option("--sql", metavar="EXPR", help="Only messages whose properties fulfil this.")
 ]
 ExecOption = Annotated[
     str | None,
@@ -111,7 +116,7 @@ def consume(
     brokers said when nothing was consumed at all. SIGTERM and SIGHUP end it, too; it leaves the group before: what it has not
     finished comes to another member at once.
     """
-    from rmqcli.cli.logs import client_log_told
+    from rmqcli.cli.logs import client_log
     from rmqcli.flows.sql_reading import one_filter
     from rmqcli.render import Output
     from rmqcli.render.lines import message_renderer
@@ -143,7 +148,7 @@ def consume(
         from contextlib import AsyncExitStack
 
         from rmqcli.client import ConsumeResult, MessageSelector, OrderlyResult, Producer, PushConsumer
-        from rmqcli.commands.common.missing import end_partly
+        from rmqcli.commands.common.partial import end_partly
         from rmqcli.flows.consuming import Consumption, printing, running
         from rmqcli.flows.sql_reading import entered
         from rmqcli.render.pipe import Pipe
@@ -193,8 +198,8 @@ def consume(
             raise next(iter(troubles.values()))
         end_partly(troubles)
 
-    with client_log_told(verbose=settings.verbose):
-        run_until_told_to_end(main)
+    with client_log(verbose=settings.verbose):
+        run_until_terminated(main)
 
 
 def _push_settings(

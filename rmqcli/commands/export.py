@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from rmqcli.cli.command import command, single_command
 from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
-from rmqcli.cli.options import Settings, command, single_command
-from rmqcli.cli.running import now_ms, run_async, warn
+from rmqcli.cli.running import now_ms, run_async
+from rmqcli.cli.settings import Settings
+from rmqcli.render.output import warn
 
 if TYPE_CHECKING:
     from rmqcli.export import ExportSummary, Layout, QueueEnd, QueueRange, RowFilter

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rmqcli.cli.command import command, single_command
 from rmqcli.cli.exit_codes import usage_error
-from rmqcli.cli.options import Settings, command, single_command
 from rmqcli.cli.running import run_async
+from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.serving import (
     ConfigOption,
     SetOption,

@@ -6,9 +6,10 @@ from typing import Annotated
 
 import typer
 
+from rmqcli.cli.command import command, command_group
+from rmqcli.cli.endpoints import Profile, check_name, load_profiles, profile, profiles_path, save_profiles
 from rmqcli.cli.exit_codes import usage_error
-from rmqcli.cli.options import Settings, command, command_group
-from rmqcli.cli.profiles import Profile, check_name, load_profiles, profile, profiles_path, save_profiles
+from rmqcli.cli.settings import Settings
 
 app = command_group("profile", "Name clusters, so that -n need not be repeated.")
 

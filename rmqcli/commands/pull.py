@@ -7,18 +7,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rmqcli.cli.command import command, single_command
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.cli.options import (
     BrokerOption,
+    CountOption,
     FormatOption,
-    Settings,
+    QueueOption,
     SqlOption,
     TagOption,
     TopicArgument,
-    command,
-    single_command,
 )
-from rmqcli.cli.running import now_ms, run_async, warn
+from rmqcli.cli.running import now_ms, run_async
+from rmqcli.cli.settings import Settings
+from rmqcli.render.output import warn
 
 if TYPE_CHECKING:
     from codec.message_queue import MessageQueue
@@ -34,12 +36,6 @@ RangeOption = Annotated[
         metavar="RANGE",
         help="start, end, N, -N (the last N), A:B, @T, @T1:T2; T is an ISO time, epoch milliseconds or -1h.",
     ),
-]
-QueueOption = Annotated[
-    int | None, typer.Option("--queue", "-q", metavar="ID", min=0, help="Only the queue ID.")
-]
-CountOption = Annotated[
-    int | None, typer.Option("--count", "-c", metavar="N", min=1, help="At most N messages.")
 ]
 
 
@@ -68,7 +64,7 @@ def pull(
     all queues are merged by the time they were stored; -N is the last N of all chosen queues together. A broker that does
     not answer is named, the messages of the others are printed, and the exit code is 3.
     """
-    from rmqcli.commands.common.missing import end_partly
+    from rmqcli.commands.common.partial import end_partly
     from rmqcli.flows.reading import choose_queues, open_range, reachable_spans, total
     from rmqcli.flows.sql_reading import filtered, one_filter
     from rmqcli.grammar.offset_range import parse_range

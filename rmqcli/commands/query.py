@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rmqcli.cli.command import command, single_command
 from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
-from rmqcli.cli.options import FormatOption, Settings, TopicArgument, command, single_command
-from rmqcli.cli.running import now_ms, run_async, warn
+from rmqcli.cli.options import FormatOption, TopicArgument
+from rmqcli.cli.running import now_ms, run_async
+from rmqcli.cli.settings import Settings
+from rmqcli.render.output import warn
 
 if TYPE_CHECKING:
     from rmqcli.client import QueryResult

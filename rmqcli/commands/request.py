@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rmqcli.cli.options import FormatOption, Settings, TopicArgument, command, single_command
+from rmqcli.cli.command import command, single_command
+from rmqcli.cli.options import FormatOption, KeyOption, PropertyOption, TagsOption, TopicArgument
 from rmqcli.cli.running import run_async
-from rmqcli.commands.send import KeyOption, PropertyOption, TagsOption
+from rmqcli.cli.settings import Settings
 
 if TYPE_CHECKING:
     from codec.message import MessageExt

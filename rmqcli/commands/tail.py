@@ -6,18 +6,19 @@ from typing import Annotated
 
 import typer
 
+from rmqcli.cli.command import command, single_command
 from rmqcli.cli.options import (
     BrokerOption,
+    CountOption,
     FormatOption,
-    Settings,
+    IdleOption,
+    QueueOption,
     SqlOption,
     TagOption,
     TopicArgument,
-    command,
-    single_command,
 )
 from rmqcli.cli.running import now_ms, run_async
-from rmqcli.commands.pull import CountOption, QueueOption
+from rmqcli.cli.settings import Settings
 
 app = single_command()
 
@@ -26,9 +27,6 @@ _SKEW_MS = 60_000
 
 LastOption = Annotated[
     int, typer.Option("--last", metavar="N", min=0, help="Begin with the last N of all queues.")
-]
-IdleOption = Annotated[
-    float | None, typer.Option("--idle", metavar="SECONDS", min=0, help="End when nothing came for so long.")
 ]
 
 

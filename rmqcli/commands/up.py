@@ -10,8 +10,9 @@ from typing import Annotated
 
 import typer
 
-from rmqcli.cli.options import Settings, command, single_command
+from rmqcli.cli.command import command, single_command
 from rmqcli.cli.running import run_async
+from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.serving import (
     ConfigOption,
     SetOption,

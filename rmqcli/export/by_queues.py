@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 from codec.errors import CorruptionError
 from codec.names import LMQ_PREFIX
-from rmqcli.cli.running import warn
 from rmqcli.export.errors import ExportError
 from rmqcli.export.parts import Part, scan_part
 from rmqcli.export.queue_entries import (
@@ -30,6 +29,7 @@ from rmqcli.export.queue_entries import (
     last_place,
 )
 from rmqcli.export.rows import RowFilter
+from rmqcli.render.output import warn
 from rmqcli.store import Queue, queue_folders
 from rmqcli.store.read.commit_log import commit_log_folder, next_record
 from rmqcli.store.read.files import NamedFile, mapped, offset_files

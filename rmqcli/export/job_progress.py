@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from threading import Event, Thread
 from typing import Any
 
-from rmqcli.cli.running import warn
+from rmqcli.render.output import warn
 
 __all__ = ["PATIENCE", "Progress", "Watch", "followed", "silent"]
 

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from codec.message import MessageExt
 from codec.message_queue import MessageQueue
-from rmqcli.cli.running import warn
 from rmqcli.client import PullConsumer, PullStatus
+from rmqcli.render.output import warn
 
 __all__ = ["QueueRange", "read_some", "to_batch"]
 

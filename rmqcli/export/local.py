@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from codec.errors import CorruptionError
-from rmqcli.cli.running import warn
 from rmqcli.export.by_queues import QueuePlaces, divided, queue_places, scan, walked_instead
 from rmqcli.export.folder import ExportFolder
 from rmqcli.export.layout import Layout
@@ -22,6 +21,7 @@ from rmqcli.export.retrying import QueueEnd, read_queue
 from rmqcli.export.rows import RowFilter
 from rmqcli.export.spans import QueueKey, QueueSpan, merged
 from rmqcli.export.summary import ExportSummary, summarize
+from rmqcli.render.output import warn
 from rmqcli.store import CommitLog
 from rmqcli.store.read.workers import WORTH_A_PROCESS, Workers
 

@@ -12,11 +12,11 @@ from pathlib import Path
 from codec.errors import CorruptionError
 from codec.names import LMQ_PREFIX
 from codec.store.consume_queue import ENTRY, FILLER_SIZE
-from rmqcli.cli.running import warn
 from rmqcli.export.lost_files import require_files
 from rmqcli.export.manifest import Manifest
 from rmqcli.export.rows import RowFilter
 from rmqcli.export.spans import QueueSpan
+from rmqcli.render.output import warn
 from rmqcli.store import CommitLog, Queue, queue_folders
 from rmqcli.store.read.files import NamedFile, mapped
 

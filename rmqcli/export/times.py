@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from codec.store.record import store_timestamp_at
-from rmqcli.cli.running import warn
 from rmqcli.export.rows import RowFilter
+from rmqcli.render.output import warn
 from rmqcli.store.read.commit_log import LogViews, next_record
 from rmqcli.store.read.files import NamedFile
 

@@ -14,9 +14,8 @@ from typing import Any
 import trio
 
 from codec.message import MessageExt
-from rmqcli.cli.running import warn
 from rmqcli.client import ClientError, Producer
-from rmqcli.render.output import Output
+from rmqcli.render.output import Output, warn
 from rmqcli.render.pipe import Pipe
 
 __all__ = ["Consumption", "environment"]

@@ -15,9 +15,9 @@ from codec.errors import CodecError
 from codec.message_queue import MessageQueue
 from codec.store.delay_levels import DEFAULT_DELAY_LEVELS
 from rmqcli.cli.exit_codes import usage_error
-from rmqcli.cli.running import warn
 from rmqcli.client import ClientError, Producer
 from rmqcli.grammar.durations import parse_duration_ms
+from rmqcli.render.output import warn
 
 __all__ = ["chosen_level", "level_at"]
 

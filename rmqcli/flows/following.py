@@ -13,10 +13,9 @@ import trio
 
 from codec.message import MessageExt
 from codec.message_queue import MessageQueue
-from rmqcli.cli.running import warn
 from rmqcli.client import UNREACHED
 from rmqcli.flows.reading import BATCH, Reader, Span, next_offset
-from rmqcli.render.output import Output
+from rmqcli.render.output import Output, warn
 
 __all__ = ["Printer", "follow", "follow_and_print"]
 

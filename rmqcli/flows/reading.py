@@ -18,9 +18,9 @@ import trio
 from codec.message import MessageExt
 from codec.message_queue import MessageQueue
 from rmqcli.cli.exit_codes import CommandError, ExitCode
-from rmqcli.cli.running import warn
 from rmqcli.client import UNREACHED, ClientError, PullResult, PullStatus
 from rmqcli.grammar.offset_range import OffsetRange
+from rmqcli.render.output import warn
 
 __all__ = [
     "Reader",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rmqcli.cli.options import Settings
+from rmqcli.cli.settings import Settings
 from rmqcli.render.output import Output
 from rmqcli.render.table import show_rows
 from rmqcli.render.text import duration, local_time, many, printable, size

@@ -11,7 +11,7 @@ from codec.ids import host_text
 from codec.message import MessageExt
 from codec.properties import decode_properties
 from codec.store.record_explain import ExplainedField
-from rmqcli.cli.options import Settings
+from rmqcli.cli.settings import Settings
 from rmqcli.render.output import Output
 from rmqcli.render.table import Column, show_rows, show_table
 from rmqcli.render.text import local_time, many, printable, size, tsv_line
@@ -243,3 +243,23 @@ def _field_lines(field: ExplainedField, everything: bool, paint: Callable[[str],
 
 def _plural(item: str) -> str:
     return "entries" if item == "entry" else f"{item}s"
+
+
+def columns(*names: tuple[str, str] | tuple[str, str, str]) -> list[Any]:
+    """(title, key) or (title, key, how): `n` a number, `d` a duration in ms, `t` a time."""
+    from rmqcli.render.inspection import to_seconds
+    from rmqcli.render.table import Column
+
+    made = {
+        "n": {"number": True},
+        "d": {"show": _span, "number": True},
+        "t": {"show": to_seconds, "whole": True},
+        "": {},
+    }
+    return [Column(title, key, **made[how[0] if how else ""]) for title, key, *how in names]  # type: ignore[arg-type]
+
+
+def _span(milliseconds: int | None) -> str:
+    from rmqcli.render.text import duration
+
+    return "" if milliseconds is None else duration(milliseconds / 1000)

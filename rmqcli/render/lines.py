@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from codec.message import MessageExt
 from rmqcli.cli.exit_codes import usage_error
-from rmqcli.cli.options import Settings
+from rmqcli.cli.settings import Settings
 from rmqcli.render.message_format import parse_format
 from rmqcli.render.message_json import message_line
 from rmqcli.render.output import encode_text

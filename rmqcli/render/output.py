@@ -59,3 +59,10 @@ class Output:
 
     def flush(self) -> None:
         self._stream.flush()
+
+
+def warn(text: str) -> None:
+    """One line on standard error. Names in it may be anybody's."""
+    from rmqcli.render.text import printable
+
+    print(f"rmq: {printable(text)}", file=sys.stderr, flush=True)

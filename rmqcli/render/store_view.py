@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
-from rmqcli.cli.options import Settings
+from rmqcli.cli.settings import Settings
 from rmqcli.render.inspection import to_seconds
 from rmqcli.render.output import Output
 from rmqcli.render.table import Column, show_rows, show_table

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
-from rmqcli.cli.options import Settings
+from rmqcli.cli.settings import Settings
 from rmqcli.render.output import Output
 from rmqcli.render.text import printable, tsv_cell, tsv_line
 

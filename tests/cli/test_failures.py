@@ -10,7 +10,7 @@ from codec.errors import BodyError, CorruptionError, SelectorError
 from rmqcli import client
 from rmqcli.cli.errors import LAYER_CODES, exit_code_of, leaves, message_of, report
 from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
-from rmqcli.cli.running import warn
+from rmqcli.render.output import warn
 
 REFUSED = ("remark", "127.0.0.1:1", "PULL_MESSAGE")
 

@@ -101,7 +101,7 @@ def test_a_folder_that_is_not_empty_is_refused_before_anything_is_read(
 ) -> None:
     (tmp_path / "mine").touch()
     monkeypatch.setattr(rebuild, "build", None)
-    monkeypatch.setattr("rmqcli.commands.inspect.repair.verified_log", None)
+    monkeypatch.setattr("rmqcli.commands.inspect.rebuild.verified_log", None)
     result = cli("inspect", command, str(store_clean.root), "--out", str(tmp_path))
     refused = f"rmq: {tmp_path}: exists and is not empty; name a new folder with --out\n"
     assert (result.code, result.err) == (ExitCode.USAGE, refused)

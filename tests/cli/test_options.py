@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from rmqcli.cli.endpoints import DEFAULT_NAMESRV, Profile, load_profiles, profiles_path, save_profiles
 from rmqcli.cli.exit_codes import CommandError, ExitCode
-from rmqcli.cli.options import DEFAULT_NAMESRV, Given, Settings
-from rmqcli.cli.profiles import Profile, load_profiles, profiles_path, save_profiles
+from rmqcli.cli.settings import Given, Settings
 from tests.cli.conftest import Run
 
 

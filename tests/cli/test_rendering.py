@@ -6,10 +6,10 @@ import json
 import pytest
 
 from codec.message_queue import MessageQueue
-from rmqcli.cli.options import Given, Settings
+from rmqcli.cli.settings import Given, Settings
 from rmqcli.client import BrokerSummary
-from rmqcli.commands.cluster import BROKER_COLUMNS, broker_row
-from rmqcli.flows.send_results import SendReport
+from rmqcli.commands.cluster.list import BROKER_COLUMNS, broker_row
+from rmqcli.commands.send.report import SendReport
 from rmqcli.flows.sending import Acknowledged
 from rmqcli.render import Column, Output, show_rows
 from rmqcli.render.lines import message_renderer, message_tsv, message_view

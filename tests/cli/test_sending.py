@@ -10,9 +10,9 @@ from trio.testing import MockClock
 from codec.message import Message
 from codec.message_queue import MessageQueue
 from rmqcli.cli.exit_codes import CommandError, ExitCode
-from rmqcli.cli.options import Given, Settings
+from rmqcli.cli.settings import Given, Settings
 from rmqcli.client import BrokerRefused, ConnectionFailed
-from rmqcli.flows.send_results import SendReport
+from rmqcli.commands.send.report import SendReport
 from rmqcli.flows.sending import Acknowledged, Job, NotTried, Sender, SendPlan, Tally
 from tests.cli.fakes import FakeProducer
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
-from rmqcli.cli.options import Settings
-from rmqcli.cli.running import warn
+from rmqcli.cli.settings import Settings
+from rmqcli.render.output import warn
 
 if TYPE_CHECKING:
     from rmqcli.client import TopicChange

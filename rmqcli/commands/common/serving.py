@@ -27,9 +27,9 @@ from broker.config.properties_file import read_properties
 from broker.errors import ConfigError
 from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
 from rmqcli.cli.logs import OneLine
-from rmqcli.cli.options import Settings
-from rmqcli.cli.running import warn
+from rmqcli.cli.settings import Settings
 from rmqcli.render import Output
+from rmqcli.render.output import warn
 from rmqcli.render.text import tsv_line
 
 __all__ = ["ConfigOption", "SetOption", "announce", "configure", "listening", "run_until_stopped"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqcli.cli.running import warn
+from rmqcli.render.output import warn
 from rmqcli.render.text import many
 
 if TYPE_CHECKING:

@@ -1,10 +1,16 @@
-"""`rmq group`: consumer groups. The import order of its modules is the order in which help lists their commands."""
+"""`rmq group`. The order of the imports is the order in help."""
 
 from __future__ import annotations
 
-import rmqcli.commands.group.lag  # isort: skip
-import rmqcli.commands.group.changes  # isort: skip
-import rmqcli.commands.group.clients  # isort: skip  # noqa: F401
-from rmqcli.commands.common.group_options import app
+import rmqcli.commands.group.list  # isort: skip
+import rmqcli.commands.group.describe  # isort: skip
+import rmqcli.commands.group.settings  # isort: skip
+import rmqcli.commands.group.create  # isort: skip
+import rmqcli.commands.group.update  # isort: skip
+import rmqcli.commands.group.delete  # isort: skip
+import rmqcli.commands.group.clients  # isort: skip
+import rmqcli.commands.group.status  # isort: skip
+import rmqcli.commands.group.deliver  # isort: skip  # noqa: F401
+from rmqcli.commands.group.app import app
 
 __all__ = ["app"]

@@ -1,14 +1,20 @@
-"""`rmq inspect`: store files without a broker. The import order of its modules is the order in which help lists their commands."""
+"""`rmq inspect`: store files without a broker. The order of the imports is the order in help."""
 
 from __future__ import annotations
 
-import rmqcli.commands.inspect.commit_log  # isort: skip
-import rmqcli.commands.inspect.consume_queue  # isort: skip
+import rmqcli.commands.inspect.commitlog  # isort: skip
+import rmqcli.commands.inspect.consumequeue  # isort: skip
 import rmqcli.commands.inspect.store  # isort: skip
+import rmqcli.commands.inspect.checkpoint  # isort: skip
 import rmqcli.commands.inspect.index  # isort: skip
-import rmqcli.commands.inspect.tables  # isort: skip
-import rmqcli.commands.inspect.pending  # isort: skip
-import rmqcli.commands.inspect.repair  # isort: skip  # noqa: F401
-from rmqcli.commands.common.inspecting import app
+import rmqcli.commands.inspect.offsets  # isort: skip
+import rmqcli.commands.inspect.topics  # isort: skip
+import rmqcli.commands.inspect.groups  # isort: skip
+import rmqcli.commands.inspect.delay  # isort: skip
+import rmqcli.commands.inspect.transactions  # isort: skip
+import rmqcli.commands.inspect.verify  # isort: skip
+import rmqcli.commands.inspect.rebuild  # isort: skip
+import rmqcli.commands.inspect.salvage  # isort: skip  # noqa: F401
+from rmqcli.commands.inspect.app import app
 
 __all__ = ["app"]

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
-from rmqcli.cli.options import FormatOption, Settings, command
+from rmqcli.cli.options import FormatOption
 from rmqcli.cli.running import now_ms
-from rmqcli.commands.common.inspecting import CountOption, WhereOption, app, one_view, range_option
-from rmqcli.commands.common.records import View, show_records
+from rmqcli.cli.settings import Settings
+from rmqcli.commands.inspect.app import CountOption, WhereOption, app, one_view, range_option
+from rmqcli.commands.inspect.records import View, show_records
 from rmqcli.grammar.offset_range import OffsetRange, parse_range
 
 if TYPE_CHECKING:

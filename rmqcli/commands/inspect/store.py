@@ -1,18 +1,15 @@
-"""`rmq inspect store|checkpoint`: a store folder at a glance, and how far it is flushed."""
+"""`rmq inspect store`: a store folder at a glance."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rmqcli.cli.exit_codes import CommandError, ExitCode
-from rmqcli.cli.options import Settings, command
-from rmqcli.commands.common.inspecting import (
-    ExplainOption,
+from rmqcli.cli.command import command
+from rmqcli.cli.settings import Settings
+from rmqcli.commands.inspect.app import (
     GroupOption,
     QueueOption,
     StoreArgument,
-    TableArgument,
     TopicsOption,
     WhereOption,
     app,
@@ -61,38 +58,3 @@ def store(
 
 def _groups_of(found: Overview, topics: set[str]) -> list[Any]:
     return [one for one in found.groups if one.topic in topics]
-
-
-@command(app, "checkpoint", example="rmq inspect checkpoint ~/store")
-def checkpoint(settings: Settings, path: TableArgument, explain: ExplainOption = False) -> None:
-    """Show the checkpoint: store times up to which log, queues and index were flushed."""
-    from rmqcli.render.store_view import show_facts
-    from rmqcli.render.text import local_time
-    from rmqcli.store.read.tables import read_checkpoint
-
-    found = read_checkpoint(path)
-    if found is None:
-        raise CommandError(f"{path}: there is no checkpoint", ExitCode.NOT_FOUND)
-    if explain:
-        _explain_checkpoint(settings, path / "checkpoint" if path.is_dir() else path)
-        return
-    names = (
-        "physicMsgTimestamp",
-        "logicsMsgTimestamp",
-        "indexMsgTimestamp",
-        "masterFlushedOffset",
-        "confirmPhyOffset",
-    )
-    facts: dict[str, tuple[str, Any]] = {
-        name: (local_time(value) or str(value) if name.endswith("Timestamp") else str(value), value)
-        for name, value in zip(names, found, strict=True)
-    }
-    show_facts(settings, facts)
-
-
-def _explain_checkpoint(settings: Settings, file: Path) -> None:
-    from codec.store.checkpoint import CHECKPOINT
-    from codec.store.record_explain import explain_fixed
-    from rmqcli.render.inspection import show_fields
-
-    show_fields(settings, file, 0, explain_fixed(CHECKPOINT, file.read_bytes()))

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from codec.message import MessageExt
-from rmqcli.cli.running import warn
 from rmqcli.client import PullConsumer, PullStatus
 from rmqcli.export.errors import ExportError
 from rmqcli.export.live import BATCH_BYTES, BATCH_MESSAGES, QueueRange, to_batch
 from rmqcli.export.spark_source.options import ReadOptions
 from rmqcli.export.spark_source.planning import opened
+from rmqcli.render.output import warn
 
 __all__ = ["DataLoss", "lose", "read_range"]
 

@@ -20,7 +20,6 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from rmqcli.cli.running import warn
 from rmqcli.client import ClientError
 from rmqcli.export.live import QueueRange
 from rmqcli.export.spark_source.batch import QueuePartition, read_partition
@@ -37,6 +36,7 @@ from rmqcli.export.spark_source.offsets import (
 from rmqcli.export.spark_source.options import OptionError, ReadOptions
 from rmqcli.export.spark_source.planning import for_all, opened, queues_of, resolved, split
 from rmqcli.export.spark_source.pulling import lose
+from rmqcli.render.output import warn
 
 __all__ = ["StreamReader"]
 

@@ -1,0 +1,188 @@
+"""Registers functions as commands."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from rmqcli.cli.option_groups import expand, gather, keyword
+from rmqcli.cli.plain_values import install, plain_values, skip_when_absent
+from rmqcli.cli.settings import Given, Settings
+
+_PANEL = "Global options"
+
+_WHOLE = 500
+
+_GLOBALS: dict[str, tuple[Any, Any]] = {
+    "namesrv": (
+        str | None,
+        typer.Option(
+            "--namesrv",
+            "-n",
+            metavar="HOST:PORT",
+            rich_help_panel=_PANEL,
+            help="Name servers, separated by ';'. Else RMQ_NAMESRV, NAMESRV_ADDR, the profile, 127.0.0.1:9876.",
+        ),
+    ),
+    "profile": (
+        str | None,
+        typer.Option(
+            "--profile", metavar="NAME", rich_help_panel=_PANEL, help="A cluster of `rmq profile list`."
+        ),
+    ),
+    "json": (
+        bool | None,
+        typer.Option("--json", rich_help_panel=_PANEL, help="JSON: one document, or one line a message."),
+    ),
+    "no_color": (
+        bool | None,
+        typer.Option("--no-color", rich_help_panel=_PANEL, help="No colours (also NO_COLOR)."),
+    ),
+    "verbose": (
+        bool | None,
+        typer.Option("--verbose", "-v", rich_help_panel=_PANEL, help="Say more on standard error."),
+    ),
+    "timeout": (
+        float | None,
+        typer.Option(
+            "--timeout",
+            metavar="SECONDS",
+            min=0.001,
+            rich_help_panel=_PANEL,
+            help="Wait so long for each answer.",
+        ),
+    ),
+}
+
+
+def global_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Adds the global options to a command; they reach it as `settings: Settings` when it asks for that."""
+    signature = inspect.signature(function, eval_str=True)
+    own = [parameter for parameter in signature.parameters.values() if parameter.name != "settings"]
+
+    @functools.wraps(function)
+    def wrapper(rmq_context: Any, **values: Any) -> None:
+        given = rmq_context.obj if isinstance(rmq_context.obj, Given) else Given()
+        rmq_context.obj = given.overlaid({name: values.pop(name) for name in _GLOBALS})
+        extra = {"settings": Settings(rmq_context.obj)} if "settings" in signature.parameters else {}
+        function(**gather(own, values), **extra)
+
+    parameters = [keyword("rmq_context", typer.Context), *expand(own)]
+    parameters += [keyword(name, Annotated[kind, option], None) for name, (kind, option) in _GLOBALS.items()]
+    parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
+    wrapper.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    wrapper.plain_values = plain_values(parameters)  # type: ignore[attr-defined]
+    return wrapper
+
+
+def _format_sections(command: Any, context: Any, formatter: Any) -> None:
+    sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": [], _PANEL: []}
+    for parameter in command.get_params(context):
+        record = parameter.get_help_record(context)
+        kind = "Arguments" if parameter.param_type_name == "argument" else "Options"
+        if record is not None:
+            sections[getattr(parameter, "rich_help_panel", None) or kind].append(record)
+    for title, records in sections.items():
+        if records:
+            with formatter.section(title):
+                formatter.write_dl(records, col_max=26)
+
+
+class SectionedCommand(TyperCommand):
+    """A command whose help keeps the global options apart."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        install(self.params, getattr(self.callback, "plain_values", {}))
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            if type(error).__name__ == "NoSuchOption":
+                _add_who_has_it(error, getattr(self.callback, "application", None))
+            raise
+
+    def get_help_option(self, ctx: Any) -> Any:
+        option = super().get_help_option(ctx)
+        skip_when_absent(option)
+        return option
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        _format_sections(self, ctx, formatter)
+
+
+def _add_who_has_it(error: Any, application: typer.Typer | None) -> None:
+    """Which other commands of the same group have an option."""
+    commands = getattr(typer.main.get_command(application), "commands", {}) if application else {}
+    names = [
+        name
+        for name, command in commands.items()
+        if any(error.option_name in parameter.opts for parameter in command.params)
+    ]
+    if names:
+        *most, last = names
+        listed = f"{', '.join(most)} and {last} have" if most else f"{last} has"
+        error.message = f"{error.message.rstrip('.')}; {listed} it"
+
+
+class SectionedGroup(TyperGroup):
+    """A group whose help lists its commands first."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        install(self.params, getattr(self.callback, "plain_values", {}))
+
+    def get_help_option(self, ctx: Any) -> Any:
+        option = super().get_help_option(ctx)
+        skip_when_absent(option)
+        return option
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        # whole sentences: typer cuts them at the width of the terminal
+        found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        rows = [(name, entry.get_short_help_str(limit=_WHOLE)) for name, entry in found if entry is not None]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        self.format_commands(ctx, formatter)
+        _format_sections(self, ctx, formatter)
+
+
+def command(
+    app: typer.Typer, name: str, *, example: str, **settings: Any
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Registers a function as a command of `app`. `example` is the lines under its help."""
+    lines = "\n".join(f"  {line}" for line in example.strip().splitlines())
+    label = "Examples" if "\n" in example.strip() else "Example"
+
+    def register(function: Callable[..., None]) -> Callable[..., None]:
+        decorate = app.command(name, cls=SectionedCommand, epilog=f"\b\n{label}:\n{lines}", **settings)
+        wrapped = global_options(function)
+        wrapped.application = app  # type: ignore[attr-defined]
+        return decorate(wrapped)
+
+    return register
+
+
+def command_group(name: str, text: str) -> typer.Typer:
+    """A group of commands, `rmq NAME COMMAND`, even if it has only one."""
+    app = typer.Typer(name=name, cls=SectionedGroup, add_completion=False, rich_markup_mode=None, help=text)
+    app.callback(no_args_is_help=True, help=text)(global_options(_no_action))
+    return app
+
+
+def single_command() -> typer.Typer:
+    """An app that is one command, `rmq NAME`."""
+    return typer.Typer(add_completion=False, rich_markup_mode=None)
+
+
+def _no_action() -> None:
+    """A group by itself does nothing; its options are taken over by its commands."""

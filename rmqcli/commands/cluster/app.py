@@ -1,0 +1,13 @@
+"""The group `rmq cluster`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqcli.cli.command import command_group
+
+if TYPE_CHECKING:
+    pass
+
+
+app = command_group("cluster", "Show clusters, their brokers and producers.")

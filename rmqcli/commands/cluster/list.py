@@ -1,0 +1,97 @@
+"""`rmq cluster list`: brokers with version, traffic and disk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from rmqcli.cli.command import command
+from rmqcli.cli.exit_codes import ExitCode
+from rmqcli.cli.running import run_async
+from rmqcli.cli.settings import Settings
+from rmqcli.render.output import warn
+from rmqcli.render.table import Column
+from rmqcli.render.text import short_number
+
+if TYPE_CHECKING:
+    from rmqcli.client import BrokerSummary
+from rmqcli.commands.cluster.app import app
+
+
+def percent(ratio: float | None) -> str:
+    return "" if ratio is None else f"{ratio:.0%}"
+
+
+BROKER_COLUMNS = (
+    Column("CLUSTER", "cluster"),
+    Column("BROKER", "brokerName"),
+    Column("ID", "brokerId", number=True),
+    Column("ADDRESS", "address", whole=True),
+    Column("VERSION", "version"),
+    Column("IN/S", "inTps", short_number, number=True),
+    Column("OUT/S", "outTps", short_number, number=True),
+    Column("TODAY", "putToday", short_number, number=True),
+    Column("DISK", "diskRatio", percent, number=True),
+)
+
+
+@command(app, "list", example="rmq cluster list\nrmq cluster list --json | jq '.[].runtime.bootTimestamp'")
+def list_clusters(settings: Settings) -> None:
+    """List all brokers with version, traffic, load and disk.
+
+    A pipe gets lines: cluster, broker, id (0 is the master), address, version, messages in and out a second, messages
+    stored today, share of the disk. A broker that does not answer has empty fields, and the exit code is 3.
+    """
+    from rmqcli.render import Output, show_rows
+
+    async def main() -> list[BrokerSummary]:
+        from rmqcli.client import Admin
+
+        async with Admin(**settings.client_options) as admin:
+            return await admin.brokers.summaries()
+
+    found = run_async(main)
+    if settings.json:
+        Output().json([_object([column.key for column in BROKER_COLUMNS], broker) for broker in found])
+    else:
+        show_rows(
+            settings,
+            BROKER_COLUMNS,
+            [broker_row(broker) for broker in found],
+            empty="no broker is registered",
+        )
+    failed = [broker for broker in found if broker.error is not None]
+    for broker in failed:
+        warn(f"{broker.broker_name} could not be asked: {broker.error}")
+    if failed:
+        raise typer.Exit(ExitCode.PARTLY)
+
+
+def broker_row(broker: BrokerSummary) -> list[Any]:
+    """Values for BROKER_COLUMNS."""
+    place = [broker.cluster, broker.broker_name, broker.broker_id, broker.address]
+    return place + _load(broker.runtime or {})
+
+
+def _load(runtime: Mapping[str, str]) -> list[Any]:
+    stored = [runtime.get(f"msgPutTotalToday{when}", "") for when in ("Now", "Morning")]
+    today = int(stored[0]) - int(stored[1]) if all(text.isdigit() for text in stored) else None
+    rates = [_first_number(runtime.get(name)) for name in ("putTps", "getTransferedTps")]
+    disk = _first_number(runtime.get("commitLogDiskRatio"), digits=3)
+    return [runtime.get("brokerVersionDesc"), *rates, today, disk]
+
+
+def _first_number(text: str | None, digits: int = 1) -> float | None:
+    """Rates are three numbers in one text: of 10 s, 1 min, 10 min; fewer in the first seconds."""
+    try:
+        return round(float((text or "").split()[0]), digits)
+    except (IndexError, ValueError):
+        return None
+
+
+def _object(keys: list[str], broker: BrokerSummary) -> dict[str, Any]:
+    runtime = None if broker.runtime is None else dict(broker.runtime)
+    values = dict(zip(keys, broker_row(broker), strict=True))
+    return values | {"runtime": runtime, "error": None if broker.error is None else str(broker.error)}

@@ -1,0 +1,56 @@
+"""`rmq cluster producers`: connected producers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rmqcli.cli.command import command
+from rmqcli.cli.options import BrokersOption
+from rmqcli.cli.running import run_async
+from rmqcli.cli.settings import Settings
+from rmqcli.render.table import Column
+
+if TYPE_CHECKING:
+    from rmqcli.client import ClientError, ConnectedProducer
+from rmqcli.commands.cluster.app import app
+
+ProducerGroupOption = Annotated[
+    str | None, typer.Option("--group", "-g", metavar="GROUP", help="Only this producer group.")
+]
+
+
+@command(app, "producers", example="rmq cluster producers\nrmq cluster producers -g orders-service --json")
+def producers(settings: Settings, group: ProducerGroupOption = None, broker: BrokersOption = None) -> None:
+    """List the producers that are connected to the masters, by producer group.
+
+    A producer connects to the brokers of the topics it sends to. A pipe gets lines: group, client id, broker, address,
+    language, version. Exit code 4 when no producer of GROUP is connected. A broker that does not answer is named, and the
+    exit code is 3.
+    """
+    from codec.versions import version_name
+    from rmqcli.commands.common.partial import end_partly
+    from rmqcli.render import show_rows
+
+    columns = [
+        Column("GROUP", "producerGroup"),
+        Column("CLIENT", "clientId"),
+        Column("BROKER", "brokerName"),
+        Column("ADDRESS", "clientAddr"),
+        Column("LANGUAGE", "language"),
+        Column("VERSION", "version"),
+    ]
+    failures: dict[str, ClientError] = {}
+
+    async def main() -> list[ConnectedProducer]:
+        from rmqcli.client import Admin
+
+        async with Admin(**settings.client_options) as admin:
+            if group is None:
+                return await admin.clients.producers(brokers=broker or (), failures=failures)
+            return await admin.clients.producers_of(group, brokers=broker or (), failures=failures)
+
+    rows = [[*found[:-1], version_name(found.version)] for found in run_async(main)]
+    show_rows(settings, columns, rows, empty="" if failures else "no producer is connected")
+    end_partly(failures)

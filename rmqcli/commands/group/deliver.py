@@ -1,0 +1,88 @@
+"""`rmq group deliver`: one message to one running client."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rmqcli.cli.command import command
+from rmqcli.cli.exit_codes import CommandError, ExitCode
+from rmqcli.cli.running import run_async
+from rmqcli.cli.settings import Settings
+from rmqcli.commands.group.app import GroupArgument, app
+from rmqcli.render.table import Column
+
+if TYPE_CHECKING:
+    from codec.bodies.running import (
+        ConsumeMessageDirectlyResult,
+    )
+from rmqcli.commands.group.members import chosen_clients, online_clients
+
+OneClientOption = Annotated[
+    str | None, typer.Option("--client", metavar="ID", help="The client; else the first there is.")
+]
+
+DeliveredTopicOption = Annotated[
+    str, typer.Option("--topic", "-t", metavar="TOPIC", help="The topic of the message.")
+]
+
+IdOption = Annotated[
+    str, typer.Option("--id", metavar="ID", help="The message with this id: msgId or offsetMsgId.")
+]
+
+_CONSUMED = frozenset(("CR_SUCCESS", "CR_COMMIT"))
+
+
+@command(
+    app,
+    "deliver",
+    example="rmq group deliver billing -t orders --id 7F000001ABCD\nrmq group deliver billing -t orders --id ID --client ID",
+)
+def deliver(
+    group: GroupArgument,
+    settings: Settings,
+    topic: DeliveredTopicOption,
+    msg_id: IdOption,
+    client: OneClientOption = None,
+) -> None:
+    """Have a running push consumer of a group consume one message now, and print what came of it.
+
+    No offset moves and nothing is retried: the message comes as if in passing, in whatever queue it lies. Prints client,
+    result, milliseconds and what the listener failed with. Exit code 1 when it was not consumed, 7 when the client did not
+    answer in 10 s.
+    """
+    from rmqcli.render import show_rows
+
+    columns = [
+        Column("CLIENT", "clientId"),
+        Column("RESULT", "consumeResult"),
+        Column("MS", "spentTimeMills", number=True),
+        Column("REMARK", "remark"),
+    ]
+    chosen, result = run_async(lambda: _delivered(settings, group, topic, msg_id, client))
+    show_rows(settings, columns, [[chosen, result.consume_result, result.spent_time_mills, result.remark]])
+    if result.consume_result not in _CONSUMED:
+        raise typer.Exit(ExitCode.FAILED)
+
+
+async def _delivered(
+    settings: Settings, group: str, topic: str, msg_id: str, client: str | None
+) -> tuple[str, ConsumeMessageDirectlyResult]:
+    from codec.codes import ResponseCode
+    from rmqcli.client import Admin, BrokerRefused
+
+    async with Admin(**settings.client_options) as admin:
+        chosen = chosen_clients(await online_clients(admin, group), group, client)[0]
+        found = await admin.messages.query_by_id(topic, msg_id)
+        if not found.messages:
+            raise CommandError(f"no message with id {msg_id} in topic {topic}", ExitCode.NOT_FOUND)
+        try:
+            return chosen, await admin.clients.consume_directly(group, chosen, found.messages[-1])
+        except BrokerRefused as error:
+            if error.code != ResponseCode.CONSUME_MSG_TIMEOUT:
+                raise
+            raise CommandError(
+                f"client {chosen} did not answer in 10 s; it may still be consuming {msg_id}",
+                ExitCode.TIMED_OUT,
+            ) from None

@@ -1,0 +1,92 @@
+"""`rmq group describe`: lag of each queue, and clients."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rmqcli.cli.command import command
+from rmqcli.cli.running import run_async
+from rmqcli.cli.settings import Settings
+from rmqcli.commands.group.app import GroupArgument, TopicOption, app, short_kind
+
+if TYPE_CHECKING:
+    from rmqcli.client import ClientError, GroupDescription
+
+
+@command(app, "describe", example="rmq group describe billing\nrmq group describe billing -t orders --json")
+def describe(group: GroupArgument, settings: Settings, topic: TopicOption = None) -> None:
+    """Show the lag of each queue and the clients of a group.
+
+    Lag is what is stored and not yet consumed, never below 0. A pipe gets lines: topic, broker, queue, consumed offset,
+    maximum offset, lag, time of the last consumed message (epoch ms), client. A broker that does not answer is named, and the
+    exit code is 3.
+    """
+    from rmqcli.commands.common.partial import end_partly
+
+    failures: dict[str, ClientError] = {}
+
+    async def main() -> GroupDescription:
+        from rmqcli.client import Admin
+
+        async with Admin(**settings.client_options) as admin:
+            return await admin.groups.describe(group, topic, failures=failures)
+
+    found = run_async(main)
+    if settings.json:
+        from rmqcli.render import Output
+
+        Output().json(_as_json(found))
+    else:
+        _show(settings, found)
+    end_partly(failures)
+
+
+def _show(settings: Settings, found: GroupDescription) -> None:
+    from rmqcli.commands.common.lag import LAG_COLUMNS, lag_row
+    from rmqcli.render import Column, Output, show_rows
+    from rmqcli.render.table import show_table
+    from rmqcli.render.text import many
+
+    if not settings.terminal:
+        show_rows(settings, LAG_COLUMNS, [lag_row(queue) for queue in found.queues])
+        return
+    state = (
+        f"{many(len(found.connections), 'client')}, {short_kind(found.consume_type)}"
+        if found.online
+        else "no clients"
+    )
+    Output().line(f"group {found.name}: {state}, lag {found.lag}\n")
+    if found.queues:
+        show_table(settings, LAG_COLUMNS, [lag_row(queue) for queue in found.queues])
+    if found.connections:
+        print()
+        columns = [
+            Column("CLIENT", "clientId"),
+            Column("ADDRESS", "clientAddr"),
+            Column("LANGUAGE", "language"),
+        ]
+        rows = [[client.client_id, client.client_addr, client.language] for client in found.connections]
+        show_table(settings, columns, rows)
+    if found.subscriptions:
+        print()
+        columns = [Column("TOPIC", "topic"), Column("SUBSCRIPTION", "subString")]
+        show_table(settings, columns, [[name, data.sub_string] for name, data in found.subscriptions.items()])
+
+
+def _as_json(found: GroupDescription) -> dict[str, Any]:
+    import msgspec
+
+    from rmqcli.commands.common.lag import lag_object
+
+    return {
+        "group": found.name,
+        "online": found.online,
+        "consumeType": found.consume_type,
+        "messageModel": found.message_model,
+        "consumeFromWhere": found.consume_from_where,
+        "consumeTps": found.consume_tps,
+        "lag": found.lag,
+        "queues": [lag_object(queue) for queue in found.queues],
+        "clients": [msgspec.to_builtins(client, str_keys=True) for client in found.connections],
+        "subscriptions": [msgspec.to_builtins(data, str_keys=True) for data in found.subscriptions.values()],
+    }

@@ -1,0 +1,55 @@
+"""`rmq group list`: consumer groups with their clients and lag."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from rmqcli.cli.command import command
+from rmqcli.cli.exit_codes import ExitCode
+from rmqcli.cli.running import run_async
+from rmqcli.cli.settings import Settings
+from rmqcli.commands.group.app import app, short_kind
+from rmqcli.render.output import warn
+
+if TYPE_CHECKING:
+    from rmqcli.client import ClientError, GroupSummary
+
+
+@command(app, "list", example="rmq group list\nrmq group list --json | jq '.[] | select(.lag > 1000)'")
+def list_groups(settings: Settings) -> None:
+    """List the consumer groups with their clients and their lag.
+
+    A pipe gets lines: group, clients, type, model, messages a second, lag. A broker that does not answer is named, and the
+    exit code is 3.
+    """
+    from rmqcli.commands.common.partial import end_partly
+    from rmqcli.render import Column, show_rows
+
+    columns = [
+        Column("GROUP", "group"),
+        Column("CLIENTS", "clients", number=True),
+        Column("TYPE", "consumeType", short_kind),
+        Column("MODEL", "messageModel", short_kind),
+        Column("TPS", "consumeTps", "{:.1f}".format, number=True),
+        Column("LAG", "lag", number=True),
+    ]
+
+    failures: dict[str, ClientError] = {}
+
+    async def main() -> list[GroupSummary]:
+        from rmqcli.client import Admin
+
+        async with Admin(**settings.client_options) as admin:
+            return await admin.groups.summaries(failures=failures)
+
+    found = run_async(main)
+    rows = [[g.name, g.clients, g.consume_type, g.message_model, g.consume_tps, g.lag] for g in found]
+    show_rows(settings, columns, rows, empty="no consumer groups yet")
+    unknown = [group for group in found if group.error is not None]
+    for group in unknown:
+        warn(f"{group.name}: {group.error}")
+    end_partly(failures)
+    if unknown:
+        raise typer.Exit(ExitCode.PARTLY)

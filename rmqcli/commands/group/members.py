@@ -1,0 +1,35 @@
+"""The running clients of a consumer group."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqcli.cli.exit_codes import CommandError, ExitCode
+
+if TYPE_CHECKING:
+    from codec.bodies.connections import ConsumerConnection
+    from rmqcli.client import Admin, ClientError
+
+
+async def online_clients(
+    admin: Admin, group: str, failures: dict[str, ClientError] | None = None
+) -> ConsumerConnection:
+    from rmqcli.client import ConsumerOffline
+
+    try:
+        return await admin.clients.consumers(group, failures=failures)
+    except ConsumerOffline:
+        await admin.groups.describe(group)  # a group that nobody knows is told as such
+        raise CommandError(f"no client of group {group} is running", ExitCode.NOT_FOUND) from None
+
+
+def chosen_clients(connection: ConsumerConnection, group: str, client_id: str | None) -> list[str]:
+    ids = [client.client_id for client in connection.connection_set]
+    if client_id is None:
+        return ids
+    if client_id not in ids:
+        raise CommandError(
+            f"no client {client_id} of group {group} is running; there are: {', '.join(ids)}",
+            ExitCode.NOT_FOUND,
+        )
+    return [client_id]

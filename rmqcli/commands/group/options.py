@@ -1,0 +1,115 @@
+"""The settings of a consumer group as options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rmqcli.cli.option_groups import OptionGroup
+
+if TYPE_CHECKING:
+    pass
+
+
+_MOST = 2**31 - 1  # an int in Java
+
+RetriesOption = Annotated[
+    int | None,
+    typer.Option(
+        "--retries",
+        metavar="N",
+        min=0,
+        max=_MOST,
+        help="Times that a message comes again before it is a dead letter.",
+    ),
+]
+
+RetryQueuesOption = Annotated[
+    int | None,
+    typer.Option("--retry-queues", metavar="N", min=0, max=65535, help="Queues of its retry topic."),
+]
+
+ConsumeOption = Annotated[
+    bool | None,
+    typer.Option("--consume/--no-consume", help="Whether its clients get messages.", show_default=False),
+]
+
+BroadcastOption = Annotated[
+    bool | None,
+    typer.Option("--broadcast/--no-broadcast", help="Whether it may broadcast.", show_default=False),
+]
+
+FromMinOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--from-min/--no-from-min",
+        help="Whether it may begin at the start of a queue.",
+        show_default=False,
+    ),
+]
+
+NotifyOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--notify/--no-notify",
+        help="Whether its clients are told at once when one comes or goes.",
+        show_default=False,
+    ),
+]
+
+ReadFromOption = Annotated[
+    int | None,
+    typer.Option(
+        "--read-from",
+        metavar="ID",
+        min=0,
+        max=_MOST,
+        help="The broker id to read from, where brokers have slaveReadEnable: 0 is the master.",
+    ),
+]
+
+SlowReadFromOption = Annotated[
+    int | None,
+    typer.Option(
+        "--slow-read-from",
+        metavar="ID",
+        min=0,
+        max=_MOST,
+        help="The same for when it lags far behind.",
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSettings(OptionGroup):
+    """The settings of a group; None is not given."""
+
+    retries: RetriesOption = None
+    retry_queues: RetryQueuesOption = None
+    consume: ConsumeOption = None
+    broadcast: BroadcastOption = None
+    from_min: FromMinOption = None
+    notify: NotifyOption = None
+    read_from: ReadFromOption = None
+    slow_read_from: SlowReadFromOption = None
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """Those that were given, by the fields of SubscriptionGroupConfig."""
+        given = {name: getattr(self, option) for option, name in _FIELDS.items()}
+        return {name: value for name, value in given.items() if value is not None}
+
+
+_FIELDS: Mapping[str, str] = {
+    "retries": "retry_max_times",
+    "retry_queues": "retry_queue_nums",
+    "consume": "consume_enable",
+    "broadcast": "consume_broadcast_enable",
+    "from_min": "consume_from_min_enable",
+    "notify": "notify_consumer_ids_changed_enable",
+    "read_from": "broker_id",
+    "slow_read_from": "which_broker_when_consume_slowly",
+}

@@ -1,0 +1,54 @@
+"""`rmq group settings`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rmqcli.cli.command import command
+from rmqcli.cli.running import run_async
+from rmqcli.cli.settings import Settings
+from rmqcli.commands.group.app import GroupArgument, app
+
+if TYPE_CHECKING:
+    from rmqcli.client import ClientError
+
+
+@command(app, "settings", example="rmq group settings billing\nrmq group settings billing --json")
+def show(group: GroupArgument, settings: Settings) -> None:
+    """Show the settings of a group on each broker that has it.
+
+    A pipe gets lines: broker, whether it consumes, retries, retry queues, whether it may broadcast and begin at the start,
+    whether its clients are notified, the broker ids to read from and to read from when it lags. A broker that does not answer
+    is named, and the exit code is 3.
+    """
+    from rmqcli.commands.common.partial import end_partly
+    from rmqcli.render import Column, show_rows
+
+    columns = [
+        Column("BROKER", "brokerName"),
+        Column("CONSUME", "consumeEnable"),
+        Column("RETRIES", "retryMaxTimes", number=True),
+        Column("QUEUES", "retryQueueNums", number=True),
+        Column("BROADCAST", "consumeBroadcastEnable"),
+        Column("FROM MIN", "consumeFromMinEnable"),
+        Column("NOTIFY", "notifyConsumerIdsChangedEnable"),
+        Column("READ", "brokerId", number=True),
+        Column("SLOW", "whichBrokerWhenConsumeSlowly", number=True),
+    ]
+
+    failures: dict[str, ClientError] = {}
+
+    async def main() -> list[list[Any]]:
+        import msgspec
+
+        from rmqcli.client import Admin
+
+        async with Admin(**settings.client_options) as admin:
+            configs = await admin.groups.settings(group, failures=failures)
+        return [
+            [name, *(msgspec.to_builtins(config)[column.key] for column in columns[1:])]
+            for name, config in sorted(configs.items())
+        ]
+
+    show_rows(settings, columns, run_async(main))
+    end_partly(failures)

@@ -1,0 +1,161 @@
+"""`rmq group status`: what running clients report about themselves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rmqcli.cli.command import command
+from rmqcli.cli.exit_codes import ExitCode
+from rmqcli.cli.running import run_async
+from rmqcli.cli.settings import Settings
+from rmqcli.commands.group.app import GroupArgument, TopicOption, app
+from rmqcli.render.output import warn
+from rmqcli.render.table import Column
+from rmqcli.render.text import local_time
+
+if TYPE_CHECKING:
+    from codec.bodies.running import (
+        ConsumerRunningInfo,
+        ConsumeStatus,
+        ProcessQueueInfo,
+    )
+    from rmqcli.client import ClientError
+from rmqcli.commands.group.members import chosen_clients, online_clients
+
+ClientOption = Annotated[
+    str | None, typer.Option("--client", metavar="ID", help="Only the client with this id.")
+]
+
+RatesOption = Annotated[bool, typer.Option("--rates", help="The topics and their rates, not the queues.")]
+
+_QUEUE_COLUMNS = (
+    Column("CLIENT", "clientId"),
+    Column("TOPIC", "topic"),
+    Column("BROKER", "brokerName"),
+    Column("QUEUE", "queueId", number=True),
+    Column("OFFSET", "commitOffset", number=True),
+    Column("CACHED", "cachedMsgCount", number=True),
+    Column("MIB", "cachedMsgSizeInMiB", number=True),
+    Column("LOCKED", "locked"),
+    Column("LAST PULL", "lastPullTimestamp", local_time),
+    Column("LAST CONSUMED", "lastConsumeTimestamp", local_time),
+)
+
+_RATE_COLUMNS = (
+    Column("CLIENT", "clientId"),
+    Column("TOPIC", "topic"),
+    Column("PULLED/S", "pullTPS", "{:.1f}".format, number=True),
+    Column("MS A PULL", "pullRT", "{:.1f}".format, number=True),
+    Column("OK/S", "consumeOKTPS", "{:.1f}".format, number=True),
+    Column("FAILED/S", "consumeFailedTPS", "{:.1f}".format, number=True),
+    Column("MS EACH", "consumeRT", "{:.1f}".format, number=True),
+    Column("FAILED", "consumeFailedMsgs", number=True),
+)
+
+
+@command(
+    app,
+    "status",
+    example="rmq group status billing\nrmq group status billing --rates\nrmq group status billing --client ID --json",
+)
+def status(
+    group: GroupArgument,
+    settings: Settings,
+    client: ClientOption = None,
+    topic: TopicOption = None,
+    rates: RatesOption = False,
+) -> None:
+    """Show what the running clients of a group say of themselves: queues, cached messages, locks, rates.
+
+    OFFSET is the next one as the client has it, CACHED the messages that it has pulled and not yet consumed. A pipe gets
+    lines: client, topic, broker, queue, offset, cached messages, their size in MiB, locked, last pull and last consumption
+    (epoch ms of the client; since it has the queue, when there was none). With --rates: client, topic, messages pulled a second, ms a pull, consumed and failed a second,
+    ms a message, failed in the last hour; other rates are of the last minute. Brokers and clients that do not answer are named
+    (exit code 3; 1 when no client does).
+    """
+    from rmqcli.commands.common.partial import end_partly
+
+    failures: dict[str, ClientError] = {}
+    infos, silent = run_async(lambda: _running_infos(settings, group, client, failures))
+    if settings.json:
+        _status_document(infos)
+    else:
+        _show_status(settings, infos, topic, rates=rates)
+    for name, error in silent.items():
+        warn(f"{name}: {error}")
+    if silent and not infos:
+        raise typer.Exit(ExitCode.FAILED)
+    end_partly(failures)
+    if silent:
+        raise typer.Exit(ExitCode.PARTLY)
+
+
+async def _running_infos(
+    settings: Settings, group: str, client: str | None, failures: dict[str, ClientError]
+) -> tuple[dict[str, ConsumerRunningInfo], dict[str, Any]]:
+    from rmqcli.client import Admin
+
+    async with Admin(**settings.client_options) as admin:
+        ids = chosen_clients(await online_clients(admin, group, failures), group, client)
+        return await admin.clients.running_infos(group, ids, failures=failures)
+
+
+def _status_document(infos: dict[str, ConsumerRunningInfo]) -> None:
+    import msgspec
+
+    from rmqcli.render import Output
+
+    documents = []
+    for client_id, info in infos.items():
+        plain = msgspec.to_builtins(msgspec.structs.replace(info, mq_table={}, mq_pop_table=None))
+        queues = [
+            {"topic": queue.topic, "brokerName": queue.broker_name, "queueId": queue.queue_id}
+            | msgspec.to_builtins(held)
+            for queue, held in info.mq_table.items()
+        ]
+        documents.append({"clientId": client_id} | plain | {"mqTable": queues})
+    Output().json(documents)
+
+
+def _held(held: ProcessQueueInfo) -> list[Any]:
+    cached = [held.cached_msg_count, held.cached_msg_size_in_mib, held.locked]
+    return [held.commit_offset, *cached, held.last_pull_timestamp, held.last_consume_timestamp]
+
+
+def _rates(of: ConsumeStatus) -> list[Any]:
+    pulled, consumed = [of.pull_tps, of.pull_rt], [of.consume_ok_tps, of.consume_failed_tps, of.consume_rt]
+    return [*pulled, *consumed, of.consume_failed_msgs]
+
+
+def _show_status(
+    settings: Settings, infos: dict[str, ConsumerRunningInfo], topic: str | None, *, rates: bool
+) -> None:
+    from rmqcli.render import show_rows
+
+    queue_rows = [
+        [client_id, queue.topic, queue.broker_name, queue.queue_id, *_held(held)]
+        for client_id, info in infos.items()
+        for queue, held in info.mq_table.items()
+        if topic in (None, queue.topic)
+    ]
+    rate_rows = [
+        [client_id, name, *_rates(consumed)]
+        for client_id, info in infos.items()
+        for name, consumed in sorted(info.status_table.items())
+        if topic in (None, name)
+    ]
+    columns, rows = (_RATE_COLUMNS, rate_rows) if rates else (_QUEUE_COLUMNS, queue_rows)
+    if not settings.terminal or rates:
+        show_rows(settings, columns, rows)
+        return
+    from rmqcli.render import Output
+    from rmqcli.render.table import show_table
+
+    for client_id in infos:
+        Output().line(f"client {client_id}\n")
+        for shown, all_rows in ((_QUEUE_COLUMNS, queue_rows), (_RATE_COLUMNS, rate_rows)):
+            if mine := [row[1:] for row in all_rows if row[0] == client_id]:
+                show_table(settings, shown[1:], mine)
+                Output().line("")

@@ -1,0 +1,42 @@
+"""`rmq group update`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rmqcli.cli.command import command
+from rmqcli.cli.exit_codes import usage_error
+from rmqcli.cli.options import BrokersOption, ClusterOption
+from rmqcli.cli.running import run_async
+from rmqcli.cli.settings import Settings
+from rmqcli.commands.group.app import GroupArgument, app
+
+if TYPE_CHECKING:
+    pass
+from rmqcli.commands.group.options import GroupSettings
+
+
+@command(app, "update", example="rmq group update billing --no-consume\nrmq group update billing --retries 3")
+def update(
+    group: GroupArgument,
+    settings: Settings,
+    changed: GroupSettings,
+    broker: BrokersOption = None,
+    cluster: ClusterOption = None,
+) -> None:
+    """Change settings of a group on the brokers that have it; what is not named stays.
+
+    With --no-consume its clients are refused messages until --consume lets them go on.
+    """
+    from rmqcli.commands.common.changes import show_change
+
+    if not changed.named:
+        raise usage_error("nothing to change: give --retries, --no-consume or another setting")
+
+    async def main() -> Any:
+        from rmqcli.client import Admin
+
+        async with Admin(**settings.client_options) as admin:
+            return await admin.groups.update(group, changed.named, brokers=broker or (), cluster=cluster)
+
+    show_change(settings, f"group {group} changed on", run_async(main))

@@ -1,0 +1,98 @@
+"""`rmq inspect delay`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated
+
+from rmqcli.cli.command import command
+from rmqcli.cli.running import now_ms
+from rmqcli.cli.settings import Settings
+from rmqcli.commands.inspect.app import (
+    CountOption,
+    DelayLevelsOption,
+    StoreArgument,
+    WhereOption,
+    app,
+    delays_of,
+    range_option,
+)
+from rmqcli.commands.inspect.records import Chosen, View, show_records
+from rmqcli.grammar.offset_range import OffsetRange, parse_range
+from rmqcli.render.inspection import columns
+
+if TYPE_CHECKING:
+    from rmqcli.store.read.pending import DelayedMessage, DelayLevel
+
+
+@command(
+    app,
+    "delay",
+    example="rmq inspect delay ~/store\nrmq inspect delay ~/store --topic orders -f '%t %k %v\\n'",
+)
+def delay(
+    settings: Settings,
+    path: StoreArgument,
+    *,
+    range_text: Annotated[
+        str, range_option("Only messages with these offsets in the queue of their level, or due times.")
+    ] = "start",
+    count: CountOption = None,
+    chosen: Chosen,
+    where: WhereOption = None,
+    view: View,
+    delay_levels: DelayLevelsOption = None,
+) -> None:
+    """Show the delayed messages of each level that are not delivered yet.
+
+    A row a level; -f, --stats and --explain show messages. --where chooses levels by their columns: level, delay, pending,
+    offset, max_offset, first_due, last_due; when it names more than these, messages: by due (ms) and all that `inspect
+    commitlog --where` knows. The other options choose messages, too, by the topic and queue they go to. -N is the last N of
+    each level.
+    """
+    from rmqcli.render.store_view import show_values
+    from rmqcli.store.read import pending
+    from rmqcli.store.read.tables import store_folder
+    from rmqcli.store.select.delay_condition import DelayCondition
+
+    view.require_one()
+    store = store_folder(path)
+    wanted = parse_range(range_text, now_ms())
+    messages = chosen.filter()
+    shown = columns(
+        ("LEVEL", "level", "n"),
+        ("DELAY", "delay", "d"),
+        ("PENDING", "pending", "n"),
+        ("OFFSET", "offset", "n"),
+        ("MAX", "maxOffset", "n"),
+        ("FIRST DUE", "firstDue", "t"),
+        ("LAST DUE", "lastDue", "t"),
+    )
+    condition = DelayCondition(where)
+    levels = pending.delay_levels(store, delays_of(delay_levels))
+
+    def chosen_of(level: DelayLevel) -> Iterator[DelayedMessage]:
+        accepted = (
+            one
+            for one in pending.delayed_messages(store, level)
+            if messages.accepts(one.message) and condition.takes_message(level, one)
+        )
+        return wanted.select(accepted, lambda one: (one.message.queue_offset, one.due))
+
+    if view.is_given:
+        found = (one for level in levels if condition.takes(level.row) for one in chosen_of(level))
+        show_records(settings, ((one.place, one.message) for one in found), view, count)
+        return
+    if wanted == OffsetRange() and messages.is_open and not condition.is_of_messages:
+        rows = [level.row for level in levels]
+    else:
+        rows = [_chosen_row(level, [one.due for one in chosen_of(level)]) for level in levels]
+    chosen_rows = islice(filter(condition.takes, rows), count)
+    show_values(settings, shown, chosen_rows, "no delayed messages", None, ("offset",))
+
+
+def _chosen_row(level: DelayLevel, due: list[int]) -> tuple[int | None, ...]:
+    """Of the level those messages that are chosen."""
+    bounds = (min(due), max(due)) if due else (0, 0)
+    return (level.level, level.delay, len(due), level.offset, level.max_offset, *bounds)

@@ -1,0 +1,51 @@
+"""`rmq inspect groups`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqcli.cli.command import command
+from rmqcli.cli.settings import Settings
+from rmqcli.commands.inspect.app import (
+    GroupOption,
+    TableArgument,
+    WhereOption,
+    app,
+)
+from rmqcli.render.inspection import columns
+
+if TYPE_CHECKING:
+    pass
+from rmqcli.commands.inspect.app import require_store
+
+
+@command(app, "groups", example="rmq inspect groups ~/store")
+def groups(
+    settings: Settings, path: TableArgument, group: GroupOption = None, where: WhereOption = None
+) -> None:
+    """Show the consumer groups that the broker knows, as subscriptionGroup.json has them."""
+    from rmqcli.render.store_view import show_values
+    from rmqcli.store.read.tables import groups as read_groups
+
+    require_store(path)
+    rows = [
+        (
+            name,
+            one.consume_enable,
+            one.consume_broadcast_enable,
+            one.retry_queue_nums,
+            one.retry_max_times,
+            one.broker_id,
+        )
+        for name, one in sorted(read_groups(path).items())
+        if group in (None, name)
+    ]
+    shown = columns(
+        ("GROUP", "group"),
+        ("CONSUME", "consumeEnable"),
+        ("BROADCAST", "consumeBroadcastEnable"),
+        ("RETRY QUEUES", "retryQueueNums", "n"),
+        ("RETRIES", "retryMaxTimes", "n"),
+        ("BROKER", "brokerId", "n"),
+    )
+    show_values(settings, shown, rows, "no groups", where)

@@ -1,0 +1,116 @@
+"""`rmq inspect offsets`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from rmqcli.cli.command import command
+from rmqcli.cli.exit_codes import usage_error
+from rmqcli.cli.options import FormatOption
+from rmqcli.cli.running import now_ms
+from rmqcli.cli.settings import Settings
+from rmqcli.commands.inspect.app import (
+    CountOption,
+    GroupOption,
+    QueueOption,
+    StatsOption,
+    TableArgument,
+    TopicsOption,
+    WhereOption,
+    app,
+    one_view,
+    range_option,
+)
+from rmqcli.commands.inspect.records import View, show_records
+from rmqcli.grammar.offset_range import OffsetRange, parse_range
+from rmqcli.render.inspection import columns
+
+if TYPE_CHECKING:
+    from rmqcli.store.read.log_reader import Found
+    from rmqcli.store.select.group_positions import GroupPosition
+from rmqcli.commands.inspect.app import require_store
+
+
+@command(
+    app,
+    "offsets",
+    example="rmq inspect offsets ~/store --group billing\nrmq inspect offsets ~/store --where 'lag > 0' -f '%t %q@%o %k %v\\n'",
+)
+def offsets(
+    settings: Settings,
+    path: TableArgument,
+    range_text: Annotated[
+        str,
+        range_option(
+            "Only offsets in it; with times, those whose next message was stored then; -N: N or fewer behind."
+        ),
+    ] = "start",
+    count: CountOption = None,
+    group: GroupOption = None,
+    topics: TopicsOption = None,
+    queue: QueueOption = None,
+    where: WhereOption = None,
+    format_text: FormatOption = None,
+    stats: StatsOption = False,
+) -> None:
+    """Show how far each group has consumed each queue, and its lag.
+
+    -f prints the message that comes next, of each offset that has one. --stats adds the queues of each group and topic up.
+    """
+    from rmqcli.render.store_view import show_values
+    from rmqcli.store.select.group_positions import group_positions, next_messages, topic_lags
+    from rmqcli.store.select.row_filter import row_test
+
+    one_view(stats=stats, format=format_text is not None)
+    require_store(path)
+    shown = columns(
+        ("GROUP", "group"),
+        ("TOPIC", "topic"),
+        ("QUEUE", "queueId", "n"),
+        ("OFFSET", "offset", "n"),
+        ("MAX", "maxOffset", "n"),
+        ("LAG", "lag", "n"),
+    )
+    meets = row_test([column.key for column in shown], where)
+    wanted = parse_range(range_text, now_ms())
+    times = wanted.begin_time is not None or wanted.end_time is not None
+    if (times or format_text is not None or wanted.last is not None) and not path.is_dir():
+        raise usage_error(f"{path}: this file holds no messages: name the store folder")
+    found = [
+        one
+        for one in group_positions(path)
+        if group in (None, one.group)
+        and (not topics or one.topic in topics)
+        and queue in (None, one.queue_id)
+        and meets(one)
+        and _holds(wanted, one)
+    ]
+    coming: list[tuple[GroupPosition, Found]] = []
+    if times or format_text is not None:
+        nexts = next_messages(path, found)
+        coming = [(one, next_) for one, next_ in nexts if wanted.holds_time(next_[1].store_timestamp)]
+        found = [one for one, _ in coming]
+    if format_text is not None:
+        show_records(settings, (next_ for _, next_ in coming), View(format_text), count)
+        return
+    if stats:
+        summed = columns(
+            ("GROUP", "group"),
+            ("TOPIC", "topic"),
+            ("QUEUES", "queues", "n"),
+            ("BEHIND", "behind", "n"),
+            ("LAG", "lag", "n"),
+            ("GREATEST", "greatest", "n"),
+        )
+        show_values(settings, summed, topic_lags(found)[:count], "no offsets")
+        return
+    show_values(settings, shown, found[:count], "no offsets")
+
+
+def _holds(wanted: OffsetRange, one: GroupPosition) -> bool:
+    """As far as offsets go; -N are the last N of the queue."""
+    if wanted.only_new:
+        return False
+    if wanted.last is not None:
+        return one.lag is not None and 0 < one.lag <= wanted.last
+    return wanted.holds_offset(one.offset)

@@ -1,0 +1,125 @@
+"""`rmq inspect rebuild`."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any
+
+import typer
+
+from rmqcli.cli.command import command
+from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
+from rmqcli.cli.options import YesOption
+from rmqcli.cli.settings import Settings
+from rmqcli.commands.inspect.app import (
+    DelayLevelsOption,
+    OutOption,
+    StoreArgument,
+    app,
+    delays_of,
+    require_outside,
+    verified_log,
+)
+
+
+@command(
+    app,
+    "rebuild",
+    example="rmq inspect rebuild ~/store --dry-run\nrmq inspect rebuild ~/store --in-place\nrmq inspect rebuild ~/store --out /tmp/new",
+)
+def rebuild(
+    settings: Settings,
+    path: StoreArgument,
+    out: OutOption = None,
+    in_place: Annotated[
+        bool,
+        typer.Option("--in-place", help="Replace those of the folder; the old ones are renamed and kept."),
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would change.")] = False,
+    delay_levels: DelayLevelsOption = None,
+    yes: YesOption = False,
+) -> None:
+    """Make consume queues and index anew from the commit log.
+
+    The commit log must be sound (else salvage it first). --in-place tells what would change and asks; no broker may run.
+    """
+    from rmqcli.store import CommitLog
+    from rmqcli.store.read.tables import store_folder
+    from rmqcli.store.repair.new_folder import require_empty
+    from rmqcli.store.repair.rebuild import shape_of
+
+    if sum((out is not None, in_place, dry_run)) != 1 and not (in_place and dry_run):
+        raise usage_error("one of --out DIR2, --in-place or --dry-run")
+    log = CommitLog(store_folder(path))
+    if out is not None:
+        require_outside(path, out)
+        require_empty(out)
+    _require_sound(log)
+    shape = shape_of(path)._replace(levels=delays_of(delay_levels))
+    if out is not None:
+        _rebuild_out(settings, path, out, log, shape)
+    elif dry_run:
+        _rebuild_dry(settings, path, log, shape)
+    else:
+        _rebuild_in_place(settings, path, log, shape, yes)
+
+
+def _require_sound(log: Any) -> None:
+    finding = next((one for one in verified_log(log).findings if not one.only_properties), None)
+    if finding is not None:
+        raise CommandError(f"{finding}: salvage the store first", ExitCode.CORRUPT)
+
+
+def _build(log: Any, out: Path, shape: Any) -> Any:
+    from rmqcli.render.progress import progress
+    from rmqcli.store.read.files import data_size
+    from rmqcli.store.repair.rebuild import build
+
+    with progress("rebuild", sum(map(data_size, log.files)), sizes=True) as advance:
+        return build(log, out, shape, advance)
+
+
+def _rebuild_out(settings: Settings, path: Path, out: Path, log: Any, shape: Any) -> None:
+    from rmqcli.render.store_view import show_rebuilt
+    from rmqcli.store.repair.new_folder import new_folder
+    from rmqcli.store.repair.rebuild import compare
+
+    with new_folder(out) as work:
+        built = _build(log, work, shape)
+        changes = compare(path, work)
+    show_rebuilt(settings, built, changes, [], True)
+
+
+def _rebuild_dry(settings: Settings, path: Path, log: Any, shape: Any) -> None:
+    from rmqcli.render.store_view import show_rebuilt
+    from rmqcli.store.read.files import naming_full_disk
+    from rmqcli.store.repair.rebuild import compare
+
+    with TemporaryDirectory(prefix="rmq-rebuild-") as folder:
+        work = Path(folder)
+        with naming_full_disk(work):
+            built = _build(log, work, shape)
+        show_rebuilt(settings, built, compare(path, work), [], False)
+
+
+def _rebuild_in_place(settings: Settings, path: Path, log: Any, shape: Any, yes: bool) -> None:
+    from rmqcli.render.store_view import show_rebuilt
+    from rmqcli.store.read.lock import holding_lock
+    from rmqcli.store.repair.rebuild import compare, rebuild_in_place, work_folder
+
+    with holding_lock(path), work_folder(path) as work:
+        built = _build(log, work, shape)
+        changes = compare(path, work)
+        if not changes:
+            show_rebuilt(settings, built, [], [], False)
+            return
+        if not yes:
+            typer.confirm(
+                f"Replace the consume queues and index of {path} ({len(changes)} files differ)?",
+                abort=True,
+                err=True,
+            )
+        kept = rebuild_in_place(path, work, time.strftime("%Y%m%d%H%M%S"))
+        show_rebuilt(settings, built, changes, [str(folder) for folder in kept], True)

@@ -1,0 +1,156 @@
+"""Records of a store in the ways that all inspections show them: as messages, field by field, counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import typer
+
+from rmqcli.cli.exit_codes import ExitCode
+from rmqcli.cli.option_groups import OptionGroup
+from rmqcli.cli.options import FormatOption, TagOption
+from rmqcli.cli.settings import Settings
+from rmqcli.commands.inspect.app import (
+    ExplainOption,
+    KeyOption,
+    QueueOption,
+    StatsOption,
+    TopicsOption,
+    one_view,
+)
+
+if TYPE_CHECKING:
+    from rmqcli.store import DamagedFile
+    from rmqcli.store.read.log_reader import Complain, Found
+    from rmqcli.store.select.log_filter import RecordFilter
+    from rmqcli.store.stats.log_counts import LogCounts
+
+_LONGEST_EXPLAINED = 16 * 1024 * 1024
+_MOST_TOLD = 100
+"""Complaints of one command."""
+
+
+@dataclass(frozen=True, slots=True)
+class View(OptionGroup):
+    """What is shown of messages; none of it: the inspection's own rows, or the messages with `--json`."""
+
+    format_text: FormatOption = None
+    stats: StatsOption = False
+    explain: ExplainOption = False
+
+    @property
+    def is_given(self) -> bool:
+        return self != View()
+
+    def require_one(self, **others: object) -> None:
+        """A usage error when several were given."""
+        one_view(**others, stats=self.stats, explain=self.explain, format=self.format_text is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen(OptionGroup):
+    """Which messages."""
+
+    topics: TopicsOption = None
+    queue: QueueOption = None
+    key: KeyOption = None
+    tag: TagOption = "*"
+
+    def given(self) -> dict[str, object]:
+        """By the names of the options."""
+        return {"topic": self.topics, "queue": self.queue, "key": self.key, "tag": self.tag}
+
+    def filter(self, where: str | None = None) -> RecordFilter:
+        """With a condition over columns and properties."""
+        from rmqcli.store.select.log_filter import record_filter
+
+        return record_filter(self.key, self.tag, self.queue, where, self.topics)
+
+
+@contextmanager
+def complaints() -> Iterator[Complain]:
+    """Tells each on standard error; when there was one, exit code 8 follows the block."""
+    from rmqcli.render.output import warn
+
+    count = 0
+
+    def complain(damage: DamagedFile) -> None:
+        nonlocal count
+        count += 1
+        if count <= _MOST_TOLD:
+            warn(str(damage))
+
+    yield complain
+    if count > _MOST_TOLD:
+        warn(f"… and {count - _MOST_TOLD:,} more")
+    if count:
+        raise typer.Exit(ExitCode.CORRUPT)
+
+
+def show_records(settings: Settings, found: Iterable[Found], view: View, count: int | None = None) -> None:
+    """At most `count` of them; of --explain one when it is not given. Bodies that cannot be decompressed end it with exit code 8."""
+    from rmqcli.store.read.log_reader import plain_bodies
+
+    limit = 1 if view.explain and count is None else count
+    with complaints() as complain:
+        plain = plain_bodies(islice(found, limit), complain)
+        if view.explain:
+            _explain(settings, plain)
+        elif view.stats:
+            from rmqcli.store.stats.log_counts import count_records
+
+            show_statistics(settings, count_records(plain))
+        else:
+            _show_messages(settings, plain, view.format_text)
+
+
+def _show_messages(settings: Settings, found: Iterable[Found], format_text: str | None) -> None:
+    from rmqcli.render.lines import message_renderer
+    from rmqcli.render.output import Output
+
+    render, output = message_renderer(settings, format_text), Output()
+    for _, message in found:
+        output.write(render(message))
+
+
+def _explain(settings: Settings, found: Iterable[Found]) -> None:
+    from codec.store.record_explain import explain_record
+    from rmqcli.render.inspection import show_fields
+    from rmqcli.store import DamagedFile
+
+    try:
+        for place, _ in found:
+            show_fields(settings, place.file.path, place.position, explain_record(place.bytes()).fields)
+    except DamagedFile as damage:
+        _explain_damage(settings, damage)
+        raise
+
+
+def _explain_damage(settings: Settings, damage: DamagedFile) -> None:
+    """What a damaged record says as far as it makes sense."""
+    from codec.store.record_explain import explain_record
+    from rmqcli.render.inspection import show_fields
+    from rmqcli.render.output import warn
+
+    if damage.position is None:
+        return
+    with damage.path.open("rb") as file:
+        file.seek(damage.position)
+        explanation = explain_record(file.read(_LONGEST_EXPLAINED))
+    show_fields(settings, damage.path, damage.position, explanation.fields)
+    if explanation.problem:
+        warn(explanation.problem)
+
+
+def show_statistics(settings: Settings, counts: LogCounts) -> None:
+    """Topics; in JSON and on a terminal sizes, rate and keys, too."""
+    from rmqcli.render.distribution import distribution_document, show_distribution
+    from rmqcli.render.inspection import show_log_statistics
+
+    show_log_statistics(settings, counts.statistics, distribution_document(counts.distribution))
+    if settings.terminal and not settings.json and counts.statistics.topics:
+        show_distribution(counts.distribution)

@@ -1,0 +1,44 @@
+"""`rmq inspect topics`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqcli.cli.command import command
+from rmqcli.cli.settings import Settings
+from rmqcli.commands.inspect.app import (
+    TableArgument,
+    TopicsOption,
+    WhereOption,
+    app,
+)
+from rmqcli.render.inspection import columns
+
+if TYPE_CHECKING:
+    pass
+from rmqcli.commands.inspect.app import require_store
+
+
+@command(app, "topics", example="rmq inspect topics ~/store")
+def topics_table(
+    settings: Settings, path: TableArgument, topics: TopicsOption = None, where: WhereOption = None
+) -> None:
+    """Show the topics that the broker knows, as topics.json has them."""
+    from rmqcli.render.store_view import show_values
+    from rmqcli.store.read.tables import topics as read_topics
+
+    require_store(path)
+    rows = [
+        (name, one.read_queue_nums, one.write_queue_nums, one.perm, one.topic_sys_flag, one.order)
+        for name, one in sorted(read_topics(path).items())
+        if not topics or name in topics
+    ]
+    shown = columns(
+        ("TOPIC", "topic"),
+        ("READ", "readQueueNums", "n"),
+        ("WRITE", "writeQueueNums", "n"),
+        ("PERM", "perm", "n"),
+        ("FLAGS", "topicSysFlag", "n"),
+        ("ORDER", "order"),
+    )
+    show_values(settings, shown, rows, "no topics", where)

@@ -1,0 +1,82 @@
+"""`rmq inspect transactions`."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated
+
+from rmqcli.cli.command import command
+from rmqcli.cli.running import now_ms
+from rmqcli.cli.settings import Settings
+from rmqcli.commands.inspect.app import (
+    CountOption,
+    GroupOption,
+    StoreArgument,
+    WhereOption,
+    app,
+    range_option,
+)
+from rmqcli.commands.inspect.records import Chosen, View, show_records
+from rmqcli.grammar.offset_range import parse_range
+from rmqcli.render.inspection import columns
+
+if TYPE_CHECKING:
+    from rmqcli.store.read.pending import HalfMessage
+
+
+@command(
+    app,
+    "transactions",
+    example="rmq inspect transactions ~/store\nrmq inspect transactions ~/store --group shop -o @-1h --explain",
+)
+def transactions(
+    settings: Settings,
+    path: StoreArgument,
+    *,
+    range_text: Annotated[
+        str, range_option("Only those with these offsets in the queue of half messages, or store times.")
+    ] = "start",
+    count: CountOption = None,
+    group: GroupOption = None,
+    chosen: Chosen,
+    where: WhereOption = None,
+    view: View,
+) -> None:
+    """Show the half messages of transactions that were neither committed nor rolled back.
+
+    --where knows queue_offset, topic, producer_group, check_times, store_timestamp, msg_id. Topic and queue are those that a
+    message goes to.
+    """
+    from rmqcli.render.store_view import show_values
+    from rmqcli.store.read import pending
+    from rmqcli.store.read.tables import store_folder
+    from rmqcli.store.select.row_filter import row_test
+
+    view.require_one()
+    shown = columns(
+        ("OFFSET", "queueOffset", "n"),
+        ("TOPIC", "topic"),
+        ("GROUP", "producerGroup"),
+        ("CHECKS", "checkTimes", "n"),
+        ("STORED", "storeTimestamp", "t"),
+        ("ID", "msgId"),
+    )
+    meets = row_test([column.key for column in shown], where)
+    messages = chosen.filter()
+    accepted = (
+        one
+        for one in pending.half_messages(store_folder(path))
+        if group in (None, one.group) and messages.accepts(one.message) and meets(_half_row(one))
+    )
+    wanted = parse_range(range_text, now_ms())
+    found = wanted.select(accepted, lambda one: (one.queue_offset, one.message.store_timestamp))
+    if view.is_given:
+        show_records(settings, ((one.place, one.message) for one in found), view, count)
+        return
+    rows = [_half_row(one) for one in islice(found, count)]
+    show_values(settings, shown, rows, "no pending transactions", None, ("msgId",))
+
+
+def _half_row(one: HalfMessage) -> tuple[object, ...]:
+    message = one.message
+    return one.queue_offset, one.topic, one.group, one.checks, message.store_timestamp, message.msg_id

@@ -1,0 +1,61 @@
+"""`rmq offsets show --clients`: the offsets that running clients have in mind, beside those they have committed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+
+from codec.message_queue import MessageQueue
+from rmqcli.cli.exit_codes import CommandError, ExitCode
+from rmqcli.cli.running import run_async
+from rmqcli.cli.settings import Settings
+from rmqcli.client import Admin, ClientError
+from rmqcli.commands.common.partial import end_partly
+from rmqcli.render import Column, show_rows
+from rmqcli.render.output import warn
+
+__all__ = ["show_client_offsets"]
+
+_COLUMNS = (
+    Column("CLIENT", "clientId"),
+    Column("BROKER", "brokerName"),
+    Column("QUEUE", "queueId", number=True),
+    Column("OFFSET", "offset", number=True),
+    Column("COMMITTED", "consumerOffset", number=True),
+)
+
+
+def show_client_offsets(settings: Settings, group: str, topic: str) -> None:
+    """One row for each client and queue; brokers and clients that do not answer are named."""
+    failures: dict[str, ClientError] = {}
+
+    async def main() -> tuple[list[str], list[list[Any]]]:
+        async with Admin(**settings.client_options) as admin:
+            found = await admin.groups.describe(group, failures=failures)
+            ids = [client.client_id for client in found.connections]
+            if not ids and failures:
+                raise next(iter(failures.values()))
+            if not ids:
+                raise CommandError(f"no client of group {group} is running", ExitCode.NOT_FOUND)
+            held = await admin.clients.held_offsets(group, topic, ids, failures=failures)
+
+            async def committed(queue: MessageQueue) -> int | None:
+                return None if queue.broker_name in failures else await admin.offsets.committed(queue, group)
+
+            rows = [
+                [client_id, q.broker_name, q.queue_id, offset, await committed(q)]
+                for client_id, table in sorted(held.items())
+                for q, offset in sorted(table.items())
+            ]
+            return [client_id for client_id in ids if client_id not in held], rows
+
+    silent, rows = run_async(main)
+    show_rows(settings, _COLUMNS, rows)
+    for client_id in silent:
+        warn(f"{client_id} does not tell its offsets")
+    if silent and not rows:
+        raise typer.Exit(ExitCode.FAILED)
+    end_partly(failures)
+    if silent:
+        raise typer.Exit(ExitCode.PARTLY)

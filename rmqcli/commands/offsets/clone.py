@@ -1,0 +1,70 @@
+"""`rmq offsets clone`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rmqcli.cli.command import command
+from rmqcli.cli.exit_codes import usage_error
+from rmqcli.cli.options import YesOption
+from rmqcli.cli.running import run_async
+from rmqcli.cli.settings import Settings
+
+if TYPE_CHECKING:
+    from rmqcli.client import ResetTarget
+from rmqcli.commands.offsets.app import DryRunOption, WaitOption, app, check_group_name
+
+FromGroupOption = Annotated[
+    str, typer.Option("--from", metavar="GROUP", help="The group whose offsets are taken.")
+]
+
+ToGroupOption = Annotated[str, typer.Option("--to", metavar="GROUP", help="The group that gets them.")]
+
+CloneTopicOption = Annotated[str, typer.Option("--topic", "-t", metavar="TOPIC", help="The topic.")]
+
+
+@command(
+    app,
+    "clone",
+    example="""rmq offsets clone --from billing --to billing-v2 -t orders --dry-run
+rmq offsets clone --from billing --to billing-v2 -t orders --yes""",
+)
+def clone(
+    settings: Settings,
+    source: FromGroupOption,
+    target: ToGroupOption,
+    topic: CloneTopicOption,
+    wait: WaitOption = 30.0,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+) -> None:
+    """Give a group the offsets that another one has on a topic, so that it goes on where that one is.
+
+    Shows old and new offset of each queue and asks, as `rmq offsets reset` does; without a terminal it needs --yes. Where the
+    clients of a running source are counts, not what they have committed. Running clients of the group that gets the offsets
+    must be stopped first, unless all brokers reset single queues (5.x, `rmq up`). Writes a file that brings the old offsets
+    back with `rmq offsets reset --undo`, and prints its path.
+    """
+    from rmqcli.commands.common.changes import confirm
+    from rmqcli.commands.offsets.steps import Reset
+
+    if source == target:
+        raise usage_error(f"--from and --to are both {source}: two groups are needed")
+    check_group_name(target)
+    places = run_async(lambda: _places(settings, source, topic))
+    job = Reset(settings, target, topic, places, queue_id=None)
+    plan = run_async(job.plan)
+    job.show_plan(plan, dry_run=dry_run)
+    if dry_run:
+        return
+    confirm(f"give group {target} the offsets of group {source} on topic {topic}?", yes=yes)
+    job.apply(plan, wait)
+
+
+async def _places(settings: Settings, group: str, topic: str) -> ResetTarget:
+    from rmqcli.client import Admin, ResetTarget
+
+    async with Admin(**settings.client_options) as admin:
+        return ResetTarget("exact", exact=await admin.offsets.positions(group, topic))

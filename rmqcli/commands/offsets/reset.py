@@ -1,0 +1,99 @@
+"""`rmq offsets reset`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rmqcli.cli.command import command
+from rmqcli.cli.exit_codes import usage_error
+from rmqcli.cli.options import YesOption
+from rmqcli.cli.running import now_ms, run_async
+from rmqcli.cli.settings import Settings
+
+if TYPE_CHECKING:
+    from rmqcli.client import ResetTarget
+from rmqcli.commands.offsets.app import DryRunOption, WaitOption, app, check_group_name
+
+SomeGroupOption = Annotated[
+    str | None, typer.Option("--group", "-g", metavar="GROUP", help="The consumer group.")
+]
+
+ResetTopicOption = Annotated[str | None, typer.Option("--topic", "-t", metavar="TOPIC", help="The topic.")]
+
+ToOption = Annotated[
+    str | None,
+    typer.Option(
+        "--to", metavar="TARGET", help="start, end, N, +N or -N from where the group is, @T (a time)."
+    ),
+]
+
+QueueOption = Annotated[
+    int | None, typer.Option("--queue", "-q", metavar="ID", min=0, help="Only the queue ID, on every broker.")
+]
+
+UndoOption = Annotated[
+    Path | None, typer.Option("--undo", metavar="FILE", help="Go back, by the file of a reset.")
+]
+
+
+@command(
+    app,
+    "reset",
+    example="""rmq offsets reset -g billing -t orders --to start --dry-run
+rmq offsets reset -g billing -t orders --to @-1h
+rmq offsets reset -g billing -t orders --to -100 -q 0 --yes
+rmq offsets reset --undo FILE""",
+)
+def reset(
+    settings: Settings,
+    group: SomeGroupOption = None,
+    topic: ResetTopicOption = None,
+    to: ToOption = None,
+    queue: QueueOption = None,
+    undo: UndoOption = None,
+    wait: WaitOption = 30.0,
+    dry_run: DryRunOption = False,
+    yes: YesOption = False,
+) -> None:
+    """Move a consumer group to other offsets of a topic.
+
+    Shows old and new offset of each queue and how many messages will be consumed again or never, then asks; without a
+    terminal it needs --yes. Running consumers are moved through the broker, a group without consumers directly. Running
+    consumers take their time (Java's 10 s); a queue that was not seen to have moved after --wait seconds is named, and the
+    exit code is 3 (1 when none has moved). Writes a file that brings the old offsets back with --undo, and prints its path.
+    """
+    from rmqcli.commands.common.changes import confirm
+    from rmqcli.commands.offsets.steps import Reset
+    from rmqcli.commands.offsets.undo import load_undo
+
+    wanted = load_undo(_only_undo(undo, group, topic, to)) if undo is not None else _wanted(group, topic, to)
+    job = Reset(settings, *wanted, queue_id=queue)
+    plan = run_async(job.plan)
+    job.show_plan(plan, dry_run=dry_run)
+    if dry_run:
+        return
+    place = plan.target if undo is None else "where it was"
+    confirm(f"move group {plan.group} to {place} of topic {plan.topic}?", yes=yes)
+    job.apply(plan, wait)
+
+
+def _only_undo(undo: Path, group: str | None, topic: str | None, to: str | None) -> Path:
+    if group or topic or to:
+        raise usage_error("--undo excludes --group, --topic and --to: the file says it all")
+    return undo
+
+
+def _wanted(group: str | None, topic: str | None, to: str | None) -> tuple[str, str, ResetTarget]:
+    from rmqcli.client import ResetTarget
+    from rmqcli.grammar.offset_range import parse_target
+
+    if not group or not topic or not to:
+        missing = [
+            name for name, value in (("--group", group), ("--topic", topic), ("--to", to)) if not value
+        ]
+        raise usage_error(f"{', '.join(missing)} is missing; or give --undo FILE")
+    check_group_name(group)
+    return group, topic, ResetTarget(*parse_target(to, now_ms()))

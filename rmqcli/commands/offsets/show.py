@@ -1,0 +1,63 @@
+"""`rmq offsets show`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rmqcli.cli.command import command
+from rmqcli.cli.exit_codes import usage_error
+from rmqcli.cli.running import run_async
+from rmqcli.cli.settings import Settings
+
+if TYPE_CHECKING:
+    from rmqcli.client import ClientError, QueueLag
+from rmqcli.commands.common.lag import LAG_COLUMNS, lag_object, lag_row
+from rmqcli.commands.offsets.app import app
+
+GroupOption = Annotated[str, typer.Option("--group", "-g", metavar="GROUP", help="The consumer group.")]
+
+TopicOption = Annotated[str | None, typer.Option("--topic", "-t", metavar="TOPIC", help="Only this topic.")]
+
+ClientsOption = Annotated[
+    bool, typer.Option("--clients", help="With --topic: the offsets that running clients have in mind.")
+]
+
+
+@command(app, "show", example="rmq offsets show -g billing\nrmq offsets show -g billing -t orders --json")
+def show(
+    group: GroupOption, settings: Settings, topic: TopicOption = None, clients: ClientsOption = False
+) -> None:
+    """Show the committed offset of each queue of a group.
+
+    A pipe gets lines: topic, broker, queue, consumed offset, maximum offset, lag, time of the last consumed message (epoch
+    ms), client. An offset that was never committed is empty. Clients commit every few seconds; --clients asks them where they
+    are: client, broker, queue, offset of the client, committed offset. A broker or client that does not answer is named (exit
+    code 3; 1 when no client does).
+    """
+    from rmqcli.commands.common.partial import end_partly
+    from rmqcli.render import Output, show_rows
+
+    if clients:
+        from rmqcli.commands.offsets.client_offsets import show_client_offsets
+
+        if topic is None:
+            raise usage_error("--clients needs --topic: clients are asked for one topic")
+        show_client_offsets(settings, group, topic)
+        return
+
+    failures: dict[str, ClientError] = {}
+
+    async def main() -> list[QueueLag]:
+        from rmqcli.client import Admin
+
+        async with Admin(**settings.client_options) as admin:
+            return await admin.offsets.lags(group, topic, failures=failures)
+
+    found = run_async(main)
+    if settings.json:
+        Output().json([lag_object(queue) for queue in found])
+    else:
+        show_rows(settings, LAG_COLUMNS, [lag_row(queue) for queue in found])
+    end_partly(failures)

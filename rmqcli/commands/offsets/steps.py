@@ -1,0 +1,146 @@
+"""The steps of a reset."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from rmqcli.cli.exit_codes import ExitCode
+from rmqcli.cli.running import run_async
+from rmqcli.cli.settings import Settings
+from rmqcli.client import (
+    Admin,
+    GroupNotFound,
+    QueueReset,
+    QueueResetResult,
+    ResetPlan,
+    ResetResult,
+    ResetTarget,
+)
+from rmqcli.commands.offsets.undo import undo_command, write_undo
+from rmqcli.render import Column, Output
+from rmqcli.render.output import warn
+from rmqcli.render.table import show_table
+from rmqcli.render.text import many, tsv_line
+
+_COLUMNS = (
+    Column("BROKER", "brokerName"),
+    Column("QUEUE", "queueId", number=True),
+    Column("OLD", "old", number=True),
+    Column("NEW", "new", number=True),
+    Column("REPLAYED", "replayed", number=True),
+    Column("SKIPPED", "skipped", number=True),
+)
+
+
+def _row(step: QueueReset) -> list[Any]:
+    return [step.queue.broker_name, step.queue.queue_id, step.old, step.new, step.replayed, step.skipped]
+
+
+def _objects(plan: ResetPlan) -> list[dict[str, Any]]:
+    return [
+        {column.key: value for column, value in zip(_COLUMNS, _row(step), strict=True)}
+        for step in plan.queues
+    ]
+
+
+class Reset:
+    """One reset, from plan to result."""
+
+    def __init__(
+        self, settings: Settings, group: str, topic: str, target: ResetTarget, *, queue_id: int | None
+    ) -> None:
+        self._settings = settings
+        self._what = (group, topic, target)
+        self._queue_id = queue_id
+        self._unknown = False
+        self._output = Output()
+
+    async def plan(self) -> ResetPlan:
+        """What would be done."""
+        async with Admin(**self._settings.client_options) as admin:
+            plan = await admin.offsets.plan_reset(*self._what, queue_id=self._queue_id)
+            if not plan.online and not any(step.old for step in plan.queues):
+                self._unknown = await _is_unknown(admin, plan.group)
+            return plan
+
+    def show_plan(self, plan: ResetPlan, *, dry_run: bool) -> None:
+        """Old and new of each queue. With --json only a dry run prints it: a reset prints one document at its end."""
+        if self._settings.json:
+            if dry_run:
+                self._output.json(_document(plan) | {"dryRun": True})
+            return
+        if self._settings.terminal:
+            show_table(self._settings, _COLUMNS, [_row(step) for step in plan.queues])
+        else:
+            for step in plan.queues:
+                self._output.line(tsv_line(_row(step)))
+        self._output.flush()
+        way = (
+            f"moves {many(len(plan.clients), 'running client')}, which can take 10 s"
+            if plan.online
+            else "no client is running"
+        )
+        warn(f"{many(plan.replayed, 'message')} will be consumed again, {plan.skipped} skipped; {way}")
+        if self._unknown:
+            warn(f"no broker knows group {plan.group} yet: it will begin there")
+
+    def apply(self, plan: ResetPlan, wait: float) -> None:
+        """Does it, giving running clients `wait` seconds; the exit code says whether all queues were moved."""
+        path = write_undo(plan)
+
+        async def main() -> ResetResult:
+            async with Admin(**self._settings.client_options) as admin:
+                return await admin.offsets.reset(plan, settle=wait)
+
+        try:
+            result = run_async(main)
+        except BaseException:
+            warn(f"the old offsets are kept in {path}; back with: {undo_command(path)}")
+            raise
+        self._tell(plan, result, path)
+
+    def _tell(self, plan: ResetPlan, result: ResetResult, path: Path) -> None:
+        moved = sum(queue.confirmed for queue in result.queues)
+        for queue, step in zip(result.queues, plan.queues, strict=True):
+            if not queue.confirmed:
+                warn(f"{queue.queue}: {queue.error or _doubt(queue, step)}")
+        if self._settings.json:
+            self._output.json(_document(plan) | {"online": result.online, "moved": moved, "undo": str(path)})
+        else:
+            self._output.line(f"moved {moved} of {len(result.queues)} queues of group {plan.group}")
+            self._output.line(f"back with: {undo_command(path)}")
+        if not result.complete:
+            if result.online:
+                warn(f"later: rmq offsets show -g {shlex.quote(plan.group)} -t {shlex.quote(plan.topic)}")
+            raise typer.Exit(ExitCode.PARTLY if moved else ExitCode.FAILED)
+
+
+async def _is_unknown(admin: Admin, group: str) -> bool:
+    try:
+        await admin.groups.settings(group)
+    except GroupNotFound:
+        return True
+    return False
+
+
+def _doubt(queue: QueueResetResult, step: QueueReset) -> str:
+    """Why a queue that nobody refused does not count as moved."""
+    if queue.found is not None and step.old is not None and queue.found >= step.old > step.new:
+        return f"is at {queue.found}; whether it was moved to {step.new} and consumed up to there again is not to be seen"
+    return f"is at {queue.found}, not yet at {queue.wanted}"
+
+
+def _document(plan: ResetPlan) -> dict[str, Any]:
+    return {
+        "group": plan.group,
+        "topic": plan.topic,
+        "target": str(plan.target),
+        "clients": list(plan.clients),
+        "replayed": plan.replayed,
+        "skipped": plan.skipped,
+        "queues": _objects(plan),
+    }

@@ -1,0 +1,7 @@
+"""`rmq send`."""
+
+from __future__ import annotations
+
+from rmqcli.commands.send.command import app
+
+__all__ = ["app"]

@@ -1,0 +1,185 @@
+"""`rmq send`: messages from the argument, files or standard input."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rmqcli.cli.command import command, single_command
+from rmqcli.cli.exit_codes import ExitCode, usage_error
+from rmqcli.cli.options import BrokerOption, KeyOption, PropertyOption, TagsOption, TopicArgument, TraceOption
+from rmqcli.cli.running import run_async
+from rmqcli.cli.settings import Settings
+from rmqcli.commands.common.traces import warn_of_traces
+from rmqcli.commands.send.transaction import CheckOption, Ending, TransactionOption, WaitOption
+
+app = single_command()
+
+_DEFAULT_CONCURRENCY = 32
+
+BodyArgument = Annotated[
+    str | None, typer.Argument(metavar="BODY", help="The message; else standard input, one message a line.")
+]
+QueueOption = Annotated[
+    int | None, typer.Option("--queue", "-q", metavar="ID", min=0, help="To the queue ID.")
+]
+LevelOption = Annotated[
+    int | None,
+    typer.Option("--delay-level", metavar="N", min=1, max=18, help="Deliver after the delay level N."),
+]
+DelayOption = Annotated[
+    str | None,
+    typer.Option(
+        "--delay", metavar="TIME", help="Deliver later: by the broker's level that is exactly so long (10s)."
+    ),
+]
+FileOption = Annotated[
+    list[Path] | None,
+    typer.Option("--file", metavar="PATH", help="Read from a file; repeatable; - is standard input."),
+]
+DelimiterOption = Annotated[
+    str,
+    typer.Option("--delimiter", metavar="TEXT", help=r"What separates messages; \n \t \0 \xNN are possible."),
+]
+WholeOption = Annotated[bool, typer.Option("--whole", help="The whole input, or each file, is one message.")]
+JsonlOption = Annotated[
+    bool, typer.Option("--jsonl", help="Lines are messages as `rmq pull --json` prints them.")
+]
+OnewayOption = Annotated[
+    bool, typer.Option("--oneway", help="Do not wait for answers; nobody knows what was stored.")
+]
+BatchOption = Annotated[int, typer.Option("--batch", metavar="N", min=1, help="Send up to N in one request.")]
+ConcurrencyOption = Annotated[
+    int | None,
+    typer.Option(
+        "--concurrency",
+        metavar="N",
+        min=1,
+        max=4096,
+        show_default=False,
+        help="Requests in flight.  [default: 32; 1 with --queue, which keeps the order]",
+    ),
+]
+RateOption = Annotated[
+    float | None, typer.Option("--rate", metavar="N", min=0.001, help="Messages a second.")
+]
+
+
+@command(
+    app,
+    "send",
+    example="""rmq send orders 'hello' -k 42 -t paid -p source=cli
+rmq send orders < lines.txt
+rmq pull orders --json | rmq send copy --jsonl
+rmq send files --whole --file a.bin --file b.bin
+rmq send orders 'paid' --transaction commit
+rmq send orders 'paid' --transaction unknown --check commit""",
+)
+def send(
+    topic: TopicArgument,
+    settings: Settings,
+    body: BodyArgument = None,
+    key: KeyOption = None,
+    tag: TagsOption = None,
+    prop: PropertyOption = None,
+    queue: QueueOption = None,
+    broker: BrokerOption = None,
+    delay_level: LevelOption = None,
+    delay: DelayOption = None,
+    file: FileOption = None,
+    delimiter: DelimiterOption = "\\n",
+    whole: WholeOption = False,
+    jsonl: JsonlOption = False,
+    oneway: OnewayOption = False,
+    batch: BatchOption = 1,
+    concurrency: ConcurrencyOption = None,
+    rate: RateOption = None,
+    transaction: TransactionOption = None,
+    check: CheckOption = None,
+    wait: WaitOption = None,
+    trace: TraceOption = False,
+) -> None:
+    """Send messages to a topic.
+
+    Input is sent as it comes, never read as a whole before. Without --json, a terminal gets a result for each message or
+    a summary for many, a pipe gets lines: broker, queue, offset, message id, status. When some messages fail, the rest is
+    sent, standard error names the failed lines and the exit code is 3.
+
+    With --check it ends when each half message that was sent is decided; standard error has a line for each check. The exit
+    code is 7 when --wait is over before that.
+    """
+    from rmqcli.cli.logs import client_log
+    from rmqcli.flows.outgoing import Stamp, check_sources, jobs_of, unescape
+    from rmqcli.flows.sending import Sender, SendPlan
+
+    _check_delay(delay_level, delay)
+    stamp = Stamp.of(topic, key or [], tag, prop or [], delay_level)
+    sources = check_sources(body, file or [], whole=whole, jsonl=jsonl)
+    cut = None if whole else unescape(delimiter)
+    in_flight = concurrency or (1 if queue is not None else _DEFAULT_CONCURRENCY)
+    unit = None if body is not None else "message" if whole or cut != b"\n" else "line"
+    code = ExitCode.DONE
+    ending = Ending(transaction, check, wait)
+    ending.verify(
+        **{"--oneway": oneway, "--batch": batch > 1, "--queue": queue is not None, "--broker": broker},
+        **{"--delay-level": delay_level, "--delay": delay},
+    )
+
+    async def main() -> None:
+        nonlocal code, stamp
+        import trio
+
+        from rmqcli.client import Producer
+        from rmqcli.commands.send.report import SendReport
+        from rmqcli.flows.delay_levels import level_at
+        from rmqcli.flows.reading import select_queues
+        from rmqcli.render.progress import progress
+
+        options = {"allow_empty": True, "trace": trace} | settings.producer_options
+        transacting = ending.target(**options)
+        producer = Producer(**options) if transacting is None else transacting.producer
+        async with producer:
+            queues = []
+            if queue is not None or broker is not None:
+                there = await producer.message_queues(topic)
+                queues = select_queues(there, topic, broker, queue, kind="writable")
+            if delay is not None:
+                places = queues or await producer.message_queues(topic)
+                stamp = stamp.delayed(await level_at(producer, places, delay))
+            start = trio.current_time()
+            # Typed lines and JSON lines on the same terminal would be torn by a bar.
+            quiet = body is not None or os.isatty(0) or (settings.json and settings.terminal)
+            with progress(topic, quiet=quiet) as advance:
+                report = SendReport(settings, advance)
+                sender = Sender(
+                    transacting or producer, SendPlan(in_flight, batch, oneway, rate, queues), report.sent
+                )
+                tally = await sender.run(jobs_of(sources, stamp, cut, jsonl=jsonl))
+            code = report.finish(tally, trio.current_time() - start, oneway=oneway, unit=unit)
+            if transacting is not None:
+                settled = await ending.settle(transacting)
+                code = code or settled
+        warn_of_traces(producer)
+
+    _hint_for_terminal(body, file)
+    with client_log(verbose=settings.verbose):
+        run_async(main)
+    raise typer.Exit(code)
+
+
+def _check_delay(level: int | None, delay: str | None) -> None:
+    from rmqcli.grammar.durations import check_duration
+
+    if level is not None and delay is not None:
+        raise usage_error("--delay-level and --delay exclude each other")
+    if delay is not None:
+        check_duration("--delay", delay)
+
+
+def _hint_for_terminal(body: str | None, file: list[Path] | None) -> None:
+    if body is None and not file and os.isatty(0) and sys.stderr.isatty():
+        print("rmq: one message a line; Ctrl-D ends", file=sys.stderr)

@@ -1,0 +1,67 @@
+"""`rmq topic create`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rmqcli.cli.command import command
+from rmqcli.cli.options import TopicArgument
+from rmqcli.cli.running import run_async
+from rmqcli.cli.settings import Settings
+
+if TYPE_CHECKING:
+    pass
+from rmqcli.cli.options import BrokersOption, ClusterOption
+from rmqcli.commands.topic.app import QueuesOption, ReadQueuesOption, WriteQueuesOption, app, perm_number
+
+PermOption = Annotated[
+    str,
+    typer.Option("--perm", metavar="PERM", help="r, w, rw, or the number of Java's tools (2 w, 4 r, 6 rw)."),
+]
+
+OrderOption = Annotated[
+    bool, typer.Option("--order", help="Ordered: name servers keep its queues; brokers know within 30 s.")
+]
+
+
+@command(app, "create", example="rmq topic create orders\nrmq topic create orders -q 16 --broker broker-a")
+def create(
+    topic: TopicArgument,
+    settings: Settings,
+    queues: QueuesOption = None,
+    read_queues: ReadQueuesOption = None,
+    write_queues: WriteQueuesOption = None,
+    perm: PermOption = "rw",
+    order: OrderOption = False,
+    broker: BrokersOption = None,
+    cluster: ClusterOption = None,
+) -> None:
+    """Create a topic on all masters, with 8 queues unless told otherwise.
+
+    A topic that is there already gets these settings; `rmq topic update` changes only what is named.
+    """
+    from rmqcli.commands.common.changes import show_change
+
+    number = perm_number(perm)
+
+    async def main() -> Any:
+        from rmqcli.client import Admin
+
+        async with Admin(**settings.client_options) as admin:
+            return await admin.topics.create(
+                topic,
+                brokers=broker or (),
+                cluster=cluster,
+                read_queues=_first(read_queues, queues, 8),
+                write_queues=_first(write_queues, queues, 8),
+                perm=number,
+                order=order,
+            )
+
+    show_change(settings, f"topic {topic} created on", run_async(main))
+
+
+def _first(*values: int | None) -> int:
+    return next(value for value in values if value is not None)

@@ -1,0 +1,54 @@
+"""`rmq topic delete`."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from rmqcli.cli.command import command
+from rmqcli.cli.exit_codes import CommandError
+from rmqcli.cli.options import TopicArgument, YesOption
+from rmqcli.cli.running import run_async
+from rmqcli.cli.settings import Settings
+from rmqcli.render.output import warn
+
+if TYPE_CHECKING:
+    from rmqcli.client import ClientError
+from rmqcli.cli.options import ClusterOption
+from rmqcli.commands.topic.app import app
+
+
+@command(app, "delete", example="rmq topic delete orders --yes")
+def delete(
+    topic: TopicArgument, settings: Settings, yes: YesOption = False, cluster: ClusterOption = None
+) -> None:
+    """Delete a topic and its messages from the brokers and the name servers.
+
+    Asks first; without a terminal it needs --yes. Groups keep their offsets, and are named: a topic that is made anew begins
+    at 0, and what comes before these offsets they would pass over.
+    """
+    from codec.names import is_system_topic
+    from rmqcli.commands.common.changes import confirm, show_change
+
+    if is_system_topic(topic):
+        raise CommandError(f"topic {topic} belongs to the system and cannot be deleted")
+    groups: list[str] = []
+
+    async def main() -> Any:
+        from rmqcli.client import Admin, ClientError
+
+        failures: dict[str, ClientError] = {}
+        async with Admin(**settings.client_options) as admin:
+            with suppress(ClientError):
+                groups.extend(await admin.topics.groups(topic, failures=failures))
+            await admin.topics.route(topic)
+            return await admin.topics.delete(topic, cluster=cluster, failures=failures)
+
+    confirm(f"delete topic {topic} and all of its messages?", yes=yes)
+    change = run_async(main)
+    if groups and change.brokers:
+        warn(
+            f"offsets of {', '.join(groups)} stay; when {topic} is made anew: "
+            f"rmq offsets reset -g {groups[0] if len(groups) == 1 else 'GROUP'} -t {topic} --to start"
+        )
+    show_change(settings, f"topic {topic} deleted from", change)

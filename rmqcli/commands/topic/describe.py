@@ -1,0 +1,54 @@
+"""`rmq topic describe`: settings on each broker, and consumer groups."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rmqcli.cli.command import command
+from rmqcli.cli.options import TopicArgument
+from rmqcli.cli.running import run_async
+from rmqcli.cli.settings import Settings
+
+if TYPE_CHECKING:
+    from rmqcli.client import ClientError
+from rmqcli.commands.topic.app import app, perm_text
+
+
+@command(app, "describe", example="rmq topic describe orders")
+def describe(topic: TopicArgument, settings: Settings) -> None:
+    """Show the settings of a topic on each broker and the consumer groups that read it.
+
+    A pipe gets lines: broker, read queues, write queues, perm, order, messages, groups. A broker that does not answer is
+    named, and the exit code is 3.
+    """
+    from rmqcli.commands.common.partial import end_partly
+    from rmqcli.render import Column, show_rows
+
+    columns = [
+        Column("BROKER", "brokerName"),
+        Column("READ", "readQueueNums", number=True),
+        Column("WRITE", "writeQueueNums", number=True),
+        Column("PERM", "perm", perm_text),
+        Column("ORDER", "order"),
+        Column("MESSAGES", "messages", number=True),
+        Column("GROUPS", "groups"),
+    ]
+    failures: dict[str, ClientError] = {}
+
+    async def main() -> list[list[Any]]:
+        from rmqcli.client import Admin
+
+        async with Admin(**settings.client_options) as admin:
+            configs = await admin.topics.settings(topic, failures=failures)
+            stats = await admin.topics.stats(topic, failures=failures)
+            groups = await admin.topics.groups(topic, failures=failures)
+        kept: dict[str, int] = {}
+        for queue, offset in stats.items():
+            kept[queue.broker_name] = kept.get(queue.broker_name, 0) + offset.max_offset - offset.min_offset
+        return [
+            [name, c.read_queue_nums, c.write_queue_nums, c.perm, c.order, kept.get(name, 0), groups]
+            for name, c in sorted(configs.items())
+        ]
+
+    show_rows(settings, columns, run_async(main))
+    end_partly(failures)

@@ -1,0 +1,58 @@
+"""`rmq topic list`: the topics of a cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rmqcli.cli.command import command
+from rmqcli.cli.running import run_async
+from rmqcli.cli.settings import Settings
+
+if TYPE_CHECKING:
+    from codec.bodies.route import ClusterInfo
+from rmqcli.commands.topic.app import app
+
+AllOption = Annotated[
+    bool,
+    typer.Option(
+        "--all", "-a", help="Also the topics of the system, of retries (%RETRY%) and dead letters (%DLQ%)."
+    ),
+]
+
+
+def _is_internal(topic: str) -> bool:
+    from codec.message import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
+
+    return topic.startswith((RETRY_PREFIX, DLQ_PREFIX)) or is_system_topic(topic)
+
+
+def _own_topics(info: ClusterInfo) -> set[str]:
+    """Topics that every broker makes for itself, named like it and its cluster."""
+    clusters = set(info.cluster_addr_table)
+    return clusters | {f"{name}_REPLY_TOPIC" for name in clusters} | set(info.broker_addr_table)
+
+
+@command(app, "list", example="rmq topic list\nrmq topic list --all --json")
+def list_topics(settings: Settings, everything: AllOption = False) -> None:
+    """List the topics that the name server knows, one a line."""
+    from rmqcli.render import Column, show_rows
+
+    async def main() -> list[str]:
+        from rmqcli.client import Admin
+
+        async with Admin(**settings.client_options) as admin:
+            found = await admin.topics.names()
+            if everything:
+                return found
+            hidden = _own_topics(await admin.brokers.cluster_info())
+            return [name for name in found if name not in hidden and not _is_internal(name)]
+
+    names = run_async(main)
+    show_rows(
+        settings,
+        [Column("TOPIC", "topic")],
+        [[name] for name in names],
+        empty="no topics yet; rmq topic create NAME",
+    )

@@ -1,0 +1,63 @@
+"""`rmq topic route`: brokers, addresses and queues."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rmqcli.cli.command import command
+from rmqcli.cli.options import TopicArgument
+from rmqcli.cli.running import run_async
+from rmqcli.cli.settings import Settings
+
+if TYPE_CHECKING:
+    pass
+from rmqcli.commands.topic.app import app, perm_text
+
+
+@command(app, "route", example="rmq topic route orders --json")
+def route(topic: TopicArgument, settings: Settings) -> None:
+    """Show where a topic lives: brokers, addresses, queues.
+
+    A pipe gets lines: cluster, broker, id (0 is the master), address, read queues, write queues, perm.
+    """
+    from rmqcli.render import Column, Output, show_rows
+
+    columns = [
+        Column("CLUSTER", "cluster"),
+        Column("BROKER", "brokerName"),
+        Column("ID", "brokerId", number=True),
+        Column("ADDRESS", "address"),
+        Column("READ", "readQueueNums", number=True),
+        Column("WRITE", "writeQueueNums", number=True),
+        Column("PERM", "perm", perm_text),
+    ]
+
+    async def main() -> Any:
+        from rmqcli.client import Admin
+
+        async with Admin(**settings.client_options) as admin:
+            return await admin.topics.route(topic)
+
+    found = run_async(main)
+    if settings.json:
+        import msgspec
+
+        Output().json(msgspec.to_builtins(found, str_keys=True))
+        return
+    queues = {data.broker_name: data for data in found.queue_datas}
+    rows = [
+        [
+            broker.cluster,
+            broker.broker_name,
+            number,
+            address,
+            *(
+                (q.read_queue_nums, q.write_queue_nums, q.perm)
+                if (q := queues.get(broker.broker_name))
+                else (0, 0, 0)
+            ),
+        ]
+        for broker in sorted(found.broker_datas, key=lambda data: (data.cluster or "", data.broker_name))
+        for number, address in sorted(broker.broker_addrs.items())
+    ]
+    show_rows(settings, columns, rows)

@@ -1,0 +1,57 @@
+"""`rmq topic stats`: the offsets of each queue."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rmqcli.cli.command import command
+from rmqcli.cli.options import TopicArgument
+from rmqcli.cli.running import run_async
+from rmqcli.cli.settings import Settings
+
+if TYPE_CHECKING:
+    from codec.message_queue import MessageQueue
+    from rmqcli.client import ClientError
+from rmqcli.commands.topic.app import app
+
+
+@command(app, "stats", example="rmq topic stats orders")
+def stats(topic: TopicArgument, settings: Settings) -> None:
+    """Show the offsets of each queue: how much is there, and when the last message came.
+
+    A pipe gets lines: broker, queue, minimum offset, maximum offset, messages, time of the last message (epoch ms). A broker
+    that does not answer is named, and the exit code is 3.
+    """
+    from rmqcli.commands.common.partial import end_partly
+    from rmqcli.render import Column, show_rows
+    from rmqcli.render.text import local_time
+
+    columns = [
+        Column("BROKER", "brokerName"),
+        Column("QUEUE", "queueId", number=True),
+        Column("MIN", "minOffset", number=True),
+        Column("MAX", "maxOffset", number=True),
+        Column("MESSAGES", "messages", number=True),
+        Column("LAST MESSAGE", "lastUpdateTimestamp", local_time),
+    ]
+    failures: dict[str, ClientError] = {}
+
+    async def main() -> dict[MessageQueue, Any]:
+        from rmqcli.client import Admin
+
+        async with Admin(**settings.client_options) as admin:
+            return await admin.topics.stats(topic, failures=failures)
+
+    rows = [
+        [
+            q.broker_name,
+            q.queue_id,
+            o.min_offset,
+            o.max_offset,
+            o.max_offset - o.min_offset,
+            o.last_update_timestamp,
+        ]
+        for q, o in run_async(main).items()
+    ]
+    show_rows(settings, columns, rows)
+    end_partly(failures)

@@ -1,0 +1,59 @@
+"""`rmq topic update`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rmqcli.cli.command import command
+from rmqcli.cli.exit_codes import usage_error
+from rmqcli.cli.options import TopicArgument
+from rmqcli.cli.running import run_async
+from rmqcli.cli.settings import Settings
+
+if TYPE_CHECKING:
+    pass
+from rmqcli.cli.options import BrokersOption, ClusterOption
+from rmqcli.commands.topic.app import (
+    NewPermOption,
+    QueuesOption,
+    ReadQueuesOption,
+    WriteQueuesOption,
+    app,
+    perm_number,
+)
+
+
+@command(app, "update", example="rmq topic update orders -q 16\nrmq topic update orders --perm r")
+def update(
+    topic: TopicArgument,
+    settings: Settings,
+    queues: QueuesOption = None,
+    read_queues: ReadQueuesOption = None,
+    write_queues: WriteQueuesOption = None,
+    perm: NewPermOption = None,
+    broker: BrokersOption = None,
+    cluster: ClusterOption = None,
+) -> None:
+    """Change queues or permission of a topic; what is not named stays."""
+    from rmqcli.commands.common.changes import show_change
+
+    number = None if perm is None else perm_number(perm)
+    reading = queues if read_queues is None else read_queues
+    writing = queues if write_queues is None else write_queues
+    if reading is None and writing is None and number is None:
+        raise usage_error("nothing to change: give --queues, --read-queues, --write-queues or --perm")
+
+    async def main() -> Any:
+        from rmqcli.client import Admin
+
+        async with Admin(**settings.client_options) as admin:
+            return await admin.topics.update(
+                topic,
+                read_queues=reading,
+                write_queues=writing,
+                perm=number,
+                brokers=broker or (),
+                cluster=cluster,
+            )
+
+    show_change(settings, f"topic {topic} changed on", run_async(main))
