@@ -69,8 +69,13 @@ class Client:
         return self.received.pop(0)
 
     async def ask(self, command: RemotingCommand) -> RemotingCommand:
+        """The next response; requests of the server that arrive before it stay for `next`."""
         await self.send(command)
-        return await self.next()
+        requests: list[RemotingCommand] = []
+        while not (found := await self.next()).is_response:
+            requests.append(found)
+        self.received[:0] = requests
+        return found
 
     async def is_closed_after_reading(self) -> bool:
         """Reads to the end of the stream."""

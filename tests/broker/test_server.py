@@ -175,7 +175,8 @@ async def test_our_own_requests_are_answered_timed_out_or_lost(
         session.spawn(relay, session, command)
 
     client, server = await in_memory(nursery, {LATER: handler, ECHO: echo})
-    first = await client.ask(request(LATER))
+    await client.send(request(LATER))
+    first = await client.next()
     assert (first.code, first.is_response) == (1, False)
     await client.send(first.reply(0, body=b"one"))
     second = await client.next()

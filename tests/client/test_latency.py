@@ -11,12 +11,11 @@ import trio
 from codec.codes import RequestCode
 from codec.message import Message
 from codec.message_queue import MessageQueue
-from codec.remoting.frame import RemotingCommand
 from rmqcli.client import BrokerRefused, InvalidRequest, SendStatus, by_machine_room, by_random
 from rmqcli.client.produce.queue_selectors import RoundRobin
 from rmqcli.client.routing.latency_faults import LatencyFaults, aside_for
 from tests.client.scripted import Network, refuse, sent
-from tests.client.test_producer import SEND, TOPIC, Cluster, producing
+from tests.client.sending import SEND, TOPIC, Cluster, flush_timeout, producing
 
 
 @pytest.mark.parametrize(
@@ -94,12 +93,6 @@ async def test_a_refusal_of_the_message_says_nothing_about_the_broker(
         cluster.a.replies[SEND] = cluster.b.replies[SEND] = sent
         found = {(await producer.send(Message.of(TOPIC, b"x"))).message_queue.broker_name for _ in range(4)}
     assert found == {"broker-a", "broker-b"}
-
-
-def flush_timeout(command: RemotingCommand) -> RemotingCommand:
-    answer = sent(command)
-    answer.code = 10
-    return answer
 
 
 async def test_another_broker_after_a_status(network: Network, autojump_clock: Any) -> None:

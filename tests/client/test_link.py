@@ -21,21 +21,8 @@ from rmqcli.client.wire.link import Link
 from rmqcli.client.wire.outbox import MAX_QUEUED
 from rmqcli.client.wire.request_headers import command
 from rmqcli.client.wire.streams import TcpStream, opened
+from tests.client.links import ADDRESS, Wire, ask
 from tests.client.scripted import response
-
-ADDRESS = "broker:10911"
-
-
-class Wire:
-    """The peer's end: what it received, whole."""
-
-    def __init__(self, stream: Any) -> None:
-        self.stream = stream
-        self.protocol = Connection()
-
-    async def commands(self) -> list[RemotingCommand]:
-        return self.protocol.receive(await self.stream.receive_some())
-
 
 Connected = Callable[..., tuple[Link, Wire]]
 
@@ -61,13 +48,6 @@ def connected(request: pytest.FixtureRequest, nursery: trio.Nursery) -> Iterator
 
     with ends:
         yield connect
-
-
-async def ask(link: Link, results: dict[int, Any], number: int, timeout: float = 3.0) -> None:
-    try:
-        results[number] = await link.request(command(number), timeout)
-    except (ConnectionLost, RequestTimeout) as error:
-        results[number] = error
 
 
 async def test_replies_in_any_order_reach_their_requests(

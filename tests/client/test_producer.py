@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -36,38 +35,13 @@ from rmqcli.client import (
     split_batch,
 )
 from rmqcli.client.produce.queue_selectors import RoundRobin, by_hash, by_queue_id
-from tests.client.scripted import HEARTBEATS, Network, refuse, route, sent, silent
-
-NAMESRV = "ns:9876"
-A, B = "a:10911", "b:10911"
-SEND = RequestCode.SEND_MESSAGE_V2
-TOPIC = "T"
-
-
-class Cluster:
-    """A name server and two brokers with two queues each."""
-
-    def __init__(self, network: Network, topics: dict[str, dict[str, int]] | None = None) -> None:
-        self.network = network
-        brokers = {"broker-a": {0: A}, "broker-b": {0: B}}
-        spread = topics if topics is not None else {TOPIC: {"broker-a": 2, "broker-b": 2}}
-        self.namesrv = network.server(NAMESRV, {RequestCode.GET_ROUTEINFO_BY_TOPIC: route(spread, brokers)})
-        self.a = network.server(A, {SEND: sent, RequestCode.SEND_BATCH_MESSAGE: sent, **HEARTBEATS})
-        self.b = network.server(B, {SEND: sent, RequestCode.SEND_BATCH_MESSAGE: sent, **HEARTBEATS})
-
-    def sends(self) -> list[RemotingCommand]:
-        return [c for server in (self.a, self.b) for c in server.asked if c.code in (SEND, 320)]
+from tests.client.scripted import Network, refuse, route, sent, silent
+from tests.client.sending import NAMESRV, SEND, TOPIC, A, B, Cluster, producing
 
 
 @pytest.fixture
 def cluster(network: Network) -> Cluster:
     return Cluster(network)
-
-
-@asynccontextmanager
-async def producing(network: Network, **options: Any) -> AsyncIterator[Producer]:
-    async with Producer("PG", namesrv=NAMESRV, open_stream=network.open_stream, **options) as producer:
-        yield producer
 
 
 def header(request: RemotingCommand) -> SendMessageRequestHeaderV2:

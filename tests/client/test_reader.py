@@ -19,9 +19,9 @@ from rmqcli.client.wire.polling import FIRST_PERIOD, LOOKS, TRIAL
 from rmqcli.client.wire.reader import ALONE_BEFORE, PAUSE
 from rmqcli.client.wire.request_headers import command
 from rmqcli.client.wire.streams import TcpStream
-from tests.client.push.test_cancellation import CancelAt, tasks
+from tests.client.links import ADDRESS, Wire, ask
 from tests.client.scripted import response
-from tests.client.test_link import ADDRESS, Wire, ask
+from tests.client.tasks import CancelAt, tasks
 
 BACKGROUND = "background"
 PEER_REQUEST = encode_frame(RemotingCommand(40, None, b"", 7))

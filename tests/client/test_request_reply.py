@@ -18,7 +18,7 @@ from codec.remoting.frame import RemotingCommand, decode_frame
 from rmqcli.client import BrokerRefused, InvalidRequest, ReplyTimeout, RequestTimeout, create_reply_message
 from rmqcli.client.produce.request_reply import _Reply
 from tests.client.scripted import Network, refuse, sent
-from tests.client.test_producer import SEND, TOPIC, A, Cluster, producing
+from tests.client.sending import SEND, TOPIC, A, Cluster, producing
 from tests.codec.wire import load_wire
 
 PUSH = RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT

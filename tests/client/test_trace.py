@@ -36,7 +36,7 @@ from rmqcli.client.trace import (
 )
 from rmqcli.client.trace.dispatcher import BATCH, MAX_BODY, MAX_KEYS, MAX_WAITING
 from tests.client.scripted import Network, sent, silent
-from tests.client.test_producer import NAMESRV, SEND, TOPIC, A, Cluster, producing
+from tests.client.sending import NAMESRV, SEND, TOPIC, A, Cluster, producing
 
 EXAMPLES: list[tuple[str, TraceRecord]] = [
     (

@@ -21,8 +21,7 @@ from codec.remoting.frame import RemotingCommand
 from codec.store.record_encoder import encode_record
 from rmqcli.client import BrokerRefused, ClientInstance, SendStatus, TransactionProducer, TransactionState
 from tests.client.scripted import Network, ok, refuse
-from tests.client.test_latency import flush_timeout
-from tests.client.test_producer import NAMESRV, SEND, TOPIC, Cluster
+from tests.client.sending import NAMESRV, SEND, TOPIC, Cluster, flush_timeout
 
 END = RequestCode.END_TRANSACTION
 COMMIT, ROLLBACK, UNKNOW = (

@@ -11,7 +11,7 @@ import pytest
 
 from rmqcli.cli.app import command_tree
 from rmqcli.cli.exit_codes import ExitCode
-from tests.docs.test_transcripts import PAGES, ROOT, steps
+from tests.docs.pages import PAGES, ROOT, steps
 
 DOCS = ROOT / "docs"
 LINK = re.compile(r"(?<!!)\[[^\]]+\]\(([^)\s]+)\)")

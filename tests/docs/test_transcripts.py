@@ -17,29 +17,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs.pages import PAGES, ROOT, steps
 from tests.docs.terminal import CONTROL, run_on_terminal
 
-ROOT = Path(__file__).parents[2]
-PAGES = [
-    ROOT / "README.md",
-    ROOT / "CONTRIBUTING.md",
-    ROOT / "CHANGELOG.md",
-    *sorted((ROOT / "docs").glob("**/*.md")),
-]
-BLOCK = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 PROGRAM = re.compile(r"^```python (\S+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-
-
-def steps(page: Path) -> list[tuple[str, list[str]]]:
-    """(command, expected lines) of all blocks of a page, in order: a page is one session."""
-    found: list[tuple[str, list[str]]] = []
-    for block in BLOCK.findall(page.read_text()):
-        for line in block.splitlines():
-            if line.startswith("$ "):
-                found.append((line[2:], []))
-            else:
-                found[-1][1].append(line.rstrip())
-    return found
 
 
 @pytest.fixture

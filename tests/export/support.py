@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -92,3 +93,38 @@ def harm_another_topic(store: JavaStore, topics: Container[str]) -> None:
     data = bytearray(path.read_bytes())
     data[place % COMMIT_LOG_FILE_SIZE] ^= 0xFF
     path.write_bytes(data)
+
+
+SOURCE = random.Random(7)
+NOISE = [SOURCE.randbytes(100) for _ in range(1000)]
+
+
+def encodings(file: Path, name: str) -> tuple[str, ...]:
+    group = parquet.read_metadata(file).row_group(0)
+    columns = (group.column(number) for number in range(group.num_columns))
+    return next(column.encodings for column in columns if column.path_in_schema == name)
+
+
+NOW = 1_795_224_776_000
+TIMED_FILE_SIZE = 40_000
+
+
+def write_timed(store: Path, moments: list[int]) -> dict[int, int]:
+    """Files of a log with a record for each store time; the times by commit-log offset."""
+    folder = store / "commitlog"
+    folder.mkdir(parents=True, exist_ok=True)
+    found, data, base = {}, bytearray(), 0
+    for number, moment in enumerate(moments):
+        offset = base + len(data)
+        found[offset] = moment
+        data += make_record(
+            body=b"x" * 100,
+            physical_offset=offset,
+            store_timestamp=moment,
+            queue_offset=number // 2,
+            topic=b"T%d" % (number % 2),
+        )
+        if len(data) > TIMED_FILE_SIZE or number == len(moments) - 1:
+            (folder / f"{base:020d}").write_bytes(data)
+            data, base = bytearray(), base + len(data)
+    return found

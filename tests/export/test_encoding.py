@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,17 +13,9 @@ from codec.scan.arrow import scan_batches
 from codec.store.record import decode_record
 from rmqcli.export import Layout, RowFilter, export_store
 from tests.codec.samples import make_record
-from tests.export.support import as_row, rows_of, write_log
+from tests.export.support import NOISE, SOURCE, as_row, encodings, rows_of, write_log
 
-SOURCE = random.Random(7)
-NOISE = [SOURCE.randbytes(100) for _ in range(1000)]
 LARGE_NOISE = [SOURCE.randbytes(600) for _ in range(300)]
-
-
-def encodings(file: Path, name: str) -> tuple[str, ...]:
-    group = parquet.read_metadata(file).row_group(0)
-    columns = (group.column(number) for number in range(group.num_columns))
-    return next(column.encodings for column in columns if column.path_in_schema == name)
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ def test_body_text_of_bodies_that_are_no_text() -> None:
     import msgspec
 
     from rmqcli.export.live import to_batch
-    from tests.export.test_live import message
+    from tests.export.topics import message
 
     bodies = [b"ok", b"\xff", "ü".encode(), b""]
     batch = to_batch([msgspec.structs.replace(message(0), body=body) for body in bodies])

@@ -8,33 +8,15 @@ from typing import Any
 import pytest
 
 from broker.testing.embedded import Cluster
-from codec.message import Message, MessageExt
+from codec.message import MessageExt
 from codec.message_queue import MessageQueue
-from rmqcli.client import Producer, PullConsumer, PullResult, PullStatus
+from rmqcli.client import PullConsumer, PullStatus
 from rmqcli.export import QueueRange, export_topic, live
 from rmqcli.export.live import read_some, to_batch
-from tests.export.support import Row, as_row, rows_of
+from tests.export.support import as_row, rows_of
+from tests.export.topics import FakeClient, fill, in_order, message
 
 QUEUE = MessageQueue("T", "broker-a", 0)
-
-
-def in_order(rows: list[Row]) -> list[Row]:
-    return sorted(rows, key=lambda row: (row["queue_id"], row["queue_offset"]))
-
-
-async def fill(cluster: Cluster, topic: str, count: int = 60) -> None:
-    """Bodies of all kinds; one of them is large enough to be compressed."""
-    async with Producer("G_fill", namesrv=cluster.namesrv) as producer:
-        for number in range(count):
-            message = Message.of(
-                topic,
-                b"\xff\x00" * (number + 1) if number != 7 else b"x" * 9000,
-                tags=f"tag{number % 3}" if number % 4 else None,
-                keys=[f"k{number}", "ü"] if number % 5 else (),
-                properties={"a": "1", "ä": "ö"} if number % 2 else None,
-                flag=number,
-            )
-            await producer.send(message)
 
 
 async def pulled(client: PullConsumer, queue: MessageQueue) -> list[MessageExt]:
@@ -58,43 +40,6 @@ async def test_a_topic_equals_its_pulls(cluster: Cluster, topic: str, tmp_path: 
     assert {row["broker_name"] for row in rows} == {"broker-a"}
     (large,) = [row for row in rows if row["flag"] == 7]
     assert (large["body"], large["sys_flag"] & 1) == (b"x" * 9000, 1)
-
-
-def message(offset: int, size: int = 1) -> MessageExt:
-    return MessageExt(
-        topic="T",
-        queue_id=0,
-        queue_offset=offset,
-        commit_log_offset=offset * 100,
-        flag=0,
-        sys_flag=0,
-        born_timestamp=1,
-        born_host="127.0.0.1:1",
-        store_timestamp=1000 + offset,
-        store_host="127.0.0.1:2",
-        reconsume_times=0,
-        prepared_transaction_offset=0,
-        body_crc=0,
-        store_size=100,
-        body=b"x" * size,
-        properties={},
-        broker_name="broker-a",
-    )
-
-
-class FakeClient:
-    """A queue whose first `first` messages are gone."""
-
-    def __init__(self, first: int, end: int, size: int = 1) -> None:
-        self.first, self.end, self.size = first, end, size
-
-    async def pull(self, queue: MessageQueue, offset: int) -> PullResult:
-        if offset < self.first:
-            return PullResult(PullStatus.OFFSET_ILLEGAL, self.first, self.first, self.end, [])
-        if offset >= self.end:
-            return PullResult(PullStatus.NO_NEW_MSG, offset, self.first, self.end, [])
-        found = [message(n, self.size) for n in range(offset, min(offset + 32, self.end))]
-        return PullResult(PullStatus.FOUND, offset + len(found), self.first, self.end, found)
 
 
 async def batches(client: Any, wanted: QueueRange) -> list[list[int]]:

@@ -32,7 +32,7 @@ from rmqcli.export import (
 from rmqcli.export.manifest import MANIFEST, Manifest, Origin, read_json
 from tests.cli.conftest import Run
 from tests.export.support import java_rows, rows_of
-from tests.export.test_live import FakeClient, fill, in_order
+from tests.export.topics import FakeClient, fill, in_order
 from tests.support import COMMIT_LOG_FILE_SIZE, JavaStore
 
 

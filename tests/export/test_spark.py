@@ -36,9 +36,8 @@ from rmqcli.export import spark as spark_export
 from rmqcli.export.parts import Part, scan_part
 from tests.cli.conftest import Run
 from tests.export.conftest import SparkRun
-from tests.export.support import by_place, harm_another_topic, java_rows, rows_of, write_log
-from tests.export.test_encoding import NOISE, encodings
-from tests.export.test_live import fill, in_order
+from tests.export.support import NOISE, by_place, encodings, harm_another_topic, java_rows, rows_of, write_log
+from tests.export.topics import fill, in_order
 from tests.support import JavaStore
 
 pytestmark = pytest.mark.usefixtures("spark")

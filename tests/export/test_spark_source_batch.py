@@ -16,8 +16,7 @@ from pyspark.sql import functions as f
 from broker.testing.embedded import Cluster, embedded_in_thread
 from rmqcli.export import spark_source
 from tests.export.spark_source_support import Place, Source, fill, places, pulled
-from tests.export.support import harm_another_topic, java_rows
-from tests.export.test_times import NOW, write_timed
+from tests.export.support import NOW, harm_another_topic, java_rows, write_timed
 from tests.support import COMMIT_LOG_FILE_SIZE, JavaStore
 
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"

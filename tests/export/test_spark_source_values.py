@@ -32,7 +32,7 @@ from rmqcli.export.spark_source.offsets import (
 from rmqcli.export.spark_source.options import ReadOptions, read_options, write_options
 from rmqcli.export.spark_source.planning import for_all, split
 from tests.export.spark_source_support import queue
-from tests.export.test_live import message
+from tests.export.topics import message
 
 LIVE = {"namesrv": "h:9876", "subscribe": "T"}
 

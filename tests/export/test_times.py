@@ -12,39 +12,15 @@ from rmqcli.export import RowFilter, export_store, times
 from rmqcli.export.parts import parts_of
 from rmqcli.store.read.commit_log import CommitLog
 from rmqcli.store.repair.rebuild import build, shape_of
-from tests.codec.samples import make_record
-from tests.export.support import java_rows, rows_of, scanned
+from tests.export.support import NOW, java_rows, rows_of, scanned, write_timed
 from tests.support import JavaStore
 
 MINUTE = 60_000
-NOW = 1_795_224_776_000
-FILE = 40_000
 
 
 @pytest.fixture(autouse=True)
 def _small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(times, "_LEAST_STEP", 1000)
-
-
-def write_timed(store: Path, moments: list[int]) -> dict[int, int]:
-    """Files of a log with a record for each store time; the times by commit-log offset."""
-    folder = store / "commitlog"
-    folder.mkdir(parents=True, exist_ok=True)
-    found, data, base = {}, bytearray(), 0
-    for number, moment in enumerate(moments):
-        offset = base + len(data)
-        found[offset] = moment
-        data += make_record(
-            body=b"x" * 100,
-            physical_offset=offset,
-            store_timestamp=moment,
-            queue_offset=number // 2,
-            topic=b"T%d" % (number % 2),
-        )
-        if len(data) > FILE or number == len(moments) - 1:
-            (folder / f"{base:020d}").write_bytes(data)
-            data, base = bytearray(), base + len(data)
-    return found
 
 
 def read_bytes(store: Path, rows: RowFilter) -> int:

@@ -2,58 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 from rmqcli.store.read.workers import Workers
+from tests.store.marks import TASKS, leave, leave_the_first_at_last, marks
 
 ROOT = Path(__file__).parents[2]
-TASKS = 8
-
-
-class Mark(NamedTuple):
-    """Leaves a file that is called by its number."""
-
-    folder: Path
-    number: int
-
-    @property
-    def cost(self) -> int:
-        return self.number + 1
-
-
-def leave(mark: Mark) -> tuple[int, int]:
-    (mark.folder / str(mark.number)).touch(exist_ok=False)
-    return mark.number, os.getpid()
-
-
-def leave_the_first_at_last(mark: Mark) -> tuple[int, int]:
-    """The last one when the first is begun, the first when all others are there."""
-    if mark.number == 0:
-        (mark.folder / "begun").touch()
-        wait_for(mark.folder, TASKS)
-    elif mark.number == TASKS - 1:
-        wait_for(mark.folder, 1)
-    return leave(mark)
-
-
-def wait_for(folder: Path, files: int) -> None:
-    limit = time.monotonic() + 30
-    while len(list(folder.iterdir())) < files:
-        assert time.monotonic() < limit, "tasks that are not begun wait behind one that is"
-        time.sleep(0.01)
-
-
-def marks(folder: Path) -> list[Mark]:
-    folder.mkdir()
-    return [Mark(folder, number) for number in range(TASKS)]
 
 
 def test_each_task_is_done_once_in_run_after_run(tmp_path: Path) -> None:
@@ -79,21 +37,11 @@ def test_an_error_of_a_task_is_raised(tmp_path: Path) -> None:
         workers.run(leave, taken, lambda cost: None)
 
 
-def die_at_the_first(mark: Mark) -> tuple[int, int]:
-    """When all others are done: their places in the pool are taken."""
-    if mark.number == 0:
-        (mark.folder / "begun").touch()
-        wait_for(mark.folder, TASKS)
-        os.kill(os.getpid(), signal.SIGKILL)
-    wait_for(mark.folder, 1)
-    return leave(mark)
-
-
 KILLED = """
 import sys
 from pathlib import Path
 from rmqcli.store.read.workers import WorkerKilled, Workers
-from tests.store.test_workers import die_at_the_first, marks
+from tests.store.marks import die_at_the_first, marks
 
 with Workers(2) as workers:
     try:

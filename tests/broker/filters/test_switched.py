@@ -8,7 +8,7 @@ import trio
 
 from codec.bodies.base import encode_body
 from codec.bodies.heartbeat import CheckClientRequestBody, SubscriptionData
-from tests.broker.filters.test_broker import BY_GROUP, REFUSED, SQL, SUSPENDED, bodies, fill, pull, subscribed
+from tests.broker.filters.support import BY_GROUP, REFUSED, SQL, SUSPENDED, bodies, fill, pull, subscribed
 from tests.broker.support import Client, fake_broker, pull_header
 
 

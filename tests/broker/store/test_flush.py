@@ -2,47 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 import trio
 import trio.testing
 
-from broker.store import MessageStore, PutStatus, StoreLocked, open_store
+from broker.store import PutStatus, StoreLocked, open_store
 from broker.store.checkpoint import Checkpoint
-from broker.store.files import sync_files
 from tests.broker.store.support import HOST, LOG_SIZE, START_MS, Clock, loaded, message, numbers, small_config
-
-
-class Threads:
-    """Runs what is given to worker threads, `seconds` later; remembers which files were flushed when."""
-
-    def __init__(self, seconds: float = 0.0) -> None:
-        self.seconds = seconds
-        self.flushed: list[tuple[float, list[str]]] = []
-        self.failing = False
-        self.opened_at = trio.current_time()
-
-    async def __call__(self, function: Any, *arguments: Any) -> Any:
-        await trio.sleep(self.seconds)
-        if function is sync_files:
-            if self.failing:
-                raise OSError("no disk")
-            names = [path.parent.name for path in arguments[0]]
-            self.flushed.append((round(trio.current_time() - self.opened_at, 3), names))
-        return function(*arguments)
-
-
-@asynccontextmanager
-async def opened(root: Path, threads: Threads, **settings: Any) -> AsyncIterator[MessageStore]:
-    config = small_config(root, **settings)
-    async with open_store(config, now_ms=Clock(step=1), store_host=HOST, in_thread=threads) as store:
-        threads.flushed.clear()
-        threads.opened_at = trio.current_time()
-        yield store
+from tests.broker.store.threads import Threads, opened
 
 
 async def test_async_flush_waits_for_four_pages_or_ten_seconds(

@@ -11,7 +11,7 @@ import trio.testing
 from broker.store import GetStatus, PutStatus
 from broker.store.config import FIXED
 from tests.broker.store.support import START_MS, Clock, loaded, message, small_config
-from tests.broker.store.test_flush import Threads, opened
+from tests.broker.store.threads import Threads, opened
 
 
 def test_limits_of_messages_and_replies(tmp_path: Path) -> None:

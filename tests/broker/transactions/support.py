@@ -114,3 +114,14 @@ def progress(broker: FakeBroker) -> tuple[int, int]:
     """How far the half and the op queue have been checked; -1 when never."""
     offsets = broker.context.offsets
     return offsets.query("CID_RMQ_SYS_TRANS", HALF, 0), offsets.query("CID_RMQ_SYS_TRANS", OP, 0)
+
+
+REPLY_TOPIC = "DefaultCluster_REPLY_TOPIC"
+REQUESTER = "10.0.0.9@i215"
+REPLY_PROPERTIES = {
+    "MSG_TYPE": "reply",
+    "REPLY_TO_CLIENT": REQUESTER,
+    "UNIQ_KEY": "C000020218BC5FFD2B27675F822A083C",
+    "TTL": "8000",
+    "CORRELATION_ID": "d86ad836-46ac-441a-957f-607c1ea4440f",
+}

@@ -15,17 +15,14 @@ from codec.headers.send import ReplyMessageRequestHeader
 from codec.properties import decode_properties
 from codec.remoting.frame import RemotingCommand
 from tests.broker.support import START_MS, Client, FakeBroker, Reply, fake_broker, send_header, virtual_now
-from tests.broker.transactions.support import log, of_topic, producer
-
-TOPIC = "DefaultCluster_REPLY_TOPIC"
-REQUESTER = "10.0.0.9@i215"
-PROPERTIES = {
-    "MSG_TYPE": "reply",
-    "REPLY_TO_CLIENT": REQUESTER,
-    "UNIQ_KEY": "C000020218BC5FFD2B27675F822A083C",
-    "TTL": "8000",
-    "CORRELATION_ID": "d86ad836-46ac-441a-957f-607c1ea4440f",
-}
+from tests.broker.transactions.support import (
+    REPLY_PROPERTIES,
+    REPLY_TOPIC,
+    REQUESTER,
+    log,
+    of_topic,
+    producer,
+)
 
 
 def requester(broker: FakeBroker, code: int | None = 0) -> Client:
@@ -37,7 +34,7 @@ def requester(broker: FakeBroker, code: int | None = 0) -> Client:
 
 
 async def reply_to(client: Client, body: bytes = b"answer", code: int = 325, **fields: Any) -> Reply:
-    values = {"topic": TOPIC, "properties": PROPERTIES, "producer_group": "answering", **fields}
+    values = {"topic": REPLY_TOPIC, "properties": REPLY_PROPERTIES, "producer_group": "answering", **fields}
     header = send_header(**values)
     return await client.wait(client.post(code, header.to_v1() if code == 324 else header, body))
 
@@ -61,12 +58,12 @@ async def test_a_reply_is_pushed_to_who_asked_and_stored(
         }
         (pushed,) = [one for one in asking.session.pushed if one.code == 326]
         header = from_ext(ReplyMessageRequestHeader, pushed.ext_fields)
-        assert decode_properties(header.properties or "") == PROPERTIES | {
+        assert decode_properties(header.properties or "") == REPLY_PROPERTIES | {
             "PUSH_REPLY_TIME": str(START_MS + 5000)
         }
         assert header == ReplyMessageRequestHeader(
             producer_group="answering",
-            topic=TOPIC,
+            topic=REPLY_TOPIC,
             default_topic="TBW102",
             default_topic_queue_nums=4,
             queue_id=0,
@@ -80,8 +77,8 @@ async def test_a_reply_is_pushed_to_who_asked_and_stored(
             reconsume_times=0,
         )
         assert pushed.body == b"answer"
-        assert (stored.topic, stored.body, stored.flag, stored.sys_flag) == (TOPIC, b"answer", 7, 0x301)
-        assert stored.properties == PROPERTIES
+        assert (stored.topic, stored.body, stored.flag, stored.sys_flag) == (REPLY_TOPIC, b"answer", 7, 0x301)
+        assert stored.properties == REPLY_PROPERTIES
 
 
 async def test_a_reply_nobody_waits_for_is_stored_all_the_same(tmp_path: Path) -> None:
@@ -91,7 +88,7 @@ async def test_a_reply_nobody_waits_for_is_stored_all_the_same(tmp_path: Path) -
             1,
             f"push reply message fail, channel of <{REQUESTER}> not found.",
         )
-        (stored,) = of_topic(broker, TOPIC)
+        (stored,) = of_topic(broker, REPLY_TOPIC)
         assert reply.ext["msgId"] == stored.offset_msg_id
 
 
@@ -162,7 +159,9 @@ async def test_a_reply_that_cannot_be_stored_is_pushed(tmp_path: Path) -> None:
         reply = await reply_to(broker.client(), b"x" * 101)
         assert (reply.code, reply.ext["msgId"]) == (0, "0")
         assert len(asking.session.pushed[-1].body) == 101
-        long = await reply_to(broker.client(), properties=PROPERTIES | {"x": "y" * 32_600, "DELAY": "1"})
+        long = await reply_to(
+            broker.client(), properties=REPLY_PROPERTIES | {"x": "y" * 32_600, "DELAY": "1"}
+        )
         assert long.remark == f"push reply message to {REQUESTER}fail.", "its properties are too long"
 
 

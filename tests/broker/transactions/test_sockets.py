@@ -19,8 +19,14 @@ from codec.remoting.frame import RemotingCommand
 from codec.store.record import decode_record, decode_records
 from tests.broker.serving import Client
 from tests.broker.support import pull_header, send_header
-from tests.broker.transactions.support import COMMIT, GROUP, end_header
-from tests.broker.transactions.test_replies import PROPERTIES, REQUESTER, TOPIC
+from tests.broker.transactions.support import (
+    COMMIT,
+    GROUP,
+    REPLY_PROPERTIES,
+    REPLY_TOPIC,
+    REQUESTER,
+    end_header,
+)
 
 FAST: dict[str, Any] = {"transaction_check_interval": 100, "transaction_time_out": 100}
 ONE_WAY = 2
@@ -53,7 +59,7 @@ async def pulled(client: Client, topic: str) -> list[bytes]:
 
 
 async def test_a_transaction_is_checked_and_committed(tmp_path: Path) -> None:
-    with trio.fail_after(20):
+    with trio.fail_after(120):
         async with broker.embedded(store=tmp_path, **FAST) as cluster:
             client = await connect_producer(cluster.broker_address)
             properties = {"TRAN_MSG": "true", "PGROUP": GROUP, "UNIQ_KEY": "K"}
@@ -72,14 +78,14 @@ async def test_a_transaction_is_checked_and_committed(tmp_path: Path) -> None:
 
 
 async def test_a_reply_finds_who_asked(tmp_path: Path) -> None:
-    with trio.fail_after(20):
+    with trio.fail_after(120):
         async with broker.embedded(store=tmp_path) as cluster:
             asking = await connect_producer(cluster.broker_address)
             answering = await connect(cluster.broker_address)
-            await answering.send(send(325, TOPIC, b"yes", PROPERTIES))
+            await answering.send(send(325, REPLY_TOPIC, b"yes", REPLY_PROPERTIES))
             pushed = await asking.next()
             assert (pushed.code, pushed.body, pushed.is_oneway) == (326, b"yes", False)
             await asking.send(pushed.reply(0))
             assert (await answering.next()).code == 0
             await asking.stream.aclose()
-            assert await pulled(answering, TOPIC) == [b"yes"]
+            assert await pulled(answering, REPLY_TOPIC) == [b"yes"]

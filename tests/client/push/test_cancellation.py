@@ -14,26 +14,12 @@ from codec.message import MessageExt
 from rmqcli.client import ConsumeResult, InvalidRequest, OrderlyResult, PushConsumer
 from tests.client.push.consuming import DONE, GROUP, LATER, TOPIC, Taken, consumer
 from tests.client.push.model_broker import ModelCluster
+from tests.client.tasks import CancelAt, tasks
 
 MESSAGES = 6
 REFUSED = 3
 """The message that the listener refuses the first time it comes."""
 BOUND = 10.0
-
-
-class CancelAt(trio.abc.Instrument):
-    """Cancels a scope at the n-th step that any task takes from now on; `task_name` is whose step that was."""
-
-    def __init__(self, scope: trio.CancelScope, step: int) -> None:
-        self._scope = scope
-        self._left = step
-        self.task_name = ""
-
-    def before_task_step(self, task: Any) -> None:
-        self._left -= 1
-        if self._left == 0:
-            self.task_name = task.name.rpartition(".")[2].partition(" of ")[0]
-            trio.lowlevel.current_trio_token().run_sync_soon(self._scope.cancel)
 
 
 class Listener:
@@ -70,18 +56,6 @@ def check(cluster: ModelCluster, listener: Listener, orderly: bool) -> None:
         assert stored == first_missing(listener.acknowledged)
     assert not cluster.locks
     assert not cluster.members["a"].get(GROUP)
-
-
-def tasks() -> set[trio.lowlevel.Task]:
-    """All tasks of the run."""
-    found: set[trio.lowlevel.Task] = set()
-    root = trio.lowlevel.current_root_task()
-    ahead = [root] if root else []
-    while ahead:
-        task = ahead.pop()
-        found.add(task)
-        ahead += [child for nursery in task.child_nurseries for child in nursery.child_tasks]
-    return found
 
 
 async def rest_of(cluster: ModelCluster, listener: Listener, orderly: bool) -> None:

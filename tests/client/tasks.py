@@ -1,0 +1,34 @@
+"""Tools for cancellation tests: cancel at any step of a run, and list its tasks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import trio
+
+
+class CancelAt(trio.abc.Instrument):
+    """Cancels a scope at the n-th step that any task takes from now on; `task_name` is whose step that was."""
+
+    def __init__(self, scope: trio.CancelScope, step: int) -> None:
+        self._scope = scope
+        self._left = step
+        self.task_name = ""
+
+    def before_task_step(self, task: Any) -> None:
+        self._left -= 1
+        if self._left == 0:
+            self.task_name = task.name.rpartition(".")[2].partition(" of ")[0]
+            trio.lowlevel.current_trio_token().run_sync_soon(self._scope.cancel)
+
+
+def tasks() -> set[trio.lowlevel.Task]:
+    """All tasks of the run."""
+    found: set[trio.lowlevel.Task] = set()
+    root = trio.lowlevel.current_root_task()
+    ahead = [root] if root else []
+    while ahead:
+        task = ahead.pop()
+        found.add(task)
+        ahead += [child for nursery in task.child_nurseries for child in nursery.child_tasks]
+    return found
