@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from docs.make_architecture import PAGE, above, drawn, floors
-from tests.docs.test_transcripts import PAGES, ROOT
+from tests.docs.pages import PAGES, ROOT
 
 PATH = re.compile(r"`((?:codec|broker|rmqcli|tests|docs|benchmarks|completions|man|\.ci)/[\w./-]*)`")
 
