@@ -1,22 +1,32 @@
-"""Packages whose public names are imported when they are first asked for (PEP 562).
+"""Packages whose public names are imported when they are first used (PEP 562).
 
-A command line that needs three of two hundred classes should not build the rest. The package imports its names under
-`TYPE_CHECKING` for type checkers and gives `lazy_names` the same names by module; a test holds the two equal.
+A package lists its names once, as imports that type checkers read, and derives the rest from them:
+
+    if TYPE_CHECKING:
+        from package.module import Name as Name
+    else:
+        __all__, __getattr__ = lazy_names(__name__)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import ast
+from collections.abc import Callable
 from importlib import import_module
 from sys import modules
 from typing import Any
 
-__all__ = ["lazy_names"]
 
+def lazy_names(package: str) -> tuple[list[str], Callable[[str], Any]]:
+    """`__all__` and the module `__getattr__` of `package`, from the imports below its `if TYPE_CHECKING`.
 
-def lazy_names(package: str, homes: Mapping[str, Iterable[str]]) -> Callable[[str], Any]:
-    """A module `__getattr__` for `package`: `homes` says which names each module has."""
-    home_of = {name: module for module, names in homes.items() for name in names}
+    Needs the source of the package; ImportError without it.
+    """
+    loader: Any = modules[package].__loader__
+    source: str | None = loader.get_source(package)
+    if source is None:
+        raise ImportError(f"the source of {package} is missing")
+    home_of = _homes(source)
 
     def find(name: str) -> Any:
         if name not in home_of:
@@ -25,4 +35,11 @@ def lazy_names(package: str, homes: Mapping[str, Iterable[str]]) -> Callable[[st
         setattr(modules[package], name, value)
         return value
 
-    return find
+    return sorted(home_of), find
+
+
+def _homes(source: str) -> dict[str, str]:
+    """Name → module, for the imports in the first `if` of a module."""
+    guarded = next(node for node in ast.parse(source).body if isinstance(node, ast.If))
+    imports = (node for node in guarded.body if isinstance(node, ast.ImportFrom))
+    return {alias.name: node.module or "" for node in imports for alias in node.names}

@@ -1,5 +1,7 @@
 """What a consumer wants of a topic: tag expressions and SQL92 filters."""
 
+# ruff: noqa: I001 - sorting would split imports that contain "as"
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -7,40 +9,19 @@ from typing import TYPE_CHECKING
 from codec.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from codec.selector.bloom import BloomFilter
-    from codec.selector.sql92 import Dialect, Predicate, parse_sql92
-    from codec.selector.tags import ALL, accepts_code, accepts_tag, parse_tags, tag_codes, tag_subscription
-
-__all__ = [
-    "ALL",
-    "BloomFilter",
-    "Dialect",
-    "Predicate",
-    "accepts_code",
-    "accepts_tag",
-    "parse_sql92",
-    "parse_tags",
-    "tag_codes",
-    "tag_subscription",
-]
-
-if not TYPE_CHECKING:
-    __getattr__ = lazy_names(
-        __name__,
-        {
-            "codec.selector.bloom": ("BloomFilter",),
-            "codec.selector.sql92": (
-                "Dialect",
-                "Predicate",
-                "parse_sql92",
-            ),
-            "codec.selector.tags": (
-                "ALL",
-                "accepts_code",
-                "accepts_tag",
-                "parse_tags",
-                "tag_codes",
-                "tag_subscription",
-            ),
-        },
+    from codec.selector.bloom import BloomFilter as BloomFilter
+    from codec.selector.sql92 import (
+        Dialect as Dialect,
+        Predicate as Predicate,
+        parse_sql92 as parse_sql92,
     )
+    from codec.selector.tags import (
+        ALL as ALL,
+        accepts_code as accepts_code,
+        accepts_tag as accepts_tag,
+        parse_tags as parse_tags,
+        tag_codes as tag_codes,
+        tag_subscription as tag_subscription,
+    )
+else:
+    __all__, __getattr__ = lazy_names(__name__)

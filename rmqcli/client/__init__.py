@@ -5,6 +5,8 @@ it started. Units: timeouts are seconds (float) on trio's clock, timestamps epoc
 a `ClientError`; a refusal is never an empty result.
 """
 
+# ruff: noqa: I001 - sorting would split imports that contain "as"
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -12,222 +14,87 @@ from typing import TYPE_CHECKING
 from codec.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from rmqcli.client.admin import Admin
+    from rmqcli.client.admin import Admin as Admin
     from rmqcli.client.admin.values import (
-        BrokerSummary,
-        ConnectedProducer,
-        GroupDescription,
-        GroupSummary,
-        QueryResult,
-        QueueLag,
-        QueueReset,
-        QueueResetResult,
-        ResetPlan,
-        ResetResult,
-        ResetTarget,
-        TopicChange,
+        BrokerSummary as BrokerSummary,
+        ConnectedProducer as ConnectedProducer,
+        GroupDescription as GroupDescription,
+        GroupSummary as GroupSummary,
+        QueryResult as QueryResult,
+        QueueLag as QueueLag,
+        QueueReset as QueueReset,
+        QueueResetResult as QueueResetResult,
+        ResetPlan as ResetPlan,
+        ResetResult as ResetResult,
+        ResetTarget as ResetTarget,
+        TopicChange as TopicChange,
     )
     from rmqcli.client.errors import (
-        UNREACHED,
-        BrokerBusy,
-        BrokerRefused,
-        ClientError,
-        ConnectionFailed,
-        ConnectionLost,
-        ConsumerOffline,
-        CorruptReply,
-        GroupNotFound,
-        InvalidRequest,
-        NoNameServer,
-        NoRoute,
-        NotFound,
-        NotPermitted,
-        NotSupported,
-        OnlineResetUnsupported,
-        RequestTimeout,
-        TopicNotFound,
-        UnexpectedReply,
+        UNREACHED as UNREACHED,
+        BrokerBusy as BrokerBusy,
+        BrokerRefused as BrokerRefused,
+        ClientError as ClientError,
+        ConnectionFailed as ConnectionFailed,
+        ConnectionLost as ConnectionLost,
+        ConsumerOffline as ConsumerOffline,
+        CorruptReply as CorruptReply,
+        GroupNotFound as GroupNotFound,
+        InvalidRequest as InvalidRequest,
+        NoNameServer as NoNameServer,
+        NoRoute as NoRoute,
+        NotFound as NotFound,
+        NotPermitted as NotPermitted,
+        NotSupported as NotSupported,
+        OnlineResetUnsupported as OnlineResetUnsupported,
+        RequestTimeout as RequestTimeout,
+        TopicNotFound as TopicNotFound,
+        UnexpectedReply as UnexpectedReply,
     )
-    from rmqcli.client.instance import ClientInstance
-    from rmqcli.client.lite import LitePullConsumer, LiteSettings
-    from rmqcli.client.produce.batches import split_batch
-    from rmqcli.client.produce.producer import Producer
-    from rmqcli.client.produce.queue_selectors import by_hash, by_machine_room, by_queue_id, by_random
-    from rmqcli.client.produce.request_reply import ReplyTimeout, create_reply_message
-    from rmqcli.client.produce.send_soon import SendCallback
+    from rmqcli.client.instance import ClientInstance as ClientInstance
+    from rmqcli.client.lite import (
+        LitePullConsumer as LitePullConsumer,
+        LiteSettings as LiteSettings,
+    )
+    from rmqcli.client.produce.batches import split_batch as split_batch
+    from rmqcli.client.produce.producer import Producer as Producer
+    from rmqcli.client.produce.queue_selectors import (
+        by_hash as by_hash,
+        by_machine_room as by_machine_room,
+        by_queue_id as by_queue_id,
+        by_random as by_random,
+    )
+    from rmqcli.client.produce.request_reply import (
+        ReplyTimeout as ReplyTimeout,
+        create_reply_message as create_reply_message,
+    )
+    from rmqcli.client.produce.send_soon import SendCallback as SendCallback
     from rmqcli.client.produce.transaction import (
-        CheckAnswered,
-        LocalTransaction,
-        TransactionCheck,
-        TransactionProducer,
-        TransactionResult,
-        TransactionState,
+        CheckAnswered as CheckAnswered,
+        LocalTransaction as LocalTransaction,
+        TransactionCheck as TransactionCheck,
+        TransactionProducer as TransactionProducer,
+        TransactionResult as TransactionResult,
+        TransactionState as TransactionState,
     )
-    from rmqcli.client.pull.consumer import PullConsumer
-    from rmqcli.client.pull.scheduled import PullTask, ScheduledPull
+    from rmqcli.client.pull.consumer import PullConsumer as PullConsumer
+    from rmqcli.client.pull.scheduled import (
+        PullTask as PullTask,
+        ScheduledPull as ScheduledPull,
+    )
     from rmqcli.client.push import (
-        ConsumeContext,
-        ConsumeResult,
-        MessageSelector,
-        OrderlyContext,
-        OrderlyResult,
-        PushConsumer,
-        PushSettings,
+        ConsumeContext as ConsumeContext,
+        ConsumeResult as ConsumeResult,
+        MessageSelector as MessageSelector,
+        OrderlyContext as OrderlyContext,
+        OrderlyResult as OrderlyResult,
+        PushConsumer as PushConsumer,
+        PushSettings as PushSettings,
     )
-    from rmqcli.client.results import PullResult, PullStatus, SendResult, SendStatus
-
-__all__ = [
-    "UNREACHED",
-    "Admin",
-    "BrokerBusy",
-    "BrokerRefused",
-    "BrokerSummary",
-    "CheckAnswered",
-    "ClientError",
-    "ClientInstance",
-    "ConnectedProducer",
-    "ConnectionFailed",
-    "ConnectionLost",
-    "ConsumeContext",
-    "ConsumeResult",
-    "ConsumerOffline",
-    "CorruptReply",
-    "GroupDescription",
-    "GroupNotFound",
-    "GroupSummary",
-    "InvalidRequest",
-    "LitePullConsumer",
-    "LiteSettings",
-    "LocalTransaction",
-    "MessageSelector",
-    "NoNameServer",
-    "NoRoute",
-    "NotFound",
-    "NotPermitted",
-    "NotSupported",
-    "OnlineResetUnsupported",
-    "OrderlyContext",
-    "OrderlyResult",
-    "Producer",
-    "PullConsumer",
-    "PullResult",
-    "PullStatus",
-    "PullTask",
-    "PushConsumer",
-    "PushSettings",
-    "QueryResult",
-    "QueueLag",
-    "QueueReset",
-    "QueueResetResult",
-    "ReplyTimeout",
-    "RequestTimeout",
-    "ResetPlan",
-    "ResetResult",
-    "ResetTarget",
-    "ScheduledPull",
-    "SendCallback",
-    "SendResult",
-    "SendStatus",
-    "TopicChange",
-    "TopicNotFound",
-    "TransactionCheck",
-    "TransactionProducer",
-    "TransactionResult",
-    "TransactionState",
-    "UnexpectedReply",
-    "by_hash",
-    "by_machine_room",
-    "by_queue_id",
-    "by_random",
-    "create_reply_message",
-    "split_batch",
-]
-
-if not TYPE_CHECKING:
-    __getattr__ = lazy_names(
-        __name__,
-        {
-            "rmqcli.client.admin": ("Admin",),
-            "rmqcli.client.admin.values": (
-                "BrokerSummary",
-                "ConnectedProducer",
-                "GroupDescription",
-                "GroupSummary",
-                "QueryResult",
-                "QueueLag",
-                "QueueReset",
-                "QueueResetResult",
-                "ResetPlan",
-                "ResetResult",
-                "ResetTarget",
-                "TopicChange",
-            ),
-            "rmqcli.client.produce.batches": ("split_batch",),
-            "rmqcli.client.errors": (
-                "UNREACHED",
-                "BrokerBusy",
-                "BrokerRefused",
-                "ClientError",
-                "ConnectionFailed",
-                "ConnectionLost",
-                "ConsumerOffline",
-                "CorruptReply",
-                "GroupNotFound",
-                "InvalidRequest",
-                "NoNameServer",
-                "NoRoute",
-                "NotFound",
-                "NotPermitted",
-                "NotSupported",
-                "OnlineResetUnsupported",
-                "RequestTimeout",
-                "TopicNotFound",
-                "UnexpectedReply",
-            ),
-            "rmqcli.client.instance": ("ClientInstance",),
-            "rmqcli.client.produce.producer": ("Producer",),
-            "rmqcli.client.pull.consumer": ("PullConsumer",),
-            "rmqcli.client.push": (
-                "ConsumeContext",
-                "ConsumeResult",
-                "MessageSelector",
-                "OrderlyContext",
-                "OrderlyResult",
-                "PushConsumer",
-                "PushSettings",
-            ),
-            "rmqcli.client.lite": (
-                "LitePullConsumer",
-                "LiteSettings",
-            ),
-            "rmqcli.client.produce.queue_selectors": (
-                "by_hash",
-                "by_machine_room",
-                "by_queue_id",
-                "by_random",
-            ),
-            "rmqcli.client.produce.request_reply": (
-                "ReplyTimeout",
-                "create_reply_message",
-            ),
-            "rmqcli.client.pull.scheduled": (
-                "PullTask",
-                "ScheduledPull",
-            ),
-            "rmqcli.client.produce.send_soon": ("SendCallback",),
-            "rmqcli.client.produce.transaction": (
-                "CheckAnswered",
-                "LocalTransaction",
-                "TransactionCheck",
-                "TransactionProducer",
-                "TransactionResult",
-                "TransactionState",
-            ),
-            "rmqcli.client.results": (
-                "PullResult",
-                "PullStatus",
-                "SendResult",
-                "SendStatus",
-            ),
-        },
+    from rmqcli.client.results import (
+        PullResult as PullResult,
+        PullStatus as PullStatus,
+        SendResult as SendResult,
+        SendStatus as SendStatus,
     )
+else:
+    __all__, __getattr__ = lazy_names(__name__)

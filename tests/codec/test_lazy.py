@@ -1,4 +1,4 @@
-"""Packages with lazy names: what type checkers see, what `__all__` says and what can be imported are the same."""
+"""Packages with lazy names: the imports for type checkers, `__all__` and the names that can be imported are the same."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
+import codec.lazy
 from codec.lazy import lazy_names
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ["rmqcli.client.admin", "codec.selector", "rmqcli.client"]
+PACKAGES = ["codec.selector", "rmqcli.client", "rmqcli.export.spark_source"]
 
 
 def type_checking_imports(package: str) -> set[str]:
@@ -44,10 +45,21 @@ def test_only_what_is_asked_for_is_imported() -> None:
     assert done.stdout == "False\n"
 
 
-def test_a_name_is_found_once() -> None:
-    find = lazy_names("codec.lazy", {"codec.errors": ["CodecError"]})
-    import codec.errors
-    import codec.lazy
+def test_a_name_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    import codec.selector.tags
 
-    assert find("CodecError") is codec.errors.CodecError
-    assert vars(codec.lazy).pop("CodecError") is codec.errors.CodecError
+    monkeypatch.delitem(vars(codec.selector), "ALL", raising=False)
+    names, find = lazy_names("codec.selector")
+    assert names == import_module("codec.selector").__all__
+    assert find("ALL") is codec.selector.tags.ALL
+    assert vars(codec.selector)["ALL"] is codec.selector.tags.ALL
+
+
+def test_a_package_without_its_source_cannot_be_lazy(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Loader:
+        def get_source(self, name: str) -> None:
+            return None
+
+    monkeypatch.setattr(codec.selector, "__loader__", Loader())
+    with pytest.raises(ImportError, match=r"the source of codec\.selector is missing"):
+        lazy_names("codec.selector")

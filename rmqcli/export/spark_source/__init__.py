@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from codec.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from rmqcli.export.spark_source.options import OptionError
-    from rmqcli.export.spark_source.pulling import DataLoss
-    from rmqcli.export.spark_source.source import RocketMQ
-
-__all__ = ["DataLoss", "OptionError", "RocketMQ", "register"]
+    from rmqcli.export.spark_source.options import OptionError as OptionError
+    from rmqcli.export.spark_source.pulling import DataLoss as DataLoss
+    from rmqcli.export.spark_source.source import RocketMQ as RocketMQ
+else:
+    __all__, __getattr__ = lazy_names(__name__)
 
 
 def register(spark: Any) -> None:
@@ -24,14 +24,3 @@ def register(spark: Any) -> None:
     from rmqcli.export.spark_source.source import RocketMQ
 
     spark.dataSource.register(RocketMQ)
-
-
-if not TYPE_CHECKING:
-    __getattr__ = lazy_names(
-        __name__,
-        {
-            "rmqcli.export.spark_source.options": ("OptionError",),
-            "rmqcli.export.spark_source.pulling": ("DataLoss",),
-            "rmqcli.export.spark_source.source": ("RocketMQ",),
-        },
-    )
