@@ -16,17 +16,7 @@ from pathlib import Path
 
 import trio
 
-from benchmarks.clients import (
-    BACKLOG,
-    OTHERS,
-    OURS,
-    TARGETS,
-    consumed,
-    create,
-    in_turns,
-    rate_of,
-    rmq,
-)
+from benchmarks.clients import BACKLOG, OTHERS, OURS, TARGETS, consumed, create, in_turns, rate_of, rmq
 from benchmarks.harness import Measured, cluster
 from codec.message import Message
 from rmqcli.client import Producer

@@ -9,10 +9,10 @@ from pathlib import Path
 from benchmarks.export import write_store
 from benchmarks.harness import Measured, best_of, have_memory
 from benchmarks.scan import one_core
+from codec.store.record_filter import RecordFilter, record_filter
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.store import CommitLog
 from rmqcli.store.read.log_records import log_records
-from rmqcli.store.select.log_filter import RecordFilter, record_filter
 
 LOG_BYTES = 64 * 1024 * 1024
 

@@ -26,10 +26,10 @@ from benchmarks.harness import Measured, best_of, have_memory
 from codec.scan import find_bad_crc, fixed_columns, scan_positions
 from codec.scan.arrow import scan_batches
 from rmqcli.export import RowFilter, export_store
-from rmqcli.export.encoding import writer_options
-from rmqcli.export.layout import Layout
+from rmqcli.export.output.encoding import writer_options
+from rmqcli.export.output.layout import Layout
 from rmqcli.store import CommitLog, verify_commit_log
-from rmqcli.store.read.workers import ALONE, Workers
+from rmqcli.store.workers import ALONE, Workers
 
 LOG_BYTES = 128 * 1024 * 1024
 ROWS = 16384

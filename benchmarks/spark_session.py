@@ -21,9 +21,9 @@ from benchmarks.harness import best_of
 from codec.scan import scan_positions
 from codec.store.record import decode_record
 from rmqcli.export import RowFilter, export_store_on_spark, spark_source
-from rmqcli.export.parts import Part, parts_of
-from rmqcli.export.session import spark_session
-from rmqcli.export.spark import PART_BYTES
+from rmqcli.export.from_store.parts import Part, parts_of
+from rmqcli.export.spark.job import PART_BYTES
+from rmqcli.export.spark.session import spark_session
 from rmqcli.export.spark_source.columns import spark_schema
 from rmqcli.store.read.commit_log import next_record
 from rmqcli.store.read.files import NamedFile, mapped

@@ -19,9 +19,9 @@ from benchmarks.codec import record
 from benchmarks.harness import Measured, best_of, have_memory
 from codec.store.record_encoder import encode_blank
 from rmqcli.store import CommitLog, verify_commit_log
-from rmqcli.store.read.workers import Workers
 from rmqcli.store.repair.rebuild import Shape, build
 from rmqcli.store.verify.store import verify_store
+from rmqcli.store.workers import Workers
 
 LOG_BYTES = 768 * 1024 * 1024
 FILE_BYTES = 256 * 1024 * 1024

@@ -12,12 +12,12 @@ __all__ = ["ByGroup", "place"]
 
 SHARED = {
     "foreign clients": ("tests/proof/", "tests/foreign/"),
-    "Spark": ("tests/export/test_spark", "tests/export/test_job_progress.py"),
+    "Spark": ("tests/export/spark/", "tests/export/spark_source/"),
 }
 APART = (
     "tests/docs/test_transcripts.py",
     "tests/crash/",
-    "tests/store/test_two_ways.py",
+    "tests/store/verify/test_two_ways.py",
     "tests/client/push/test_rebalance.py",
 )
 WAITS = "tests/proof/test_order_kept.py"

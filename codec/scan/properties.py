@@ -1,6 +1,6 @@
 """The properties texts of many records, taken apart at once. Same rules as `codec.properties`.
 
-Those that are like others are left to `codec.scan.shapes`. Of the rest, a \x02 stands before each text, so that every pair
+Those that are like others are left to `codec.scan.property_shapes`. Of the rest, a \x02 stands before each text, so that every pair
 begins behind one and ends before the next. NumPy finds all separators in one pass; from name to value to next pair they cut
 the texts into pieces, of which Arrow copies the names and the values.
 """
@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from codec.scan.pieces import of_one_width, pieces
-from codec.scan.shapes import AlikePairs, split_alike
+from codec.scan.property_shapes import AlikePairs, split_alike
 
 __all__ = ["PropertyColumns", "split_properties"]
 

@@ -58,7 +58,7 @@ LAYER_CODES: Mapping[str, Mapping[str, ExitCode]] = {
         "MasterError": ExitCode.USAGE,
         "ExportError": ExitCode.FAILED,
     },
-    "rmqcli.store.read.workers": {"WorkerKilled": ExitCode.FAILED},
+    "rmqcli.store.workers": {"WorkerKilled": ExitCode.FAILED},
     "broker.store.errors": {"StoreDamaged": ExitCode.CORRUPT, "StoreError": ExitCode.FAILED},
     "broker.errors": {"ConfigError": ExitCode.USAGE, "BrokerError": ExitCode.FAILED},
 }

@@ -236,7 +236,7 @@ def _row_filter(store: Path, topic: str | None, wanted: OffsetRange, verify: boo
 
 
 def _require_topic(store: Path, topic: str) -> None:
-    from rmqcli.export.queue_check import has_topic
+    from rmqcli.export.from_store.queue_check import has_topic
 
     if not has_topic(store, topic):
         raise CommandError(
@@ -249,7 +249,7 @@ def _export_store(store: Path, target: _Target, rows: RowFilter, jobs: int | Non
     from rmqcli.export import export_store, export_store_on_spark
     from rmqcli.render.progress import progress
     from rmqcli.store import CommitLog
-    from rmqcli.store.read.workers import Workers, usable_cores
+    from rmqcli.store.workers import Workers, usable_cores
 
     if target.session is not None:
         return export_store_on_spark(store, target.out, rows, target.tasks_done, **target.options)

@@ -15,8 +15,8 @@ from rmqcli.cli.settings import Settings
 from rmqcli.render.output import warn
 
 if TYPE_CHECKING:
-    from rmqcli.export.import_rows import ImportRow
-    from rmqcli.export.importing import Failure, ImportTally
+    from rmqcli.import_.rows import ImportRow
+    from rmqcli.import_.sending import Failure, ImportTally
 
 app = single_command()
 
@@ -71,9 +71,9 @@ def import_(
     --resume tries those again. After a kill, --resume sends at most those again whose answers were under way.
     """
     _check(path, queues)
-    from rmqcli.export.import_progress import Progress
-    from rmqcli.export.import_rows import count_rows, import_files, read_rows
-    from rmqcli.export.importing import Importer, Router
+    from rmqcli.import_.progress import Progress
+    from rmqcli.import_.rows import count_rows, import_files, read_rows
+    from rmqcli.import_.sending import Importer, Router
 
     files = import_files(path)
     beside = path.resolve().with_name(f"{path.resolve().name}.{topic}.import")

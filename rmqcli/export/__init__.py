@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from rmqcli.export import spark_source
 from rmqcli.export.errors import ExportError, LayoutError, OutputExists
-from rmqcli.export.folder import refuse_existing
-from rmqcli.export.layout import Layout
-from rmqcli.export.live import QueueRange
+from rmqcli.export.from_store.row_filter import RowFilter
+from rmqcli.export.from_topic.batches import QueueRange
+from rmqcli.export.from_topic.ranges import find_ranges
+from rmqcli.export.from_topic.retrying import QueueEnd
 from rmqcli.export.local import export_store, export_topic
-from rmqcli.export.ranges import find_ranges
-from rmqcli.export.retrying import QueueEnd
-from rmqcli.export.rows import RowFilter
-from rmqcli.export.spark import export_store_on_spark, export_topic_on_spark
-from rmqcli.export.summary import ExportSummary
+from rmqcli.export.output.folder import refuse_existing
+from rmqcli.export.output.layout import Layout
+from rmqcli.export.output.summary import ExportSummary
+from rmqcli.export.spark.job import export_store_on_spark, export_topic_on_spark
 
 __all__ = [
     "ExportError",

@@ -8,22 +8,22 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from codec.errors import CorruptionError
-from rmqcli.export.by_queues import QueuePlaces, divided, queue_places, scan, walked_instead
-from rmqcli.export.folder import ExportFolder
-from rmqcli.export.layout import Layout
-from rmqcli.export.live import QueueRange
-from rmqcli.export.manifest import FileEntry, Manifest, Origin
-from rmqcli.export.parquet import Files, open_files
-from rmqcli.export.parts import Part, cut_parts, parts_of
-from rmqcli.export.queue_check import count_entries, require_rows, warn_of_gap
-from rmqcli.export.queue_entries import UnsoundQueue
-from rmqcli.export.retrying import QueueEnd, read_queue
-from rmqcli.export.rows import RowFilter
-from rmqcli.export.spans import QueueKey, QueueSpan, merged
-from rmqcli.export.summary import ExportSummary, summarize
+from rmqcli.export.from_store.by_queues import QueuePlaces, divided, queue_places, scan, walked_instead
+from rmqcli.export.from_store.parts import Part, cut_parts, parts_of
+from rmqcli.export.from_store.queue_check import count_entries, require_rows, warn_of_gap
+from rmqcli.export.from_store.queue_entries import UnsoundQueue
+from rmqcli.export.from_store.row_filter import RowFilter
+from rmqcli.export.from_topic.batches import QueueRange
+from rmqcli.export.from_topic.retrying import QueueEnd, read_queue
+from rmqcli.export.output.folder import ExportFolder
+from rmqcli.export.output.layout import Layout
+from rmqcli.export.output.manifest import FileEntry, Manifest, Origin
+from rmqcli.export.output.parquet import Files, open_files
+from rmqcli.export.output.spans import QueueKey, QueueSpan, merged
+from rmqcli.export.output.summary import ExportSummary, summarize
 from rmqcli.render.output import warn
 from rmqcli.store import CommitLog
-from rmqcli.store.read.workers import WORTH_A_PROCESS, Workers
+from rmqcli.store.workers import WORTH_A_PROCESS, Workers
 
 __all__ = [
     "commit_store",

@@ -49,6 +49,11 @@ class OffsetRange:
     last: int | None = None
     only_new: bool = False
 
+    @property
+    def bounds(self) -> tuple[tuple[int | None, int | None], tuple[int | None, int | None]]:
+        """Half-open bounds of offsets and of store times."""
+        return (self.begin, self.end), (self.begin_time, self.end_time)
+
     def holds_time(self, store_timestamp: int) -> bool:
         """Whether a message stored then is inside, as far as times go."""
         after = self.begin_time is None or store_timestamp >= self.begin_time

@@ -12,10 +12,10 @@ from rmqcli.render.output import Output
 from rmqcli.render.table import Column, show_rows, show_table
 from rmqcli.render.text import duration, local_time, many, size
 from rmqcli.store.read.index import ChainLink, IndexFile, IndexLoad
-from rmqcli.store.read.overview import Overview, QueueRange
 from rmqcli.store.repair.rebuild import Difference, Rebuilt
 from rmqcli.store.repair.salvage import Salvaged
-from rmqcli.store.select.row_filter import row_test
+from rmqcli.store.select.conditions import row_test
+from rmqcli.store.stats.overview import Overview, QueueRange
 from rmqcli.store.verify.findings import Finding
 from rmqcli.store.verify.store import StoreReport
 

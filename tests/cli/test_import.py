@@ -20,7 +20,7 @@ from broker.testing.embedded import Cluster
 from codec.message import Message
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.client import Producer
-from rmqcli.export import import_rows
+from rmqcli.import_ import rows as import_rows
 from tests.cli.conftest import Run
 
 TIMES = ("ORIGINAL_BORN_TIMESTAMP", "ORIGINAL_STORE_TIMESTAMP")

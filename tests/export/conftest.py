@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from codec.scan import arrow, columns
-from rmqcli.export.session import spark_session
+from rmqcli.export.spark.session import spark_session
 from tests.cli.conftest import cli, cluster, own_folders, rmq, topic
 
 __all__ = ["SparkRun", "cli", "cluster", "own_folders", "read", "rmq", "spark", "topic"]

@@ -13,8 +13,8 @@ from pyarrow import parquet
 from codec.message import MessageExt
 from codec.scan.arrow import schema
 from codec.store.record import decode_record
-from rmqcli.export.parts import parts_of, scan_part
-from rmqcli.export.rows import RowFilter
+from rmqcli.export.from_store.parts import parts_of, scan_part
+from rmqcli.export.from_store.row_filter import RowFilter
 from tests.codec.samples import make_record
 from tests.support import COMMIT_LOG_FILE_SIZE, JavaStore
 

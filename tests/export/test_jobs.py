@@ -14,8 +14,8 @@ from codec.errors import CorruptionError
 from codec.store.record import decode_record
 from rmqcli.export import Layout, RowFilter, export_store, local
 from rmqcli.store import CommitLog
-from rmqcli.store.read.workers import Workers
 from rmqcli.store.repair.salvage import LOST, salvage
+from rmqcli.store.workers import Workers
 from tests.export.support import as_row, by_place, java_rows, rows_of
 from tests.support import JavaStore
 
@@ -62,7 +62,7 @@ def test_damage_is_named(many_parts: None, copy_java_store: Copy, tmp_path: Path
 
 KILLED = """
 import os
-from rmqcli.store.read.workers import Workers
+from rmqcli.store.workers import Workers
 
 with Workers(2) as workers:
     print(workers._pool.submit(os.getpid).result(), flush=True)

@@ -26,10 +26,10 @@ from rmqcli.export import (
     RowFilter,
     export_store,
     export_topic,
-    folder,
     local,
 )
-from rmqcli.export.manifest import MANIFEST, Manifest, Origin, read_json
+from rmqcli.export.output import folder
+from rmqcli.export.output.manifest import MANIFEST, Manifest, Origin, read_json
 from tests.cli.conftest import Run
 from tests.export.support import java_rows, rows_of
 from tests.export.topics import FakeClient, fill, in_order
@@ -319,7 +319,7 @@ RANGES = [QueueRange(MessageQueue("T", "broker-a", number), 0, 100) for number i
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    from rmqcli.export import live
+    from rmqcli.export.from_topic import batches as live
 
     monkeypatch.setattr(live, "BATCH_MESSAGES", 32)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rmqcli.store.read.workers import Workers
+from rmqcli.store.workers import Workers
 from tests.store.marks import TASKS, leave, leave_the_first_at_last, marks
 
 ROOT = Path(__file__).parents[2]
@@ -40,7 +40,7 @@ def test_an_error_of_a_task_is_raised(tmp_path: Path) -> None:
 KILLED = """
 import sys
 from pathlib import Path
-from rmqcli.store.read.workers import WorkerKilled, Workers
+from rmqcli.store.workers import WorkerKilled, Workers
 from tests.store.marks import die_at_the_first, marks
 
 with Workers(2) as workers:

@@ -17,13 +17,7 @@ from codec.names import is_system_group
 from rmqcli.client.admin.area import Area, gather, reachable, read_body
 from rmqcli.client.admin.moved import FormerMethod
 from rmqcli.client.admin.values import GroupDescription, GroupSummary, TopicChange
-from rmqcli.client.errors import (
-    UNREACHED,
-    ClientError,
-    GroupNotFound,
-    InvalidRequest,
-    TopicNotFound,
-)
+from rmqcli.client.errors import UNREACHED, ClientError, GroupNotFound, InvalidRequest, TopicNotFound
 
 
 class GroupAdmin(FormerMethod, Area):

@@ -32,7 +32,7 @@ from rmqcli.render.output import warn
 if TYPE_CHECKING:
     from rmqcli.store import Queue, QueueEntry, QueueStatistics
     from rmqcli.store.read.log_reader import LogReader
-    from rmqcli.store.select.entry_choice import EntryChoice
+    from rmqcli.store.select.entries import EntryChoice
 
 _GREAT_QUEUES = 16 * 1024 * 1024
 """Bytes of entries that are worth several processes."""
@@ -71,7 +71,7 @@ def consumequeue(
     """
     from codec.selector import parse_tags, tag_codes
     from rmqcli.store import queue_folders
-    from rmqcli.store.select.entry_choice import EntryChoice, messages_of
+    from rmqcli.store.select.entries import EntryChoice, messages_of
 
     view.require_one(verify=verify)
     if verify:
@@ -123,7 +123,7 @@ def _verified_queues(queues: list[Any], commit_log: Path | None, jobs: int | Non
     from rmqcli.render.progress import progress
     from rmqcli.store import verify_consume_queues
     from rmqcli.store.read.files import data_size
-    from rmqcli.store.read.workers import Workers, usable_cores
+    from rmqcli.store.workers import Workers, usable_cores
 
     size = sum(data_size(file) for queue in queues for file in queue.files.files)
     jobs = jobs or (usable_cores() if size >= _GREAT_QUEUES else 1)
@@ -136,7 +136,7 @@ def _row_test(where: str | None) -> Callable[[Queue, QueueEntry], bool] | None:
     if where is None:
         return None
     from rmqcli.render.inspection import ENTRY_COLUMNS, entry_row
-    from rmqcli.store.select.row_filter import row_test
+    from rmqcli.store.select.conditions import row_test
 
     meets = row_test([column.key for column in ENTRY_COLUMNS], where)
     return lambda queue, entry: meets(entry_row(queue, entry))

@@ -54,7 +54,7 @@ def delay(
     from rmqcli.render.store_view import show_values
     from rmqcli.store.read import pending
     from rmqcli.store.read.tables import store_folder
-    from rmqcli.store.select.delay_condition import DelayCondition
+    from rmqcli.store.select.conditions import DelayCondition
 
     view.require_one()
     store = store_folder(path)

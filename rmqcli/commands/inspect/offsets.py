@@ -58,8 +58,8 @@ def offsets(
     -f prints the message that comes next, of each offset that has one. --stats adds the queues of each group and topic up.
     """
     from rmqcli.render.store_view import show_values
+    from rmqcli.store.select.conditions import row_test
     from rmqcli.store.select.group_positions import group_positions, next_messages, topic_lags
-    from rmqcli.store.select.row_filter import row_test
 
     one_view(stats=stats, format=format_text is not None)
     require_store(path)

@@ -24,9 +24,9 @@ from rmqcli.commands.inspect.app import (
 )
 
 if TYPE_CHECKING:
+    from codec.store.record_filter import RecordFilter
     from rmqcli.store import DamagedFile
     from rmqcli.store.read.log_reader import Complain, Found
-    from rmqcli.store.select.log_filter import RecordFilter
     from rmqcli.store.stats.log_counts import LogCounts
 
 _LONGEST_EXPLAINED = 16 * 1024 * 1024
@@ -66,7 +66,7 @@ class Chosen(OptionGroup):
 
     def filter(self, where: str | None = None) -> RecordFilter:
         """With a condition over columns and properties."""
-        from rmqcli.store.select.log_filter import record_filter
+        from codec.store.record_filter import record_filter
 
         return record_filter(self.key, self.tag, self.queue, where, self.topics)
 

@@ -16,7 +16,7 @@ from rmqcli.commands.inspect.app import (
 )
 
 if TYPE_CHECKING:
-    from rmqcli.store.read.overview import Overview
+    from rmqcli.store.stats.overview import Overview
 
 
 @command(
@@ -38,8 +38,8 @@ def store(
     min_offset, max_offset, first_store_timestamp and last_store_timestamp; groups are those of the topics that are left.
     """
     from rmqcli.render.store_view import QUEUE_KEYS, queue_row, show_overview
-    from rmqcli.store.read.overview import overview
-    from rmqcli.store.select.row_filter import row_test
+    from rmqcli.store.select.conditions import row_test
+    from rmqcli.store.stats.overview import overview
 
     meets = row_test(QUEUE_KEYS, where)
     found = overview(path)

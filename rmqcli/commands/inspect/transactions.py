@@ -50,7 +50,7 @@ def transactions(
     from rmqcli.render.store_view import show_values
     from rmqcli.store.read import pending
     from rmqcli.store.read.tables import store_folder
-    from rmqcli.store.select.row_filter import row_test
+    from rmqcli.store.select.conditions import row_test
 
     view.require_one()
     shown = columns(

@@ -14,13 +14,13 @@ from typing import Any
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from rmqcli.client import PullConsumer
-from rmqcli.export.by_queues import QueuePlaces, divided, queue_places, scan
 from rmqcli.export.errors import ExportError
-from rmqcli.export.live import QueueRange
-from rmqcli.export.parts import Part, cut_parts, parts_of, scan_part
-from rmqcli.export.queue_check import has_topic
-from rmqcli.export.queue_entries import UnsoundQueue
-from rmqcli.export.rows import RowFilter
+from rmqcli.export.from_store.by_queues import QueuePlaces, divided, queue_places, scan
+from rmqcli.export.from_store.parts import Part, cut_parts, parts_of, scan_part
+from rmqcli.export.from_store.queue_check import has_topic
+from rmqcli.export.from_store.queue_entries import UnsoundQueue
+from rmqcli.export.from_store.row_filter import RowFilter
+from rmqcli.export.from_topic.batches import QueueRange
 from rmqcli.export.spark_source.columns import Columns
 from rmqcli.export.spark_source.filters import Constraints, constrained
 from rmqcli.export.spark_source.offsets import EARLIEST, LATEST, Offsets, Position

@@ -16,7 +16,7 @@ import trio
 from codec.message_queue import MessageQueue
 from codec.names import is_system_topic
 from rmqcli.client import Admin, ClientInstance, NoRoute, PullConsumer
-from rmqcli.export.live import QueueRange
+from rmqcli.export.from_topic.batches import QueueRange
 from rmqcli.export.spark_source.offsets import EARLIEST, LATEST, Offsets, Position
 from rmqcli.export.spark_source.options import OptionError, ReadOptions
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from codec.message import MessageExt
 from rmqcli.client import PullConsumer, PullStatus
 from rmqcli.export.errors import ExportError
-from rmqcli.export.live import BATCH_BYTES, BATCH_MESSAGES, QueueRange, to_batch
+from rmqcli.export.from_topic.batches import BATCH_BYTES, BATCH_MESSAGES, QueueRange, to_batch
 from rmqcli.export.spark_source.options import ReadOptions
 from rmqcli.export.spark_source.planning import opened
 from rmqcli.render.output import warn

@@ -21,7 +21,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from rmqcli.client import ClientError
-from rmqcli.export.live import QueueRange
+from rmqcli.export.from_topic.batches import QueueRange
 from rmqcli.export.spark_source.batch import QueuePartition, read_partition
 from rmqcli.export.spark_source.columns import Columns
 from rmqcli.export.spark_source.filters import Constraints

@@ -11,7 +11,7 @@ import warnings
 from functools import cache
 from pathlib import Path
 
-from rmqcli.export.master import is_local
+from rmqcli.export.spark.master import is_local
 
 __all__ = ["warn_of_other_python"]
 

@@ -155,7 +155,7 @@ class LogViews:
     """The bytes of commit log files by commit-log offset; a context manager that keeps mapped what was looked at."""
 
     def __init__(self, files: Sequence[NamedFile]) -> None:
-        self.bases = [file.base or 0 for file in files]
+        self.bases: list[int] = [file.base or 0 for file in files]
         self._files = files
         self._views: dict[int, memoryview] = {}
         self._stack = ExitStack()

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from codec.message import MessageExt
+from codec.store.record_filter import RecordFilter
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.store.read.commit_log import CommitLog, Place, walk_file
 from rmqcli.store.read.files import NamedFile, mapped, naming_damage
 from rmqcli.store.read.log_reader import Found, stored_message
 from rmqcli.store.read.log_tail import last_records
 from rmqcli.store.read.vectorised import is_bulk_possible
-from rmqcli.store.select.log_filter import RecordFilter
 
 __all__ = ["log_records"]
 
@@ -65,9 +65,9 @@ def _blocks(
 ) -> Iterable[tuple[int, list[int]]]:
     if not is_bulk_possible() or (chosen.is_open and wanted == OffsetRange()):
         return ()
-    from rmqcli.store.select.columns_filter import records_to_look_at
+    from codec.scan.predicate import records_to_look_at
 
-    return records_to_look_at(data, file.base, wanted, chosen)
+    return records_to_look_at(data, file.base, *wanted.bounds, chosen)
 
 
 def _message(data: memoryview, position: int, wanted: OffsetRange, chosen: RecordFilter) -> MessageExt | None:

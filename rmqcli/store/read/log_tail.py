@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from codec.errors import CorruptionError
+from codec.store.record_filter import RecordFilter
 from rmqcli.store.read.commit_log import CommitLog, Place, walk_file
 from rmqcli.store.read.files import DamagedFile, NamedFile, data_size, mapped, naming_damage
 from rmqcli.store.read.log_reader import Found, stored_message
 from rmqcli.store.read.vectorised import is_bulk_possible
-from rmqcli.store.select.log_filter import RecordFilter
 
 __all__ = ["last_records"]
 
@@ -59,7 +59,7 @@ def _last_of(file: NamedFile, data: memoryview, count: int, chosen: RecordFilter
 
 def _from_the_end(file: NamedFile, data: memoryview, count: int, chosen: RecordFilter) -> Last:
     """CorruptionError where something is unusual."""
-    from rmqcli.store.select.columns_filter import last_to_look_at
+    from codec.scan.predicate import last_to_look_at
 
     found: list[int] = []
     positions, damage = _walked(file, data)

@@ -16,9 +16,9 @@ def is_bulk_possible() -> bool:
 
 
 def bulk_checks() -> ModuleType | None:
-    """`rmqcli.store.verify.columns`; None where it is not possible."""
+    """`codec.scan.checks`; None where it is not possible."""
     if not is_bulk_possible():
         return None
-    from rmqcli.store.verify import columns as found
+    from codec.scan import checks as found
 
     return found

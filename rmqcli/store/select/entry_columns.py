@@ -12,14 +12,14 @@ import numpy as np
 
 from codec.errors import CorruptionError
 from codec.scan import fixed_columns
+from codec.scan.blocks import BLOCK_RECORDS, RecordBlock
+from codec.scan.checks import written_entries
+from codec.scan.predicate import tests_of
 from codec.store.consume_queue import ENTRY, FILLER_SIZE
-from rmqcli.store.read.blocks import BLOCK_RECORDS, RecordBlock
+from codec.store.record_filter import RecordFilter
 from rmqcli.store.read.consume_queue import ConsumeQueueFiles, QueueEntry
 from rmqcli.store.read.files import NamedFile, mapped
 from rmqcli.store.read.log_reader import LogReader
-from rmqcli.store.select.columns_filter import tests_of
-from rmqcli.store.select.log_filter import RecordFilter
-from rmqcli.store.verify.columns import written_entries
 
 __all__ = ["entries_to_look_at"]
 

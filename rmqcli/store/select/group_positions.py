@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from rmqcli.store.read.consume_queue import ConsumeQueueFiles, queue_folders
 from rmqcli.store.read.log_reader import Found, LogReader
-from rmqcli.store.read.overview import queue_ranges
 from rmqcli.store.read.tables import group_offsets
+from rmqcli.store.stats.overview import queue_ranges
 
 __all__ = ["GroupPosition", "TopicLag", "group_positions", "next_messages", "topic_lags"]
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from codec.store.index_file import decode_header
+from codec.store.record_filter import record_filter
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.store.read.files import NamedFile, mapped, naming_damage
 from rmqcli.store.read.index import ChainLink, IndexFile, geometry_of, index_files, key_chain, overlaps
 from rmqcli.store.read.log_reader import Found, LogReader
-from rmqcli.store.select.log_filter import record_filter
 
 __all__ = ["IndexKey", "Link", "files_in_range", "links_of", "messages_of"]
 

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from codec.message import MessageExt
+from codec.store.record_filter import RecordFilter
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.store.read.commit_log import CommitLog, walk_file
 from rmqcli.store.read.files import NamedFile, mapped, naming_damage
@@ -20,7 +21,6 @@ from rmqcli.store.read.log_reader import (
 )
 from rmqcli.store.read.log_records import log_records
 from rmqcli.store.read.vectorised import is_bulk_possible
-from rmqcli.store.select.log_filter import RecordFilter
 from rmqcli.store.stats.counts import LogStatistics
 from rmqcli.store.stats.distribution import Distribution
 
@@ -122,7 +122,7 @@ def _count_blocks(file: NamedFile, data: memoryview, counting: Counting, progres
     """The byte behind the records that could be counted many at once."""
     if not is_bulk_possible():
         return 0
-    from rmqcli.store.stats.columns_counts import count_blocks
+    from rmqcli.store.stats.block_counts import count_blocks
 
     position = 0
     for end in count_blocks(file, data, counting):

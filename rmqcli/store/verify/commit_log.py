@@ -15,9 +15,9 @@ from codec.store.record import BLANK_SIZE, MAGIC_BLANK, peek_record, scan_record
 from rmqcli.store.read.commit_log import CommitLog, next_record, walk_file
 from rmqcli.store.read.files import NamedFile, data_size, mapped
 from rmqcli.store.read.vectorised import bulk_checks
-from rmqcli.store.read.workers import ALONE, WORTH_A_PROCESS, Workers, usable_cores
 from rmqcli.store.verify.findings import Finding, Report
 from rmqcli.store.verify.properties import properties_problem
+from rmqcli.store.workers import ALONE, WORTH_A_PROCESS, Workers, usable_cores
 
 __all__ = ["verify_commit_log", "workers_for"]
 

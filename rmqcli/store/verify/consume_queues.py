@@ -18,9 +18,9 @@ from rmqcli.store.read.consume_queue import Queue, QueueEntry, is_filler
 from rmqcli.store.read.files import NamedFile, data_size, mapped
 from rmqcli.store.read.lock import is_locked
 from rmqcli.store.read.vectorised import bulk_checks
-from rmqcli.store.read.workers import ALONE, Workers
 from rmqcli.store.verify.findings import Finding, Report
 from rmqcli.store.verify.next_start import RECOVERED_FILES
+from rmqcli.store.workers import ALONE, Workers
 
 __all__ = ["Repairs", "verify_consume_queues", "verify_queues"]
 

@@ -16,9 +16,9 @@ from rmqcli.store.read.commit_log import CommitLog, LogViews
 from rmqcli.store.read.files import NamedFile, data_size, mapped
 from rmqcli.store.read.index import IndexFile, geometry_of, index_files
 from rmqcli.store.read.vectorised import bulk_checks
-from rmqcli.store.read.workers import Workers
 from rmqcli.store.verify.findings import Finding, Report
 from rmqcli.store.verify.index_chains import Chains, damaged_items, verify_chains
+from rmqcli.store.workers import Workers
 
 __all__ = ["IndexFinding", "verify_index"]
 

@@ -19,7 +19,6 @@ from rmqcli.store.read.consume_queue import Queue, queue_folders
 from rmqcli.store.read.files import DamagedFile, NamedFile, data_size
 from rmqcli.store.read.index import index_files
 from rmqcli.store.read.lock import is_locked
-from rmqcli.store.read.overview import queue_ranges
 from rmqcli.store.read.tables import (
     delay_offsets,
     group_offsets,
@@ -28,13 +27,14 @@ from rmqcli.store.read.tables import (
     table_problems,
     topics,
 )
-from rmqcli.store.read.workers import ALONE, Workers
+from rmqcli.store.stats.overview import queue_ranges
 from rmqcli.store.verify.commit_log import verify_commit_log
 from rmqcli.store.verify.consume_queues import Repairs, verify_queues
 from rmqcli.store.verify.findings import Finding, Report
 from rmqcli.store.verify.index import verify_index
 from rmqcli.store.verify.missing_entries import NOTHING, lacking_entries, span_of
 from rmqcli.store.verify.next_start import dispatched_again_from, known_checkpoint
+from rmqcli.store.workers import ALONE, Workers
 
 __all__ = ["Steps", "StoreReport", "log_of", "verify_store"]
 

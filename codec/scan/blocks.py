@@ -1,0 +1,76 @@
+"""A file of the commit log, many records at a time, as far as nothing in it is unusual. Needs NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from codec.errors import CorruptionError
+from codec.scan import FixedColumns, fixed_columns, scan_positions
+
+__all__ = ["BLOCK_RECORDS", "RecordBlock", "blocks_backwards", "in_range", "sound_blocks"]
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+BLOCK_RECORDS = 1 << 14
+
+
+class RecordBlock(NamedTuple):
+    """Records of a file: `positions` are where in it they begin, `end` is the byte behind the last."""
+
+    data: memoryview
+    rows: FixedColumns
+    positions: Array
+    end: int
+
+
+def sound_blocks(
+    data: memoryview, base: int | None, end_offset: int | None = None, max_rows: int = BLOCK_RECORDS
+) -> Iterator[RecordBlock]:
+    """Yields blocks up to commit-log offset `end_offset`, or to the first unusual record: the rest needs the scalar readers."""
+    end = 0
+    while True:
+        walk = scan_positions(data, end, max_rows=max_rows)
+        if not len(walk.positions):
+            return
+        try:
+            rows = fixed_columns(data, walk.positions)
+        except CorruptionError:
+            return
+        base = int(rows["physical_offset"][0] - walk.positions[0]) if base is None else base
+        if (rows["physical_offset"] != walk.positions + base).any():
+            return
+        end = walk.end
+        yield RecordBlock(data, rows, walk.positions, end)
+        if end_offset is not None and base + end >= end_offset:
+            return
+
+
+def blocks_backwards(
+    data: memoryview, base: int | None, positions: Array, max_rows: int = BLOCK_RECORDS
+) -> Iterator[RecordBlock]:
+    """Yields blocks of the records at these positions, the last block first. CorruptionError at an unusual record."""
+    for stop in range(len(positions), 0, -max_rows):
+        places = positions[max(stop - max_rows, 0) : stop]
+        rows = fixed_columns(data, places)
+        base = int(rows["physical_offset"][0] - places[0]) if base is None else base
+        if (rows["physical_offset"] != places + base).any():
+            raise CorruptionError("a record says that it is somewhere else")
+        yield RecordBlock(data, rows, places, int(places[-1] + rows["total_size"][-1]))
+
+
+Bounds = tuple[int | None, int | None]
+"""A half-open range; None is open."""
+
+
+def in_range(rows: FixedColumns, offsets: Bounds, times: Bounds) -> Array:
+    """Which records lie in a range of commit-log offsets and in one of store times (ms)."""
+    mask = np.ones(len(rows), dtype=bool)
+    for name, (begin, end) in (("physical_offset", offsets), ("store_timestamp", times)):
+        if begin is not None:
+            mask &= rows[name] >= begin
+        if end is not None:
+            mask &= rows[name] < end
+    return mask

@@ -1,0 +1,259 @@
+"""What is sound, seen for many records, queue entries or index items at once. Needs NumPy.
+
+These checks pass nothing that is damaged, but may call suspect what is sound: each suspect is then looked at by itself, with
+the plain readers, and only these say what is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import repeat
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from codec.errors import CorruptionError
+from codec.names import LMQ_PREFIX, SystemTopic
+from codec.properties import PropertyName
+from codec.scan import find_bad_crc, fixed_columns, scan_positions
+from codec.scan.dispatch_columns import dispatched_block, indexed
+from codec.scan.index_chains import wrong_links
+from codec.scan.property_checks import equal_to, texts_parse
+from codec.scan.property_values import Rows, cut, join_properties, key_hashes, record_tags_codes
+from codec.store.consume_queue import ENTRY, FILLER_SIZE
+from codec.store.consume_queue_ext import HIGHEST_ADDRESS
+from codec.store.index_file import ITEM, MAX_TIME_DIFF
+
+__all__ = [
+    "dispatched_block",
+    "highest_offset",
+    "skip_parsing",
+    "skip_records_within",
+    "skip_sound_records",
+    "suspect_entries",
+    "suspect_items",
+    "written_entries",
+    "wrong_links",
+]
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+BLOCK_RECORDS = 1 << 14
+"""Enough for a walk in lanes."""
+_CHECKED_RECORDS = 4096
+"""So few are checked together that what is made of them stays in the processor's cache, and memory is not asked for anew."""
+_SPLIT_RECORDS = 4096
+"""Of blocks whose properties are taken apart."""
+_ENDLESS = (-(1 << 63), (1 << 63) - 1, 0)
+"""Of a queue that is not asked for."""
+
+
+class LogViews(Protocol):
+    """The bytes of commit log files; `bases` are the commit-log offsets of their first bytes, ascending."""
+
+    @property
+    def bases(self) -> list[int]: ...
+
+    def view(self, number: int) -> memoryview: ...
+
+
+def skip_sound_records(data: memoryview, base: int, start: int, stop: int) -> tuple[int, int]:
+    """Records that start in [start, stop) of a file: how many in a row are sound, block by block, and the byte behind them."""
+    position, count = start, 0
+    while True:
+        walk = scan_positions(data, position, stop, max_rows=BLOCK_RECORDS)
+        if not len(walk.positions):
+            return position, count
+        for at in range(0, len(walk.positions), _CHECKED_RECORDS):
+            places = walk.positions[at : at + _CHECKED_RECORDS]
+            if not _are_sound(data, base, places):
+                return int(places[0]), count
+            count += len(places)
+        position = walk.end
+
+
+def _are_sound(data: memoryview, base: int, positions: Array) -> bool:
+    try:
+        rows = fixed_columns(data, positions)
+    except CorruptionError:
+        return False
+    misplaced = (rows["physical_offset"] != positions + base).any()
+    return not (misplaced or find_bad_crc(data, rows) or not _properties_parse(data, rows))
+
+
+def skip_parsing(data: memoryview, start: int, stop: int) -> tuple[int, int]:
+    """Records that start in [start, stop) and whose properties parse, block by block: the byte behind them and the place of the
+    last one, -1 for none.
+    """
+    position, last = start, -1
+    while True:
+        walk = scan_positions(data, position, stop, max_rows=BLOCK_RECORDS)
+        try:
+            if not len(walk.positions) or not _properties_parse(data, fixed_columns(data, walk.positions)):
+                return position, last
+        except CorruptionError:
+            return position, last
+        position, last = walk.end, int(walk.positions[-1])
+
+
+def _properties_parse(data: memoryview, rows: Rows) -> bool:
+    return texts_parse(data, rows["properties_start"], rows["properties_end"])
+
+
+def written_entries(raw: memoryview) -> int:
+    """How many whole entries come before the first of size 0."""
+    count = len(raw) // ENTRY.size
+    sizes = np.frombuffer(raw, dtype=ENTRY.dtype(), count=count)["size"]
+    unwritten = np.flatnonzero(sizes == 0)
+    return int(unwritten[0]) if len(unwritten) else count
+
+
+def suspect_entries(
+    views: LogViews,
+    topic: str | None,
+    queue_id: int | None,
+    number: int,
+    raw: bytes,
+    last: int,
+    *,
+    check_crc: bool,
+) -> tuple[list[int], int]:
+    """Numbers (from 0) of the entries in `raw` that must be looked at, and how many others are sound and no fillers.
+
+    `number` is the queue offset of the first, `last` the commit-log offset of the entry before it.
+    """
+    entries = np.frombuffer(raw, dtype=ENTRY.dtype())
+    offsets = entries["commit_log_offset"].astype(np.int64)
+    fillers = (offsets == 0) & (entries["size"] == FILLER_SIZE)
+    if not (topic or "").isascii():
+        return np.flatnonzero(~fillers).tolist(), 0
+    written = np.flatnonzero(~fillers)
+    suspect = np.zeros(len(entries), dtype=bool)
+    suspect[written] = offsets[written] <= _one_before(offsets[written], last)
+    for chosen, data, base in _by_file(views, offsets, written):
+        suspect[chosen] |= _disagree(
+            data, base, topic, queue_id, number + chosen, entries[chosen], check_crc=check_crc
+        )
+    return np.flatnonzero(suspect).tolist(), int(np.count_nonzero(~suspect & ~fillers))
+
+
+def _one_before(values: Array, first: int) -> Array:
+    """No differences: those of damaged numbers do not fit."""
+    before: Array = np.append(np.int64(first), values[:-1])
+    return before
+
+
+def _by_file(views: LogViews, offsets: Array, chosen: Array) -> Any:
+    """(which of `chosen`, the file's bytes, its base) for each commit log file that they point into."""
+    files = np.searchsorted(np.array(views.bases, dtype=np.int64), offsets[chosen], side="right") - 1
+    for file in np.unique(files[files >= 0]).tolist():
+        yield chosen[files == file], views.view(file), views.bases[file]
+
+
+def _disagree(
+    data: memoryview,
+    base: int,
+    topic: str | None,
+    queue_id: int | None,
+    numbers: Array,
+    entries: Array,
+    *,
+    check_crc: bool,
+) -> Array:
+    offsets = entries["commit_log_offset"].astype(np.int64)
+    try:
+        rows = fixed_columns(data, offsets - base)
+    except CorruptionError:
+        return np.ones(len(entries), dtype=bool)
+    wrong: Array = (rows["total_size"] != entries["size"]) | (rows["physical_offset"] != offsets)
+    dispatched = (topic or "").startswith(LMQ_PREFIX)
+    if not dispatched:
+        wrong |= rows["queue_offset"] != numbers
+    if topic is not None and not dispatched:
+        is_topic = equal_to(data, rows["topic_start"], rows["topic_end"], topic.encode())
+        wrong |= (rows["queue_id"] != queue_id) | ~is_topic
+    if topic != SystemTopic.SCHEDULE:
+        codes = entries["tags_code"].astype(np.int64)
+        same = codes == record_tags_codes(join_properties(data, rows))
+        wrong |= ~same & (codes > HIGHEST_ADDRESS)
+    if check_crc:
+        wrong[find_bad_crc(data, rows)] = True
+    return wrong
+
+
+def highest_offset(raw: memoryview) -> int:
+    """The highest commit-log offset of index items; 0 for none."""
+    offsets = np.frombuffer(raw, dtype=ITEM.dtype())["phy_offset"]
+    return max(int(offsets.max()), 0) if len(offsets) else 0
+
+
+def suspect_items(views: LogViews, raw: bytes, last: int, since: int | None) -> tuple[list[int], int]:
+    """As `suspect_entries`, of index items: `last` is the highest offset before the first, `since` the begin (ms) of their times."""
+    items = np.frombuffer(raw, dtype=ITEM.dtype())
+    offsets = items["phy_offset"].astype(np.int64)
+    suspect = np.zeros(len(items), dtype=bool)
+    if (offsets < _one_before(offsets, last)).any():
+        return list(range(len(items))), 0
+    firsts = np.flatnonzero(np.append(True, offsets[1:] != offsets[:-1]))
+    record_of_item = np.searchsorted(firsts, np.arange(len(items)), side="right") - 1
+    hashes = items["key_hash"].astype(np.int64)
+    places = offsets[firsts]
+    for chosen, data, base in _by_file(views, places, np.arange(len(firsts))):
+        mine = np.flatnonzero((record_of_item >= chosen[0]) & (record_of_item <= chosen[-1]))
+        known = _known_items(data, base, places[chosen])
+        if known is None:
+            suspect[mine] = True
+            continue
+        records = record_of_item[mine] - chosen[0]
+        suspect[mine] |= ~np.isin((records << 32) + hashes[mine], known.codes)
+        if since is not None:
+            seconds = np.clip((known.times - since) // 1000, 0, MAX_TIME_DIFF) * (since > 0)
+            suspect[mine] |= items["time_diff"][mine] != seconds[records]
+    return np.flatnonzero(suspect).tolist(), int(np.count_nonzero(~suspect))
+
+
+class _KnownItems(NamedTuple):
+    """Of some records: record number * 2**32 + hash of every key, and their store times."""
+
+    codes: Array
+    times: Array
+
+
+def _known_items(data: memoryview, base: int, offsets: Array) -> _KnownItems | None:
+    """None when one of the records there is damaged."""
+    try:
+        rows = fixed_columns(data, offsets - base)
+    except CorruptionError:
+        return None
+    if (rows["physical_offset"] != offsets).any():
+        return None
+    topics = [bytes(topic) for topic in cut(data, rows["topic_start"], rows["topic_end"])]
+    numbers, hashes = key_hashes(join_properties(data, rows), topics)
+    kept = indexed(rows)[numbers]
+    codes: Array = (numbers[kept] << 32) + hashes[kept]
+    return _KnownItems(codes, rows["store_timestamp"])
+
+
+def skip_records_within(
+    data: memoryview, start: int, spans: Mapping[tuple[str, int], tuple[int, int, int]]
+) -> int:
+    """The byte behind the records, block by block, whose queues have their entries and that lie in no other queues; `spans` of
+    `rmqcli.store.verify.missing_entries`.
+    """
+    by_topic = {(topic.encode(), queue_id): span for (topic, queue_id), span in spans.items()}
+    position = start
+    while True:
+        walk = scan_positions(data, position, max_rows=_SPLIT_RECORDS)
+        try:
+            rows = fixed_columns(data, walk.positions)
+        except CorruptionError:
+            return position
+        topics = cut(data, rows["topic_start"], rows["topic_end"])
+        of_rows = map(by_topic.get, zip(topics, rows["queue_id"].tolist(), strict=True), repeat(_ENDLESS))
+        first, end, last_place = np.array(list(of_rows), dtype=np.int64).reshape(-1, 3).T
+        behind = (rows["queue_offset"] >= end) & (rows["physical_offset"] > last_place)
+        is_lacking = (rows["queue_offset"] < first) | behind
+        dispatched = PropertyName.INNER_MULTI_DISPATCH.encode() in join_properties(data, rows).text
+        if not len(rows) or is_lacking.any() or dispatched:
+            return position
+        position = walk.end

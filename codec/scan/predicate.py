@@ -1,0 +1,221 @@
+"""Which of many records may be those that are asked for, by their columns and by what their properties texts hold. Needs NumPy.
+
+Nothing that is asked for is kept out; what is let through is still to be decoded and looked at by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from codec.properties import PropertyName
+from codec.scan.blocks import BLOCK_RECORDS, Bounds, RecordBlock, blocks_backwards, in_range, sound_blocks
+from codec.scan.pieces import pieces
+from codec.scan.property_checks import equal_to
+from codec.selector.sql92_tree import (
+    MIRRORED,
+    And,
+    Comparison,
+    Constant,
+    In,
+    Kind,
+    Node,
+    Operator,
+    Or,
+    Property,
+    number_of,
+)
+from codec.store.record_filter import COLUMNS, RecordFilter
+
+__all__ = ["last_to_look_at", "records_to_look_at", "tests_of"]
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+_UNREADABLE = "\ufffd"
+
+
+Test: TypeAlias = Callable[[RecordBlock, Array], Array]
+"""Whether each of some records of a block, given by their numbers, may be meant."""
+
+
+def records_to_look_at(
+    data: memoryview,
+    base: int | None,
+    offsets: Bounds,
+    times: Bounds,
+    chosen: RecordFilter,
+    max_rows: int = BLOCK_RECORDS,
+) -> Iterator[tuple[int, list[int]]]:
+    """Of a file, block by block: the byte behind it and where in it the records are that may be meant. The rest, from where
+    something is unusual on, is left to be looked at one by one.
+    """
+    tests = list(tests_of(chosen))
+    for block in sound_blocks(data, base, offsets[1], max_rows):
+        yield block.end, _passing(block, np.flatnonzero(in_range(block.rows, offsets, times)), tests)
+
+
+def last_to_look_at(
+    data: memoryview,
+    base: int | None,
+    positions: Array,
+    chosen: RecordFilter,
+    max_rows: int = BLOCK_RECORDS,
+) -> Iterator[list[int]]:
+    """Of the records at these ascending positions of a file those that may be meant: block by block from the last one on, each
+    block in order. CorruptionError where something is unusual.
+    """
+    tests = list(tests_of(chosen))
+    for block in blocks_backwards(data, base, positions, max_rows):
+        yield _passing(block, np.arange(len(block.positions)), tests)
+
+
+def _passing(block: RecordBlock, numbers: Array, tests: Iterable[Test]) -> list[int]:
+    """Where in the file those of the records with these numbers are that pass."""
+    for test in tests:
+        if len(numbers):
+            numbers = numbers[test(block, numbers)]
+    found: list[int] = block.positions[numbers].tolist()
+    return found
+
+
+def tests_of(chosen: RecordFilter) -> Iterator[Test]:
+    """What all must be so for a record to be chosen, as far as it can be seen here."""
+    if chosen.queue_id is not None:
+        yield _compared("queue_id", Operator.EQUAL, chosen.queue_id)
+    found = (
+        _one_of("topic", chosen.topics) if chosen.topics else None,
+        _node(chosen.where.tree) if chosen.where is not None else None,
+        _one_of("tags", chosen.tags) if chosen.tags else None,
+        _holding([chosen.key]) if chosen.key is not None else None,
+    )
+    yield from (test for test in found if test is not None)
+
+
+def _node(node: Node | None) -> Test | None:
+    """What must be so for a condition to be TRUE; None: nothing that can be seen here."""
+    compiler = _NODES.get(type(node))
+    return None if compiler is None else compiler(node)
+
+
+def _and(node: And) -> Test | None:
+    tests = [test for test in map(_node, node.operands) if test is not None]
+    return _joined(tests, np.logical_and) if tests else None
+
+
+def _or(node: Or) -> Test | None:
+    tests = [test for test in map(_node, node.operands) if test is not None]
+    return _joined(tests, np.logical_or) if len(tests) == len(node.operands) else None
+
+
+def _joined(tests: list[Test], join: Any) -> Test:
+    return lambda block, numbers: join.reduce([test(block, numbers) for test in tests])
+
+
+def _in(node: In) -> Test | None:
+    return None if node.negated else _one_of(node.name, node.items)
+
+
+def _comparison(node: Comparison) -> Test | None:
+    how, left, right = node.operator, node.left, node.right
+    if isinstance(right, Property):
+        how, left, right = MIRRORED[how], right, left
+    if not isinstance(left, Property):
+        return None
+    number = number_of(right)
+    if number is not None:
+        column = _NUMBERS.get(left.name)
+        return None if column is None else _compared(column, how, number.value)
+    is_text = isinstance(right, Constant) and right.kind is Kind.STRING and how is Operator.EQUAL
+    return _one_of(left.name, [right.value]) if is_text else None  # type: ignore[union-attr, list-item]
+
+
+def _compared(column: str, how: Operator, value: float) -> Test:
+    compare = _COMPARE[how]
+    return lambda block, numbers: compare(block.rows[column][numbers].astype(np.int64), value)
+
+
+def _one_of(name: str, texts: Iterable[str]) -> Test | None:
+    """The value of a column or property is one of these texts."""
+    if name == "topic":
+        return _topic(texts)
+    if name in COLUMNS and name != "tags":
+        return None
+    name = PropertyName.TAGS if name == "tags" else name
+    return _holding([f"{name}\x01{text}" for text in texts])
+
+
+def _topic(texts: Iterable[str]) -> Test | None:
+    topics = _as_stored(texts)
+    if not topics:
+        return None
+
+    def test(block: RecordBlock, numbers: Array) -> Array:
+        starts, ends = (block.rows[name][numbers] for name in ("topic_start", "topic_end"))
+        found: Array = np.logical_or.reduce([equal_to(block.data, starts, ends, topic) for topic in topics])
+        return found
+
+    return test
+
+
+def _holding(texts: Iterable[str]) -> Test | None:
+    """The properties text holds one of these texts."""
+    needles = _as_stored(texts)
+    if needles is None or not all(needles):
+        return None
+
+    def test(block: RecordBlock, numbers: Array) -> Array:
+        starts, ends = (block.rows[name][numbers] for name in ("properties_start", "properties_end"))
+        _, places, joined = pieces(pa.py_buffer(block.data), starts, ends).buffers()
+        text = b"" if joined is None else joined.to_pybytes()
+        found = np.array([at for needle in needles for at in _occurrences(text, needle)], dtype=np.int64)
+        mask = np.zeros(len(numbers), dtype=bool)
+        # What begins in one text and ends in the next is found, too: it does no harm.
+        mask[np.searchsorted(np.frombuffer(places, np.int32), found, side="right") - 1] = True
+        return mask
+
+    return test
+
+
+def _occurrences(text: bytes, needle: bytes) -> Iterator[int]:
+    at = text.find(needle)
+    while at >= 0:
+        yield at
+        at = text.find(needle, at + 1)
+
+
+def _as_stored(texts: Iterable[str]) -> list[bytes] | None:
+    """None when one of the texts may be what bytes that are no UTF-8 are read as, or is no text that can be stored."""
+    try:
+        return None if any(_UNREADABLE in text for text in texts) else [text.encode() for text in texts]
+    except UnicodeEncodeError:
+        return None
+
+
+_NUMBERS: Mapping[str, str] = {
+    **{
+        name: name
+        for name in (
+            *("queue_id", "queue_offset", "born_timestamp", "store_timestamp", "flag", "sys_flag"),
+            *("reconsume_times", "prepared_transaction_offset", "body_crc"),
+        )
+    },
+    "commit_log_offset": "physical_offset",
+    "store_size": "total_size",
+}
+"""Columns of numbers: their names in conditions and in records."""
+_COMPARE: Mapping[Operator, Callable[[Array, float], Array]] = {
+    Operator.EQUAL: np.equal,
+    Operator.LESS: np.less,
+    Operator.LESS_EQUAL: np.less_equal,
+    Operator.GREATER: np.greater,
+    Operator.GREATER_EQUAL: np.greater_equal,
+}
+_NODES: Mapping[type[Any], Callable[[Any], Test | None]] = {
+    And: _and,
+    Or: _or,
+    In: _in,
+    Comparison: _comparison,
+}

@@ -1,0 +1,123 @@
+"""Which records of a commit log are wanted: by topic, key, tag, queue, and by an SQL92 condition over columns and properties.
+
+A condition is one of codec.selector; its names are the columns of COLUMNS, as an export calls them, and the properties of
+the record. A property that is called like a column is hidden by it. Values are texts, and become numbers where they are
+compared with one: `queue_id = 3 AND store_size > 4096 AND region IN ('eu', 'us')`. Times are ms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from codec.compression import decompress
+from codec.errors import CorruptionError, SelectorError
+from codec.message import MessageExt
+from codec.selector import Dialect, Predicate, parse_sql92, parse_tags
+
+__all__ = ["COLUMNS", "Columns", "RecordFilter", "condition", "record_filter"]
+
+
+def _plain_size(message: MessageExt) -> int:
+    try:
+        return len(decompress(message.body, message.sys_flag))
+    except CorruptionError:
+        return len(message.body)
+
+
+COLUMNS: Mapping[str, Callable[[MessageExt], Any]] = {
+    "topic": lambda message: message.topic,
+    "queue_id": lambda message: message.queue_id,
+    "queue_offset": lambda message: message.queue_offset,
+    "commit_log_offset": lambda message: message.commit_log_offset,
+    "msg_id": lambda message: message.msg_id,
+    "offset_msg_id": lambda message: message.offset_msg_id,
+    "tags": lambda message: message.tags,
+    "keys": lambda message: " ".join(message.keys) or None,
+    "born_timestamp": lambda message: message.born_timestamp,
+    "born_host": lambda message: message.born_host,
+    "store_timestamp": lambda message: message.store_timestamp,
+    "store_host": lambda message: message.store_host,
+    "flag": lambda message: message.flag,
+    "sys_flag": lambda message: message.sys_flag,
+    "reconsume_times": lambda message: message.reconsume_times,
+    "prepared_transaction_offset": lambda message: message.prepared_transaction_offset,
+    "store_size": lambda message: message.store_size,
+    "body_crc": lambda message: message.body_crc,
+    "body_size": _plain_size,
+}
+"""`body_size` is that of the plain body, of one that cannot be decompressed as stored; all others are the columns of an export."""
+
+
+class Columns(Mapping[str, str]):
+    """Columns and properties of a record as texts."""
+
+    __slots__ = ("_message",)
+
+    def __init__(self, message: MessageExt) -> None:
+        self._message = message
+
+    def __getitem__(self, name: str) -> str:
+        column = COLUMNS.get(name)
+        if column is None:
+            return self._message.properties[name]
+        value = column(self._message)
+        if value is None:
+            raise KeyError(name)
+        return str(value)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**self._message.properties, **COLUMNS})
+
+    def __len__(self) -> int:
+        return len({**self._message.properties, **COLUMNS})
+
+
+class RecordFilter(NamedTuple):
+    """What is not given lets everything through. A key is one of KEYS, or the UNIQ_KEY. Bodies of messages are as stored."""
+
+    key: str | None = None
+    tags: frozenset[str] = frozenset()
+    queue_id: int | None = None
+    where: Predicate | None = None
+    topics: frozenset[str] = frozenset()
+
+    @property
+    def is_open(self) -> bool:
+        return self.asks_only()
+
+    def asks_only(self, *names: str) -> bool:
+        """Nothing but these fields, or not even they, keep anything out."""
+        given = {name for name, value in self._asdict().items() if value not in (None, frozenset())}
+        return given.issubset(names)
+
+    def accepts(self, message: MessageExt) -> bool:
+        return (
+            (not self.topics or message.topic in self.topics)
+            and (self.queue_id is None or message.queue_id == self.queue_id)
+            and (not self.tags or message.tags in self.tags)
+            and (
+                self.key is None or self.key in message.keys or self.key == message.properties.get("UNIQ_KEY")
+            )
+            and (self.where is None or self.where.matches(Columns(message)))
+        )
+
+
+def condition(text: str) -> Predicate:
+    """Parses an SQL92 condition. SelectorError, which names the condition, for any other text."""
+    try:
+        return parse_sql92(text, Dialect.V5, whole=True)
+    except SelectorError as error:
+        raise SelectorError(f"the condition {text!r}: {error}") from None
+
+
+def record_filter(
+    key: str | None = None,
+    tag: str = "*",
+    queue_id: int | None = None,
+    where: str | None = None,
+    topics: Iterable[str] | None = None,
+) -> RecordFilter:
+    """SelectorError when the tag expression or the condition cannot be read."""
+    meets = None if where is None else condition(where)
+    return RecordFilter(key, parse_tags(tag), queue_id, meets, frozenset(topics or ()))

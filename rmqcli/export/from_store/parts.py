@@ -1,0 +1,159 @@
+"""A store cut into parts that can be scanned apart: byte ranges of commit log files.
+
+A part takes every record that starts inside its range. It does not know where the first of them is: it looks for the first
+place from its begin on where a whole record lies whose CRC and commit-log offset are right, and walks on from there. So no
+driver has to read the store to cut it.
+
+A part also answers for what is behind its last record: there must be a sound record, where the next part will begin, or the
+end of the file's records. From the first byte of a file on, every byte is looked at by somebody, so damage is never skipped,
+and no record is taken twice or missed wherever the cuts are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from codec.errors import CorruptionError
+from codec.store.record import BLANK_SIZE, MAGIC_BLANK, decode_record, scan_record
+from rmqcli.export.errors import ExportError
+from rmqcli.export.from_store.row_filter import RowFilter
+from rmqcli.export.from_store.times import log_range
+from rmqcli.store.read.commit_log import CommitLog, next_record, require_zeros
+from rmqcli.store.read.files import NamedFile, data_extents, mapped, naming_damage
+
+__all__ = ["Part", "cut_parts", "parts_of", "scan_part"]
+
+
+class Part(NamedTuple):
+    """Records of `path` that start in [begin, end); `base` is the commit-log offset of the file's first byte."""
+
+    path: str
+    base: int | None
+    size: int
+    begin: int
+    end: int
+
+
+def parts_of(store: Path, rows: RowFilter, part_size: int | None = None) -> list[Part]:
+    """The commit log of a store folder (or a commit log folder or file) in ranges of about `part_size` bytes.
+
+    None: a part a file. What holds nothing of `rows`, by its place or time, and holes of preallocated files are left out.
+    FileNotFoundError when there is no commit log.
+    """
+    files = CommitLog(store).files
+    if rows.is_empty:
+        return []
+    low, high = log_range(files, rows)
+    found: list[Part] = []
+    for file in files:
+        part = Part(str(file.path), file.base, file.size, 0, file.size)
+        if file.base is not None:
+            end = file.size if high is None else min(high - file.base, file.size)
+            begin = max(low - file.base, 0)
+            if file.base + file.size <= rows.begin_commit_log or (begin >= end and file.size):
+                continue
+            part = part._replace(begin=begin, end=end)
+        found.append(part)
+    return found if part_size is None else cut_parts(found, part_size)
+
+
+def cut_parts(parts: Sequence[Part], size: int) -> list[Part]:
+    """Parts of about `size` bytes, without those that are holes of preallocated files."""
+    found: list[Part] = []
+    for part in parts:
+        # Without a base the places of its records cannot be told before the first of them is read.
+        count = 1 if part.base is None else max(1, -(-(part.end - part.begin) // size))
+        cuts = [part.begin + (part.end - part.begin) * n // count for n in range(count + 1)]
+        file = NamedFile(Path(part.path), part.base, part.size)
+        finer = (part._replace(begin=begin, end=end) for begin, end in pairwise(cuts))
+        found += [one for one in finer if one.begin == 0 or any(data_extents(file, one.begin, one.end))]
+    return found
+
+
+def scan_part(part: Part, rows: RowFilter, *, encoded: bool = False, known: bool = False) -> Iterator[Any]:
+    """Record batches of the part's records, in the schema `codec.scan.arrow.schema(encoded=…)`. CorruptionError, naming file and
+    byte, at damage. `known`: the first record starts at the part's begin, or there is none.
+    """
+    file = NamedFile(Path(part.path), part.base, part.size)
+    with naming_damage(file), mapped(file) as data:
+        begin: int | None = part.begin
+        if begin == 0:
+            begin = _known_start(file, data, rows)
+        elif not known:
+            begin = next_record(file, data, part.begin, part.end)
+        if begin is not None:
+            yield from _scan(file, data, (begin, part.end), rows, encoded)
+
+
+def _known_start(file: NamedFile, data: memoryview, rows: RowFilter) -> int:
+    """Where the first wanted record is, if one starts right there; else the file's first byte."""
+    start = rows.begin_commit_log - (file.base or 0)
+    known = 0 < start < len(data) and next_record(file, data, start, start + 1) == start
+    return start if known else 0
+
+
+def _scan(
+    file: NamedFile, data: memoryview, span: tuple[int, int], rows: RowFilter, encoded: bool
+) -> Iterator[Any]:
+    from codec.scan.arrow import scan_batches
+
+    position, end = span
+    batches = scan_batches(data, position, end, check_crc=rows.check_crc, encoded=encoded)
+    while True:
+        try:
+            batch = next(batches, None)
+        except CorruptionError as error:
+            raise _placed(error, data, position) from None
+        if batch is None:
+            break
+        if file.base is None:
+            file = file._replace(base=batch["commit_log_offset"][0].as_py() - position)
+        position = _check_places(batch, position, file.base or 0)
+        taken = rows.apply(batch)
+        if taken.num_rows:
+            yield taken
+    _check_rest(file, data, position, end)
+
+
+def _check_places(batch: Any, position: int, base: int) -> int:
+    """That every record says where it is; gives the byte behind the last."""
+    import numpy as np
+
+    ends = position + np.cumsum(batch["store_size"].to_numpy(), dtype=np.int64)
+    starts = np.concatenate(([position], ends[:-1]))
+    said = batch["commit_log_offset"].to_numpy() - base
+    wrong = np.flatnonzero(said != starts)
+    if len(wrong):
+        here, there = int(starts[wrong[0]]), int(said[wrong[0]])
+        raise CorruptionError(f"a record that says it is at {base + there} is at {base + here}", here)
+    return int(ends[-1])
+
+
+def _check_rest(file: NamedFile, data: memoryview, position: int, end: int) -> None:
+    """That the records end where this part's do, or go on with the one that the next part will find."""
+    if not any(data[position : position + BLANK_SIZE]) or len(data) - position < BLANK_SIZE:
+        require_zeros(file, data, position)
+        return
+    following = scan_record(data, position, check_crc=True)
+    if following.magic == MAGIC_BLANK:
+        return
+    if following.physical_offset != (file.base or 0) + position:
+        raise CorruptionError(f"a record that says it is at {following.physical_offset}", position)
+    found = next_record(file, data, end, position + 1)
+    if found != position:
+        raise ExportError(
+            f"{file.path}: byte {found}: a body looks like a record; export with --jobs 1, without --spark"
+        )
+
+
+def _placed(error: CorruptionError, data: memoryview, position: int) -> CorruptionError:
+    """An error about a body that cannot be decompressed does not say where: the first such record from `position` on."""
+    try:
+        while error.position is None:
+            position += decode_record(data, position, decompress=True).store_size
+    except CorruptionError as found:
+        return CorruptionError(str(found), position)
+    return error

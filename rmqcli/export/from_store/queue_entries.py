@@ -1,0 +1,174 @@
+"""Entries of consume queues as columns, file by file: where the records of a queue are.
+
+What a file's first and last entries say decides whether it is looked into at all, so that a stretch of a long log costs the entries
+of that stretch.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from codec.hashing import tags_code
+from codec.names import SystemTopic
+from codec.store.consume_queue import ENTRY, FILLER_SIZE
+from rmqcli.export.from_store.row_filter import RowFilter
+from rmqcli.store import Queue
+from rmqcli.store.read.consume_queue import leading_fillers
+from rmqcli.store.read.files import NamedFile, mapped
+
+__all__ = ["Entries", "QueueFile", "UnsoundQueue", "batches", "bounded", "entries_in", "last_place"]
+
+_LOOKS = 3
+"""An entry that was written just before one that is read already looks like a hole, once."""
+
+
+class UnsoundQueue(Exception):
+    """A consume queue that contradicts itself or the commit log; the text names it."""
+
+
+class QueueFile(NamedTuple):
+    """A file of a queue with the commit-log offsets of its first and last entries."""
+
+    topic: str
+    queue_id: int
+    file: NamedFile
+    first: int
+    last: int
+
+    def touches(self, low: int, high: int) -> bool:
+        """Whether records of its entries may start in [low, high)."""
+        return self.first < high and self.last >= low
+
+
+class Entries(NamedTuple):
+    """Commit-log offsets (in order) and sizes of records, their queues and queue offsets, and which can be of wanted ones."""
+
+    places: Any
+    sizes: Any
+    queue_ids: Any
+    offsets: Any
+    wanted: Any
+
+    def only(self, chosen: Any) -> Entries:
+        """Some of them: a slice, a mask or numbers."""
+        return Entries(*(column[chosen] for column in self))
+
+
+def bounded(queue: Queue) -> list[QueueFile]:
+    """The files of a queue that have entries, in order. UnsoundQueue when they do not ascend."""
+    topic, number = queue.topic or "", queue.queue_id or 0
+    found: list[QueueFile] = []
+    # The last first: when it has entries, those before it are full, whatever a broker writes meanwhile.
+    for file in reversed(queue.files.files):
+        first, end = _written_numbers(file)
+        if first == end:
+            continue
+        with mapped(file) as data:
+            known = QueueFile(topic, number, file, _place(data, first), _place(data, end - 1))
+        if found and (known.last >= found[-1].first or end < file.size // ENTRY.size):
+            raise _unsound(topic, number, file)
+        found.append(known)
+    return found[::-1]
+
+
+def _written_numbers(file: NamedFile) -> tuple[int, int]:
+    """The number of the first entry, behind those that only fill, and the one behind the last."""
+    numbers = range(file.size // ENTRY.size)
+    with mapped(file) as data:
+        first = leading_fillers(data, len(numbers))
+        return first, max(first, bisect_left(numbers, True, key=lambda number: not _size(data, number)))
+
+
+def _place(data: memoryview, number: int) -> int:
+    place: int = ENTRY.unpack_from(data, number * ENTRY.size)[0]
+    return place
+
+
+def _size(data: memoryview, number: int) -> int:
+    size: int = ENTRY.unpack_from(data, number * ENTRY.size)[1]
+    return size
+
+
+def last_place(queue: Queue) -> int:
+    """Of the newest entry; 0 for a queue without entries."""
+    for file in reversed(queue.files.files):
+        places = _written(queue.topic or "", queue.queue_id or 0, file)[1]
+        if len(places):
+            return int(places[-1])
+    return 0
+
+
+def entries_in(files: Sequence[QueueFile], rows: RowFilter, low: int, high: int) -> Entries:
+    """All entries whose records start in [low, high), in the order of the commit log."""
+    import numpy as np
+
+    found = [Entries(*(np.zeros(0, kind) for kind in ("i8", "i4", "i4", "i8", "?")))]
+    for file in files:
+        if file.touches(low, high):
+            entries = _entries(file, rows)
+            found.append(entries.only(slice(*np.searchsorted(entries.places, (low, high)).tolist())))
+    together = Entries(*map(np.concatenate, zip(*found, strict=True)))
+    return together.only(np.argsort(together.places, kind="stable"))
+
+
+def _entries(queue: QueueFile, rows: RowFilter) -> Entries:
+    import numpy as np
+
+    numbers, places, sizes, codes = _written(queue.topic, queue.queue_id, queue.file)
+    offsets = numbers + (queue.file.base or 0) // ENTRY.size
+    queue_ids = np.full(len(places), queue.queue_id, np.int32)
+    return Entries(places, sizes, queue_ids, offsets, _wanted(queue, offsets, codes, rows))
+
+
+def _written(topic: str, queue_id: int, file: NamedFile) -> tuple[Any, Any, Any, Any]:
+    """Numbers in the file, commit-log offsets, sizes and tags codes of the written entries."""
+    import numpy as np
+
+    for _ in range(_LOOKS):
+        with mapped(file) as data:
+            raw = np.frombuffer(data, ENTRY.dtype(), file.size // ENTRY.size)
+            # Sizes first: an entry that a broker writes meanwhile is then no entry, not one that leads to the log's begin.
+            sizes = raw["size"].astype(np.int32)
+            places, codes = (raw[name].astype(np.int64) for name in ("commit_log_offset", "tags_code"))
+            del raw
+        numbers = np.flatnonzero((sizes > 0) & ~((sizes == FILLER_SIZE) & (places == 0)))
+        is_one_run = not len(numbers) or numbers[-1] - numbers[0] + 1 == len(numbers)
+        if is_one_run and (np.diff(places[numbers]) > 0).all():
+            return numbers, places[numbers], sizes[numbers], codes[numbers]
+    raise _unsound(topic, queue_id, file)
+
+
+def _unsound(topic: str, queue_id: int, file: NamedFile) -> UnsoundQueue:
+    return UnsoundQueue(f"consume queue {queue_id} of {topic}: {file.path}: has a hole or does not ascend")
+
+
+def _wanted(queue: QueueFile, offsets: Any, codes: Any, rows: RowFilter) -> Any:
+    """Which entries can be of wanted records."""
+    import numpy as np
+
+    begin = max(rows.begin or 0, rows.done_of(queue.topic, queue.queue_id))
+    wanted = (offsets >= begin) & rows.takes_queue(queue.topic, queue.queue_id)
+    if rows.end is not None:
+        wanted &= offsets < rows.end
+    # In an extended queue a code is an address, which is negative, and in the schedule topic a time.
+    if rows.tags and queue.topic != SystemTopic.SCHEDULE:
+        hashes = [tags_code(tag) for tag in rows.tags]
+        wanted &= np.isin(codes, hashes) | (codes < -(1 << 31))
+    return wanted
+
+
+def batches(entries: Entries) -> Iterator[Entries]:
+    """Runs of entries whose records fit a record batch."""
+    import numpy as np
+
+    from codec.scan.arrow import BATCH_BYTES, BATCH_ROWS
+
+    ends = np.cumsum(entries.sizes, dtype=np.int64)
+    begin = 0
+    while begin < len(ends):
+        limit = (int(ends[begin - 1]) if begin else 0) + BATCH_BYTES
+        end = min(begin + BATCH_ROWS, max(int(np.searchsorted(ends, limit)), begin + 1))
+        yield entries.only(slice(begin, end))
+        begin = end

@@ -1,0 +1,126 @@
+"""Which rows of a store an export takes, as a filter over columns. Plain data: it travels to Spark's executors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Any
+
+from codec.codes import MessageSysFlag
+from rmqcli.export.output.manifest import Manifest
+
+__all__ = ["RowFilter"]
+
+_PREPARED = MessageSysFlag.TRANSACTION_PREPARED
+_ROLLED_BACK = MessageSysFlag.TRANSACTION_ROLLBACK
+"""Both bits of the state; one of them is that of prepared messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowFilter:
+    """Everything when empty. Queue offsets are half-open, times are store times in ms, half-open.
+
+    `begin_commit_log` is a commit-log offset. `check_crc`: a body whose CRC is wrong is damage. Rolled-back records are never
+    taken, for they are no messages: `rmq inspect salvage` fills lost stretches with them. When a topic, queue, tag or queue offset
+    is asked for, or `only_queued`, prepared ones are not taken either: no queue has them.
+    """
+
+    topics: frozenset[str] = frozenset()
+    queue_id: int | None = None
+    tags: frozenset[str] = frozenset()
+    begin: int | None = None
+    end: int | None = None
+    begin_time: int | None = None
+    end_time: int | None = None
+    begin_commit_log: int = 0
+    check_crc: bool = True
+    only_queued: bool = False
+    done: tuple[tuple[str, int, int], ...] = ()
+    """(topic, queue, offset): of these queues only what is at or behind the offset."""
+
+    @property
+    def has_end(self) -> bool:
+        """Records that are left out now may lie before some that are taken."""
+        return self.end is not None or self.end_time is not None
+
+    def after(self, previous: Manifest | None) -> RowFilter:
+        """What an earlier export did not take yet."""
+        if previous is None:
+            return self
+        if previous.commit_log_offset is not None:
+            begin = max(self.begin_commit_log, previous.commit_log_offset)
+            return replace(self, begin_commit_log=begin)
+        return replace(self, done=tuple((span.topic, span.queue_id, span.end) for span in previous.queues))
+
+    @property
+    def is_empty(self) -> bool:
+        """No row can be inside, so nothing need be read."""
+        return self.end is not None and self.end <= (self.begin or 0)
+
+    @property
+    def asks_queues(self) -> bool:
+        """For something that consume queues know."""
+        return bool(self.topics or self.tags or self.begin) or (self.queue_id, self.end) != (None, None)
+
+    def takes_queue(self, topic: str | None, queue_id: int | None) -> bool:
+        return (not self.topics or topic in self.topics) and self.queue_id in (None, queue_id)
+
+    def done_of(self, topic: str, queue_id: int) -> int:
+        """The queue offset before which a queue is done."""
+        return next((end for name, queue, end in self.done if (name, queue) == (topic, queue_id)), 0)
+
+    def apply(self, batch: Any) -> Any:
+        """The rows of a record batch that are taken."""
+        import numpy as np
+        import pyarrow.compute as pc
+
+        from codec.scan.views import select
+
+        wanted = reduce(pc.and_, self._conditions(batch))
+        if pc.all(wanted, min_count=0).as_py():
+            return batch
+        return select(batch, np.flatnonzero(pc.fill_null(wanted, False).to_numpy(zero_copy_only=False)))
+
+    def _conditions(self, batch: Any) -> list[Any]:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        def values(texts: frozenset[str]) -> Any:
+            return pa.array(sorted(texts), pa.string())
+
+        def moment(milliseconds: int) -> Any:
+            return pa.scalar(milliseconds * 1000, pa.timestamp("us", tz="UTC"))
+
+        table: tuple[tuple[Any, str, Any, Callable[[Any], Any]], ...] = (
+            (self.topics or None, "topic", pc.is_in, values),
+            (self.queue_id, "queue_id", pc.equal, int),
+            (self.tags or None, "tags", pc.is_in, values),
+            (self.begin, "queue_offset", pc.greater_equal, int),
+            (self.end, "queue_offset", pc.less, int),
+            (self.begin_time, "store_timestamp", pc.greater_equal, moment),
+            (self.end_time, "store_timestamp", pc.less, moment),
+            (self.begin_commit_log or None, "commit_log_offset", pc.greater_equal, int),
+        )
+        found = [
+            compare(batch[name], value(bound)) for bound, name, compare, value in table if bound is not None
+        ]
+        found.append(self._in_a_queue(batch))
+        return [*found, self._not_done(batch)] if self.done else found
+
+    def _in_a_queue(self, batch: Any) -> Any:
+        import pyarrow as pa
+
+        never = _PREPARED if self.asks_queues or self.only_queued else _ROLLED_BACK
+        return pa.array(batch["sys_flag"].to_numpy() & never != never)
+
+    def _not_done(self, batch: Any) -> Any:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        topics, numbers = (pc.cast(batch[name], pa.string()) for name in ("topic", "queue_id"))
+        queues = pc.binary_join_element_wise(topics, numbers, "\0")
+        known = pa.array([f"{topic}\0{queue}" for topic, queue, _ in self.done])
+        ends = pa.array([end for _, _, end in self.done], pa.int64())
+        least = ends.take(pc.index_in(queues, value_set=known))
+        return pc.fill_null(pc.greater_equal(batch["queue_offset"], least), True)

@@ -1,0 +1,123 @@
+"""Where in a commit log the records of a range of store times can lie, found by looking at few records.
+
+Store times rise along a log unless the broker's clock was set back. With no fall larger than SET_BACK_MS, all records before one
+that was stored more than that before the range are before the range too, and all behind one that was stored so much after its
+end are behind it. Some hundred records all over the log are looked at: when they show a larger fall, the whole log is read. A
+larger one that is made good again before the next of these records stays unseen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from codec.store.record import store_timestamp_at
+from rmqcli.export.from_store.row_filter import RowFilter
+from rmqcli.render.output import warn
+from rmqcli.store.read.commit_log import LogViews, next_record
+from rmqcli.store.read.files import NamedFile
+
+__all__ = ["SET_BACK_MS", "log_range"]
+
+SET_BACK_MS = 10 * 60 * 1000
+_SAMPLES = 256
+_LEAST_STEP = 1 << 20
+"""Bytes; nearer to each other no two records are looked at: reading that much takes no longer."""
+_LOOK = 1 << 16
+
+
+class _Stamp(NamedTuple):
+    """A record's commit-log offset and store time, ms."""
+
+    offset: int
+    time: int
+
+
+def log_range(files: Sequence[NamedFile], rows: RowFilter) -> tuple[int, int | None]:
+    """Commit-log offsets [begin, end) that hold all records in the times of `rows`; end None: to the last. Both are where records start."""
+    timed = rows.begin_time is not None or rows.end_time is not None
+    if not timed or any(file.base is None for file in files):
+        return 0, None
+    with LogViews(files) as views:
+        log = _Log(files, views)
+        stamps = list(log.samples())
+        fallen = _fall(stamps)
+        if fallen is not None:
+            warn(f"the broker's clock was set back before commit-log offset {fallen}; the whole log is read")
+            return 0, None
+        return _begin(log, stamps, rows.begin_time), _end(log, stamps, rows.end_time)
+
+
+def _fall(stamps: Sequence[_Stamp]) -> int | None:
+    """The first record that was stored more than SET_BACK_MS before one in front of it."""
+    newest = 0
+    for stamp in stamps:
+        newest = max(newest, stamp.time)
+        if newest - stamp.time > SET_BACK_MS:
+            return stamp.offset
+    return None
+
+
+def _begin(log: _Log, stamps: Sequence[_Stamp], time: int | None) -> int:
+    """The last record found that was stored before the margin before a time; 0: none."""
+    if time is None:
+        return 0
+    return log.cross(stamps, time - SET_BACK_MS)[0]
+
+
+def _end(log: _Log, stamps: Sequence[_Stamp], time: int | None) -> int | None:
+    """The first record found that was stored behind the margin behind a time; None: none."""
+    return None if time is None else log.cross(stamps, time + SET_BACK_MS)[1]
+
+
+class _Log:
+    """Records by where they are, about."""
+
+    def __init__(self, files: Sequence[NamedFile], views: LogViews) -> None:
+        self._files = files
+        self._views = views
+
+    def samples(self) -> Iterator[_Stamp]:
+        """The first record of each file, and records at equal distances."""
+        step = max(sum(file.size for file in self._files) // _SAMPLES, _LEAST_STEP)
+        for number, file in enumerate(self._files):
+            for start in range(0, file.size, step):
+                stamp = self._first(number, start, min(start + step, file.size))
+                if stamp is not None:
+                    yield stamp
+
+    def cross(self, stamps: Sequence[_Stamp], time: int) -> tuple[int, int | None]:
+        """Two records near to each other, the first stored before a time (0: none), the second not (None: none)."""
+        number = next((n for n, stamp in enumerate(stamps) if stamp.time >= time), len(stamps))
+        low = stamps[number - 1].offset if number else 0
+        if number == len(stamps):
+            return low, None
+        high = stamps[number].offset
+        while number and high - low > _LEAST_STEP:
+            stamp = self._between(low, high)
+            if stamp is None:
+                break
+            low, high = (stamp.offset, high) if stamp.time < time else (low, stamp.offset)
+        return low, high
+
+    def _between(self, low: int, high: int) -> _Stamp | None:
+        """A record behind the middle, else one before it; both bounds are records, of one file or of two that touch."""
+        middle = (low + high) // 2
+        for begin, end in ((middle, high), (low + 1, middle)):
+            for number, file in enumerate(self._files):
+                base = file.base or 0
+                stamp = self._first(number, max(begin - base, 0), min(end - base, file.size))
+                if stamp is not None:
+                    return stamp
+        return None
+
+    def _first(self, number: int, start: int, stop: int) -> _Stamp | None:
+        """The first record of a file that starts in start:stop."""
+        look = _LOOK
+        while start < stop:
+            file, data = self._files[number], self._views.view(number)
+            found = next_record(file, data, start, min(start + look, stop))
+            if found is not None:
+                return _Stamp((file.base or 0) + found, store_timestamp_at(data, found))
+            start, look = start + look, look * 4
+        return None

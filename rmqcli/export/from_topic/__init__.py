@@ -1,0 +1,1 @@
+"""Exports of topics: queue ranges, pulled from brokers as Arrow batches."""

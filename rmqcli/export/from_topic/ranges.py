@@ -1,0 +1,72 @@
+"""What to read of each queue of a topic, as of now; a queue whose broker does not answer does not keep the others back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import trio
+
+from codec.message_queue import MessageQueue
+from rmqcli.client import ClientError
+from rmqcli.export.from_topic.batches import QueueRange
+from rmqcli.export.from_topic.retrying import QueueEnd, patiently
+from rmqcli.flows.reading import Reader, Span, choose_queues, open_range, spans
+from rmqcli.grammar.offset_range import OffsetRange
+
+__all__ = ["find_ranges"]
+
+
+async def find_ranges(
+    reader: Reader, topic: str, wanted: OffsetRange
+) -> tuple[list[QueueRange], list[QueueEnd]]:
+    """The ranges, and the queues whose offsets could not be asked for; the first error when that is all of them."""
+    queues = await choose_queues(reader, topic)
+    found: dict[MessageQueue, Span | ClientError] = {}
+
+    async def find(queue: MessageQueue) -> None:
+        try:
+            (found[queue],) = await patiently(partial(_span, reader, queue, wanted))
+        except ClientError as error:
+            found[queue] = error
+
+    async with trio.open_nursery() as nursery:
+        for queue in queues:
+            nursery.start_soon(find, queue)
+    there = [span for queue in queues if isinstance(span := found[queue], Span)]
+    lost = [
+        QueueEnd(QueueRange(queue, 0, 0), 0, error)
+        for queue in queues
+        if isinstance(error := found[queue], ClientError)
+    ]
+    if lost and not there and lost[0].error is not None:
+        raise lost[0].error
+    return await _last(reader, there, wanted), lost
+
+
+async def _span(reader: Reader, queue: MessageQueue, wanted: OffsetRange) -> list[Span]:
+    try:
+        return await spans(reader, [queue], wanted)
+    except* ClientError as group:
+        errors = group
+    raise _first(errors)
+
+
+def _first(group: BaseExceptionGroup[ClientError]) -> ClientError:
+    inner = group.exceptions[0]
+    return _first(inner) if isinstance(inner, BaseExceptionGroup) else inner
+
+
+async def _last(reader: Reader, found: Sequence[Span], wanted: OffsetRange) -> list[QueueRange]:
+    ranges = [QueueRange(*span, wanted.begin_time, wanted.end_time) for span in found]
+    if wanted.last is None or len(found) == 1:
+        return ranges
+    # The last N of all queues together, as `rmq pull` reads them: it takes the messages to know which these are.
+    starts: dict[tuple[str, int], int] = {}
+    async with open_range(reader, found, wanted) as messages:
+        async for message in messages:
+            starts.setdefault((message.broker_name, message.queue_id), message.queue_offset)
+    return [
+        wanted._replace(begin=starts.get((wanted.queue.broker_name, wanted.queue.queue_id), wanted.end))
+        for wanted in ranges
+    ]

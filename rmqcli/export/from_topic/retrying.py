@@ -1,0 +1,67 @@
+"""Reading a queue on although a broker fails now and then: so many tries in a row, with longer and longer waits (seconds)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple, TypeVar
+
+import trio
+
+from rmqcli.client import ClientError, InvalidRequest, NotFound, NotPermitted
+from rmqcli.export.from_topic.batches import QueueRange, read_some
+
+__all__ = ["QueueEnd", "patiently", "reached", "read_queue"]
+
+TRIES = 4
+FIRST_WAIT = 0.5
+_HOPELESS = (InvalidRequest, NotFound, NotPermitted)
+
+T = TypeVar("T")
+
+
+class QueueEnd(NamedTuple):
+    """How far a queue was read: everything of `wanted` before offset `reached` is exported. `error`: why not all."""
+
+    wanted: QueueRange
+    reached: int
+    error: ClientError | None = None
+
+
+async def patiently(attempt: Callable[[], Awaitable[T]]) -> T:
+    """The result of the first try that succeeds; the last error of the client when none does."""
+    wait = FIRST_WAIT
+    for _ in range(TRIES - 1):
+        try:
+            return await attempt()
+        except _HOPELESS:
+            raise
+        except ClientError:
+            await trio.sleep(wait)
+            wait *= 2
+    return await attempt()
+
+
+async def read_queue(client: Any, wanted: QueueRange, take: Callable[[Any], Awaitable[None]]) -> QueueEnd:
+    """Gives the record batches of a range to `take`."""
+    end, offset = wanted.begin, wanted.begin
+    following: int | None = offset
+    while following is not None:
+        offset = following
+
+        async def step(offset: int = offset) -> tuple[Any, int | None]:
+            return await read_some(client, wanted, offset)
+
+        try:
+            batch, following = await patiently(step)
+        except ClientError as error:
+            return QueueEnd(wanted, end, error)
+        await take(batch)
+        end = reached(wanted, end, batch, following)
+    return QueueEnd(wanted, end)
+
+
+def reached(wanted: QueueRange, before: int, batch: Any, following: int | None) -> int:
+    """Where an export that resumes goes on. An end in time lies before an end in offsets: there the last message decides."""
+    if wanted.end_time is None:
+        return wanted.end if following is None else following
+    return batch["queue_offset"][-1].as_py() + 1 if batch.num_rows else before

@@ -1,0 +1,211 @@
+"""The folder of an export: files appear in it whole, all of one run together, or not at all.
+
+Files are written below `_temporary-…`, which readers of Parquet skip. A commit first writes down what it will do
+(`_rmq/commit.json`), then renames the files and the manifest; `_SUCCESS` comes last. An export that is killed before leaves only
+temporary files, one that is killed in the middle of a commit leaves `_rmq/commit.json`: resuming throws the first away and carries
+out the second. A lock on the folder keeps two exports apart, on this machine.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import uuid
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from rmqcli.export.errors import OutputExists
+from rmqcli.export.output.layout import Layout
+from rmqcli.export.output.manifest import FOLDER, MANIFEST, FileEntry, Manifest, Origin, read_json, write_json
+from rmqcli.export.output.spans import QueueSpan
+from rmqcli.store.read.files import naming_full_disk
+
+__all__ = ["ExportFolder", "refuse_existing"]
+
+SUCCESS = "_SUCCESS"
+JOURNAL = f"{FOLDER}/commit.json"
+_TEMPORARY = "_temporary-"
+_OF_STORES = ("consumequeue", "checkpoint", "lock", "abort")
+"""One of these beside a commit log makes a store folder."""
+
+
+class _Commit(msgspec.Struct, frozen=True):
+    """What a commit does: (from, to) of files, relative to the folder, then this manifest."""
+
+    moves: list[tuple[str, str]]
+    manifest: Manifest
+
+
+def refuse_existing(out: Path, *, resume: bool = False) -> None:
+    """OutputExists when there is something under `out` that a new export, or one that resumes, cannot go on with, and when `out` lies
+    in a store folder: that is never written to.
+    """
+    _refuse_store(out)
+    if not out.exists():
+        return
+    found = [path.name for path in out.iterdir()] if out.is_dir() else [out.name]
+    ours = FOLDER in found or all(name.startswith(_TEMPORARY) for name in found)
+    if not found or (resume and ours and out.is_dir()):
+        return
+    if not resume and all(name.startswith(_TEMPORARY) for name in found):
+        raise OutputExists(
+            f"{out}: holds {found[0]} of an export that still runs or was killed; "
+            "remove that, go on with --resume, or name a new folder with --out"
+        )
+    what = (
+        "is not empty and has no _rmq/manifest.json to resume from" if resume else "exists and is not empty"
+    )
+    raise OutputExists(f"{out}: {what}; name a new folder with --out")
+
+
+def _refuse_store(out: Path) -> None:
+    for folder in (out.resolve(), *out.resolve().parents):
+        if (folder / "commitlog").is_dir() and any((folder / name).exists() for name in _OF_STORES):
+            raise OutputExists(
+                f"{out}: lies in the store folder {folder}; name a folder elsewhere with --out"
+            )
+
+
+class ExportFolder:
+    """`with ExportFolder(…) as folder:` write files to `folder.temporary`, then `folder.commit(folder.measure(names))`.
+
+    `previous` is the manifest that is resumed from; None for a new export.
+    """
+
+    def __init__(self, out: Path, origin: Origin, layout: Layout, *, resume: bool = False) -> None:
+        """OutputExists as for `refuse_existing`; LayoutError."""
+        layout.check()
+        refuse_existing(out, resume=resume)
+        self.temporary = out / f"{_TEMPORARY}{uuid.uuid4().hex}"
+        self.previous: Manifest | None = None
+        self._out = out
+        self._source = origin.source
+        self._layout = layout
+        self._base = Manifest.empty(origin, layout)
+        self._is_new = not out.exists()
+        self._names: dict[str, str] = {}
+        self._lock = -1
+
+    def __enter__(self) -> Self:
+        self._out.mkdir(parents=True, exist_ok=True)
+        self._lock = _locked(self._out)
+        try:
+            self._recover()
+            self.temporary.mkdir()
+        except BaseException:
+            os.close(self._lock)
+            raise
+        return self
+
+    def _recover(self) -> None:
+        """What a killed export left."""
+        if (journal := read_json(self._out / JOURNAL, _Commit)) is not None:
+            self._carry_out(journal)
+        for left in self._out.glob(f"{_TEMPORARY}*"):
+            shutil.rmtree(left)
+        self.previous = read_json(self._out / MANIFEST, Manifest)
+        if self.previous is not None:
+            self.previous.require_same(self._base, self._out)
+            self.previous.require_whole(self._out)
+
+    def measure(self, names: Iterable[str]) -> list[FileEntry]:
+        """The temporary files of these names as entries of the manifest, with the paths that they will have."""
+        entries: list[FileEntry] = []
+        numbers: dict[str, int] = {}
+        for name in names:
+            folder = name.rpartition("/")[0]
+            number = numbers.get(folder, self._first_free(folder))
+            numbers[folder] = number + 1
+            path = f"{folder}/" * bool(folder) + f"part-{number:05d}.parquet"
+            entries.append(_entry(self.temporary / name, path))
+            self._names[path] = name
+        return entries
+
+    def _first_free(self, folder: str) -> int:
+        files = self.previous.files if self.previous is not None else []
+        return sum(file.path.rpartition("/")[0] == folder for file in files)
+
+    def commit(
+        self,
+        files: Sequence[FileEntry],
+        reached: Sequence[QueueSpan] = (),
+        commit_log_offset: int | None = None,
+    ) -> Manifest:
+        """These files join the export. No rows at all are one empty file (unless in partitions): it still has the schema."""
+        added = list(files)
+        if not added and self.previous is None and not self._layout.partition_by:
+            added = self.measure([self._empty_file()])
+        manifest = (self.previous or self._base).extended(added, list(reached), commit_log_offset)
+        moves = [(f"{self.temporary.name}/{self._names[file.path]}", file.path) for file in added]
+        commit = _Commit(moves, manifest)
+        write_json(self._out / JOURNAL, commit)
+        self._carry_out(commit)
+        return manifest
+
+    def _carry_out(self, commit: _Commit) -> None:
+        """May be done again: a file that is no longer where it was is where it shall be."""
+        (self._out / SUCCESS).unlink(missing_ok=True)
+        for before, after in commit.moves:
+            (self._out / after).parent.mkdir(parents=True, exist_ok=True)
+            if (self._out / before).exists():
+                (self._out / before).replace(self._out / after)
+        write_json(self._out / MANIFEST, commit.manifest)
+        (self._out / JOURNAL).unlink()
+        (self._out / SUCCESS).touch()
+
+    def _empty_file(self) -> str:
+        from pyarrow import parquet
+
+        schema = self._layout.schema(self._source)
+        parquet.write_table(schema.empty_table(), self.temporary / "empty.parquet")
+        return "empty.parquet"
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if not (self._out / JOURNAL).exists():
+                self._drop_temporary()
+            if kind is not None and self._is_new and not any(self._out.iterdir()):
+                self._out.rmdir()
+        finally:
+            os.close(self._lock)
+        if error is not None:
+            with naming_full_disk(self._out):
+                raise error
+
+    def _drop_temporary(self) -> None:
+        """Under another name first: Spark's late attempts of tasks may still write, and cannot make new files there then."""
+        dropped = self.temporary.with_name(f"{self.temporary.name}-dropped")
+        with suppress(OSError):
+            self.temporary.rename(dropped)
+        shutil.rmtree(dropped, ignore_errors=True)
+
+
+def _locked(out: Path) -> int:
+    descriptor = os.open(out, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise OutputExists(f"{out}: another export is writing there now") from None
+    except OSError:  # a file system without locks
+        return descriptor
+    return descriptor
+
+
+def _entry(file: Path, path: str) -> FileEntry:
+    """From the footer, which says how many rows of which queues there are."""
+    from pyarrow import parquet
+
+    footer = parquet.read_metadata(file)
+    said = footer.metadata or {}
+    spans = msgspec.json.decode(said.get(b"rmq.offsets", b"[]"), type=list[QueueSpan])
+    end = int(said.get(b"rmq.commit_log_end", b"0"))
+    return FileEntry(path, footer.num_rows, file.stat().st_size, spans, end)

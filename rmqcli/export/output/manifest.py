@@ -1,0 +1,146 @@
+"""`_rmq/manifest.json`: what an export folder holds, and where `--resume` goes on.
+
+It lies in a folder of its own because Spark and pyarrow take every file of a folder for Parquet whose path has no `_` in front.
+
+Of a topic the export goes on at `end` of each queue, of a store behind `commitLogOffset`; where that is null (the last export
+had an end of its own, so it left out records in between) at `end` of each queue too.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from rmqcli.export.errors import ExportError, OutputExists
+from rmqcli.export.output.layout import Layout
+from rmqcli.export.output.spans import QueueSpan, merged
+
+__all__ = ["FOLDER", "MANIFEST", "FileEntry", "Manifest", "Origin", "read_json", "write_json"]
+
+FOLDER = "_rmq"
+MANIFEST = f"{FOLDER}/manifest.json"
+
+
+class Origin(NamedTuple):
+    """Where the rows come from: a store folder (an absolute path), a topic of the cluster, or one topic of a store; of a store also
+    one queue number, some tags."""
+
+    store: str | None
+    topic: str | None
+    queue_id: int | None = None
+    tags: tuple[str, ...] = ()
+
+    @property
+    def source(self) -> str:
+        return self.store or self.topic or ""
+
+
+class FileEntry(msgspec.Struct, frozen=True, rename="camel"):
+    """One Parquet file; `path` is relative to the manifest, `bytes` its size."""
+
+    path: str
+    rows: int
+    bytes: int
+    queues: list[QueueSpan]
+    commit_log_end: int = 0
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """See the module. `queues` are the ranges of all files together."""
+
+    version: int = 1
+    rmq_version: str
+    store: str | None
+    topic: str | None
+    queue_id: int | None = None
+    tags: list[str] = []
+    partition_by: list[str]
+    columns: list[str]
+    rows: int = 0
+    commit_log_offset: int | None = None
+    queues: list[QueueSpan] = []
+    files: list[FileEntry] = []
+
+    @classmethod
+    def empty(cls, origin: Origin, layout: Layout) -> Manifest:
+        import rmqcli
+
+        return cls(
+            rmq_version=rmqcli.__version__,
+            store=origin.store,
+            topic=origin.topic,
+            queue_id=origin.queue_id,
+            tags=list(origin.tags),
+            partition_by=list(layout.partition_by),
+            columns=layout.names,
+        )
+
+    def require_same(self, other: Manifest, out: Path) -> None:
+        """OutputExists when `other` is no continuation of this."""
+        for name, option in _MUST_AGREE.items():
+            was, is_now = getattr(self, name), getattr(other, name)
+            if was != is_now:
+                raise OutputExists(
+                    f"{out}: was made with {option} {_text(was)}, not {_text(is_now)}; "
+                    "give the same to resume, or name a new folder with --out"
+                )
+
+    def require_whole(self, out: Path) -> None:
+        """OutputExists when one of the files is shorter or longer than it was. One that is gone was taken away by somebody."""
+        for file in self.files:
+            path = out / file.path
+            size = path.stat().st_size if path.exists() else file.bytes
+            if size != file.bytes:
+                raise OutputExists(
+                    f"{path}: has {size} bytes, not the {file.bytes} that were exported (after a power cut?); "
+                    "name a new folder with --out"
+                )
+
+    def extended(
+        self, files: list[FileEntry], reached: list[QueueSpan], commit_log_offset: int | None
+    ) -> Manifest:
+        """With more files. `reached` are spans without rows, up to where queues were read."""
+        added = [span for file in files for span in file.queues]
+        return msgspec.structs.replace(
+            self,
+            rows=self.rows + sum(file.rows for file in files),
+            commit_log_offset=commit_log_offset,
+            queues=merged([*self.queues, *added, *reached]),
+            files=[*self.files, *files],
+        )
+
+
+_MUST_AGREE = {
+    "store": "--store",
+    "topic": "--topic",
+    "queue_id": "--queue",
+    "tags": "--tag",
+    "partition_by": "--partition-by",
+    "columns": "--columns",
+}
+
+
+def _text(value: object) -> str:
+    return ",".join(value) if isinstance(value, list) else str(value)
+
+
+def read_json(path: Path, kind: Any) -> Any:
+    """The value of a JSON file, None when there is none; ExportError when it cannot be read as one."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except FileNotFoundError:
+        return None
+    except msgspec.MsgspecError as error:
+        raise ExportError(f"{path}: not written by rmq export: {error}") from error
+
+
+def write_json(path: Path, value: object) -> None:
+    """Whole or not at all, whenever the process is killed: a temporary name, renamed. Not flushed to the disk, as the Parquet files
+    are not: a manifest that outlives them at a power cut would say that their rows are there.
+    """
+    path.parent.mkdir(exist_ok=True)
+    temporary = path.with_name(f"{path.name}.tmp")
+    temporary.write_bytes(msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n")
+    temporary.replace(path)

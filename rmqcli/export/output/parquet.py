@@ -1,0 +1,234 @@
+"""Parquet files of record batches: one after the other, or a row of them for each partition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, nullcontext
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, Self
+from urllib.parse import quote
+
+from rmqcli.export.output.encoding import writer_options
+from rmqcli.export.output.layout import PARTITIONS, Layout
+from rmqcli.export.output.spans import SpanTally
+
+__all__ = ["Files", "ParquetFiles", "PartitionedFiles", "open_files"]
+
+OPEN_PARTITIONS = 64
+"""Partitions with an open file; the one that was not written to for longest is closed for a new one."""
+GATHERED_BYTES = 256 * 1024 * 1024
+"""What all partitions together hold back for their row groups; over it, the largest is written early."""
+
+
+class Files(Protocol):
+    """`with files: files.write(batch)`; then `names` are the files made, relative to their folder."""
+
+    @property
+    def names(self) -> list[str]: ...
+    def write(self, batch: Any) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+def open_files(folder: Path, prefix: str, source: str, layout: Layout, *, in_thread: bool = True) -> Files:
+    """Files below `folder` whose names start with `prefix`, in the folders of the layout. `in_thread`: as `ParquetFiles`."""
+    kind = PartitionedFiles if layout.partition_by else ParquetFiles
+    return kind(folder, prefix, source, layout, in_thread)
+
+
+class ParquetFiles:
+    """Files one after the other.
+
+    A row group is compressed and written by a thread of its own while the next one is gathered, so memory holds two; not
+    `in_thread`: by the caller. An error inside may leave broken files: the folder is a temporary one.
+    """
+
+    def __init__(
+        self, folder: Path, prefix: str, source: str, layout: Layout, in_thread: bool = True
+    ) -> None:
+        self.names: list[str] = []
+        self.gathered_bytes = 0
+        self._folder = folder
+        self._prefix = prefix
+        self._layout = layout
+        self._metadata = layout.schema(source).metadata
+        self._schema: Any = None
+        self._gathered: list[Any] = []
+        self._file_bytes = 0
+        self._writer: Any = None
+        self._tally = SpanTally()
+        self._thread = ThreadPoolExecutor(1, "parquet") if in_thread else None
+        self._under_way: Future[None] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def write(self, batch: Any) -> None:
+        """Adds the rows of a record batch, in the schema `codec.scan.arrow.schema()`, all encoded or none. Errors of writing come
+        out at a later call, or at the end of the block.
+        """
+        from codec.scan.views import size_of
+
+        if batch.num_rows:
+            self._schema = self._schema or batch.schema
+            self._gathered.append(batch if batch.schema == self._schema else batch.cast(self._schema))
+            self.gathered_bytes += size_of(batch)
+        if self.gathered_bytes >= self._layout.row_group_bytes:
+            self.hand_over()
+
+    def hand_over(self) -> None:
+        """Ends the row group."""
+        self._settle()
+        group = self._gathered, self.gathered_bytes
+        self._gathered, self.gathered_bytes = [], 0
+        if self._thread is None:
+            self._write_group(*group)
+        else:
+            self._under_way = self._thread.submit(self._write_group, *group)
+
+    def _settle(self) -> None:
+        if self._under_way is not None:
+            self._under_way.result()
+            self._under_way = None
+
+    def _write_group(self, batches: list[Any], size: int) -> None:
+        import pyarrow as pa
+
+        # Batches have dictionaries of their own; a writer that meets a second one gives up dictionaries.
+        table = pa.Table.from_batches(batches).unify_dictionaries()
+        shaped = self._layout.shape(table)
+        self._open(table, shaped.schema).write_table(shaped, row_group_size=shaped.num_rows)
+        self._tally.add(table)
+        self._file_bytes += size
+        if self._file_bytes >= self._layout.file_bytes:
+            self._end_file()
+
+    def _open(self, table: Any, schema: Any) -> Any:
+        from pyarrow import parquet
+
+        if self._writer is None:
+            self.names.append(f"{self._prefix}-{len(self.names):05d}.parquet")
+            path = _made(self._folder, self.names[-1])
+            self._writer = parquet.ParquetWriter(path, schema, **writer_options(self._layout, table))
+        return self._writer
+
+    def _end_file(self) -> None:
+        if self._writer is not None:
+            self._writer.add_key_value_metadata({**self._metadata, **self._tally.metadata()})
+            self._writer.close()
+            self._writer, self._file_bytes, self._tally = None, 0, SpanTally()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._thread or nullcontext(), ExitStack() as stack:
+            stack.callback(self._end_file)
+            self._settle()
+            if kind is None and self._gathered:
+                self._write_group(self._gathered, self.gathered_bytes)
+
+
+def _made(folder: Path, name: str) -> Path:
+    """Folders between `folder` and the file are made; `folder` itself is not: it is gone when an attempt is late for its export."""
+    for parent in reversed(Path(name).parents[:-1]):
+        (folder / parent).mkdir(exist_ok=True)
+    return folder / name
+
+
+class PartitionedFiles:
+    """A row of files for each partition, in its folder; bounded in open files and in memory."""
+
+    def __init__(
+        self, folder: Path, prefix: str, source: str, layout: Layout, in_thread: bool = True
+    ) -> None:
+        self._folder = folder
+        self._prefix = prefix
+        self._source = source
+        self._layout = layout
+        self._in_thread = in_thread
+        self._open: dict[str, ParquetFiles] = {}
+        self._rounds: dict[str, int] = {}
+        self._done: list[str] = []
+
+    @property
+    def names(self) -> list[str]:
+        return [*self._done, *(name for files in self._open.values() for name in files.names)]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def write(self, batch: Any) -> None:
+        """Adds the rows of a record batch, each to its partition."""
+        for folder, part in _partitions(batch, self._layout.partition_by):
+            self._files(folder).write(part)
+        while sum(files.gathered_bytes for files in self._open.values()) > GATHERED_BYTES:
+            max(self._open.values(), key=lambda files: files.gathered_bytes).hand_over()
+
+    def _files(self, folder: str) -> ParquetFiles:
+        files = self._open.pop(folder, None)
+        if files is None:
+            if len(self._open) >= OPEN_PARTITIONS:
+                self._close(next(iter(self._open)))
+            number = self._rounds[folder] = self._rounds.get(folder, -1) + 1
+            name = f"{folder}/{self._prefix}-{number:03d}"
+            files = ParquetFiles(self._folder, name, self._source, self._layout, self._in_thread)
+        self._open[folder] = files  # last in the order: the first is the one to close
+        return files
+
+    def _close(self, folder: str) -> None:
+        files = self._open.pop(folder)
+        with files:
+            pass
+        self._done += files.names
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with ExitStack() as stack:
+            for files in self._open.values():
+                stack.callback(files.__exit__, kind, error, trace)
+
+
+def _partitions(batch: Any, keys: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+    """The rows of each partition, in their order, with the folder's name."""
+    import numpy as np
+
+    from codec.scan.views import select
+
+    if not batch.num_rows:
+        return
+    codes = _folders(batch, keys).dictionary_encode()
+    names = codes.dictionary.to_pylist()
+    if len(names) == 1:
+        yield _quoted(keys, names[0]), batch
+        return
+    numbers = codes.indices.to_numpy()
+    order = np.argsort(numbers, kind="stable")
+    ends = np.cumsum(np.bincount(numbers, minlength=len(names)))
+    ordered = select(batch, order)
+    for name, begin, end in zip(names, [0, *ends[:-1].tolist()], ends.tolist(), strict=True):
+        yield _quoted(keys, name), ordered.slice(begin, end - begin)
+
+
+_SEPARATOR = "\0"
+
+
+def _folders(batch: Any, keys: tuple[str, ...]) -> Any:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    def values(key: str) -> Any:
+        column = batch[PARTITIONS[key]]
+        # Dates are formatted from days: to a date in the column's own zone, UTC.
+        return pc.cast(column.cast(pa.date32()) if key == "day" else column, pa.string())
+
+    return pc.binary_join_element_wise(*(values(key) for key in keys), _SEPARATOR)
+
+
+def _quoted(keys: tuple[str, ...], joined: str) -> str:
+    values = joined.split(_SEPARATOR)
+    return "/".join(f"{key}={quote(value, safe='')}" for key, value in zip(keys, values, strict=True))

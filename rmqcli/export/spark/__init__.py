@@ -1,0 +1,1 @@
+"""The export as a Spark job, and the session that it runs in."""

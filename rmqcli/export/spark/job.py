@@ -1,0 +1,281 @@
+"""The export as a Spark job: each task scans its own part and writes Parquet with the same columnar code as without Spark.
+
+A task attempt writes files of its own names to a temporary folder and gives the names back; Spark takes one attempt of each
+task, and only the files that it names become the export. So failed, repeated and speculative attempts change nothing.
+Executors need this package, and see the same store folder (or cluster) and the same --out folder as the driver.
+"""
+
+from __future__ import annotations
+
+import gc
+import re
+import time
+import uuid
+from collections.abc import Callable, Generator, Mapping, Sequence
+from functools import partial
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from codec.errors import CorruptionError
+from rmqcli.client import ClientError
+from rmqcli.export.errors import ExportError
+from rmqcli.export.from_store.by_queues import QueuePlaces, divided, queue_places, scan, walked_instead
+from rmqcli.export.from_store.parts import Part, parts_of
+from rmqcli.export.from_store.queue_check import count_entries, require_rows, warn_of_gap
+from rmqcli.export.from_store.queue_entries import UnsoundQueue
+from rmqcli.export.from_store.row_filter import RowFilter
+from rmqcli.export.from_topic.batches import QueueRange, read_some
+from rmqcli.export.from_topic.retrying import QueueEnd, patiently, reached
+from rmqcli.export.local import commit_store, commit_topic, failed_of, not_done, store_origin
+from rmqcli.export.output.folder import ExportFolder
+from rmqcli.export.output.layout import Layout
+from rmqcli.export.output.manifest import Origin
+from rmqcli.export.output.parquet import Files, open_files
+from rmqcli.export.output.spans import merged
+from rmqcli.export.output.summary import ExportSummary, summarize
+from rmqcli.export.spark.progress import Progress, followed, silent
+from rmqcli.export.spark.session import spark_session
+from rmqcli.store import CommitLog
+from rmqcli.store.read.files import DamagedFile, naming_full_disk
+
+__all__ = ["export_store_on_spark", "export_topic_on_spark"]
+
+PART_BYTES = 128 * 1024 * 1024
+RANGE_MESSAGES = 1 << 17
+"""A longer range of a queue is several tasks."""
+
+End = tuple[int, str]
+"""The offset that a queue was read to, and why not further."""
+Read = Callable[[int], Generator[Any, None, End | None]]
+"""Record batches of the task of this number; it returns the end of a queue, or nothing."""
+
+_EVERYTHING = Layout()
+
+
+def export_store_on_spark(
+    store: Path,
+    out: Path,
+    rows: RowFilter,
+    progress: Progress = silent,
+    *,
+    part_bytes: int = PART_BYTES,
+    layout: Layout = _EVERYTHING,
+    resume: bool = False,
+    **session: Any,
+) -> ExportSummary:
+    """As `export_store`, a task for each part; `progress` is told tasks. `session`: as for `spark_session`."""
+    store = store.resolve()
+    origin = store_origin(store, rows)
+    CommitLog(store)  # a store that is not there is told before a folder is made
+    with (
+        ExportFolder(out.resolve(), origin, layout, resume=resume) as folder,
+        spark_session(**session) as spark,
+    ):
+        started = time.perf_counter()
+        warn_of_gap(store, folder.previous, rows)
+        rows = rows.after(folder.previous)
+        expected = count_entries(store, rows) if rows.check_crc else {}
+        # Cut anywhere, a part tells what lies in no queue only with topics.
+        places = queue_places(store, rows) if rows.topics else None
+        parts = parts_of(store, rows, part_bytes)
+
+        def run(places: QueuePlaces | None) -> list[_Written]:
+            own = list(divided(parts, places))
+            read = partial(_read_part, own, rows)
+            job = partial(_run_task, read, folder.temporary, origin.source, layout)
+            return _run(spark, len(own), job, progress)
+
+        done = _run_by_queues(run, places)
+        entries = folder.measure(name for written in done for name in written.names)
+        require_rows(store, expected, merged(span for file in entries for span in file.queues))
+        manifest = commit_store(folder, entries, rows)
+        return summarize(out, folder.previous, manifest, started)
+
+
+def export_topic_on_spark(
+    client_options: Mapping[str, Any],
+    ranges: list[QueueRange],
+    out: Path,
+    progress: Progress = silent,
+    *,
+    range_messages: int = RANGE_MESSAGES,
+    layout: Layout = _EVERYTHING,
+    resume: bool = False,
+    **session: Any,
+) -> ExportSummary:
+    """As `export_topic`, a task for each queue range of `range_messages`, each with a client of its own: a PullConsumer with these
+    options. `progress` is told tasks.
+    """
+    origin = Origin(None, ranges[0].queue.topic if ranges else "")
+    with (
+        ExportFolder(out.resolve(), origin, layout, resume=resume) as folder,
+        spark_session(**session) as spark,
+    ):
+        started = time.perf_counter()
+        wanted = not_done(ranges, folder.previous)
+        pieces = [_pieces(queue, range_messages) for queue in wanted]
+        tasks = [piece for own in pieces for piece in own]
+        read = partial(_read_queue, dict(client_options), tasks)
+        job = partial(_run_task, read, folder.temporary, origin.source, layout)
+        done = iter(_run(spark, len(tasks), job, progress))
+        joined = [
+            _joined(queue, list(zip(own, islice(done, len(own)), strict=True)))
+            for queue, own in zip(wanted, pieces, strict=True)
+        ]
+        ends = [end for end, _ in joined]
+        try:
+            manifest = commit_topic(
+                folder, folder.measure(name for _, names in joined for name in names), ends
+            )
+        except ClientError as error:
+            raise ExportError(f"the Spark job failed: {error}") from error
+        return summarize(out, folder.previous, manifest, started, failed_of(ends))
+
+
+def _run_by_queues(
+    run: Callable[[QueuePlaces | None], list[_Written]], places: QueuePlaces | None
+) -> list[_Written]:
+    try:
+        return run(places)
+    except UnsoundQueue as error:
+        walked_instead(error)
+        return run(None)
+
+
+def _pieces(wanted: QueueRange, size: int) -> list[QueueRange]:
+    """At least one, in order, of about the same size, none larger than that."""
+    length = wanted.end - wanted.begin
+    count = max(-(-length // size), 1)
+    cuts = [wanted.begin + length * number // count for number in range(count + 1)]
+    return [wanted._replace(begin=begin, end=end) for begin, end in pairwise(cuts)]
+
+
+def _joined(wanted: QueueRange, pieces: Sequence[tuple[QueueRange, _Written]]) -> tuple[QueueEnd, list[str]]:
+    """How far a queue was read, and the files up to there: what lies behind a piece that failed is read by the export that resumes."""
+    names: list[str] = []
+    reached = wanted.begin
+    for piece, written in pieces:
+        names += written.names
+        offset, reason = written.end or (piece.begin, "")
+        if offset > piece.begin or wanted.end_time is None:
+            reached = offset
+        if reason:
+            return QueueEnd(wanted, reached, ClientError(reason)), names
+    return QueueEnd(wanted, reached), names
+
+
+def _read_part(
+    parts: list[tuple[Part, QueuePlaces | None]], rows: RowFilter, index: int
+) -> Generator[Any, None, None]:
+    part, places = parts[index]
+    yield from scan(part, rows, places)
+
+
+def _read_queue(
+    client_options: dict[str, Any], ranges: list[QueueRange], index: int
+) -> Generator[Any, None, End]:
+    """Batch by batch, each with a client that lives as long as the batch is read: a connection costs little against it."""
+    import trio
+
+    wanted = ranges[index]
+    end, offset = wanted.begin, wanted.begin
+    following: int | None = offset
+    while following is not None:
+        offset = following
+        batch, following, reason = trio.run(_step, client_options, wanted, offset)
+        if reason:
+            return end, reason
+        yield batch
+        end = reached(wanted, end, batch, following)
+    return end, ""
+
+
+async def _step(
+    client_options: dict[str, Any], wanted: QueueRange, offset: int
+) -> tuple[Any, int | None, str]:
+    from rmqcli.client import PullConsumer
+
+    async with PullConsumer(**client_options) as consumer:
+        try:
+            return *await patiently(lambda: read_some(consumer, wanted, offset)), ""
+        except ClientError as error:
+            return None, None, str(error)
+
+
+def _run(spark: Any, tasks: int, job: Callable[[int], _Written], progress: Progress) -> list[_Written]:
+    """What the tasks give, in their order."""
+    # Plain partitions: a data frame costs a new session seconds before its first task.
+    if not tasks:
+        return []
+    context = spark.sparkContext
+    try:
+        with followed(context, tasks, progress):
+            written: list[_Written] = context.parallelize(range(tasks), tasks).map(job).collect()
+    except Exception as error:  # Py4J wraps whatever a task raised
+        raise _reason(error) from error
+    return written
+
+
+class _Written(NamedTuple):
+    """The names of a task's files, in order, and what it read to."""
+
+    names: list[str]
+    end: End | None
+
+
+def _run_task(read: Read, folder: Path, source: str, layout: Layout, task: int) -> _Written:
+    """In an executor: the names of the files that the attempt wrote, and what it read to."""
+    attempt = f"task-{task:05d}-{uuid.uuid4().hex}"
+    # A task has one core: the others are for other tasks.
+    with (
+        naming_full_disk(folder.parent),
+        open_files(folder, attempt, source, layout, in_thread=False) as files,
+    ):
+        end = _write_all(read(task), files)
+    _spare_modules()
+    return _Written(files.names, end)
+
+
+def _spare_modules() -> None:
+    """Spark's Python collects garbage after every task; without this it walks all that the modules made, 40 ms of a task's 150."""
+    if not gc.get_freeze_count():
+        gc.collect()
+        gc.freeze()
+
+
+def _write_all(batches: Generator[Any, None, End | None], files: Files) -> End | None:
+    while True:
+        try:
+            files.write(next(batches))
+        except StopIteration as stop:
+            end: End | None = stop.value
+            return end
+
+
+def _raised(*kinds: type[Exception]) -> re.Pattern[str]:
+    """Finds one of these errors, and its message, in the text of a Python traceback."""
+    names = "|".join(re.escape(f"{kind.__module__}.{kind.__qualname__}") for kind in kinds)
+    return re.compile(rf"(?:{names}): (.*)")
+
+
+_UNSOUND = _raised(UnsoundQueue)
+_DAMAGE = _raised(CorruptionError, DamagedFile)
+_OF_FILE = re.compile(r"^\w+: \[Errno \d+\] (?P<reason>.*): '(?P<path>.*)'$")
+_ERROR = re.compile(
+    r"^(?:[\w.]+\.)?\w*(?:Error|Exception|Refused|Lost|Failed|Timeout|Route): .*", re.MULTILINE
+)
+
+
+def _reason(error: BaseException) -> Exception:
+    """What a task raised, from the text that Spark makes of it: its traceback ends with the type and the message."""
+    unsound = _UNSOUND.search(str(error))
+    if unsound is not None:
+        return UnsoundQueue(unsound[1].strip())
+    damage = _DAMAGE.search(str(error))
+    if damage is not None:
+        return CorruptionError(damage[1].strip())
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    telling = [line for line in _ERROR.findall(str(error)) if "SparkException" not in line]
+    reason = _OF_FILE.sub(r"\g<path>: \g<reason>", (telling or lines or [type(error).__name__])[-1])
+    return ExportError(f"the Spark job failed: {reason}")

@@ -1,0 +1,170 @@
+"""A Spark session for one export: quiet unless asked, this Python for its workers."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from rmqcli.export.errors import ExportError
+from rmqcli.export.spark.java import java_home
+from rmqcli.export.spark.master import check_master, driver_address, is_local
+
+__all__ = ["spark_session"]
+
+DEFAULT_MASTER = "local[*]"
+
+
+@contextmanager
+def spark_session(
+    master: str | None = None, conf: Mapping[str, str] | None = None, *, verbose: bool = False
+) -> Iterator[Any]:
+    """A session that ends with the block; a session that runs already in this process is used as it is, and left.
+
+    ExportError, with what Spark said, when it does not start.
+    """
+    try:
+        from pyspark import SparkContext
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise ExportError("--spark needs PySpark: `pip install 'rmqcli[spark]'`") from None
+    if SparkContext._active_spark_context is not None:  # the active session is known to its own thread only
+        yield SparkSession.builder.getOrCreate()
+        return
+    conf = conf or {}
+    master = master or conf.get("spark.master") or DEFAULT_MASTER
+    check_master(master)
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rmq-spark-")))
+        address = driver_address(master)
+        stack.enter_context(_environment(_wanted(folder, master, address, conf)))
+        builder = SparkSession.builder.appName("rmq export").master(master)
+        for name, value in {**_settings(master, address, verbose), **conf, "spark.master": master}.items():
+            builder = builder.config(name, value)
+        stack.enter_context(_unlogged(verbose))
+        interrupt = signal.getsignal(signal.SIGINT)
+        session = _start(builder, master, folder / "start.log", verbose)
+        stack.callback(session.stop)
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, interrupt)
+        session.sparkContext.setLogLevel("WARN" if verbose else "OFF")
+        yield session
+
+
+@contextmanager
+def _unlogged(verbose: bool) -> Iterator[None]:
+    """Ctrl-C is Python's own in the block: PySpark's handler fails while a job runs, and Py4J would log tracebacks of both."""
+    handler, before = logging.NullHandler(), signal.getsignal(signal.SIGINT)
+    if not verbose:
+        logging.getLogger().addHandler(handler)
+    try:
+        yield
+    finally:
+        logging.getLogger().removeHandler(handler)
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, before)
+
+
+def _settings(master: str, address: str | None, verbose: bool) -> dict[str, str]:
+    found = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": str(verbose and sys.stderr.isatty()).lower(),
+    }
+    if is_local(master):
+        # The work is done in Python; the JVM's second compiler would only take the cores from it.
+        found["spark.driver.defaultJavaOptions"] = "-XX:TieredStopAtLevel=1"
+    if address is not None and "SPARK_LOCAL_IP" not in os.environ:
+        # Not the name of this machine, which need not resolve, here or where the executors are.
+        found |= {"spark.driver.host": address, "spark.driver.bindAddress": address}
+    return found
+
+
+def _wanted(folder: Path, master: str, address: str | None, conf: Mapping[str, str]) -> dict[str, str]:
+    """Environment of the driver. Spark starts `python3` from PATH for its workers, whatever runs the driver; executors on other
+    machines may have their Python elsewhere.
+    """
+    chosen = conf.get("spark.pyspark.python") or (not is_local(master) and os.environ.get("PYSPARK_PYTHON"))
+    found = {"PYSPARK_PYTHON": chosen or sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
+    home = java_home(folder / "java")
+    if home is not None:
+        found["JAVA_HOME"] = home
+    if address is not None and "SPARK_LOCAL_IP" not in os.environ:
+        found["SPARK_LOCAL_IP"] = address
+    return found
+
+
+def _start(builder: Any, master: str, log: Path, verbose: bool) -> Any:
+    try:
+        with _quiet(log, verbose):
+            return builder.getOrCreate()
+    except Exception as error:  # Py4J and the launcher raise many kinds; the log says why
+        said = log.read_text(errors="replace") if log.exists() else ""
+        reason = start_reason(said or str(error)) or type(error).__name__
+        raise ExportError(f"Spark did not start with --master {master}: {reason}{_remedy(master)}") from error
+
+
+_PREFIX = re.compile(
+    r'^([0-9/]+ [0-9:]+ (ERROR|WARN) [\w.$]+: )?(Exception in thread "[^"]*" |Caused by: )?([\w.$]+(Exception|Error): *)*'
+)
+_SAYS_NOTHING = re.compile(
+    r"(Error initializing SparkContext|Exception thrown in awaitResult|An error has occurred)[.:]? *$"
+)
+
+
+def start_reason(said: str) -> str:
+    """The first line that tells of an error, without the names of its Java classes, and more than that there is one."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    lines = [line for line in lines if not line.startswith("at ")]
+    telling = [line for line in lines if re.search("error|exception", line, re.IGNORECASE)] or lines
+    found = [line for line in (_PREFIX.sub("", line).strip() for line in telling) if line]
+    return next((line for line in found if not _SAYS_NOTHING.match(line)), next(iter(found), ""))
+
+
+def _remedy(master: str) -> str:
+    """What can be wrong where something answers, but no master that goes with this Spark."""
+    if not master.startswith("spark://"):
+        return ""
+    import pyspark
+
+    return f"; is that the port of a Spark master, and of the same Spark ({pyspark.__version__})?"
+
+
+@contextmanager
+def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
+def _quiet(log: Path, verbose: bool) -> Iterator[None]:
+    """Standard error of the JVM that is started meanwhile, and of its workers, goes to a file for good: the launcher prints
+    before any log setting holds.
+    """
+    if verbose:
+        yield
+        return
+    sys.stderr.flush()
+    kept = os.dup(2)
+    try:
+        with log.open("wb") as handle:
+            os.dup2(handle.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)

@@ -1,0 +1,166 @@
+"""Rows of Parquet files and JSON lines as messages to send again.
+
+Body, flag and properties are kept, keys and tags with them (they are properties), and the message id, which is the property
+UNIQ_KEY. The times of the original become the properties ORIGINAL_BORN_TIMESTAMP and ORIGINAL_STORE_TIMESTAMP, epoch
+milliseconds; where they are there already (a second import) they stay as they are. What only means something on the way of the
+first sending is left out, as by `rmq send --jsonl`.
+
+Rows are numbered from 0 in each file. Memory: one row group of one file, decoded a few thousand rows at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from codec.message import Message
+from rmqcli.cli.exit_codes import CommandError, ExitCode
+from rmqcli.export.output.manifest import MANIFEST, Manifest, read_json
+from rmqcli.import_.columns import plain_rows, wanted_columns
+from rmqcli.render.message_json import message_from_json, message_of, sendable
+
+__all__ = ["BORN", "STORED", "ImportRow", "count_rows", "import_files", "read_rows"]
+
+BORN = "ORIGINAL_BORN_TIMESTAMP"
+STORED = "ORIGINAL_STORE_TIMESTAMP"
+BATCH_ROWS = 2048
+
+_PARQUET = (".parquet", ".parq", ".pq")
+_LINES = (".jsonl", ".ndjson", ".json")
+
+
+class ImportRow(NamedTuple):
+    """One row: the message, or why there is none; and the queue it came from, if that is known."""
+
+    file: str
+    number: int
+    message: Message | CommandError
+    broker_name: str | None = None
+    queue_id: int | None = None
+
+
+def import_files(path: Path) -> list[tuple[str, Path]]:
+    """The files to read with their names below `path`, in the order of the manifest of an export, else sorted.
+
+    CommandError when there are none. Names that start with `_` or `.` are no data, as for all readers of Parquet.
+    """
+    if not path.is_dir():
+        if not path.exists():
+            raise CommandError(f"{path}: no such file or folder", ExitCode.NOT_FOUND)
+        return [(path.name, path)]
+    names = sorted(
+        str(file.relative_to(path)) for file in path.rglob("*") if file.is_file() and _is_data(file, path)
+    )
+    if not names:
+        raise CommandError(f"{path}: no .parquet or .jsonl file is in this folder", ExitCode.NOT_FOUND)
+    listed: Manifest | None = read_json(path / MANIFEST, Manifest)
+    order = {file.path: place for place, file in enumerate(listed.files if listed else [])}
+    names.sort(key=lambda name: order.get(name, len(order)))
+    return [(name, path / name) for name in names]
+
+
+def _is_data(file: Path, root: Path) -> bool:
+    hidden = any(part.startswith(("_", ".")) for part in file.relative_to(root).parts)
+    return not hidden and file.suffix in (*_PARQUET, *_LINES)
+
+
+def count_rows(files: Sequence[tuple[str, Path]]) -> int | None:
+    """How many rows there are, by the footers; None when a file has lines, or cannot be read."""
+    if any(path.suffix not in _PARQUET for _, path in files):
+        return None
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        counts: list[int] = [parquet.read_metadata(path).num_rows for _, path in files]
+        return sum(counts)
+    except (pa.ArrowException, OSError):
+        return None
+
+
+def read_rows(name: str, path: Path, topic: str) -> Iterator[ImportRow]:
+    """The rows of one file, to be sent to `topic`; where the file cannot be read on, a last row that says so.
+
+    CommandError when its name is neither one of Parquet nor of lines of JSON.
+    """
+    if path.suffix in _LINES:
+        return _read_lines(name, path, topic)
+    if path.suffix in _PARQUET:
+        return _read_parquet(name, path, topic)
+    raise CommandError(f"{path}: a .parquet or .jsonl file is expected", ExitCode.USAGE)
+
+
+def _read_lines(name: str, path: Path, topic: str) -> Iterator[ImportRow]:
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines):
+            if line.strip():
+                yield _of_line(name, number, line, topic)
+
+
+class _Place(msgspec.Struct, rename="camel"):
+    """What else a line says of its message; of any type, since people write lines too."""
+
+    broker_name: Any = None
+    queue_id: Any = None
+    born_timestamp: Any = None
+    store_timestamp: Any = None
+
+
+_place = msgspec.json.Decoder(_Place).decode
+
+
+def _of_line(name: str, number: int, line: bytes, topic: str) -> ImportRow:
+    try:
+        message = message_from_json(line, topic)
+    except CommandError as error:
+        return ImportRow(name, number, error)
+    place = _place(line)
+    born, stored = (_number(value) for value in (place.born_timestamp, place.store_timestamp))
+    broker = place.broker_name if isinstance(place.broker_name, str) else None
+    return ImportRow(name, number, _again(message, born, stored), broker, _number(place.queue_id))
+
+
+def _number(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _again(message: Message, born: int | None, stored: int | None) -> Message:
+    times = {BORN: born, STORED: stored}
+    added = {
+        key: str(value) for key, value in times.items() if value is not None and key not in message.properties
+    }
+    return sendable(message).with_properties(added) if added else sendable(message)
+
+
+def _read_parquet(name: str, path: Path, topic: str) -> Iterator[ImportRow]:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    number = 0
+    try:
+        with parquet.ParquetFile(path) as file:
+            columns = wanted_columns(file.schema_arrow)
+            for batch in file.iter_batches(BATCH_ROWS, columns=columns):
+                for row in plain_rows(batch):
+                    yield _of_row(name, number, row, topic)
+                    number += 1
+    except CommandError as error:
+        yield ImportRow(name, number, error)
+    except (pa.ArrowException, OSError) as error:
+        reason = f"the file cannot be read on: {error}"
+        yield ImportRow(name, number, CommandError(reason, ExitCode.CORRUPT))
+
+
+def _of_row(name: str, number: int, row: dict[str, Any], topic: str) -> ImportRow:
+    body = row.get("body", row.get("body_text"))
+    if body is None:
+        return ImportRow(name, number, CommandError("there is no body", ExitCode.FAILED))
+    try:
+        message = message_of(topic, body.encode() if isinstance(body, str) else body, row)
+    except ValueError as error:
+        return ImportRow(name, number, CommandError(str(error), ExitCode.USAGE))
+    again = _again(message, row.get("born_timestamp"), row.get("store_timestamp"))
+    return ImportRow(name, number, again, row.get("broker_name"), row.get("queue_id"))

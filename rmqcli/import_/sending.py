@@ -1,0 +1,254 @@
+"""Sends the rows of files to a topic: each queue by a task of its own, in the order of the rows, several rows in a request.
+
+A row that cannot be sent does not stop the rest. A queue that cannot be reached `GIVE_UP` times in a row gets no more; when no
+queue is left, reading stops.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+import trio
+
+from codec.hashing import java_string_hash
+from codec.message import Message
+from codec.message_queue import MessageQueue
+from rmqcli.cli.exit_codes import CommandError
+from rmqcli.client import (
+    BrokerRefused,
+    ClientError,
+    InvalidRequest,
+    NotFound,
+    NotPermitted,
+    SendResult,
+    split_batch,
+)
+from rmqcli.import_.progress import Progress
+from rmqcli.import_.rows import ImportRow
+
+__all__ = ["QUEUE_CHOICES", "Failure", "ImportTally", "ImportTarget", "Importer", "Router"]
+
+GIVE_UP = 3
+BATCH_MESSAGES = 64
+READ_ROWS = 256
+"""Rows that a thread reads at once."""
+QUEUE_CHOICES = ("keep", "hash", "round-robin")
+
+
+class ImportTarget(Protocol):
+    """What importing needs of `Producer`."""
+
+    async def send(self, message: Message, *, queue: MessageQueue | None = ...) -> SendResult: ...
+    async def send_batch(
+        self, messages: Sequence[Message], *, queue: MessageQueue | None = ...
+    ) -> SendResult: ...
+
+
+class Failure(NamedTuple):
+    """A row that was not sent, by its number from 0 in its file."""
+
+    file: str
+    number: int
+    error: Exception
+
+
+@dataclass(slots=True)
+class ImportTally:
+    """What happened. `skipped` were sent by a run before; `queues` counts what was sent to each."""
+
+    sent: int = 0
+    skipped: int = 0
+    size: int = 0
+    failed: list[Failure] = field(default_factory=list)
+    queues: Counter[MessageQueue] = field(default_factory=Counter)
+    stopped: bool = False
+
+
+class Router:
+    """The queue of each row. `keep`: the queue of the same number, on the same broker if that has it; `hash`: by the first
+    key, so that equal keys meet; `round-robin`: in turn, as for rows without a queue or without a key.
+    """
+
+    def __init__(self, queues: Sequence[MessageQueue], choice: str) -> None:
+        self._queues = sorted(queues)
+        self._turn = itertools.cycle(self._queues)
+        self._choose = {"keep": self._keep, "hash": self._hash}.get(choice, self._next)
+        self._by_place = {(queue.broker_name, queue.queue_id): queue for queue in self._queues}
+        self._by_number = {queue.queue_id: queue for queue in reversed(self._queues)}
+
+    def queue_of(self, row: ImportRow, message: Message) -> MessageQueue:
+        """CommandError when the topic has no such queue."""
+        return self._choose(row, message)
+
+    def _next(self, row: ImportRow, message: Message) -> MessageQueue:
+        return next(self._turn)
+
+    def _hash(self, row: ImportRow, message: Message) -> MessageQueue:
+        if not message.keys:
+            return next(self._turn)
+        return self._queues[java_string_hash(message.keys[0]) % len(self._queues)]
+
+    def _keep(self, row: ImportRow, message: Message) -> MessageQueue:
+        if row.queue_id is None:
+            return next(self._turn)
+        place = row.broker_name or "", row.queue_id
+        found = self._by_place.get(place) or self._by_number.get(row.queue_id)
+        if found is None:
+            raise CommandError(
+                f"topic {message.topic} has no queue {row.queue_id}; --queues hash or round-robin uses those it has"
+            )
+        return found
+
+
+class _Item(NamedTuple):
+    row: ImportRow
+    message: Message
+
+
+class Importer:
+    """`target` None: a dry run, everything but the sending. `rate` is messages a second."""
+
+    def __init__(
+        self,
+        target: ImportTarget | None,
+        router: Router,
+        progress: Progress,
+        *,
+        rate: float | None = None,
+        advance: Callable[[int], None] = lambda count: None,
+    ) -> None:
+        self.tally = ImportTally()
+        self._target = target
+        self._router = router
+        self._progress = progress
+        self._rate = rate
+        self._advance = advance
+        self._channels: dict[MessageQueue, trio.MemorySendChannel[_Item]] = {}
+        self._dead: set[MessageQueue] = set()
+        self._feeding = trio.CancelScope()
+
+    async def run(self, rows: Iterator[ImportRow]) -> ImportTally:
+        """Sends all rows that are not sent yet."""
+        async with trio.open_nursery() as nursery:
+            with self._feeding:
+                await self._feed(rows, nursery)
+            for channel in self._channels.values():
+                channel.close()
+        self.tally.failed.sort(key=lambda failure: failure[:2])
+        return self.tally
+
+    async def _feed(self, rows: Iterator[ImportRow], nursery: trio.Nursery) -> None:
+        start, count = trio.current_time(), 0
+        while chunk := await trio.to_thread.run_sync(lambda: list(itertools.islice(rows, READ_ROWS))):
+            for row in chunk:
+                if self._progress.is_sent(row.file, row.number):
+                    self.tally.skipped += 1
+                    self._advance(1)
+                    continue
+                if self._rate and self._target is not None:
+                    await trio.sleep_until(start + count / self._rate)
+                count += 1
+                await self._dispatch(row, nursery)
+
+    async def _dispatch(self, row: ImportRow, nursery: trio.Nursery) -> None:
+        try:
+            if isinstance(row.message, CommandError):
+                raise row.message
+            queue = self._router.queue_of(row, row.message)
+        except CommandError as error:
+            self._fail([row], error)
+            return
+        item = _Item(row, row.message)
+        if self._target is None:
+            self._count(queue, [item])
+            return
+        if queue not in self._channels:
+            self._channels[queue], receive = trio.open_memory_channel[_Item](BATCH_MESSAGES)
+            nursery.start_soon(self._work, self._target, queue, receive)
+        await self._channels[queue].send(item)
+
+    async def _work(
+        self, target: ImportTarget, queue: MessageQueue, channel: trio.MemoryReceiveChannel[_Item]
+    ) -> None:
+        failures = 0
+        async for first in channel:
+            items = [first, *_waiting(channel)]
+            if queue in self._dead:
+                self._fail(
+                    [item.row for item in items], CommandError(f"not tried: queue {queue} is given up")
+                )
+                continue
+            by_message = {id(item.message): item for item in items}
+            for part in split_batch(item.message for item in items):
+                error = await self._send(target, queue, [by_message[id(message)] for message in part])
+                failures = failures + 1 if error is not None and _is_of_queue(error) else 0
+                if failures >= GIVE_UP or isinstance(error, (NotFound, NotPermitted)):
+                    self._give_up(queue)
+
+    def _give_up(self, queue: MessageQueue) -> None:
+        self._dead.add(queue)
+        if len(self._dead) == len(self._channels):
+            self.tally.stopped = True
+            self._feeding.cancel()
+
+    async def _send(
+        self, target: ImportTarget, queue: MessageQueue, items: list[_Item]
+    ) -> ClientError | None:
+        """One request; when the broker refuses them together, one for each, so that only the bad ones are left out."""
+        try:
+            await _to_the_end(target, queue, [item.message for item in items])
+        except ClientError as error:
+            if len(items) > 1 and not _is_of_queue(error):
+                return await self._send_apart(target, queue, items)
+            self._fail([item.row for item in items], error)
+            return error
+        self._count(queue, items)
+        return None
+
+    async def _send_apart(
+        self, target: ImportTarget, queue: MessageQueue, items: list[_Item]
+    ) -> ClientError | None:
+        error = None
+        for item in items:
+            error = await self._send(target, queue, [item])
+        return error
+
+    def _count(self, queue: MessageQueue, items: list[_Item]) -> None:
+        for file, group in itertools.groupby(items, key=lambda item: item.row.file):
+            self._progress.sent(file, [item.row.number for item in group])
+        self.tally.sent += len(items)
+        self.tally.size += sum(len(item.message.body) for item in items)
+        self.tally.queues[queue] += len(items)
+        self._advance(len(items))
+
+    def _fail(self, rows: Sequence[ImportRow], error: Exception) -> None:
+        self.tally.failed += [Failure(row.file, row.number, error) for row in rows]
+        self._advance(len(rows))
+
+
+async def _to_the_end(target: ImportTarget, queue: MessageQueue, messages: list[Message]) -> None:
+    """An interrupt waits for the answer (the producer's timeout at most), so that these rows are known as sent."""
+    await trio.lowlevel.checkpoint_if_cancelled()
+    with trio.CancelScope(shield=True):
+        if len(messages) == 1:
+            await target.send(messages[0], queue=queue)
+        else:
+            await target.send_batch(messages, queue=queue)
+
+
+def _is_of_queue(error: ClientError) -> bool:
+    """Not the fault of the messages, so others would fare no better."""
+    refused = isinstance(error, (BrokerRefused, InvalidRequest))
+    return not refused or isinstance(error, (NotFound, NotPermitted))
+
+
+def _waiting(channel: trio.MemoryReceiveChannel[_Item]) -> Iterator[_Item]:
+    for _ in range(BATCH_MESSAGES - 1):
+        try:
+            yield channel.receive_nowait()
+        except (trio.WouldBlock, trio.EndOfChannel):
+            return

@@ -1,0 +1,85 @@
+"""Which entries of consume queues are asked for, and the messages that they lead to."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from codec.store.record_filter import RecordFilter
+from rmqcli.grammar.offset_range import OffsetRange
+from rmqcli.store.read.consume_queue import Queue, QueueEntry
+from rmqcli.store.read.log_reader import Found, LogReader
+from rmqcli.store.read.vectorised import is_bulk_possible
+
+__all__ = ["Entry", "EntryChoice", "messages_of"]
+
+Entry = tuple[Queue, QueueEntry]
+
+
+@dataclass(frozen=True, slots=True)
+class EntryChoice:
+    """Queue offsets or store times, hashes of tags (none: all), a test of the entry, and the key of its message; `log` is there
+    where times or a key are asked for.
+    """
+
+    wanted: OffsetRange
+    codes: frozenset[int] = frozenset()
+    meets: Callable[[Queue, QueueEntry], bool] | None = None
+    key: str | None = None
+    log: LogReader | None = None
+
+    def of(self, queue: Queue) -> Iterator[Entry]:
+        """-N is the last N entries of the queue that are chosen."""
+        last = self.wanted.last
+        begin, end = self._bounds(queue)
+        if last and not (self.codes or self.meets or self.key):
+            begin = max(begin, end - last)
+        entries = ((queue, one) for one in self._entries(queue, begin, end) if self._accepts(queue, one))
+        return iter(deque(entries, last)) if last else entries
+
+    def _entries(self, queue: Queue, begin: int, end: int) -> Iterator[QueueEntry]:
+        if self.key is None or self.log is None or not is_bulk_possible():
+            yield from queue.files.entries(begin, end)
+            return
+        from rmqcli.store.select.entry_columns import entries_to_look_at
+
+        yield from entries_to_look_at(queue.files, begin, end, self.log, RecordFilter(self.key))
+
+    def _accepts(self, queue: Queue, entry: QueueEntry) -> bool:
+        if self.codes and entry.tags_code not in self.codes:
+            return False
+        if self.meets is not None and not self.meets(queue, entry):
+            return False
+        if self.key is None or self.log is None:
+            return True
+        found = self.log.read(entry.commit_log_offset)
+        return found is not None and RecordFilter(self.key).accepts(found[1])
+
+    def _bounds(self, queue: Queue) -> tuple[int, int]:
+        first, end = queue.files.bounds()
+        times = self.wanted.begin_time, self.wanted.end_time
+        if self.log is not None and times != (None, None):
+            begin, stop = (_stored_from(queue, self.log, first, end, time) for time in times)
+            return (first if begin is None else begin), (end if stop is None else stop)
+        return (OffsetRange() if self.wanted.last else self.wanted).offsets(first, end)
+
+
+def _stored_from(queue: Queue, log: LogReader, first: int, end: int, time: int | None) -> int | None:
+    """The first queue offset of a message stored at `time` or later; what retention took was stored before."""
+    if time is None:
+        return None
+
+    def stored(offset: int) -> int:
+        entry = next(queue.files.entries(offset, offset + 1), None)
+        message = None if entry is None else log.message(entry.commit_log_offset)
+        return 0 if message is None else message.store_timestamp
+
+    return bisect_left(range(end), time, lo=first, key=stored)
+
+
+def messages_of(found: Iterable[Entry], log: LogReader) -> Iterator[Found]:
+    """Those that retention did not take. DamagedFile where no whole record is."""
+    records = (log.read(entry.commit_log_offset) for _, entry in found)
+    return (record for record in records if record is not None)

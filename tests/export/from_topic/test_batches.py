@@ -1,0 +1,88 @@
+"""Exports of a topic equal what pulling gives, on every column; memory is bounded by the batch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.testing.embedded import Cluster
+from codec.message import MessageExt
+from codec.message_queue import MessageQueue
+from rmqcli.client import PullConsumer, PullStatus
+from rmqcli.export import QueueRange, export_topic
+from rmqcli.export.from_topic import batches as live
+from rmqcli.export.from_topic.batches import read_some, to_batch
+from tests.export.support import as_row, rows_of
+from tests.export.topics import FakeClient, fill, in_order, message
+
+QUEUE = MessageQueue("T", "broker-a", 0)
+
+
+async def pulled(client: PullConsumer, queue: MessageQueue) -> list[MessageExt]:
+    found: list[MessageExt] = []
+    while (result := await client.pull(queue, len(found))).status is PullStatus.FOUND:
+        found += result.messages
+    return found
+
+
+async def test_a_topic_equals_its_pulls(cluster: Cluster, topic: str, tmp_path: Path) -> None:
+    await fill(cluster, topic)
+    told: list[int] = []
+    async with PullConsumer(namesrv=cluster.namesrv) as client:
+        queues = await client.message_queues(topic)
+        expected = [as_row(message) for queue in queues for message in await pulled(client, queue)]
+        ranges = [QueueRange(queue, 0, await client.max_offset(queue)) for queue in queues]
+        summary = await export_topic(client, ranges, tmp_path / "out", told.append)
+    assert summary.rows == sum(told) == 60
+    rows = rows_of(tmp_path / "out")
+    assert in_order(rows) == in_order(expected)
+    assert {row["broker_name"] for row in rows} == {"broker-a"}
+    (large,) = [row for row in rows if row["flag"] == 7]
+    assert (large["body"], large["sys_flag"] & 1) == (b"x" * 9000, 1)
+
+
+async def batches(client: Any, wanted: QueueRange) -> list[list[int]]:
+    found: list[list[int]] = []
+    offset: int | None = wanted.begin
+    while offset is not None:
+        batch, offset = await read_some(client, wanted, offset)
+        found.append(batch["queue_offset"].to_pylist())
+    return found
+
+
+async def test_a_batch_is_bounded_in_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "BATCH_MESSAGES", 40)
+    found = await batches(FakeClient(0, 200), QueueRange(QUEUE, 10, 150))
+    assert [len(batch) for batch in found] == [64, 64, 12]
+    assert [offset for batch in found for offset in batch] == list(range(10, 150))
+
+
+async def test_a_batch_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "BATCH_BYTES", 1000)
+    found = await batches(FakeClient(0, 100, size=500), QueueRange(QUEUE, 0, 100))
+    assert [len(batch) for batch in found] == [32, 32, 32, 4]
+
+
+async def test_what_retention_took_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    assert await batches(FakeClient(70, 100), QueueRange(QUEUE, 10, 100)) == [list(range(70, 100))]
+    assert capsys.readouterr().err == "rmq: T@broker-a:0: messages 10 to 69 are no longer there\n"
+
+
+async def test_a_queue_that_ends_early() -> None:
+    assert await batches(FakeClient(0, 50), QueueRange(QUEUE, 40, 100)) == [list(range(40, 50))]
+    assert await batches(FakeClient(0, 50), QueueRange(QUEUE, 50, 50)) == [[]]
+
+
+async def test_times_decide_at_the_edges() -> None:
+    wanted = QueueRange(QUEUE, 0, 100, begin_time=1010, end_time=1015)
+    assert await batches(FakeClient(0, 100), wanted) == [[10, 11, 12, 13, 14]]
+
+
+@pytest.mark.parametrize("milliseconds", [2**63 - 1, -(2**63)])
+def test_a_time_out_of_range_is_clamped(milliseconds: int) -> None:
+    import msgspec
+
+    batch = to_batch([msgspec.structs.replace(message(0), born_timestamp=milliseconds)])
+    assert abs(batch["born_timestamp"].cast("int64")[0].as_py()) == (2**63 - 1) // 1000 * 1000

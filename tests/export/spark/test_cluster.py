@@ -1,0 +1,73 @@
+"""Exports on a cluster of several processes: Spark's standalone master and two workers."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from rmqcli.export import RowFilter, export_store
+from tests.export.spark.cluster import SMALL, standalone
+from tests.export.support import rows_of
+from tests.support import JavaStore
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="module")
+def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with standalone(tmp_path_factory.mktemp("cluster")) as url:
+        yield url
+
+
+def ran(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", *map(str, arguments)]
+    return subprocess.run(command, check=False, cwd=ROOT, capture_output=True, text=True, timeout=120)
+
+
+def on_terminal(*arguments: object) -> tuple[int, str, str]:
+    """Exit code, standard output, and the text that a terminal got as standard error."""
+    seen, terminal = pty.openpty()
+    command = [sys.executable, "-m", *map(str, arguments)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=terminal, text=True) as process:
+        os.close(terminal)
+        shown = b""
+        with suppress(OSError):  # the last writer closed it
+            while data := os.read(seen, 65536):
+                shown += data
+        os.close(seen)
+        out, _ = process.communicate(timeout=60)
+    return process.returncode, out, re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode())
+
+
+def test_rows_are_those_of_this_machine(master: str, store_clean: JavaStore, tmp_path: Path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    conf = [f"--conf={name}={value}" for name, value in SMALL.items()]
+    spark = ("--spark", "--master", master, *conf)
+    code, out, shown = on_terminal("rmqcli", "export", "--store", store_clean.root, "--out", there, *spark)
+    assert (code, out.split("\t")[:3]) == (0, [str(there), "4", "3090"])
+    assert re.search(r"export ━+ [0-4]/4 ", shown)
+    assert not re.search("[A-Za-z]{2}", shown.replace("export", ""))
+    export_store(store_clean.root, here, RowFilter())
+    assert rows_of(there) == rows_of(here)
+
+
+def test_attempts_that_fail_die_or_come_late_change_nothing(
+    master: str, store_clean: JavaStore, tmp_path: Path
+) -> None:
+    here, there, marks = (tmp_path / name for name in ("here", "there", "marks"))
+    marks.mkdir()
+    done = ran("tests.export.spark.attacked", master, store_clean.root, there, marks)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (marks / "slow-one-read-on").exists()
+    export_store(store_clean.root, here, RowFilter())
+    assert rows_of(there) == rows_of(here)
+    names = {path.name for path in there.iterdir()}
+    assert names == {"_SUCCESS", "_rmq", *(f"part-{number:05d}.parquet" for number in range(7))}

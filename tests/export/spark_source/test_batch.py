@@ -1,0 +1,268 @@
+"""Topics and store folders as tables, on the one session of the run."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
+
+from broker.testing.embedded import Cluster, embedded_in_thread
+from rmqcli.export import spark_source
+from tests.export.spark_source.support import Place, Source, fill, places, pulled
+from tests.export.support import NOW, harm_another_topic, java_rows, write_timed
+from tests.support import COMMIT_LOG_FILE_SIZE, JavaStore
+
+PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+
+
+@pytest.fixture
+def source(spark: object, cluster: Cluster) -> Source:
+    session = SparkSession.builder.getOrCreate()
+    spark_source.register(session)
+    return Source(session, cluster.namesrv)
+
+
+@pytest.fixture(scope="module")
+def filled(cluster: Cluster) -> str:
+    """100 messages in 4 queues, 25 each."""
+    fill(cluster.namesrv, "SourceBatch", (b"body %d" % number for number in range(100)))
+    return "SourceBatch"
+
+
+@pytest.fixture
+def pushdown(source: Source) -> Iterator[Source]:
+    source.session.conf.set(PUSHDOWN, "true")
+    yield source
+    source.session.conf.unset(PUSHDOWN)
+
+
+def found(source: Source, **options: str) -> list[Place]:
+    rows = source.batch(**options).select("queue_id", "queue_offset").collect()
+    return sorted((row.queue_id, row.queue_offset) for row in rows)
+
+
+def test_every_column(source: Source, filled: str) -> None:
+    frame = source.batch(subscribe=filled)
+    rows = sorted(frame.collect(), key=lambda row: row.commit_log_offset)
+    messages = sorted(pulled(source.namesrv, filled), key=lambda message: message.commit_log_offset)
+    assert len(rows) == len(messages) == 100
+    for row, message in zip(rows, messages, strict=True):
+        for name in set(frame.columns) - {"born_timestamp", "store_timestamp"}:
+            assert getattr(row, name) == getattr(message, name), name
+        assert round(row.store_timestamp.timestamp() * 1000) == message.store_timestamp
+        assert round(row.born_timestamp.timestamp() * 1000) == message.born_timestamp
+
+
+def test_ranges_of_offsets(source: Source, filled: str) -> None:
+    def named(begins: list[int]) -> str:
+        return json.dumps({filled: {"broker-a": {str(n): begin for n, begin in enumerate(begins)}}})
+
+    start, end = named([20, -2, 25, 24]), named([-1, 3, 25, 25])
+    assert found(source, subscribe=filled, startingOffsets=start, endingOffsets=end) == [
+        *((0, offset) for offset in range(20, 25)),
+        *((1, offset) for offset in range(3)),
+        (3, 24),
+    ]
+
+
+def test_nothing_is_there(source: Source, filled: str) -> None:
+    offsets = json.dumps({filled: {"broker-a": dict.fromkeys("0123", 25)}})
+    assert found(source, subscribe=filled, startingOffsets=offsets) == []
+
+
+def test_ranges_of_times(source: Source, filled: str) -> None:
+    messages = pulled(source.namesrv, filled)
+    times = sorted(message.store_timestamp for message in messages)
+    begin, end = times[30], times[70]
+    wanted = sorted(
+        (message.queue_id, message.queue_offset)
+        for message in messages
+        if begin <= message.store_timestamp < end
+    )
+    bounds = {"startingTimestamp": str(begin), "endingTimestamp": str(end)}
+    assert found(source, subscribe=filled, **bounds) == wanted
+    assert wanted
+
+
+def test_assigned_queues_and_partitions(source: Source, filled: str) -> None:
+    assigned = json.dumps({filled: {"broker-a": [1, 2]}})
+    frame = source.batch(assign=assigned, minPartitions="5")
+    assert frame.rdd.getNumPartitions() >= 5
+    assert found(source, assign=assigned, minPartitions="5") == [
+        (number, offset) for number in (1, 2) for offset in range(25)
+    ]
+
+
+def test_a_pattern(source: Source) -> None:
+    for name in ("PatternOne", "PatternTwo", "NotPatternThree"):
+        fill(source.namesrv, name, [name.encode()], queues=1)
+    rows = source.batch(subscribePattern="Pattern.*").select("topic", "body").collect()
+    assert sorted(bytes(row.body).decode() for row in rows) == ["PatternOne", "PatternTwo"]
+
+
+def test_a_selector_and_no_body(source: Source, filled: str) -> None:
+    frame = source.batch(subscribe=filled, selector="t0 || t2", includeBody="false")
+    assert "body" not in frame.columns
+    assert {row.tags: row["count"] for row in frame.groupBy("tags").count().collect()} == {"t0": 34, "t2": 33}
+
+
+def test_a_selector_over_properties(source: Source) -> None:
+    with embedded_in_thread(enable_property_filter=True) as running:
+        fill(running.namesrv, "SourceSql", (b"%d" % number for number in range(30)))
+        frame = Source(source.session, running.namesrv).batch(
+            subscribe="SourceSql", selector="TAGS = 't1' and KEYS <> 'k1'", selectorType="sql92"
+        )
+        rows = frame.selectExpr("tags", "cast(cast(body as string) as int) number").collect()
+    assert sorted(row.number for row in rows) == list(range(4, 30, 3))
+    assert {row.tags for row in rows} == {"t1"}
+
+
+def test_chosen_columns(source: Source, filled: str) -> None:
+    reader = source.session.read.format("rocketmq").options(namesrv=source.namesrv, subscribe=filled)
+    row = reader.schema("queue_offset bigint not null, tags string").load().where("queue_offset = 24").first()
+    assert row is not None
+    assert row.asDict().keys() == {"queue_offset", "tags"}
+    with pytest.raises(PySparkException, match="column tags int: it is string"):
+        reader.schema("tags int").load().collect()
+
+
+def test_filters_decide_what_is_read(pushdown: Source, filled: str) -> None:
+    """The offsets of queue 1 are not there below 0: a read that asked for them would fail, whatever Spark filters then."""
+    messages = [message for message in pulled(pushdown.namesrv, filled) if message.queue_id == 1]
+    condition = (f.col("queue_id") == 1) & (f.col("queue_offset") >= 20) & (f.col("topic") == filled)
+    end = json.dumps({filled: {"broker-a": {"0": 99, "1": 25, "2": 99, "3": 99}}})
+    frame = pushdown.batch(subscribe=filled, endingOffsets=end, pushFilters="true").where(condition)
+    rows = frame.select("queue_offset", "store_timestamp").collect()
+    assert [row.queue_offset for row in rows] == [20, 21, 22, 23, 24]
+    last = rows[-1].store_timestamp
+    later = pushdown.batch(subscribe=filled, pushFilters="true").where(f.col("store_timestamp") >= last)
+    assert later.where("tags = 't0' or queue_id = 1").count() >= 1
+    assert later.count() == sum(
+        message.store_timestamp >= messages[-1].store_timestamp
+        for message in pulled(pushdown.namesrv, filled)
+    )
+
+
+def test_filters_are_sparks_unless_asked_for(pushdown: Source, filled: str) -> None:
+    """One data frame used twice: Spark 4.3 would read the second time what the first filter let through."""
+    frame = pushdown.batch(subscribe=filled)
+    assert frame.where("queue_id = 1").count() == 25
+    assert frame.count() == 100
+    assert frame.where("queue_id = 1").union(frame.where("queue_id = 2")).count() == 50
+
+
+def test_filters_without_the_setting(source: Source, filled: str) -> None:
+    """It would be read in whole, without a word."""
+    with pytest.raises(PySparkException, match=f"'{PUSHDOWN}' is false. Set it to true"):
+        source.batch(subscribe=filled, pushFilters="true").where("queue_id = 1").count()
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"subscribe": "NoSuchTopicAtAll"}, "NoSuchTopicAtAll"),
+        ({"subscribe": "SourceBatch", "startingOffsets": "latest"}, "a batch starts at earliest"),
+        (
+            {"subscribe": "SourceBatch", "startingOffsets": '{"SourceBatch":{"broker-a":{"0":1}}}'},
+            "startingOffsets needs an offset for each queue that is read: SourceBatch@broker-a:1 is read, too",
+        ),
+        ({"assign": '{"SourceBatch":{"broker-a":[9]}}'}, "topic SourceBatch has no queue 9 on broker-a"),
+    ],
+)
+def test_errors_say_what_is_wrong(source: Source, filled: str, options: dict[str, str], text: str) -> None:
+    with pytest.raises(PySparkException) as caught:
+        source.batch(**options).count()
+    assert text in str(caught.value)
+
+
+def test_messages_that_never_were(source: Source, filled: str) -> None:
+    end = json.dumps({filled: {"broker-a": {"0": 25, "1": 25, "2": 25, "3": 30}}})
+    with pytest.raises(PySparkException, match="messages 25 to 29 are not there"):
+        source.batch(subscribe=filled, endingOffsets=end).count()
+    assert found(source, subscribe=filled, endingOffsets=end, failOnDataLoss="false") == places(4, 0, 25)
+
+
+def test_a_store_folder(source: Source, store_clean: JavaStore) -> None:
+    frame = source.session.read.format("rocketmq").option("minPartitions", "6").load(str(store_clean.root))
+    assert frame.rdd.getNumPartitions() >= 6
+    rows = frame.select("commit_log_offset", "topic", "body_crc").collect()
+    wanted = [(line["phy"], line["topic"]) for line in store_clean.of_kind("msg")]
+    assert sorted((row.commit_log_offset, row.topic) for row in rows) == sorted(wanted)
+
+
+def test_some_of_a_store_folder(source: Source, store_clean: JavaStore) -> None:
+    reader = source.session.read.format("rocketmq").option("subscribe", "SeedTags")
+    everything = reader.load(str(store_clean.root)).select("topic", "tags").collect()
+    assert {row.topic for row in everything} == {"SeedTags"}
+    assert len(everything) == 300
+    tag = next(row.tags for row in everything if row.tags)
+    chosen = reader.option("selector", tag).load(str(store_clean.root))
+    assert chosen.count() == sum(row.tags == tag for row in everything)
+
+
+def test_topics_of_a_store_are_read_by_their_queues(
+    pushdown: Source, copy_java_store: Callable[[str], JavaStore]
+) -> None:
+    """A damaged record of another topic is not looked at; a queue that is wrong is an error, with rows that went out already."""
+    store, name = copy_java_store("store-clean"), "SeedTags"
+    whole = shutil.copytree(store.root, store.root.with_name("whole"))
+    harm_another_topic(store, {name})
+    reader = pushdown.session.read.format("rocketmq").option("minPartitions", "9")
+    assert reader.option("subscribe", name).load(str(store.root)).count() == 300
+    reader = pushdown.session.read.format("rocketmq")
+    filtered = reader.option("pushFilters", "true").load(str(store.root))
+    assert filtered.where((f.col("topic") == name) & (f.col("queue_id") == 1)).count() == 75
+    with pytest.raises(PySparkException, match="the CRC"):
+        reader.load(str(store.root)).count()
+    queue = next((whole / "consumequeue" / name).glob("*/*"))
+    with queue.open("r+b") as file:
+        file.write(bytes(8))
+    with pytest.raises(PySparkException, match=r"point at other records.*filter on the column topic"):
+        reader.option("subscribe", name).load(str(whole)).count()
+    own = next(row for row in java_rows(store) if row["topic"] == name)["commit_log_offset"]
+    damaged = store.commit_logs[own // COMMIT_LOG_FILE_SIZE]
+    with damaged.open("r+b") as file:
+        file.seek(own % COMMIT_LOG_FILE_SIZE + 90)
+        file.write(b"\xff\xff")
+    with pytest.raises(PySparkException, match=rf"{damaged}: byte {own % COMMIT_LOG_FILE_SIZE}: "):
+        reader.option("subscribe", name).load(str(store.root)).count()
+
+
+def test_a_filter_that_lets_nothing_through(pushdown: Source, store_clean: JavaStore) -> None:
+    reader = pushdown.session.read.format("rocketmq").option("pushFilters", "true")
+    frame = reader.option("subscribe", "SeedTags").load(str(store_clean.root))
+    assert frame.where("topic = 'SeedKeys'").count() == 0
+
+
+def test_times_of_a_store_folder(pushdown: Source, tmp_path: Path) -> None:
+    """What lies far outside of the filter is not read: the first of its records are broken, and nobody sees it."""
+    moments = write_timed(tmp_path / "store", [NOW + number * 60_000 for number in range(3000)])
+    log = tmp_path / "store" / "commitlog"
+    for path in sorted(log.iterdir())[2:6]:
+        path.write_bytes(bytes([7]) * path.stat().st_size)
+    begin = datetime.fromtimestamp((NOW + 2500 * 60_000) / 1000, UTC)
+    reader = pushdown.session.read.format("rocketmq").option("pushFilters", "true")
+    frame = reader.load(str(tmp_path / "store")).where(f.col("store_timestamp") >= begin)
+    rows = frame.select("commit_log_offset").collect()
+    late = [offset for offset, time in moments.items() if time >= NOW + 2500 * 60_000]
+    assert sorted(row.commit_log_offset for row in rows) == late
+    with pytest.raises(PySparkException, match="byte 0"):
+        reader.load(str(tmp_path / "store")).count()
+
+
+def test_a_topic_that_a_store_folder_does_not_have(source: Source, store_clean: JavaStore) -> None:
+    reader = source.session.read.format("rocketmq").option("subscribe", "SeedTags,SeedTag")
+    with pytest.raises(PySparkException, match=r"subscribe: .* has no topic SeedTag\n"):
+        reader.load(str(store_clean.root)).count()
+
+
+def test_no_store_folder(source: Source, tmp_path: Path) -> None:
+    with pytest.raises(PySparkException, match="FileNotFoundError"):
+        source.session.read.format("rocketmq").load(str(tmp_path)).count()

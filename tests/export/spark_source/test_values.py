@@ -1,0 +1,331 @@
+"""Options, offsets and filters of the data source, without Spark."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql import datasource as spark
+
+from codec.message_queue import MessageQueue
+from rmqcli.client import ConnectionLost
+from rmqcli.export import QueueRange
+from rmqcli.export.from_topic.batches import to_batch
+from rmqcli.export.spark_source import OptionError
+from rmqcli.export.spark_source.batch import BatchReader
+from rmqcli.export.spark_source.columns import Columns, spark_schema
+from rmqcli.export.spark_source.filters import Allowed, Constraints, constrained
+from rmqcli.export.spark_source.offsets import (
+    EARLIEST,
+    LATEST,
+    Position,
+    limited,
+    queues_from_json,
+    queues_to_json,
+)
+from rmqcli.export.spark_source.options import ReadOptions, read_options, write_options
+from rmqcli.export.spark_source.planning import for_all, split
+from tests.export.spark_source.support import queue
+from tests.export.topics import message
+
+LIVE = {"namesrv": "h:9876", "subscribe": "T"}
+
+
+def read(**options: str) -> ReadOptions:
+    return read_options({**LIVE, **options})
+
+
+def test_what_is_not_given() -> None:
+    found = read()
+    assert found.client is not None
+    assert found.client.arguments == {"namesrv": "h:9876"}
+    assert (found.topics, found.start, found.end, found.selector) == (("T",), None, None, "*")
+    assert (found.fail_on_data_loss, found.include_body, found.push_filters) == (True, True, False)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ({"nameServer": "h:1", "topic": "T"}, {"namesrv": "h:1", "subscribe": "T"}),
+        ({"rocketmq.namesrvAddr": "h:1", "subscribe": "T"}, {"namesrv": "h:1", "subscribe": "T"}),
+        ({**LIVE, "group": "G"}, {**LIVE, "groupId": "G"}),
+        ({**LIVE, "subExpression": "a || b"}, {**LIVE, "selector": "a || b"}),
+        ({**LIVE, "pullTimeoutMs": "500"}, {**LIVE, "rocketmq.timeout": "0.5"}),
+    ],
+)
+def test_the_names_of_the_older_connector(old: dict[str, str], new: dict[str, str]) -> None:
+    assert read_options(old) == read_options(new)
+
+
+def test_options_of_the_client() -> None:
+    found = write_options(
+        {"namesrv": "h:1", "topic": "T", "rocketmq.sendTimeout": "9", "rocketmq.allow_empty": "true"}
+    )
+    assert (found.client.producer, found.topic) == ({"send_timeout": 9.0, "allow_empty": True}, "T")
+    assert write_options({"namesrv": "h:1", "rocketmq.trace": "MyTrace"}).client.producer == {
+        "trace": "MyTrace"
+    }
+
+
+@pytest.mark.parametrize(("given", "tls"), [({}, False), ({"rocketmq.tls": "true"}, True)])
+def test_tls(given: dict[str, str], tls: bool) -> None:
+    client = read(**given).client
+    assert client is not None
+    assert ("tls" in client.arguments) is tls
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, None),
+        ({"startingOffsets": "Earliest"}, Position(EARLIEST)),
+        ({"startingOffsets": "latest"}, Position(LATEST)),
+        ({"startingOffsets": '{"T":{"broker-a":{"3":7}}}'}, Position(offsets={queue("T", 3): 7})),
+        ({"startingOffsetsByTimestamp": '{"T":{"broker-a":{"3":7}}}'}, Position(times={queue("T", 3): 7})),
+        ({"startingTimestamp": "99", "startingOffsets": "latest"}, Position(time=99)),
+    ],
+)
+def test_positions(given: dict[str, str], expected: Position | None) -> None:
+    assert read(**given).start == expected
+    ends = {name.replace("starting", "ending"): value for name, value in given.items()}
+    assert read(**ends).end == expected
+
+
+def test_assigned_queues() -> None:
+    found = read_options({"namesrv": "h:1", "assign": '{"T":{"broker-a":[0,1]},"U":[2]}'})
+    assert found.assigned == {"T": {"broker-a": (0, 1)}, "U": {None: (2,)}}
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"namesrv": "h:1"}, "exactly one of subscribe, subscribePattern, assign is expected, or path"),
+        ({**LIVE, "assign": '{"T":[0]}'}, "exactly one of"),
+        ({"subscribe": "T"}, "namesrv is missing"),
+        ({**LIVE, "topic": "U"}, "subscribe is given twice, as T and as U"),
+        (
+            {**LIVE, "startingOffset": "latest"},
+            "startingoffset: there is no such option, is it startingOffsets?",
+        ),
+        ({**LIVE, "rocketmq.timeuot": "1"}, "rocketmq.timeuot: there is no such option, is it timeout?"),
+        ({**LIVE, "subscribe": ", "}, "subscribe names no topic"),
+        ({"namesrv": "h:1", "subscribePattern": "("}, "not a regular expression"),
+        ({"namesrv": "h:1", "assign": "[0]"}, "is expected"),
+        ({"namesrv": "h:1", "assign": "{}"}, "assign names no topic"),
+        ({**LIVE, "startingOffsets": "first"}, "startingOffsets=first: earliest, latest or"),
+        ({**LIVE, "startingOffsets": '{"T":{"b":{"0":-3}}}'}, "earliest, latest or"),
+        ({**LIVE, "startingTimestamp": "-1"}, "startingTimestamp=-1: a number is expected"),
+        ({**LIVE, "minPartitions": "0"}, "1 or more is expected"),
+        ({**LIVE, "includeBody": "yes"}, "true or false is expected"),
+        ({**LIVE, "selectorType": "regex"}, "TAG or SQL92 is expected"),
+        ({**LIVE, "selectorType": "SQL92", "selector": "a ="}, "selector=a =: at character 4: the end"),
+        ({**LIVE, "selectorType": "SQL92"}, "selector=*: at character 1: "),
+        ({**LIVE, "rocketmq.timeout": "soon"}, "rocketmq.timeout=soon: seconds are expected, more than 0"),
+        ({**LIVE, "rocketmq.timeout": "nan"}, "seconds are expected"),
+        ({**LIVE, "rocketmq.sendTimeout": "-1"}, "rocketmq.sendTimeout=-1: seconds are expected"),
+        (
+            {**LIVE, "rocketmq.compression": "rar"},
+            "rocketmq.compression=rar: zlib, lz4, zstd or none is expected",
+        ),
+        ({**LIVE, "group": "G", "groupId": "H"}, "groupId is given twice, as "),
+        (
+            {**LIVE, "startingTimestamp": "9", "endingTimestamp": "8"},
+            "endingTimestamp=8 is before startingTimestamp=9",
+        ),
+        (
+            {
+                **LIVE,
+                "startingOffsets": '{"T":{"b":{"0":5,"1":9}}}',
+                "endingOffsets": '{"T":{"b":{"0":5,"1":8}}}',
+            },
+            "endingOffsets: T@b:1 ends at 8, before it starts at 9",
+        ),
+        ({**LIVE, "path": "/store"}, "path does not go with namesrv, but with subscribe and selector"),
+        ({"path": "/store", "startingTimestamp": "1"}, "path does not go with startingTimestamp"),
+        ({"path": "/store", "failOnDataLoss": "false"}, "path does not go with failOnDataLoss"),
+        ({"path": "/store", "rocketmq.timeout": "3"}, "path does not go with rocketmq.timeout"),
+        ({"path": "/store", "selectorType": "SQL92"}, "is for a broker"),
+    ],
+)
+def test_what_cannot_be_meant(options: dict[str, str], text: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        read_options(options)
+    assert text in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"maxOffsetsPerTrigger": "5"}, "a batch has no triggers: maxOffsetsPerTrigger is for streams"),
+        ({"startingOffsets": "latest"}, "a batch starts at earliest"),
+        ({"endingOffsets": "earliest"}, "a batch starts at earliest"),
+    ],
+)
+def test_what_no_batch_means(given: dict[str, str], text: str) -> None:
+    with pytest.raises(OptionError, match=text):
+        BatchReader(read(**given), Columns.wanted(spark_schema()))
+
+
+def test_certificates_that_are_not_there() -> None:
+    client = read(**{"rocketmq.tlsCa": "/nonexistent"}).client
+    assert client is not None
+    with pytest.raises(OptionError, match=r"rocketmq\.tlsCa=/nonexistent: no certificates: No such file"):
+        client.arguments  # noqa: B018
+
+
+def test_an_end_that_counts_from_the_end_is_behind_every_start() -> None:
+    assert read(startingOffsets='{"T":{"b":{"0":5}}}', endingOffsets='{"T":{"b":{"0":-1}}}').end is not None
+    assert read(startingOffsets='{"T":{"b":{"0":-2}}}', endingOffsets='{"T":{"b":{"0":0}}}').end is not None
+
+
+def test_no_compression() -> None:
+    found = write_options({"namesrv": "h:1", "rocketmq.compression": "none"})
+    assert found.client.producer == {"compression": None}
+
+
+def test_a_sink_has_no_path() -> None:
+    with pytest.raises(OptionError, match="path: there is no such option"):
+        write_options({"namesrv": "h:1", "path": "/out"})
+
+
+def test_pyspark_is_not_imported_before_it_is_used() -> None:
+    program = "import sys; from rmqcli.export import spark_source; sys.exit('pyspark' in sys.modules)"
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_a_write_needs_a_name_server() -> None:
+    with pytest.raises(OptionError, match="namesrv is missing"):
+        write_options({"topic": "T"})
+
+
+QUEUES = st.builds(MessageQueue, st.sampled_from("TU"), st.sampled_from(("a", "b")), st.integers(0, 12))
+OFFSETS = st.dictionaries(QUEUES, st.integers(0, 10**12), max_size=12)
+
+
+@given(OFFSETS)
+def test_offsets_as_json(offsets: dict[MessageQueue, int]) -> None:
+    text = json.dumps(queues_to_json(offsets))
+    assert queues_from_json(json.loads(text)) == offsets
+    assert json.dumps(queues_to_json(dict(reversed(offsets.items())))) == text
+
+
+@given(OFFSETS, st.integers(1, 10**6))
+def test_a_limit_is_kept_and_used(end: dict[MessageQueue, int], most: int) -> None:
+    start = {queue: offset // 2 for queue, offset in end.items()}
+    found = limited(start, end, most)
+    taken = {queue: found[queue] - start[queue] for queue in end}
+    waiting = sum(end.values()) - sum(start.values())
+    assert sum(taken.values()) == min(most, waiting)
+    assert all(0 <= taken[queue] <= end[queue] - start[queue] for queue in end)
+
+
+def test_a_limit_is_shared_by_what_waits() -> None:
+    start, end = {queue("T", n): 0 for n in range(3)}, {queue("T", 0): 90, queue("T", 1): 9, queue("T", 2): 1}
+    assert sorted(limited(start, end, 50).values()) == [1, 4, 45]
+    assert sorted(limited(start, end, 1).values()) == [0, 0, 1]
+
+
+@given(st.lists(st.integers(1, 1000), min_size=1, max_size=8), st.integers(1, 40))
+def test_ranges_split(sizes: list[int], at_least: int) -> None:
+    ranges = [QueueRange(queue("T", number), 5, 5 + size) for number, size in enumerate(sizes)]
+    found = split(ranges, at_least)
+    assert len(found) >= min(at_least, sum(sizes))
+    assert [(item.queue, offset) for item in found for offset in range(item.begin, item.end)] == [
+        (item.queue, offset) for item in ranges for offset in range(item.begin, item.end)
+    ]
+    assert all(item.begin < item.end for item in found)
+
+
+async def test_one_error_of_several_queues() -> None:
+    async def ask(asked: MessageQueue) -> int:
+        if asked.queue_id:
+            raise ConnectionLost("127.0.0.1:1")
+        return 7
+
+    assert await for_all([queue("T", 0)], ask) == {queue("T", 0): 7}
+    with pytest.raises(ConnectionLost):
+        await for_all([queue("T", number) for number in range(40)], ask)
+
+
+TIME = datetime(2026, 1, 2, tzinfo=UTC)
+MICROS = int(TIME.timestamp()) * 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("given", "column", "allowed"),
+    [
+        (spark.EqualTo(("topic",), "T"), "topic", Allowed(among=frozenset("T"))),
+        (spark.In(("topic",), ("T", "U")), "topic", Allowed(among=frozenset("TU"))),
+        (spark.EqualNullSafe(("queue_id",), 3), "queue_id", Allowed(among=frozenset([3]))),
+        (spark.GreaterThan(("queue_offset",), 3), "queue_offset", Allowed(low=4)),
+        (spark.LessThan(("queue_offset",), 3), "queue_offset", Allowed(high=2)),
+        (spark.GreaterThanOrEqual(("store_timestamp",), TIME), "store_timestamp", Allowed(low=MICROS)),
+        (spark.LessThanOrEqual(("store_timestamp",), TIME), "store_timestamp", Allowed(high=MICROS)),
+        (spark.IsNotNull(("queue_offset",)), "queue_offset", Allowed()),
+    ],
+)
+def test_filters_taken_over(given: Any, column: str, allowed: Allowed) -> None:
+    found = constrained(Constraints(), given)
+    assert found is not None
+    assert found.of(column) == allowed
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        spark.EqualTo(("tags",), "a"),
+        spark.EqualTo(("queue_id",), None),
+        spark.EqualTo(("queue_id",), True),
+        spark.In(("queue_id",), (1, None)),
+        spark.GreaterThan(("topic",), "T"),
+        spark.StringStartsWith(("topic",), "T"),
+        spark.Not(spark.EqualTo(("queue_id",), 1)),
+        spark.IsNull(("queue_id",)),
+        spark.EqualTo(("store_timestamp",), TIME.replace(tzinfo=None)),
+    ],
+)
+def test_filters_left_to_spark(given: Any) -> None:
+    assert constrained(Constraints(), given) is None
+
+
+def test_filters_together() -> None:
+    found = Constraints()
+    for item in (
+        spark.GreaterThan(("queue_offset",), 2),
+        spark.GreaterThanOrEqual(("queue_offset",), 1),
+        spark.LessThan(("queue_offset",), 9),
+        spark.In(("queue_offset",), (1, 3, 5, 9)),
+        spark.In(("queue_offset",), (3, 9)),
+    ):
+        taken = constrained(found, item)
+        assert taken is not None
+        found = taken
+    batch = to_batch([message(offset) for offset in range(12)])
+    assert found.apply(batch)["queue_offset"].to_pylist() == [3]
+    assert 3 in found.of("queue_offset")
+    assert 9 not in found.of("queue_offset")
+
+
+def test_nothing_is_allowed() -> None:
+    found = constrained(Constraints(), spark.In(("topic",), ()))
+    assert found is not None
+    assert found.apply(to_batch([message(1)])).num_rows == 0
+
+
+def test_times_are_compared_in_microseconds() -> None:
+    at = datetime.fromtimestamp(1.005, UTC)  # message(5) was stored then
+    for kind, expected in (
+        (spark.GreaterThan, [6, 7]),
+        (spark.LessThanOrEqual, [4, 5]),
+        (spark.EqualTo, [5]),
+    ):
+        found = constrained(Constraints(), kind(("store_timestamp",), at))
+        assert found is not None
+        batch = to_batch([message(offset) for offset in range(4, 8)])
+        assert found.apply(batch)["queue_offset"].to_pylist() == expected

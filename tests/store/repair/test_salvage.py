@@ -1,0 +1,240 @@
+"""Salvage: whatever is damaged, every record outside of it is in the new store, which is sound."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from codec.message import MessageExt
+from codec.store.record import decode_record
+from rmqcli.store import CommitLog, queue_folders, verify_commit_log, verify_consume_queues
+from rmqcli.store.read.files import NamedFile
+from rmqcli.store.repair.rebuild import compare
+from rmqcli.store.repair.salvage import LOST, salvage
+from rmqcli.store.repair.salvage_scan import scan_log
+from rmqcli.store.verify.store import verify_store
+from tests.support import COMMIT_LOG_FILE_SIZE, JavaStore
+
+Copy = Callable[[str], JavaStore]
+SEEDS = 1000
+_BLOCK = 50
+
+
+def messages_of(store: Path) -> Iterator[MessageExt]:
+    for place, data in CommitLog(store).records():
+        yield decode_record(data, place.position)
+
+
+def damage(data: bytearray, chance: random.Random) -> tuple[int, int]:
+    """Overwrites a random stretch with noise, zeros, ones or a copy of other bytes; which bytes."""
+    begin = chance.randrange(len(data))
+    end = min(begin + int(2 ** chance.uniform(0, 15)), len(data))
+    size = end - begin
+    elsewhere = chance.randrange(len(data) - size)
+    kinds = (chance.randbytes(size), bytes(size), b"\xff" * size, bytes(data[elsewhere : elsewhere + size]))
+    data[begin:end] = chance.choice(kinds)
+    return begin, end
+
+
+@pytest.mark.parametrize("block", range(SEEDS // _BLOCK))
+def test_every_record_outside_of_a_damage_is_found(java_store: JavaStore, tmp_path: Path, block: int) -> None:
+    """A thousand damages of each folder, one at a time."""
+    records = [(line["phy"], line["phy"] + line["size"]) for line in java_store.of_kind("msg")]
+    for seed in range(block * _BLOCK, (block + 1) * _BLOCK):
+        chance = random.Random(seed)
+        number = chance.randrange(len(java_store.commit_logs) - 1)
+        source = java_store.commit_logs[number]
+        base = number * COMMIT_LOG_FILE_SIZE
+        data = bytearray(source.read_bytes())
+        begin, end = damage(data, chance)
+        path = tmp_path / source.name
+        path.write_bytes(data)
+        log = CommitLog(path)
+        log.files = [NamedFile(path, base, len(data))]
+        kept = [run for file in scan_log(log).files for run in file.kept]
+        for first, last in records:
+            untouched = last - base <= begin or first - base >= end
+            if base <= first < base + len(data) and untouched:
+                assert any(low <= first and last <= high for low, high in kept), (seed, first)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_blocks_find_what_records_do(
+    store_clean: JavaStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    chance = random.Random(seed)
+    monkeypatch.setattr("codec.scan.checks.BLOCK_RECORDS", 20)
+    monkeypatch.setattr("rmqcli.store.repair.salvage_scan._BLOCK_RECORDS", 20)
+    data = bytearray(store_clean.commit_logs[1].read_bytes())
+    for _ in range(chance.randrange(4)):
+        damage(data, chance)
+    path = tmp_path / store_clean.commit_logs[1].name
+    path.write_bytes(data)
+    told: list[int] = []
+    fast = scan_log(CommitLog(path), told.append)
+    monkeypatch.setattr("rmqcli.store.repair.salvage_scan.bulk_checks", lambda: None)
+    assert scan_log(CommitLog(path)) == fast
+    assert sum(told) == len(data)
+
+
+@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("name", ["store-clean", "store-killed"])
+def test_the_new_store_is_sound(copy_java_store: Copy, tmp_path: Path, name: str, seed: int) -> None:
+    chance = random.Random(seed)
+    store = copy_java_store(name)
+    before = {message.commit_log_offset: message for message in messages_of(store.root)}
+    damaged: list[tuple[int, int]] = []
+    for _ in range(chance.randint(1, 8)):
+        number = chance.randrange(len(store.commit_logs) - 1)
+        data = bytearray(store.commit_logs[number].read_bytes())
+        base = number * COMMIT_LOG_FILE_SIZE
+        begin, end = damage(data, chance)
+        store.commit_logs[number].write_bytes(data)
+        damaged.append((base + begin, base + end))
+    if seed % 4 == 3:
+        shutil.rmtree(store.root / "consumequeue")
+    out = tmp_path / "salvaged"
+    result = salvage(store.root, out)
+    log = verify_commit_log(CommitLog(out))
+    assert log.findings == []
+    assert verify_consume_queues(queue_folders(out)).findings == []
+    after = {message.commit_log_offset: message for message in messages_of(out)}
+    for offset, message in before.items():
+        if not any(begin < offset + message.store_size and offset < end for begin, end in damaged):
+            assert after[offset] == message
+    assert log.items >= result.records
+    if seed % 4 != 3:
+        _check_queues(store, out)
+
+
+def _check_queues(store: JavaStore, out: Path) -> None:
+    """No queue is shorter than it was, and every message that is a message is the one that was there."""
+    for queue in queue_folders(store.root):
+        assert queue.topic is not None
+        copy = out / "consumequeue" / queue.topic / str(queue.queue_id)
+        if queue.topic in ("SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRANS_HALF_TOPIC") or not copy.exists():
+            continue
+        (found,) = queue_folders(copy)
+        assert found.files.bounds()[1] == queue.files.bounds()[1]
+        if found.files.bounds() == queue.files.bounds():
+            numbers = [entry.queue_offset for entry in found.files.entries()]
+            assert numbers == list(range(*queue.files.bounds()))
+
+
+def test_a_sound_store_is_copied(java_store: JavaStore, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    result = salvage(java_store.root, out)
+    assert (result.lost, result.gone, result.placed) == ([], [], 0)
+    assert result.records == len(java_store.of_kind("msg"))
+    assert compare(java_store.root, out) == []
+    for path in (out / "commitlog").iterdir():
+        assert path.read_bytes() == (java_store.root / "commitlog" / path.name).read_bytes()
+
+
+def test_lost_offsets_are_named_and_stood_for(copy_java_store: Copy, tmp_path: Path) -> None:
+    store = copy_java_store("store-clean")
+    lines = store.of_kind("msg")[100:103]
+    data = bytearray(store.commit_logs[0].read_bytes())
+    for line in lines:
+        data[line["phy"] + 90] ^= 1
+    store.commit_logs[0].write_bytes(data)
+    result = salvage(store.root, tmp_path / "out")
+    assert [(stretch.begin, stretch.end) for stretch in result.lost] == [
+        (lines[0]["phy"], lines[2]["phy"] + lines[2]["size"])
+    ]
+    gone = {(line["topic"], line["queueId"], line["queueOffset"]) for line in lines}
+    assert {(topic, queue, n) for topic, queue, a, b in result.gone for n in range(a, b + 1)} == gone
+    marked = [message for message in messages_of(tmp_path / "out") if LOST in message.properties]
+    assert {(message.topic, message.queue_id, message.queue_offset) for message in marked} == gone
+    assert all(message.body == b"" for message in marked)
+
+
+def test_a_missing_file_and_a_cut_one(copy_java_store: Copy, tmp_path: Path) -> None:
+    store = copy_java_store("store-clean")
+    lines = store.of_kind("msg")
+    store.commit_logs[1].unlink()
+    with store.commit_logs[-1].open("r+b") as file:
+        file.truncate(1000)
+    result = salvage(store.root, tmp_path / "out")
+    assert result.lost[0][:3] == (524288, 1048576, "the file is missing")
+    kept = {message.commit_log_offset for message in messages_of(tmp_path / "out")}
+    last = 1572864 + 1000
+    expected = {
+        line["phy"]
+        for line in lines
+        if line["phy"] + line["size"] <= last and not 524288 <= line["phy"] < 1048576
+    }
+    assert expected <= kept
+    assert verify_commit_log(CommitLog(tmp_path / "out")).sound
+    assert result.lost[-1][:3] == (
+        1572864,
+        lines[-1]["phy"] + lines[-1]["size"],
+        "the end of the log is missing, as consume queues tell",
+    )
+
+
+def test_entries_that_lead_anywhere_are_no_lost_bytes(copy_java_store: Copy, tmp_path: Path) -> None:
+    store = copy_java_store("store-clean")
+    with (store.root / "consumequeue/SeedNormal/0/00000000000000000000").open("r+b") as file:
+        file.seek(20 * 299)
+        file.write((1 << 60).to_bytes(8, "big"))
+    assert salvage(store.root, tmp_path / "out").lost == []
+
+
+def test_a_changed_queue_offset_is_found_by_the_queues(copy_java_store: Copy, tmp_path: Path) -> None:
+    """No CRC covers it."""
+    store = copy_java_store("store-clean")
+    line = store.of_kind("msg")[500]
+    data = bytearray(store.commit_logs[line["phy"] // 524288].read_bytes())
+    data[line["phy"] % 524288 + 27] ^= 0x40
+    store.commit_logs[line["phy"] // 524288].write_bytes(data)
+    result = salvage(store.root, tmp_path / "out")
+    assert [stretch.begin for stretch in result.lost] == [line["phy"]]
+    assert result.gone == [(line["topic"], line["queueId"], line["queueOffset"], line["queueOffset"])]
+    assert verify_consume_queues(queue_folders(tmp_path / "out")).sound
+
+
+def test_properties_that_do_not_parse_are_left_out(copy_java_store: Copy, tmp_path: Path) -> None:
+    store = copy_java_store("store-clean")
+    line = store.of_kind("msg")[5]
+    data = bytearray(store.commit_logs[0].read_bytes())
+    data[line["phy"] + line["size"] - 3] = 0xFF
+    store.commit_logs[0].write_bytes(data)
+    result = salvage(store.root, tmp_path / "out")
+    assert (result.lost, result.gone, result.mended) == ([], [], [line["phy"]])
+    (found,) = [one for one in messages_of(tmp_path / "out") if one.commit_log_offset == line["phy"]]
+    missing = line["properties"].keys() - found.properties.keys()
+    assert len(missing) == 1
+    assert found.properties == {k: v for k, v in line["properties"].items() if k not in missing}
+    assert verify_commit_log(CommitLog(tmp_path / "out")).sound
+
+
+def test_only_into_an_empty_folder(store_clean: JavaStore, tmp_path: Path) -> None:
+    (tmp_path / "something").touch()
+    with pytest.raises(FileExistsError):
+        salvage(store_clean.root, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("at", "byte"), [(-1, ord("/")), (9 - 88, 0xFF)], ids=["a topic that is no folder", "a negative queue"]
+)
+def test_a_topic_or_queue_that_cannot_be(copy_java_store: Copy, tmp_path: Path, at: int, byte: int) -> None:
+    """No CRC covers these, and without its queue nothing contradicts them: this record is lost, and no more."""
+    store = copy_java_store("store-clean")
+    shutil.rmtree(store.root / "consumequeue")
+    line = store.of_kind("msg")[20]
+    place = line["phy"] + 12 if at != -1 else store.commit_log.index(b"SeedNormal", line["phy"]) + 2
+    with store.commit_logs[0].open("r+b") as file:
+        file.seek(place)
+        file.write(bytes([byte]))
+    found = salvage(store.root, tmp_path / "out")
+    assert [(stretch.begin, stretch.end) for stretch in found.lost] == [
+        (line["phy"], line["phy"] + line["size"])
+    ]
+    assert "there is no topic " in found.lost[0].reason
+    assert found.records == len(store.of_kind("msg")) - 1
+    assert verify_store(tmp_path / "out").sound

@@ -1,0 +1,109 @@
+"""Entries of queues by the keys of their messages: many at once and one by one, the same ones, whatever is damaged."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from codec.errors import CorruptionError
+from codec.store.consume_queue import ENTRY, ENTRY_SIZE, FILLER
+from codec.store.record_filter import RecordFilter
+from rmqcli.grammar.offset_range import OffsetRange
+from rmqcli.store import QueueEntry, queue_folders
+from rmqcli.store.read.log_reader import LogReader
+from rmqcli.store.select import entries as entry_choice
+from rmqcli.store.select import entry_columns as bulk_entries
+from rmqcli.store.select.entries import EntryChoice
+from tests.support import JavaStore
+
+Copy = Callable[[str], JavaStore]
+Found = list[tuple[str | None, int | None, QueueEntry]] | str
+
+EVERYTHING = OffsetRange()
+
+
+def found(root: Path, key: str, wanted: OffsetRange = EVERYTHING) -> Found:
+    entries: list[tuple[str | None, int | None, QueueEntry]] = []
+    with LogReader(root) as log:
+        choice = EntryChoice(wanted, key=key, log=log)
+        try:
+            for queue in queue_folders(root):
+                entries += [(queue.topic, queue.queue_id, entry) for _, entry in choice.of(queue)]
+        except CorruptionError as error:
+            return f"{len(entries)} entries, then {error}"
+    return entries
+
+
+def both(root: Path, key: str, wanted: OffsetRange = EVERYTHING) -> tuple[Found, Found]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(entry_choice, "is_bulk_possible", lambda: False)
+        one_by_one = found(root, key, wanted)
+    return found(root, key, wanted), one_by_one
+
+
+@pytest.mark.parametrize("block", [7, 1 << 14])
+def test_the_same_ones(store_clean: JavaStore, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bulk_entries, "BLOCK_RECORDS", block)
+    for key, wanted, count in (
+        ("key-7", EVERYTHING, 1),
+        ("grp-0", EVERYTHING, 150),
+        ("grp-0", OffsetRange(begin=3, end=9), 2),
+        ("grp-0", OffsetRange(last=2), 4),
+        ("no such key", EVERYTHING, 0),
+    ):
+        many, one_by_one = both(store_clean.root, key, wanted)
+        assert many == one_by_one
+        assert len(many) == count
+
+
+def test_few_records_are_read(store_clean: JavaStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+    monkeypatch.setattr(LogReader, "read", lambda self, offset: read.append(offset))
+    assert found(store_clean.root, "key-7") == []
+    assert 1 <= len(read) < 120
+
+
+def test_what_retention_took(copy_java_store: Copy) -> None:
+    store = copy_java_store("store-clean")
+    store.commit_logs[0].unlink()
+    for key, count in (("key-7", 0), ("key-1400", 1)):
+        many, one_by_one = both(store.root, key)
+        assert many == one_by_one
+        assert len(many) == count
+
+
+def test_fillers(copy_java_store: Copy) -> None:
+    """They look like entries of the first record."""
+    store = copy_java_store("store-clean")
+    queue = store.root / "consumequeue/SeedNormal/0/00000000000000000000"
+    raw = queue.read_bytes()
+    assert len(both(store.root, "key-0")[0]) == 1
+    queue.write_bytes(raw[ENTRY_SIZE : 2 * ENTRY_SIZE] + FILLER * 40 + raw[41 * ENTRY_SIZE :])
+    (files,) = (one.files for one in queue_folders(queue.parent))
+    with LogReader(store.root) as log:
+        looked_at = bulk_entries.entries_to_look_at(files, 0, 375, log, RecordFilter("key-0"))
+        assert not any(entry.is_filler for entry in looked_at)
+    assert both(store.root, "key-0") == ([], [])
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_damage(copy_java_store: Copy, seed: int) -> None:
+    chance = random.Random(seed)
+    store = copy_java_store("store-clean")
+    topic = store.root / "consumequeue/SeedNormal"
+    for path in (chance.choice(store.commit_logs), *topic.glob("*/00000000000000000000")):
+        data = bytearray(path.read_bytes())
+        for _ in range(chance.randrange(3)):
+            at = chance.randrange(len(data) - 300)
+            data[at : at + 8] = chance.randbytes(8)
+        path.write_bytes(data)
+    swapped = topic / "1/00000000000000000000"
+    entries = list(ENTRY.iter_unpack(swapped.read_bytes()))
+    chance.shuffle(entries)
+    swapped.write_bytes(b"".join(ENTRY.pack(*entry) for entry in entries))
+    for key in ("key-7", "grp-0"):
+        many, one_by_one = both(store.root, key)
+        assert many == one_by_one

@@ -1,0 +1,105 @@
+"""Counted many at once and one by one, a log gives the same statistics."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from codec.store.record import decode_record
+from codec.store.record_filter import RecordFilter, record_filter
+from rmqcli.grammar.offset_range import OffsetRange
+from rmqcli.store import CommitLog, DamagedFile
+from rmqcli.store.stats import log_counts
+from rmqcli.store.stats.log_counts import Counted, LogCounts, count_chosen, count_log
+from tests.support import JavaStore
+
+Copy = Callable[[str], JavaStore]
+
+
+def said(counts: LogCounts) -> dict[str, Any]:
+    found, rate = counts.distribution, counts.distribution.rate
+    topics = [
+        (t.topic, t.messages, t.size, t.body_size, t.queues, t.first_store_timestamp, t.last_store_timestamp)
+        for t in counts.statistics.topics
+    ]
+    spread = {size: count for size, count in found.sizes.items() if count}
+    return {
+        "topics": topics,
+        "sizes": spread,
+        "keys": found.keys,
+        "rate": (rate.begin, rate.step, rate.counts),
+    }
+
+
+def one_by_one(log: CommitLog, wanted: Counted, patch: pytest.MonkeyPatch) -> dict[str, Any]:
+    with patch.context() as context:
+        context.setattr(log_counts, "is_bulk_possible", lambda: False)
+        return said(count_log(log, wanted))
+
+
+def test_both_ways_count_the_same(java_store: JavaStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    log, lines = CommitLog(java_store.root), java_store.of_kind("msg")
+    chance = random.Random(4)
+    topics = sorted({line["topic"] for line in lines})
+    asked = [Counted(), Counted(topics=frozenset(topics[:3])), Counted(queue_id=1)]
+    for _ in range(20):
+        first, second = sorted(chance.sample(lines, 2), key=lambda line: int(line["phy"]))
+        offsets = OffsetRange(begin=first["phy"], end=second["phy"])
+        times = OffsetRange(begin_time=first["storeTimestamp"], end_time=second["storeTimestamp"])
+        asked += [
+            Counted(offsets),
+            Counted(times, frozenset(chance.sample(topics, 2)), chance.choice((None, 0))),
+        ]
+    for wanted in asked:
+        assert said(count_log(log, wanted)) == one_by_one(log, wanted, monkeypatch)
+
+
+def test_everything_is_counted_once(java_store: JavaStore) -> None:
+    lines = java_store.of_kind("msg")
+    told: list[int] = []
+    counts = count_log(CommitLog(java_store.root), Counted(), told.append)
+    messages = [decode_record(java_store.commit_log, line["phy"], decompress=True) for line in lines]
+    assert sum(topic.messages for topic in counts.statistics.topics) == len(lines)
+    assert sum(topic.body_size for topic in counts.statistics.topics) == sum(len(m.body) for m in messages)
+    assert counts.distribution.keys.total() == sum(len(m.keys) for m in messages)
+    assert 0 < sum(told) <= sum(path.stat().st_size for path in java_store.commit_logs)
+
+
+def test_a_log_without_its_name(copy_java_store: Copy, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = copy_java_store("store-clean").commit_logs[1]
+    log = CommitLog(path.rename(path.with_name("copy")))
+    wanted = Counted(OffsetRange(begin=600_000))
+    assert said(count_log(log, wanted)) == one_by_one(log, wanted, monkeypatch)
+
+
+def test_damage_is_named(copy_java_store: Copy) -> None:
+    store = copy_java_store("store-clean")
+    place = store.of_kind("msg")[700]["phy"]
+    path, position = store.commit_logs[place // 524288], place % 524288
+    data = bytearray(path.read_bytes())
+    data[position + 4] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(DamagedFile) as caught:
+        count_log(CommitLog(store.root), Counted())
+    assert (caught.value.path, caught.value.position) == (path, position)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "chosen", "limit", "expected"),
+    [
+        (OffsetRange(), record_filter(topics=["SeedTags"]), None, 300),
+        (OffsetRange(), record_filter(topics=["SeedTags"]), 7, 7),
+        (OffsetRange(last=5), record_filter(topics=["SeedTags"]), None, 5),
+        (OffsetRange(last=0), RecordFilter(), None, 0),
+        (OffsetRange(only_new=True), RecordFilter(), None, 0),
+        (OffsetRange(last=9), record_filter(topics=["SeedTags"], where="queue_id = 0"), 4, 4),
+    ],
+)
+def test_no_more_is_counted_than_is_asked_for(
+    wanted: OffsetRange, chosen: RecordFilter, limit: int | None, expected: int, store_clean: JavaStore
+) -> None:
+    counts = count_chosen(CommitLog(store_clean.root), wanted, chosen, limit, lambda size: None)
+    assert sum(topic.messages for topic in counts.statistics.topics) == expected
