@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from broker.clock import NowMs
-from broker.config import BrokerConfig, store_settings
+from broker.config import BrokerConfig
+from broker.store.config import StoreConfig
 from broker.tables import (
     ConsumerTable,
     DelayOffsets,
@@ -111,7 +112,7 @@ class BrokerContext:
         )
         self.reply_ext = {"MSG_REGION": config.region_id, "TRACE_ON": "true" if config.trace_on else "false"}
         self.send_replies = SendReplyFrames(self.reply_ext, self.id_prefix)
-        self.store.reconfigure(store_settings(config))
+        self.store.reconfigure(StoreConfig.of(config))
         self.topics.auto_create = config.auto_create_topic_enable
         self.groups.auto_create = config.auto_create_subscription_group
         self.checked_topics.clear()

@@ -18,16 +18,16 @@ from pathlib import Path
 import trio
 
 from broker.clock import NowMs, system_now_ms
-from broker.config import BrokerConfig, server_limits, store_settings
+from broker.config import BrokerConfig
 from broker.config.checks import check_values
 from broker.context import BrokerContext
 from broker.errors import ConfigError
 from broker.filters import BitMaps, FilterTable
 from broker.handlers import DIRECT_READERS, handler_table, run_table
 from broker.handlers.pull import answer_hold
+from broker.net.limits import ServerLimits
 from broker.net.network import TCP, Listener, Network
-from broker.net.server import serve
-from broker.net.session import address_text
+from broker.net.server import Server
 from broker.services.announcer import Announcer
 from broker.services.clients import watch_clients
 from broker.services.delay import DelayService
@@ -38,6 +38,7 @@ from broker.services.store_rates import StoreRates
 from broker.services.table_files import TableFiles
 from broker.services.transactions import check_transactions
 from broker.store import MessageStore, open_store
+from broker.store.config import StoreConfig
 from broker.store.flush import InThread
 from broker.supervisor import Services, Supervisor, open_services
 from broker.tables import (
@@ -51,6 +52,7 @@ from broker.tables import (
 )
 from broker.tables.topics import system_topics
 from broker.tables.versions import first_version
+from codec.addresses import join_address
 from codec.bodies.config import TopicConfig
 from codec.errors import LocalProtocolError
 from codec.ids import pack_host
@@ -108,14 +110,14 @@ async def open_broker(
     try:
         bound, port = listener.address
         host = config.broker_ip1 or own_address(bound)
-        settings = store_settings(config)
+        settings = StoreConfig.of(config)
         store_host = await packed_address(host, port)
         async with open_store(
             settings, now_ms=now_ms, store_host=store_host, in_thread=in_thread, supervisor=supervisor
         ) as store:
             broker, registration = assemble(
                 config,
-                address_text((host, port)),
+                join_address(host, port),
                 store_host,
                 now_ms,
                 rng or random.Random(),
@@ -311,18 +313,15 @@ async def _run(
             start_services(broker, delays, services)
             if config.enable_property_filter:
                 nursery.start_soon(in_thread, parse_sql92, "TRUE")  # so that no request waits for lark
-            server = await nursery.start(
-                partial(
-                    serve,
-                    listener.sockets,
-                    handler_table(broker),
-                    limits=server_limits(config),
-                    batches=broker.store,
-                    direct=DIRECT_READERS,
-                    runs=run_table(broker),
-                    supervisor=supervisor,
-                )
+            server = Server(
+                handler_table(broker),
+                limits=ServerLimits.of(config),
+                batches=broker.store,
+                direct=DIRECT_READERS,
+                runs=run_table(broker),
+                supervisor=supervisor,
             )
+            await nursery.start(server.serve, listener.sockets)
             listener.serve_with(server)
             if config.namesrv_addr:
                 await nursery.start(registration.peers.run)

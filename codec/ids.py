@@ -15,6 +15,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta, tzinfo
 from functools import lru_cache
 
+from codec.addresses import join_address
 from codec.errors import CorruptionError, HeaderError, LocalProtocolError
 
 __all__ = [
@@ -55,8 +56,7 @@ def unpack_host(packed: bytes) -> tuple[str, int]:
 @lru_cache(maxsize=CACHED_HOSTS)
 def host_text(packed: bytes) -> str:
     """`ip:port` or `[v6]:port` of a packed host."""
-    host, port = unpack_host(packed)
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return join_address(*unpack_host(packed))
 
 
 @lru_cache(maxsize=CACHED_HOSTS)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Mapping
-from dataclasses import fields
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -19,11 +18,9 @@ from msgspec.structs import replace
 
 from broker.config.broker import BrokerConfig
 from broker.config.namesrv import NamesrvConfig
-from broker.config.properties_file import format_properties, read_properties
+from broker.config.properties import read_properties
 from broker.errors import ConfigError
-from broker.net.server import ServerLimits
-from broker.net.session import SessionLimits
-from broker.store.config import StoreConfig
+from codec.bodies.properties import format_properties
 
 __all__ = [
     "BrokerConfig",
@@ -34,8 +31,6 @@ __all__ = [
     "config_text",
     "expand_path",
     "load_config",
-    "server_limits",
-    "store_settings",
     "update_config",
     "warn_unknown",
 ]
@@ -48,7 +43,6 @@ ALWAYS_BLACK = frozenset(
 """What no request changes, whatever configBlackList says: with these it could write any file."""
 
 _log = logging.getLogger("broker.config")
-_BROKER_DEFAULTS = BrokerConfig()
 
 
 class ConfigUpdate(NamedTuple):
@@ -108,30 +102,6 @@ def config_text(config: BrokerConfig | NamesrvConfig) -> str:
     return format_properties(config_properties(config))
 
 
-def server_limits(config: BrokerConfig | NamesrvConfig) -> ServerLimits:
-    """The bounds of the server that a configuration asks for."""
-    session = SessionLimits(max_outgoing_bytes=config.max_outgoing_bytes)
-    return ServerLimits(config.max_connections, config.server_channel_max_idle_time_seconds, session)
-
-
-def store_settings(config: BrokerConfig) -> StoreConfig:
-    """The store that a broker configuration asks for. A file size left at Java's default adopts the files that exist."""
-    values = {
-        field.name: getattr(config, field.name)
-        for field in fields(StoreConfig)
-        if hasattr(config, field.name)
-    }
-    for name in ("mapped_file_size_commit_log", "mapped_file_size_consume_queue"):
-        if values[name] == getattr(_BROKER_DEFAULTS, name):
-            values[name] = None
-    commit_log = config.store_path_commit_log
-    return StoreConfig(
-        root=expand_path(config.store_path_root_dir),
-        commit_log_path=expand_path(commit_log) if commit_log else None,
-        **values,
-    )
-
-
 @cache
 def property_names(cls: type[BrokerConfig] | type[NamesrvConfig]) -> dict[str, str]:
     """Java property name → field name."""
@@ -144,8 +114,9 @@ def expand_path(text: str) -> Path:
 
 
 def _convert(cls: type[Config], entries: Mapping[str, str]) -> Config:
+    entries = {name: value.strip() for name, value in entries.items()}
     try:
-        return msgspec.convert(dict(entries), cls, strict=False)
+        return msgspec.convert(entries, cls, strict=False)
     except msgspec.ValidationError as error:
         raise _wrong_kind(entries, str(error)) from error
 

@@ -11,7 +11,7 @@ import socket
 
 import msgspec
 
-from broker.config.names import java_name
+from broker.config.properties import java_name
 from codec.store.delay_levels import DEFAULT_DELAY_LEVELS
 
 __all__ = ["BrokerConfig"]

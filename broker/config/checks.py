@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from broker.config.broker import BrokerConfig
-from broker.config.names import java_name
 from broker.config.namesrv import NamesrvConfig
+from broker.config.properties import java_name
 from broker.errors import ConfigError
 from codec.codes import MASTER_ID
 from codec.store.delay_levels import DelayLevels

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from broker.config.names import java_name
+from broker.config.properties import java_name
 
 __all__ = ["NamesrvConfig"]
 

@@ -30,7 +30,7 @@ from broker.handlers import (
 )
 from broker.handlers.common import BrokerHandler
 from broker.handlers.send_run import send_run
-from broker.net.server import Handler, RunHandler
+from broker.net.dispatch import Handler, RunHandler
 from broker.net.session import Session
 from codec.codes import RequestCode, ResponseCode
 from codec.headers.send import SendMessageRequestHeaderV2

@@ -7,13 +7,14 @@ import shutil
 
 from broker.config import config_text, expand_path, update_config
 from broker.config.checks import check_values
-from broker.config.properties_file import parse_properties, read_properties, write_properties
+from broker.config.properties import read_properties, write_properties
 from broker.context import BrokerContext
 from broker.errors import ConfigError, Refusal
 from broker.handlers.common import ok
 from broker.net.session import Session
 from broker.tables.versions import next_version
 from codec.bodies.base import encode_body
+from codec.bodies.properties import parse_properties
 from codec.bodies.route import KVTable
 from codec.codes import CURRENT_VERSION, ResponseCode, version_name
 from codec.headers.base import from_ext

@@ -6,10 +6,11 @@ import logging
 
 from broker.config import config_properties, config_text, expand_path, update_config, warn_unknown
 from broker.config.checks import check_values
-from broker.config.properties_file import parse_properties, write_properties
+from broker.config.properties import write_properties
 from broker.errors import ConfigError, Refusal
 from broker.namesrv.state import NameServerState
 from broker.net.session import Session
+from codec.bodies.properties import parse_properties
 from codec.codes import ResponseCode
 from codec.remoting.frame import RemotingCommand
 

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from broker.namesrv import broker_handlers, config_handlers, kv_handlers, route_handlers
 from broker.namesrv.state import NameServerState
-from broker.net.server import HandlerTable
+from broker.net.dispatch import HandlerTable
 from broker.net.session import Session
 from codec.codes import RequestCode
 from codec.remoting.frame import RemotingCommand

@@ -7,17 +7,18 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 from broker.clock import NowMs, system_now_ms
-from broker.config import expand_path, server_limits
+from broker.config import expand_path
 from broker.config.checks import check_values
 from broker.config.namesrv import NamesrvConfig
 from broker.namesrv.expiry import run_expiry
 from broker.namesrv.handlers import bound_handlers
 from broker.namesrv.kv_config import KVConfig
 from broker.namesrv.state import NameServerState
+from broker.net.limits import ServerLimits
 from broker.net.network import TCP, Network
 from broker.net.server import Server
-from broker.net.session import address_text
 from broker.supervisor import Supervisor, open_services
+from codec.addresses import join_address
 
 __all__ = ["NameServer", "open_name_server"]
 
@@ -28,7 +29,7 @@ class NameServer:
     def __init__(self, host: str, port: int, state: NameServerState, server: Server) -> None:
         self.host = host
         self.port = port
-        self.address = address_text((host, port))
+        self.address = join_address(host, port)
         self.state = state
         self.server = server
 
@@ -60,7 +61,7 @@ async def open_name_server(
         host, config.listen_port if port is None else port, config.server_socket_backlog
     )
     server = Server(
-        bound_handlers(state), limits=server_limits(config), name="namesrv", supervisor=supervisor
+        bound_handlers(state), limits=ServerLimits.of(config), name="namesrv", supervisor=supervisor
     )
     try:
         async with open_services(supervisor) as services:

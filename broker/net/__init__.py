@@ -1,1 +1,1 @@
-"""The network side of a node: listeners, sessions, transports, connections to peers."""
+"""Connections: a server that dispatches requests to handlers, sessions that reply to them, requests to other nodes."""

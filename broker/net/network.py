@@ -1,4 +1,4 @@
-"""How a node is reached and reaches others: TCP, or streams in memory (`broker.testing.memory_network`)."""
+"""How a node listens and connects: over TCP, or over streams in memory (`broker.testing.memory_network`)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ from typing import Protocol
 
 import trio
 
-from broker.net.server import Server, listen, listener_address
-
-__all__ = ["TCP", "Listener", "Network", "TcpListener", "TcpNetwork"]
+from broker.net.server import Server
 
 
 class Listener(Protocol):
-    """An address that is taken. `sockets` are what a server accepts from by itself."""
+    """An address that is bound. A server accepts connections from `sockets`; others are passed to it."""
 
     @property
     def address(self) -> tuple[str, int]: ...
@@ -23,30 +21,34 @@ class Listener(Protocol):
     def sockets(self) -> Sequence[socket.socket]: ...
 
     def serve_with(self, server: Server) -> None:
-        """From now on connections are this server's."""
+        """Passes connections to `server` from now on."""
 
     def close(self) -> None: ...
 
 
 class Network(Protocol):
-    """Where addresses are."""
+    """A space of addresses."""
 
     def listen(self, host: str, port: int, backlog: int = ...) -> Listener:
-        """Takes an address, port 0 for any free one. Raises OSError."""
+        """Binds an address, port 0 for any free port. Raises OSError."""
 
     async def open_stream(self, host: str, port: int) -> trio.abc.Stream:
-        """A connection to an address. Raises OSError."""
+        """Connects to an address. Raises OSError."""
 
 
 class TcpListener:
-    """A listening socket."""
+    """A listening TCP socket."""
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, host: str, port: int, backlog: int = 1024) -> None:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        sock = socket.create_server((host, port), family=family, backlog=backlog)
+        sock.setblocking(False)
         self.sockets = (sock,)
-        self.address = listener_address(sock)
+        bound_host, bound_port = sock.getsockname()[:2]
+        self.address: tuple[str, int] = (bound_host, bound_port)
 
     def serve_with(self, server: Server) -> None:
-        """The server has the socket."""
+        """Does nothing: the server accepts from the socket."""
 
     def close(self) -> None:
         self.sockets[0].close()
@@ -56,7 +58,7 @@ class TcpNetwork:
     """The network of this machine."""
 
     def listen(self, host: str, port: int, backlog: int = 1024) -> TcpListener:
-        return TcpListener(listen(host, port, backlog))
+        return TcpListener(host, port, backlog)
 
     async def open_stream(self, host: str, port: int) -> trio.SocketStream:
         return await trio.open_tcp_stream(host, port)

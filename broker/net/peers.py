@@ -1,23 +1,23 @@
-"""Connections that a node opens to others: one per address, made when first asked for, made again after a loss."""
+"""Connections that a node opens to others: one per address, opened at the first request, and again after a loss."""
 
 from __future__ import annotations
 
 import trio
 
 from broker.errors import PeerUnreachable, RemoteTimeout
+from broker.net.limits import ServerLimits
 from broker.net.network import TCP, Network
-from broker.net.server import Server, ServerLimits
+from broker.net.server import Server
 from broker.net.session import Session
 from broker.supervisor import Supervisor
+from codec.addresses import split_address
 from codec.remoting.frame import RemotingCommand
-
-__all__ = ["Peers", "parse_addresses", "split_address"]
 
 CONNECT_SECONDS = 3.0
 
 
 class Peers:
-    """Asks other nodes. Works while `run` runs."""
+    """Sends requests to other nodes while `run` runs."""
 
     def __init__(
         self,
@@ -36,13 +36,13 @@ class Peers:
         return self._server.is_running
 
     async def run(self, *, task_status: trio.TaskStatus[Server] = trio.TASK_STATUS_IGNORED) -> None:
-        """Until cancelled; then every connection is closed."""
-        await self._server.serve([], task_status=task_status)
+        """Keeps the connections open until cancelled, then closes them."""
+        await self._server.serve(task_status=task_status)
 
     async def request(self, address: str, command: RemotingCommand, timeout_s: float) -> RemotingCommand:
-        """The answer of `address` ("host:port"), whatever its code; `timeout_s` covers connecting too.
+        """Sends a request to `address` ("host:port") and returns the reply, whatever its code.
 
-        Raises PeerUnreachable, RemoteTimeout, RemoteClosed.
+        Raises PeerUnreachable, RemoteClosed, and RemoteTimeout after `timeout_s` seconds, which include connecting.
         """
         deadline = trio.current_time() + timeout_s
         with trio.move_on_at(deadline):
@@ -58,23 +58,10 @@ class Peers:
             return session
 
     async def _connect(self, address: str) -> Session:
-        host, port = split_address(address)
         try:
+            host, port = split_address(address)
             with trio.fail_after(CONNECT_SECONDS):
                 stream = await self._network.open_stream(host, port)
-        except (OSError, trio.TooSlowError) as error:
+        except (OSError, ValueError, trio.TooSlowError) as error:
             raise PeerUnreachable(f"cannot connect to {address}: {error or 'too slow'}") from error
         return await self._server.adopt(stream, (host, port))
-
-
-def split_address(address: str) -> tuple[str, int]:
-    """ "host:port" or "[v6]:port"; PeerUnreachable when it is neither."""
-    host, _, port = address.strip().rpartition(":")
-    if not host or not port.isdecimal():
-        raise PeerUnreachable(f"{address!r} is not host:port")
-    return host.strip("[]"), int(port)
-
-
-def parse_addresses(text: str | None) -> list[str]:
-    """The name servers in a `namesrvAddr`: "host:port;host:port"."""
-    return [part.strip() for part in (text or "").replace(",", ";").split(";") if part.strip()]

@@ -18,8 +18,9 @@ from msgspec.structs import replace
 from broker.config.broker import BrokerConfig
 from broker.errors import BrokerError
 from broker.net.network import TCP, Network
-from broker.net.peers import Peers, parse_addresses, split_address
+from broker.net.peers import Peers
 from broker.supervisor import Supervisor
+from codec.addresses import split_address, split_addresses
 from codec.bodies.base import decode_body, encode_body
 from codec.bodies.config import TopicConfig, TopicConfigSerializeWrapper
 from codec.bodies.registration import RegisterBrokerBody
@@ -99,7 +100,7 @@ class Registration:
         if not self.peers.is_running:
             return
         async with trio.open_nursery() as nursery:
-            for address in parse_addresses(self.config.namesrv_addr):
+            for address in split_addresses(self.config.namesrv_addr or ""):
                 nursery.start_soon(self._attempt, action, address)
 
     async def _attempt(self, action: Callable[[str], Awaitable[None]], address: str) -> None:

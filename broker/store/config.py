@@ -7,13 +7,10 @@ A file size of None adopts the size of the files that are there, else Java's def
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
-from codec.store.consume_queue import ENTRY_SIZE, FILE_ENTRIES
-from codec.store.consume_queue_ext import FILE_SIZE
-from codec.store.delay_levels import DEFAULT_DELAY_LEVELS
-from codec.store.index_file import FILE_ITEMS, FILE_SLOTS
+from broker.config import BrokerConfig, expand_path
 
 __all__ = [
     "COMMIT_LOG_FILE_SIZE",
@@ -24,8 +21,9 @@ __all__ = [
 ]
 
 PAGE = 4096
-COMMIT_LOG_FILE_SIZE = 1 << 30
-CONSUME_QUEUE_FILE_SIZE = FILE_ENTRIES * ENTRY_SIZE
+_JAVA = BrokerConfig()
+COMMIT_LOG_FILE_SIZE = _JAVA.mapped_file_size_commit_log
+CONSUME_QUEUE_FILE_SIZE = _JAVA.mapped_file_size_consume_queue
 
 
 def physical_memory() -> int:
@@ -55,41 +53,57 @@ class StoreConfig:
     commit_log_path: Path | None = None
     mapped_file_size_commit_log: int | None = None
     mapped_file_size_consume_queue: int | None = None
-    enable_consume_queue_ext: bool = False
-    mapped_file_size_consume_queue_ext: int = FILE_SIZE
-    max_hash_slot_num: int = FILE_SLOTS
-    max_index_num: int = FILE_ITEMS
-    message_index_enable: bool = True
-    message_index_safe: bool = False
-    check_crc_on_recover: bool = True
+    enable_consume_queue_ext: bool = _JAVA.enable_consume_queue_ext
+    mapped_file_size_consume_queue_ext: int = _JAVA.mapped_file_size_consume_queue_ext
+    max_hash_slot_num: int = _JAVA.max_hash_slot_num
+    max_index_num: int = _JAVA.max_index_num
+    message_index_enable: bool = _JAVA.message_index_enable
+    message_index_safe: bool = _JAVA.message_index_safe
+    check_crc_on_recover: bool = _JAVA.check_crc_on_recover
 
-    flush_disk_type: str = "ASYNC_FLUSH"
-    sync_flush_timeout: int = 5_000
-    flush_interval_commit_log: int = 500
-    flush_commit_log_least_pages: int = 4
-    flush_commit_log_thorough_interval: int = 10_000
-    flush_interval_consume_queue: int = 1_000
-    flush_consume_queue_least_pages: int = 2
-    flush_consume_queue_thorough_interval: int = 60_000
+    flush_disk_type: str = _JAVA.flush_disk_type
+    sync_flush_timeout: int = _JAVA.sync_flush_timeout
+    flush_interval_commit_log: int = _JAVA.flush_interval_commit_log
+    flush_commit_log_least_pages: int = _JAVA.flush_commit_log_least_pages
+    flush_commit_log_thorough_interval: int = _JAVA.flush_commit_log_thorough_interval
+    flush_interval_consume_queue: int = _JAVA.flush_interval_consume_queue
+    flush_consume_queue_least_pages: int = _JAVA.flush_consume_queue_least_pages
+    flush_consume_queue_thorough_interval: int = _JAVA.flush_consume_queue_thorough_interval
 
-    delete_when: str = "04"
-    file_reserved_time: int = 72
-    disk_max_used_space_ratio: int = 75
-    disk_space_clean_forcibly_ratio: int = 85
-    disk_space_warning_level_ratio: int = 90
-    clean_file_forcibly_enable: bool = True
-    clean_resource_interval: int = 10_000
-    delete_commit_log_files_interval: int = 100
+    delete_when: str = _JAVA.delete_when
+    file_reserved_time: int = _JAVA.file_reserved_time
+    disk_max_used_space_ratio: int = _JAVA.disk_max_used_space_ratio
+    disk_space_clean_forcibly_ratio: int = _JAVA.disk_space_clean_forcibly_ratio
+    disk_space_warning_level_ratio: int = _JAVA.disk_space_warning_level_ratio
+    clean_file_forcibly_enable: bool = _JAVA.clean_file_forcibly_enable
+    clean_resource_interval: int = _JAVA.clean_resource_interval
+    delete_commit_log_files_interval: int = _JAVA.delete_commit_log_files_interval
     delete_files_batch_max: int = 10
 
-    max_message_size: int = 4 * 1024 * 1024
-    max_transfer_bytes_on_message_in_memory: int = 256 * 1024
-    max_transfer_count_on_message_in_memory: int = 32
-    max_transfer_bytes_on_message_in_disk: int = 64 * 1024
-    max_transfer_count_on_message_in_disk: int = 8
-    access_message_in_memory_max_ratio: int = 40
-    max_msgs_num_batch: int = 64
-    message_delay_level: str = DEFAULT_DELAY_LEVELS
+    max_message_size: int = _JAVA.max_message_size
+    max_transfer_bytes_on_message_in_memory: int = _JAVA.max_transfer_bytes_on_message_in_memory
+    max_transfer_count_on_message_in_memory: int = _JAVA.max_transfer_count_on_message_in_memory
+    max_transfer_bytes_on_message_in_disk: int = _JAVA.max_transfer_bytes_on_message_in_disk
+    max_transfer_count_on_message_in_disk: int = _JAVA.max_transfer_count_on_message_in_disk
+    access_message_in_memory_max_ratio: int = _JAVA.access_message_in_memory_max_ratio
+    max_msgs_num_batch: int = _JAVA.max_msgs_num_batch
+    message_delay_level: str = _JAVA.message_delay_level
+
+    @classmethod
+    def of(cls, config: BrokerConfig) -> StoreConfig:
+        """The store of a broker. A file size that is Java's default adopts the size of existing files."""
+        values = {
+            field.name: getattr(config, field.name) for field in fields(cls) if hasattr(config, field.name)
+        }
+        for name in ("mapped_file_size_commit_log", "mapped_file_size_consume_queue"):
+            if values[name] == getattr(_JAVA, name):
+                values[name] = None
+        commit_log = config.store_path_commit_log
+        return cls(
+            root=expand_path(config.store_path_root_dir),
+            commit_log_path=expand_path(commit_log) if commit_log else None,
+            **values,
+        )
 
     def changed_to(self, wanted: StoreConfig) -> StoreConfig:
         """`wanted`, but for what only a new start changes: where the files lie, how large they are and what they hold."""

@@ -1,35 +1,85 @@
-"""Configuration as Java properties text (codes 25, 26, 318, 319): `key=value` lines in UTF-8.
+"""Java properties text: `name=value` lines in UTF-8, as configuration files and the bodies of codes 25, 26, 318 and 319.
 
-Java writes no escapes and no order; so none are written and none are undone here. Read are also `:` or blanks as the
-separator, comment lines (`#`, `!`) and empty lines. Of a key that comes twice the last holds.
+`java.util.Properties.load` reads `#` and `!` comments; `=`, `:` or blanks between name and value; lines continued with a
+backslash; and backslash escapes. RocketMQ's `MixAll.properties2String` writes none of these escapes, so text that it wrote
+is read without undoing them. The last entry of a name counts.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from codec.errors import BodyError
 
-__all__ = ["decode_properties_text", "encode_properties_text"]
+__all__ = ["decode_properties_text", "encode_properties_text", "format_properties", "parse_properties"]
 
-_LINE: Final = re.compile(r"[ \t\f]*([^#!=:\s][^=:\s]*)[ \t\f]*[=:]?[ \t\f]*(.*)")
+_LINE_END: Final = re.compile(r"\r\n|\r|\n")
+_BLANKS: Final = " \t\f"
+_ENTRY: Final = re.compile(r"((?:\\.|[^\\\s=:])*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
+_RAW_ENTRY: Final = re.compile(r"([^=:\s]+)[ \t\f]*[=:]?[ \t\f]*(.*)")
+_ESCAPE: Final = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_CONTROLS: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """The entries of a text as `Properties.load` reads it."""
+    matches = map(_ENTRY.fullmatch, _logical_lines(text))
+    return {_unescape(match[1]): _unescape(match[2]) for match in matches if match}
+
+
+def format_properties(entries: Mapping[str, str]) -> str:
+    """One line for each entry, as `MixAll.properties2String` writes it: nothing is escaped or checked."""
+    return "".join(f"{name}={value}\n" for name, value in entries.items())
 
 
 def decode_properties_text(data: bytes | bytearray | memoryview) -> dict[str, str]:
-    """Names and values; BodyError when it is not UTF-8."""
+    """The entries of a body that RocketMQ wrote. Raises BodyError when it is not UTF-8."""
     try:
         text = str(data, "utf-8")
     except UnicodeDecodeError as error:
         raise BodyError(f"properties text is not UTF-8 at byte {error.start}") from None
-    matches = map(_LINE.fullmatch, re.split(r"\r\n|\r|\n", text))
+    matches = (_RAW_ENTRY.fullmatch(line) for line in _lines(text) if not _is_comment(line))
     return {match[1]: match[2] for match in matches if match}
 
 
 def encode_properties_text(properties: Mapping[str, str]) -> bytes:
-    """One line for each; ValueError when a name or value cannot be in one line."""
+    """The body for some entries. Raises ValueError when a name or value cannot be read back from its line."""
     for name, value in properties.items():
         if not name or re.search(r"[=:\s]|^[#!]", name) or re.search(r"[\r\n]", value):
             raise ValueError(f"property {name!r} cannot be written as a line of text")
-    return "".join(f"{name}={value}\n" for name, value in properties.items()).encode()
+    return format_properties(properties).encode()
+
+
+def _lines(text: str) -> Iterator[str]:
+    return (line.lstrip(_BLANKS) for line in _LINE_END.split(text))
+
+
+def _is_comment(line: str) -> bool:
+    return line[:1] in ("", "#", "!")
+
+
+def _logical_lines(text: str) -> Iterator[str]:
+    """Lines without comments; a line that ends with an odd number of backslashes continues on the next."""
+    pending = ""
+    for part in _lines(text):
+        line = pending + part
+        if not pending and _is_comment(line):
+            continue
+        if (len(line) - len(line.rstrip("\\"))) % 2 == 1:
+            pending = line[:-1]
+            continue
+        pending = ""
+        yield line
+    if pending:
+        yield pending
+
+
+def _unescape(text: str) -> str:
+    return _ESCAPE.sub(_escaped_character, text) if "\\" in text else text
+
+
+def _escaped_character(match: re.Match[str]) -> str:
+    code = match[1]
+    return chr(int(code[1:], 16)) if len(code) == 5 else _CONTROLS.get(code, code)

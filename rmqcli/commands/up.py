@@ -67,7 +67,7 @@ def up(
     With --json one line is printed when both take connections: {"namesrv": "...", "broker": "...", "store": "..."}.
     """
     from broker.config import BrokerConfig
-    from broker.config.names import java_name
+    from broker.config.properties import java_name
     from broker.testing.embedded import light_file_sizes
 
     log_to_stderr(settings)

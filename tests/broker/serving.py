@@ -8,7 +8,10 @@ from collections.abc import Callable
 import trio
 import trio.testing
 
-from broker.net.server import HandlerTable, Server, ServerLimits, listen, listener_address, serve
+from broker.net.dispatch import HandlerTable
+from broker.net.limits import ServerLimits
+from broker.net.network import TCP
+from broker.net.server import Server
 from broker.net.session import Session
 from codec.remoting.connection import Connection
 from codec.remoting.frame import RemotingCommand, encode_frame
@@ -106,14 +109,13 @@ async def in_memory(
 async def over_tcp(
     nursery: trio.Nursery, handlers: HandlerTable, limits: ServerLimits | None = None
 ) -> tuple[Callable[[], trio.abc.Stream], Server]:
-    listener = listen("127.0.0.1", 0)
-    host, port = listener_address(listener)
+    listener = TCP.listen("127.0.0.1", 0)
 
     def connect() -> trio.abc.Stream:
-        sock = socket.create_connection((host, port))
+        sock = socket.create_connection(listener.address)
         return trio.SocketStream(trio.socket.from_stdlib_socket(sock))
 
-    return connect, await nursery.start(lambda **kw: serve([listener], handlers, limits=limits, **kw))
+    return connect, await nursery.start(Server(handlers, limits=limits).serve, listener.sockets)
 
 
 def raising(error: Exception) -> Callable[[Session, RemotingCommand], RemotingCommand]:

@@ -11,13 +11,14 @@ from typing import Any
 
 import trio
 
-from broker.config import BrokerConfig, store_settings
+from broker.config import BrokerConfig
 from broker.context import BrokerContext
 from broker.errors import Refusal, RemoteTimeout
 from broker.handlers import handler_table
 from broker.node import assemble, listen_to_store, start_services
 from broker.services.delay import DelayService
 from broker.store import open_store
+from broker.store.config import StoreConfig
 from broker.supervisor import open_services
 from codec.bodies.base import encode_body
 from codec.bodies.heartbeat import ConsumerData, HeartbeatData, SubscriptionData
@@ -274,7 +275,7 @@ async def fake_broker(root: Path, **settings: Any) -> AsyncIterator[FakeBroker]:
     config = BrokerConfig(**{**SMALL_FILES, **settings, "store_path_root_dir": str(root)})
     store_host = pack_host(*HOST)
     async with open_store(
-        store_settings(config), now_ms=virtual_now, store_host=store_host, in_thread=inline
+        StoreConfig.of(config), now_ms=virtual_now, store_host=store_host, in_thread=inline
     ) as store:
         address = f"{HOST[0]}:{HOST[1]}"
         context, _ = assemble(config, address, store_host, virtual_now, random.Random(7), store, inline)

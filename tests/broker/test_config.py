@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from broker.config import (
     BrokerConfig,
@@ -18,20 +16,16 @@ from broker.config import (
     config_text,
     expand_path,
     load_config,
-    server_limits,
-    store_settings,
     update_config,
     warn_unknown,
 )
 from broker.config.checks import check_values, unsupported
-from broker.config.properties_file import (
-    format_properties,
-    parse_properties,
-    read_properties,
-    write_properties,
-)
+from broker.config.properties import read_properties, write_properties
 from broker.errors import ConfigError
 from broker.namesrv import open_name_server
+from broker.net.limits import ServerLimits
+from broker.store.config import StoreConfig
+from codec.bodies.properties import parse_properties
 from codec.remoting.frame import decode_frame
 from tests.codec.wire import load_wire
 
@@ -75,7 +69,7 @@ def test_a_broker_conf_is_read_by_javas_names(tmp_path: Path) -> None:
     assert config.check_crc_on_recover is False
     assert config.message_delay_level == "1s 2s"
     assert (config.d_leger_group, config.is_enable_batch_push) == ("g1", True)
-    store = store_settings(config)
+    store = StoreConfig.of(config)
     assert (store.root, store.commit_log_folder) == (Path("/data/store"), Path("/fast/commitlog"))
     assert store.mapped_file_size_commit_log == 1048576
     assert store.mapped_file_size_consume_queue is None  # Java's default: files that exist keep their size
@@ -255,7 +249,7 @@ def test_limits_and_paths_come_from_the_configuration() -> None:
     config = BrokerConfig(
         max_connections=7, server_channel_max_idle_time_seconds=9, max_outgoing_bytes=1 << 20
     )
-    limits = server_limits(config)
+    limits = ServerLimits.of(config)
     assert (limits.max_connections, limits.idle_seconds, limits.session.max_outgoing_bytes) == (7, 9, 1 << 20)
     assert expand_path("${user.home}/store") == expand_path("~/store") == Path.home() / "store"
 
@@ -268,32 +262,6 @@ def test_a_properties_file_is_replaced_whole(tmp_path: Path) -> None:
     assert [one.name for one in tmp_path.iterdir()] == ["x.properties"]
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("a=1\r\nb=2\rc=3\n", {"a": "1", "b": "2", "c": "3"}),
-        ("a", {"a": ""}),
-        ("a=b=c", {"a": "b=c"}),
-        (r"a\=b=c", {"a=b": "c"}),
-        (r"a=\t\u00e9\\n", {"a": "é\\n"}),
-        ("a=1\na=2", {"a": "2"}),
-        ("a=1\\", {"a": "1"}),
-        ("a=1\\\\\nb=2", {"a": "1\\", "b": "2"}),
-        ("a=\\\n  #no comment", {"a": "#no comment"}),
-    ],
-)
-def test_properties_are_read_as_java_reads_them(text: str, expected: dict[str, str]) -> None:
-    assert parse_properties(text) == expected
-
-
-plain = st.text(st.characters(min_codepoint=33, max_codepoint=126, exclude_characters="\\=:#!"), min_size=1)
-
-
-@given(st.dictionaries(plain, plain))
-def test_what_is_written_is_read_again(entries: dict[str, str]) -> None:
-    assert parse_properties(format_properties(entries)) == entries
-
-
-@given(st.text())
-def test_any_text_is_read_without_failing(text: str) -> None:
-    assert all(isinstance(value, str) for value in parse_properties(text).values())
+def test_blanks_at_the_end_of_a_value_do_not_count() -> None:
+    config, _ = config_from_properties(BrokerConfig, {"listenPort": "1 ", "brokerName": "a\t"})
+    assert (config.listen_port, config.broker_name) == (1, "a")

@@ -10,12 +10,14 @@ import trio
 import trio.testing
 
 from broker.config import BrokerConfig
-from broker.errors import PeerUnreachable, RemoteClosed, RemoteTimeout
+from broker.errors import RemoteClosed, RemoteTimeout
 from broker.namesrv import open_name_server
-from broker.net.peers import Peers, parse_addresses, split_address
-from broker.net.server import listen, listener_address, serve
+from broker.net.network import TCP
+from broker.net.peers import Peers
+from broker.net.server import Server
 from broker.net.session import Session
 from broker.services.registration import Registration
+from codec.addresses import join_address
 from codec.bodies.config import DataVersion, TopicConfig, TopicConfigSerializeWrapper
 from codec.bodies.registration import RegisterBrokerBody
 from codec.codes import RequestCode
@@ -45,10 +47,10 @@ class Recorder:
         return request.reply(self.code, "told so", {"changed": self.changed})
 
     async def start(self, nursery: trio.Nursery, port: int = 0) -> None:
-        listener = listen("127.0.0.1", port)
-        host, bound = listener_address(listener)
-        self.address = f"{host}:{bound}"
-        await nursery.start(serve, [listener], dict.fromkeys((REGISTER, QUERY, UNREGISTER), self.handle))
+        listener = TCP.listen("127.0.0.1", port)
+        self.address = join_address(*listener.address)
+        server = Server(dict.fromkeys((REGISTER, QUERY, UNREGISTER), self.handle))
+        await nursery.start(server.serve, listener.sockets)
 
     @property
     def codes(self) -> list[int]:
@@ -164,8 +166,8 @@ async def test_a_name_server_that_is_down_is_named_once_and_found_again(
     nursery: trio.Nursery, clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "broker.services.registration")
-    free = listen("127.0.0.1", 0)
-    port = listener_address(free)[1]
+    free = TCP.listen("127.0.0.1", 0)
+    port = free.address[1]
     free.close()
     up, late = Recorder(), Recorder()
     await up.start(nursery)
@@ -204,8 +206,8 @@ async def test_before_it_runs_nothing_happens() -> None:
 async def test_a_lost_connection_is_made_again(nursery: trio.Nursery) -> None:
     recorder = Recorder()
     sessions: list[Session] = []
-    listener = listen("127.0.0.1", 0)
-    host, port = listener_address(listener)
+    listener = TCP.listen("127.0.0.1", 0)
+    address = join_address(*listener.address)
 
     def handle(session: Session, request: RemotingCommand) -> RemotingCommand | None:
         sessions.append(session)
@@ -214,16 +216,16 @@ async def test_a_lost_connection_is_made_again(nursery: trio.Nursery) -> None:
             return None
         return recorder.handle(session, request)
 
-    await nursery.start(serve, [listener], {REGISTER: handle})
+    await nursery.start(Server({REGISTER: handle}).serve, listener.sockets)
     peers = Peers("test")
     with pytest.raises(RemoteClosed):
-        await peers.request(f"{host}:{port}", RemotingCommand(REGISTER), 5)
+        await peers.request(address, RemotingCommand(REGISTER), 5)
     await nursery.start(peers.run)
     ask = RemotingCommand(REGISTER)
-    assert (await peers.request(f"{host}:{port}", ask, 5)).code == 0
+    assert (await peers.request(address, ask, 5)).code == 0
     with pytest.raises(RemoteClosed):
-        await peers.request(f"{host}:{port}", ask, 5)
-    assert (await peers.request(f"{host}:{port}", ask, 5)).code == 0
+        await peers.request(address, ask, 5)
+    assert (await peers.request(address, ask, 5)).code == 0
     assert len({session.id for session in sessions}) == 2
 
 
@@ -246,12 +248,3 @@ async def test_a_request_without_an_answer_leaves_nothing_behind(
             await session.request(RemotingCommand(REGISTER), 1)
     assert len(recorder.requests) == 15
     assert session.connection.waiting == 0
-
-
-def test_addresses() -> None:
-    assert parse_addresses(" a:1 ;b:2,;") == ["a:1", "b:2"]
-    assert parse_addresses(None) == []
-    assert split_address("[::1]:9876") == ("::1", 9876)
-    for bad in ("host", ":1", "host:", "host:x"):
-        with pytest.raises(PeerUnreachable):
-            split_address(bad)

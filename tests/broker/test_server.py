@@ -10,7 +10,7 @@ import trio.testing
 
 from broker.errors import Refusal, RemoteClosed, RemoteTimeout
 from broker.net.server import Server
-from broker.net.session import Session, address_text
+from broker.net.session import Session
 from codec.codes import RPC_ONEWAY, ResponseCode, SerializeType
 from codec.errors import BodyError, HeaderError
 from codec.remoting.frame import RemotingCommand, encode_frame
@@ -255,8 +255,3 @@ async def test_a_connection_of_ours_needs_a_running_server() -> None:
     near, _ = trio.testing.memory_stream_pair()
     with pytest.raises(RemoteClosed):
         await Server({}).adopt(near, ("127.0.0.1", 1))
-
-
-def test_addresses_are_written_as_ip_and_port() -> None:
-    assert address_text(("10.0.0.1", 80)) == "10.0.0.1:80"
-    assert address_text(("::1", 80)) == "[::1]:80"

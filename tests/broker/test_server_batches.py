@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from broker.net.server import REPLIES_PER_WRITE, RunHandler, Server, ServerLimits
-from broker.net.session import Session, SessionLimits
+from broker.net.dispatch import REPLIES_PER_WRITE, RunHandler
+from broker.net.limits import ServerLimits, SessionLimits
+from broker.net.server import Server
+from broker.net.session import Session
 from codec.headers.base import to_ext
 from codec.headers.send import SendMessageRequestHeaderV2
 from codec.remoting.frame import DirectReader, RemotingCommand, encode_frame
@@ -25,8 +27,7 @@ class Heard:
 
 async def _served(deeds: list[object], data: bytes, limits: ServerLimits | None = None) -> None:
     server = Server({ECHO: echo}, limits=limits, batches=Heard(deeds))
-    session = server._session(Wire(data, deeds), ("127.0.0.1", 1), ("127.0.0.1", 2))
-    await server._run(session)
+    await server.serve_transport(Wire(data, deeds))
 
 
 async def test_the_end_of_a_batch_is_told_when_its_replies_are_on_the_way() -> None:
@@ -77,7 +78,7 @@ async def test_a_direct_reader_gives_handlers_the_typed_header() -> None:
     reader = DirectReader(310, SendMessageRequestHeaderV2)
     server = Server({310: handler}, direct={reader.beginning: reader})
     frame = encode_frame(RemotingCommand(310, to_ext(header), opaque=1))
-    await server._run(server._session(Wire(frame), ("127.0.0.1", 1), ("127.0.0.1", 2)))
+    await server.serve_transport(Wire(frame))
     assert seen == [header]
 
 
@@ -88,7 +89,7 @@ def reply_frame(command: RemotingCommand, remark: str) -> bytes:
 async def _in_runs(run: RunHandler, count: int) -> list[tuple[int, int, str | None]]:
     wire = Wire(b"".join(encode_frame(request(opaque=n)) for n in range(count)))
     server = Server({ECHO: echo}, runs={ECHO: run})
-    await server._run(server._session(wire, ("127.0.0.1", 1), ("127.0.0.1", 2)))
+    await server.serve_transport(wire)
     return [(reply.opaque, reply.code, reply.remark) for reply in wire.replies()]
 
 

@@ -9,8 +9,8 @@ import pytest
 import trio
 import trio.testing
 
-from broker.net.server import ServerLimits
-from broker.net.session import Session, SessionLimits
+from broker.net.limits import ServerLimits, SessionLimits
+from broker.net.session import Session
 from codec.remoting.frame import RemotingCommand, encode_frame
 from tests.broker.serving import ECHO, LATER, VIEWS, Client, echo, in_memory, over_tcp, request
 
@@ -160,7 +160,7 @@ async def send_and_settle(client: Client, data: bytes) -> None:
 
 
 async def test_of_many_half_frames_the_largest_is_given_up(nursery: trio.Nursery) -> None:
-    connect, server = await over_tcp(nursery, {ECHO: echo}, ServerLimits(max_half_frames=100_000))
+    connect, server = await over_tcp(nursery, {ECHO: echo}, ServerLimits(max_partial_bytes=100_000))
     small, large, last = (Client(connect()) for _ in range(3))
     for client, size in ((small, 30_000), (large, 50_000), (last, 40_000)):
         await send_and_settle(client, beginning(size))
@@ -174,7 +174,7 @@ async def test_of_many_half_frames_the_largest_is_given_up(nursery: trio.Nursery
 async def test_what_was_held_is_free_when_the_frame_is_whole_or_its_connection_gone(
     nursery: trio.Nursery,
 ) -> None:
-    connect, server = await over_tcp(nursery, {ECHO: echo}, ServerLimits(max_half_frames=100_000))
+    connect, server = await over_tcp(nursery, {ECHO: echo}, ServerLimits(max_partial_bytes=100_000))
     patient = Client(connect())
     await send_and_settle(patient, beginning(60_000))
     for size in (30_000, 35_000, 39_000):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from codec.addresses import MAX_PORT, join_address
 from codec.codes import RequestCode, ResponseCode
 from codec.errors import CodecError
 from codec.headers.base import to_ext
@@ -17,7 +18,6 @@ from codec.message_queue import MessageQueue
 from rmqcli.client.admin.area import Area, gather
 from rmqcli.client.admin.values import QueryResult
 from rmqcli.client.errors import BrokerRefused, InvalidRequest, NotFound
-from rmqcli.client.wire.addresses import MAX_PORT, join_address
 from rmqcli.client.wire.messages import read_messages
 
 MAX_LONG = 2**63 - 1

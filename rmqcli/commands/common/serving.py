@@ -23,7 +23,7 @@ import typer
 
 from broker.config import BrokerConfig, NamesrvConfig, config_from_properties
 from broker.config.checks import unsupported
-from broker.config.properties_file import read_properties
+from broker.config.properties import read_properties
 from broker.errors import ConfigError
 from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
 from rmqcli.cli.logs import OneLine

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from broker.config.properties_file import parse_properties
 from broker.namesrv.kv_config import ORDER_TOPIC_CONFIG
 from codec.bodies.base import decode_body
+from codec.bodies.properties import parse_properties
 from codec.bodies.route import KVTable, TopicList
 from codec.codes import RequestCode, ResponseCode
 from codec.fastjson import loads

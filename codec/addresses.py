@@ -1,0 +1,31 @@
+"""Addresses as RocketMQ writes them: "host:port", "[v6]:port", and lists of them joined with `;`."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+__all__ = ["MAX_PORT", "join_address", "split_address", "split_addresses"]
+
+MAX_PORT: Final = 65535
+_SEPARATORS: Final = re.compile(r"[;,\s]+")
+
+
+def join_address(host: str, port: int) -> str:
+    """The text of an address; an IPv6 host gets brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def split_address(address: str, default_port: int | None = None) -> tuple[str, int]:
+    """Host, without brackets, and port. Raises ValueError when `address` has another form."""
+    host, colon, port = address.rpartition(":")
+    if default_port is not None and (not colon or address.endswith("]")):
+        host, port = address, str(default_port)
+    if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) <= MAX_PORT:
+        raise ValueError(f"{address!r} is not an address: host:port is expected")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def split_addresses(text: str) -> list[str]:
+    """The addresses of a list, unchecked. Commas and white space separate them, too."""
+    return [part for part in _SEPARATORS.split(text) if part]

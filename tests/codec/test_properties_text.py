@@ -1,0 +1,41 @@
+"""Properties text as Java reads it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codec.bodies.properties import format_properties, parse_properties
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a=1\r\nb=2\rc=3\n", {"a": "1", "b": "2", "c": "3"}),
+        ("a", {"a": ""}),
+        ("a=b=c", {"a": "b=c"}),
+        (r"a\=b=c", {"a=b": "c"}),
+        (r"a=\t\u00e9\\n", {"a": "\té\\n"}),
+        ("a = b ", {"a": "b "}),
+        ("a=1\na=2", {"a": "2"}),
+        ("a=1\\", {"a": "1"}),
+        ("a=1\\\\\nb=2", {"a": "1\\", "b": "2"}),
+        ("a=\\\n  #no comment", {"a": "#no comment"}),
+    ],
+)
+def test_properties_are_read_as_java_reads_them(text: str, expected: dict[str, str]) -> None:
+    assert parse_properties(text) == expected
+
+
+plain = st.text(st.characters(min_codepoint=33, max_codepoint=126, exclude_characters="\\=:#!"), min_size=1)
+
+
+@given(st.dictionaries(plain, plain))
+def test_what_is_written_is_read_again(entries: dict[str, str]) -> None:
+    assert parse_properties(format_properties(entries)) == entries
+
+
+@given(st.text())
+def test_any_text_is_read_without_failing(text: str) -> None:
+    assert all(isinstance(value, str) for value in parse_properties(text).values())
