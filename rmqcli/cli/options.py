@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from rmqcli.cli.exit_codes import usage_error
+
 TopicArgument = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.")]
 
 BrokerOption = Annotated[
@@ -60,3 +62,11 @@ PropertyOption = Annotated[
     list[str] | None, typer.Option("--property", "-p", metavar="NAME=VALUE", help="A property; repeatable.")
 ]
 TraceOption = Annotated[bool, typer.Option("--trace", help="Write traces, which `rmq trace` shows.")]
+
+
+def check_filter(tag: str, sql: str | None) -> None:
+    """Raise a usage error if both `--tag` and `--sql` are given."""
+    if sql is not None and tag != "*":
+        raise usage_error(
+            "--tag and --sql exclude each other; use the property TAGS: --sql \"TAGS = 'paid'\""
+        )

@@ -16,6 +16,7 @@ from rmqcli.cli.options import (
     TagOption,
     TopicArgument,
     TraceOption,
+    check_filter,
 )
 from rmqcli.cli.running import now_ms, run_until_terminated
 from rmqcli.cli.settings import Settings
@@ -117,7 +118,6 @@ def consume(
     finished comes to another member at once.
     """
     from rmqcli.cli.logs import client_log
-    from rmqcli.flows.sql_reading import one_filter
     from rmqcli.render import Output
     from rmqcli.render.lines import message_renderer
     from rmqcli.render.text import many
@@ -141,7 +141,7 @@ def consume(
     ):
         if wrong:
             raise usage_error(why)
-    one_filter(tag, sql)
+    check_filter(tag, sql)
     render = message_renderer(settings, format_text)
 
     async def main() -> None:

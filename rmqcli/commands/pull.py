@@ -17,6 +17,7 @@ from rmqcli.cli.options import (
     SqlOption,
     TagOption,
     TopicArgument,
+    check_filter,
 )
 from rmqcli.cli.running import now_ms, run_async
 from rmqcli.cli.settings import Settings
@@ -66,13 +67,13 @@ def pull(
     """
     from rmqcli.commands.common.partial import end_partly
     from rmqcli.flows.reading import choose_queues, open_range, reachable_spans, total
-    from rmqcli.flows.sql_reading import filtered, one_filter
+    from rmqcli.flows.sql_reading import filtered
     from rmqcli.grammar.offset_range import parse_range
     from rmqcli.render import Output
     from rmqcli.render.lines import message_renderer
     from rmqcli.render.progress import progress
 
-    one_filter(tag, sql)
+    check_filter(tag, sql)
     wanted = parse_range(offset, now_ms())
     render = message_renderer(settings, format_text)
     output = Output()

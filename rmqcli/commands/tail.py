@@ -16,6 +16,7 @@ from rmqcli.cli.options import (
     SqlOption,
     TagOption,
     TopicArgument,
+    check_filter,
 )
 from rmqcli.cli.running import now_ms, run_async
 from rmqcli.cli.settings import Settings
@@ -57,12 +58,12 @@ def tail(
     """
     from rmqcli.flows.following import Printer, follow_and_print
     from rmqcli.flows.reading import choose_queues, open_range, reachable_spans
-    from rmqcli.flows.sql_reading import filtered, one_filter
+    from rmqcli.flows.sql_reading import filtered
     from rmqcli.grammar.offset_range import OffsetRange
     from rmqcli.render import Output
     from rmqcli.render.lines import message_renderer
 
-    one_filter(tag, sql)
+    check_filter(tag, sql)
     printer = Printer(Output(), message_renderer(settings, format_text), count)
     wanted = OffsetRange(last=last)
     began_ms = now_ms()

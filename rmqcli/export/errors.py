@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-__all__ = ["ExportError", "LayoutError", "MasterError", "OutputExists"]
+__all__ = [
+    "ExportError",
+    "LayoutError",
+    "MasterError",
+    "OutputExists",
+]
 
 
 class ExportError(Exception):

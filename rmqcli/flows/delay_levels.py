@@ -14,8 +14,8 @@ from codec.codes import RequestCode
 from codec.errors import CodecError
 from codec.message_queue import MessageQueue
 from codec.store.delay_levels import DEFAULT_DELAY_LEVELS
-from rmqcli.cli.exit_codes import usage_error
 from rmqcli.client import ClientError, Producer
+from rmqcli.flows.errors import InvalidInput
 from rmqcli.grammar.durations import parse_duration_ms
 from rmqcli.render.output import warn
 
@@ -47,11 +47,11 @@ def chosen_level(tables: Mapping[str, Table], delay: str) -> int:
     levels = set(found.values())
     if len(levels) > 1:
         each = ", ".join(f"{level or 'none'} on {broker}" for broker, level in found.items())
-        raise usage_error(f"--delay {delay} is level {each}: choose one with --broker")
+        raise InvalidInput(f"--delay {delay} is level {each}: choose one with --broker")
     level = levels.pop() if levels else None
     if level is None:
         there = ", ".join(dict.fromkeys(word for table in tables.values() for word in table))
-        raise usage_error(f"--delay {delay}: no such delay level; there are {there}")
+        raise InvalidInput(f"--delay {delay}: no such delay level; there are {there}")
     return level
 
 

@@ -17,8 +17,8 @@ import trio
 
 from codec.message import MessageExt
 from codec.message_queue import MessageQueue
-from rmqcli.cli.exit_codes import CommandError, ExitCode
 from rmqcli.client import UNREACHED, ClientError, PullResult, PullStatus
+from rmqcli.flows.errors import QueueNotFound, QueueNotPermitted
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.render.output import warn
 
@@ -86,7 +86,7 @@ def select_queues(
     """Those of `queues`, all of which are of one kind, that were asked for."""
     if not queues:
         text = f"topic {topic} has no {kind} queue; see: rmq topic route {topic}"
-        raise CommandError(text, ExitCode.NOT_PERMITTED)
+        raise QueueNotPermitted(text)
     found = [
         queue
         for queue in queues
@@ -98,7 +98,7 @@ def select_queues(
     wanted = ("queue" if queue_id is None else f"queue {queue_id}") + (f" on {broker}" if broker else "")
     brokers = sorted({queue.broker_name for queue in queues})
     there = "; ".join(f"{name}: {_numbers(queues, name)}" for name in brokers)
-    raise CommandError(f"topic {topic} has no {wanted} (there are queues {there})", ExitCode.NOT_FOUND)
+    raise QueueNotFound(f"topic {topic} has no {wanted} (available: {there})")
 
 
 def _numbers(queues: Sequence[MessageQueue], broker: str) -> str:

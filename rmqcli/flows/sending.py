@@ -17,8 +17,8 @@ import trio
 
 from codec.message import Message
 from codec.message_queue import MessageQueue
-from rmqcli.cli.exit_codes import CommandError
 from rmqcli.client import ClientError, ConnectionFailed, NotPermitted, SendResult, TopicNotFound, split_batch
+from rmqcli.flows.errors import FlowError, NotAttempted
 
 __all__ = ["Acknowledged", "Job", "SendPlan", "Sender", "Tally", "Target"]
 
@@ -28,18 +28,11 @@ _LINGER_S = 0.05
 _FATAL = (ConnectionFailed, TopicNotFound, NotPermitted)
 
 
-class NotTried(CommandError):
-    """The message was read, but sending had stopped."""
-
-    def __init__(self) -> None:
-        super().__init__("not tried")
-
-
 class Job(NamedTuple):
     """One message of the input, or why its piece of the input makes none."""
 
     number: int
-    message: Message | CommandError
+    message: Message | Exception
 
 
 class Acknowledged(NamedTuple):
@@ -109,7 +102,7 @@ class Sender:
                 for _ in range(self._plan.concurrency):
                     nursery.start_soon(self._work, receive.clone())
         # What was read before sending stopped, and then waited in vain.
-        self.tally.failed += [(number, NotTried()) for number in sorted(self._open)]
+        self.tally.failed += [(number, NotAttempted("not attempted")) for number in sorted(self._open)]
         return self.tally
 
     async def _feed(self, jobs: AsyncIterator[Job], channel: trio.MemorySendChannel[list[Job]]) -> None:
@@ -150,7 +143,7 @@ class Sender:
             self.tally.read += 1
             self.tally.last = job.number
             self._open.add(job.number)
-            if isinstance(job.message, CommandError):
+            if isinstance(job.message, Exception):
                 self._fail([job.number], job.message)
             else:
                 yield job
@@ -172,7 +165,7 @@ class Sender:
     async def _send_part(self, part: Sequence[Message], numbers: Sequence[int]) -> None:
         try:
             await self._request(part, numbers, next(self._queues))
-        except (ClientError, CommandError) as error:
+        except (ClientError, FlowError) as error:
             self._fail(numbers, error)
             return
         self._open.difference_update(numbers)
@@ -204,7 +197,7 @@ class Sender:
     def _fail(self, numbers: Sequence[int], error: Exception) -> None:
         self._open.difference_update(numbers)
         self.tally.failed += [(number, error) for number in numbers]
-        if isinstance(error, CommandError):
+        if not isinstance(error, ClientError):
             return
         self._failures_in_row += 1
         if isinstance(error, _FATAL) or self._failures_in_row >= _GIVE_UP:

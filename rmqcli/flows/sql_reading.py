@@ -14,12 +14,12 @@ import trio
 from codec.bodies.heartbeat import SubscriptionData
 from codec.codes import ResponseCode
 from codec.message_queue import MessageQueue
-from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
 from rmqcli.client import UNREACHED, BrokerRefused, ClientError, PullConsumer, PullResult, PushConsumer
 from rmqcli.client.push.subscription import check_at
+from rmqcli.flows.errors import FilterNotSupported, InvalidInput
 from rmqcli.flows.reading import Reader
 
-__all__ = ["SqlReader", "entered", "filtered", "one_filter"]
+__all__ = ["SqlReader", "entered", "filtered"]
 
 SQL92 = "SQL92"
 _NOT_SERVED = "does not support consumer to filter message"
@@ -65,12 +65,6 @@ class SqlReader:
         )
 
 
-def one_filter(tag: str, sql: str | None) -> None:
-    """CommandError when both are given."""
-    if sql is not None and tag != "*":
-        raise usage_error("--tag and --sql exclude each other; TAGS is a property: --sql \"TAGS = 'paid'\"")
-
-
 async def filtered(
     consumer: PullConsumer, queues: Sequence[MessageQueue], tag: str, sql: str | None
 ) -> tuple[Reader, str, Mapping[MessageQueue, ClientError]]:
@@ -105,8 +99,8 @@ async def entered(stack: AsyncExitStack, member: PushConsumer) -> None:
 
 def _explained(error: BrokerRefused, broker: str) -> Exception:
     if error.code == ResponseCode.SUBSCRIPTION_PARSE_FAILED:
-        return usage_error(f"--sql: {error.remark or 'the broker cannot read the condition'}")
+        return InvalidInput(f"--sql: {error.remark or 'the broker cannot read the condition'}")
     if _NOT_SERVED in error.remark:
         text = f"{broker} filters by tags only: set enablePropertyFilter=true in its broker.conf"
-        return CommandError(text, ExitCode.NOT_PERMITTED)
+        return FilterNotSupported(text)
     return error

@@ -9,8 +9,8 @@ import trio
 
 from codec.message import Message, MessageExt
 from codec.properties import PropertyName
-from rmqcli.cli.exit_codes import CommandError, ExitCode
 from rmqcli.client import SendResult, TransactionProducer, TransactionState
+from rmqcli.flows.errors import InvalidInput, OutcomeNotDelivered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,8 +73,8 @@ class Transacting:
         if result.state is TransactionState.UNKNOW:
             return result.sent
         if not result.told:
-            raise CommandError(
-                f"stored as {result.sent.msg_id}, but its end could not be told", ExitCode.NO_CONNECTION
+            raise OutcomeNotDelivered(
+                f"stored as {result.sent.msg_id}, but the end of its transaction could not be delivered"
             )
         self._undecided.discard(result.sent.msg_id)
         return result.sent
@@ -82,10 +82,10 @@ class Transacting:
     async def send_batch(
         self, messages: Sequence[Message], *, queue: MessageQueue | None = None
     ) -> SendResult:
-        raise CommandError("messages of a transaction are sent one by one", ExitCode.USAGE)
+        raise InvalidInput("a transaction holds one message: batches are not possible")
 
     async def send_oneway(self, message: Message, *, queue: MessageQueue | None = None) -> object:
-        raise CommandError("a transaction needs the answer of the broker", ExitCode.USAGE)
+        raise InvalidInput("a transaction requires the reply of the broker")
 
     async def _local(self, message: Message) -> TransactionState:
         self._ours.add(message.uniq_key or "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rmqcli.cli.exit_codes import usage_error
+from rmqcli.grammar.errors import GrammarError
 
 __all__ = ["check_duration", "parse_duration_ms"]
 
@@ -23,4 +23,4 @@ def parse_duration_ms(text: str) -> int | None:
 def check_duration(option: str, text: str) -> None:
     """A usage error when the value of an option is no duration."""
     if parse_duration_ms(text) is None:
-        raise usage_error(f"{option} {text}: a duration is expected, such as 10s, 5m or 1h30m")
+        raise GrammarError(f"{option} {text}: a duration is expected, such as 10s, 5m or 1h30m")

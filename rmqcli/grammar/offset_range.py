@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal, TypeVar
 
-from rmqcli.cli.exit_codes import CommandError, usage_error
 from rmqcli.grammar.durations import parse_duration_ms
+from rmqcli.grammar.errors import GrammarError
 
 __all__ = ["OffsetRange", "parse_range", "parse_target", "parse_time"]
 
@@ -108,7 +108,7 @@ def _side(side: str, text: str, open_word: str) -> int | None:
 
 def _offset(digits: str, text: str) -> int:
     if not _DIGITS.fullmatch(digits) or int(digits) > _MAX_OFFSET:
-        raise usage_error(
+        raise GrammarError(
             f"range {text!r}: {digits!r} is not an offset; start, end, N, -N, A:B, @T or @T1:T2 is expected"
         )
     return int(digits)
@@ -117,7 +117,7 @@ def _offset(digits: str, text: str) -> int:
 def _ordered(found: OffsetRange, text: str) -> OffsetRange:
     for begin, end in ((found.begin, found.end), (found.begin_time, found.end_time)):
         if begin is not None and end is not None and end < begin:
-            raise usage_error(f"range {text!r}: the end is before the begin")
+            raise GrammarError(f"range {text!r}: the end is before the begin")
     return found
 
 
@@ -128,7 +128,7 @@ def _time_range(text: str, now_ms: int) -> OffsetRange:
     colons = [place for place, character in enumerate(text) if character == ":"]
     readings = {found for place in colons if (found := _split_times(text, place, now_ms)) is not None}
     if len(readings) > 1:
-        raise usage_error(f"range '@{text}' can be read in more than one way; write @T1:@T2")
+        raise GrammarError(f"range '@{text}' can be read in more than one way; write @T1:@T2")
     if not readings:
         raise _not_a_time(text)
     return _ordered(readings.pop(), f"@{text}")
@@ -142,8 +142,8 @@ def _split_times(text: str, place: int, now_ms: int) -> OffsetRange | None:
     return OffsetRange(begin_time=begin, end_time=end)
 
 
-def _not_a_time(text: str) -> CommandError:
-    return usage_error(f"time '@{text}': an ISO time, epoch milliseconds, 'now' or e.g. -1h is expected")
+def _not_a_time(text: str) -> GrammarError:
+    return GrammarError(f"time '@{text}': an ISO time, epoch milliseconds, 'now' or e.g. -1h is expected")
 
 
 def parse_time(text: str, now_ms: int) -> int:
@@ -196,5 +196,5 @@ def parse_target(text: str, now_ms: int) -> tuple[TargetKind, int]:
 
 def _target_number(digits: str, text: str) -> int:
     if not _DIGITS.fullmatch(digits) or int(digits) > _MAX_OFFSET:
-        raise usage_error(f"target {text!r}: start, end, N, +N, -N or @T is expected")
+        raise GrammarError(f"target {text!r}: start, end, N, +N, -N or @T is expected")
     return int(digits)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rmqcli.cli.exit_codes import usage_error
+from rmqcli.grammar.errors import GrammarError
 
 __all__ = ["parse_size"]
 
@@ -17,5 +17,5 @@ def parse_size(option: str, text: str) -> int:
     match = _SIZE.fullmatch(text.strip())
     found = 0 if match is None else int(float(match[1]) * 1024 ** _UNITS.index(match[2].upper()))
     if found < 1:
-        raise usage_error(f"{option} {text}: a size like 64M or 1G is expected")
+        raise GrammarError(f"{option} {text}: a size like 64M or 1G is expected")
     return found

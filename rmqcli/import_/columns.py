@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from rmqcli.cli.exit_codes import usage_error
+from rmqcli.import_.errors import InputError
 
 __all__ = ["plain_rows", "wanted_columns"]
 
@@ -77,10 +77,10 @@ _COLUMNS: Mapping[str, _Kind] = {
 
 
 def wanted_columns(schema: Any) -> list[str]:
-    """Those of a file that make messages; CommandError for one of another type, and when there is no body."""
+    """Those of a file that make messages; InputError for one of another type, and when there is no body."""
     found = [name for name in _COLUMNS if name in schema.names]
     if not {"body", "body_text"} & set(found):
-        raise usage_error("there is no column body")
+        raise InputError("there is no column body")
     for name in found:
         _check(name, schema.field(name).type)
     return found
@@ -91,7 +91,7 @@ def _check(name: str, kind: Any) -> None:
 
     value = kind.value_type if t.is_dictionary(kind) else kind
     if not t.is_null(value) and not _COLUMNS[name].takes(value):
-        raise usage_error(f"column {name} is {kind}: {_COLUMNS[name].expected} is expected")
+        raise InputError(f"column {name} is {kind}: {_COLUMNS[name].expected} is expected")
 
 
 def plain_rows(batch: Any) -> Iterator[dict[str, Any]]:

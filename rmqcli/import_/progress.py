@@ -17,7 +17,7 @@ from typing import Self
 
 import msgspec
 
-from rmqcli.cli.exit_codes import CommandError, usage_error
+from rmqcli.import_.errors import ImportFailed, InputError
 from rmqcli.store.read.files import naming_full_disk
 
 __all__ = ["Progress", "runs"]
@@ -55,16 +55,16 @@ class Progress:
     """`with Progress(path, source, topic, resume=…) as progress:`; None for a path keeps nothing."""
 
     def __init__(self, path: Path | None, source: Path, topic: str, *, resume: bool) -> None:
-        """A usage error when there is a file and this does not resume, or when it is of another import."""
+        """InputError when there is a file and this does not resume, or when it is of another import."""
         self._path = path
         self._head = _Head(str(source.resolve()), topic)
         self._sent: dict[str, list[tuple[int, int]]] = {}
         self._descriptor = -1
         if path is not None and (path.is_dir() or not path.parent.is_dir()):
-            raise usage_error(f"--progress {path}: a file in a folder that is there is expected")
+            raise InputError(f"--progress {path}: a file in a folder that is there is expected")
         if path is not None and path.exists():
             if not resume:
-                raise usage_error(
+                raise InputError(
                     f"{path} is of an import of this before: go on with --resume, or remove it to send all again"
                 )
             self._read(path)
@@ -78,9 +78,9 @@ class Progress:
                 sent = msgspec.json.decode(line, type=_Sent)
                 self._sent.setdefault(sent.file, []).extend(sent.rows)
         except msgspec.MsgspecError as error:
-            raise CommandError(f"{path}: no progress of an import: {error}") from error
+            raise ImportFailed(f"{path}: no progress of an import: {error}") from error
         if head != self._head:
-            raise usage_error(f"{path} is of an import of {head.source} to topic {head.topic}")
+            raise InputError(f"{path} is of an import of {head.source} to topic {head.topic}")
         self._sent = {file: _joined(rows) for file, rows in self._sent.items()}
 
     def __enter__(self) -> Self:

@@ -17,9 +17,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from codec.message import Message
-from rmqcli.cli.exit_codes import CommandError, ExitCode
 from rmqcli.export.output.manifest import MANIFEST, Manifest, read_json
+from rmqcli.grammar.errors import GrammarError
 from rmqcli.import_.columns import plain_rows, wanted_columns
+from rmqcli.import_.errors import ImportFailed, InputDamaged, InputError, InputNotFound
 from rmqcli.render.message_json import message_from_json, message_of, sendable
 
 __all__ = ["BORN", "STORED", "ImportRow", "count_rows", "import_files", "read_rows"]
@@ -37,7 +38,7 @@ class ImportRow(NamedTuple):
 
     file: str
     number: int
-    message: Message | CommandError
+    message: Message | Exception
     broker_name: str | None = None
     queue_id: int | None = None
 
@@ -45,17 +46,17 @@ class ImportRow(NamedTuple):
 def import_files(path: Path) -> list[tuple[str, Path]]:
     """The files to read with their names below `path`, in the order of the manifest of an export, else sorted.
 
-    CommandError when there are none. Names that start with `_` or `.` are no data, as for all readers of Parquet.
+    InputNotFound when there are none. Names that start with `_` or `.` are no data, as for all readers of Parquet.
     """
     if not path.is_dir():
         if not path.exists():
-            raise CommandError(f"{path}: no such file or folder", ExitCode.NOT_FOUND)
+            raise InputNotFound(f"{path}: no such file or folder")
         return [(path.name, path)]
     names = sorted(
         str(file.relative_to(path)) for file in path.rglob("*") if file.is_file() and _is_data(file, path)
     )
     if not names:
-        raise CommandError(f"{path}: no .parquet or .jsonl file is in this folder", ExitCode.NOT_FOUND)
+        raise InputNotFound(f"{path}: no .parquet or .jsonl file is in this folder")
     listed: Manifest | None = read_json(path / MANIFEST, Manifest)
     order = {file.path: place for place, file in enumerate(listed.files if listed else [])}
     names.sort(key=lambda name: order.get(name, len(order)))
@@ -84,13 +85,13 @@ def count_rows(files: Sequence[tuple[str, Path]]) -> int | None:
 def read_rows(name: str, path: Path, topic: str) -> Iterator[ImportRow]:
     """The rows of one file, to be sent to `topic`; where the file cannot be read on, a last row that says so.
 
-    CommandError when its name is neither one of Parquet nor of lines of JSON.
+    InputError when its name is neither one of Parquet nor of lines of JSON.
     """
     if path.suffix in _LINES:
         return _read_lines(name, path, topic)
     if path.suffix in _PARQUET:
         return _read_parquet(name, path, topic)
-    raise CommandError(f"{path}: a .parquet or .jsonl file is expected", ExitCode.USAGE)
+    raise InputError(f"{path}: a .parquet or .jsonl file is expected")
 
 
 def _read_lines(name: str, path: Path, topic: str) -> Iterator[ImportRow]:
@@ -115,7 +116,7 @@ _place = msgspec.json.Decoder(_Place).decode
 def _of_line(name: str, number: int, line: bytes, topic: str) -> ImportRow:
     try:
         message = message_from_json(line, topic)
-    except CommandError as error:
+    except GrammarError as error:
         return ImportRow(name, number, error)
     place = _place(line)
     born, stored = (_number(value) for value in (place.born_timestamp, place.store_timestamp))
@@ -147,20 +148,20 @@ def _read_parquet(name: str, path: Path, topic: str) -> Iterator[ImportRow]:
                 for row in plain_rows(batch):
                     yield _of_row(name, number, row, topic)
                     number += 1
-    except CommandError as error:
+    except InputError as error:
         yield ImportRow(name, number, error)
     except (pa.ArrowException, OSError) as error:
         reason = f"the file cannot be read on: {error}"
-        yield ImportRow(name, number, CommandError(reason, ExitCode.CORRUPT))
+        yield ImportRow(name, number, InputDamaged(reason))
 
 
 def _of_row(name: str, number: int, row: dict[str, Any], topic: str) -> ImportRow:
     body = row.get("body", row.get("body_text"))
     if body is None:
-        return ImportRow(name, number, CommandError("there is no body", ExitCode.FAILED))
+        return ImportRow(name, number, ImportFailed("there is no body"))
     try:
         message = message_of(topic, body.encode() if isinstance(body, str) else body, row)
     except ValueError as error:
-        return ImportRow(name, number, CommandError(str(error), ExitCode.USAGE))
+        return ImportRow(name, number, InputError(str(error)))
     again = _again(message, row.get("born_timestamp"), row.get("store_timestamp"))
     return ImportRow(name, number, again, row.get("broker_name"), row.get("queue_id"))

@@ -17,7 +17,6 @@ import trio
 from codec.hashing import java_string_hash
 from codec.message import Message
 from codec.message_queue import MessageQueue
-from rmqcli.cli.exit_codes import CommandError
 from rmqcli.client import (
     BrokerRefused,
     ClientError,
@@ -27,6 +26,8 @@ from rmqcli.client import (
     SendResult,
     split_batch,
 )
+from rmqcli.grammar.errors import GrammarError
+from rmqcli.import_.errors import ImportFailed
 from rmqcli.import_.progress import Progress
 from rmqcli.import_.rows import ImportRow
 
@@ -81,7 +82,7 @@ class Router:
         self._by_number = {queue.queue_id: queue for queue in reversed(self._queues)}
 
     def queue_of(self, row: ImportRow, message: Message) -> MessageQueue:
-        """CommandError when the topic has no such queue."""
+        """ImportFailed when the topic has no such queue."""
         return self._choose(row, message)
 
     def _next(self, row: ImportRow, message: Message) -> MessageQueue:
@@ -98,7 +99,7 @@ class Router:
         place = row.broker_name or "", row.queue_id
         found = self._by_place.get(place) or self._by_number.get(row.queue_id)
         if found is None:
-            raise CommandError(
+            raise ImportFailed(
                 f"topic {message.topic} has no queue {row.queue_id}; --queues hash or round-robin uses those it has"
             )
         return found
@@ -156,10 +157,10 @@ class Importer:
 
     async def _dispatch(self, row: ImportRow, nursery: trio.Nursery) -> None:
         try:
-            if isinstance(row.message, CommandError):
+            if isinstance(row.message, Exception):
                 raise row.message
             queue = self._router.queue_of(row, row.message)
-        except CommandError as error:
+        except (GrammarError, ImportFailed) as error:
             self._fail([row], error)
             return
         item = _Item(row, row.message)
@@ -179,7 +180,7 @@ class Importer:
             items = [first, *_waiting(channel)]
             if queue in self._dead:
                 self._fail(
-                    [item.row for item in items], CommandError(f"not tried: queue {queue} is given up")
+                    [item.row for item in items], ImportFailed(f"not tried: queue {queue} is given up")
                 )
                 continue
             by_message = {id(item.message): item for item in items}

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rmqcli.cli.settings import Settings
-from rmqcli.render.output import Output
+from rmqcli.render.output import Output, OutputSettings
 from rmqcli.render.table import show_rows
 from rmqcli.render.text import duration, local_time, many, printable, size
 from rmqcli.store.read.index import IndexSpread
@@ -50,7 +49,7 @@ def show_distribution(found: Distribution) -> None:
             print(f"  {printable(key)[:60]}  {many(count, 'record')}")
 
 
-def show_index_spread(settings: Settings, found: IndexSpread) -> None:
+def show_index_spread(settings: OutputSettings, found: IndexSpread) -> None:
     """JSON: one document. TSV: length of a chain, slots that have one so long."""
     chains = sorted(found.chains.items())
     items = sum(length * count for length, count in chains)

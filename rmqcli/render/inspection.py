@@ -11,8 +11,7 @@ from codec.ids import host_text
 from codec.message import MessageExt
 from codec.properties import decode_properties
 from codec.store.record_explain import ExplainedField
-from rmqcli.cli.settings import Settings
-from rmqcli.render.output import Output
+from rmqcli.render.output import Output, OutputSettings
 from rmqcli.render.table import Column, show_rows, show_table
 from rmqcli.render.text import local_time, many, printable, size, tsv_line
 from rmqcli.store import LogStatistics, Queue, QueueEntry, QueueStatistics, Report
@@ -104,7 +103,7 @@ def entry_row(queue: Queue, entry: QueueEntry) -> tuple[Any, ...]:
 
 
 def stream_rows(
-    settings: Settings, columns: Sequence[Column], rows: Iterable[Sequence[Any]], *, empty: str
+    settings: OutputSettings, columns: Sequence[Column], rows: Iterable[Sequence[Any]], *, empty: str
 ) -> None:
     """JSON objects, one a line; TSV lines; or tables of BLOCK rows. `empty` is said on a terminal for no rows."""
     iterator, output = iter(rows), Output()
@@ -121,7 +120,7 @@ def stream_rows(
         show_table(settings, columns, block)
 
 
-def show_report(settings: Settings, report: Report, items: str) -> None:
+def show_report(settings: OutputSettings, report: Report, items: str) -> None:
     """The findings, a line each, then what was looked at. `items` is what is counted, in the singular."""
     if settings.json:
         findings = [
@@ -148,7 +147,7 @@ def show_report(settings: Settings, report: Report, items: str) -> None:
 
 
 def show_log_statistics(
-    settings: Settings, statistics: LogStatistics, more: dict[str, Any] | None = None
+    settings: OutputSettings, statistics: LogStatistics, more: dict[str, Any] | None = None
 ) -> None:
     """A row a topic, the total below (in JSON: `topics`, `total` and `more`)."""
     rows = [
@@ -178,7 +177,7 @@ def show_log_statistics(
     print(f"{many(sum(row[2] for row in rows), 'message')}, {size(sum(row[3] for row in rows))}")
 
 
-def show_queue_statistics(settings: Settings, found: Sequence[tuple[Queue, QueueStatistics]]) -> None:
+def show_queue_statistics(settings: OutputSettings, found: Sequence[tuple[Queue, QueueStatistics]]) -> None:
     """A row a queue."""
     rows = [
         (queue.topic, queue.queue_id, s.entries, s.first, s.last, s.size, len(s.tags_codes))
@@ -187,7 +186,9 @@ def show_queue_statistics(settings: Settings, found: Sequence[tuple[Queue, Queue
     show_rows(settings, _QUEUE_COLUMNS, rows, empty="no entries")
 
 
-def show_fields(settings: Settings, path: Path, position: int, fields: Sequence[ExplainedField]) -> None:
+def show_fields(
+    settings: OutputSettings, path: Path, position: int, fields: Sequence[ExplainedField]
+) -> None:
     """Field by field: place, name, bytes, value. Long ones in lines of 16 bytes, shortened unless `-v` is given.
 
     On a terminal the bytes of neighbouring fields differ in colour.

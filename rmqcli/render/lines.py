@@ -10,11 +10,10 @@ import re
 from collections.abc import Callable
 
 from codec.message import MessageExt
-from rmqcli.cli.exit_codes import usage_error
-from rmqcli.cli.settings import Settings
+from rmqcli.grammar.errors import GrammarError
 from rmqcli.render.message_format import parse_format
 from rmqcli.render.message_json import message_line
-from rmqcli.render.output import encode_text
+from rmqcli.render.output import OutputSettings, encode_text
 from rmqcli.render.text import local_time, printable, tsv_line
 
 __all__ = ["message_renderer", "message_tsv", "message_view"]
@@ -48,10 +47,10 @@ def message_view(message: MessageExt, *, color: bool) -> bytes:
     return encode_text(f"{head}\n  {body}\n")
 
 
-def message_renderer(settings: Settings, format_text: str | None) -> Callable[[MessageExt], bytes]:
+def message_renderer(settings: OutputSettings, format_text: str | None) -> Callable[[MessageExt], bytes]:
     """How this command line wants its messages, line ends included. A wrong FORMAT is a usage error here, at the start."""
     if format_text is not None and settings.json:
-        raise usage_error("--format excludes --json")
+        raise GrammarError("--format and --json exclude each other")
     if format_text is not None:
         return parse_format(format_text)
     if settings.json:

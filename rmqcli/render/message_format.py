@@ -26,7 +26,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from codec.message import MessageExt
-from rmqcli.cli.exit_codes import CommandError, usage_error
+from rmqcli.grammar.errors import GrammarError
+from rmqcli.grammar.escapes import ESCAPES, KNOWN
 from rmqcli.render.message_json import message_line
 from rmqcli.render.output import encode_text, json_line
 from rmqcli.render.text import local_time
@@ -58,7 +59,6 @@ _TIMES: Mapping[str, Callable[[MessageExt], int]] = {
     "d": lambda m: m.store_timestamp,
     "D": lambda m: m.born_timestamp,
 }
-_ESCAPES = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
 _TOKEN = re.compile(
     r"\\x(?P<byte>[0-9a-fA-F]{2})|\\(?P<escape>.)|%(?P<verb>.)(?P<braces>(?:\{[^{}]*\})*)|(?P<text>[^\\%]+)",
     re.S,
@@ -90,8 +90,8 @@ def parse_format(text: str) -> MessageFormat:
     return MessageFormat(parts)
 
 
-def _error(text: str, place: int, reason: str) -> CommandError:
-    return usage_error(f"--format {text!r}, character {place + 1}: {reason}")
+def _error(text: str, place: int, reason: str) -> GrammarError:
+    return GrammarError(f"--format {text!r}, character {place + 1}: {reason}")
 
 
 def _part(text: str, token: re.Match[str]) -> Part:
@@ -100,11 +100,9 @@ def _part(text: str, token: re.Match[str]) -> Part:
     if token["byte"] is not None:
         return _constant(bytes([int(token["byte"], 16)]))
     if token["escape"] is not None:
-        if token["escape"] not in _ESCAPES:
-            raise _error(
-                text, token.start(), rf"unknown escape \{token['escape']}; there are \n \t \r \0 \\ \xNN"
-            )
-        return _constant(_ESCAPES[token["escape"]])
+        if token["escape"] not in ESCAPES:
+            raise _error(text, token.start(), rf"unknown escape \{token['escape']}; {KNOWN}")
+        return _constant(ESCAPES[token["escape"]])
     return _verb(text, token)
 
 

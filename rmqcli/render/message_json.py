@@ -15,7 +15,7 @@ import msgspec
 
 from codec.message import Message, MessageExt
 from codec.properties import PropertyName, split_keys
-from rmqcli.cli.exit_codes import CommandError, ExitCode
+from rmqcli.grammar.errors import GrammarError
 
 __all__ = ["MESSAGE_FIELDS", "message_from_json", "message_line", "message_object", "message_of", "sendable"]
 
@@ -91,7 +91,7 @@ def message_from_json(line: bytes | str, topic: str | None = None) -> Message:
             raise ValueError("no topic")
         return message_of(target, _body(found), found)
     except (msgspec.DecodeError, ValueError) as error:
-        raise CommandError(f"not a message line: {error}", ExitCode.USAGE) from error
+        raise GrammarError(f"not a message: {error}") from error
 
 
 def message_of(topic: str, body: bytes, found: Mapping[str, Any]) -> Message:

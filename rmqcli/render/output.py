@@ -7,7 +7,7 @@ flushed, in a pipe only when `flush` is called or the buffer is full.
 from __future__ import annotations
 
 import sys
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 __all__ = ["Output", "encode_text", "json_line"]
 
@@ -36,6 +36,19 @@ def json_line(value: Any) -> bytes:
         import json
 
         return json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode()
+
+
+class OutputSettings(Protocol):
+    """How results are to look; `rmqcli.cli.settings.Settings` has these properties."""
+
+    @property
+    def json(self) -> bool: ...
+    @property
+    def verbose(self) -> bool: ...
+    @property
+    def terminal(self) -> bool: ...
+    @property
+    def color(self) -> bool: ...
 
 
 class Output:

@@ -6,9 +6,8 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
-from rmqcli.cli.settings import Settings
 from rmqcli.render.inspection import to_seconds
-from rmqcli.render.output import Output
+from rmqcli.render.output import Output, OutputSettings
 from rmqcli.render.table import Column, show_rows, show_table
 from rmqcli.render.text import duration, local_time, many, size
 from rmqcli.store.read.index import ChainLink, IndexFile, IndexLoad
@@ -84,7 +83,7 @@ _INDEX_NUMBERS = {"items", "capacity", "slots", "usedSlots", "meanChain", "longe
 _INDEX_RANGES = {"beginTimestamp", "endTimestamp", "beginPhyOffset", "endPhyOffset"}
 
 
-def show_facts(settings: Settings, facts: dict[str, tuple[str, Any]]) -> None:
+def show_facts(settings: OutputSettings, facts: dict[str, tuple[str, Any]]) -> None:
     """JSON name → (text for people, value). Names and texts in two columns."""
     if settings.json:
         Output().json({name: value for name, (_, value) in facts.items()})
@@ -98,7 +97,7 @@ def show_facts(settings: Settings, facts: dict[str, tuple[str, Any]]) -> None:
 
 
 def show_values(
-    settings: Settings,
+    settings: OutputSettings,
     columns: Sequence[Column],
     rows: Iterable[Sequence[Any]],
     empty: str,
@@ -115,7 +114,7 @@ def show_values(
     show_rows(settings, columns, chosen, empty=empty)
 
 
-def show_overview(settings: Settings, found: Overview, *, by_queue: bool) -> None:
+def show_overview(settings: OutputSettings, found: Overview, *, by_queue: bool) -> None:
     """JSON: one document. TSV: a row a queue; on a terminal only if asked for, below those of the topics."""
     topics = _topics(found.queues)
     if settings.json:
@@ -198,7 +197,7 @@ def _objects(columns: Sequence[Column], rows: Iterable[Sequence[Any]]) -> list[d
 
 
 def show_index(
-    settings: Settings, found: Sequence[tuple[IndexFile, IndexLoad]], where: str | None = None
+    settings: OutputSettings, found: Sequence[tuple[IndexFile, IndexLoad]], where: str | None = None
 ) -> None:
     """A row a file."""
     rows = [
@@ -221,7 +220,7 @@ def show_index(
         show_values(settings, _INDEX_COLUMNS, rows, "", where, _INDEX_NUMBERS)
 
 
-def show_chains(settings: Settings, rows: Sequence[Sequence[Any]], where: str | None) -> None:
+def show_chains(settings: OutputSettings, rows: Sequence[Sequence[Any]], where: str | None) -> None:
     """Rows of CHAIN_COLUMNS; on a terminal a table a file."""
     if settings.json or not settings.terminal:
         show_values(settings, CHAIN_COLUMNS, rows, "", where)
@@ -250,7 +249,7 @@ def chain_row(index: IndexFile, slot: int, link: ChainLink) -> tuple[Any, ...]:
     return (*place, item.key_hash, item.phy_offset, link.time, item.previous, link.matches)
 
 
-def show_store_report(settings: Settings, report: StoreReport, seconds: float) -> None:
+def show_store_report(settings: OutputSettings, report: StoreReport, seconds: float) -> None:
     """Findings and remarks, a line each, then the verdict."""
     looked = sum(part.used for part in report.parts.values())
     if settings.json:
@@ -294,7 +293,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
 
 
 def show_rebuilt(
-    settings: Settings, built: Rebuilt, changes: Sequence[Difference], kept: Sequence[str], done: bool
+    settings: OutputSettings, built: Rebuilt, changes: Sequence[Difference], kept: Sequence[str], done: bool
 ) -> None:
     """What was built, how it differs from what was there, and where that is now."""
     if settings.json:
@@ -315,7 +314,7 @@ def show_rebuilt(
     output.line(f"{did}: {entries}, {built.index_items:,} items in {many(built.index_files, 'index file')}")
 
 
-def show_salvaged(settings: Settings, found: Salvaged, seconds: float) -> None:
+def show_salvaged(settings: OutputSettings, found: Salvaged, seconds: float) -> None:
     """The lost byte ranges and queue offsets, then what was kept."""
     if settings.json:
         lost = [{"begin": one.begin, "end": one.end, "reason": one.reason} for one in found.lost]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
-from rmqcli.cli.settings import Settings
-from rmqcli.render.output import Output
+from rmqcli.render.output import Output, OutputSettings
 from rmqcli.render.text import printable, tsv_cell, tsv_line
 
 __all__ = ["Column", "show_rows", "show_table"]
@@ -26,7 +25,7 @@ class Column(NamedTuple):
 
 
 def show_rows(
-    settings: Settings, columns: Sequence[Column], rows: Sequence[Sequence[Any]], *, empty: str = ""
+    settings: OutputSettings, columns: Sequence[Column], rows: Sequence[Sequence[Any]], *, empty: str = ""
 ) -> None:
     """All rows: one JSON document (a list of objects), TSV lines, or a table. `empty` is said on a terminal for no rows."""
     if settings.json:
@@ -44,7 +43,7 @@ def show_rows(
 
 
 def show_table(
-    settings: Settings, columns: Sequence[Column], rows: Sequence[Sequence[Any]], title: str = ""
+    settings: OutputSettings, columns: Sequence[Column], rows: Sequence[Sequence[Any]], title: str = ""
 ) -> None:
     """A table for people."""
     from rich.console import Console

@@ -11,8 +11,9 @@ from broker.handlers import HANDLERS
 from broker.testing.embedded import embedded_in_thread
 from codec.codes import RequestCode
 from codec.store.delay_levels import DEFAULT_DELAY_LEVELS as DEFAULT_TEXT
-from rmqcli.cli.exit_codes import CommandError, ExitCode
+from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.flows.delay_levels import chosen_level
+from rmqcli.flows.errors import InvalidInput
 from tests.cli.conftest import Run
 
 DELAY_LEVELS = tuple(DEFAULT_TEXT.split())
@@ -33,9 +34,9 @@ def test_a_level_is_the_one_of_the_same_length(delay: str, level: int) -> None:
 def test_brokers_that_differ_agree_about_some_levels() -> None:
     tables = {"a": OWN, "b": DELAY_LEVELS}
     assert chosen_level(tables, "1s") == 1
-    with pytest.raises(CommandError, match="level none on a, 3 on b: choose one with --broker"):
+    with pytest.raises(InvalidInput, match="level none on a, 3 on b: choose one with --broker"):
         chosen_level(tables, "10s")
-    with pytest.raises(CommandError, match="no such delay level; there are 1s, 90s, 2d, 5s, 10s"):
+    with pytest.raises(InvalidInput, match="no such delay level; there are 1s, 90s, 2d, 5s, 10s"):
         chosen_level(tables, "7s")
 
 

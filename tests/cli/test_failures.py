@@ -10,6 +10,15 @@ from codec.errors import BodyError, CorruptionError, SelectorError
 from rmqcli import client
 from rmqcli.cli.errors import LAYER_CODES, exit_code_of, leaves, message_of, report
 from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
+from rmqcli.flows.errors import (
+    InvalidInput,
+    NotAttempted,
+    OutcomeNotDelivered,
+    QueueNotFound,
+    QueueNotPermitted,
+)
+from rmqcli.grammar.errors import GrammarError
+from rmqcli.import_.errors import InputDamaged, InputNotFound
 from rmqcli.render.output import warn
 
 REFUSED = ("remark", "127.0.0.1:1", "PULL_MESSAGE")
@@ -20,6 +29,14 @@ REFUSED = ("remark", "127.0.0.1:1", "PULL_MESSAGE")
     [
         (usage_error("x"), 2),
         (CommandError("x"), 1),
+        (GrammarError("x"), 2),
+        (InvalidInput("x"), 2),
+        (QueueNotFound("x"), 4),
+        (QueueNotPermitted("x"), 6),
+        (OutcomeNotDelivered("x"), 5),
+        (NotAttempted("x"), 1),
+        (InputNotFound("x"), 4),
+        (InputDamaged("x"), 8),
         (typer.BadParameter("x"), 2),
         (client.NoRoute("t", "127.0.0.1:1"), 4),
         (client.TopicNotFound(17, *REFUSED), 4),

@@ -90,8 +90,8 @@ def test_partial_failure_says_which(rmq: Run, topic: str) -> None:
     result = rmq("send", topic, "--jsonl", stdin=b"\n".join(lines))
     assert result.code == ExitCode.PARTLY
     assert len(result.lines) == 2
-    assert "rmq: not sent: line 2: not a message line" in result.err
-    assert "rmq: not sent: line 4: not a message line" in result.err
+    assert "rmq: not sent: line 2: not a message" in result.err
+    assert "rmq: not sent: line 4: not a message" in result.err
     assert sorted(bodies(rmq, topic)) == [b"1", b"3"]
 
 
@@ -295,7 +295,7 @@ def test_groups(rmq: Run, topic: str) -> None:
 def test_a_format_excludes_json(rmq: Run, topic: str, command: str) -> None:
     name, *options = command.split()
     result = rmq(name, topic, *options, "--json", "-f", "%v")
-    assert (result.code, result.err) == (2, "rmq: --format excludes --json\n")
+    assert (result.code, result.err) == (2, "rmq: --format and --json exclude each other\n")
 
 
 def test_a_message_of_another_topic_is_told_as_such(rmq: Run, topic: str) -> None:

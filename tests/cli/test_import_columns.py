@@ -11,7 +11,8 @@ import pytest
 from pyarrow import parquet
 
 from codec.message import Message
-from rmqcli.cli.exit_codes import CommandError, ExitCode
+from rmqcli.cli.exit_codes import ExitCode
+from rmqcli.import_.errors import ImportFailed
 from rmqcli.import_.rows import ImportRow, count_rows, read_rows
 from tests.cli.conftest import Run
 
@@ -73,7 +74,7 @@ def test_types_that_mean_something(tmp_path: Path, columns: dict[str, Any], expe
 )
 def test_types_that_do_not(tmp_path: Path, name: str, column: list[Any], said: str) -> None:
     (row,) = rows_of(tmp_path, {"body": BODY, name: pa.array(column)})
-    assert isinstance(row.message, CommandError)
+    assert isinstance(row.message, ImportFailed)
     assert str(row.message) == f"column {name} {said}"
 
 
@@ -89,7 +90,7 @@ def test_types_that_do_not(tmp_path: Path, name: str, column: list[Any], said: s
 )
 def test_values_that_make_no_message(tmp_path: Path, columns: dict[str, Any], said: str) -> None:
     (row,) = rows_of(tmp_path, {"body": BODY, **columns})
-    assert isinstance(row.message, CommandError)
+    assert isinstance(row.message, ImportFailed)
     assert str(row.message).startswith(said)
 
 

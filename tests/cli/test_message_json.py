@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codec.message import Message
-from rmqcli.cli.exit_codes import CommandError, ExitCode
+from rmqcli.grammar.errors import GrammarError
 from rmqcli.render.message_json import message_from_json, message_line, message_object, sendable
 from tests.cli.messages import stored
 
@@ -118,24 +118,23 @@ def test_edited_lines(line: str, expected: Message) -> None:
         ('{"body": "", "properties": {"a": ""}}', "property 'a'"),
         ('{"body": "", "properties": {"a\\u0001b": "v"}}', "U+0001"),
         ('{"body": "", "tags": 1}', "tags"),
-        ('{"body": "\\ud800"}', "not a message line"),
-        ('{"body": "\\udc00"}', "not a message line"),
+        ('{"body": "\\ud800"}', "not a message"),
+        ('{"body": "\\udc00"}', "not a message"),
     ],
 )
 def test_what_is_no_message_line(line: str, part: str) -> None:
-    with pytest.raises(CommandError) as caught:
+    with pytest.raises(GrammarError) as caught:
         message_from_json(line, "t")
     assert part in str(caught.value)
-    assert caught.value.code is ExitCode.USAGE
 
 
 def test_bytes_that_are_no_text_at_all() -> None:
-    with pytest.raises(CommandError):
+    with pytest.raises(GrammarError):
         message_from_json(b'{"body": "\xff"}', "t")
 
 
 def test_a_line_without_a_topic_needs_one() -> None:
-    with pytest.raises(CommandError, match="no topic"):
+    with pytest.raises(GrammarError, match="no topic"):
         message_from_json('{"body": ""}')
 
 

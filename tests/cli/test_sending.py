@@ -9,20 +9,22 @@ from trio.testing import MockClock
 
 from codec.message import Message
 from codec.message_queue import MessageQueue
-from rmqcli.cli.exit_codes import CommandError, ExitCode
+from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.cli.settings import Given, Settings
 from rmqcli.client import BrokerRefused, ConnectionFailed
 from rmqcli.commands.send.report import SendReport
-from rmqcli.flows.sending import Acknowledged, Job, NotTried, Sender, SendPlan, Tally
+from rmqcli.flows.errors import NotAttempted
+from rmqcli.flows.sending import Acknowledged, Job, Sender, SendPlan, Tally
+from rmqcli.grammar.errors import GrammarError
 from tests.cli.fakes import FakeProducer
 
 REFUSED = BrokerRefused(13, "too large", "127.0.0.1:1", "SEND_MESSAGE_V2")
 
 
-async def jobs_of(bodies: Sequence[bytes | CommandError], pause: float = 0) -> AsyncIterator[Job]:
+async def jobs_of(bodies: Sequence[bytes | GrammarError], pause: float = 0) -> AsyncIterator[Job]:
     for number, body in enumerate(bodies, 1):
         await trio.sleep(pause)
-        yield Job(number, body if isinstance(body, CommandError) else Message(topic="orders", body=body))
+        yield Job(number, body if isinstance(body, GrammarError) else Message(topic="orders", body=body))
 
 
 def numbers(count: int) -> list[bytes]:
@@ -30,7 +32,7 @@ def numbers(count: int) -> list[bytes]:
 
 
 async def send(
-    producer: FakeProducer, plan: SendPlan, bodies: Sequence[bytes | CommandError], pause: float = 0
+    producer: FakeProducer, plan: SendPlan, bodies: Sequence[bytes | GrammarError], pause: float = 0
 ) -> tuple[Tally, list[Acknowledged]]:
     heard: list[Acknowledged] = []
     return await Sender(producer, plan, heard.append).run(jobs_of(bodies, pause)), heard
@@ -119,7 +121,7 @@ async def test_a_refused_message_does_not_stop_the_rest(autojump_clock: MockCloc
 
 
 async def test_a_line_that_is_no_message_does_not_stop_the_rest(autojump_clock: MockClock) -> None:
-    error = CommandError("not a message line", ExitCode.USAGE)
+    error = GrammarError("not a message")
     tally, _ = await send(FakeProducer(), SendPlan(batch=2), [b"1", error, b"3"])
     assert (tally.read, tally.sent, tally.failed) == (3, 2, [(2, error)])
 
@@ -172,7 +174,7 @@ def test_all_sent(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def test_some_sent(capfd: pytest.CaptureFixture[str]) -> None:
-    failed: list[tuple[int, Exception]] = [(3, REFUSED), (2, REFUSED), (9, CommandError("bad"))]
+    failed: list[tuple[int, Exception]] = [(3, REFUSED), (2, REFUSED), (9, GrammarError("bad"))]
     code, _, err = report(Tally(read=10, sent=7, failed=failed), capfd)
     assert code is ExitCode.PARTLY
     assert "rmq: not sent: lines 2-3: 127.0.0.1:1 refused SEND_MESSAGE_V2" in err
@@ -182,10 +184,10 @@ def test_some_sent(capfd: pytest.CaptureFixture[str]) -> None:
 
 def test_none_sent(capfd: pytest.CaptureFixture[str]) -> None:
     failed: list[tuple[int, Exception]] = [
-        (2, NotTried()),
+        (2, NotAttempted("not attempted")),
         (1, ConnectionFailed("127.0.0.1:1", "refused")),
     ]
     code, _, err = report(Tally(read=2, last=2, failed=failed, stopped=True), capfd)
     assert code is ExitCode.NO_CONNECTION
     assert "the input after line 2 was not sent" in err
-    assert report(Tally(read=1, failed=[(1, CommandError("x", ExitCode.USAGE))]), capfd)[0] is ExitCode.USAGE
+    assert report(Tally(read=1, failed=[(1, GrammarError("x"))]), capfd)[0] is ExitCode.USAGE

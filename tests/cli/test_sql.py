@@ -11,8 +11,9 @@ import trio
 from broker.testing.embedded import Cluster, embedded_in_thread
 from codec.codes import ResponseCode
 from codec.message_queue import MessageQueue
-from rmqcli.cli.exit_codes import CommandError, ExitCode
+from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.client import BrokerRefused, RequestTimeout
+from rmqcli.flows.errors import InvalidInput
 from rmqcli.flows.sql_reading import filtered
 from tests.cli.conftest import Run
 
@@ -118,7 +119,7 @@ async def test_a_broker_that_was_silent_is_asked_about_the_condition_before_its_
     queue = MessageQueue("orders", "b", 0)
     reader, expression, lost = await filtered(consumer, [queue], "*", "price >")
     assert list(lost) == [queue]
-    with pytest.raises(CommandError, match="--sql: no end"):
+    with pytest.raises(InvalidInput, match="--sql: no end"):
         await reader.pull(queue, 0, expression=expression)
     assert consumer.pulled == 0
     for _ in range(2):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,6 +17,9 @@ from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.traces import warn_of_traces
 from rmqcli.commands.send.transaction import CheckOption, Ending, TransactionOption, WaitOption
+
+if TYPE_CHECKING:
+    from rmqcli.flows.outgoing import Source
 
 app = single_command()
 
@@ -113,13 +117,16 @@ def send(
     code is 7 when --wait is over before that.
     """
     from rmqcli.cli.logs import client_log
-    from rmqcli.flows.outgoing import Stamp, check_sources, jobs_of, unescape
+    from rmqcli.flows.outgoing import Stamp, jobs_of
     from rmqcli.flows.sending import Sender, SendPlan
+    from rmqcli.grammar.escapes import unescape
 
     _check_delay(delay_level, delay)
     stamp = Stamp.of(topic, key or [], tag, prop or [], delay_level)
-    sources = check_sources(body, file or [], whole=whole, jsonl=jsonl)
-    cut = None if whole else unescape(delimiter)
+    if not delimiter:
+        raise usage_error("--delimiter may not be empty; --whole sends the input as one message")
+    sources = _sources(body, file or [], whole=whole, jsonl=jsonl)
+    cut = None if whole else unescape("--delimiter", delimiter)
     in_flight = concurrency or (1 if queue is not None else _DEFAULT_CONCURRENCY)
     unit = None if body is not None else "message" if whole or cut != b"\n" else "line"
     code = ExitCode.DONE
@@ -169,6 +176,21 @@ def send(
     with client_log(verbose=settings.verbose):
         run_async(main)
     raise typer.Exit(code)
+
+
+def _sources(body: str | None, files: Sequence[Path], *, whole: bool, jsonl: bool) -> list[Source]:
+    """Where the messages come from; a usage error when the options contradict each other."""
+    from rmqcli.flows.outgoing import STDIN
+
+    if body is not None and (files or whole):
+        raise usage_error("BODY excludes --file and --whole")
+    if jsonl and whole:
+        raise usage_error("--jsonl excludes --whole")
+    if body is not None:
+        return [os.fsencode(body)]
+    if not files and sys.stdin is None:
+        raise usage_error("standard input is closed: give BODY or --file")
+    return list(files) or [STDIN]
 
 
 def _check_delay(level: int | None, delay: str | None) -> None:

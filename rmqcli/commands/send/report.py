@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from rmqcli.cli.errors import exit_code_of
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.cli.settings import Settings
-from rmqcli.flows.sending import Acknowledged, NotTried, Tally
+from rmqcli.flows.errors import NotAttempted
+from rmqcli.flows.sending import Acknowledged, Tally
 from rmqcli.render.output import Output, warn
 from rmqcli.render.table import Column, show_table
 from rmqcli.render.text import duration, many, number_ranges, size, tsv_line
@@ -117,7 +119,5 @@ def _place(unit: str | None, numbers: Sequence[int]) -> str:
 
 
 def _first_code(tally: Tally) -> ExitCode:
-    from rmqcli.cli.errors import exit_code_of
-
-    told = [error for _, error in tally.failed if not isinstance(error, NotTried)]
+    told = [error for _, error in tally.failed if not isinstance(error, NotAttempted)]
     return exit_code_of((told or [tally.failed[0][1]])[0])

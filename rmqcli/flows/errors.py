@@ -1,0 +1,31 @@
+"""Errors of the flows; each message is one line that names the object and, where there is one, the remedy."""
+
+from __future__ import annotations
+
+
+class FlowError(Exception):
+    """Base class. A message could not be read or sent."""
+
+
+class InvalidInput(FlowError):
+    """An option does not fit the cluster or the other options."""
+
+
+class QueueNotFound(FlowError):
+    """The topic has no such queue."""
+
+
+class QueueNotPermitted(FlowError):
+    """The topic has no queue with the permission that is needed."""
+
+
+class FilterNotSupported(FlowError):
+    """A broker filters by tags only (`enablePropertyFilter=false`)."""
+
+
+class OutcomeNotDelivered(FlowError):
+    """A half message is stored, but its broker did not receive the end of its transaction."""
+
+
+class NotAttempted(FlowError):
+    """The message was read, but sending had stopped."""

@@ -1,0 +1,19 @@
+"""Errors of imports; each message is one line that names the file or row."""
+
+from __future__ import annotations
+
+
+class ImportFailed(Exception):
+    """Base class. A row cannot be sent, or was not attempted."""
+
+
+class InputNotFound(ImportFailed):
+    """There is no file to import."""
+
+
+class InputError(ImportFailed):
+    """A file, column or row to import is not of the expected type, or its progress file belongs to another import."""
+
+
+class InputDamaged(ImportFailed):
+    """A file to import cannot be read to its end."""
