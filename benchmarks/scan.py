@@ -26,8 +26,8 @@ from benchmarks.harness import Measured, best_of, have_memory
 from codec.scan import find_bad_crc, fixed_columns, scan_positions
 from codec.scan.arrow import scan_batches
 from rmqcli.export import RowFilter, export_store
-from rmqcli.export.output.encoding import writer_options
 from rmqcli.export.output.layout import Layout
+from rmqcli.export.output.parquet import writer_options
 from rmqcli.store import CommitLog, verify_commit_log
 from rmqcli.store.workers import ALONE, Workers
 

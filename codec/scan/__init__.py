@@ -5,8 +5,7 @@ Needs the `export` extra. This package imports NumPy, only `codec.scan.arrow` im
 
 from __future__ import annotations
 
-from codec.scan.columns import FixedColumns, fixed_columns
-from codec.scan.crc import find_bad_crc
+from codec.scan.columns import FixedColumns, find_bad_crc, fixed_columns
 from codec.scan.walk import StopReason, Walk, scan_positions
 
 __all__ = ["FixedColumns", "StopReason", "Walk", "find_bad_crc", "fixed_columns", "scan_positions"]

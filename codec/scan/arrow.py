@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,19 +17,15 @@ from codec.compression import COMPRESSED
 from codec.compression import decompress as decompress_body
 from codec.errors import CorruptionError
 from codec.properties import PropertyName
-from codec.scan.columns import FixedColumns, fixed_columns
-from codec.scan.crc import find_bad_crc
-from codec.scan.few import always, dictionary
+from codec.scan.arrays import Array, Buffer
+from codec.scan.arrow_arrays import VIEWS_ARE_WRITTEN, always, dictionary, pieces, views
+from codec.scan.columns import FixedColumns, find_bad_crc, fixed_columns
 from codec.scan.hosts import hosts, offset_msg_ids
-from codec.scan.pieces import pieces
 from codec.scan.properties import PropertyColumns, split_properties
-from codec.scan.views import VIEWS_ARE_WRITTEN, views
 from codec.scan.walk import StopReason, scan_positions
 
 __all__ = ["BATCH_BYTES", "BATCH_ROWS", "scan_batches", "schema", "to_arrow"]
 
-Buffer = bytes | bytearray | memoryview
-Array = np.ndarray[Any, np.dtype[Any]]
 
 BATCH_ROWS = 16384
 BATCH_BYTES = 32 * 1024 * 1024

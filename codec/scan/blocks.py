@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from codec.errors import CorruptionError
 from codec.scan import FixedColumns, fixed_columns, scan_positions
+from codec.scan.arrays import Array
 
 __all__ = ["BLOCK_RECORDS", "RecordBlock", "blocks_backwards", "in_range", "sound_blocks"]
 
-Array = np.ndarray[Any, np.dtype[Any]]
 
 BLOCK_RECORDS = 1 << 14
 

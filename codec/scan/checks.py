@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import repeat
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,11 +16,12 @@ from codec.errors import CorruptionError
 from codec.names import LMQ_PREFIX, SystemTopic
 from codec.properties import PropertyName
 from codec.scan import find_bad_crc, fixed_columns, scan_positions
+from codec.scan.arrays import Array
 from codec.scan.dispatch_columns import dispatched_block, indexed
+from codec.scan.entries import EntryColumns, LogViews, by_file, entry_columns, written_entries
 from codec.scan.index_chains import wrong_links
 from codec.scan.property_checks import equal_to, texts_parse
 from codec.scan.property_values import Rows, cut, join_properties, key_hashes, record_tags_codes
-from codec.store.consume_queue import ENTRY, FILLER_SIZE
 from codec.store.consume_queue_ext import HIGHEST_ADDRESS
 from codec.store.index_file import ITEM, MAX_TIME_DIFF
 
@@ -36,7 +37,6 @@ __all__ = [
     "wrong_links",
 ]
 
-Array = np.ndarray[Any, np.dtype[Any]]
 
 BLOCK_RECORDS = 1 << 14
 """Enough for a walk in lanes."""
@@ -48,20 +48,13 @@ _ENDLESS = (-(1 << 63), (1 << 63) - 1, 0)
 """Of a queue that is not asked for."""
 
 
-class LogViews(Protocol):
-    """The bytes of commit log files; `bases` are the commit-log offsets of their first bytes, ascending."""
-
-    @property
-    def bases(self) -> list[int]: ...
-
-    def view(self, number: int) -> memoryview: ...
-
-
-def skip_sound_records(data: memoryview, base: int, start: int, stop: int) -> tuple[int, int]:
+def skip_sound_records(
+    data: memoryview, base: int, start: int, stop: int, max_rows: int = BLOCK_RECORDS
+) -> tuple[int, int]:
     """Records that start in [start, stop) of a file: how many in a row are sound, block by block, and the byte behind them."""
     position, count = start, 0
     while True:
-        walk = scan_positions(data, position, stop, max_rows=BLOCK_RECORDS)
+        walk = scan_positions(data, position, stop, max_rows=max_rows)
         if not len(walk.positions):
             return position, count
         for at in range(0, len(walk.positions), _CHECKED_RECORDS):
@@ -100,14 +93,6 @@ def _properties_parse(data: memoryview, rows: Rows) -> bool:
     return texts_parse(data, rows["properties_start"], rows["properties_end"])
 
 
-def written_entries(raw: memoryview) -> int:
-    """How many whole entries come before the first of size 0."""
-    count = len(raw) // ENTRY.size
-    sizes = np.frombuffer(raw, dtype=ENTRY.dtype(), count=count)["size"]
-    unwritten = np.flatnonzero(sizes == 0)
-    return int(unwritten[0]) if len(unwritten) else count
-
-
 def suspect_entries(
     views: LogViews,
     topic: str | None,
@@ -122,17 +107,22 @@ def suspect_entries(
 
     `number` is the queue offset of the first, `last` the commit-log offset of the entry before it.
     """
-    entries = np.frombuffer(raw, dtype=ENTRY.dtype())
-    offsets = entries["commit_log_offset"].astype(np.int64)
-    fillers = (offsets == 0) & (entries["size"] == FILLER_SIZE)
+    entries = entry_columns(raw)
+    offsets, fillers = entries.offsets, entries.fillers
     if not (topic or "").isascii():
         return np.flatnonzero(~fillers).tolist(), 0
     written = np.flatnonzero(~fillers)
-    suspect = np.zeros(len(entries), dtype=bool)
+    suspect = np.zeros(len(offsets), dtype=bool)
     suspect[written] = offsets[written] <= _one_before(offsets[written], last)
-    for chosen, data, base in _by_file(views, offsets, written):
+    for chosen, data, base in by_file(views, offsets, written):
         suspect[chosen] |= _disagree(
-            data, base, topic, queue_id, number + chosen, entries[chosen], check_crc=check_crc
+            data,
+            base,
+            topic,
+            queue_id,
+            number + chosen,
+            EntryColumns(*(column[chosen] for column in entries)),
+            check_crc=check_crc,
         )
     return np.flatnonzero(suspect).tolist(), int(np.count_nonzero(~suspect & ~fillers))
 
@@ -143,29 +133,22 @@ def _one_before(values: Array, first: int) -> Array:
     return before
 
 
-def _by_file(views: LogViews, offsets: Array, chosen: Array) -> Any:
-    """(which of `chosen`, the file's bytes, its base) for each commit log file that they point into."""
-    files = np.searchsorted(np.array(views.bases, dtype=np.int64), offsets[chosen], side="right") - 1
-    for file in np.unique(files[files >= 0]).tolist():
-        yield chosen[files == file], views.view(file), views.bases[file]
-
-
 def _disagree(
     data: memoryview,
     base: int,
     topic: str | None,
     queue_id: int | None,
     numbers: Array,
-    entries: Array,
+    entries: EntryColumns,
     *,
     check_crc: bool,
 ) -> Array:
-    offsets = entries["commit_log_offset"].astype(np.int64)
+    offsets = entries.offsets
     try:
         rows = fixed_columns(data, offsets - base)
     except CorruptionError:
-        return np.ones(len(entries), dtype=bool)
-    wrong: Array = (rows["total_size"] != entries["size"]) | (rows["physical_offset"] != offsets)
+        return np.ones(len(offsets), dtype=bool)
+    wrong: Array = (rows["total_size"] != entries.sizes) | (rows["physical_offset"] != offsets)
     dispatched = (topic or "").startswith(LMQ_PREFIX)
     if not dispatched:
         wrong |= rows["queue_offset"] != numbers
@@ -173,7 +156,7 @@ def _disagree(
         is_topic = equal_to(data, rows["topic_start"], rows["topic_end"], topic.encode())
         wrong |= (rows["queue_id"] != queue_id) | ~is_topic
     if topic != SystemTopic.SCHEDULE:
-        codes = entries["tags_code"].astype(np.int64)
+        codes = entries.tags_codes
         same = codes == record_tags_codes(join_properties(data, rows))
         wrong |= ~same & (codes > HIGHEST_ADDRESS)
     if check_crc:
@@ -198,7 +181,7 @@ def suspect_items(views: LogViews, raw: bytes, last: int, since: int | None) -> 
     record_of_item = np.searchsorted(firsts, np.arange(len(items)), side="right") - 1
     hashes = items["key_hash"].astype(np.int64)
     places = offsets[firsts]
-    for chosen, data, base in _by_file(views, places, np.arange(len(firsts))):
+    for chosen, data, base in by_file(views, places, np.arange(len(firsts))):
         mine = np.flatnonzero((record_of_item >= chosen[0]) & (record_of_item <= chosen[-1]))
         known = _known_items(data, base, places[chosen])
         if known is None:

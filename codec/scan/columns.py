@@ -1,23 +1,24 @@
-"""The fixed fields of many records as columns, gathered with the dtypes derived from the declaration.
+"""The fixed fields of many records as columns, gathered with the dtypes derived from the declaration, and the CRCs of their bodies.
 
-The prefix of each record is copied once, in the byte order of the file; a field becomes a column of its own, in native byte
-order, when it is asked for. Every length is checked for all records at once; the first record that does not add up raises
+The prefix of each record is copied once, in the byte order of the file; a field becomes a column in native byte order when it
+is first used. Every length is checked for all records at once; the first record whose lengths do not add up raises
 CorruptionError.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from codec.errors import CorruptionError
+from codec.hashing import CRC_BITS, crc32_whole
+from codec.scan.arrays import Array, Buffer, windows
 from codec.store.record_layout import BORN_HOST_V6, HOST_BITS, MAGIC_V1, MAGIC_V2, PREFIXES, STORE_HOST_V6
 
-__all__ = ["SPANS", "FixedColumns", "fixed_columns", "host_widths"]
+__all__ = ["SPANS", "FixedColumns", "find_bad_crc", "fixed_columns", "host_widths"]
 
-Buffer = bytes | bytearray | memoryview
-Array = np.ndarray[Any, np.dtype[Any]]
 
 SPANS = (
     "body_start",
@@ -89,9 +90,7 @@ def _gather(data: Array, positions: Array, dtype: Any) -> Array:
     """The bytes of a dtype at each position, in the byte order of the file."""
     if len(positions) == 0:
         return np.empty(0, dtype)
-    # A window of that size starts at every byte; taking one is one copy of its bytes.
-    windows = np.ndarray(len(data) - dtype.itemsize + 1, f"V{dtype.itemsize}", data, strides=(1,))
-    return windows[positions].view(dtype)
+    return windows(data, dtype.itemsize)[positions].view(dtype)
 
 
 def _widened(data: Array, positions: Array, bits: Array) -> Array:
@@ -148,3 +147,24 @@ def _short(data: Array, places: Array) -> Array:
 def _refuse(positions: Array, wrong: Array, message: str) -> None:
     if wrong.any():
         raise CorruptionError(message, int(positions[np.flatnonzero(wrong)[0]]))
+
+
+def find_bad_crc(buffer: Buffer, rows: FixedColumns) -> list[int]:
+    """The row numbers whose body does not have the stored CRC; the CRC of an empty body is not looked at, as in Java."""
+    if len(rows) == 0:
+        return []
+    lengths = rows["body_length"]
+    crcs = map(crc32_whole, _bodies(buffer, rows["body_start"], lengths))
+    found = np.fromiter(crcs, dtype=np.int64, count=len(rows)) & CRC_BITS
+    bad: list[int] = np.flatnonzero((found != rows["body_crc"]) & (lengths > 0)).tolist()
+    return bad
+
+
+def _bodies(buffer: Buffer, starts: Array, lengths: Array) -> Iterator[Any]:
+    import zstandard
+
+    segments = getattr(zstandard, "BufferWithSegments", None)
+    if segments is None:  # zstandard without its C code, as on PyPy
+        return map(memoryview(buffer).__getitem__, map(slice, starts.tolist(), (starts + lengths).tolist()))
+    places = np.stack((starts, lengths), axis=1).astype(np.uint64)
+    return iter(segments(buffer, places))

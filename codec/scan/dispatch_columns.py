@@ -7,7 +7,7 @@ records dispatched to several queues, records that do not add up.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from codec.errors import CorruptionError
 from codec.names import SystemTopic
 from codec.properties import PropertyName, decode_properties
 from codec.scan import fixed_columns, scan_positions
+from codec.scan.arrays import Array
 from codec.scan.property_values import (
     JoinedProperties,
     Rows,
@@ -31,7 +32,6 @@ from codec.store.record import scan_record
 
 __all__ = ["Block", "QueueRun", "dispatched_block", "indexed"]
 
-Array = np.ndarray[Any, np.dtype[Any]]
 
 BLOCK_RECORDS = 4096
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
 
 from codec.ids import host_text, offset_msg_id
+from codec.scan.arrays import Array
+from codec.scan.arrow_arrays import always, of_one_width
 from codec.scan.columns import FixedColumns, host_widths
-from codec.scan.few import always
-from codec.scan.pieces import of_one_width
 from codec.store.record_layout import BORN_HOST_V6, STORE_HOST_V6
 
 __all__ = ["hosts", "offset_msg_ids"]
 
-Array = np.ndarray[Any, np.dtype[Any]]
 
 _HEX = np.frombuffer(b"".join(b"%04X" % pair for pair in range(1 << 16)), dtype=np.uint32)
 """The four digits of each pair of bytes."""

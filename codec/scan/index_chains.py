@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from codec.scan.arrays import Array
 from codec.store.index_file import ITEM, MAX_TIME_DIFF, SLOT, IndexHeader, item_position, slot_position
 
 __all__ = ["previous_items", "write_items", "wrong_links"]
 
-Array = np.ndarray[Any, np.dtype[Any]]
 Link = tuple[int | None, int, int, int]
 
 _BLOCK_ITEMS = 1 << 18

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import re
 import struct
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from codec.scan.arrays import Array, Buffer, windows
 from codec.store.record_layout import MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE
 
 __all__ = ["LEAST_ROWS", "Stretch", "follow", "walk_lanes"]
 
-Buffer = bytes | bytearray | memoryview
-Array = np.ndarray[Any, np.dtype[Any]]
 
 LEAST_ROWS = 8192
 """Fewer records than that are walked one by one."""
@@ -93,7 +92,7 @@ def _entrances(buffer: Buffer, start: int, stop: int) -> list[int]:
 def _run(data: Array, starts: Array, ends: Array) -> tuple[Array, Array, Array]:
     """One row a step: where each lane was; how many steps each lane took; where it is now."""
     limit = len(data)
-    heads = np.ndarray(limit - 7, "V8", data, strides=(1,))
+    heads = windows(data, 8)
     places = starts
     counts = np.zeros(len(starts), dtype=np.int64)
     path: list[Array] = []

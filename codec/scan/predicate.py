@@ -11,9 +11,13 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from codec.errors import CorruptionError
 from codec.properties import PropertyName
+from codec.scan.arrays import Array
+from codec.scan.arrow_arrays import pieces
 from codec.scan.blocks import BLOCK_RECORDS, Bounds, RecordBlock, blocks_backwards, in_range, sound_blocks
-from codec.scan.pieces import pieces
+from codec.scan.columns import fixed_columns
+from codec.scan.entries import LogViews, by_file, entry_columns
 from codec.scan.property_checks import equal_to
 from codec.selector.sql92_tree import (
     MIRRORED,
@@ -30,9 +34,8 @@ from codec.selector.sql92_tree import (
 )
 from codec.store.record_filter import COLUMNS, RecordFilter
 
-__all__ = ["last_to_look_at", "records_to_look_at", "tests_of"]
+__all__ = ["entries_to_look_at", "last_to_look_at", "records_to_look_at", "tests_of"]
 
-Array = np.ndarray[Any, np.dtype[Any]]
 
 _UNREADABLE = "\ufffd"
 
@@ -70,6 +73,31 @@ def last_to_look_at(
     tests = list(tests_of(chosen))
     for block in blocks_backwards(data, base, positions, max_rows):
         yield _passing(block, np.arange(len(block.positions)), tests)
+
+
+def entries_to_look_at(raw: memoryview, views: LogViews, chosen: RecordFilter) -> list[int]:
+    """Numbers of the queue entries in `raw` whose records may be chosen, or cannot be read. Fillers, and entries whose records
+    retention removed, are left out.
+    """
+    tests = list(tests_of(chosen))
+    entries = entry_columns(raw)
+    possible = np.zeros(len(entries.offsets), dtype=bool)
+    for mine, data, base in by_file(views, entries.offsets, np.flatnonzero(~entries.fillers)):
+        possible[mine] = _may_lead_to(data, entries.offsets[mine] - base, tests)
+    found: list[int] = np.flatnonzero(possible).tolist()
+    return found
+
+
+def _may_lead_to(data: memoryview, positions: Array, tests: Iterable[Test]) -> Array:
+    passing = np.ones(len(positions), dtype=bool)
+    try:
+        rows = fixed_columns(data, positions)
+    except CorruptionError:
+        return passing
+    block = RecordBlock(data, rows, positions, len(data))
+    for test in tests if (np.diff(positions) > 0).all() else ():
+        passing &= test(block, np.arange(len(positions)))
+    return passing
 
 
 def _passing(block: RecordBlock, numbers: Array, tests: Iterable[Test]) -> list[int]:

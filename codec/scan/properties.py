@@ -8,17 +8,17 @@ the texts into pieces, of which Arrow copies the names and the values.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from codec.scan.pieces import of_one_width, pieces
+from codec.scan.arrays import Array
+from codec.scan.arrow_arrays import of_one_width, pieces
 from codec.scan.property_shapes import AlikePairs, split_alike
 
 __all__ = ["PropertyColumns", "split_properties"]
 
-Array = np.ndarray[Any, np.dtype[Any]]
 
 _PAIR_END = 2
 _FEW_NAMES = 48  # a text has at most 2**13 pairs, so sums of so many bits stay within int64

@@ -7,13 +7,13 @@ pair that is good and an end of a pair, so that each text begins behind one; the
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
+from codec.scan.arrays import Array, windows
+
 __all__ = ["equal_to", "texts_parse"]
 
-Array = np.ndarray[Any, np.dtype[Any]]
 
 _STEP = 32
 """Widths of tables are multiples of it."""
@@ -31,8 +31,7 @@ def equal_to(data: memoryview, starts: Array, ends: Array, text: bytes) -> Array
     equal: Array = ends - starts == len(text)
     here = np.flatnonzero(equal)
     if len(here) and text:
-        windows = np.ndarray(len(data) - len(text) + 1, f"V{len(text)}", data, strides=(1,))
-        found = windows[starts[here]].view(np.uint8).reshape(len(here), len(text))
+        found = windows(data, len(text))[starts[here]].view(np.uint8).reshape(len(here), len(text))
         equal[here] = (found == np.frombuffer(text, dtype=np.uint8)).all(axis=1)
     return equal
 
@@ -51,12 +50,12 @@ def _tables(data: memoryview, starts: Array, ends: Array) -> Iterator[Array]:
         chosen = np.flatnonzero(widths == width)
         chosen = chosen[np.argsort(ends[chosen] - starts[chosen], kind="stable")]
         rows = max(_TABLE_BYTES // width, 1)
-        windows = np.ndarray(len(data) - width + 1, f"V{width}", data, strides=(1,))
+        rows_of = windows(data, width)
         keep, fill = _pads(width)
         for at in range(0, len(chosen), rows):
             part = chosen[at : at + rows]
             pads = starts[part] - ends[part] + width
-            table = windows[ends[part] - width].view(np.uint64).reshape(len(part), -1)
+            table = rows_of[ends[part] - width].view(np.uint64).reshape(len(part), -1)
             table[:, : _MOST_PAD // 8 + 1] &= keep[pads]
             table[:, : _MOST_PAD // 8 + 1] |= fill[pads]
             yield table

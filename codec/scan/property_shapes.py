@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from codec.scan.arrays import Array
+
 __all__ = ["LEAST_ROWS", "AlikePairs", "split_alike"]
 
-Array = np.ndarray[Any, np.dtype[Any]]
 
 LEAST_ROWS = 512
 """Fewer texts of one shape are not worth it."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from codec.hashing import index_key_hash, java_string_hash, tags_code
 from codec.properties import MAX_PROPERTIES_LENGTH, PropertyName
+from codec.scan.arrays import Array, windows
 
 __all__ = [
     "JoinedProperties",
@@ -25,7 +26,6 @@ __all__ = [
     "record_tags_codes",
 ]
 
-Array = np.ndarray[Any, np.dtype[Any]]
 
 _NAME_END = 1
 _PAIR_END = 2
@@ -186,8 +186,7 @@ def _last_values(values: Values) -> Values:
 
 def _windows(data: Array, starts: Array, size: int) -> Array:
     """The `size` bytes at each place, a row each."""
-    windows = np.ndarray(len(data) - size + 1, f"V{size}", data, strides=(1,))
-    return windows[starts].view(np.uint8).reshape(len(starts), size)
+    return windows(data, size)[starts].view(np.uint8).reshape(len(starts), size)
 
 
 @lru_cache(maxsize=4096)

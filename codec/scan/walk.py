@@ -8,17 +8,16 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from codec.scan.arrays import Array, Buffer
 from codec.scan.lanes import LEAST_ROWS, follow, walk_lanes
 from codec.store.record_layout import BLANK_SIZE, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE
 
 __all__ = ["StopReason", "Walk", "scan_positions"]
 
-Buffer = bytes | bytearray | memoryview
-Array = np.ndarray[Any, np.dtype[np.int64]]
 
 _size_and_magic = struct.Struct(">iI").unpack_from
 _MAGICS = frozenset((MAGIC_V1, MAGIC_V2))

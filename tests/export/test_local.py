@@ -10,7 +10,7 @@ import pytest
 from codec.errors import CorruptionError
 from codec.scan.arrow import schema
 from rmqcli.export import Layout, OutputExists, RowFilter, export_store
-from rmqcli.export.output import encoding
+from rmqcli.export.output import parquet as encoding
 from tests.export.support import by_place, java_rows, rows_of, table_of
 from tests.support import JavaStore
 

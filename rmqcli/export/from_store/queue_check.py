@@ -1,26 +1,32 @@
-"""Whether an export of a store has a row for every entry of the consume queues.
+"""Checks that an export of a store has a row for every entry of the consume queues.
 
-The queues are counted before the commit log is read, so that a broker that goes on writing does no harm. More rows than entries
-are no fault: the consume queues of a killed broker lie behind its commit log, and a deleted topic has none.
+The queues are counted before the commit log is read, so that a broker that keeps writing does no harm. More rows than entries
+are sound: the consume queues of a killed broker lie behind its commit log, and a deleted topic has none.
+
+Entries do not hold store times. For a range of times, entries that lead into a missing commit log file matter only if its records
+may lie in the range: they were stored between the records before and after it, since store times rise along a log.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from codec.errors import CorruptionError
 from codec.names import LMQ_PREFIX
-from codec.store.consume_queue import ENTRY, FILLER_SIZE
-from rmqcli.export.from_store.lost_files import require_files
+from codec.store.consume_queue import ENTRY
 from rmqcli.export.from_store.row_filter import RowFilter
 from rmqcli.export.output.manifest import Manifest
 from rmqcli.export.output.spans import QueueSpan
 from rmqcli.render.output import warn
 from rmqcli.store import CommitLog, Queue, queue_folders
 from rmqcli.store.read.files import NamedFile, mapped
+from rmqcli.store.read.log_reader import LogReader
 
-__all__ = ["count_entries", "has_topic", "require_rows", "warn_of_gap"]
+__all__ = ["count_entries", "has_topic", "require_files", "require_rows", "warn_of_gap"]
+
 
 Counts = Mapping[tuple[str, int], int]
 
@@ -71,18 +77,15 @@ def _queues(store: Path, rows: RowFilter) -> Iterable[Queue]:
 
 
 def _count(file: NamedFile, begin: int, end: int | None, low: int) -> int:
-    import numpy as np
+    from codec.scan.entries import entry_columns
 
     first, count = (file.base or 0) // ENTRY.size, file.size // ENTRY.size
     begin, end = max(0, begin - first), count if end is None else max(0, min(count, end - first))
     if begin >= end:
         return 0
     with mapped(file) as data:
-        entries = np.frombuffer(data, ENTRY.dtype(), end - begin, begin * ENTRY.size)
-        sizes, places = entries["size"].astype(np.int64), entries["commit_log_offset"].astype(np.int64)
-        del entries
-    filler = (sizes == FILLER_SIZE) & (places == 0)
-    return int(np.count_nonzero((sizes > 0) & (places >= low) & ~filler))
+        entries = entry_columns(data, begin, end)
+    return int((entries.used & (entries.offsets >= low)).sum())
 
 
 def warn_of_gap(store: Path, previous: Manifest | None, rows: RowFilter) -> None:
@@ -99,7 +102,7 @@ def warn_of_gap(store: Path, previous: Manifest | None, rows: RowFilter) -> None
         (queue, ends[key], first)
         for queue in _queues(store, rows)
         if (key := (queue.topic or "", queue.queue_id or 0)) in ends
-        and (first := max(_first_there(queue, low), rows.begin or 0)) > ends[key]
+        and (first := max(_first_kept(queue, low), rows.begin or 0)) > ends[key]
     ]
     if gaps:
         queue, begin, end = gaps[0]
@@ -110,17 +113,16 @@ def warn_of_gap(store: Path, previous: Manifest | None, rows: RowFilter) -> None
         )
 
 
-def _first_there(queue: Queue, low: int) -> int:
-    """The first queue offset whose record is at commit-log offset `low` or behind; else where the queue ends."""
-    import numpy as np
+def _first_kept(queue: Queue, low: int) -> int:
+    """The first queue offset whose record is at commit-log offset `low` or behind it, else the end of the queue."""
+    from codec.scan.entries import entry_columns
 
     for file in queue.files.files:
         with mapped(file) as data:
-            entries = np.frombuffer(data, ENTRY.dtype(), file.size // ENTRY.size)
-            there = np.flatnonzero((entries["size"] > 0) & (entries["commit_log_offset"] >= low))
-            del entries
-        if len(there):
-            return (file.base or 0) // ENTRY.size + int(there[0])
+            entries = entry_columns(data)
+        kept = entries.used & (entries.offsets >= low)
+        if kept.any():
+            return (file.base or 0) // ENTRY.size + int(kept.argmax())
     return queue.files.bounds()[1]
 
 
@@ -135,3 +137,84 @@ def require_rows(store: Path, expected: Counts, exported: Iterable[QueueSpan]) -
             f"{store}: queue {queue} of topic {topic} has {count} entries in its consume queue, but the commit log has "
             f"{rows.get((topic, queue), 0)} of its records{others}; --no-verify exports what is there"
         )
+
+
+_NO_END = 1 << 63
+
+
+@dataclass(slots=True)
+class _Hole:
+    """Commit-log offsets [begin, end) of no file; `before` and `after` are the entries next to it, if there are any."""
+
+    begin: int
+    end: int
+    lost: int = 0
+    queue: Queue | None = None
+    before: int | None = None
+    after: int | None = None
+
+    def look_at(self, queue: Queue, places: Any) -> None:
+        """`places` ascend."""
+        first, end = (int(number) for number in places.searchsorted((self.begin, min(self.end, _NO_END - 1))))
+        if end > first:
+            self.lost += end - first
+            self.queue = self.queue or queue
+        if first:
+            self.before = max(self.before or 0, int(places[first - 1]))
+        if end < len(places):
+            self.after = min(self.after or _NO_END, int(places[end]))
+
+
+def require_files(store: Path, queues: Iterable[Queue], rows: RowFilter) -> None:
+    """CorruptionError when entries lead into a file that is gone, and their records may be in the times of `rows`."""
+    holes = _holes(CommitLog(store).files)
+    behind: list[Any] = []
+    for queue in queues:
+        for file in queue.files.files:
+            places = _places(file)
+            places = places[places >= rows.begin_commit_log]
+            for hole in holes:
+                hole.look_at(queue, places)
+            behind.append(places[places >= holes[-1].begin])
+    # A broker that goes on writing has made a file before the entries that lead into it.
+    end = _holes(CommitLog(store).files)[-1].begin
+    holes[-1].lost = sum(int((places >= end).sum()) for places in behind)
+    with LogReader(store) as log:
+        for hole in holes:
+            if hole.lost and hole.queue is not None and _may_be_in(log, hole, rows):
+                others = f", and {hole.lost - 1} others," if hole.lost > 1 else ""
+                raise CorruptionError(
+                    f"{store}: an entry of queue {hole.queue.queue_id} of topic {hole.queue.topic}{others} leads to commit-log "
+                    f"offsets from {hole.begin} on, where there is no file; --no-verify exports what is there"
+                )
+
+
+def _holes(files: list[NamedFile]) -> list[_Hole]:
+    """Between the files and behind the last. What is before the first, retention took."""
+    ends = [(file.base or 0) + file.size for file in files]
+    begins = [file.base or 0 for file in files[1:]]
+    between = [_Hole(end, begin) for end, begin in zip(ends[:-1], begins, strict=True) if begin > end]
+    return [*between, _Hole(ends[-1], _NO_END)]
+
+
+def _places(file: NamedFile) -> Any:
+    """Commit-log offsets of the entries of a queue's file, ascending."""
+    import numpy as np
+
+    from codec.scan.entries import entry_columns
+
+    with mapped(file) as data:
+        entries = entry_columns(data)
+    return np.sort(entries.offsets[entries.used])
+
+
+def _may_be_in(log: LogReader, hole: _Hole, rows: RowFilter) -> bool:
+    before, after = (_time(log, place) for place in (hole.before, hole.after))
+    starts_after = before is not None and rows.end_time is not None and before >= rows.end_time
+    ends_before = after is not None and rows.begin_time is not None and after < rows.begin_time
+    return not starts_after and not ends_before
+
+
+def _time(log: LogReader, place: int | None) -> int | None:
+    message = None if place is None else log.message(place)
+    return None if message is None else message.store_timestamp

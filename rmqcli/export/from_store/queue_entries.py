@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from codec.hashing import tags_code
 from codec.names import SystemTopic
-from codec.store.consume_queue import ENTRY, FILLER_SIZE
+from codec.store.consume_queue import ENTRY
 from rmqcli.export.from_store.row_filter import RowFilter
 from rmqcli.store import Queue
 from rmqcli.store.read.consume_queue import leading_fillers
@@ -126,17 +126,16 @@ def _written(topic: str, queue_id: int, file: NamedFile) -> tuple[Any, Any, Any,
     """Numbers in the file, commit-log offsets, sizes and tags codes of the written entries."""
     import numpy as np
 
+    from codec.scan.entries import entry_columns
+
     for _ in range(_LOOKS):
         with mapped(file) as data:
-            raw = np.frombuffer(data, ENTRY.dtype(), file.size // ENTRY.size)
-            # Sizes first: an entry that a broker writes meanwhile is then no entry, not one that leads to the log's begin.
-            sizes = raw["size"].astype(np.int32)
-            places, codes = (raw[name].astype(np.int64) for name in ("commit_log_offset", "tags_code"))
-            del raw
-        numbers = np.flatnonzero((sizes > 0) & ~((sizes == FILLER_SIZE) & (places == 0)))
+            entries = entry_columns(data)
+        numbers = np.flatnonzero(entries.used)
+        sizes, places, codes = (column[numbers] for column in entries)
         is_one_run = not len(numbers) or numbers[-1] - numbers[0] + 1 == len(numbers)
-        if is_one_run and (np.diff(places[numbers]) > 0).all():
-            return numbers, places[numbers], sizes[numbers], codes[numbers]
+        if is_one_run and (np.diff(places) > 0).all():
+            return numbers, places, sizes, codes
     raise _unsound(topic, queue_id, file)
 
 

@@ -75,7 +75,7 @@ class RowFilter:
         import numpy as np
         import pyarrow.compute as pc
 
-        from codec.scan.views import select
+        from codec.scan.arrow_arrays import select
 
         wanted = reduce(pc.and_, self._conditions(batch))
         if pc.all(wanted, min_count=0).as_py():

@@ -1,7 +1,8 @@
 """Records of commit log files, in order, from every file of a folder.
 
 A walk follows the sizes. In a file it ends at the BLANK record, at zeros (a preallocated file's unused rest), or at damage;
-a file that holds only zeros is empty. Places are commit-log offsets and bytes of a file.
+a file that holds only zeros is empty. Places are commit-log offsets and bytes of a file. The log of a running broker ends
+where it was written to at one moment: what is appended later is neither damage behind its end nor a record cut in two.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections import deque
 from collections.abc import Container, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from codec.errors import CorruptionError
 from codec.store.record import (
@@ -21,6 +22,7 @@ from codec.store.record import (
     MAGIC_V1,
     MAGIC_V2,
     RecordScan,
+    peek_record,
     scan_record,
     store_timestamp_at,
 )
@@ -32,11 +34,13 @@ __all__ = [
     "CommitLog",
     "LogViews",
     "Place",
+    "as_written",
     "commit_log_folder",
     "next_record",
     "require_zeros",
     "walk_file",
 ]
+
 
 _MAGICS = (MAGIC_V1.to_bytes(4, "big"), MAGIC_V2.to_bytes(4, "big"))
 
@@ -85,8 +89,6 @@ class CommitLog:
             text = "this store has no commit log: no message was ever stored, or it is gone"
             raise FileNotFoundError(errno.ENOENT, text, str(path)) from None
         if _is_written_to(folder):
-            from rmqcli.store.read.live import as_written
-
             self.files = as_written(self.files)
 
     @classmethod
@@ -155,12 +157,16 @@ class LogViews:
     """The bytes of commit log files by commit-log offset; a context manager that keeps mapped what was looked at."""
 
     def __init__(self, files: Sequence[NamedFile]) -> None:
-        self.bases: list[int] = [file.base or 0 for file in files]
-        self._files = files
-        self._views: dict[int, memoryview] = {}
         self._stack = ExitStack()
+        self.list_again(files)
 
-    def __enter__(self) -> LogViews:
+    def list_again(self, files: Sequence[NamedFile]) -> None:
+        """Replaces the files; views of the old ones stay valid until the end of the block."""
+        self.files = files
+        self.bases = [file.base or 0 for file in files]
+        self._views: dict[int, memoryview] = {}
+
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -170,7 +176,7 @@ class LogViews:
     def view(self, number: int) -> memoryview:
         """All bytes of a file."""
         if number not in self._views:
-            self._views[number] = self._stack.enter_context(mapped(self._files[number]))
+            self._views[number] = self._stack.enter_context(mapped(self.files[number]))
         return self._views[number]
 
     def place(self, offset: int) -> tuple[memoryview, int] | None:
@@ -182,7 +188,7 @@ class LogViews:
         if number < 0:
             return None
         position = offset - self.bases[number]
-        if position >= self._files[number].size:
+        if position >= self.files[number].size:
             raise CorruptionError(f"no commit log file holds offset {offset}")
         return self.view(number), position
 
@@ -248,3 +254,37 @@ def _occurrences(part: bytes, magic: bytes) -> Iterator[int]:
     while at >= 0:
         yield at
         at = part.find(magic, at + 1)
+
+
+_KNOWN_MAGICS = frozenset((MAGIC_V1, MAGIC_V2, MAGIC_BLANK))
+_NEAR = 8 * 1024 * 1024
+"""Bytes before the last written page in which a whole record is looked for, to walk from there."""
+
+
+def as_written(files: Sequence[NamedFile]) -> list[NamedFile]:
+    """The files up to the one that has the newest record, with the size that it is filled to."""
+    for number in reversed(range(len(files))):
+        file = files[number]
+        with mapped(file) as data:
+            if number == 0 or (len(data) >= BLANK_SIZE and peek_record(data).total_size):
+                return [*files[:number], file._replace(size=_filled(file, data))]
+    return []
+
+
+def _filled(file: NamedFile, data: memoryview) -> int:
+    """Where the next record will be; the whole size where the walk meets something else than records."""
+    position = _start(file, data)
+    while len(data) - position >= BLANK_SIZE:
+        head = peek_record(data, position)
+        if head.total_size == 0:
+            return position
+        if head.magic not in _KNOWN_MAGICS or not 0 < head.total_size <= len(data) - position:
+            break
+        position += head.total_size
+    return len(data)
+
+
+def _start(file: NamedFile, data: memoryview) -> int:
+    written = max((end for _, end in data_extents(file, 0, len(data))), default=0)
+    near = max(written - _NEAR, 0)
+    return (next_record(file, data, near, written) or 0) if near else 0

@@ -41,6 +41,13 @@ class QueueEntry(NamedTuple):
         return self.commit_log_offset == 0 and self.size == FILLER_SIZE
 
 
+def entry_at(file: NamedFile, data: memoryview, number: int) -> QueueEntry:
+    """The entry of this number, counted from the first of the file."""
+    position = number * ENTRY.size
+    offset, size, tags_code = ENTRY.unpack_from(data, position)
+    return QueueEntry((file.base or 0) // ENTRY.size + number, offset, size, tags_code, file, position)
+
+
 class ConsumeQueueFiles:
     """The files of one queue. FileNotFoundError when there is no such file, or none in the folder."""
 
@@ -58,10 +65,9 @@ class ConsumeQueueFiles:
                 for number in range(max(begin - first, 0), count):
                     if end is not None and first + number >= end:
                         return
-                    offset, size, tags_code = ENTRY.unpack_from(data, number * ENTRY.size)
-                    if size == 0:
+                    entry = entry_at(file, data, number)
+                    if entry.size == 0:
                         return
-                    entry = QueueEntry(first + number, offset, size, tags_code, file, number * ENTRY.size)
                     if not entry.is_filler:
                         yield entry
 

@@ -6,8 +6,8 @@ and nothing behind it depends on it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -16,8 +16,8 @@ from codec.compression import COMPRESSED, decompress
 from codec.errors import CorruptionError
 from codec.message import MessageExt
 from codec.store.record import decode_record
-from rmqcli.store.read.commit_log import Place, commit_log_folder
-from rmqcli.store.read.files import DamagedFile, NamedFile, mapped, naming_damage, offset_files
+from rmqcli.store.read.commit_log import LogViews, Place, commit_log_folder
+from rmqcli.store.read.files import DamagedFile, NamedFile, naming_damage, offset_files
 
 __all__ = ["Complain", "Found", "LogReader", "overlook", "plain_bodies", "stored_message", "with_plain_body"]
 
@@ -57,66 +57,36 @@ def plain_bodies(found: Iterable[Found], complain: Complain) -> Iterator[Found]:
         yield place, with_plain_body(message, place.file, place.position, complain)
 
 
-class LogReader:
-    """A context manager that keeps the files mapped. `path` is a store folder, or its commit log."""
+class LogReader(LogViews):
+    """Reads records by commit-log offset; a context manager that keeps files mapped. `path` is a store folder or its log."""
 
     def __init__(self, path: Path) -> None:
         """FileNotFoundError when there is no commit log."""
         self._folder = commit_log_folder(path)
-        self._files = offset_files(self._folder)
-        self._views: dict[NamedFile, memoryview] = {}
-        self._stack = ExitStack()
-
-    def __enter__(self) -> LogReader:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._views.clear()
-        self._stack.close()
-
-    @property
-    def files(self) -> Sequence[NamedFile]:
-        """As far as they are known."""
-        return self._files
-
-    def view(self, file: NamedFile) -> memoryview:
-        """All bytes of one of the files; good as long as the reader is."""
-        if file not in self._views:
-            self._views[file] = self._stack.enter_context(mapped(file))
-        return self._views[file]
-
-    @property
-    def begin(self) -> int:
-        """The first commit-log offset."""
-        return self._files[0].base or 0
+        super().__init__(offset_files(self._folder))
 
     def message(self, offset: int) -> MessageExt | None:
-        """None when no whole record is there."""
+        """The message at an offset; None when no whole record is there."""
         found = self.find(offset)
         return None if found is None else found[1]
 
     def find(self, offset: int) -> Found | None:
-        """None when no whole record is there."""
+        """The place and message at an offset; None when no whole record is there."""
         try:
             return self.read(offset)
         except CorruptionError:
             return None
 
     def read(self, offset: int) -> Found | None:
-        """None before the first file: retention took the record. DamagedFile when no whole record is there."""
-        if offset < self.begin:
+        """As `find`; None only before the first file, whose records retention removed. DamagedFile elsewhere."""
+        if offset < self.bases[0]:
             return None
-        file = self._file_of(offset)
-        position = offset - (file.base or 0)
-        if position >= file.size:
-            self._files = offset_files(self._folder)  # a broker may have made one since
-            file = self._file_of(offset)
-            position = offset - (file.base or 0)
+        if offset >= self.bases[-1] + self.files[-1].size:
+            self.list_again(offset_files(self._folder))  # a broker may have added a file
+        number = bisect_right(self.bases, offset) - 1
+        file, position = self.files[number], offset - self.bases[number]
         if position >= file.size:
             raise DamagedFile(file.path, CorruptionError(f"the file ends before commit-log offset {offset}"))
         with naming_damage(file):
-            message = stored_message(self.view(file), position)
+            message = stored_message(self.view(number), position)
         return Place(file, position, message.store_size, offset), message
-
-    def _file_of(self, offset: int) -> NamedFile:
-        return next((f for f in reversed(self._files) if (f.base or 0) <= offset), self._files[0])

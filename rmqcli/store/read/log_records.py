@@ -1,22 +1,26 @@
-"""The records of a commit log that are asked for, their bodies as stored.
+"""The records of a commit log in a range, chosen by a filter, with their bodies as stored.
 
-Where that can be, many records at once are looked at, and only those decoded that may be meant.
+With NumPy whole blocks are filtered first, and only records that may be chosen are decoded. The last N records are found from
+the last file back; since only the first byte of a file is known to start a record, each file is walked from there.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
+from codec.errors import CorruptionError
 from codec.message import MessageExt
 from codec.store.record_filter import RecordFilter
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.store.read.commit_log import CommitLog, Place, walk_file
-from rmqcli.store.read.files import NamedFile, mapped, naming_damage
+from rmqcli.store.read.files import DamagedFile, NamedFile, data_size, mapped, naming_damage
 from rmqcli.store.read.log_reader import Found, stored_message
-from rmqcli.store.read.log_tail import last_records
-from rmqcli.store.read.vectorised import is_bulk_possible
+from rmqcli.store.read.vectorised import block_records, is_vectorised
 
-__all__ = ["log_records"]
+__all__ = ["last_records", "log_records"]
+
 
 Progress = Callable[[int], None]
 
@@ -63,11 +67,11 @@ def _of_file(
 def _blocks(
     file: NamedFile, data: memoryview, wanted: OffsetRange, chosen: RecordFilter
 ) -> Iterable[tuple[int, list[int]]]:
-    if not is_bulk_possible() or (chosen.is_open and wanted == OffsetRange()):
+    if not is_vectorised() or (chosen.is_open and wanted == OffsetRange()):
         return ()
     from codec.scan.predicate import records_to_look_at
 
-    return records_to_look_at(data, file.base, *wanted.bounds, chosen)
+    return records_to_look_at(data, file.base, *wanted.bounds, chosen, block_records())
 
 
 def _message(data: memoryview, position: int, wanted: OffsetRange, chosen: RecordFilter) -> MessageExt | None:
@@ -75,3 +79,86 @@ def _message(data: memoryview, position: int, wanted: OffsetRange, chosen: Recor
     message = stored_message(data, position)
     is_meant = wanted.holds_time(message.store_timestamp) and chosen.accepts(message)
     return message if is_meant else None
+
+
+Last = tuple[list[int], DamagedFile | None]
+"""Where in a file the last chosen records are that can be reached, and what keeps the others from it."""
+
+
+def last_records(
+    log: CommitLog, count: int, chosen: RecordFilter, progress: Callable[[int], None]
+) -> Iterator[Found]:
+    """In the order of the log. The first damage that is met from the end on is where the log ends: records before it are given, then
+    DamagedFile is raised.
+    """
+    found: list[tuple[NamedFile, list[int]]] = []
+    damage = None
+    for file in reversed(log.files):
+        with mapped(file) as data:
+            places, damage = _last_of(file, data, count, chosen)
+        progress(data_size(file))
+        found.append((file, places))
+        count -= len(places)
+        if damage is not None or count == 0:
+            break
+    for file, places in reversed(found):
+        with naming_damage(file), mapped(file) as data:
+            for position in places:
+                message = stored_message(data, position)
+                yield Place(file, position, message.store_size, message.commit_log_offset), message
+    if damage is not None:
+        raise damage
+
+
+def _last_of(file: NamedFile, data: memoryview, count: int, chosen: RecordFilter) -> Last:
+    if is_vectorised():
+        try:
+            return _from_the_end(file, data, count, chosen)
+        except CorruptionError:
+            pass
+    return _from_the_beginning(file, data, count, chosen)
+
+
+def _from_the_end(file: NamedFile, data: memoryview, count: int, chosen: RecordFilter) -> Last:
+    """CorruptionError where something is unusual."""
+    from codec.scan.predicate import last_to_look_at
+
+    found: list[int] = []
+    positions, damage = _walked(file, data)
+    for block in last_to_look_at(data, file.base, positions, chosen, block_records()):
+        for position in reversed(block):
+            if _is_chosen(data, position, chosen):
+                found.append(position)
+            if len(found) == count:
+                return found[::-1], damage
+    return found[::-1], damage
+
+
+def _walked(file: NamedFile, data: memoryview) -> tuple[Any, DamagedFile | None]:
+    """Where records begin, as an array."""
+    import numpy as np
+
+    from codec.scan import scan_positions
+
+    walk = scan_positions(data)
+    further, damage = _places(file, data, walk.end)
+    return np.append(walk.positions, np.array(further, dtype=np.int64)), damage
+
+
+def _places(file: NamedFile, data: memoryview, start: int) -> tuple[list[int], DamagedFile | None]:
+    found = []
+    try:
+        for place, _ in walk_file(file, data, start):
+            found.append(place.position)
+    except CorruptionError as error:
+        return found, DamagedFile(file.path, error)
+    return found, None
+
+
+def _from_the_beginning(file: NamedFile, data: memoryview, count: int, chosen: RecordFilter) -> Last:
+    places, damage = _places(file, data, 0)
+    return list(deque((at for at in places if _is_chosen(data, at, chosen)), count)), damage
+
+
+def _is_chosen(data: memoryview, position: int, chosen: RecordFilter) -> bool:
+    return chosen.is_open or chosen.accepts(stored_message(data, position))

@@ -1,24 +1,44 @@
-"""The checks of many things at once, when NumPy and PyArrow are there to make them."""
+"""Whether store files are read with NumPy, many records at a time, or record by record.
+
+NumPy and PyArrow come with the extra `export`; without them everything is read record by record, with the same results.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib import util
 from types import ModuleType
 
-__all__ = ["bulk_checks", "is_bulk_possible"]
-
 _NEEDED = ("numpy", "pyarrow")
+_SETTINGS: ContextVar[tuple[bool, int]] = ContextVar("vectorised", default=(True, 1 << 14))
 
 
-def is_bulk_possible() -> bool:
-    """Whether the extra `export` is there; without it everything is looked at by itself."""
-    return all(map(util.find_spec, _NEEDED))
+def is_vectorised() -> bool:
+    """True when the packages of the extra `export` are installed, unless `vectorising` says otherwise."""
+    return _SETTINGS.get()[0] and all(map(util.find_spec, _NEEDED))
 
 
-def bulk_checks() -> ModuleType | None:
-    """`codec.scan.checks`; None where it is not possible."""
-    if not is_bulk_possible():
+def block_records() -> int:
+    """The most records, entries or items of one block."""
+    return _SETTINGS.get()[1]
+
+
+def vectorised_checks() -> ModuleType | None:
+    """The module `codec.scan.checks`; None when it cannot be used."""
+    if not is_vectorised():
         return None
-    from codec.scan import checks as found
+    from codec.scan import checks
 
-    return found
+    return checks
+
+
+@contextmanager
+def vectorising(*, enabled: bool = True, block_records: int = 1 << 14) -> Iterator[None]:
+    """Overrides, within the block and this task, whether files are read many records at a time, and how many."""
+    token = _SETTINGS.set((enabled, block_records))
+    try:
+        yield
+    finally:
+        _SETTINGS.reset(token)

@@ -21,7 +21,7 @@ from codec.store.index_file import FILE_ITEMS, FILE_SLOTS
 from rmqcli.store.read.commit_log import CommitLog, walk_file
 from rmqcli.store.read.files import NamedFile, mapped, naming_damage
 from rmqcli.store.read.index import shape_of_index
-from rmqcli.store.read.vectorised import bulk_checks
+from rmqcli.store.read.vectorised import block_records, vectorised_checks
 from rmqcli.store.repair.index_writer import IndexWriter
 from rmqcli.store.repair.new_folder import UNFINISHED
 from rmqcli.store.repair.queue_writer import QUEUE_FILE_SIZE, QueuesWriter
@@ -114,10 +114,12 @@ class _Writers:
 
     def put_many(self, file: NamedFile, data: memoryview, position: int) -> int:
         """A block of records of a file; the byte behind them, `position` itself where they are to be put one by one."""
-        bulk = bulk_checks()
-        if bulk is None or file.base is None:
+        checks = vectorised_checks()
+        if checks is None or file.base is None:
             return position
-        block = bulk.dispatched_block(data, file.base, position, self._levels)
+        block = checks.dispatched_block(
+            data, file.base, position, self._levels, min(block_records(), _BLOCK_RECORDS)
+        )
         if block is None:
             return position
         for queue in block.queues:

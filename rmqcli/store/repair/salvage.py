@@ -30,7 +30,7 @@ from codec.store.record import BLANK_SIZE, store_timestamp_at
 from codec.store.record_encoder import encode_blank, encode_record, record_size
 from rmqcli.store.read.commit_log import CommitLog
 from rmqcli.store.read.files import mapped
-from rmqcli.store.read.vectorised import bulk_checks
+from rmqcli.store.read.vectorised import vectorised_checks
 from rmqcli.store.repair.new_folder import new_folder, require_empty
 from rmqcli.store.repair.rebuild import Rebuilt, build, shape_of
 from rmqcli.store.repair.salvage_queues import Gone, drop_contradicted, gone_offsets, lost_tail
@@ -185,10 +185,10 @@ def _copy(file: FileScan, handle: int, begin: int, end: int, mended: list[int]) 
 
 def _skip_good(data: memoryview, start: int, stop: int) -> tuple[int, int]:
     """The byte behind records whose properties are seen to parse, many at once, and the store time of the last, 1 for none."""
-    bulk = bulk_checks()
-    if bulk is None:
+    checks = vectorised_checks()
+    if checks is None:
         return start, 1
-    end, last = bulk.skip_parsing(data, start, stop)
+    end, last = checks.skip_parsing(data, start, stop)
     return int(end), store_timestamp_at(data, last) if last >= 0 else 1
 
 

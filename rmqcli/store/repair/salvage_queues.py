@@ -20,7 +20,7 @@ from codec.store.record import RecordScan, scan_record
 from rmqcli.store.read.commit_log import LogViews
 from rmqcli.store.read.consume_queue import Queue, QueueEntry, queue_folders
 from rmqcli.store.read.files import mapped
-from rmqcli.store.read.vectorised import bulk_checks
+from rmqcli.store.read.vectorised import vectorised_checks
 from rmqcli.store.repair.queue_writer import MAX_GAP, is_folder
 from rmqcli.store.repair.salvage_scan import LogScan, Stretch, records_between
 
@@ -78,18 +78,18 @@ def _every_entry(scan: LogScan, queue: Queue) -> Iterator[QueueEntry]:
 
 def _suspect_entries(scan: LogScan, queue: Queue) -> Iterator[QueueEntry]:
     """Entries of which it is not seen, for many at once, that their records say the same."""
-    bulk = bulk_checks()
-    if bulk is None:
+    checks = vectorised_checks()
+    if checks is None:
         yield from queue.files.entries()
         return
     with LogViews([file.file for file in scan.files if file.file.size]) as views:
         for file in queue.files.files:
             first = (file.base or 0) // ENTRY.size
             with mapped(file) as data:
-                written = bulk.written_entries(data)
+                written = checks.written_entries(data)
                 for at in range(0, written, _BLOCK_ENTRIES):
                     raw = bytes(data[at * ENTRY.size : min(at + _BLOCK_ENTRIES, written) * ENTRY.size])
-                    numbers, _ = bulk.suspect_entries(
+                    numbers, _ = checks.suspect_entries(
                         views, queue.topic, queue.queue_id, first + at, raw, -1, check_crc=False
                     )
                     for number in numbers:

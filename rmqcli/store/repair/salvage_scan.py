@@ -15,7 +15,7 @@ from codec.store.file_names import file_name
 from codec.store.record import BLANK_SIZE, MAGIC_BLANK, MIN_RECORD_SIZE, RecordScan, scan_record
 from rmqcli.store.read.commit_log import CommitLog, next_record, require_zeros
 from rmqcli.store.read.files import NamedFile, mapped
-from rmqcli.store.read.vectorised import bulk_checks
+from rmqcli.store.read.vectorised import block_records, vectorised_checks
 
 __all__ = ["FileScan", "LogScan", "Stretch", "records_between", "scan_log"]
 
@@ -23,8 +23,6 @@ SMALLEST = MIN_RECORD_SIZE + 1
 """Bytes of the smallest record that has a topic: a shorter stretch could not be filled."""
 
 
-_BLOCK_RECORDS = 1 << 14
-"""So many are looked at one by one where one of a block is not sound."""
 _STRETCH_BYTES = 64 * 1024 * 1024
 
 
@@ -96,9 +94,9 @@ def scan_log(log: CommitLog, progress: Callable[[int], None] = lambda size: None
 
 
 def _scan_file(scan: FileScan, data: memoryview, progress: Callable[[int], None]) -> None:
-    position, base, looked_at = 0, scan.base, _BLOCK_RECORDS
+    position, base, looked_at = 0, scan.base, block_records()
     while len(data) - position >= BLANK_SIZE:
-        if looked_at >= _BLOCK_RECORDS:
+        if looked_at >= block_records():
             behind = _skip_sound(scan, data, position)
             progress(behind - position)
             looked_at = looked_at if behind > position else 0
@@ -128,11 +126,11 @@ def _scan_file(scan: FileScan, data: memoryview, progress: Callable[[int], None]
 
 def _skip_sound(scan: FileScan, data: memoryview, position: int) -> int:
     """Keeps the records that are sound at first sight; the byte behind them."""
-    bulk = bulk_checks()
-    if bulk is None:
+    checks = vectorised_checks()
+    if checks is None:
         return position
     stop = min(position + _STRETCH_BYTES, len(data))
-    end, count = bulk.skip_sound_records(data, scan.base, position, stop)
+    end, count = checks.skip_sound_records(data, scan.base, position, stop, block_records())
     if count:
         scan.keep(scan.base + position, scan.base + end)
         scan.records += count

@@ -1,4 +1,8 @@
-"""Which entries of consume queues are asked for, and the messages that they lead to."""
+"""Selection of consume queue entries by offset, time, tag hash, condition and message key, and the messages they lead to.
+
+With NumPy, whole blocks of entries are tested for a key by the properties texts of their records; only entries whose records may
+hold the key, or cannot be read, are then looked at one by one.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +11,16 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+from codec.store.consume_queue import ENTRY
 from codec.store.record_filter import RecordFilter
 from rmqcli.grammar.offset_range import OffsetRange
-from rmqcli.store.read.consume_queue import Queue, QueueEntry
+from rmqcli.store.read.consume_queue import ConsumeQueueFiles, Queue, QueueEntry, entry_at
+from rmqcli.store.read.files import mapped
 from rmqcli.store.read.log_reader import Found, LogReader
-from rmqcli.store.read.vectorised import is_bulk_possible
+from rmqcli.store.read.vectorised import block_records, is_vectorised
 
-__all__ = ["Entry", "EntryChoice", "messages_of"]
+__all__ = ["Entry", "EntryChoice", "entries_to_look_at", "messages_of"]
+
 
 Entry = tuple[Queue, QueueEntry]
 
@@ -40,11 +47,9 @@ class EntryChoice:
         return iter(deque(entries, last)) if last else entries
 
     def _entries(self, queue: Queue, begin: int, end: int) -> Iterator[QueueEntry]:
-        if self.key is None or self.log is None or not is_bulk_possible():
+        if self.key is None or self.log is None or not is_vectorised():
             yield from queue.files.entries(begin, end)
             return
-        from rmqcli.store.select.entry_columns import entries_to_look_at
-
         yield from entries_to_look_at(queue.files, begin, end, self.log, RecordFilter(self.key))
 
     def _accepts(self, queue: Queue, entry: QueueEntry) -> bool:
@@ -83,3 +88,22 @@ def messages_of(found: Iterable[Entry], log: LogReader) -> Iterator[Found]:
     """Those that retention did not take. DamagedFile where no whole record is."""
     records = (log.read(entry.commit_log_offset) for _, entry in found)
     return (record for record in records if record is not None)
+
+
+def entries_to_look_at(
+    files: ConsumeQueueFiles, begin: int, end: int, log: LogReader, chosen: RecordFilter
+) -> Iterator[QueueEntry]:
+    """The entries with queue offsets in [begin, end) whose records may be chosen, or cannot be read. Needs NumPy."""
+    from codec.scan import entries, predicate
+
+    for file in files.files:
+        first = (file.base or 0) // ENTRY.size
+        with mapped(file) as data:
+            written = entries.written_entries(data)
+            for at in range(max(begin - first, 0), min(end - first, written), block_records()):
+                stop = min(at + block_records(), end - first, written)
+                raw = data[at * ENTRY.size : stop * ENTRY.size]
+                for number in predicate.entries_to_look_at(raw, log, chosen):
+                    yield entry_at(file, data, at + number)
+            if written < file.size // ENTRY.size:
+                return

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
 from codec.compression import COMPRESSED
 from codec.properties import PropertyName, split_keys
 from codec.scan import FixedColumns
+from codec.scan.arrays import Array
 from codec.scan.blocks import RecordBlock, in_range, sound_blocks
 from codec.scan.property_values import cut, join_properties
 from rmqcli.store.read.files import NamedFile
 from rmqcli.store.read.log_reader import stored_message, with_plain_body
+from rmqcli.store.read.vectorised import block_records
 from rmqcli.store.stats.log_counts import Counted, Counting
 
 __all__ = ["count_blocks"]
 
-Array = np.ndarray[Any, np.dtype[Any]]
 
 _SECOND = 1000
 
@@ -28,7 +28,7 @@ def count_blocks(file: NamedFile, data: memoryview, counting: Counting) -> Itera
     """Adds the records of a file block by block; the byte behind each. The rest, from where something is unusual on, is left to
     be looked at one by one.
     """
-    for block in sound_blocks(data, file.base, counting.wanted.range.end):
+    for block in sound_blocks(data, file.base, counting.wanted.range.end, block_records()):
         _add(file, block, counting)
         yield block.end
 

@@ -20,7 +20,7 @@ from rmqcli.store.read.log_reader import (
     with_plain_body,
 )
 from rmqcli.store.read.log_records import log_records
-from rmqcli.store.read.vectorised import is_bulk_possible
+from rmqcli.store.read.vectorised import is_vectorised
 from rmqcli.store.stats.counts import LogStatistics
 from rmqcli.store.stats.distribution import Distribution
 
@@ -120,7 +120,7 @@ def _count_record(file: NamedFile, data: memoryview, position: int, counting: Co
 
 def _count_blocks(file: NamedFile, data: memoryview, counting: Counting, progress: Progress) -> int:
     """The byte behind the records that could be counted many at once."""
-    if not is_bulk_possible():
+    if not is_vectorised():
         return 0
     from rmqcli.store.stats.block_counts import count_blocks
 

@@ -159,7 +159,7 @@ def _first_kept(queue: Queue, log: LogReader, first: int, end: int) -> int:
     while low < high:
         middle = (low + high) // 2
         entry = next(queue.files.entries(middle, middle + 1), None)
-        if entry is None or entry.commit_log_offset < log.begin:
+        if entry is None or entry.commit_log_offset < log.bases[0]:
             low = middle + 1
         else:
             high = middle

@@ -14,7 +14,7 @@ from codec.errors import CorruptionError
 from codec.store.record import BLANK_SIZE, MAGIC_BLANK, peek_record, scan_record
 from rmqcli.store.read.commit_log import CommitLog, next_record, walk_file
 from rmqcli.store.read.files import NamedFile, data_size, mapped
-from rmqcli.store.read.vectorised import bulk_checks
+from rmqcli.store.read.vectorised import vectorised_checks
 from rmqcli.store.verify.findings import Finding, Report
 from rmqcli.store.verify.properties import properties_problem
 from rmqcli.store.workers import ALONE, WORTH_A_PROCESS, Workers, usable_cores
@@ -53,10 +53,13 @@ def workers_for(log: CommitLog, jobs: int | None = None) -> Workers:
 
 
 def verify_commit_log(
-    log: CommitLog, progress: Progress = lambda size: None, workers: Workers = ALONE
+    log: CommitLog,
+    progress: Progress = lambda size: None,
+    workers: Workers = ALONE,
+    part_bytes: int = PART_BYTES,
 ) -> Report:
     """Every record: magic, lengths, CRC, commit-log offset, properties. `progress` is told bytes, not those of holes."""
-    parts = [_parts(file) for file in log.files]
+    parts = [parts_of(file, part_bytes) for file in log.files]
     found = iter(workers.run(verify_part, [part for several in parts for part in several], progress))
     used = sum(part.cost for several in parts for part in several)
     report = Report(files=len(log.files), size=sum(file.size for file in log.files), used=used)
@@ -68,11 +71,11 @@ def verify_commit_log(
     return report
 
 
-def _parts(file: NamedFile) -> list[LogPart]:
+def parts_of(file: NamedFile, part_bytes: int) -> list[LogPart]:
     cuts = [0]
-    if file.base is not None and file.size > 2 * PART_BYTES:
+    if file.base is not None and file.size > 2 * part_bytes:
         with mapped(file) as data:
-            for at in range(PART_BYTES, file.size - PART_BYTES, PART_BYTES):
+            for at in range(part_bytes, file.size - part_bytes, part_bytes):
                 place = _cut(file, data, max(at, cuts[-1] + 1))
                 cuts += [] if place is None else [place]
     bounds = pairwise([*cuts, file.size])
@@ -117,10 +120,10 @@ def verify_part(part: LogPart) -> Checked:
 
 def _skip_sound(part: LogPart, data: memoryview, position: int, report: Report) -> int:
     """The byte behind the records that are sound at first sight."""
-    bulk = bulk_checks()
-    if bulk is None or part.file.base is None:
+    checks = vectorised_checks()
+    if checks is None or part.file.base is None:
         return position
-    end, count = bulk.skip_sound_records(data, part.file.base, position, part.end)
+    end, count = checks.skip_sound_records(data, part.file.base, position, part.end)
     report.items += count
     return int(end)
 

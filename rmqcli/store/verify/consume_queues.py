@@ -17,7 +17,7 @@ from rmqcli.store.read.commit_log import CommitLog, LogViews, require_zeros
 from rmqcli.store.read.consume_queue import Queue, QueueEntry, is_filler
 from rmqcli.store.read.files import NamedFile, data_size, mapped
 from rmqcli.store.read.lock import is_locked
-from rmqcli.store.read.vectorised import bulk_checks
+from rmqcli.store.read.vectorised import vectorised_checks
 from rmqcli.store.verify.findings import Finding, Report
 from rmqcli.store.verify.next_start import RECOVERED_FILES
 from rmqcli.store.workers import ALONE, Workers
@@ -151,9 +151,9 @@ def _parts(
 
 
 def _written(data: memoryview) -> int:
-    bulk = bulk_checks()
-    if bulk is not None:
-        return int(bulk.written_entries(data))
+    checks = vectorised_checks()
+    if checks is not None:
+        return int(checks.written_entries(data))
     whole = len(data) // ENTRY.size
     sizes = (entry[1] for entry in ENTRY.iter_unpack(data[: whole * ENTRY.size]))
     return next((number for number, size in enumerate(sizes) if size == 0), whole)
@@ -184,11 +184,11 @@ def _verify_block(
     part: QueuePart, views: LogViews, raw: bytes, begin: int, last: int, report: Report
 ) -> None:
     number = (part.file.base or 0) // ENTRY.size + begin
-    bulk = bulk_checks()
+    checks = vectorised_checks()
     suspects: range | list[int] = range(len(raw) // ENTRY.size)
-    if bulk is not None:
+    if checks is not None:
         topic, queue_id = part.queue.topic, part.queue.queue_id
-        suspects, sound = bulk.suspect_entries(
+        suspects, sound = checks.suspect_entries(
             views, topic, queue_id, number, raw, last, check_crc=part.check_crc
         )
         report.items += sound

@@ -15,7 +15,7 @@ from codec.store.record import scan_record
 from rmqcli.store.read.commit_log import CommitLog, LogViews
 from rmqcli.store.read.files import NamedFile, data_size, mapped
 from rmqcli.store.read.index import IndexFile, geometry_of, index_files
-from rmqcli.store.read.vectorised import bulk_checks
+from rmqcli.store.read.vectorised import vectorised_checks
 from rmqcli.store.verify.findings import Finding, Report
 from rmqcli.store.verify.index_chains import Chains, damaged_items, verify_chains
 from rmqcli.store.workers import Workers
@@ -179,9 +179,9 @@ def _report(file: NamedFile, problems: Mapping[int, str]) -> Report:
 def _highest(data: memoryview, slots: int, begin: int, end: int) -> int:
     """The highest commit-log offset of some items; 0 for none."""
     raw = data[item_position(slots, begin) : item_position(slots, end)]
-    bulk = bulk_checks()
-    if bulk is not None:
-        return int(bulk.highest_offset(raw))
+    checks = vectorised_checks()
+    if checks is not None:
+        return int(checks.highest_offset(raw))
     return max((item[1] for item in ITEM.iter_unpack(raw)), default=0)
 
 
@@ -201,10 +201,10 @@ def _verify_block(
     part: IndexPart, data: memoryview, hashes: _HashesOfRecords, numbers: range, last: int, report: Report
 ) -> None:
     suspects: range | list[int] = range(len(numbers))
-    bulk = bulk_checks()
-    if bulk is not None:
+    checks = vectorised_checks()
+    if checks is not None:
         raw = bytes(data[item_position(part.slots, numbers.start) : item_position(part.slots, numbers.stop)])
-        suspects, sound = bulk.suspect_items(hashes.views, raw, last, part.since)
+        suspects, sound = checks.suspect_items(hashes.views, raw, last, part.since)
         report.items += sound
     if not suspects:
         return

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from codec.store.index_file import ITEM, SLOT, decode_item, item_position, slot_position
 from rmqcli.store.read.files import NamedFile, mapped
-from rmqcli.store.read.vectorised import bulk_checks
+from rmqcli.store.read.vectorised import vectorised_checks
 from rmqcli.store.verify.findings import Finding, Report
 
 __all__ = ["Chains", "WrongLink", "verify_chains"]
@@ -59,9 +59,9 @@ def verify_chains(chains: Chains) -> Report:
 
 
 def _wrong_links(data: memoryview, slots: int, count: int) -> Iterator[WrongLink]:
-    bulk = bulk_checks()
-    if bulk is not None:
-        for wrong in bulk.wrong_links(data, slots, count):
+    checks = vectorised_checks()
+    if checks is not None:
+        for wrong in checks.wrong_links(data, slots, count):
             yield WrongLink(*wrong)
         return
     newest: dict[int, int] = {}

@@ -16,7 +16,7 @@ from codec.store.dispatch import queue_entries
 from rmqcli.store.read.commit_log import CommitLog, walk_file
 from rmqcli.store.read.consume_queue import ConsumeQueueFiles
 from rmqcli.store.read.files import NamedFile, mapped
-from rmqcli.store.read.vectorised import bulk_checks
+from rmqcli.store.read.vectorised import vectorised_checks
 
 __all__ = ["NOTHING", "Lack", "Span", "lacking_entries", "span_of"]
 
@@ -74,8 +74,8 @@ def lacking_entries(log: CommitLog, spans: Spans) -> Counter[Lack]:
 
 
 def _skip_complete(data: memoryview, position: int, spans: Spans) -> int:
-    bulk = bulk_checks()
-    return position if bulk is None else int(bulk.skip_records_within(data, position, spans))
+    checks = vectorised_checks()
+    return position if checks is None else int(checks.skip_records_within(data, position, spans))
 
 
 def _look(file: NamedFile, data: memoryview, position: int, spans: Spans, found: Counter[Lack]) -> int:

@@ -10,8 +10,8 @@ import pytest
 
 from codec.errors import CorruptionError
 from rmqcli.export import RowFilter, export_store
-from rmqcli.export.from_store import lost_files
-from rmqcli.export.from_store.lost_files import _places
+from rmqcli.export.from_store import queue_check as lost_files
+from rmqcli.export.from_store.queue_check import _places
 from rmqcli.store.read.files import NamedFile
 from tests.support import JavaStore
 

@@ -19,8 +19,8 @@ from codec.store.file_names import file_name
 from codec.store.record_encoder import encode_blank
 from rmqcli.export import RowFilter, export_store
 from rmqcli.store import CommitLog, queue_folders
+from rmqcli.store.read.commit_log import as_written
 from rmqcli.store.read.files import NamedFile
-from rmqcli.store.read.live import as_written
 from rmqcli.store.read.lock import is_locked
 from rmqcli.store.read.log_reader import LogReader
 from rmqcli.store.verify import commit_log

@@ -11,12 +11,12 @@ import pytest
 from codec.compression import compress
 from codec.errors import CorruptionError
 from codec.message import MessageExt
-from codec.scan import blocks as bulk_blocks
 from codec.store import record
 from codec.store.record_filter import RecordFilter, record_filter
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.store import CommitLog, DamagedFile
-from rmqcli.store.read import log_reader, log_records, log_tail
+from rmqcli.store.read import log_reader, log_records
+from rmqcli.store.read.vectorised import vectorising
 from tests.codec.samples import make_record
 from tests.support import JavaStore
 
@@ -60,12 +60,13 @@ def all_of(log: CommitLog) -> list[tuple[int, MessageExt]]:
     return records
 
 
-def both(log: CommitLog, wanted: OffsetRange, chosen: RecordFilter) -> tuple[Said, Said]:
-    with pytest.MonkeyPatch.context() as patch:
-        for module in (log_records, log_tail):
-            patch.setattr(module, "is_bulk_possible", lambda: False)
+def both(
+    log: CommitLog, wanted: OffsetRange, chosen: RecordFilter, block: int = 1 << 14
+) -> tuple[Said, Said]:
+    with vectorising(enabled=False):
         one_by_one = found(log, wanted, chosen)
-    return found(log, wanted, chosen), one_by_one
+    with vectorising(block_records=block):
+        return found(log, wanted, chosen), one_by_one
 
 
 def filters(store: JavaStore) -> list[RecordFilter]:
@@ -86,12 +87,11 @@ def filters(store: JavaStore) -> list[RecordFilter]:
 
 
 @pytest.mark.parametrize("block", [7, 1 << 14])
-def test_the_same_ones(store_clean: JavaStore, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bulk_blocks, "BLOCK_RECORDS", block)
+def test_the_same_ones(store_clean: JavaStore, block: int) -> None:
     log = CommitLog(store_clean.root)
     counts = []
     for chosen in filters(store_clean):
-        many, one_by_one = both(log, EVERYTHING, chosen)
+        many, one_by_one = both(log, EVERYTHING, chosen, block)
         assert many == one_by_one
         counts.append(len(many))
     assert sum(map(bool, counts)) > len(CONDITIONS)
@@ -184,14 +184,13 @@ def test_a_body_that_cannot_be_decompressed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("block", [7, 1 << 14])
-def test_the_last_ones(store_clean: JavaStore, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bulk_blocks, "BLOCK_RECORDS", block)
+def test_the_last_ones(store_clean: JavaStore, block: int) -> None:
     log = CommitLog(store_clean.root)
     for chosen in [RecordFilter(), *filters(store_clean)[::4]]:
         everything = found(log, EVERYTHING, chosen)
         assert isinstance(everything, list)
         for count in (1, 30, 5000):
-            many, one_by_one = both(log, OffsetRange(last=count), chosen)
+            many, one_by_one = both(log, OffsetRange(last=count), chosen, block)
             assert many == one_by_one == everything[-count:]
 
 
@@ -203,12 +202,9 @@ def test_the_last_ones_of_a_renamed_file(store_clean: JavaStore, tmp_path: Path)
     assert many == one_by_one == all_of(log)[-5:]
 
 
-@pytest.mark.parametrize("is_bulk", [True, False])
-def test_the_last_ones_before_damage(
-    copy_java_store: Copy, is_bulk: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The log ends for them at the damage that is nearest to its end; what lies before that in older files is not read."""
-    monkeypatch.setattr(log_tail, "is_bulk_possible", lambda: is_bulk)
+@pytest.mark.parametrize("vectorised", [True, False])
+def test_the_last_ones_before_damage(copy_java_store: Copy, vectorised: bool) -> None:
+    """For them the log ends at the damage nearest to its end; older files are not read."""
     store = copy_java_store("store-clean")
     log = CommitLog(store.root)
     everything = all_of(log)
@@ -221,15 +217,16 @@ def test_the_last_ones_before_damage(
         file.path.write_bytes(data)
     before = [one for one in everything if base <= one[0] < starts[1]]
     behind = [one for one in everything if one[0] >= base + log.files[2].size]
-    assert found(log, OffsetRange(last=len(behind)), RecordFilter()) == behind
-    count = len(behind) + 5
-    records = log_records.log_records(log, OffsetRange(last=count), RecordFilter())
-    given = [next(records)[1] for _ in range(count)]
-    assert given == [message for _, message in [*before[-5:], *behind]]
-    with pytest.raises(DamagedFile, match=f"{base:020d}: byte {starts[1] - base}: "):
-        next(records)
-    reached = f"{len(before) + len(behind)} records, then {log.files[2].path}: byte {starts[1] - base}: "
-    assert str(found(log, OffsetRange(last=5000), RecordFilter())).startswith(reached)
+    with vectorising(enabled=vectorised):
+        assert found(log, OffsetRange(last=len(behind)), RecordFilter()) == behind
+        count = len(behind) + 5
+        records = log_records.log_records(log, OffsetRange(last=count), RecordFilter())
+        given = [next(records)[1] for _ in range(count)]
+        assert given == [message for _, message in [*before[-5:], *behind]]
+        with pytest.raises(DamagedFile, match=f"{base:020d}: byte {starts[1] - base}: "):
+            next(records)
+        reached = f"{len(before) + len(behind)} records, then {log.files[2].path}: byte {starts[1] - base}: "
+        assert str(found(log, OffsetRange(last=5000), RecordFilter())).startswith(reached)
 
 
 def test_texts_that_are_no_utf8(tmp_path: Path) -> None:

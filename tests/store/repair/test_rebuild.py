@@ -14,6 +14,7 @@ from codec.store.consume_queue import ENTRY, FILLER
 from codec.store.dispatch import DispatchedEntry
 from codec.store.record_encoder import encode_record
 from rmqcli.store import CommitLog, ConsumeQueueFiles
+from rmqcli.store.read.vectorised import vectorising
 from rmqcli.store.repair.queue_writer import MAX_GAP, QueuesWriter
 from rmqcli.store.repair.rebuild import Difference, Shape, build, compare, rebuild_in_place, shape_of
 from tests.support import INDEX_ITEMS, INDEX_SLOTS, JavaStore
@@ -137,14 +138,15 @@ def random_log(folder: Path, chance: random.Random, properties: tuple[bytes, ...
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_blocks_give_what_records_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+def test_blocks_give_what_records_do(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     log = random_log(tmp_path / "log", chance, _PROPERTIES[: chance.randrange(1, len(_PROPERTIES) + 1)])
     shape = Shape(200, 50, 100)
     told: list[int] = []
-    fast = build(log, tmp_path / "fast", shape, told.append)
-    monkeypatch.setattr("rmqcli.store.repair.rebuild.bulk_checks", lambda: None)
-    assert build(log, tmp_path / "slow", shape) == fast
+    with vectorising(block_records=50):
+        fast = build(log, tmp_path / "fast", shape, told.append)
+    with vectorising(enabled=False):
+        assert build(log, tmp_path / "slow", shape) == fast
     assert compare(tmp_path / "slow", tmp_path / "fast") == []
     assert sum(told) == log.files[0].size - 1000
 

@@ -13,6 +13,7 @@ from codec.message import MessageExt
 from codec.store.record import decode_record
 from rmqcli.store import CommitLog, queue_folders, verify_commit_log, verify_consume_queues
 from rmqcli.store.read.files import NamedFile
+from rmqcli.store.read.vectorised import vectorising
 from rmqcli.store.repair.rebuild import compare
 from rmqcli.store.repair.salvage import LOST, salvage
 from rmqcli.store.repair.salvage_scan import scan_log
@@ -63,21 +64,18 @@ def test_every_record_outside_of_a_damage_is_found(java_store: JavaStore, tmp_pa
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_blocks_find_what_records_do(
-    store_clean: JavaStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
-) -> None:
+def test_blocks_find_what_records_do(store_clean: JavaStore, tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
-    monkeypatch.setattr("codec.scan.checks.BLOCK_RECORDS", 20)
-    monkeypatch.setattr("rmqcli.store.repair.salvage_scan._BLOCK_RECORDS", 20)
     data = bytearray(store_clean.commit_logs[1].read_bytes())
     for _ in range(chance.randrange(4)):
         damage(data, chance)
     path = tmp_path / store_clean.commit_logs[1].name
     path.write_bytes(data)
     told: list[int] = []
-    fast = scan_log(CommitLog(path), told.append)
-    monkeypatch.setattr("rmqcli.store.repair.salvage_scan.bulk_checks", lambda: None)
-    assert scan_log(CommitLog(path)) == fast
+    with vectorising(block_records=20):
+        fast = scan_log(CommitLog(path), told.append)
+    with vectorising(enabled=False):
+        assert scan_log(CommitLog(path)) == fast
     assert sum(told) == len(data)
 
 

@@ -14,8 +14,8 @@ from codec.store.record_filter import RecordFilter
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.store import QueueEntry, queue_folders
 from rmqcli.store.read.log_reader import LogReader
-from rmqcli.store.select import entries as entry_choice
-from rmqcli.store.select import entry_columns as bulk_entries
+from rmqcli.store.read.vectorised import vectorising
+from rmqcli.store.select import entries as entries_module
 from rmqcli.store.select.entries import EntryChoice
 from tests.support import JavaStore
 
@@ -37,16 +37,15 @@ def found(root: Path, key: str, wanted: OffsetRange = EVERYTHING) -> Found:
     return entries
 
 
-def both(root: Path, key: str, wanted: OffsetRange = EVERYTHING) -> tuple[Found, Found]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(entry_choice, "is_bulk_possible", lambda: False)
+def both(root: Path, key: str, wanted: OffsetRange = EVERYTHING, block: int = 1 << 14) -> tuple[Found, Found]:
+    with vectorising(enabled=False):
         one_by_one = found(root, key, wanted)
-    return found(root, key, wanted), one_by_one
+    with vectorising(block_records=block):
+        return found(root, key, wanted), one_by_one
 
 
 @pytest.mark.parametrize("block", [7, 1 << 14])
-def test_the_same_ones(store_clean: JavaStore, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bulk_entries, "BLOCK_RECORDS", block)
+def test_the_same_ones(store_clean: JavaStore, block: int) -> None:
     for key, wanted, count in (
         ("key-7", EVERYTHING, 1),
         ("grp-0", EVERYTHING, 150),
@@ -54,7 +53,7 @@ def test_the_same_ones(store_clean: JavaStore, block: int, monkeypatch: pytest.M
         ("grp-0", OffsetRange(last=2), 4),
         ("no such key", EVERYTHING, 0),
     ):
-        many, one_by_one = both(store_clean.root, key, wanted)
+        many, one_by_one = both(store_clean.root, key, wanted, block)
         assert many == one_by_one
         assert len(many) == count
 
@@ -84,7 +83,7 @@ def test_fillers(copy_java_store: Copy) -> None:
     queue.write_bytes(raw[ENTRY_SIZE : 2 * ENTRY_SIZE] + FILLER * 40 + raw[41 * ENTRY_SIZE :])
     (files,) = (one.files for one in queue_folders(queue.parent))
     with LogReader(store.root) as log:
-        looked_at = bulk_entries.entries_to_look_at(files, 0, 375, log, RecordFilter("key-0"))
+        looked_at = entries_module.entries_to_look_at(files, 0, 375, log, RecordFilter("key-0"))
         assert not any(entry.is_filler for entry in looked_at)
     assert both(store.root, "key-0") == ([], [])
 

@@ -12,7 +12,7 @@ from codec.store.record import decode_record
 from codec.store.record_filter import RecordFilter, record_filter
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.store import CommitLog, DamagedFile
-from rmqcli.store.stats import log_counts
+from rmqcli.store.read.vectorised import vectorising
 from rmqcli.store.stats.log_counts import Counted, LogCounts, count_chosen, count_log
 from tests.support import JavaStore
 
@@ -34,13 +34,12 @@ def said(counts: LogCounts) -> dict[str, Any]:
     }
 
 
-def one_by_one(log: CommitLog, wanted: Counted, patch: pytest.MonkeyPatch) -> dict[str, Any]:
-    with patch.context() as context:
-        context.setattr(log_counts, "is_bulk_possible", lambda: False)
+def one_by_one(log: CommitLog, wanted: Counted) -> dict[str, Any]:
+    with vectorising(enabled=False):
         return said(count_log(log, wanted))
 
 
-def test_both_ways_count_the_same(java_store: JavaStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_ways_count_the_same(java_store: JavaStore) -> None:
     log, lines = CommitLog(java_store.root), java_store.of_kind("msg")
     chance = random.Random(4)
     topics = sorted({line["topic"] for line in lines})
@@ -54,7 +53,7 @@ def test_both_ways_count_the_same(java_store: JavaStore, monkeypatch: pytest.Mon
             Counted(times, frozenset(chance.sample(topics, 2)), chance.choice((None, 0))),
         ]
     for wanted in asked:
-        assert said(count_log(log, wanted)) == one_by_one(log, wanted, monkeypatch)
+        assert said(count_log(log, wanted)) == one_by_one(log, wanted)
 
 
 def test_everything_is_counted_once(java_store: JavaStore) -> None:
@@ -68,11 +67,11 @@ def test_everything_is_counted_once(java_store: JavaStore) -> None:
     assert 0 < sum(told) <= sum(path.stat().st_size for path in java_store.commit_logs)
 
 
-def test_a_log_without_its_name(copy_java_store: Copy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_without_its_name(copy_java_store: Copy) -> None:
     path = copy_java_store("store-clean").commit_logs[1]
     log = CommitLog(path.rename(path.with_name("copy")))
     wanted = Counted(OffsetRange(begin=600_000))
-    assert said(count_log(log, wanted)) == one_by_one(log, wanted, monkeypatch)
+    assert said(count_log(log, wanted)) == one_by_one(log, wanted)
 
 
 def test_damage_is_named(copy_java_store: Copy) -> None:

@@ -14,7 +14,7 @@ from codec.store.consume_queue_ext import is_address
 from codec.store.record_encoder import encode_blank, encode_record
 from codec.store.record_layout import PREFIXES
 from rmqcli.store import CommitLog, queue_folders, verify_commit_log, verify_consume_queues
-from rmqcli.store.verify import commit_log as verify
+from rmqcli.store.verify.commit_log import parts_of
 from rmqcli.store.verify.findings import MAX_FINDINGS, Finding, Report
 from rmqcli.store.verify.store import verify_store
 from rmqcli.store.workers import Workers
@@ -156,7 +156,7 @@ def great_log(tmp_path: Path) -> CommitLog:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_parts_are_one_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+def test_parts_are_one_whole(tmp_path: Path, seed: int) -> None:
     """Cut into parts or not, with damage across the cuts or not: the same is said."""
     log = great_log(tmp_path)
     chance = random.Random(seed)
@@ -165,24 +165,22 @@ def test_parts_are_one_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, se
         begin = chance.randrange(5 << 20)
         overwrite(file.path, begin, chance.choice((chance.randbytes, bytes))(chance.randrange(1, 1 << 20)))
     whole = verify_commit_log(log)
-    monkeypatch.setattr(verify, "PART_BYTES", 1 << 20)
-    assert len(verify._parts(log.files[0])) > 3
-    parts = verify_commit_log(log)
+    assert len(parts_of(log.files[0], 1 << 20)) > 3
+    parts = verify_commit_log(log, part_bytes=1 << 20)
     assert (parts.items, parts.findings, parts.size) == (whole.items, whole.findings, whole.size)
     assert whole.sound == (seed < 3)
 
 
-def test_a_record_inside_of_a_body_is_no_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_inside_of_a_body_is_no_record(tmp_path: Path) -> None:
     """Whole, with a right CRC and place, just where a cut is looked for: the record around it decides."""
     before = bytes(70_000)
     inner = record(b"decoy", offset=PREFIXES[0].size + len(before))
     outer = record(before + inner + bytes(130_000))
     path = tmp_path / f"{0:020d}"
     path.write_bytes(outer + bytes(300_000 - len(outer)))
-    monkeypatch.setattr(verify, "PART_BYTES", 1 << 16)
     log = CommitLog(tmp_path)
-    assert [part.begin for part in verify._parts(log.files[0])][1] == PREFIXES[0].size + len(before)
-    report = verify_commit_log(log)
+    assert [part.begin for part in parts_of(log.files[0], 1 << 16)][1] == PREFIXES[0].size + len(before)
+    report = verify_commit_log(log, part_bytes=1 << 16)
     assert (report.items, report.findings) == (1, [])
 
 

@@ -18,8 +18,8 @@ from rmqcli.store.read.files import mapped
 from rmqcli.store.read.index import geometry_of, index_files, key_chain, load_of
 from rmqcli.store.read.pending import delay_levels, half_messages
 from rmqcli.store.read.tables import group_offsets, read_checkpoint, topics
+from rmqcli.store.read.vectorised import vectorising
 from rmqcli.store.stats.overview import overview
-from rmqcli.store.verify import index as verify_index
 from rmqcli.store.verify.next_start import dispatched_again_from
 from rmqcli.store.verify.store import verify_store
 from tests.support import INDEX_ITEMS, INDEX_SLOTS, JavaStore
@@ -63,7 +63,7 @@ def test_an_item_that_no_record_has(copy_java_store: Copy) -> None:
     assert "has no key of hash" in report.findings[0].problem
 
 
-@pytest.mark.parametrize("is_bulk", [True, False])
+@pytest.mark.parametrize("vectorised", [True, False])
 @pytest.mark.parametrize(
     ("position", "said"),
     [
@@ -74,30 +74,26 @@ def test_an_item_that_no_record_has(copy_java_store: Copy) -> None:
     ],
 )
 def test_a_header_that_is_not_that_of_its_items(
-    copy_java_store: Copy, position: int, said: str, is_bulk: bool, monkeypatch: pytest.MonkeyPatch
+    copy_java_store: Copy, position: int, said: str, vectorised: bool
 ) -> None:
-    if not is_bulk:
-        monkeypatch.setattr(verify_index, "bulk_checks", lambda: None)
     store = copy_java_store("store-clean")
     path = sorted((store.root / "index").iterdir())[1]
     overwrite(path, position, (777777).to_bytes(8, "big"))
-    findings = [one for one in verify_store(store.root).findings if one.position == position]
+    with vectorising(enabled=vectorised):
+        findings = [one for one in verify_store(store.root).findings if one.position == position]
     assert [one.path for one in findings] == [path] and said in findings[0].problem
 
 
-@pytest.mark.parametrize("is_bulk", [True, False])
-def test_an_item_of_another_time(
-    copy_java_store: Copy, is_bulk: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("vectorised", [True, False])
+def test_an_item_of_another_time(copy_java_store: Copy, vectorised: bool) -> None:
     """The first one counts from the end of the file before."""
-    if not is_bulk:
-        monkeypatch.setattr(verify_index, "bulk_checks", lambda: None)
     store = copy_java_store("store-clean")
     path = sorted((store.root / "index").iterdir())[1]
     overwrite(path, item_position(INDEX_SLOTS, 1) + 12, (5).to_bytes(4, "big"))
-    assert verify_store(store.root).sound
-    overwrite(path, item_position(INDEX_SLOTS, 40) + 12, (5).to_bytes(4, "big"))
-    (finding,) = verify_store(store.root).findings
+    with vectorising(enabled=vectorised):
+        assert verify_store(store.root).sound
+        overwrite(path, item_position(INDEX_SLOTS, 40) + 12, (5).to_bytes(4, "big"))
+        (finding,) = verify_store(store.root).findings
     assert (finding.path, finding.position) == (path, item_position(INDEX_SLOTS, 40))
     assert finding.problem == "item 40: its time is 5 s behind the file's, the record's 0 s"
 

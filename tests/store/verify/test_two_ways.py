@@ -9,12 +9,8 @@ from types import ModuleType
 
 import pytest
 
-from rmqcli.store.read import vectorised as bulk
-from rmqcli.store.repair import rebuild, salvage, salvage_queues, salvage_scan
-from rmqcli.store.verify import commit_log as verify
-from rmqcli.store.verify import consume_queues as verify_queues
-from rmqcli.store.verify import index as verify_index
-from rmqcli.store.verify import index_chains as verify_chains
+from rmqcli.store.read.vectorised import vectorised_checks, vectorising
+from rmqcli.store.repair import salvage
 from rmqcli.store.verify.store import StoreReport, verify_store
 from tests.support import JavaStore
 
@@ -23,15 +19,6 @@ SEEDS = 30
 SALVAGES = 12
 _BLOCK = 15
 _KINDS = ("commitlog", "consumequeue", "index")
-
-
-def one_by_one(store: Path, patch: pytest.MonkeyPatch) -> StoreReport:
-    """As without NumPy."""
-    with patch.context() as context:
-        for module in (bulk, verify, verify_queues, verify_index, verify_chains):
-            context.setattr(module, "bulk_checks", lambda: None)
-        context.setattr("rmqcli.store.verify.missing_entries.bulk_checks", lambda: None)
-        return verify_store(store)
 
 
 def said(report: StoreReport) -> dict[str, object]:
@@ -59,9 +46,7 @@ def damage(path: Path, chance: random.Random) -> None:
 
 @pytest.mark.parametrize("name", ["store-clean", "store-killed"])
 @pytest.mark.parametrize("block", range(SEEDS // _BLOCK))
-def test_both_ways_find_the_same(
-    copy_java_store: Copy, monkeypatch: pytest.MonkeyPatch, name: str, block: int
-) -> None:
+def test_both_ways_find_the_same(copy_java_store: Copy, name: str, block: int) -> None:
     store = copy_java_store(name).root
     files = {kind: sorted(path for path in (store / kind).rglob("*") if path.is_file()) for kind in _KINDS}
     found = 0
@@ -71,7 +56,9 @@ def test_both_ways_find_the_same(
         before = path.read_bytes()
         damage(path, chance)
         fast = verify_store(store)
-        assert said(fast) == said(one_by_one(store, monkeypatch)), (seed, path)
+        with vectorising(enabled=False):
+            slow = verify_store(store)
+        assert said(fast) == said(slow), (seed, path)
         found += fast.damaged
         path.write_bytes(before)
     assert found
@@ -79,18 +66,14 @@ def test_both_ways_find_the_same(
 
 
 @pytest.mark.parametrize("seed", range(SALVAGES))
-def test_both_ways_salvage_the_same(
-    copy_java_store: Copy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
-) -> None:
+def test_both_ways_salvage_the_same(copy_java_store: Copy, tmp_path: Path, seed: int) -> None:
     store = copy_java_store("store-clean").root
     files = [path for kind in _KINDS[:2] for path in sorted((store / kind).rglob("*")) if path.is_file()]
     logs, chance = [path for path in files if path.parent.name == "commitlog"], random.Random(seed)
     for path in (chance.choice(logs), chance.choice(files), chance.choice(files)):
         damage(path, chance)
     fast = salvage.salvage(store, tmp_path / "fast")
-    with monkeypatch.context() as context:
-        for module in (salvage, salvage_scan, salvage_queues, rebuild):
-            context.setattr(module, "bulk_checks", lambda: None)
+    with vectorising(enabled=False):
         slow = salvage.salvage(store, tmp_path / "slow")
     assert fast == slow
     assert contents(tmp_path / "fast") == contents(tmp_path / "slow")
@@ -102,4 +85,4 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def test_numpy_is_there() -> None:
     """Else nothing would be compared."""
-    assert isinstance(bulk.bulk_checks(), ModuleType)
+    assert isinstance(vectorised_checks(), ModuleType)
