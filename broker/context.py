@@ -1,7 +1,7 @@
-"""Everything that the handlers and services of one broker share.
+"""The state that the handlers and services of one broker share.
 
-One value per running broker; only `config` and `config_version` are ever replaced. Everything runs in one thread, so a
-handler sees and leaves a consistent state.
+There is one value per running broker; only `config` and `config_version` are replaced. Everything runs in one thread, so
+every handler sees and leaves a consistent state.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import TYPE_CHECKING
 
-from broker.clock import NowMs
+from broker.clock import NowMs, Timer
 from broker.config import BrokerConfig
 from broker.store.config import StoreConfig
 from broker.tables import (
@@ -39,12 +40,10 @@ if TYPE_CHECKING:
     from broker.services.table_files import TableFiles
     from broker.store import MessageStore
 
-__all__ = ["BrokerContext"]
-
 
 @dataclass(slots=True, eq=False)
 class BrokerContext:
-    """The state of one broker. `address` is "ip:port" as clients reach it, `store_host` the same packed."""
+    """The state of one broker. `address` is the "ip:port" that clients use, `store_host` the same packed."""
 
     config: BrokerConfig
     address: str
@@ -68,25 +67,26 @@ class BrokerContext:
     announcer: Announcer
     started: int
     config_version: DataVersion
+    timer: Timer = perf_counter
+    """Measures how long puts and gets take."""
     checked_topics: dict[str, TopicConfig] = field(default_factory=dict)
-    """Topic configs whose name a send has checked; empty it when the broker's permission changes."""
+    """Topics that a send has checked. Clear it when the broker's permission changes."""
     watched: set[Session] = field(default_factory=set)
-    """Sessions whose end is waited for: those that held a pull or sent a heartbeat."""
+    """Sessions whose end is handled: those that held a pull or sent a heartbeat."""
     half_copies: HalfCopies = field(default_factory=HalfCopies)
-    """Where half messages stand that were written again."""
+    """The newest copies of half messages that were written again."""
     id_prefix: str = field(init=False)
-    """The part of an offset message id that all messages of this broker share."""
+    """The beginning of the offset message ids of this broker."""
     store_host_flag: int = field(init=False)
     own_host_flags: int = field(init=False)
-    """sysFlag bits of the store host, and of a message that the broker itself wrote."""
-
+    """sysFlag bits of the store host, and of a message that the broker itself writes."""
     reply_ext: dict[str, str] = field(init=False)
-    """What every reply to a send carries."""
+    """The ext fields of every reply to a send."""
     send_replies: SendReplyFrames = field(init=False)
     is_slave: bool = field(init=False)
     sync_flush: bool = field(init=False)
     takes_runs: bool = field(init=False)
-    """Whether plain sends may be stored together: nothing is to be asked or waited for."""
+    """True when plain sends can be stored together: none of them needs a check or a wait."""
 
     def __post_init__(self) -> None:
         self.id_prefix = self.store_host.hex().upper()
@@ -103,7 +103,7 @@ class BrokerContext:
         return self.config.broker_name
 
     def reconfigure(self, config: BrokerConfig) -> None:
-        """Takes over a changed configuration; what the hot paths need of it is worked out here."""
+        """Applies a changed configuration, and derives what the hot paths need from it."""
         self.config = config
         self.is_slave = config.broker_role == "SLAVE"
         self.sync_flush = config.flush_disk_type == "SYNC_FLUSH"
@@ -118,7 +118,7 @@ class BrokerContext:
         self.checked_topics.clear()
 
     def topics_changed(self, configs: Sequence[TopicConfig] = ()) -> None:
-        """Saves the topics now and tells the name servers of `configs` soon (of all topics when there are none)."""
+        """Saves the topics now and registers `configs` soon, or all topics when there are none."""
         self.files.save_topics()
         self.announcer.announce(configs)
 

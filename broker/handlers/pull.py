@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from time import perf_counter
 from typing import NamedTuple
 
 import trio
@@ -131,7 +130,7 @@ def _code(status: GetStatus, offset: int) -> ResponseCode:
 def _get(broker: BrokerContext, header: PullMessageRequestHeader, wanted: Wanted) -> GetResult:
     codes, sql = wanted
     accepts_code: Callable[[int], bool] | None = codes.__contains__ if codes is not None else None
-    started = perf_counter()
+    started = broker.timer()
     result = broker.store.get(
         header.topic,
         header.queue_id,
@@ -141,7 +140,7 @@ def _get(broker: BrokerContext, header: PullMessageRequestHeader, wanted: Wanted
         accepts_record=sql.accepts_record if sql is not None else None,
         accepts_unit=sql.accepts_unit if sql is not None else None,
     )
-    took = perf_counter() - started
+    took = broker.timer() - started
     broker.rates.longest_get_seconds = max(broker.rates.longest_get_seconds, took)
     if result.status is GetStatus.FOUND:
         queue, group = (header.topic, header.queue_id), header.consumer_group

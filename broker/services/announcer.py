@@ -1,7 +1,7 @@
-"""Tells the name servers of new and changed topics at once, not at the next periodic registration.
+"""Registers new and changed topics at the name servers at once, not at the next periodic registration.
 
-Changes that come while one registration is under way go together into the next. Who created a topic waits with its answer
-until the name servers know it, but never longer than MAX_WAIT_SECONDS: a client must not be surprised by an unknown route.
+Changes that arrive during one registration go together into the next. The reply to the request that created a topic waits
+until the name servers know the topic, at most MAX_WAIT_SECONDS, so that its client finds the route.
 """
 
 from __future__ import annotations
@@ -13,26 +13,24 @@ import trio
 
 from codec.bodies.config import TopicConfig
 
-__all__ = ["MAX_WAIT_SECONDS", "Announcer"]
-
 MAX_WAIT_SECONDS = 2.0
 
 
 class Announcer:
-    """`register` sends the given topics, or all of them for None; it does not raise for a name server that is down."""
+    """Calls `register` with the topics that changed, or with None for all topics; `register` None: no name servers."""
 
     def __init__(self, register: Callable[[Sequence[TopicConfig] | None], Awaitable[None]] | None) -> None:
         self._register = register
         self._pending: dict[str, TopicConfig] = {}
         self._all = False
         self.asked = 0
-        """How often something was announced; who compares it knows whether it announced something itself."""
+        """The number of calls of `announce`: a caller that compares it knows if its own work announced something."""
         self._done = 0
         self._wake = trio.Event()
         self._progress = trio.Event()
 
     def announce(self, configs: Sequence[TopicConfig]) -> None:
-        """Registers these topics soon; all of them when there are none given."""
+        """Registers topics soon, all of them when `configs` is empty."""
         self._all = self._all or not configs
         self._pending.update((config.topic_name, config) for config in configs)
         self.asked += 1
@@ -40,11 +38,11 @@ class Announcer:
 
     @property
     def is_settled(self) -> bool:
-        """Nothing waits to be registered."""
+        """True when no change waits for a registration."""
         return self._register is None or self._done == self.asked
 
     async def settled(self) -> None:
-        """Waits until everything announced so far is registered, for a bounded time."""
+        """Waits until everything announced so far is registered, at most MAX_WAIT_SECONDS."""
         wanted = self.asked if self._register is not None else -math.inf
         with trio.move_on_after(MAX_WAIT_SECONDS):
             while self._done < wanted:
@@ -55,12 +53,19 @@ class Announcer:
         while True:
             await self._wake.wait()
             self._wake = trio.Event()
-            asked, everything = self.asked, self._all
-            configs = list(self._pending.values())
-            self._pending.clear()
-            self._all = False
-            if self._register is not None:
-                await self._register(None if everything else configs)
+            asked = self.asked
+            await self._register_pending()
             self._done = asked
             self._progress.set()
             self._progress = trio.Event()
+
+    async def _register_pending(self) -> None:
+        everything, pending = self._all, self._pending
+        self._all, self._pending = False, {}
+        try:
+            if self._register is not None:
+                await self._register(None if everything else list(pending.values()))
+        except Exception:  # the next attempt must include what this one took
+            self._all, self._pending = everything or self._all, pending | self._pending
+            self._wake.set()
+            raise

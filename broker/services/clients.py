@@ -1,4 +1,4 @@
-"""Which clients are alive: those that closed their connection or fell silent leave their groups (`ClientHousekeepingService`)."""
+"""Removes clients that disconnect or send no heartbeats from their groups (Java `ClientHousekeepingService`)."""
 
 from __future__ import annotations
 
@@ -14,23 +14,12 @@ if TYPE_CHECKING:
     from broker.context import BrokerContext
     from broker.net.session import Session
 
-__all__ = [
-    "CLIENT_EXPIRY_MS",
-    "SCAN_SECONDS",
-    "client_closed",
-    "expire_clients",
-    "left_group",
-    "notify_group",
-    "watch_clients",
-    "watch_session",
-]
-
 CLIENT_EXPIRY_MS = 120_000
 SCAN_SECONDS = 10
 
 
 def notify_group(broker: BrokerContext, group: str) -> None:
-    """Tells every client of a group to rebalance now, the one that caused the change too."""
+    """Notifies every client of a group to rebalance now, including the one that caused the change."""
     config = broker.groups.get(group)
     if not broker.config.notify_consumer_ids_changed_enable or (
         config is not None and not config.notify_consumer_ids_changed_enable
@@ -44,14 +33,14 @@ def notify_group(broker: BrokerContext, group: str) -> None:
 
 
 def left_group(broker: BrokerContext, group: str) -> None:
-    """A client has left a group: the others are told; with the last one the group's filters die."""
+    """Notifies the other clients of a group that one has left; removes the filters of a group without clients."""
     if broker.consumers.get(group) is None:
         broker.filters.unregister(group)
     notify_group(broker, group)
 
 
 def client_closed(broker: BrokerContext, session: Session) -> None:
-    """A connection ended: its held pulls are forgotten, its groups are told."""
+    """Drops the held pulls of a connection that ended, and removes its clients from their groups."""
     broker.holds.drop_session(session)
     broker.producers.close(session)
     for group in broker.consumers.close(session):
@@ -59,7 +48,7 @@ def client_closed(broker: BrokerContext, session: Session) -> None:
 
 
 def watch_session(broker: BrokerContext, session: Session) -> None:
-    """Makes sure that the end of a connection is noticed; to be called when it leaves a trace in a table."""
+    """Calls `client_closed` when a connection ends. Call this before the connection enters a table."""
     if session in broker.watched:
         return
     broker.watched.add(session)
@@ -72,7 +61,7 @@ def watch_session(broker: BrokerContext, session: Session) -> None:
 
 
 def expire_clients(broker: BrokerContext) -> None:
-    """Removes the clients without a heartbeat for 120 s and closes their connections."""
+    """Removes clients without a heartbeat for 120 s and closes their connections."""
     before = broker.now_ms() - CLIENT_EXPIRY_MS
     silent: dict[Channel, None] = dict.fromkeys(broker.producers.expire(before))
     for group, channel in broker.consumers.expire(before):
@@ -83,7 +72,7 @@ def expire_clients(broker: BrokerContext) -> None:
 
 
 async def watch_clients(broker: BrokerContext) -> None:
-    """Looks for silent clients every 10 s until cancelled."""
+    """Expires clients every 10 s until cancelled."""
     while True:
         await trio.sleep(SCAN_SECONDS)
         expire_clients(broker)

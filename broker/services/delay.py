@@ -1,10 +1,10 @@
-"""Delivers delayed messages when their time has come (Java class `ScheduleMessageService`).
+"""Delivers delayed messages when they are due (Java `ScheduleMessageService`).
 
-One task for each level; it sleeps until the time of the next message of its queue, or until the store brings one. The copy
-that is delivered keeps every property, DELAY, REAL_TOPIC and REAL_QID too, and its text. A delivery that fails is tried
-again; the offset moves on after success only, so a crash can deliver twice but never loses. Times are ms of the broker's
-clock; a message that would have to wait for longer than its level, for the clock was set back, comes at once. A slave
-delivers nothing: its master does.
+One service for each level sleeps until the next message of its queue is due, or until the store reports a new one. The
+delivered copy keeps the text of all properties, including DELAY, REAL_TOPIC and REAL_QID. A failed delivery is retried. The
+offset advances only after a success, so a crash can deliver a message twice but never loses one. Times are milliseconds of
+the broker's clock; when the clock was set back, a message that would wait longer than its level is delivered at once. A
+slave delivers nothing.
 """
 
 from __future__ import annotations
@@ -24,13 +24,11 @@ from codec.names import SystemTopic
 from codec.properties import encode_properties
 from codec.store.record import decode_record
 
-__all__ = ["DelayService"]
-
 BATCH = 64
-"""Messages of one level that are delivered before other tasks get their turn."""
+"""Messages of one level to deliver before other tasks run."""
 RETRY_SECONDS = 1.0
 LONGEST_SLEEP_SECONDS = 5.0
-"""The clock is looked at again after this time, in case somebody set it."""
+"""The clock is read again after this time, in case it was set."""
 
 SCHEDULE_GROUP = "SCHEDULE_CONSUMER"
 
@@ -46,13 +44,13 @@ class DelayService:
         self._refused: dict[int, int] = {}
 
     def arrived(self, arrivals: Sequence[Arrival]) -> None:
-        """The store's arrival listener: wakes the levels of new delayed messages."""
+        """Wakes the levels of new delayed messages: an arrival listener of the store."""
         for message, _ in arrivals:
             if message.topic == SystemTopic.SCHEDULE and 0 <= message.queue_id < len(self._arrivals):
                 self._arrivals[message.queue_id].set()
 
     def correct_offsets(self) -> None:
-        """Brings saved offsets into the range of their queues; to be called once before the levels run."""
+        """Moves saved offsets into the range of their queues. Call this once before `start`."""
         broker = self._broker
         for level in broker.delay_offsets.levels():
             low = broker.store.min_offset(SystemTopic.SCHEDULE, level - 1)
@@ -63,7 +61,7 @@ class DelayService:
                 queue_id + 1
             )
             if queue_id >= broker.delay_levels.highest and waiting > 0:
-                text = "messageDelayLevel has no level %d: %d messages of it stay where they are"
+                text = "messageDelayLevel has no level %d: %d messages of it are not delivered"
                 _log.warning(text, queue_id + 1, waiting)
 
     def start(self, services: Services) -> None:
@@ -81,7 +79,10 @@ class DelayService:
                 await trio.sleep(min(wait, LONGEST_SLEEP_SECONDS))
 
     def _deliver_due(self, level: int) -> float | None:
-        """Delivers what is due, up to a batch; seconds until there is more to do, None when the queue is empty."""
+        """Delivers at most one batch of due messages.
+
+        Returns the seconds until the next one is due, or None when the queue is empty.
+        """
         broker = self._broker
         if broker.is_slave:
             return LONGEST_SLEEP_SECONDS
@@ -102,7 +103,7 @@ class DelayService:
         return 0.0
 
     def _deliver(self, position: int, size: int, level: int) -> bool:
-        """Puts one message into its own topic; True when it is done with, for good or bad."""
+        """Puts one message into its own topic. Returns False when the level must retry it."""
         record = self._broker.store.record_at_size(position, size)
         if record is None:
             return True
@@ -114,14 +115,14 @@ class DelayService:
         properties = original.properties
         place = real_place(properties)
         if place is None or place[0] == SystemTopic.TRANS_HALF:
-            _log.error("the delayed message at %d has no topic to go to", position)
+            _log.error("the delayed message at %d names no topic", position)
             return True
         message = restored(original, properties, encode_properties(properties))
         message.topic, message.queue_id = place
         return self._put(message, level, position)
 
     def _put(self, message: StoreMessage, level: int, position: int) -> bool:
-        """Counted as a put of its topic, and as something that SCHEDULE_CONSUMER read of its level."""
+        """Stores a message; counts it as put into its topic and as read from its level by SCHEDULE_CONSUMER."""
         broker = self._broker
         result = broker.store.append(message)
         if result.status is not PutStatus.PUT_OK:

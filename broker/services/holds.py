@@ -1,9 +1,8 @@
-"""Pulls that wait for a message: long polling (Java class `PullRequestHoldService`).
+"""Holds pulls until a message arrives: long polling (Java `PullRequestHoldService`).
 
-A held pull is answered when a message arrives in its queue that its tags accept, or when its time is over; Java looks at
-the latter only every 5 s, here it is answered on time. Arrivals cost nothing when nobody waits, and touch only the pulls
-of their own queues. Answers are given by the service's task, after the batch that brought the messages has been
-handled: one answer then takes all of them. Times are seconds of trio's clock.
+A held pull is answered when a message that its filter accepts arrives in its queue, or when its time is over (Java checks
+the time only every 5 s). An arrival touches only the held pulls of its own queue. The service sends the replies after the
+batch that stored the messages, so that one reply carries all of them. Times are seconds of trio's clock.
 """
 
 from __future__ import annotations
@@ -20,21 +19,15 @@ import trio
 from broker.store.values import Arrival, StoreMessage
 from codec.remoting.frame import RemotingCommand
 
-__all__ = ["MAX_HOLDS", "MAX_HOLDS_OF_SESSION", "Hold", "Holds"]
-
-MAX_HOLDS = 200_000
-MAX_HOLDS_OF_SESSION = 20_000
 ANSWERS_PER_TURN = 64
-"""Pulls that are answered before other tasks get their turn."""
-SPARE_DEADLINES = 1024
-"""Deadlines of pulls answered already that may lie about before they are swept out."""
+"""Pulls to answer before other tasks run."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, eq=False)
 class Hold:
-    """One pull that waits. `accepts` are the tag codes it wants, None for all; `wants` judges the properties."""
+    """A held pull. `accepts` are the tag codes that it accepts, None for all; `wants` filters by properties."""
 
     session: Hashable
     request: RemotingCommand
@@ -51,9 +44,23 @@ Wants = Callable[[Mapping[str, str]], bool]
 
 
 class Holds:
-    """Pulls by queue. `answer` is called once for each that was held, unless its session closed before."""
+    """Held pulls by queue. `answer` is called once for each, unless its session closes first.
 
-    def __init__(self, answer: Callable[[Hold], None]) -> None:
+    `max_holds` bounds all held pulls, `max_of_session` those of one session. `spare_deadlines` bounds how many deadlines of
+    answered pulls are kept before they are removed together.
+    """
+
+    def __init__(
+        self,
+        answer: Callable[[Hold], None],
+        *,
+        max_holds: int = 200_000,
+        max_of_session: int = 20_000,
+        spare_deadlines: int = 1024,
+    ) -> None:
+        self.max_holds = max_holds
+        self.max_of_session = max_of_session
+        self.spare_deadlines = spare_deadlines
         self._answer = answer
         self._queues: dict[QueueKey, dict[Hold, None]] = {}
         self._sessions: dict[Hashable, dict[Hold, None]] = {}
@@ -68,9 +75,9 @@ class Holds:
         return self._count
 
     def hold(self, hold: Hold) -> bool:
-        """Keeps a pull; False when there are too many, then it must be answered at once."""
+        """Holds a pull. Returns False when there are too many: answer it at once."""
         of_session = self._sessions.get(hold.session)
-        if self._count >= MAX_HOLDS or (of_session is not None and len(of_session) >= MAX_HOLDS_OF_SESSION):
+        if self._count >= self.max_holds or len(of_session or ()) >= self.max_of_session:
             return False
         if of_session is None:
             of_session = self._sessions[hold.session] = {}
@@ -83,7 +90,7 @@ class Holds:
         return True
 
     def arrived(self, arrivals: Sequence[Arrival]) -> None:
-        """The store's arrival listener."""
+        """Wakes the pulls that messages are for: an arrival listener of the store."""
         queues = self._queues
         if not queues:
             return
@@ -107,7 +114,7 @@ class Holds:
             self._wake.set()
 
     def drop_session(self, session: Hashable) -> None:
-        """Forgets the pulls of a session that closed."""
+        """Drops the pulls of a session that closed."""
         for hold in list(self._sessions.get(session, ())):
             self._release(hold)
         self._ready = [hold for hold in self._ready if hold.session is not session]
@@ -144,7 +151,7 @@ class Holds:
     def _answer_safely(self, hold: Hold) -> None:
         try:
             self._answer(hold)
-        except Exception:  # one pull that cannot be answered must not end the answering of all others
+        except Exception:  # one pull that cannot be answered must not stop the others
             _log.exception("a held pull of %s queue %d could not be answered", hold.topic, hold.queue_id)
 
     def _is_held(self, hold: Hold) -> bool:
@@ -156,7 +163,7 @@ class Holds:
         _remove(self._queues, (hold.topic, hold.queue_id), hold)
 
     def _sweep(self) -> None:
-        if len(self._deadlines) > 2 * self._count + SPARE_DEADLINES:
+        if len(self._deadlines) > 2 * self._count + self.spare_deadlines:
             self._deadlines = [entry for entry in self._deadlines if self._is_held(entry[2])]
             heapq.heapify(self._deadlines)
 

@@ -1,21 +1,18 @@
-"""The way of a message into the store: what every put goes through, whoever asks for it (Java class `CommitLog.asyncPutMessage`).
+"""Puts messages into the store for all handlers and services (Java `CommitLog.asyncPutMessage`).
 
-A message with a delay level is parked in SCHEDULE_TOPIC_XXXX: level N in queue N-1, its topic and queue kept in the
-properties REAL_TOPIC and REAL_QID; its properties text is made anew from all properties, so that WAIT stays in it.
+A message with a delay level is parked in SCHEDULE_TOPIC_XXXX: level N in queue N-1, with its topic and queue in the
+properties REAL_TOPIC and REAL_QID. Its properties text is encoded again from all properties, so that WAIT stays in it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from time import perf_counter
 
 from broker.context import BrokerContext
 from broker.store.values import AppendResult, PutStatus, StoreMessage
 from codec.codes import ResponseCode
 from codec.names import SystemTopic
 from codec.properties import PropertyName, delay_level, encode_properties
-
-__all__ = ["PUT_CODES", "park", "put", "put_batch", "put_run"]
 
 SLOW_PUT_SECONDS = 0.001
 ILLEGAL = (
@@ -36,7 +33,7 @@ PUT_CODES = {
     PutStatus.PROPERTIES_SIZE_EXCEEDED: (ResponseCode.MESSAGE_ILLEGAL, ILLEGAL),
     PutStatus.SERVICE_NOT_AVAILABLE: (ResponseCode.SERVICE_NOT_AVAILABLE, NOT_AVAILABLE),
 }
-"""Response code and remark of a put that stored nothing; `{limit}` and `{disk}` are to be filled in."""
+"""Response code and remark of a put that stored nothing; `{limit}` and `{disk}` are placeholders."""
 
 DELAY = PropertyName.DELAY
 NEVER_PARKED = frozenset((SystemTopic.TRANS_HALF, SystemTopic.TRANS_CHECK_MAX_TIME))
@@ -46,14 +43,14 @@ _SLAVE = AppendResult(PutStatus.SERVICE_NOT_AVAILABLE)
 
 
 def put(broker: BrokerContext, message: StoreMessage) -> AppendResult:
-    """Stores a message, parked if it has a delay level. LocalProtocolError when its properties are too long then."""
+    """Stores a message, parked if it has a delay level. Raises LocalProtocolError when its properties are then too long."""
     if DELAY in message.properties:
         park(broker, message)
     if broker.is_slave:
         return _SLAVE
-    started = perf_counter()
+    started = broker.timer()
     result = broker.store.append(message)
-    took = perf_counter() - started
+    took = broker.timer() - started
     rates = broker.rates
     if result.status is not PUT_OK:
         rates.put_failures += 1
@@ -68,10 +65,10 @@ def put(broker: BrokerContext, message: StoreMessage) -> AppendResult:
 
 
 def put_run(broker: BrokerContext, messages: Sequence[StoreMessage]) -> list[AppendResult]:
-    """Stores messages without a delay level that came together, as many as go in one write (`Appender.append_run`)."""
-    started = perf_counter()
+    """Stores messages without a delay level, as many as fit in one write (`Appender.append_run`)."""
+    started = broker.timer()
     results = broker.store.append_run(messages)
-    took = perf_counter() - started
+    took = broker.timer() - started
     rates = broker.rates
     if results and results[-1].status is not PUT_OK:
         rates.put_failures += 1
@@ -87,12 +84,12 @@ def put_run(broker: BrokerContext, messages: Sequence[StoreMessage]) -> list[App
 
 
 def put_batch(broker: BrokerContext, message: StoreMessage) -> AppendResult:
-    """Stores an encoded batch; CodecError when the body is none."""
+    """Stores an encoded batch. Raises CodecError when the body is not one."""
     if broker.is_slave:
         return _SLAVE
-    started = perf_counter()
+    started = broker.timer()
     result = broker.store.append_batch(message)
-    took = perf_counter() - started
+    took = broker.timer() - started
     rates = broker.rates
     if result.status is not PUT_OK:
         rates.put_failures += 1

@@ -11,6 +11,7 @@ from typing import Any
 
 import trio
 
+from broker.clock import NowMs
 from broker.config import BrokerConfig
 from broker.context import BrokerContext
 from broker.errors import Refusal, RemoteTimeout
@@ -270,15 +271,17 @@ class FakeBroker:
 
 
 @asynccontextmanager
-async def fake_broker(root: Path, **settings: Any) -> AsyncIterator[FakeBroker]:
+async def fake_broker(
+    root: Path, now_ms: NowMs = virtual_now, /, **settings: Any
+) -> AsyncIterator[FakeBroker]:
     """A broker over the store folder `root`, on trio's clock, until the block ends (a clean stop)."""
     config = BrokerConfig(**{**SMALL_FILES, **settings, "store_path_root_dir": str(root)})
     store_host = pack_host(*HOST)
     async with open_store(
-        StoreConfig.of(config), now_ms=virtual_now, store_host=store_host, in_thread=inline
+        StoreConfig.of(config), now_ms=now_ms, store_host=store_host, in_thread=inline
     ) as store:
         address = f"{HOST[0]}:{HOST[1]}"
-        context, _ = assemble(config, address, store_host, virtual_now, random.Random(7), store, inline)
+        context, _ = assemble(config, address, store_host, now_ms, random.Random(7), store, inline)
         delays = DelayService(context)
         listen_to_store(context, delays)
         async with open_services() as services:

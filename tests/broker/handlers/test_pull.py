@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import trio
 
-from broker.services import holds
 from codec.bodies.heartbeat import MessageModel
 from codec.codes import ResponseCode
 from tests.broker.support import Client, fake_broker, pull_header
@@ -321,10 +320,10 @@ async def test_a_session_that_closes_drops_its_pulls(tmp_path: Path, autojump_cl
 
 
 async def test_pulls_over_the_bound_are_answered_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.abc.Clock
+    tmp_path: Path, autojump_clock: trio.abc.Clock
 ) -> None:
-    monkeypatch.setattr(holds, "MAX_HOLDS_OF_SESSION", 2)
     async with fake_broker(tmp_path) as broker:
+        broker.context.holds.max_of_session = 2
         client = broker.client()
         fill(client)
         header = pull_header("T", 0, 5, sys_flag=WAIT, suspend_ms=60_000)
@@ -345,10 +344,10 @@ async def test_a_topic_that_goes_away_ends_the_wait_with_its_error(
 
 
 async def test_deadlines_of_answered_pulls_do_not_pile_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, autojump_clock: trio.abc.Clock
+    tmp_path: Path, autojump_clock: trio.abc.Clock
 ) -> None:
-    monkeypatch.setattr(holds, "SPARE_DEADLINES", 8)
     async with fake_broker(tmp_path) as broker:
+        broker.context.holds.spare_deadlines = 8
         client = broker.client()
         fill(client, count=1)
         for offset in range(1, 100):

@@ -21,9 +21,8 @@ from codec.headers.base import to_ext
 from codec.message import Message
 from codec.message_batch import encode_batch
 from codec.remoting.frame import RemotingCommand, encode_frame
-from tests.broker import support
 from tests.broker.serving import Wire
-from tests.broker.support import FakeBroker, fake_broker, pull_header, send_header
+from tests.broker.support import START_MS, FakeBroker, fake_broker, pull_header, send_header
 
 PEER = ("10.0.0.7", 40000)
 
@@ -87,7 +86,7 @@ def some_frames(seed: int) -> bytes:
 async def left_behind(
     root: Path, data: bytes, *, together: bool
 ) -> tuple[list[RemotingCommand], dict[str, bytes]]:
-    async with fake_broker(root, max_message_size=4096) as broker:
+    async with fake_broker(root, lambda: START_MS, max_message_size=4096) as broker:
         context = broker.context
         context.topics.ensure("ReadOnly", 4, perm=4)
         many, _ = context.topics.ensure("Many", 4)
@@ -125,7 +124,6 @@ async def test_together_is_as_one_by_one(tmp_path: Path, seed: int, monkeypatch:
         self.append_run = counted
 
     monkeypatch.setattr(MessageStore, "__init__", counting)
-    monkeypatch.setattr(support, "virtual_now", lambda: support.START_MS)
     data = some_frames(seed)
     apart = await left_behind(tmp_path / "apart", data, together=False)
     assert runs == []

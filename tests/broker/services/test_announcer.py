@@ -9,6 +9,7 @@ import pytest
 import trio
 
 from broker.services.announcer import MAX_WAIT_SECONDS, Announcer
+from broker.supervisor import Supervisor
 from codec.bodies.config import TopicConfig
 from tests.broker.support import fake_broker, send_header
 
@@ -81,3 +82,23 @@ async def test_the_creator_of_a_topic_is_answered_when_it_is_known(
         assert client.replies(opaque) == []
         assert (await client.wait(opaque)).code == 0
         assert registry.calls[-1] == ["U"]
+
+
+async def test_a_registration_that_fails_is_made_again_with_all_changes(
+    nursery: trio.Nursery, autojump_clock: trio.abc.Clock
+) -> None:
+    registry = Registry(0)
+    failures = [OSError()]
+
+    async def register(configs: Sequence[TopicConfig] | None) -> None:
+        if failures:
+            announcer.announce([TopicConfig(topic_name="B")])
+            raise failures.pop()
+        await registry.register(configs)
+
+    announcer = Announcer(register)
+    nursery.start_soon(Supervisor().keep_running, "announcer", announcer.run)
+    announcer.announce([TopicConfig(topic_name="A")])
+    await announcer.settled()
+    assert registry.calls == [["A", "B"]]
+    assert announcer.is_settled

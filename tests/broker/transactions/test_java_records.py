@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 import trio
 
+from broker.clock import NowMs
 from codec.codes import MessageSysFlag
 from codec.message import MessageExt
 from codec.store.record import MAGIC_BLANK, MIN_RECORD_SIZE, decode_record, peek_record
-from tests.broker.support import Client, fake_broker, virtual_now
+from tests.broker.support import Client, fake_broker
 from tests.broker.transactions.support import (
     GIVEN_UP,
     HALF,
@@ -54,9 +55,10 @@ def java(store_clean: JavaStore) -> list[MessageExt]:
 
 
 @pytest.fixture
-def an_hour_later(java: list[MessageExt], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The broker's clock begins an hour after Java's last record."""
-    monkeypatch.setattr("tests.broker.support.START_MS", java[-1].store_timestamp + 3_600_000)
+def an_hour_later(java: list[MessageExt]) -> NowMs:
+    """A clock that starts an hour after Java's last record."""
+    start = java[-1].store_timestamp + 3_600_000
+    return lambda: start + round(trio.current_time() * 1000)
 
 
 def of(records: Iterable[MessageExt], topic: str, body: bytes | None = None) -> list[MessageExt]:
@@ -88,7 +90,7 @@ def send_as(client: Client, half: MessageExt) -> None:
         producer_group=properties["PGROUP"],
         properties=properties,
         sys_flag=MessageSysFlag.TRANSACTION_PREPARED,
-        born_timestamp=virtual_now(),
+        born_timestamp=client.broker.context.now_ms(),
         flag=half.flag,
     )
     assert reply.code == 0
@@ -164,11 +166,11 @@ async def test_checked_half_messages_are_javas(
 
 
 async def test_a_folder_of_java_is_gone_on_with(
-    copy_java_store: Callable[[str], JavaStore], an_hour_later: None, autojump_clock: trio.abc.Clock
+    copy_java_store: Callable[[str], JavaStore], an_hour_later: NowMs, autojump_clock: trio.abc.Clock
 ) -> None:
     """Everything in it is ended or given up; the walk begins where Java's ended."""
     root = copy_java_store("store-clean").root
-    async with fake_broker(root, **JAVA_FILES) as broker:
+    async with fake_broker(root, an_hour_later, **JAVA_FILES) as broker:
         store = broker.context.store
         assert broker.context.offsets.query("CID_RMQ_SYS_TRANS", HALF, 0) == store.max_offset(HALF, 0) == 177
         client = producer(broker, "seed_tx_producer")
@@ -184,7 +186,7 @@ async def test_a_folder_of_java_is_gone_on_with(
 async def test_java_walked_again_asks_only_for_what_is_open(
     java: list[MessageExt],
     copy_java_store: Callable[[str], JavaStore],
-    an_hour_later: None,
+    an_hour_later: NowMs,
     autojump_clock: trio.abc.Clock,
 ) -> None:
     """Without the saved progress every half message is looked at; those with op messages are passed over."""
@@ -192,7 +194,7 @@ async def test_java_walked_again_asks_only_for_what_is_open(
     (root / "config" / "consumerOffset.json").unlink()
     (root / "config" / "consumerOffset.json.bak").unlink(missing_ok=True)
     async with fake_broker(
-        root, **JAVA_FILES, file_reserved_time=10**6, transaction_check_max=10**6
+        root, an_hour_later, **JAVA_FILES, file_reserved_time=10**6, transaction_check_max=10**6
     ) as broker:
         client = producer(broker, "seed_tx_producer")
         await trio.sleep(61)
