@@ -10,6 +10,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+PATIENCE = 120.0
+"""Seconds after which a wait for another process or thread fails: a busy machine needs far less."""
+
 DATA = Path(__file__).parent / "data"
 COMMIT_LOG_FILE_SIZE = 512 * 1024
 CONSUME_QUEUE_FILE_SIZE = 300 * 20

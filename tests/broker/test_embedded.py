@@ -22,6 +22,7 @@ from codec.headers.send import SendMessageRequestHeaderV2
 from codec.remoting.frame import RemotingCommand
 from codec.store.record import decode_records
 from tests.broker.serving import Client
+from tests.support import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 WITHOUT_PLUGIN = not entry_points(group="pytest11", name="rmq")
@@ -89,7 +90,7 @@ async def test_the_route_leads_from_the_name_server_to_the_broker_and_back_come_
             reply = await producer.ask(send("Fresh", b"body %d" % n))
             assert (reply.code, (reply.ext_fields or {})["queueOffset"]) == (ResponseCode.SUCCESS, str(n))
         assert await bodies(address, "Fresh") == [b"body 0", b"body 1", b"body 2"]
-        with trio.fail_after(5):
+        with trio.fail_after(PATIENCE):
             while await route(cluster.namesrv, "Fresh") is None:
                 await trio.lowlevel.checkpoint()
         assert cluster.store_path.is_dir()

@@ -13,6 +13,7 @@ from broker.net.limits import ServerLimits, SessionLimits
 from broker.net.session import Session
 from codec.remoting.frame import RemotingCommand, encode_frame
 from tests.broker.serving import ECHO, LATER, VIEWS, Client, echo, in_memory, over_tcp, request
+from tests.support import PATIENCE
 
 
 async def test_too_much_deferred_work_stops_reading_until_some_is_done(nursery: trio.Nursery) -> None:
@@ -98,7 +99,7 @@ async def test_readers_that_do_not_read_and_idle_ones_cost_little_and_others_are
     while len(server.sessions) < 520:
         await trio.testing.wait_all_tasks_blocked(0.01)
     other = Client(connect())
-    with trio.fail_after(20):
+    with trio.fail_after(PATIENCE):
         for n in range(200):
             assert (await other.ask(request(opaque=n, body=b"served"))).body == b"served"
     await trio.testing.wait_all_tasks_blocked(0.05)
@@ -123,7 +124,7 @@ async def test_a_process_out_of_descriptors_serves_those_it_has_and_recovers(
     resource.setrlimit(resource.RLIMIT_NOFILE, (waiting.fileno() + 1, limits[1]))
     try:
         waiting.connect(first.stream.socket.getpeername())  # type: ignore[attr-defined]
-        with trio.fail_after(5):
+        with trio.fail_after(PATIENCE):
             while "cannot accept" not in caplog.text:
                 assert (await first.ask(request(body=b"meanwhile"))).body == b"meanwhile"
     finally:

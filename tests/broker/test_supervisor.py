@@ -27,6 +27,7 @@ from codec.codes import ResponseCode
 from codec.headers.base import to_ext
 from codec.remoting.frame import RemotingCommand
 from tests.broker.support import SMALL_FILES, inline, pull_header, send_header, virtual_now
+from tests.support import PATIENCE
 
 STORE = [
     "group commit",
@@ -268,7 +269,7 @@ main()
         [sys.executable, "-c", code, command, *options],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
     )
     assert done.returncode == 1

@@ -13,6 +13,7 @@ from broker.testing.embedded import Cluster
 from codec.bodies.heartbeat import ConsumeFromWhere
 from codec.message import MessageExt
 from rmqcli.client import ConsumeResult, PushConsumer, PushSettings
+from tests.support import PATIENCE
 
 Listener = Callable[[list[MessageExt], Any], Awaitable[ConsumeResult]]
 
@@ -38,7 +39,7 @@ class Member:
 
     def wait_for(self, count: int) -> None:
         with self.came:
-            assert self.came.wait_for(lambda: len(self.bodies) >= count, 30)
+            assert self.came.wait_for(lambda: len(self.bodies) >= count, PATIENCE)
 
 
 @contextmanager
@@ -59,7 +60,7 @@ def member(cluster: Cluster, group: str, topic: str) -> Iterator[Member]:
     thread = threading.Thread(target=trio.run, args=(main,))
     thread.start()
     try:
-        assert ready.wait(30)
+        assert ready.wait(PATIENCE)
         yield found
     finally:
         token[0].run_sync_soon(end.set)

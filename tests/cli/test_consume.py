@@ -14,6 +14,7 @@ import pytest
 from broker.testing.embedded import Cluster
 from rmqcli.cli.exit_codes import ExitCode
 from tests.cli.conftest import Run
+from tests.support import PATIENCE
 
 IDLE = ("--idle", "1", "--from", "first")
 
@@ -164,7 +165,7 @@ def test_what_the_reader_of_a_pipe_took_is_acknowledged(rmq: Run, cluster: Clust
         while len(taken) < 2 * len(b"message-00\n") + 3:
             taken += os.read(reader, 1)
         os.close(reader)
-        _, said = consumer.communicate(timeout=60)
+        _, said = consumer.communicate(timeout=PATIENCE)
     assert (consumer.returncode, said, taken) == (0, "", b"message-00\nmessage-01\nmes")
     assert acknowledged(rmq, topic) == 2
 
@@ -178,7 +179,7 @@ def test_a_pipe_without_a_reader_ends_a_consumer_that_has_nothing_to_write(
         os.close(writer)
         assert os.read(reader, 100) == b"only\n"
         os.close(reader)
-        assert consumer.wait(60) == 0
+        assert consumer.wait(PATIENCE) == 0
     assert rmq("group", "describe", f"g_{topic}", "-t", topic, "--json").json["clients"] == []
     assert acknowledged(rmq, topic) == 1
 
@@ -191,7 +192,7 @@ def test_what_a_command_prints_is_the_reply(rmq: Run, cluster: Cluster, topic: s
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as consumer:
         asked = rmq("--timeout", "30", "request", topic, "hello")
         assert (asked.code, asked.out) == (0, f"from {topic}\n".encode())
-        _, said = consumer.communicate(timeout=30)
+        _, said = consumer.communicate(timeout=PATIENCE)
     assert consumer.returncode == 0
     assert "is not answered" in said
 

@@ -19,6 +19,7 @@ from rmqcli.client import ConsumeResult, Producer, PushConsumer, PushSettings
 from rmqcli.client.instance import ClientInstance
 from rmqcli.client.trace import ConsumeTracer
 from tests.cli.conftest import Run
+from tests.support import PATIENCE
 
 
 def until_found(rmq: Run, *arguments: str) -> Any:
@@ -89,7 +90,7 @@ def responder(cluster: Cluster, topic: str) -> Iterator[None]:
     thread = threading.Thread(target=trio.run, args=(main,))
     thread.start()
     try:
-        assert ready.wait(30)
+        assert ready.wait(PATIENCE)
         yield
     finally:
         token[0].run_sync_soon(end.set)
@@ -112,7 +113,7 @@ def test_a_request_that_nobody_answers(cli: Run, rmq: Run, cluster: Cluster, top
     result = cli("-n", cluster.namesrv, "--timeout", "1.5", "request", topic, "hello")
     assert result.code == ExitCode.TIMED_OUT
     assert f"of topic {topic} within 1.5 s" in result.err
-    assert time.monotonic() - started < 30
+    assert time.monotonic() - started < PATIENCE
 
 
 def test_the_trace_of_a_message(rmq: Run, cluster: Cluster, topic: str) -> None:

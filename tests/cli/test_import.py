@@ -22,6 +22,7 @@ from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.client import Producer
 from rmqcli.import_ import rows as import_rows
 from tests.cli.conftest import Run
+from tests.support import PATIENCE
 
 TIMES = ("ORIGINAL_BORN_TIMESTAMP", "ORIGINAL_STORE_TIMESTAMP")
 COUNT = 150
@@ -257,7 +258,7 @@ def test_killed_in_the_middle(
             assert process.poll() is None
     finally:
         process.send_signal(number)
-        process.wait(20)
+        process.wait(PATIENCE)
     there = len(rmq("pull", topic, "--json").json_lines)
     assert 0 < there < total
     again = rmq("import", str(path), "--topic", topic, "--resume")

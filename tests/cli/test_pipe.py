@@ -11,6 +11,7 @@ import pytest
 import trio
 
 from rmqcli.render.pipe import PAGE, Pipe
+from tests.support import PATIENCE
 
 
 @pytest.fixture
@@ -54,7 +55,7 @@ async def test_what_was_put_was_read(
         await trio.lowlevel.wait_readable(reader)
         assert not done.is_set()
         left -= len(os.read(reader, 1000))
-    with trio.fail_after(10):
+    with trio.fail_after(PATIENCE):
         await done.wait()
 
 
@@ -70,7 +71,7 @@ async def test_a_reader_that_leaves_before_it_has_all(
     reader, writer = ends
     pipe = pipe_of(writer)
     nursery.start_soon(take_and_leave, reader, 3)
-    with pytest.raises(BrokenPipeError), trio.fail_after(10):
+    with pytest.raises(BrokenPipeError), trio.fail_after(PATIENCE):
         await pipe.put(b"abcd")
 
 
@@ -80,7 +81,7 @@ async def test_a_reader_that_leaves_when_it_has_all(
     reader, writer = ends
     pipe = pipe_of(writer)
     nursery.start_soon(take_and_leave, reader, 4)
-    with trio.fail_after(10):
+    with trio.fail_after(PATIENCE):
         await pipe.put(b"abcd")
         await pipe.reader_gone()
         with pytest.raises(BrokenPipeError):

@@ -9,6 +9,7 @@ import re
 import resource
 import select
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -19,7 +20,14 @@ from typing import IO
 import pytest
 
 from broker.testing.embedded import Cluster
+from codec.bodies.base import Body, decode_body, encode_body
+from codec.bodies.offsets import LockBatchRequestBody, LockBatchResponseBody, UnlockBatchRequestBody
+from codec.codes import RequestCode
+from codec.message_queue import MessageQueue
+from codec.remoting.connection import Connection
+from codec.remoting.frame import RemotingCommand, encode_frame
 from tests.cli.conftest import Run
+from tests.support import PATIENCE
 
 RMQ = [sys.executable, "-m", "rmqcli"]
 
@@ -34,7 +42,9 @@ def environment(
 
 def shell(script: str, environment: dict[str, str]) -> subprocess.CompletedProcess[bytes]:
     text = script.replace("rmq", " ".join(RMQ))
-    return subprocess.run(["bash", "-c", text], capture_output=True, timeout=60, env=environment, check=False)
+    return subprocess.run(
+        ["bash", "-c", text], capture_output=True, timeout=PATIENCE, env=environment, check=False
+    )
 
 
 @pytest.fixture
@@ -101,7 +111,7 @@ def test_results_come_before_the_input_ends(environment: dict[str, str], topic: 
         process.stdin.flush()
         assert json.loads(process.stdout.readline())["status"] == "SEND_OK"
     process.stdin.close()
-    assert process.wait(10) == 0
+    assert process.wait(PATIENCE) == 0
     process.stdout.close()
 
 
@@ -109,7 +119,7 @@ def interrupt(process: subprocess.Popen[bytes], *, wait_for: IO[bytes] | None) -
     if wait_for is not None:
         wait_for.readline()
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=10)
+    _, err = process.communicate(timeout=PATIENCE)
     return process.returncode, err
 
 
@@ -127,9 +137,30 @@ def test_ctrl_c_while_standard_input_is_silent(environment: dict[str, str], topi
     assert interrupt(send, wait_for=send.stdout) == (130, b"")
 
 
+def ask(cluster: Cluster, code: RequestCode, body: Body) -> RemotingCommand:
+    host, _, port = cluster.broker_address.rpartition(":")
+    connection = Connection()
+    with socket.create_connection((host, int(port)), PATIENCE) as peer:
+        peer.sendall(encode_frame(RemotingCommand(code, body=encode_body(body))))
+        while not (replies := connection.receive(peer.recv(65536))):
+            pass
+    return replies[0]
+
+
+def lock(cluster: Cluster, group: str, queue: MessageQueue) -> list[MessageQueue]:
+    """The queues that a broker locks for another member."""
+    wanted = LockBatchRequestBody(group, "another member", [queue])
+    reply = ask(cluster, RequestCode.LOCK_BATCH_MQ, wanted)
+    return decode_body(LockBatchResponseBody, reply.body).lock_ok_mq_set
+
+
+def unlock(cluster: Cluster, group: str, queue: MessageQueue) -> None:
+    ask(cluster, RequestCode.UNLOCK_BATCH_MQ, UnlockBatchRequestBody(group, "another member", [queue]))
+
+
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGHUP])
 def test_a_consumer_that_is_told_to_end_leaves_its_group(
-    environment: dict[str, str], rmq: Run, topic: str, ending: signal.Signals
+    environment: dict[str, str], rmq: Run, cluster: Cluster, topic: str, ending: signal.Signals
 ) -> None:
     """What it did is acknowledged, and its locks are free: who comes next does not wait for them to expire."""
     group = f"g_{topic}"
@@ -139,13 +170,15 @@ def test_a_consumer_that_is_told_to_end_leaves_its_group(
     consumer = subprocess.Popen([*RMQ, *command, "--exec", script], stdout=-1, stderr=-1, env=environment)
     assert consumer.stdout
     assert [consumer.stdout.readline() for _ in range(3)] == [b"1\n", b"2\n", b"3\n"]
+    queue = MessageQueue(topic, cluster.broker_name, 0)
+    assert lock(cluster, group, queue) == []
     consumer.send_signal(ending)
-    assert consumer.communicate(timeout=10) == (b"", b"")
+    assert consumer.communicate(timeout=PATIENCE) == (b"", b"")
     assert consumer.returncode == -ending
     assert rmq("offsets", "show", "-g", group, "-t", topic).lines[0][3] == "2"
-    begun = time.monotonic()
+    assert lock(cluster, group, queue) == [queue]
+    unlock(cluster, group, queue)
     assert rmq(*command, "-c", "1", "-f", "%v").out == b"3"
-    assert time.monotonic() - begun < 30
 
 
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
@@ -162,7 +195,7 @@ def test_a_signal_to_a_consumer_and_its_command_is_no_failure_of_the_message(
     os.kill(int(consumer.stdout.readline()), ending)
     time.sleep(0.1)
     consumer.send_signal(ending)
-    assert consumer.communicate(timeout=10)[1] == b""
+    assert consumer.communicate(timeout=PATIENCE)[1] == b""
     again = ("consume", topic, "-g", group, "-c", "1", "--exec", "echo $RMQ_RECONSUME_TIMES")
     assert rmq(*again).out == b"0\n"
 
@@ -294,7 +327,7 @@ def test_up(number: int, cli: Run, tmp_path: Path) -> None:
     assert words["store"] == str(store)
     assert cli("send", "T", "x", "-n", words["namesrv"]).code == 0
     process.send_signal(number)
-    _, err = process.communicate(timeout=20)
+    _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
     assert err == b"rmq: unknown property no.such is ignored\n"
     assert (store / "config" / "topics.json").exists()
@@ -305,7 +338,7 @@ def test_up_with_a_store_of_its_own() -> None:
     process, words = started("up", "--port", "0", "--namesrv-port", "0")
     assert Path(words["store"]).is_dir()
     process.terminate()
-    process.communicate(timeout=20)
+    process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
     assert not Path(words["store"]).exists()
 
@@ -320,7 +353,7 @@ def test_a_server_may_open_as_many_files_as_it_is_allowed_to() -> None:
     process.stdout.readline()
     found = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
     process.terminate()
-    process.communicate(timeout=20)
+    process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
     assert found == (hard, hard), f"the limits here are {soft} and {hard}"
 
@@ -339,7 +372,7 @@ def test_a_broker_and_a_name_server_apart(cli: Run, tmp_path: Path) -> None:
     assert row[1] == "b1"
     for process in (broker, namesrv):
         process.terminate()
-        _, err = process.communicate(timeout=20)
+        _, err = process.communicate(timeout=PATIENCE)
         assert (process.returncode, err) == (0, b"")
 
 

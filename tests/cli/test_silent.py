@@ -17,13 +17,14 @@ from broker.testing.embedded import Cluster, embedded_in_thread
 from rmqcli.cli.exit_codes import ExitCode
 from tests.cli.conftest import Result, Run
 from tests.cli.members import member
+from tests.support import PATIENCE
 
 RMQ = [sys.executable, "-m", "rmqcli"]
 
 
 def until(rmq: Run, rows: int, *arguments: str) -> Result:
     """However long a process needs to start on a busy machine."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE
     while len((result := rmq(*arguments)).lines) != rows:
         assert time.monotonic() < deadline, result
     return result

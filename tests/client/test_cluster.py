@@ -40,10 +40,10 @@ from rmqcli.client.instance import ClientInstance
 from rmqcli.client.wire.link import Link
 from rmqcli.client.wire.streams import TcpStream, TcpStreams
 from tests.client.scripted import Server, ok
+from tests.support import PATIENCE
 
 TOPIC, GROUP = "TopicTest", "GroupTest"
-LONG = 30.0  # seconds: a busy machine is no failure
-PATIENT: Any = {"timeout": LONG, "send_timeout": LONG}
+PATIENT: Any = {"timeout": PATIENCE, "send_timeout": PATIENCE}
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ async def test_sends_in_the_background(cluster: Any) -> None:
     outcomes: list[Any] = []
     async with (
         Producer(namesrv=cluster.namesrv, **PATIENT, in_flight=16) as producer,
-        PullConsumer(namesrv=cluster.namesrv, timeout=LONG) as consumer,
+        PullConsumer(namesrv=cluster.namesrv, timeout=PATIENCE) as consumer,
     ):
         async with Producer(instance=producer.instance, **PATIENT, in_flight=16) as leaving:
             for number in range(200):
@@ -85,7 +85,7 @@ async def test_messages_come_back_as_they_were_sent(cluster: Any) -> None:
     ]
     async with (
         Producer(namesrv=cluster.namesrv, **PATIENT) as producer,
-        PullConsumer(namesrv=cluster.namesrv, timeout=LONG) as consumer,
+        PullConsumer(namesrv=cluster.namesrv, timeout=PATIENCE) as consumer,
     ):
         results = [await producer.send(message) for message in messages]
         stored = {m.msg_id: m for m in await read_all(consumer, TOPIC)}
@@ -108,14 +108,16 @@ async def test_body_larger_than_the_buffers_of_a_socket(cluster: Any) -> None:
     async with Producer(namesrv=cluster.namesrv, compression=None, **PATIENT) as producer:
         results = [await producer.send(Message.of(TOPIC, body)) for _ in range(3)]
         async with PullConsumer(instance=producer.instance) as consumer:
-            pulled = [await consumer.pull(r.message_queue, r.queue_offset, 1, timeout=LONG) for r in results]
+            pulled = [
+                await consumer.pull(r.message_queue, r.queue_offset, 1, timeout=PATIENCE) for r in results
+            ]
     assert [result.messages[0].body == body for result in pulled] == [True] * 3
 
 
 async def test_many_in_flight_are_all_stored_once(cluster: Any) -> None:
     async with (
         Producer(namesrv=cluster.namesrv, **PATIENT) as producer,
-        PullConsumer(namesrv=cluster.namesrv, timeout=LONG) as consumer,
+        PullConsumer(namesrv=cluster.namesrv, timeout=PATIENCE) as consumer,
     ):
         acknowledged: list[str] = []
 
@@ -135,7 +137,7 @@ async def test_many_in_flight_are_all_stored_once(cluster: Any) -> None:
 async def test_batches_oneway_and_delay(cluster: Any) -> None:
     async with (
         Producer(namesrv=cluster.namesrv, **PATIENT) as producer,
-        PullConsumer(namesrv=cluster.namesrv, timeout=LONG) as consumer,
+        PullConsumer(namesrv=cluster.namesrv, timeout=PATIENCE) as consumer,
     ):
         parts = list(split_batch((Message.of(TOPIC, str(n)) for n in range(100)), max_count=32))
         results = [await producer.send_batch(part) for part in parts]
@@ -150,7 +152,7 @@ async def test_batches_oneway_and_delay(cluster: Any) -> None:
 async def test_long_poll_returns_when_a_message_arrives(cluster: Any) -> None:
     async with (
         Producer(namesrv=cluster.namesrv, **PATIENT) as producer,
-        PullConsumer(namesrv=cluster.namesrv, timeout=LONG) as consumer,
+        PullConsumer(namesrv=cluster.namesrv, timeout=PATIENCE) as consumer,
     ):
         first = await producer.send(Message.of(TOPIC, b"first"))
         results: list[Any] = []
@@ -158,7 +160,7 @@ async def test_long_poll_returns_when_a_message_arrives(cluster: Any) -> None:
         async def wait() -> None:
             results.append(await consumer.pull(first.message_queue, first.queue_offset + 1, suspend=15.0))
 
-        with trio.fail_after(LONG):
+        with trio.fail_after(PATIENCE):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(wait)
                 while consumer.instance.pool.in_flight < 1:
@@ -170,7 +172,7 @@ async def test_long_poll_returns_when_a_message_arrives(cluster: Any) -> None:
 async def test_offsets_and_their_corrections(cluster: Any) -> None:
     async with (
         Producer(namesrv=cluster.namesrv, **PATIENT) as producer,
-        PullConsumer(GROUP, namesrv=cluster.namesrv, timeout=LONG) as consumer,
+        PullConsumer(GROUP, namesrv=cluster.namesrv, timeout=PATIENCE) as consumer,
     ):
         sent = await producer.send(Message.of(TOPIC, b"x"))
         queue = sent.message_queue
@@ -187,8 +189,8 @@ async def test_offsets_and_their_corrections(cluster: Any) -> None:
 
 async def test_administration_from_creation_to_deletion(cluster: Any) -> None:
     async with (
-        Admin(namesrv=cluster.namesrv, timeout=LONG) as admin,
-        Producer(instance=admin.instance, send_timeout=LONG) as producer,
+        Admin(namesrv=cluster.namesrv, timeout=PATIENCE) as admin,
+        Producer(instance=admin.instance, send_timeout=PATIENCE) as producer,
     ):
         await admin.topics.create("Made", read_queues=2, write_queues=2)
         sent = [await producer.send(Message.of("Made", b"x", keys=f"k{n}")) for n in range(6)]
@@ -210,8 +212,8 @@ async def test_administration_from_creation_to_deletion(cluster: Any) -> None:
 
 async def test_groups(cluster: Any) -> None:
     async with (
-        Admin(namesrv=cluster.namesrv, timeout=LONG) as admin,
-        Producer(instance=admin.instance, send_timeout=LONG) as producer,
+        Admin(namesrv=cluster.namesrv, timeout=PATIENCE) as admin,
+        Producer(instance=admin.instance, send_timeout=PATIENCE) as producer,
     ):
         sent = await producer.send(Message.of(TOPIC, b"x"))
         with pytest.raises(GroupNotFound):
@@ -252,15 +254,15 @@ class RunningConsumer:
 
 async def test_reset_of_running_consumers(cluster: Any) -> None:
     async with (
-        Admin(namesrv=cluster.namesrv, timeout=LONG) as admin,
-        Producer(instance=admin.instance, send_timeout=LONG) as producer,
-        ClientInstance(cluster.namesrv, timeout=LONG) as instance,
+        Admin(namesrv=cluster.namesrv, timeout=PATIENCE) as admin,
+        Producer(instance=admin.instance, send_timeout=PATIENCE) as producer,
+        ClientInstance(cluster.namesrv, timeout=PATIENCE) as instance,
     ):
         sent = await producer.send(Message.of(TOPIC, b"x"))
         running = RunningConsumer(instance)
         for queue in await running.consumer.message_queues(TOPIC):
             await running.consumer.commit(queue, 0)
-        with trio.fail_after(LONG):
+        with trio.fail_after(PATIENCE):
             while not (await admin.offsets.plan_reset(GROUP, TOPIC, ResetTarget("end"))).online:
                 await trio.lowlevel.checkpoint()
         plan = await admin.offsets.plan_reset(GROUP, TOPIC, ResetTarget("end"))
@@ -283,7 +285,7 @@ async def test_reset_of_running_consumers(cluster: Any) -> None:
             if value == b"false":
                 with pytest.raises(OnlineResetUnsupported):
                     await admin.offsets.plan_reset(GROUP, TOPIC, ResetTarget("offset", 0))
-    async with Admin(namesrv=cluster.namesrv, timeout=LONG) as later:
+    async with Admin(namesrv=cluster.namesrv, timeout=PATIENCE) as later:
         result = await later.offsets.reset(
             await later.offsets.plan_reset(GROUP, TOPIC, ResetTarget("offset", 0))
         )

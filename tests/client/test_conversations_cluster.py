@@ -30,11 +30,11 @@ from rmqcli.client import (
     TransactionState,
 )
 from rmqcli.client.trace import TRACE_TOPIC, Published, decode_trace
+from tests.support import PATIENCE
 
 TOPIC, GROUP = "Talk", "TalkGroup"
-LONG = 30.0  # seconds: a busy machine is no failure
 DAY_MS = 24 * 3600 * 1000
-PATIENT: Any = {"timeout": LONG, "send_timeout": LONG}
+PATIENT: Any = {"timeout": PATIENCE, "send_timeout": PATIENCE}
 FIRST = LiteSettings(consume_from=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET)
 
 
@@ -48,7 +48,7 @@ async def cluster() -> AsyncIterator[Any]:
 
 async def poll_until(consumer: LitePullConsumer, count: int) -> list[MessageExt]:
     found: list[MessageExt] = []
-    with trio.fail_after(LONG):
+    with trio.fail_after(PATIENCE):
         while len(found) < count:
             found += await consumer.poll(1)
     return found
@@ -64,7 +64,7 @@ async def late_cluster() -> AsyncIterator[Any]:
 async def ask_from_now_on(producer: TransactionProducer, broker_address: str) -> None:
     """Every half message is old enough now. What the producer said before on this connection is done with before."""
     await producer.instance.call(
-        broker_address, RequestCode.UPDATE_BROKER_CONFIG, body=b"transactionTimeOut=0", timeout=LONG
+        broker_address, RequestCode.UPDATE_BROKER_CONFIG, body=b"transactionTimeOut=0", timeout=PATIENCE
     )
 
 
@@ -84,7 +84,7 @@ async def test_commit_rollback_and_check_back(late_cluster: Any) -> None:
 
     async with (
         TransactionProducer("TxGroup", check, namesrv=cluster.namesrv, **PATIENT) as producer,
-        LitePullConsumer(GROUP, settings=FIRST, namesrv=cluster.namesrv, timeout=LONG) as consumer,
+        LitePullConsumer(GROUP, settings=FIRST, namesrv=cluster.namesrv, timeout=PATIENCE) as consumer,
     ):
         await producer.send(Message.of(TOPIC, b"plain"))
         await consumer.subscribe(TOPIC)
@@ -108,7 +108,7 @@ async def test_commit_rollback_and_check_back(late_cluster: Any) -> None:
         committed = next(message for message in first if message.body == b"committed")
         assert committed.sys_flag & MessageSysFlag.TRANSACTION_ROLLBACK == MessageSysFlag.TRANSACTION_COMMIT
         assert (committed.msg_id, committed.tags) == (ids["committed"], "t")
-        with trio.fail_after(LONG):
+        with trio.fail_after(PATIENCE):
             await twice.wait()
         database["left open"] = TransactionState.COMMIT_MESSAGE
         (late,) = await poll_until(consumer, 1)
@@ -129,7 +129,7 @@ async def test_another_producer_of_the_group_is_asked(cluster: Any) -> None:
         await first.send_in_transaction(Message.of(TOPIC, b"orphan"), unknown)
     async with (
         TransactionProducer("TxGroup", commit, namesrv=cluster.namesrv, **PATIENT) as second,
-        LitePullConsumer(GROUP, settings=FIRST, namesrv=cluster.namesrv, timeout=LONG) as consumer,
+        LitePullConsumer(GROUP, settings=FIRST, namesrv=cluster.namesrv, timeout=PATIENCE) as consumer,
     ):
         await second.send(Message.of(TOPIC, b"plain"))
         await consumer.subscribe(TOPIC)
@@ -147,14 +147,14 @@ async def test_requests_and_replies(cluster: Any) -> None:
     async with (
         Producer("Asking", namesrv=cluster.namesrv, **PATIENT) as asking,
         Producer("Answering", namesrv=cluster.namesrv, **PATIENT) as answering,
-        LitePullConsumer(GROUP, settings=FIRST, namesrv=cluster.namesrv, timeout=LONG) as consumer,
+        LitePullConsumer(GROUP, settings=FIRST, namesrv=cluster.namesrv, timeout=PATIENCE) as consumer,
     ):
         await asking.send(Message.of(TOPIC, b"makes the topic"))
         await consumer.subscribe(TOPIC)
         await poll_until(consumer, 1)
 
         async def ask(body: bytes) -> None:
-            replies[body] = (await asking.request(Message.of(TOPIC, body), timeout=LONG)).body
+            replies[body] = (await asking.request(Message.of(TOPIC, body), timeout=PATIENCE)).body
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(answer_all, consumer, answering)
@@ -175,8 +175,8 @@ async def test_requests_and_replies(cluster: Any) -> None:
 async def test_polling_in_a_group(cluster: Any) -> None:
     async with (
         Producer(namesrv=cluster.namesrv, **PATIENT) as producer,
-        LitePullConsumer(GROUP, settings=FIRST, namesrv=cluster.namesrv, timeout=LONG) as one,
-        LitePullConsumer(GROUP, settings=FIRST, namesrv=cluster.namesrv, timeout=LONG) as two,
+        LitePullConsumer(GROUP, settings=FIRST, namesrv=cluster.namesrv, timeout=PATIENCE) as one,
+        LitePullConsumer(GROUP, settings=FIRST, namesrv=cluster.namesrv, timeout=PATIENCE) as two,
     ):
         await producer.send(Message.of(TOPIC, b"first"))
         shared = [trio.Event(), trio.Event()]
@@ -186,21 +186,21 @@ async def test_polling_in_a_group(cluster: Any) -> None:
 
         await one.subscribe(TOPIC, on_change=hearing(shared[0]))
         await two.subscribe(TOPIC, on_change=hearing(shared[1]))
-        with trio.fail_after(LONG):
+        with trio.fail_after(PATIENCE):
             for event in shared:
                 await event.wait()
         bodies = [b"%d" % number for number in range(200)]
         for body in bodies:
             await producer.send(Message.of(TOPIC, body))
         found: Counter[bytes] = Counter()
-        with trio.fail_after(LONG):
+        with trio.fail_after(PATIENCE):
             while len(found) < 201:
                 for consumer in (one, two):
                     found.update(message.body for message in await consumer.poll(0.1))
         assert set(found) == {b"first", *bodies}
         for consumer in (one, two):
             await consumer.commit()
-        async with Admin(namesrv=cluster.namesrv, timeout=LONG) as admin:
+        async with Admin(namesrv=cluster.namesrv, timeout=PATIENCE) as admin:
             lags = await admin.offsets.lags(GROUP, TOPIC)
     assert [lag.lag for lag in lags] == [0, 0, 0, 0]
 
@@ -209,7 +209,7 @@ async def test_seek_and_conditions(cluster: Any) -> None:
     queue = MessageQueue(TOPIC, cluster.broker_name, 0)
     async with (
         Producer(namesrv=cluster.namesrv, **PATIENT) as producer,
-        LitePullConsumer(GROUP, settings=FIRST, namesrv=cluster.namesrv, timeout=LONG) as consumer,
+        LitePullConsumer(GROUP, settings=FIRST, namesrv=cluster.namesrv, timeout=PATIENCE) as consumer,
     ):
         await producer.message_queues(TOPIC)
         for number in range(50):
@@ -220,8 +220,8 @@ async def test_seek_and_conditions(cluster: Any) -> None:
         await consumer.seek(queue, 47)
         assert [m.body for m in await poll_until(consumer, 3)] == [b"47", b"48", b"49"]
         await consumer.seek_to_begin(queue)
-        assert (await consumer.poll(LONG))[0].queue_offset == 0
-    async with LitePullConsumer("Sql", settings=FIRST, namesrv=cluster.namesrv, timeout=LONG) as consumer:
+        assert (await consumer.poll(PATIENCE))[0].queue_offset == 0
+    async with LitePullConsumer("Sql", settings=FIRST, namesrv=cluster.namesrv, timeout=PATIENCE) as consumer:
         await consumer.subscribe(TOPIC, MessageSelector.by_sql("n BETWEEN 10 AND 12"))
         assert [m.body for m in await poll_until(consumer, 3)] == [b"10", b"11", b"12"]
         with pytest.raises(BrokerRefused):
@@ -242,15 +242,15 @@ async def test_scheduled_pulls(cluster: Any) -> None:
         return 0.02
 
     async with (
-        ClientInstance(cluster.namesrv, timeout=LONG) as instance,
+        ClientInstance(cluster.namesrv, timeout=PATIENCE) as instance,
         Producer(instance=instance) as producer,
         PullConsumer(GROUP, instance=instance) as consumer,
         trio.open_nursery() as nursery,
     ):
         for number in range(40):
-            await producer.send(Message.of(TOPIC, b"%d" % number), timeout=LONG)
+            await producer.send(Message.of(TOPIC, b"%d" % number), timeout=PATIENCE)
         nursery.start_soon(ScheduledPull(consumer, {TOPIC: task}).run)
-        with trio.fail_after(LONG):
+        with trio.fail_after(PATIENCE):
             await done.wait()
         nursery.cancel_scope.cancel()
     assert found == Counter(b"%d" % number for number in range(40))
@@ -259,7 +259,7 @@ async def test_scheduled_pulls(cluster: Any) -> None:
 async def test_traces_are_found_by_id_and_by_key(cluster: Any) -> None:
     async with Producer("Traced", namesrv=cluster.namesrv, trace=True, **PATIENT) as producer:
         results = [await producer.send(Message.of(TOPIC, b"x", keys=f"k{number}")) for number in range(150)]
-    async with Admin(namesrv=cluster.namesrv, timeout=LONG) as admin:
+    async with Admin(namesrv=cluster.namesrv, timeout=PATIENCE) as admin:
         by_id = await admin.messages.query_by_key(TRACE_TOPIC, results[149].msg_id)
         by_key = await admin.messages.query_by_key(TRACE_TOPIC, "k149")
     (message,) = by_id.messages

@@ -31,10 +31,10 @@ from rmqcli.client import (
     split_batch,
 )
 from rmqcli.client.namespaces import Namespace, without_namespace
+from tests.support import PATIENCE
 
 NS = "MQ_INST_1"
-LONG = 30.0  # seconds: a busy machine is no failure
-PATIENT: Any = {"timeout": LONG, "send_timeout": LONG}
+PATIENT: Any = {"timeout": PATIENCE, "send_timeout": PATIENCE}
 FIRST = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 
 
@@ -97,17 +97,17 @@ async def cluster() -> AsyncIterator[Any]:
 
 
 def inside(cluster: Any) -> dict[str, Any]:
-    return {"namesrv": cluster.namesrv, "namespace": NS, "timeout": LONG}
+    return {"namesrv": cluster.namesrv, "namespace": NS, "timeout": PATIENCE}
 
 
 async def names(cluster: Any) -> set[str]:
     """Topics and groups as an administrator sees them."""
-    async with Admin(namesrv=cluster.namesrv, timeout=LONG) as admin:
+    async with Admin(namesrv=cluster.namesrv, timeout=PATIENCE) as admin:
         return {*await admin.topics.names(), *await admin.groups.names()}
 
 
 async def test_sends_and_pulls(cluster: Any) -> None:
-    async with Producer("P", **inside(cluster), send_timeout=LONG) as producer:
+    async with Producer("P", **inside(cluster), send_timeout=PATIENCE) as producer:
         assert (await producer.send(Message.of("T", b"1"))).message_queue.topic == "T"
         queues = await producer.message_queues("T")
         assert {queue.topic for queue in queues} == {"T"}
@@ -140,12 +140,12 @@ async def test_sends_and_pulls(cluster: Any) -> None:
 
 async def test_split_batches_fit_whatever_the_name_of_the_namespace(cluster: Any) -> None:
     messages = [Message.of("T", b"x") for _ in range(200)]
-    options = inside(cluster) | {"namespace": "n" * 100, "send_timeout": LONG, "max_message_size": 8192}
+    options = inside(cluster) | {"namespace": "n" * 100, "send_timeout": PATIENCE, "max_message_size": 8192}
     async with Producer("P", **options) as producer:
         parts = list(split_batch(messages, 8192))
         results = [await producer.send_batch(part) for part in parts]
     assert len(parts) == 3
-    async with PullConsumer("G", namesrv=cluster.namesrv, timeout=LONG) as reader:
+    async with PullConsumer("G", namesrv=cluster.namesrv, timeout=PATIENCE) as reader:
         queue = Namespace("n" * 100).wrap_queue(results[0].message_queue)
         found = (await reader.pull(queue, results[0].queue_offset, 1)).messages
     assert {message.properties["INSTANCE_ID"] for message in found} == {"n" * 100}
@@ -165,14 +165,14 @@ async def test_push_consumption_with_retries(cluster: Any, orderly: bool) -> Non
         done.set()
         return OrderlyResult.SUCCESS if orderly else ConsumeResult.SUCCESS
 
-    async with Producer("P", **inside(cluster), send_timeout=LONG) as producer:
+    async with Producer("P", **inside(cluster), send_timeout=PATIENCE) as producer:
         await producer.send(Message.of("T", b"again"))
     settings = PushSettings(consume_from=FIRST)
     consumer: Any = PushConsumer
     async with consumer(
         "G", {"T": "*"}, listen, orderly=orderly, settings=settings, **inside(cluster)
     ) as member:
-        with trio.fail_after(LONG):
+        with trio.fail_after(PATIENCE):
             await done.wait()
         assert {queue.topic for queue in member.queues} == {"T", "%RETRY%G"}
     assert topics - {"%RETRY%G"} == {"T"}
@@ -186,11 +186,11 @@ async def test_dead_letters_are_those_of_the_long_name(cluster: Any) -> None:
         failed.set()
         return ConsumeResult.RECONSUME_LATER
 
-    async with Producer("P", **inside(cluster), send_timeout=LONG) as producer:
+    async with Producer("P", **inside(cluster), send_timeout=PATIENCE) as producer:
         await producer.send(Message.of("T", b"bad"))
     settings = PushSettings(consume_from=FIRST, max_reconsume_times=0)
     async with PushConsumer("G", {"T": "*"}, listen, settings=settings, **inside(cluster)):
-        with trio.fail_after(LONG):
+        with trio.fail_after(PATIENCE):
             await failed.wait()
             while f"%DLQ%{NS}%G" not in await names(cluster):
                 await trio.lowlevel.checkpoint()
@@ -203,14 +203,14 @@ async def test_dead_letters_are_those_of_the_long_name(cluster: Any) -> None:
 
 async def test_polling(cluster: Any) -> None:
     changes: list[tuple[str, set[str]]] = []
-    async with Producer("P", **inside(cluster), send_timeout=LONG) as producer:
+    async with Producer("P", **inside(cluster), send_timeout=PATIENCE) as producer:
         await producer.send(Message.of("T", b"1"))
     settings = LiteSettings(consume_from=FIRST)
     async with LitePullConsumer("G", settings=settings, **inside(cluster)) as consumer:
         await consumer.subscribe(
             "T", on_change=lambda topic, queues, mine: changes.append((topic, {q.topic for q in mine}))
         )
-        (message,) = await consumer.poll(LONG)
+        (message,) = await consumer.poll(PATIENCE)
         assert message.topic == "T"
         queue = MessageQueue("T", message.broker_name, message.queue_id)
         assert queue in consumer.assignment
@@ -219,14 +219,14 @@ async def test_polling(cluster: Any) -> None:
         consumer.pause([queue])
         consumer.resume([queue])
         await consumer.seek_to_begin(queue)
-        assert [again.body for again in await consumer.poll(LONG)] == [b"1"]
+        assert [again.body for again in await consumer.poll(PATIENCE)] == [b"1"]
         await consumer.unsubscribe("T")
         assert consumer.assignment == []
     assert changes == [("T", {"T"})]
 
 
 async def test_scheduled_pulls(cluster: Any) -> None:
-    async with Producer("P", **inside(cluster), send_timeout=LONG) as producer:
+    async with Producer("P", **inside(cluster), send_timeout=PATIENCE) as producer:
         sent = await producer.send(Message.of("T", b"1"))
     seen: list[MessageQueue] = []
 
@@ -234,10 +234,10 @@ async def test_scheduled_pulls(cluster: Any) -> None:
         seen.append(queue)
         if len(seen) == 4:
             nursery.cancel_scope.cancel()
-        return LONG
+        return PATIENCE
 
     async with PullConsumer("G", **inside(cluster)) as consumer:
-        with trio.fail_after(LONG):
+        with trio.fail_after(PATIENCE):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(ScheduledPull(consumer, {"T": task}).run)
         assert sent.message_queue in seen
@@ -256,9 +256,9 @@ async def test_transactions_are_checked_with_short_names(cluster: Any) -> None:
     async def local(message: Message) -> TransactionState:
         return TransactionState.UNKNOW
 
-    async with TransactionProducer("P", check, **inside(cluster), send_timeout=LONG) as producer:
+    async with TransactionProducer("P", check, **inside(cluster), send_timeout=PATIENCE) as producer:
         await producer.send_in_transaction(Message.of("T", b"1"), local)
-        with trio.fail_after(LONG):
+        with trio.fail_after(PATIENCE):
             await answered.wait()
     assert asked == ["T"]
 
@@ -267,7 +267,7 @@ async def test_requests_and_replies() -> None:
     """By brokers that make no topic themselves: the route of the request is that of the long name, the reply's topic has none."""
     async with (
         broker.embedded(auto_create_topic_enable=False) as cluster,
-        Producer("Answering", **inside(cluster), send_timeout=LONG) as answering,
+        Producer("Answering", **inside(cluster), send_timeout=PATIENCE) as answering,
     ):
 
         async def listen(messages: list[MessageExt], context: Any) -> ConsumeResult:
@@ -275,13 +275,13 @@ async def test_requests_and_replies() -> None:
             return ConsumeResult.SUCCESS
 
         settings = PushSettings(consume_from=FIRST)
-        async with Admin(namesrv=cluster.namesrv, timeout=LONG) as admin:
+        async with Admin(namesrv=cluster.namesrv, timeout=PATIENCE) as admin:
             await admin.topics.create(f"{NS}%Q")
         async with (
             PushConsumer("G", {"Q": "*"}, listen, settings=settings, **inside(cluster)),
-            Producer("Asking", **inside(cluster), send_timeout=LONG) as asking,
+            Producer("Asking", **inside(cluster), send_timeout=PATIENCE) as asking,
         ):
-            assert (await asking.request(Message.of("Q", b"?"), timeout=LONG)).body == b"yes"
+            assert (await asking.request(Message.of("Q", b"?"), timeout=PATIENCE)).body == b"yes"
 
 
 async def test_traces_have_short_names_and_topics_come_and_go_by_them(cluster: Any) -> None:
@@ -291,19 +291,19 @@ async def test_traces_have_short_names_and_topics_come_and_go_by_them(cluster: A
         seen.set()
         return ConsumeResult.SUCCESS
 
-    async with Producer("P", **inside(cluster), send_timeout=LONG, trace=True) as producer:
+    async with Producer("P", **inside(cluster), send_timeout=PATIENCE, trace=True) as producer:
         await producer.send(Message.of("T", b"1"))
         await producer.send(Message.of("U", b"2"))
     settings = PushSettings(consume_from=FIRST, trace=True)
     async with PushConsumer("G", {"T": "*"}, listen, settings=settings, **inside(cluster)) as member:
-        with trio.fail_after(LONG):
+        with trio.fail_after(PATIENCE):
             await seen.wait()
         await member.subscribe("U")
         await member.unsubscribe("T")
-        async with Admin(namesrv=cluster.namesrv, timeout=LONG) as admin:
+        async with Admin(namesrv=cluster.namesrv, timeout=PATIENCE) as admin:
             wanted = (await admin.clients.consumers(f"{NS}%G")).subscription_table
         assert wanted.keys() == {f"{NS}%U", f"%RETRY%{NS}%G"}
-    async with PullConsumer(namesrv=cluster.namesrv, timeout=LONG) as reader:
+    async with PullConsumer(namesrv=cluster.namesrv, timeout=PATIENCE) as reader:
         texts = []
         for queue in await reader.message_queues("RMQ_SYS_TRACE_TOPIC"):
             texts += [message.body.decode() for message in (await reader.pull(queue, 0)).messages]
@@ -314,11 +314,11 @@ async def test_traces_have_short_names_and_topics_come_and_go_by_them(cluster: A
 
 async def trace_topics(options: dict[str, Any], cluster: Any) -> tuple[set[str], set[str]]:
     """The topics that a traced send to T makes, and the groups that told of it; the trace topic is one of its own."""
-    async with Producer("P", **options, send_timeout=LONG, trace="Traces") as producer:
+    async with Producer("P", **options, send_timeout=PATIENCE, trace="Traces") as producer:
         await producer.send(Message.of("T", b"1"))
     topics = {name for name in await names(cluster) if name.rpartition("%")[2] in ("T", "Traces")}
     groups: set[str] = set()
-    async with PullConsumer(namesrv=cluster.namesrv, timeout=LONG) as reader:
+    async with PullConsumer(namesrv=cluster.namesrv, timeout=PATIENCE) as reader:
         for queue in await reader.message_queues(next(name for name in topics if name.endswith("Traces"))):
             for message in (await reader.pull(queue, 0)).messages:
                 groups.add(message.properties.get("INSTANCE_ID", ""))
@@ -355,7 +355,7 @@ async def test_the_namespace_of_an_address_is_that_of_its_traces_too(
     endpoint = f"http://{NS}_x.localhost:80"
     monkeypatch.setattr("rmqcli.client.instance.name_servers", lambda address: (cluster.namesrv,))
     wanted = {f"{NS}_x%T", f"{NS}_x%Traces"}
-    assert await trace_topics({"namesrv": endpoint, "timeout": LONG}, cluster) == (wanted, {f"{NS}_x"})
+    assert await trace_topics({"namesrv": endpoint, "timeout": PATIENCE}, cluster) == (wanted, {f"{NS}_x"})
 
 
 def test_an_administrator_has_no_namespace() -> None:

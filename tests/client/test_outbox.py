@@ -12,6 +12,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from rmqcli.client.wire.outbox import TOGETHER, Outbox
 from rmqcli.client.wire.streams import TcpStream
+from tests.support import PATIENCE
 
 
 @contextmanager
@@ -76,7 +77,7 @@ async def test_what_a_full_socket_does_not_take_follows_whole_and_in_order(nurse
         got = theirs.recv(1 << 20)
         frames.append(b"put while the writer is in the middle of another, with room again")
         outbox.put(frames[-1], alone=True)
-        with trio.fail_after(10):
+        with trio.fail_after(PATIENCE):
             while not ended or len(got) < sum(map(len, frames)):
                 got += received(theirs)
                 await trio.lowlevel.checkpoint()

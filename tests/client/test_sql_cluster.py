@@ -27,10 +27,10 @@ from rmqcli.client import (
     PushConsumer,
     PushSettings,
 )
+from tests.support import PATIENCE
 
 TOPIC, GROUP = "Orders", "Paid"
-LONG = 30.0  # seconds: a busy machine is no failure
-PATIENT: Any = {"timeout": LONG, "send_timeout": LONG}
+PATIENT: Any = {"timeout": PATIENCE, "send_timeout": PATIENCE}
 FILTERING: Any = {"enable_property_filter": True, "enable_consume_queue_ext": True, "enable_calc_filter_bit_map": True}  # fmt: skip
 
 
@@ -55,7 +55,7 @@ async def test_pulls_by_properties() -> None:
     async with (
         broker.embedded(**FILTERING) as cluster,
         Producer(namesrv=cluster.namesrv, **PATIENT) as producer,
-        PullConsumer(namesrv=cluster.namesrv, timeout=LONG) as consumer,
+        PullConsumer(namesrv=cluster.namesrv, timeout=PATIENCE) as consumer,
     ):
         await send(producer, range(40))
         assert await pulled(consumer, "price BETWEEN 10 AND 19 AND region = 'eu'") == [11, 13, 15, 17, 19]
@@ -77,7 +77,7 @@ class Seen:
         return ConsumeResult.SUCCESS
 
     async def reached(self, count: int) -> list[int]:
-        with trio.fail_after(LONG):
+        with trio.fail_after(PATIENCE):
             while len(self.prices) < count:
                 await self._news.wait()
         return sorted(self.prices)
@@ -86,7 +86,7 @@ class Seen:
 def consumer(namesrv: str, condition: str, listener: Seen) -> PushConsumer:
     settings = PushSettings(consume_from=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET)
     topics = {TOPIC: MessageSelector.by_sql(condition)}
-    return PushConsumer(GROUP, topics, listener, settings=settings, namesrv=namesrv, timeout=LONG)
+    return PushConsumer(GROUP, topics, listener, settings=settings, namesrv=namesrv, timeout=PATIENCE)
 
 
 async def test_a_group_gets_what_it_wants_before_and_after_a_restart_of_the_broker(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ async def test_the_name_server_says_which_topics_are_ordered() -> None:
     """ORDER_TOPIC_CONFIG reaches a broker with the reply to its next registration, which every change of a topic causes."""
     async with (
         broker.embedded() as cluster,
-        Admin(namesrv=cluster.namesrv, timeout=LONG) as admin,
+        Admin(namesrv=cluster.namesrv, timeout=PATIENCE) as admin,
     ):
         entry = {"namespace": "ORDER_TOPIC_CONFIG", "key": TOPIC}
         new = {"defaultTopic": "TBW102", "readQueueNums": "1", "writeQueueNums": "1", "perm": "6"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
@@ -12,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import trio
@@ -20,12 +22,20 @@ from codec.message import Message
 from codec.store.consume_queue import ENTRY
 from codec.store.record import MAGIC_BLANK, decode_record, peek_record
 from rmqcli.client import ClientError, Producer, SendResult, SendStatus
+from tests.support import PATIENCE
 
 PRODUCERS = 4
 QUEUES = 4
 SEGMENT = 8 * 1024 * 1024
 
 Acked = dict[tuple[int, int], tuple[str, str]]  # (queue id, queue offset) -> (message id, body)
+
+
+class Moment(NamedTuple):
+    """When the broker is killed: so many acknowledgements of the round, then so many seconds."""
+
+    acknowledged: int
+    seconds: float
 
 
 @contextmanager
@@ -61,30 +71,36 @@ def running(store: Path, flush: str) -> Iterator[tuple[subprocess.Popen[str], st
 
 
 async def load(
-    namesrv: str, acked: Acked, round_number: int, kill_after: float, process: subprocess.Popen[str]
+    namesrv: str, acked: Acked, round_number: int, moment: Moment, process: subprocess.Popen[str]
 ) -> None:
-    """Four producers send until the broker dies; what it acknowledged is written down at once."""
+    """Four producers send until the broker dies; every acknowledged message is recorded at once."""
+    enough, target = trio.Event(), len(acked) + moment.acknowledged
 
     async def produce(number: int) -> None:
         async with Producer(f"crash-{number}", namesrv=namesrv, retries=0, send_timeout=2.0) as producer:
-            for n in range(1_000_000):
+            for n in itertools.count():
                 body = f"{round_number}-{number}-{n}-" + "x" * (n % 700)
                 try:
                     result: SendResult = await producer.send(
                         Message.of("Crash", body.encode(), keys=[f"{number}-{n}"])
                     )
                 except ClientError:
-                    return
+                    if enough.is_set():
+                        return
+                    continue  # a busy machine: timed out
                 assert result.status is SendStatus.SEND_OK
                 at = (result.message_queue.queue_id, result.queue_offset)
                 assert at not in acked, f"queue offset {at} was given twice"
                 acked[at] = (result.msg_id, body)
+                if len(acked) >= target:
+                    enough.set()
 
-    with trio.move_on_after(20):
+    with trio.fail_after(PATIENCE):
         async with trio.open_nursery() as nursery:
             for number in range(PRODUCERS):
                 nursery.start_soon(produce, number)
-            await trio.sleep(kill_after)
+            await enough.wait()
+            await trio.sleep(moment.seconds)
             os.kill(process.pid, signal.SIGKILL)
 
 
@@ -114,20 +130,21 @@ def consume_queue(store: Path, queue_id: int) -> list[tuple[int, int]]:
     return [(offset, size) for offset, size, _tags in entries if size > 0]
 
 
-@pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
-def test_what_was_acknowledged_survives(tmp_path: Path, request: pytest.FixtureRequest, flush: str) -> None:
+@pytest.mark.parametrize(("flush", "most"), [("ASYNC_FLUSH", 3000), ("SYNC_FLUSH", 300)])
+def test_what_was_acknowledged_survives(
+    tmp_path: Path, request: pytest.FixtureRequest, flush: str, most: int
+) -> None:
     rounds = request.config.getoption("--crash-rounds") // 2
     chance = random.Random(4711)
     acked: Acked = {}
     for number in range(rounds):
-        before = len(acked)
         with running(tmp_path, flush) as (process, namesrv):
-            trio.run(load, namesrv, acked, number, chance.uniform(0.3, 0.8), process)
-            process.wait(10)
-        assert len(acked) > before, f"round {number} acknowledged nothing"
+            moment = Moment(chance.randint(1, most), chance.uniform(0.0, 0.1))
+            trio.run(load, namesrv, acked, number, moment, process)
+            process.wait(PATIENCE)
     with running(tmp_path, flush) as (process, _):
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
+        assert process.wait(PATIENCE) == 0
     assert not (tmp_path / "abort").exists()
 
     from_log: dict[int, list[tuple[int, int, int]]] = defaultdict(list)

@@ -13,6 +13,8 @@ import termios
 import threading
 from pathlib import Path
 
+from tests.support import PATIENCE
+
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 
 
@@ -45,15 +47,15 @@ def run_on_terminal(command: str, environment: dict[str, str], folder: Path, col
     reader = threading.Thread(target=read)
     reader.start()
     errors = _errors_of(process)
-    reader.join(10)
+    reader.join(PATIENCE)
     os.close(terminal)
     return b"".join(chunks).decode().replace("\r\n", "\n") + errors.decode()
 
 
 def _errors_of(process: subprocess.Popen[bytes]) -> bytes:
-    """Waits for the process and returns its standard error. After 60 s it is killed with its process group."""
+    """Waits for the process and returns its standard error. After PATIENCE it is killed with its process group."""
     try:
-        return process.communicate(timeout=60)[1]
+        return process.communicate(timeout=PATIENCE)[1]
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
-        return process.communicate()[1] + b"(did not end within 60 s)\n"
+        return process.communicate()[1] + b"(did not end in time)\n"

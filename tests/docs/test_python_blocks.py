@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import PATIENCE
+
 PAGE = Path(__file__).parents[2] / "docs" / "embed.md"
 
 SETTINGS_TEST = """
@@ -32,7 +34,7 @@ def blocks(language: str) -> list[str]:
 
 def run(*command: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, *command], cwd=folder, capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, *command], cwd=folder, capture_output=True, text=True, check=False, timeout=PATIENCE
     )
 
 

@@ -19,6 +19,7 @@ import pytest
 
 from tests.docs.pages import PAGES, ROOT, steps
 from tests.docs.terminal import CONTROL, run_on_terminal
+from tests.support import PATIENCE
 
 PROGRAM = re.compile(r"^```python (\S+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
@@ -46,7 +47,7 @@ def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
         )
     finally:
         server.send_signal(signal.SIGTERM)
-        server.wait(20)
+        server.wait(PATIENCE)
 
 
 def pattern(expected: list[str]) -> re.Pattern[str]:

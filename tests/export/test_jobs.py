@@ -17,7 +17,7 @@ from rmqcli.store import CommitLog
 from rmqcli.store.repair.salvage import LOST, salvage
 from rmqcli.store.workers import Workers
 from tests.export.support import as_row, by_place, java_rows, rows_of
-from tests.support import JavaStore
+from tests.support import PATIENCE, JavaStore
 
 Copy = Callable[[str], JavaStore]
 
@@ -74,7 +74,7 @@ def test_processes_end_with_the_one_that_was_killed() -> None:
     done = subprocess.run([sys.executable, "-c", KILLED], stdout=subprocess.PIPE, text=True, check=False)
     assert done.returncode == -9
     status = Path(f"/proc/{int(done.stdout)}/stat")
-    limit = time.monotonic() + 20
+    limit = time.monotonic() + PATIENCE
     while status.exists() and status.read_text().split()[2] != "Z":
         assert time.monotonic() < limit, "the other process lives on"
         time.sleep(0.05)

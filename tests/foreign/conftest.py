@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.foreign.install import ALL, Client, install_cpp1, install_node
+from tests.support import PATIENCE
 
 
 @pytest.fixture(scope="session")
@@ -61,7 +62,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]
         yield json.loads(process.stdout.readline())
     finally:
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
+        assert process.wait(PATIENCE) == 0
 
 
 @pytest.fixture

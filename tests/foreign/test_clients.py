@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.foreign.install import ALI_ONS, ALL, CPP1_CTYPES, Client
+from tests.support import PATIENCE
 
 COUNT = 1000
 
@@ -126,10 +127,10 @@ def test_two_clients_share_one_group(
     readers = [threading.Thread(target=read, args=(number,)) for number in range(len(pair))]
     for reader in readers:
         reader.start()
-    done = all_seen.wait(60)
+    done = all_seen.wait(PATIENCE)
     for process, reader in zip(pair, readers, strict=True):
         process.terminate()
-        process.wait(30)
-        reader.join(30)
+        process.wait(PATIENCE)
+        reader.join(PATIENCE)
     assert done and set().union(*seen) == {f"s-{n}" for n in range(400)}
     assert all(seen), f"one of the two got nothing: {[len(share) for share in seen]}"

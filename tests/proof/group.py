@@ -16,6 +16,7 @@ from typing import IO
 from rmqcli.cli.exit_codes import ExitCode
 from tests.foreign.install import Client
 from tests.proof.journal import Journal, wait_until
+from tests.support import PATIENCE
 
 __all__ = ["Group", "Server", "feed", "rmq"]
 
@@ -26,7 +27,7 @@ ORDERLY_MEMBER = (sys.executable, "-m", "tests.proof.orderly_member")
 def rmq(namesrv: str, *arguments: str, absent: str = "") -> str:
     """What it prints; `absent` when it finds nothing (exit code 4), if that is said."""
     done = subprocess.run(
-        [*RMQ, *arguments, "-n", namesrv], capture_output=True, text=True, check=False, timeout=60
+        [*RMQ, *arguments, "-n", namesrv], capture_output=True, text=True, check=False, timeout=PATIENCE
     )
     if done.returncode == ExitCode.NOT_FOUND and absent:
         return absent
@@ -62,7 +63,7 @@ class Server:
     def kill(self) -> None:
         assert self._process is not None and self._process.stdout is not None
         self._process.send_signal(signal.SIGKILL)
-        self._process.wait(10)
+        self._process.wait(PATIENCE)
         self._process.stdout.close()
 
     @contextmanager
@@ -113,7 +114,7 @@ class Group:
     def kill(self, name: str) -> None:
         process = self.members[name]
         process.send_signal(signal.SIGKILL)
-        process.wait(10)
+        process.wait(PATIENCE)
 
     def wait_joined(self, seconds: float = 30) -> None:
         """Until the broker knows them all."""

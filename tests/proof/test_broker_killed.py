@@ -14,6 +14,7 @@ from rmqcli.client import ClientError, Producer
 from tests.foreign.install import ALI_ONS, CPP1_CTYPES
 from tests.proof.group import Group, Server, rmq
 from tests.proof.journal import wait_for_work, wait_until
+from tests.support import PATIENCE
 
 BEFORE = 400
 AFTER = 800
@@ -59,7 +60,7 @@ class Sending:
             yield
         finally:
             self._stop.set()
-            thread.join(30)
+            thread.join(PATIENCE)
 
 
 def test_the_group_goes_on(

@@ -8,6 +8,7 @@ from pathlib import Path
 from tests.foreign.install import ALI_ONS, CPP1_CTYPES
 from tests.proof.group import Group, Server, feed, rmq
 from tests.proof.journal import wait_for_work, wait_until
+from tests.support import PATIENCE
 
 COUNT = 3000
 RATE = 300
@@ -32,7 +33,7 @@ def test_the_rest_of_a_mixed_group_takes_over(server: Server, tmp_path: Path, sh
         wait_for_work(journal, list(group.members), 50)
         assert sender.poll() is None, "the member must be killed while messages come"
         group.kill("rmq-2")
-        assert sender.wait(60) == 0
+        assert sender.wait(PATIENCE) == 0
         expected = {f"m-{n}" for n in range(COUNT)}
         wait_until(lambda: journal.bodies >= expected, 40, lambda: journal.summary(COUNT))
         show(journal.summary(COUNT))

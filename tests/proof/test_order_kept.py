@@ -9,6 +9,7 @@ from itertools import pairwise
 from tests.foreign.install import CPP1_CTYPES
 from tests.proof.conftest import ORDERLY_COUNT, ORDERLY_QUEUES, Ordered
 from tests.proof.journal import wait_until
+from tests.support import PATIENCE
 
 Show = Callable[[str], None]
 
@@ -17,7 +18,7 @@ def test_order_is_kept_when_a_member_is_killed(ordered: Ordered, show: Show) -> 
     journal, total = ordered.group.journal, ORDERLY_QUEUES * ORDERLY_COUNT
     wait_until(lambda: len(journal.bodies) == total, 100, lambda: journal.summary(total))
     show(journal.summary(total))
-    assert all(sender.wait(10) == 0 for sender in ordered.senders)
+    assert all(sender.wait(PATIENCE) == 0 for sender in ordered.senders)
     assert CPP1_CTYPES.name not in journal.last_owners.values()
     by_queue = defaultdict(list)
     for one in journal.handled:

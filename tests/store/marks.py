@@ -8,6 +8,8 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.support import PATIENCE
+
 TASKS = 8
 
 
@@ -38,7 +40,7 @@ def leave_the_first_at_last(mark: Mark) -> tuple[int, int]:
 
 
 def wait_for(folder: Path, files: int) -> None:
-    limit = time.monotonic() + 30
+    limit = time.monotonic() + PATIENCE
     while len(list(folder.iterdir())) < files:
         assert time.monotonic() < limit, "tasks that are not begun wait behind one that is"
         time.sleep(0.01)

@@ -10,6 +10,7 @@ import pytest
 
 from rmqcli.store.workers import Workers
 from tests.store.marks import TASKS, leave, leave_the_first_at_last, marks
+from tests.support import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 
@@ -54,5 +55,7 @@ with Workers(2) as workers:
 def test_a_process_that_is_killed_ends_the_others(tmp_path: Path) -> None:
     """In a process of its own, which a time limit can end."""
     command = [sys.executable, "-c", KILLED, str(tmp_path / "run")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=ROOT)
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=2 * PATIENCE, cwd=ROOT
+    )
     assert done.stdout == "another process of this command was killed: try again with --jobs 1\n"

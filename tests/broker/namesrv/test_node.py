@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import socket
+import time
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from codec.codes import RequestCode, ResponseCode
 from codec.remoting.frame import RemotingCommand
 from tests.broker.namesrv.support import NO_FILES, identity, registration, topic
 from tests.broker.serving import Client
+from tests.support import PATIENCE
 
 REGISTER = RemotingCommand(RequestCode.REGISTER_BROKER, identity(), registration(topic("T")))
 ROUTE = RemotingCommand(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "T"})
@@ -52,7 +54,7 @@ async def test_a_broker_goes_at_once_with_its_connection() -> None:
         await broker.ask(REGISTER)
         assert (await client.ask(ROUTE)).code == ResponseCode.SUCCESS
         await broker.stream.aclose()
-        with trio.fail_after(5):
+        with trio.fail_after(PATIENCE):
             while (await client.ask(ROUTE)).code == ResponseCode.SUCCESS:
                 await trio.lowlevel.checkpoint()
 
@@ -76,7 +78,7 @@ async def test_a_silent_broker_is_forgotten_after_two_minutes_and_its_connection
             assert (await broker.ask(ROUTE)).code == ResponseCode.SUCCESS  # traffic, but no registration
         await trio.sleep(5)
     assert 120 <= trio.current_time() - start <= 140
-    with trio.fail_after(5):  # an idle connection would live on
+    with trio.fail_after(PATIENCE):  # an idle connection would live on
         assert await broker.is_closed()
     assert "silent for too long" in caplog.text
 
@@ -110,7 +112,7 @@ async def test_errors_at_the_start_and_inside_come_out_bare(tmp_path: Path) -> N
 async def test_opening_takes_little_time() -> None:
     seconds = []
     for _ in range(5):
-        start = trio.current_time()
+        start = time.process_time()
         async with open_name_server(NO_FILES, port=0):
-            seconds.append(trio.current_time() - start)
+            seconds.append(time.process_time() - start)
     assert min(seconds) < 0.05

@@ -27,6 +27,7 @@ from tests.broker.transactions.support import (
     REQUESTER,
     end_header,
 )
+from tests.support import PATIENCE
 
 FAST: dict[str, Any] = {"transaction_check_interval": 100, "transaction_time_out": 100}
 ONE_WAY = 2
@@ -59,7 +60,7 @@ async def pulled(client: Client, topic: str) -> list[bytes]:
 
 
 async def test_a_transaction_is_checked_and_committed(tmp_path: Path) -> None:
-    with trio.fail_after(120):
+    with trio.fail_after(PATIENCE):
         async with broker.embedded(store=tmp_path, **FAST) as cluster:
             client = await connect_producer(cluster.broker_address)
             properties = {"TRAN_MSG": "true", "PGROUP": GROUP, "UNIQ_KEY": "K"}
@@ -78,7 +79,7 @@ async def test_a_transaction_is_checked_and_committed(tmp_path: Path) -> None:
 
 
 async def test_a_reply_finds_who_asked(tmp_path: Path) -> None:
-    with trio.fail_after(120):
+    with trio.fail_after(PATIENCE):
         async with broker.embedded(store=tmp_path) as cluster:
             asking = await connect_producer(cluster.broker_address)
             answering = await connect(cluster.broker_address)

@@ -30,6 +30,7 @@ from rmqcli.client import (
     PushSettings,
     ResetTarget,
 )
+from tests.support import PATIENCE
 
 TOPIC, GROUP = "PushTest", "PushGroup"
 FIRST = PushSettings(consume_from=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET)
@@ -73,7 +74,7 @@ class Taken:
 
 async def send(producer: Producer, numbers: range, *, queue: MessageQueue | None = None) -> None:
     for number in numbers:
-        await producer.send(Message.of(TOPIC, str(number)), queue=queue, timeout=20)
+        await producer.send(Message.of(TOPIC, str(number)), queue=queue, timeout=PATIENCE)
 
 
 async def test_members_share_and_resume(cluster: Any, producer: Producer) -> None:
@@ -140,12 +141,12 @@ async def test_administrators_move_and_ask_running_consumers(cluster: Any, produ
         client = running.instance.client_id
         ext = {"consumerGroup": GROUP, "clientId": client, "jstackEnable": "false"}
         reply = await admin.invoke(
-            cluster.broker_address, RequestCode.GET_CONSUMER_RUNNING_INFO, ext, timeout=10
+            cluster.broker_address, RequestCode.GET_CONSUMER_RUNNING_INFO, ext, timeout=PATIENCE
         )
         info = decode_body(ConsumerRunningInfo, reply.body)
         assert sum(held.commit_offset for queue, held in info.mq_table.items() if queue.topic == TOPIC) == 20
         # A broker moves a group only when it has an offset of every queue
-        with trio.fail_after(10):
+        with trio.fail_after(PATIENCE):
             for queue in await producer.message_queues(TOPIC):
                 while await admin.offsets.committed(queue, GROUP) != 5:
                     await trio.lowlevel.checkpoint()
@@ -201,7 +202,7 @@ async def test_an_application_that_is_cancelled_leaves_no_open_file(
                 ):
                     await trio.sleep_forever()
             ended += scope.cancelled_caught
-            with trio.fail_after(10):
+            with trio.fail_after(PATIENCE):
                 # The broker closes its ends when it has read ours
                 while open_files(tmp_path) > before:  # noqa: ASYNC110
                     await trio.sleep(0.005)

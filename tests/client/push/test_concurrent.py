@@ -18,6 +18,7 @@ from codec.properties import decode_properties
 from rmqcli.client import ConsumeContext, ConsumeResult
 from tests.client.push.consuming import DONE, GROUP, LATER, TOPIC, Taken, consumer
 from tests.client.push.model_broker import ModelCluster
+from tests.support import PATIENCE
 
 
 async def test_each_message_once_and_offsets_at_the_end(cluster: ModelCluster, autojump_clock: Any) -> None:
@@ -197,7 +198,7 @@ async def test_broadcasting_drops_what_fails(
 async def test_a_plain_function_runs_in_other_threads_at_most_so_many_at_once(cluster: ModelCluster) -> None:
     cluster.put_many(cluster.queue(TOPIC), [b"%d" % number for number in range(60)])
     running, most, seen, lock = 0, 0, Counter[int](), threading.Lock()
-    meet = threading.Barrier(3, timeout=5)
+    meet = threading.Barrier(3, timeout=PATIENCE)
     all_seen, token = trio.Event(), trio.lowlevel.current_trio_token()
 
     def listener(messages: list[MessageExt], context: ConsumeContext) -> ConsumeResult:
@@ -214,7 +215,7 @@ async def test_a_plain_function_runs_in_other_threads_at_most_so_many_at_once(cl
         return DONE
 
     async with consumer(cluster, listener, consumers=3):
-        with trio.fail_after(20):
+        with trio.fail_after(PATIENCE):
             await all_seen.wait()
     assert most == 3
     assert threading.get_ident() not in seen

@@ -32,7 +32,7 @@ CONF = {
     # The slow attempt is to live on when its copy is done.
     "spark.python.task.killTimeout": "1h",
 }
-SECONDS = 60
+SECONDS = 120
 """After so long something is wrong."""
 
 

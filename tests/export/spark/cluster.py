@@ -21,7 +21,7 @@ __all__ = ["SMALL", "standalone"]
 MASTER_HOST = "127.0.0.1"
 WORKER_HOSTS = ("127.0.0.2", "127.0.0.3")
 """Different ones: Spark does not run two attempts of a task on one host."""
-START_SECONDS = 60
+START_SECONDS = 120
 QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 SMALL = {
     "spark.executor.memory": "512m",

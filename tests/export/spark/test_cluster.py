@@ -16,7 +16,7 @@ import pytest
 from rmqcli.export import RowFilter, export_store
 from tests.export.spark.cluster import SMALL, standalone
 from tests.export.support import rows_of
-from tests.support import JavaStore
+from tests.support import PATIENCE, JavaStore
 
 ROOT = Path(__file__).parents[3]
 
@@ -29,7 +29,9 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def ran(*arguments: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", *map(str, arguments)]
-    return subprocess.run(command, check=False, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    return subprocess.run(
+        command, check=False, cwd=ROOT, capture_output=True, text=True, timeout=2 * PATIENCE
+    )
 
 
 def on_terminal(*arguments: object) -> tuple[int, str, str]:
@@ -43,7 +45,7 @@ def on_terminal(*arguments: object) -> tuple[int, str, str]:
             while data := os.read(seen, 65536):
                 shown += data
         os.close(seen)
-        out, _ = process.communicate(timeout=60)
+        out, _ = process.communicate(timeout=2 * PATIENCE)
     return process.returncode, out, re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode())
 
 

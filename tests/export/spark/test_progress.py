@@ -18,7 +18,7 @@ from rmqcli.export.spark import job as spark_export
 from rmqcli.export.spark.progress import PATIENCE, Watch
 from tests.support import JavaStore
 
-SECONDS = 30
+SECONDS = 120
 
 
 def watched(*looks: tuple[int, int], tasks: int = 9) -> tuple[list[int], Watch]:

@@ -14,7 +14,7 @@ from rmqcli.export import ExportError
 from rmqcli.export.errors import MasterError
 from rmqcli.export.spark.master import check_master, driver_address
 from rmqcli.export.spark.session import start_reason
-from tests.support import JavaStore
+from tests.support import PATIENCE, JavaStore
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_spark_says_why_it_does_not_start(store_clean: JavaStore, tmp_path: Path
         check=False,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
     )
     assert (done.returncode, done.stdout) == (ExitCode.FAILED, "")
     assert done.stderr.startswith(

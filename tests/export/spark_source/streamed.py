@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 from rmqcli.export import spark_source
 from rmqcli.export.spark.session import spark_session
 
-SECONDS = 60
+SECONDS = 120
 """After so long something is wrong."""
 
 
