@@ -234,5 +234,5 @@ async def test_messages_of_a_level_that_is_no_more_are_told_of(
             broker.client().send("T", properties={"DELAY": level})
     async with fake_broker(tmp_path, message_delay_level="1s 1s"):
         assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
-            "messageDelayLevel has no level 3: 2 messages of it stay where they are"
+            "messageDelayLevel has no level 3: 2 messages of it are not delivered"
         ]
