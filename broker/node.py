@@ -1,14 +1,13 @@
-"""One running broker: the store, its tables, the services, the listener, the registration at the name servers.
+"""A running broker: store, tables, services, listener, and registration at the name servers.
 
-Order of the start: bind (message ids hold the port), lock and recover the store, load the tables, serve, register. The stop,
-also when cancelled: leave the name servers, close the connections, save the tables, close the store cleanly.
+It starts in this order: bind the address (message ids contain the port), lock and recover the store, load the tables, serve,
+register. It stops in this order, also when cancelled: unregister, close the connections, save the tables, close the store.
 """
 
 from __future__ import annotations
 
 import logging
 import random
-import socket
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from broker.filters import BitMaps, FilterTable
 from broker.handlers import DIRECT_READERS, handler_table, run_table
 from broker.handlers.pull import answer_hold
 from broker.net.limits import ServerLimits
-from broker.net.network import TCP, Listener, Network
+from broker.net.network import TCP, Listener, Network, own_address, packed_address
 from broker.net.server import Server
 from broker.services.announcer import Announcer
 from broker.services.clients import watch_clients
@@ -54,32 +53,18 @@ from broker.tables.topics import system_topics
 from broker.tables.versions import first_version
 from codec.addresses import join_address
 from codec.bodies.config import TopicConfig
-from codec.errors import LocalProtocolError
-from codec.ids import pack_host
 from codec.selector import BloomFilter, parse_sql92
 from codec.store.delay_levels import DelayLevels
 
-__all__ = [
-    "UNREGISTER_SECONDS",
-    "BrokerNode",
-    "assemble",
-    "listen_to_store",
-    "open_broker",
-    "start_services",
-]
-
 UNREGISTER_SECONDS = 2.0
-"""How long a stop waits for the name servers."""
-WILDCARDS = frozenset(("", "0.0.0.0", "::"))
-SOMEWHERE = ("192.0.2.1", 9)
-"""An address for documentation: asking for the way to it sends nothing."""
+"""The longest time that a stop waits for name servers."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerNode:
-    """A broker that serves. `address` is "ip:port" as clients reach it."""
+    """A broker that serves. `address` is the "ip:port" that clients use."""
 
     address: str
     store_path: Path
@@ -100,9 +85,10 @@ async def open_broker(
     in_thread: InThread = trio.to_thread.run_sync,
     supervisor: Supervisor | None = None,
 ) -> AsyncIterator[BrokerNode]:
-    """A broker that serves, and has registered once, until the block ends.
+    """Runs a broker, registered once, inside the block.
 
-    Raises OSError when the port is taken, ConfigError, StoreError when the folder is in use or cannot be read, ServiceFailed.
+    Raises ConfigError, OSError when the address cannot be bound, StoreError when the folder is in use or cannot be read,
+    ServiceFailed.
     """
     check_values(config)
     _delay_levels(config)
@@ -144,31 +130,6 @@ async def open_broker(
         listener.close()
 
 
-def own_address(bound: str) -> str:
-    """The address that clients reach: the bound one, or that of this machine's way out, or the loopback."""
-    if bound not in WILDCARDS:
-        return bound
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(SOMEWHERE)
-        except OSError:
-            return "127.0.0.1"
-        return str(probe.getsockname()[0])
-
-
-async def packed_address(host: str, port: int) -> bytes:
-    """The address that records and message ids carry; a name is looked up. ConfigError when there is none for it."""
-    try:
-        return pack_host(host, port)
-    except LocalProtocolError:
-        pass
-    try:
-        found = await trio.socket.getaddrinfo(host, port, socket.AF_INET, socket.SOCK_STREAM)
-    except OSError as error:
-        raise ConfigError(f"brokerIP1: no address for {host!r}: {error}") from None
-    return pack_host(str(found[0][4][0]), port)
-
-
 def _delay_levels(config: BrokerConfig) -> DelayLevels:
     try:
         return DelayLevels(config.message_delay_level)
@@ -187,7 +148,7 @@ def assemble(
     network: Network = TCP,
     supervisor: Supervisor | None = None,
 ) -> tuple[BrokerContext, Registration]:
-    """The state of a broker and its registration, which know each other. ConfigError for bad delay levels."""
+    """Creates the state of a broker and its registration, which refer to each other. Raises ConfigError."""
     root = store.config.root
     topics = TopicTable(now_ms, _system_topics(config), auto_create=config.auto_create_topic_enable)
     groups = GroupTable(now_ms, auto_create=config.auto_create_subscription_group)
@@ -280,7 +241,7 @@ def start_services(broker: BrokerContext, delays: DelayService, services: Servic
 
 
 def listen_to_store(broker: BrokerContext, delays: DelayService) -> None:
-    """Loads the tables, and from now on hears of every message that is stored."""
+    """Loads the tables, and connects them to the messages that the store receives."""
     maps = BitMaps(broker.filters)
 
     def bit_map(topic: str, properties: Mapping[str, str]) -> bytes | None:
@@ -304,15 +265,17 @@ async def _run(
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Everything that runs, until `stop`. Once it has started, a cancellation from outside only makes others stop: the
-    end here stays an orderly one."""
+    """Runs listener and services until `stop`.
+
+    Once started it is shielded from cancellation, which sets `stop` in `open_broker`, so that the stop stays orderly.
+    """
     config = broker.config
     with trio.CancelScope() as scope:
         async with open_services(supervisor) as services:
             nursery = services.nursery
             start_services(broker, delays, services)
             if config.enable_property_filter:
-                nursery.start_soon(in_thread, parse_sql92, "TRUE")  # so that no request waits for lark
+                nursery.start_soon(in_thread, parse_sql92, "TRUE")  # imports lark before a request needs it
             server = Server(
                 handler_table(broker),
                 limits=ServerLimits.of(config),

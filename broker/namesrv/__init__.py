@@ -1,4 +1,4 @@
-"""The name server: who the brokers are, and which topics they have."""
+"""The name server: brokers, the routes of their topics, and key-value entries."""
 
 from __future__ import annotations
 

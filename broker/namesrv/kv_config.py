@@ -8,13 +8,11 @@ from broker.store.tables_file import load_table, save_table
 from codec.bodies.base import decode_body, encode_body
 from codec.bodies.route import KVConfigSerializeWrapper
 
-__all__ = ["ORDER_TOPIC_CONFIG", "KVConfig"]
-
 ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
 
 
 class KVConfig:
-    """All namespaces. `path` None: nothing is saved. Raises StoreDamaged when file and backup are unreadable."""
+    """All namespaces; `path` None saves nothing. Raises StoreDamaged when both file and backup are unreadable."""
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
@@ -26,16 +24,16 @@ class KVConfig:
         return self._namespaces.get(namespace, {}).get(key)
 
     def namespace(self, namespace: str) -> dict[str, str] | None:
-        """Every entry of a namespace; None when it never had one."""
+        """The entries of a namespace; None when it never had any."""
         entries = self._namespaces.get(namespace)
         return None if entries is None else dict(entries)
 
     def put(self, namespace: str, key: str, value: str) -> None:
-        """OSError when the entry cannot be saved: it is then not there."""
+        """Sets an entry. Raises OSError when it cannot be saved; it then does not change."""
         self._replace(namespace, {**self._namespaces.get(namespace, {}), key: value})
 
     def delete(self, namespace: str, key: str) -> None:
-        """OSError when that cannot be saved: the entry is then still there."""
+        """Deletes an entry. Raises OSError when that cannot be saved; the entry then stays."""
         entries = self._namespaces.get(namespace)
         if entries is not None and key in entries:
             self._replace(namespace, {name: value for name, value in entries.items() if name != key})

@@ -1,30 +1,39 @@
-"""A running name server."""
+"""A running name server: its handlers behind a listener, and the expiry of brokers.
+
+A registration lives for `brokerExpiredTime` (120 s). Every `scanNotActiveBrokerInterval` (10 s, the first time after 5 s)
+expired registrations are removed and their connections closed (Java `RouteInfoManager.scanNotActiveBroker`).
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
+
+import trio
 
 from broker.clock import NowMs, system_now_ms
 from broker.config import expand_path
 from broker.config.checks import check_values
 from broker.config.namesrv import NamesrvConfig
-from broker.namesrv.expiry import run_expiry
 from broker.namesrv.handlers import bound_handlers
 from broker.namesrv.kv_config import KVConfig
 from broker.namesrv.state import NameServerState
 from broker.net.limits import ServerLimits
 from broker.net.network import TCP, Network
 from broker.net.server import Server
+from broker.net.session import Session
 from broker.supervisor import Supervisor, open_services
 from codec.addresses import join_address
 
-__all__ = ["NameServer", "open_name_server"]
+_log = logging.getLogger("broker.namesrv")
+
+FIRST_SCAN_SECONDS = 5.0
 
 
 class NameServer:
-    """What `open_name_server` gives: `address` is "ip:port", `port` the number alone."""
+    """A name server that serves. `address` is "ip:port"."""
 
     def __init__(self, host: str, port: int, state: NameServerState, server: Server) -> None:
         self.host = host
@@ -35,7 +44,7 @@ class NameServer:
 
     @property
     def config(self) -> NamesrvConfig:
-        """The configuration as it is now (code 318 changes it)."""
+        """The current configuration (code 318 changes it)."""
         return self.state.config
 
 
@@ -49,9 +58,10 @@ async def open_name_server(
     network: Network = TCP,
     supervisor: Supervisor | None = None,
 ) -> AsyncIterator[NameServer]:
-    """A name server that accepts connections inside the block; `port` None is `config.listen_port`, 0 any free one.
+    """Runs a name server inside the block. `port` None is `config.listen_port`, 0 any free port.
 
-    Raises OSError when the address cannot be bound, StoreDamaged when the saved KV entries cannot be read, ConfigError.
+    Raises ConfigError, OSError when the address cannot be bound, StoreDamaged when the saved KV entries cannot be read,
+    ServiceFailed.
     """
     config = config or NamesrvConfig()
     check_values(config)
@@ -71,3 +81,19 @@ async def open_name_server(
             yield NameServer(*listener.address, state, server)
     finally:
         listener.close()
+
+
+async def run_expiry(state: NameServerState) -> None:
+    """Removes expired registrations until cancelled."""
+    await trio.sleep(FIRST_SCAN_SECONDS)
+    while True:
+        expire_brokers(state)
+        await trio.sleep(state.config.scan_not_active_broker_interval / 1000)
+
+
+def expire_brokers(state: NameServerState) -> None:
+    """Removes expired registrations once."""
+    for owner in state.routes.expire(state.now_ms() - state.config.broker_expired_time):
+        if isinstance(owner, Session):
+            _log.warning("registration of a broker from %s expired", owner.peer_text)
+            owner.close()

@@ -1,9 +1,9 @@
-"""What a name server knows of brokers and topics (Java `RouteInfoManager`). State only: no I/O, no clock, no network.
+"""The brokers and topics that a name server knows (Java `RouteInfoManager`), without I/O, clock or network.
 
 Five tables: topic → broker name → queue data; broker name → addresses by id; cluster → broker names; address → the
-registration that keeps it alive; address → filter servers. Values put in and given out are frozen or fresh copies.
-Times are milliseconds of whatever clock the caller has. The owner of a registration is any hashable value, here the
-connection it came by: when that ends, what it registered goes.
+registration that keeps it alive; address → filter servers. Arguments and results are frozen values or copies. Times are
+milliseconds of the caller's clock. The owner of a registration is a hashable value, the connection that it came over; a
+registration ends with its owner.
 """
 
 from __future__ import annotations
@@ -18,14 +18,12 @@ from codec.bodies.config import DataVersion, TopicConfig
 from codec.bodies.route import BrokerData, ClusterInfo, QueueData, TopicRouteData
 from codec.codes import MASTER_ID, Perm
 
-__all__ = ["Broker", "LiveBroker", "Registered", "RouteTable"]
-
 UNIT = 1  # topicSysFlag
 UNIT_SUB = 2
 
 
 class Broker(NamedTuple):
-    """Who registers: one process of a broker name."""
+    """One process of a broker name, as it registers."""
 
     cluster: str
     name: str
@@ -34,7 +32,7 @@ class Broker(NamedTuple):
 
 
 class Registered(NamedTuple):
-    """What a slave learns from its registration; None for a master or while no master is known."""
+    """The master as reported to a slave; None for a master, or while no master is known."""
 
     master_address: str | None = None
     ha_server_address: str | None = None
@@ -42,7 +40,7 @@ class Registered(NamedTuple):
 
 @dataclass(slots=True)
 class LiveBroker:
-    """The registration that keeps one broker address alive."""
+    """A registration, which keeps one broker address alive."""
 
     last_update_ms: int
     data_version: DataVersion
@@ -52,7 +50,7 @@ class LiveBroker:
 
 @dataclass(slots=True)
 class _Group:
-    """All processes of one broker name."""
+    """The processes of one broker name."""
 
     cluster: str
     addresses: dict[int, str] = field(default_factory=dict)
@@ -82,8 +80,10 @@ class RouteTable:
         topics: Iterable[TopicConfig],
         filter_servers: list[str] | None = None,
     ) -> Registered:
-        """Takes a registration. Topics count only from a master, and only when its data version is news; topics that
-        it does not name stay as they are."""
+        """Adds or renews a registration.
+
+        Topics are accepted only from a master, and only with a new data version. Topics that it does not name stay.
+        """
         self._clusters.setdefault(broker.cluster, {})[broker.name] = None
         group = self._brokers.setdefault(broker.name, _Group(broker.cluster))
         first = self._put_address(group, broker)
@@ -98,7 +98,7 @@ class RouteTable:
         return self._master_of(group) if broker.id != MASTER_ID else Registered()
 
     def unregister(self, broker: Broker) -> None:
-        """Forgets one process of a broker name, and all of the name with the last one."""
+        """Removes one process of a broker name, and the name itself with the last one."""
         self._live.pop(broker.address, None)
         self._filter_servers.pop(broker.address, None)
         group = self._brokers.get(broker.name)
@@ -107,7 +107,7 @@ class RouteTable:
             self._drop_if_empty(broker.name, group)
 
     def is_changed(self, address: str, version: DataVersion) -> bool:
-        """Whether the broker's topics differ from what is known here."""
+        """True when `version` is not the registered one."""
         known = self._live.get(address)
         return known is None or known.data_version != version
 
@@ -116,17 +116,17 @@ class RouteTable:
         return None if known is None else known.data_version
 
     def touch(self, address: str, now_ms: int) -> None:
-        """Keeps a registration alive without a new one."""
+        """Renews a registration without its topics."""
         known = self._live.get(address)
         if known is not None:
             known.last_update_ms = now_ms
 
     def remove_owner(self, owner: Hashable) -> list[str]:
-        """The connection `owner` ended: its brokers go at once. Their addresses are returned."""
+        """Removes the registrations of a connection that ended. Returns their addresses."""
         return self._remove_where(lambda live: live.owner == owner)
 
     def expire(self, before_ms: int) -> list[Hashable]:
-        """Removes brokers that were last heard of before `before_ms`; returns the owners of their registrations."""
+        """Removes registrations last renewed before `before_ms`. Returns their owners."""
         owners = [live.owner for live in self._live.values() if live.last_update_ms < before_ms]
         self._remove_where(lambda live: live.last_update_ms < before_ms)
         return owners
@@ -134,15 +134,15 @@ class RouteTable:
     # permissions and topics
 
     def wipe_write_permission(self, broker_name: str) -> int:
-        """Takes the write permission from every topic of a broker; how many there are."""
+        """Removes the write permission of every topic of a broker. Returns the number of topics."""
         return self._set_permission(broker_name, lambda perm: perm & ~Perm.WRITE)
 
     def add_write_permission(self, broker_name: str) -> int:
-        """Gives every topic of a broker exactly read and write; how many there are."""
+        """Sets read and write permission for every topic of a broker. Returns the number of topics."""
         return self._set_permission(broker_name, lambda _perm: Perm.READ | Perm.WRITE)
 
     def delete_topic(self, topic: str, cluster: str | None = None) -> None:
-        """Forgets a topic, everywhere or on the brokers of one cluster."""
+        """Removes a topic from all brokers, or from those of one cluster."""
         queues = self._topics.get(topic, {})
         for name in list(queues) if not cluster else self._clusters.get(cluster, {}):
             queues.pop(name, None)
@@ -150,15 +150,15 @@ class RouteTable:
             self._topics.pop(topic, None)
 
     def add_queues(self, topic: str, queues: Iterable[QueueData]) -> None:
-        """Registers one topic for brokers that are known (5.x REGISTER_TOPIC_IN_NAMESRV)."""
+        """Adds a topic to brokers that are registered (5.x REGISTER_TOPIC_IN_NAMESRV)."""
         for data in queues:
             if data.broker_name in self._brokers:
                 self._topics.setdefault(topic, {})[data.broker_name] = data
 
-    # questions
+    # queries
 
     def route(self, topic: str) -> TopicRouteData | None:
-        """None when no known broker has the topic."""
+        """The route of a topic; None when no registered broker has it."""
         queues = self._topics.get(topic, {})
         groups = [(name, self._brokers[name]) for name in queues if name in self._brokers]
         if not groups:
@@ -179,7 +179,7 @@ class RouteTable:
         )
 
     def member_group(self, broker_name: str) -> dict[int, str]:
-        """Addresses of one broker name by id; empty when unknown."""
+        """Addresses of a broker name by id; empty when the name is unknown."""
         group = self._brokers.get(broker_name)
         return dict(group.addresses) if group is not None else {}
 
@@ -191,7 +191,7 @@ class RouteTable:
         return [topic for topic, queues in self._topics.items() if not names.keys().isdisjoint(queues)]
 
     def system_topics(self) -> tuple[list[str], str | None]:
-        """Names of clusters and brokers, which every broker has as topics, and the address of some broker."""
+        """The names of clusters and brokers, which are topics of every broker, and the address of one broker."""
         names = dict.fromkeys((*self._clusters, *(name for one in self._clusters.values() for name in one)))
         addresses = (address for group in self._brokers.values() for address in group.addresses.values())
         return list(names), next(addresses, None)
@@ -208,7 +208,7 @@ class RouteTable:
     # inside
 
     def _put_address(self, group: _Group, broker: Broker) -> bool:
-        """Whether this process is new. An address belongs to one id: a slave that became master leaves its old one."""
+        """Adds a process; True when it is new. An address has one id: a slave that became master gives up its old id."""
         for other in [one for one, address in group.addresses.items() if address == broker.address]:
             if other != broker.id:
                 del group.addresses[other]
@@ -262,7 +262,7 @@ class RouteTable:
         return len(owned)
 
     def _topics_flagged(self, accepts: Callable[[int], bool]) -> Iterator[str]:
-        # Java looks at the first broker's flags only
+        # only the flags of the first broker count, as in Java
         for topic, queues in self._topics.items():
             if accepts(next(iter(queues.values())).topic_sys_flag):
                 yield topic

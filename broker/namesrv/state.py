@@ -1,4 +1,4 @@
-"""What the handlers of a name server share."""
+"""The state that the handlers of a name server share."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from broker.namesrv.kv_config import KVConfig
 from broker.namesrv.route_table import RouteTable
 from broker.net.session import Session
 
-__all__ = ["NameServerState"]
-
 
 class NameServerState:
-    """Routes, key-value entries and the running configuration; `config` is replaced as a whole when it changes."""
+    """Routes, key-value entries and the configuration, which is replaced when it changes."""
 
     def __init__(self, config: NamesrvConfig, kv: KVConfig, now_ms: NowMs) -> None:
         self.config = config
@@ -22,7 +20,7 @@ class NameServerState:
         self._watched: set[Session] = set()
 
     def watch(self, session: Session) -> None:
-        """What this connection registered goes when it ends."""
+        """Removes the registrations of a connection when it ends."""
         if session not in self._watched:
             self._watched.add(session)
             session.on_close(lambda: self._lost(session))

@@ -1,4 +1,4 @@
-"""How a node listens and connects: over TCP, or over streams in memory (`broker.testing.memory_network`)."""
+"""How a node listens and connects, over TCP or over streams in memory (`broker.testing.memory_network`), and its address."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ from typing import Protocol
 
 import trio
 
+from broker.errors import ConfigError
 from broker.net.server import Server
+from codec.errors import LocalProtocolError
+from codec.ids import pack_host
+
+WILDCARDS = frozenset(("", "0.0.0.0", "::"))
+DOCUMENTATION_ADDRESS = ("192.0.2.1", 9)
+"""An address of TEST-NET-1. Connecting a UDP socket to it selects a route and sends nothing."""
 
 
 class Listener(Protocol):
@@ -65,3 +72,28 @@ class TcpNetwork:
 
 
 TCP = TcpNetwork()
+
+
+def own_address(bound: str) -> str:
+    """The address that clients use: the bound one, or for a wildcard that of the default route, or the loopback."""
+    if bound not in WILDCARDS:
+        return bound
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(DOCUMENTATION_ADDRESS)
+        except OSError:
+            return "127.0.0.1"
+        return str(probe.getsockname()[0])
+
+
+async def packed_address(host: str, port: int) -> bytes:
+    """The address in records and message ids; a name is resolved. Raises ConfigError when it has no address."""
+    try:
+        return pack_host(host, port)
+    except LocalProtocolError:
+        pass
+    try:
+        found = await trio.socket.getaddrinfo(host, port, socket.AF_INET, socket.SOCK_STREAM)
+    except OSError as error:
+        raise ConfigError(f"brokerIP1: no address for {host!r}: {error}") from None
+    return pack_host(str(found[0][4][0]), port)

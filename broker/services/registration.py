@@ -1,8 +1,9 @@
-"""A broker makes itself known to every name server (Java `BrokerOuterAPI`, `BrokerController.registerBrokerAll`).
+"""Registers a broker at every name server (Java `BrokerOuterAPI`, `BrokerController.registerBrokerAll`).
 
-At the start, every `registerNameServerPeriod` (30 s, kept within 10 to 60 s), and whenever topics change; to all name
-servers at once, each given `registerBrokerTimeoutMills` (6 s). With `forceRegister=false` a name server is first asked
-whether it knows our data version. A name server that is down is logged once and tried again the next time.
+The broker registers at its start, every `registerNameServerPeriod` (30 s, limited to 10 to 60 s) and when topics change: at
+all name servers at once, with a time-out of `registerBrokerTimeoutMills` (6 s) each. With `forceRegister=false` the periodic
+registration skips name servers that have our data version. A name server that is down is logged once and retried at the
+next period.
 """
 
 from __future__ import annotations
@@ -37,8 +38,6 @@ from codec.headers.routes import (
 )
 from codec.remoting.frame import RemotingCommand
 
-__all__ = ["Registration"]
-
 Identified = TypeVar(
     "Identified", RegisterBrokerRequestHeader, UnRegisterBrokerRequestHeader, QueryDataVersionRequestHeader
 )
@@ -50,10 +49,10 @@ READ_WRITE = Perm.READ | Perm.WRITE
 
 
 class Registration:
-    """The registration of the broker at `address` ("ip:port"); `config` may be replaced while it runs.
+    """Registers the broker at `address` ("ip:port"). `config` can be replaced at any time.
 
-    `topics()` gives all topics now; `on_order_topics(topic → "broker:queues;…")` hears of the order topics that a name
-    server knows.
+    `topics()` returns all current topics. `on_order_topics` receives the order topics of a name server: topic to
+    "broker:queues;…". The connections to the name servers are open while `peers` runs.
     """
 
     def __init__(
@@ -73,23 +72,25 @@ class Registration:
         self._down: set[str] = set()
 
     async def run(self) -> None:
-        """Registers again at each period until cancelled."""
+        """Registers at each period until cancelled."""
         while True:
             await trio.sleep(self._period_seconds())
             await self._refresh()
 
     async def register(self, wrapper: TopicConfigSerializeWrapper | None = None) -> None:
-        """Registers at every name server: all topics, or only those of `wrapper` (a change). Never raises for a name
-        server that is down or refuses. Does nothing unless `peers` run."""
-        await self._everywhere(partial(self._register_at, self._request(wrapper or self._topics())))
+        """Registers all topics, or those of `wrapper` (a change), at every name server.
+
+        Failures are logged. Does nothing unless `peers` runs.
+        """
+        await self._everywhere(partial(self._register_at, self._registration(wrapper or self._topics())))
 
     async def unregister(self) -> None:
-        """Takes the broker off every name server; failures are logged."""
+        """Unregisters the broker at every name server. Failures are logged."""
         header = self._identity(UnRegisterBrokerRequestHeader)
         await self._everywhere(partial(self._unregister_at, to_ext(header)))
 
     async def _refresh(self) -> None:
-        """The periodic registration."""
+        """Registers as at each period."""
         if self.config.force_register:
             await self.register()
             return
@@ -116,12 +117,12 @@ class Registration:
         self._down.discard(address)
 
     async def _register_at(self, request: RemotingCommand, address: str) -> None:
-        reply = await self._ask(address, request)
+        reply = await self._request_one(address, request)
         if reply.body and self._on_order_topics is not None:
             self._on_order_topics(decode_body(KVTable, reply.body).table)
 
     async def _unregister_at(self, ext_fields: dict[str, str], address: str) -> None:
-        await self._ask(address, RemotingCommand(RequestCode.UNREGISTER_BROKER, ext_fields))
+        await self._request_one(address, RemotingCommand(RequestCode.UNREGISTER_BROKER, ext_fields))
 
     async def _register_if_changed(self, wrapper: TopicConfigSerializeWrapper, address: str) -> None:
         query = RemotingCommand(
@@ -129,19 +130,19 @@ class Registration:
             to_ext(self._identity(QueryDataVersionRequestHeader)),
             encode_body(wrapper.data_version),
         )
-        reply = await self._ask(address, query)
+        reply = await self._request_one(address, query)
         if from_ext(QueryDataVersionResponseHeader, reply.ext_fields).changed:
-            await self._register_at(self._request(wrapper), address)
+            await self._register_at(self._registration(wrapper), address)
 
-    async def _ask(self, address: str, request: RemotingCommand) -> RemotingCommand:
-        # Each name server gets its own copy: the connection numbers it.
+    async def _request_one(self, address: str, request: RemotingCommand) -> RemotingCommand:
+        # a copy for each name server: its connection sets the opaque
         timeout = self.config.register_broker_timeout_mills / 1000
         reply = await self.peers.request(address, replace(request), timeout)
         if reply.code != ResponseCode.SUCCESS:
             raise BrokerError(f"code {request.code} refused with {reply.code}: {reply.remark}")
         return reply
 
-    def _request(self, wrapper: TopicConfigSerializeWrapper) -> RemotingCommand:
+    def _registration(self, wrapper: TopicConfigSerializeWrapper) -> RemotingCommand:
         body = self._body(wrapper)
         header = replace(
             self._identity(RegisterBrokerRequestHeader),
@@ -166,7 +167,7 @@ class Registration:
             broker_name=self.config.broker_name,
             broker_addr=self.address,
             cluster_name=self.config.broker_cluster_name,
-            # Java gives a master this number whatever broker.conf says
+            # a master has this id in Java, whatever broker.conf says
             broker_id=self.config.broker_id if self.config.broker_role == "SLAVE" else MASTER_ID,
         )
 
@@ -180,7 +181,7 @@ class Registration:
 
 
 def _limited(topic: TopicConfig, permission: int) -> TopicConfig:
-    """A topic as a broker announces it that may not be read or written: all but name and queues at the defaults."""
+    """A topic as a broker with less than read and write permission registers it: other fields are the defaults."""
     return TopicConfig(
         topic_name=topic.topic_name,
         read_queue_nums=topic.read_queue_nums,

@@ -1,4 +1,4 @@
-"""Stored messages on their way into the store again: sent back, or delivered after their delay."""
+"""Stores a stored message again: sent back, delivered after its delay, or committed."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ from codec.ids import pack_host_text
 from codec.message import MessageExt
 from codec.properties import PropertyName
 
-__all__ = ["can_be_stored", "real_place", "restored"]
-
 MAX_QUEUE_DIGITS = 9
 
 
 def real_place(properties: dict[str, str]) -> tuple[str, int] | None:
-    """Topic and queue id of the message that a half or delayed one stands for; None when it can have no such place."""
+    """The topic and queue id that a half or delayed message is for; None when they are missing or invalid."""
     topic, queue = properties.get(PropertyName.REAL_TOPIC), properties.get(PropertyName.REAL_QID, "")
     if topic is None or not queue.isdecimal() or len(queue) > MAX_QUEUE_DIGITS or not can_be_stored(topic):
         return None
@@ -23,12 +21,12 @@ def real_place(properties: dict[str, str]) -> tuple[str, int] | None:
 
 
 def can_be_stored(topic: str) -> bool:
-    """Whether messages of a topic can be: that of a group with a long name is longer than a record can say."""
+    """True when a record can hold the topic: the retry topic of a group with a long name is too long."""
     return 0 < len(topic.encode("utf-8", "replace")) <= MAX_TOPIC_BYTES and not {"/", "\0"} & set(topic)
 
 
 def restored(original: MessageExt, properties: dict[str, str], text: bytes) -> StoreMessage:
-    """The same message with these properties: body, flags, birth and attempts as they were. It waits for no flush."""
+    """The message to store: `original` with these properties, which waits for no flush."""
     return StoreMessage(
         topic=original.topic,
         queue_id=original.queue_id,

@@ -1,11 +1,10 @@
-"""Counters of what was put and read, and their rates (Java classes `BrokerStatsManager`, `StatsItem`, `StoreStatsService`).
+"""Counters of puts and gets, and their rates (Java `BrokerStatsManager`, `StatsItem`, `StoreStatsService`).
 
-The hot path only adds to plain integers of one cell per queue, or per queue and group; the items that Java names
-(TOPIC_PUT_NUMS …, bodies.md) are sums over cells, made when somebody asks. Samples: every 10 s for the minute (7 kept),
-10 min for the hour (7), 1 h for the day (25); before the first sample stands one of nothing, a period earlier. Rates are per
-second, times in ms.
+The hot path adds to integers of one cell per queue, or per queue and group. The items that Java names (TOPIC_PUT_NUMS …,
+bodies.md) are sums over cells, computed on request. Samples are taken every 10 s for the minute (7 are kept), 10 min for the
+hour (7) and 1 h for the day (25); an empty sample one period earlier precedes the first. Rates are per second, times in ms.
 
-Items of Java that nothing there ever adds to (GROUP_GET_FROM_DISK_…, BROKER_GET_FROM_DISK_…, COMMERCIAL_…) do not exist, as there.
+Items that Java never increments (GROUP_GET_FROM_DISK_…, BROKER_GET_FROM_DISK_…, COMMERCIAL_…) do not exist.
 """
 
 from __future__ import annotations
@@ -20,20 +19,18 @@ import trio
 from broker.store.values import AppendResult, StoreMessage
 from codec.bodies.stats import BrokerStatsData, BrokerStatsItem
 
-__all__ = ["SAMPLE_PERIOD_MS", "Cell", "Statistics"]
-
 SAMPLE_PERIOD_MS = 10_000
 HOUR_EVERY = 60
 DAY_EVERY = 360
 
 Sample = tuple[int, int, int, int, int]
-"""Time, nums, size, latency, times."""
+"""Time (ms), nums, size, latency, times."""
 Series = deque[Sample]
 
 
 @dataclass(slots=True)
 class Cell:
-    """Sums since the start: messages, bytes, ms that operations took, and operations."""
+    """Sums since the start: messages, bytes, milliseconds of operations, and operations."""
 
     nums: int = 0
     size: int = 0
@@ -67,7 +64,7 @@ GroupKey = tuple[str, int, str]
 
 
 class Statistics:
-    """All counters of a broker. `cluster` is the key of the BROKER_… items."""
+    """The counters of a broker. `cluster` is the key of the BROKER_… items."""
 
     def __init__(self, now_ms: Callable[[], int], cluster: str) -> None:
         self._now_ms = now_ms
@@ -78,7 +75,7 @@ class Statistics:
         self._ticks = 0
 
     def put(self, topic: str, queue_id: int, nums: int, size: int) -> None:
-        """One successful send of `nums` messages, `size` stored bytes."""
+        """Counts a send of `nums` messages, `size` stored bytes."""
         cell = self.puts.get((topic, queue_id))
         if cell is None:
             cell = self.puts[topic, queue_id] = Cell()
@@ -87,7 +84,7 @@ class Statistics:
         cell.times += 1
 
     def put_each(self, messages: Iterable[StoreMessage], results: Iterable[AppendResult]) -> None:
-        """Successful sends of a message each."""
+        """Counts sends of one message each."""
         cells = self.puts
         for message, result in zip(messages, results, strict=False):
             key = message.topic, message.queue_id
@@ -99,7 +96,7 @@ class Statistics:
             cell.times += 1
 
     def got(self, topic: str, queue_id: int, group: str, nums: int, size: int, latency: int = 0) -> None:
-        """One pull that found `nums` messages, `size` bytes, in `latency` ms."""
+        """Counts a pull that found `nums` messages, `size` bytes, in `latency` ms."""
         cell = self.gets.get((topic, queue_id, group))
         if cell is None:
             cell = self.gets[topic, queue_id, group] = Cell()
@@ -118,7 +115,7 @@ class Statistics:
         self.send_backs = {key: cell for key, cell in self.send_backs.items() if key[0] != topic}
 
     def item(self, name: str, key: str) -> BrokerStatsData | None:
-        """The rates of one item; None when nothing was ever counted for it."""
+        """The rates of one item; None when nothing has been counted for it."""
         finder = _FINDERS.get(name)
         if finder is None:
             return None
@@ -133,12 +130,12 @@ class Statistics:
         )
 
     def consume_tps(self, topic: str, group: str) -> float:
-        """Messages a second that a group got of a topic during the last minute."""
+        """Messages per second of a topic that a group pulled in the last minute."""
         found = self.item("GROUP_GET_NUMS", f"{topic}@{group}")
         return found.stats_minute.tps if found is not None and found.stats_minute is not None else 0.0
 
     def sample(self) -> None:
-        """Takes the next samples; to be called every 10 s."""
+        """Takes the next samples. Call this every 10 s."""
         self._ticks += 1
         now = self._now_ms()
         hour, day = self._ticks % HOUR_EVERY == 0, self._ticks % DAY_EVERY == 0
@@ -153,7 +150,7 @@ class Statistics:
 
 
 def _rate(series: Iterable[Series], column: int, averaged: bool) -> BrokerStatsItem:
-    """Sum, rate and mean per operation between the oldest and the newest samples."""
+    """Sum, rate, and mean per operation, between the oldest and the newest samples."""
     total = times = 0
     start, end = 0, 0
     for samples in series:
@@ -195,7 +192,7 @@ def _cells_of_group_queue(statistics: Statistics, key: str) -> Iterable[Cell]:
 
 
 def _cells_of_latency(statistics: Statistics, key: str) -> Iterable[Cell]:
-    """The queue stands first in the keys of this item."""
+    """Keys of this item begin with the queue."""
     queue, _, rest = key.partition("@")
     topic, _, group = rest.rpartition("@")
     return _cells_of_group_queue(statistics, f"{topic}@{queue}@{group}")
@@ -216,7 +213,7 @@ def _all_gets(statistics: Statistics, key: str) -> Iterable[Cell]:
 
 NUMS, SIZE, LATENCY, TIMES = 1, 2, 3, 4
 AVERAGED = True
-# Name → its cells, what of them is added up, and whether a mean per operation is told (Java counts no operations of BROKER_…)
+# name: cells, the column to sum, and if a mean per operation is reported (Java counts no operations of BROKER_…)
 _FINDERS: Mapping[str, tuple[Callable[[Statistics, str], Iterable[Cell]], int, bool]] = {
     "TOPIC_PUT_NUMS": (_cells_of_topic, NUMS, AVERAGED),
     "TOPIC_PUT_SIZE": (_cells_of_topic, SIZE, AVERAGED),

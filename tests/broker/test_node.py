@@ -12,7 +12,8 @@ import trio
 from broker.config import BrokerConfig, NamesrvConfig
 from broker.errors import ConfigError
 from broker.namesrv.node import open_name_server
-from broker.node import BrokerNode, open_broker, own_address
+from broker.net.network import own_address
+from broker.node import BrokerNode, open_broker
 from broker.store import StoreDamaged, StoreLocked
 from codec.bodies.base import decode_body
 from codec.bodies.route import TopicRouteData

@@ -1,4 +1,4 @@
-"""Half messages: how they are written, ended, and checked with their producers when nobody ends them."""
+"""Transactions: half messages, their ends, and checks of open ones with their producers."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""The records of a transaction (Java classes `TransactionalMessageBridge`, `EndTransactionProcessor`).
+"""The records of a transaction (Java `TransactionalMessageBridge`, `EndTransactionProcessor`).
 
-* half: queue 0 of RMQ_SYS_TRANS_HALF_TOPIC, where its real topic and queue are properties; no transaction bits, so that it has
-  a place in the queue. A delay level waits for the commit.
-* op: queue 0 of RMQ_SYS_TRANS_OP_HALF_TOPIC, tag `d`, the body is the half message's queue offset in decimal; 5.x writes
-  several, each with a comma behind it.
+* half: queue 0 of RMQ_SYS_TRANS_HALF_TOPIC; its real topic and queue are properties. It has no transaction bits, so that it
+  gets a queue offset. A delay level takes effect at the commit.
+* op: queue 0 of RMQ_SYS_TRANS_OP_HALF_TOPIC, tag `d`; the body is the queue offset of the half message in decimal. 5.x
+  writes several, with a comma after each.
 * commit: the half message in its real queue, with the commit bits and the commit log offset of the half message.
-* TRANS_CHECK_MAX_TIME_TOPIC, 1 queue: half messages that nobody ended.
+* TRANS_CHECK_MAX_TIME_TOPIC, 1 queue: half messages that were given up.
 
-No property is taken away from a stored text: a committed message still has TRAN_MSG, REAL_TOPIC and REAL_QID.
+Stored properties keep every name: a committed message still has TRAN_MSG, REAL_TOPIC and REAL_QID.
 """
 
 from __future__ import annotations
@@ -23,18 +23,8 @@ from codec.message import MessageExt
 from codec.names import SystemTopic
 from codec.properties import PropertyName, delay_level, encode_properties
 
-__all__ = [
-    "HALF_QUEUE",
-    "PROGRESS_GROUP",
-    "end_half",
-    "final_message",
-    "half_again",
-    "prepare",
-    "retire",
-]
-
 PROGRESS_GROUP = "CID_RMQ_SYS_TRANS"
-"""Its consumer offsets say how far the half and the op queue have been checked."""
+"""The consumer group whose offsets are the progress of the checks in the half and the op queue."""
 HALF_QUEUE = 0
 SYSTEM_QUEUES = 1
 OP_TAG = "d"
@@ -45,22 +35,22 @@ NEVER_NORMAL = (MessageSysFlag.TRANSACTION_PREPARED, MessageSysFlag.TRANSACTION_
 
 
 def prepare(broker: BrokerContext, message: StoreMessage, *, is_batch: bool) -> None:
-    """Makes a half message of one that asks for it. Refusal when it cannot be one, or transactions are switched off.
+    """Turns a message that requests it into a half message. Raises Refusal when it is invalid or transactions are off.
 
-    A retried message (attempts and a delay level) keeps TRAN_MSG from its first life and is stored as a normal one.
+    A retried message (attempts and a delay level) keeps TRAN_MSG from its first send and is stored as a normal message.
     """
     properties = message.properties
-    asked = properties.get(P.TRAN_MSG, "").lower() == "true"
-    if asked and message.reconsume_times > 0 and delay_level(properties) > 0:
+    requested = properties.get(P.TRAN_MSG, "").lower() == "true"
+    if requested and message.reconsume_times > 0 and delay_level(properties) > 0:
         message.sys_flag &= ~MASK
         return
     flagged = message.sys_flag & MASK in NEVER_NORMAL
-    if not asked and not flagged:
+    if not requested and not flagged:
         return
     if broker.config.reject_transaction_message:
         remark = f"the broker[{broker.host}] sending transaction message is forbidden"
         raise Refusal(ResponseCode.NO_PERMISSION, remark)
-    if is_batch or not asked:
+    if is_batch or not requested:
         what = "a batch" if is_batch else "a message without the property TRAN_MSG"
         raise Refusal(ResponseCode.MESSAGE_ILLEGAL, f"{what} cannot be a transaction message")
     properties[P.REAL_TOPIC] = message.topic
@@ -72,17 +62,17 @@ def prepare(broker: BrokerContext, message: StoreMessage, *, is_batch: bool) -> 
 
 
 def half_again(broker: BrokerContext, half: MessageExt, properties: dict[str, str]) -> AppendResult:
-    """Puts a half message at the end of the half queue. LocalProtocolError when the properties are too long."""
+    """Copies a half message to the end of the half queue. Raises LocalProtocolError when the properties are too long."""
     return _put_system(broker, half, properties, SystemTopic.TRANS_HALF)
 
 
 def retire(broker: BrokerContext, half: MessageExt, properties: dict[str, str]) -> AppendResult:
-    """Puts a half message that is given up where an administrator finds it. LocalProtocolError as above."""
+    """Copies a half message that is given up to TRANS_CHECK_MAX_TIME_TOPIC. Raises LocalProtocolError."""
     return _put_system(broker, half, properties, SystemTopic.TRANS_CHECK_MAX_TIME)
 
 
 def final_message(half: MessageExt) -> StoreMessage | None:
-    """The message that a commit makes visible; None when the half message does not say where it belongs."""
+    """The message that a commit stores; None when the half message names no valid topic and queue."""
     properties = dict(half.properties)
     place = real_place(properties)
     if place is None:
@@ -97,7 +87,7 @@ def final_message(half: MessageExt) -> StoreMessage | None:
 
 
 def end_half(broker: BrokerContext, queue_offset: int) -> None:
-    """Notes that the half message at an offset of the half queue, and the copy of it that checks made, is ended."""
+    """Writes op messages for a half message, by its offset in the half queue, and for its newest copy."""
     for offset in {queue_offset: None, broker.half_copies.newest(queue_offset): None}:
         put(broker, _op_message(broker, offset))
 
@@ -127,6 +117,6 @@ def _put_system(
 
 
 def _ensure_topic(broker: BrokerContext, topic: str) -> None:
-    config, made = broker.topics.ensure(topic, SYSTEM_QUEUES)
-    if made:
+    config, created = broker.topics.ensure(topic, SYSTEM_QUEUES)
+    if created:
         broker.topics_changed([config])

@@ -1,20 +1,19 @@
-"""Finds the half messages that nobody ended, and asks their producers (Java classes `TransactionalMessageCheckService`,
-`TransactionalMessageServiceImpl`).
+"""Checks open half messages with their producers (Java `TransactionalMessageCheckService`, `TransactionalMessageServiceImpl`).
 
-Every `transactionCheckInterval` (60 s) the half queue is walked from the saved progress on, for at most 60 s:
+Every `transactionCheckInterval` (60 s) a scan reads the half queue from the saved progress, for at most 60 s. A half message
 
-* ended by an op message: passed over;
-* asked about `transactionCheckMax` (15) times, or born more than `fileReservedTime` hours ago: moved to
+* that an op message ended is skipped;
+* that was checked `transactionCheckMax` (15) times, or was born more than `fileReservedTime` hours ago, moves to
   TRANS_CHECK_MAX_TIME_TOPIC;
-* stored since the walk began, or younger than `transactionTimeOut` (6 s): the end of the walk;
-* younger than its property CHECK_IMMUNITY_TIME_IN_SECONDS: put off, that is, copied to the end of the queue;
-* else: copied to the end of the queue, and its producer is asked.
+* that was stored since the scan began, or is younger than `transactionTimeOut` (6 s), ends the scan;
+* that is younger than its property CHECK_IMMUNITY_TIME_IN_SECONDS is postponed: copied to the end of the queue;
+* otherwise is copied to the end of the queue and checked with its producer.
 
-Every copy counts as an attempt (TRANSACTION_CHECK_TIMES), one that was put off too, as in Java. Ages count from the time the
-client said; a message from the future is asked about at once. What cannot be written ends the walk, and the next one tries
-again, but for a message that is too large by now: nobody is asked about it, its producer can still end it. Progress is an
-offset of a consumer, saved at the end of the walk when the copies are on the disk; a kill before that makes a second copy, and
-the producer is asked twice. Op messages are read to the end before a half message counts as open.
+Every copy counts as an attempt (TRANSACTION_CHECK_TIMES), a postponed one too, as in Java. Ages count from the born
+timestamp of the client; a message from the future is checked at once. A failed write ends the scan, and the next scan
+retries it. A message that has become too large to copy is not checked, but its producer can still end it. The progress is a
+consumer offset, saved at the end of the scan when the copies are on disk; a kill before that leads to a second copy and a
+second check. Op messages are read to the end before a half message counts as open.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ from contextlib import suppress
 import trio
 
 from broker.context import BrokerContext
-from broker.services.transactions.ask import ask_producer
+from broker.services.transactions.check_request import request_check
 from broker.services.transactions.half import HALF_QUEUE, PROGRESS_GROUP, half_again, retire
-from broker.services.transactions.operations import Operations
+from broker.services.transactions.op_queue import OpQueue
 from broker.store.values import AppendResult, PutStatus
 from codec.errors import CodecError, LocalProtocolError
 from codec.message import MessageExt
@@ -35,12 +34,10 @@ from codec.names import SystemTopic
 from codec.properties import PropertyName
 from codec.store.record import decode_record
 
-__all__ = ["check_half_messages", "check_transactions"]
-
-WALK_LIMIT_MS = 60_000
+SCAN_LIMIT_MS = 60_000
 SHORTEST_INTERVAL_SECONDS = 0.1
-STEPS_IN_A_TURN = 8
-"""Half messages, or batches of op messages, before other tasks get their turn."""
+STEPS_PER_TURN = 8
+"""Half messages, or batches of op messages, to handle before other tasks run."""
 MS_PER_HOUR = 3_600_000
 MAX_DIGITS = 18
 _TOPIC = SystemTopic.TRANS_HALF
@@ -51,7 +48,7 @@ _log = logging.getLogger(__name__)
 
 
 async def check_transactions(broker: BrokerContext) -> None:
-    """Walks the half queue now and then until cancelled."""
+    """Scans the half queue at each interval until cancelled."""
     while True:
         interval = broker.config.transaction_check_interval / 1000
         await trio.sleep(max(interval, SHORTEST_INTERVAL_SECONDS))
@@ -60,7 +57,7 @@ async def check_transactions(broker: BrokerContext) -> None:
 
 
 async def check_half_messages(broker: BrokerContext) -> None:
-    """Walks the half queue once."""
+    """Scans the half queue once."""
     await _Scan(broker).run()
 
 
@@ -71,30 +68,28 @@ class _Scan:
         self._started = broker.now_ms()
         self._wrote = False
         self._position = min(max(_progress(broker, _TOPIC), low), high)
-        self._operations = Operations(
-            broker.store, _progress(broker, SystemTopic.TRANS_OP_HALF), self._position
-        )
+        self._ops = OpQueue(broker.store, _progress(broker, SystemTopic.TRANS_OP_HALF), self._position)
 
     async def run(self) -> None:
         try:
-            while all(self._may_go_on() and self._step() for _ in range(STEPS_IN_A_TURN)):
+            while all(self._has_time() and self._step() for _ in range(STEPS_PER_TURN)):
                 await trio.lowlevel.checkpoint()
             if self._wrote:
                 await self._broker.store.make_durable()
         finally:
             _save(self._broker, _TOPIC, self._position)
-            _save(self._broker, SystemTopic.TRANS_OP_HALF, self._operations.progress)
+            _save(self._broker, SystemTopic.TRANS_OP_HALF, self._ops.progress)
         if self._wrote:
             await self._broker.files.offsets_now()
 
-    def _may_go_on(self) -> bool:
-        return self._broker.now_ms() - self._started <= WALK_LIMIT_MS
+    def _has_time(self) -> bool:
+        return self._broker.now_ms() - self._started <= SCAN_LIMIT_MS
 
     def _step(self) -> bool:
-        """Deals with one half message, or reads on in the op queue; False at the end of the walk."""
-        if self._operations.take(self._position):
+        """Handles one half message, or reads more op messages. Returns False at the end of the scan."""
+        if self._ops.take(self._position):
             return self._done()
-        if self._operations.read():
+        if self._ops.read():
             return True
         self._position = max(self._position, self._broker.store.min_offset(_TOPIC, HALF_QUEUE))
         units = self._broker.store.consume_queue_entries(_TOPIC, HALF_QUEUE, self._position, 1)
@@ -123,10 +118,10 @@ class _Scan:
             return False
         immunity = _immunity(half, config.transaction_time_out)
         if immunity is None:
-            return not 0 <= age < config.transaction_time_out and self._ask(half, counted)
-        if _number(half, P.TRAN_PREPARED_QUEUE_OFFSET) in self._operations.late:
+            return not 0 <= age < config.transaction_time_out and self._check(half, counted)
+        if _number(half, P.TRAN_PREPARED_QUEUE_OFFSET) in self._ops.late:
             return self._done()
-        return self._put_off(half, counted) if age < immunity else self._ask(half, counted)
+        return self._postpone(half, counted) if age < immunity else self._check(half, counted)
 
     def _give_up(self, half: MessageExt, properties: dict[str, str]) -> bool:
         try:
@@ -134,33 +129,33 @@ class _Scan:
         except LocalProtocolError:
             result = retire(self._broker, half, half.properties)
         if result.status is PutStatus.MESSAGE_ILLEGAL:
-            _log.error("the half message at %d is larger than maxMessageSize by now", half.commit_log_offset)
+            _log.error("the half message at %d is larger than maxMessageSize", half.commit_log_offset)
             return self._done()
         self._wrote = True
         return result.status is PutStatus.PUT_OK and self._done()
 
-    def _ask(self, half: MessageExt, properties: dict[str, str]) -> bool:
+    def _check(self, half: MessageExt, properties: dict[str, str]) -> bool:
         copy = self._copy(half, properties)
         if copy is None:
             return self._give_up(half, half.properties)
         if not self._moved(copy):
             return False
-        ask_producer(self._broker, half, properties, copy)
+        request_check(self._broker, half, properties, copy)
         return True
 
-    def _put_off(self, half: MessageExt, properties: dict[str, str]) -> bool:
+    def _postpone(self, half: MessageExt, properties: dict[str, str]) -> bool:
         properties.setdefault(P.TRAN_PREPARED_QUEUE_OFFSET, str(half.queue_offset))
         properties[P.WAIT] = "false"
         copy = self._copy(half, properties)
         return self._give_up(half, half.properties) if copy is None else self._moved(copy)
 
     def _copy(self, half: MessageExt, properties: dict[str, str]) -> AppendResult | None:
-        """None when the properties have no room for what a copy needs, or the message is too large by now."""
+        """Copies a half message; None when its properties or the message have become too large."""
         with suppress(LocalProtocolError):
             copy = half_again(self._broker, half, properties)
             if copy.status is not PutStatus.MESSAGE_ILLEGAL:
                 return copy
-        _log.warning("the half message at %d cannot be asked about", half.commit_log_offset)
+        _log.warning("the half message at %d cannot be checked", half.commit_log_offset)
         return None
 
     def _moved(self, copy: AppendResult) -> bool:
@@ -187,7 +182,7 @@ def _save(broker: BrokerContext, topic: str, offset: int) -> None:
 
 
 def _number(half: MessageExt, name: str) -> int:
-    """A property that should be a number; -1 when it is none."""
+    """A numeric property; -1 when it is missing or not a number."""
     text = half.properties.get(name, "")
     return int(text) if text.isdecimal() and len(text) <= MAX_DIGITS else _NO_NUMBER
 
@@ -197,7 +192,7 @@ def _times(half: MessageExt) -> int:
 
 
 def _immunity(half: MessageExt, timeout_ms: int) -> int | None:
-    """For how long (ms) nobody is to be asked; None when the message does not say, the timeout when it says nonsense."""
+    """Milliseconds before the first check; None without the property, the time-out when it is invalid."""
     if P.CHECK_IMMUNITY_TIME_IN_SECONDS not in half.properties:
         return None
     seconds = _number(half, P.CHECK_IMMUNITY_TIME_IN_SECONDS)

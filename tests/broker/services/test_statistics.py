@@ -6,9 +6,8 @@ import re
 
 import pytest
 
-from broker.services.put_times import PutTimes
 from broker.services.statistics import Statistics
-from broker.services.store_rates import StoreRates
+from broker.services.store_rates import PutTimes, StoreRates
 
 
 class Clock:

@@ -1,7 +1,8 @@
-"""CHECK_TRANSACTION_STATE (39): asks a producer what became of a transaction (Java class `AbstractTransactionalMessageCheckListener`).
+"""CHECK_TRANSACTION_STATE (39): requests the state of a transaction from a producer (Java
+`AbstractTransactionalMessageCheckListener`).
 
-One way, to one connection of the producer group; the answer is an END_TRANSACTION. The body is the half message as it would
-be in its real queue, with the offsets of its newest copy.
+The request is one-way, to one connection of the producer group, which answers with an END_TRANSACTION. The body is the half
+message as it would be in its real queue, with the offsets of its newest copy.
 """
 
 from __future__ import annotations
@@ -21,24 +22,22 @@ from codec.properties import PropertyName, encode_properties
 from codec.remoting.frame import RemotingCommand
 from codec.store.record_encoder import encode_record
 
-__all__ = ["ask_producer"]
-
 _log = logging.getLogger(__name__)
 
 
-def ask_producer(
+def request_check(
     broker: BrokerContext, half: MessageExt, properties: dict[str, str], copy: AppendResult
 ) -> None:
-    """Sends the question; `copy` is where the half message stands now. Nobody is asked when no producer is there."""
+    """Sends the request, if a producer is connected. `copy` is the newest copy of the half message."""
     group = properties.get(PropertyName.PGROUP, "")
     producer = broker.producers.available(group)
     if producer is None:
-        _log.info("no producer of group %s can be asked about a transaction", group)
+        _log.info("no producer of group %s is connected to check a transaction", group)
         return
     try:
         record = _record(half, properties, copy)
     except LocalProtocolError as error:
-        _log.error("the half message at %d cannot be shown to its producer: %s", copy.physical_offset, error)
+        _log.error("the half message at %d cannot be sent to its producer: %s", copy.physical_offset, error)
         return
     key = properties.get(PropertyName.UNIQ_KEY)
     header = CheckTransactionStateRequestHeader(
@@ -56,7 +55,7 @@ def ask_producer(
 def _record(half: MessageExt, properties: dict[str, str], copy: AppendResult) -> bytes:
     place = real_place(properties)
     if place is None:
-        raise LocalProtocolError("it has no topic to go to")
+        raise LocalProtocolError("it names no topic")
     topic, queue_id = place
     return encode_record(
         topic=topic.encode(),

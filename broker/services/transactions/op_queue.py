@@ -1,7 +1,7 @@
-"""The op queue: which half messages are ended (Java `TransactionalMessageServiceImpl.fillOpRemoveMap`).
+"""Reads from the op queue which half messages are ended (Java `TransactionalMessageServiceImpl.fillOpRemoveMap`).
 
-Read from the saved progress on, in batches of 32. The progress goes on only over op messages that are used up, so that one
-behind an open half message is read again by the next scan.
+A scan reads from the saved progress, in batches of 32. The progress advances only over op messages that are used up: one
+that follows an open half message is read again by the next scan.
 """
 
 from __future__ import annotations
@@ -12,23 +12,21 @@ from codec.errors import CodecError
 from codec.names import SystemTopic
 from codec.store.record import decode_record
 
-__all__ = ["Operations"]
-
 BATCH = 32
 SEPARATOR = ","
 MAX_DIGITS = 19
 _TOPIC = SystemTopic.TRANS_OP_HALF
 
 
-class Operations:
-    """What the op queue says to one scan of the half queue that begins at `half_start`."""
+class OpQueue:
+    """The op queue for one scan of the half queue that starts at `half_start`."""
 
     def __init__(self, store: MessageStore, start: int, half_start: int) -> None:
         low, high = store.min_offset(_TOPIC, HALF_QUEUE), store.max_offset(_TOPIC, HALF_QUEUE)
         self.progress = min(max(start, low), high)
-        """The first op message that is still needed."""
+        """The offset of the first op message that is still needed."""
         self.late: set[int] = set()
-        """Half messages before `half_start` that an op message read by this scan named: earlier copies, ended late."""
+        """Offsets of half messages before `half_start` that op messages of this scan name: earlier copies, ended late."""
         self._store = store
         self._next = self.progress
         self._half_start = half_start
@@ -36,7 +34,7 @@ class Operations:
         self._open: dict[int, int] = {}
 
     def read(self) -> bool:
-        """Reads the next op messages; False when there are none."""
+        """Reads the next op messages. Returns False when there are none."""
         self._next = max(self._next, self._store.min_offset(_TOPIC, HALF_QUEUE))
         units = self._store.consume_queue_entries(_TOPIC, HALF_QUEUE, self._next, BATCH)
         for position, size, _ in units:
@@ -46,7 +44,7 @@ class Operations:
         return bool(units)
 
     def take(self, half_offset: int) -> bool:
-        """Whether a half message is ended by an op message read so far, which is used up by that."""
+        """Uses up the op message for a half message. Returns False when none has been read so far."""
         operation = self._of.pop(half_offset, None)
         if operation is None:
             return False
