@@ -5,46 +5,28 @@ from __future__ import annotations
 import logging
 import shutil
 
-from broker.config import config_text, expand_path, update_config
+from broker.config import config_properties, expand_path, update_config
 from broker.config.checks import check_values
 from broker.config.properties import read_properties, write_properties
 from broker.context import BrokerContext
 from broker.errors import ConfigError, Refusal
-from broker.handlers.common import ok
-from broker.net.session import Session
-from broker.tables.versions import next_version
-from codec.bodies.base import encode_body
-from codec.bodies.properties import parse_properties
+from broker.net.handling import Reply, Request
+from broker.tables.versions import next_version, version_text
 from codec.bodies.route import KVTable
+from codec.bodies.stats import BrokerStatsData
 from codec.codes import CURRENT_VERSION, ResponseCode, version_name
-from codec.headers.base import from_ext
-from codec.headers.brokers import ViewBrokerStatsDataRequestHeader
+from codec.headers.brokers import GetBrokerConfigResponseHeader, ViewBrokerStatsDataRequestHeader
 from codec.names import SystemTopic
-from codec.remoting.frame import RemotingCommand
-
-__all__ = [
-    "broker_config",
-    "bytes_text",
-    "delete_expired_files",
-    "runtime_info",
-    "runtime_table",
-    "stats_data",
-    "update_broker_config",
-]
 
 KIB = 1024
 
 _log = logging.getLogger("broker.config")
 
 
-def update_broker_config(
-    broker: BrokerContext, _session: Session, request: RemotingCommand
-) -> RemotingCommand:
+def update_broker_config(broker: BrokerContext, request: Request[None, dict[str, str]]) -> Reply[None, None]:
     """25: changes properties; those in configBlackList are refused, unknown ones ignored."""
     try:
-        update = update_config(
-            broker.config, parse_properties(bytes(request.body).decode("utf-8", "replace"))
-        )
+        update = update_config(broker.config, request.body)
         check_values(update.config)
     except ConfigError as error:
         raise Refusal(ResponseCode.SYSTEM_ERROR, str(error)) from None
@@ -53,16 +35,16 @@ def update_broker_config(
     if update.changed:
         broker.reconfigure(update.config)
         broker.config_version = next_version(broker.config_version, broker.now_ms)
-        _keep(broker, update.changed)
+        _save(broker, update.changed)
     if "brokerPermission" in update.changed:
-        # Name servers take over the topics of a version that they do not have yet, no others.
+        # A name server replaces the topics of a broker only when their version has changed.
         broker.topics.renew_version()
         broker.topics_changed()
-    return ok(request)
+    return Reply()
 
 
-def _keep(broker: BrokerContext, changed: dict[str, str]) -> None:
-    """The file given at start follows the change, as far as there is one that can be written."""
+def _save(broker: BrokerContext, changed: dict[str, str]) -> None:
+    """Writes the change to the configuration file that the broker was started with, if any."""
     if not broker.config.broker_config_path:
         return
     path = expand_path(broker.config.broker_config_path)
@@ -72,39 +54,42 @@ def _keep(broker: BrokerContext, changed: dict[str, str]) -> None:
         _log.error("cannot save the configuration to %s: %s", path, error)
 
 
-def broker_config(broker: BrokerContext, _session: Session, request: RemotingCommand) -> RemotingCommand:
+def broker_config(
+    broker: BrokerContext, _request: Request[None, None]
+) -> Reply[GetBrokerConfigResponseHeader, dict[str, str]]:
     """26: every property that has a value."""
-    version = encode_body(broker.config_version).decode()
-    return ok(request, {"version": version}, config_text(broker.config).encode())
+    version = version_text(broker.config_version)
+    return Reply(GetBrokerConfigResponseHeader(version=version), config_properties(broker.config))
 
 
-def delete_expired_files(
-    broker: BrokerContext, _session: Session, request: RemotingCommand
-) -> RemotingCommand:
+def delete_expired_files(broker: BrokerContext, _request: Request[None, None]) -> Reply[None, None]:
     """329: removes expired commit log files now."""
     broker.store.delete_expired_files()
-    return ok(request)
+    return Reply()
 
 
-def stats_data(broker: BrokerContext, _session: Session, request: RemotingCommand) -> RemotingCommand:
+def stats_data(
+    broker: BrokerContext, request: Request[ViewBrokerStatsDataRequestHeader, None]
+) -> Reply[None, BrokerStatsData]:
     """315: the rates of one statistic item."""
-    header = from_ext(ViewBrokerStatsDataRequestHeader, request.ext_fields)
+    header = request.header
     data = broker.statistics.item(header.stats_name, header.stats_key)
     if data is None:
         remark = f"The stats <{header.stats_name}> <{header.stats_key}> not exist"
         raise Refusal(ResponseCode.SYSTEM_ERROR, remark)
-    return ok(request, body=encode_body(data))
+    return Reply(body=data)
 
 
-def runtime_info(broker: BrokerContext, _session: Session, request: RemotingCommand) -> RemotingCommand:
-    """28: what the broker says of itself, all values texts."""
-    return ok(request, body=encode_body(KVTable(table=runtime_table(broker))))
+def runtime_info(broker: BrokerContext, _request: Request[None, None]) -> Reply[None, KVTable]:
+    """28: runtime statistics of the broker; all values are texts."""
+    return Reply(body=KVTable(table=runtime_table(broker)))
 
 
 def runtime_table(broker: BrokerContext) -> dict[str, str]:
-    """The table of GET_BROKER_RUNTIME_INFO. What belongs to threads has its true value here: requests do not wait in queues
-    (sizes and waits 0), one thread needs no lock (pageCacheLockTimeMills 0) and dispatches what it appends
-    (dispatchBehindBytes 0); dispatchMaxBuffer no 4.9 ever sets.
+    """The table of GET_BROKER_RUNTIME_INFO.
+
+    Entries about threads have the values of a single thread: requests do not wait in queues (sizes and waits are 0), no
+    page cache lock is needed, and dispatch is never behind. dispatchMaxBuffer is 0, since no 4.9 sets it.
     """
     return {
         **_identity(broker),

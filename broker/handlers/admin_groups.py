@@ -1,4 +1,4 @@
-"""Groups and who is in them: codes 200, 201, 203, 204, 207, 225, 328, 352 (Java class `AdminBrokerProcessor`)."""
+"""Consumer groups and connected clients: codes 200, 201, 203, 204, 207, 225, 328, 352 (Java class `AdminBrokerProcessor`)."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from broker.config.checks import MOST_QUEUES
 from broker.context import BrokerContext
 from broker.errors import Refusal
-from broker.handlers.common import ok, refuse_on_slave
-from broker.net.session import Session
+from broker.net.handling import Reply, Request
 from broker.tables import ClientChannel
 from broker.tables.groups import can_have_retry_topic
-from codec.bodies.base import decode_body, encode_body
-from codec.bodies.config import SubscriptionGroupConfig, SubscriptionGroupList
+from codec.bodies.config import SubscriptionGroupConfig, SubscriptionGroupList, SubscriptionGroupWrapper
 from codec.bodies.connections import (
     ClientConnection,
     ConsumerConnection,
@@ -21,41 +19,28 @@ from codec.bodies.connections import (
     ProducerTableInfo,
 )
 from codec.codes import LanguageCode, ResponseCode
-from codec.headers.base import from_ext
 from codec.headers.clients import (
+    GetAllProducerInfoRequestHeader,
     GetConsumerConnectionListRequestHeader,
     GetProducerConnectionListRequestHeader,
 )
 from codec.headers.groups import DeleteSubscriptionGroupRequestHeader, GetSubscriptionGroupConfigRequestHeader
-from codec.remoting.frame import RemotingCommand
-
-__all__ = [
-    "all_groups",
-    "all_producers",
-    "consumer_connections",
-    "delete_group",
-    "group_config",
-    "producer_connections",
-    "put_group",
-    "put_groups",
-]
 
 
-def put_group(broker: BrokerContext, _session: Session, request: RemotingCommand) -> RemotingCommand:
+def put_group(broker: BrokerContext, request: Request[None, SubscriptionGroupConfig]) -> Reply[None, None]:
     """200: creates or overwrites a group."""
-    _put_groups(broker, [decode_body(SubscriptionGroupConfig, request.body)])
-    return ok(request)
+    _put_groups(broker, [request.body])
+    return Reply()
 
 
-def put_groups(broker: BrokerContext, _session: Session, request: RemotingCommand) -> RemotingCommand:
-    """225 (5.x): many groups at once."""
-    _put_groups(broker, decode_body(SubscriptionGroupList, request.body).group_config_list)
-    return ok(request)
+def put_groups(broker: BrokerContext, request: Request[None, SubscriptionGroupList]) -> Reply[None, None]:
+    """225 (5.x): creates or overwrites many groups at once."""
+    _put_groups(broker, request.body.group_config_list)
+    return Reply()
 
 
 def _put_groups(broker: BrokerContext, configs: Sequence[SubscriptionGroupConfig]) -> None:
-    """All of them or none."""
-    refuse_on_slave(broker)
+    """Stores all groups, or none when one of them is refused."""
     for config in configs:
         if not can_have_retry_topic(config.group_name):
             remark = f"the group[{config.group_name}] can have no retry topic: its name is blank, too long or holds a /"
@@ -71,36 +56,39 @@ def _put_groups(broker: BrokerContext, configs: Sequence[SubscriptionGroupConfig
     broker.groups_changed()
 
 
-def all_groups(broker: BrokerContext, _session: Session, request: RemotingCommand) -> RemotingCommand:
+def all_groups(broker: BrokerContext, _request: Request[None, None]) -> Reply[None, SubscriptionGroupWrapper]:
     """201: the whole table of groups."""
-    return ok(request, body=encode_body(broker.groups.wrapper()))
+    return Reply(body=broker.groups.wrapper())
 
 
-def group_config(broker: BrokerContext, _session: Session, request: RemotingCommand) -> RemotingCommand:
+def group_config(
+    broker: BrokerContext, request: Request[GetSubscriptionGroupConfigRequestHeader, None]
+) -> Reply[None, SubscriptionGroupConfig]:
     """352 (5.x): one group."""
-    name = from_ext(GetSubscriptionGroupConfigRequestHeader, request.ext_fields).group
+    name = request.header.group
     config = broker.groups.get(name)
     if config is None:
         raise Refusal(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"No group in this broker. group: {name}")
-    return ok(request, body=encode_body(config))
+    return Reply(body=config)
 
 
-def delete_group(broker: BrokerContext, _session: Session, request: RemotingCommand) -> RemotingCommand:
-    """207: forgets a group, with its offsets when asked to."""
-    refuse_on_slave(broker)
-    header = from_ext(DeleteSubscriptionGroupRequestHeader, request.ext_fields)
+def delete_group(
+    broker: BrokerContext, request: Request[DeleteSubscriptionGroupRequestHeader, None]
+) -> Reply[None, None]:
+    """207: deletes a group, and its offsets on request."""
+    header = request.header
     if broker.groups.remove(header.group_name):
         broker.groups_changed()
     if header.remove_offset or header.clean_offset:
         broker.offsets.remove_group(header.group_name)
-    return ok(request)
+    return Reply()
 
 
 def consumer_connections(
-    broker: BrokerContext, _session: Session, request: RemotingCommand
-) -> RemotingCommand:
-    """203: the clients of a group and what they subscribe to."""
-    name = from_ext(GetConsumerConnectionListRequestHeader, request.ext_fields).consumer_group
+    broker: BrokerContext, request: Request[GetConsumerConnectionListRequestHeader, None]
+) -> Reply[None, ConsumerConnection]:
+    """203: the clients of a group and their subscriptions."""
+    name = request.header.consumer_group
     group = broker.consumers.get(name)
     if group is None:
         raise Refusal(ResponseCode.CONSUMER_NOT_ONLINE, f"the consumer group[{name}] not online")
@@ -111,27 +99,29 @@ def consumer_connections(
         message_model=group.message_model,
         consume_from_where=group.consume_from_where,
     )
-    return ok(request, body=encode_body(body))
+    return Reply(body=body)
 
 
 def producer_connections(
-    broker: BrokerContext, _session: Session, request: RemotingCommand
-) -> RemotingCommand:
+    broker: BrokerContext, request: Request[GetProducerConnectionListRequestHeader, None]
+) -> Reply[None, ProducerConnection]:
     """204: the clients of a producer group."""
-    name = from_ext(GetProducerConnectionListRequestHeader, request.ext_fields).producer_group
+    name = request.header.producer_group
     clients = broker.producers.clients(name)
     if clients is None:
         raise Refusal(ResponseCode.SYSTEM_ERROR, f"the producer group[{name}] not exist")
-    return ok(request, body=encode_body(ProducerConnection(connection_set=[_connection(c) for c in clients])))
+    return Reply(body=ProducerConnection(connection_set=[_connection(client) for client in clients]))
 
 
-def all_producers(broker: BrokerContext, _session: Session, request: RemotingCommand) -> RemotingCommand:
+def all_producers(
+    broker: BrokerContext, _request: Request[GetAllProducerInfoRequestHeader, None]
+) -> Reply[None, ProducerTableInfo]:
     """328: every producer of every group."""
     data = {
         group: [_producer_info(client) for client in clients]
         for group, clients in broker.producers.groups().items()
     }
-    return ok(request, body=encode_body(ProducerTableInfo(data=data)))
+    return Reply(body=ProducerTableInfo(data=data))
 
 
 def _connection(client: ClientChannel) -> ClientConnection:

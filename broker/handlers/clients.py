@@ -1,4 +1,4 @@
-"""Heartbeats and who is in a group: codes 34, 35, 38, 46 (Java classes `ClientManageProcessor`, `ConsumerManageProcessor`)."""
+"""Heartbeats and the members of groups: codes 34, 35, 38, 46 (Java classes `ClientManageProcessor`, `ConsumerManageProcessor`)."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from msgspec.structs import replace
 from broker.context import BrokerContext
 from broker.errors import Refusal
 from broker.filters import compiled, is_tag_type
-from broker.handlers.common import no_filtering, ok
-from broker.net.session import Session
+from broker.handlers.common import no_filtering
+from broker.net.handling import Reply, Request
 from broker.services.clients import left_group, notify_group, watch_session
 from broker.tables import ClientChannel
 from broker.tables.topics import UNIT_SUB
-from codec.bodies.base import decode_body, encode_body
 from codec.bodies.connections import GetConsumerListByGroupResponseBody
 from codec.bodies.heartbeat import CheckClientRequestBody, ConsumerData, HeartbeatData
 from codec.codes import ResponseCode
 from codec.errors import SelectorError
-from codec.headers.base import from_ext
-from codec.headers.clients import GetConsumerListByGroupRequestHeader, UnregisterClientRequestHeader
+from codec.headers.clients import (
+    GetConsumerListByGroupRequestHeader,
+    GetConsumerListByGroupResponseHeader,
+    UnregisterClientRequestHeader,
+    UnregisterClientResponseHeader,
+)
 from codec.names import retry_topic
-from codec.remoting.frame import RemotingCommand
-
-__all__ = ["check_client", "consumer_list", "heartbeat", "unregister"]
 
 _log = logging.getLogger(__name__)
 
 
-def heartbeat(broker: BrokerContext, session: Session, request: RemotingCommand) -> RemotingCommand:
-    """34: the client is alive, and these are its groups. Without subscriptions (5.x) the known ones stay."""
-    data = decode_body(HeartbeatData, request.body)
-    client = ClientChannel(session, data.client_id, request.language, request.version, broker.now_ms())
+def heartbeat(broker: BrokerContext, request: Request[None, HeartbeatData]) -> Reply[None, None]:
+    """34: registers the client in its groups. Without subscriptions (5.x) the known ones stay."""
+    data, session, command = request.body, request.session, request.command
+    client = ClientChannel(session, data.client_id, command.language, command.version, broker.now_ms())
     watch_session(broker, session)
     for consumer in data.consumer_data_set:
         _ensure_group(broker, consumer)
@@ -46,11 +46,11 @@ def heartbeat(broker: BrokerContext, session: Session, request: RemotingCommand)
             _log.error("a filter of group %s does not compile: %s", consumer.group_name, error)
     for producer in data.producer_data_set:
         broker.producers.register(producer.group_name, client)
-    return ok(request)
+    return Reply()
 
 
 def _ensure_group(broker: BrokerContext, consumer: ConsumerData) -> None:
-    """Makes the group and its retry topic; the next heartbeat would make them again, so they are saved a little later."""
+    """Creates the group and its retry topic. They are saved a little later: the next heartbeat would create them again."""
     config, made = broker.groups.find(consumer.group_name)
     if made:
         broker.files.groups_later()
@@ -66,31 +66,35 @@ def _ensure_group(broker: BrokerContext, consumer: ConsumerData) -> None:
         broker.announcer.announce([topic])
 
 
-def unregister(broker: BrokerContext, session: Session, request: RemotingCommand) -> RemotingCommand:
-    """35: the client leaves a producer group, a consumer group, or both."""
-    header = from_ext(UnregisterClientRequestHeader, request.ext_fields)
+def unregister(
+    broker: BrokerContext, request: Request[UnregisterClientRequestHeader, None]
+) -> Reply[UnregisterClientResponseHeader, None]:
+    """35: removes the client from a producer group, a consumer group, or both."""
+    header, session = request.header, request.session
     if header.producer_group is not None:
         broker.producers.unregister(header.producer_group, session)
     if header.consumer_group is not None and broker.consumers.unregister(header.consumer_group, session):
         left_group(broker, header.consumer_group)
-    return ok(request, {})
+    return Reply(UnregisterClientResponseHeader())
 
 
-def consumer_list(broker: BrokerContext, _session: Session, request: RemotingCommand) -> RemotingCommand:
+def consumer_list(
+    broker: BrokerContext, request: Request[GetConsumerListByGroupRequestHeader, None]
+) -> Reply[GetConsumerListByGroupResponseHeader, GetConsumerListByGroupResponseBody]:
     """38: the client ids of a group that is online."""
-    header = from_ext(GetConsumerListByGroupRequestHeader, request.ext_fields)
+    header = request.header
     group = broker.consumers.get(header.consumer_group)
     if group is None:
         raise Refusal(ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {header.consumer_group}", {})
     body = GetConsumerListByGroupResponseBody(consumer_id_list=group.client_ids())
-    return ok(request, {}, encode_body(body))
+    return Reply(GetConsumerListByGroupResponseHeader(), body)
 
 
-def check_client(broker: BrokerContext, _session: Session, request: RemotingCommand) -> RemotingCommand:
-    """46: whether the broker can serve a subscription; one of tags is not looked at."""
-    subscription = decode_body(CheckClientRequestBody, request.body).subscription_data
+def check_client(broker: BrokerContext, request: Request[None, CheckClientRequestBody]) -> Reply[None, None]:
+    """46: refuses a subscription that the broker cannot serve; tags are always accepted."""
+    subscription = request.body.subscription_data
     if subscription is None or is_tag_type(subscription.expression_type):
-        return ok(request)
+        return Reply()
     kind = subscription.expression_type
     if not broker.config.enable_property_filter:
         raise no_filtering(kind)
@@ -98,4 +102,4 @@ def check_client(broker: BrokerContext, _session: Session, request: RemotingComm
         compiled(subscription.sub_string, kind, broker.filters.dialect)
     except SelectorError as error:
         raise Refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error)) from None
-    return ok(request)
+    return Reply()

@@ -1,55 +1,21 @@
-"""Words and small steps that several handlers share; remarks are those of a 4.9.8 broker, which clients parse."""
+"""Remarks and checks that several handlers share. Remarks are those of a 4.9.8 broker: clients parse them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
-
-import msgspec
 
 from broker.context import BrokerContext
 from broker.errors import Refusal
-from broker.net.session import Session
 from broker.store.values import AppendResult
-from codec.bodies.base import encode_body
 from codec.codes import ResponseCode
-from codec.fastjson import FASTJSON
 from codec.names import check_topic
-from codec.remoting.frame import RemotingCommand
-
-__all__ = [
-    "FAQ",
-    "NOT_SET",
-    "BrokerHandler",
-    "fast_body",
-    "no_filtering",
-    "no_topic",
-    "ok",
-    "put_refusal",
-    "refuse_on_slave",
-    "valid_topic",
-]
-
-BrokerHandler = Callable[[BrokerContext, Session, RemotingCommand], RemotingCommand | bytes | None]
 
 FAQ = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."
-NOT_SET = "not set any response code"
-"""The remark that several successful replies of Java keep."""
-
-
-def ok(
-    request: RemotingCommand, ext_fields: dict[str, str] | None = None, body: bytes | memoryview = b""
-) -> RemotingCommand:
-    return request.reply(ResponseCode.SUCCESS, None, ext_fields, body)
-
-
-def fast_body(body: msgspec.Struct) -> bytes:
-    """A body in fastjson's own form, compact: the one that Java and Go clients both read."""
-    return encode_body(body, dialect=FASTJSON)
 
 
 def no_filtering(expression_type: str | None) -> Refusal:
-    """The answer to a subscription other than of tags while enablePropertyFilter is off."""
+    """The refusal of a subscription other than by tags while enablePropertyFilter is off."""
     remark = f"The broker does not support consumer to filter message by {expression_type}"
     return Refusal(ResponseCode.SYSTEM_ERROR, remark)
 
@@ -61,7 +27,7 @@ def no_topic(topic: str, before_faq: str = "") -> Refusal:
 
 
 def refuse_on_slave(broker: BrokerContext) -> None:
-    """Topics and groups are changed on the master, from which slaves get them."""
+    """Refuses changes on a slave: it copies topics and groups from its master."""
     if broker.is_slave:
         remark = "Can't modify topic or subscription group from slave broker, please execute it from master broker."
         raise Refusal(ResponseCode.SYSTEM_ERROR, remark)
@@ -69,7 +35,7 @@ def refuse_on_slave(broker: BrokerContext) -> None:
 
 @lru_cache(maxsize=4096)
 def valid_topic(topic: str) -> str | None:
-    """None for a good topic name, else Java's words for what is wrong with it."""
+    """None for a valid topic name, else Java's remark."""
     try:
         check_topic(topic)
     except ValueError as error:
@@ -80,7 +46,7 @@ def valid_topic(topic: str) -> str | None:
 def put_refusal(
     broker: BrokerContext, result: AppendResult, ext_fields: Mapping[str, str] | None = None
 ) -> Refusal:
-    """The answer to a put that stored nothing."""
+    """The refusal of a put that stored nothing."""
     from broker.services.put import PUT_CODES
 
     code, remark = PUT_CODES.get(result.status, (ResponseCode.SYSTEM_ERROR, "UNKNOWN_ERROR"))

@@ -1,4 +1,4 @@
-"""How far groups are behind: codes 208, 303, 308, 314, 317 (Java class `AdminBrokerProcessor`)."""
+"""Progress of consumer groups: codes 208, 303, 308, 314, 317 (Java class `AdminBrokerProcessor`)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from datetime import datetime
 
 from broker.context import BrokerContext
 from broker.errors import Refusal
-from broker.handlers.common import fast_body, ok
-from broker.net.session import Session
+from broker.net.handling import Reply, Request
 from codec.bodies.config import TopicConfig
 from codec.bodies.offsets import QueryCorrectionOffsetBody
 from codec.bodies.stats import (
@@ -19,23 +18,21 @@ from codec.bodies.stats import (
     QueueTimeSpan,
 )
 from codec.codes import ResponseCode
-from codec.headers.base import from_ext
 from codec.headers.groups import GetConsumeStatsInBrokerHeader, GetConsumeStatsRequestHeader
 from codec.headers.offsets import CloneGroupOffsetRequestHeader, QueryCorrectionOffsetHeader
 from codec.headers.topics import QueryConsumeTimeSpanRequestHeader
 from codec.message_queue import MessageQueue
-from codec.remoting.frame import RemotingCommand
-
-__all__ = ["broker_consume_stats", "clone_offsets", "consume_stats", "correction_offsets", "time_span"]
 
 MAX_LONG = (1 << 63) - 1
 
 
-def consume_stats(broker: BrokerContext, _session: Session, request: RemotingCommand) -> RemotingCommand:
-    """208: queue offset and committed offset of every queue of a group's topics. Unknown groups have an empty table."""
-    header = from_ext(GetConsumeStatsRequestHeader, request.ext_fields)
+def consume_stats(
+    broker: BrokerContext, request: Request[GetConsumeStatsRequestHeader, None]
+) -> Reply[None, ConsumeStats]:
+    """208: queue offset and committed offset of every queue of a group's topics; empty for an unknown group."""
+    header = request.header
     topics = [header.topic] if header.topic else broker.offsets.topics_of(header.consumer_group)
-    return ok(request, body=fast_body(_stats(broker, header.consumer_group, topics)))
+    return Reply(body=_stats(broker, header.consumer_group, topics))
 
 
 def _stats(broker: BrokerContext, group: str, topics: Iterable[str]) -> ConsumeStats:
@@ -51,7 +48,7 @@ def _stats(broker: BrokerContext, group: str, topics: Iterable[str]) -> ConsumeS
 
 
 def _is_dropped(broker: BrokerContext, group: str, topic: str) -> bool:
-    """The group is online, and what it committed for the topic is of the past."""
+    """True when the group is online without this topic, so that its offsets for it are of the past."""
     online = broker.consumers.get(group)
     return online is not None and bool(online.subscriptions) and topic not in online.subscriptions
 
@@ -77,17 +74,20 @@ def _offset(broker: BrokerContext, group: str, topic: str, queue_id: int) -> Off
 
 
 def broker_consume_stats(
-    broker: BrokerContext, _session: Session, request: RemotingCommand
-) -> RemotingCommand:
-    """317: of every group, by the queues that can be written; with isOrder only of topics that are consumed in order."""
-    header = from_ext(GetConsumeStatsInBrokerHeader, request.ext_fields)
+    broker: BrokerContext, request: Request[GetConsumeStatsInBrokerHeader, None]
+) -> Reply[None, ConsumeStatsList]:
+    """317: progress of every group on all write queues; with isOrder only for topics that are consumed in order."""
     found: list[dict[str, list[ConsumeStats]]] = []
     total = 0
     for group in broker.groups:
         stats = []
         for topic in broker.offsets.topics_of(group):
             config = broker.topics.get(topic)
-            if config is None or (header.is_order and not config.order) or _is_dropped(broker, group, topic):
+            if (
+                config is None
+                or (request.header.is_order and not config.order)
+                or _is_dropped(broker, group, topic)
+            ):
                 continue
             one = ConsumeStats(
                 offset_table=_offsets(broker, group, config, config.write_queue_nums),
@@ -97,17 +97,19 @@ def broker_consume_stats(
             stats.append(one)
         found.append({group: stats})
     body = ConsumeStatsList(consume_stats_list=found, broker_addr=broker.address, total_diff=total)
-    return ok(request, body=fast_body(body))
+    return Reply(body=body)
 
 
-def time_span(broker: BrokerContext, _session: Session, request: RemotingCommand) -> RemotingCommand:
+def time_span(
+    broker: BrokerContext, request: Request[QueryConsumeTimeSpanRequestHeader, None]
+) -> Reply[None, QueryConsumeTimeSpanBody]:
     """303: store times of the first, the last and the next message to consume of each queue."""
-    header = from_ext(QueryConsumeTimeSpanRequestHeader, request.ext_fields)
+    header = request.header
     config = broker.topics.get(header.topic)
     if config is None:
         raise Refusal(ResponseCode.TOPIC_NOT_EXIST, f"topic[{header.topic}] not exist")
     spans = [_span(broker, header.group, header.topic, n) for n in range(config.write_queue_nums)]
-    return ok(request, body=fast_body(QueryConsumeTimeSpanBody(consume_time_span_set=spans)))
+    return Reply(body=QueryConsumeTimeSpanBody(consume_time_span_set=spans))
 
 
 def _span(broker: BrokerContext, group: str, topic: str, queue_id: int) -> QueueTimeSpan:
@@ -136,23 +138,29 @@ def _time_text(timestamp: int) -> str:
     return f"{moment:%Y-%m-%d#%H:%M:%S}:{timestamp % 1000:03d}"
 
 
-def correction_offsets(broker: BrokerContext, _session: Session, request: RemotingCommand) -> RemotingCommand:
-    """308: the smallest offset of all groups for each queue; unknown to Java is what lies beyond the compared group's."""
-    header = from_ext(QueryCorrectionOffsetHeader, request.ext_fields)
+def correction_offsets(
+    broker: BrokerContext, request: Request[QueryCorrectionOffsetHeader, None]
+) -> Reply[None, QueryCorrectionOffsetBody]:
+    """308: the smallest offset of all groups for each queue; 2^63-1 where it is beyond that of the compared group."""
+    header = request.header
     without = frozenset((header.filter_groups or "").split(","))
     least = broker.offsets.smallest(header.topic, without)
     for queue_id, offset in broker.offsets.queues(header.compare_group, header.topic).items():
         if queue_id in least and least[queue_id] > offset:
             least[queue_id] = MAX_LONG
-    return ok(request, body=fast_body(QueryCorrectionOffsetBody(correction_offsets=least)))
+    return Reply(body=QueryCorrectionOffsetBody(correction_offsets=least))
 
 
-def clone_offsets(broker: BrokerContext, _session: Session, request: RemotingCommand) -> RemotingCommand:
-    """314: gives one group the offsets of another for a topic, or for all of them (which Java means to, and does nothing);
-    refused silently while the source is online elsewhere."""
-    header = from_ext(CloneGroupOffsetRequestHeader, request.ext_fields)
+def clone_offsets(
+    broker: BrokerContext, request: Request[CloneGroupOffsetRequestHeader, None]
+) -> Reply[None, None]:
+    """314: copies the offsets of one group to another for a topic, or for all topics (where Java does nothing).
+
+    A topic is skipped while the source is online without it, unless the request says that it is offline.
+    """
+    header = request.header
     source = header.src_group
     for topic in [header.topic] if header.topic else broker.offsets.topics_of(source):
         if topic in broker.topics and (header.offline or not _is_dropped(broker, source, topic)):
             broker.offsets.clone(source, header.dest_group, topic)
-    return ok(request)
+    return Reply()

@@ -4,37 +4,32 @@ from __future__ import annotations
 
 from broker.context import BrokerContext
 from broker.errors import Refusal
-from broker.handlers.common import fast_body, ok
-from broker.net.session import Session
+from broker.net.handling import Reply, Request
+from codec.bodies.offsets import ConsumerOffsetSerializeWrapper, DelayOffsetSerializeWrapper
 from codec.codes import ResponseCode
-from codec.headers.base import from_ext
 from codec.headers.offsets import (
     GetEarliestMsgStoretimeRequestHeader,
+    GetEarliestMsgStoretimeResponseHeader,
     GetMaxOffsetRequestHeader,
+    GetMaxOffsetResponseHeader,
     GetMinOffsetRequestHeader,
+    GetMinOffsetResponseHeader,
     QueryConsumerOffsetRequestHeader,
+    QueryConsumerOffsetResponseHeader,
     SearchOffsetRequestHeader,
+    SearchOffsetResponseHeader,
     UpdateConsumerOffsetRequestHeader,
+    UpdateConsumerOffsetResponseHeader,
 )
-from codec.remoting.frame import RemotingCommand
-
-__all__ = [
-    "all_consumer_offsets",
-    "all_delay_offsets",
-    "earliest_store_time",
-    "max_offset",
-    "min_offset",
-    "query_offset",
-    "search_offset",
-    "update_offset",
-]
 
 NOT_FOUND = "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"
 
 
-def query_offset(broker: BrokerContext, _session: Session, request: RemotingCommand) -> RemotingCommand:
+def query_offset(
+    broker: BrokerContext, request: Request[QueryConsumerOffsetRequestHeader, None]
+) -> Reply[QueryConsumerOffsetResponseHeader, None]:
     """14: the committed offset. A new group starts at 0 while the queue's first message is still in memory."""
-    header = from_ext(QueryConsumerOffsetRequestHeader, request.ext_fields)
+    header = request.header
     offset = broker.offsets.query(header.consumer_group, header.topic, header.queue_id)
     if offset < 0:
         if header.set_zero_if_not_found is False or not _starts_at_zero(
@@ -42,7 +37,7 @@ def query_offset(broker: BrokerContext, _session: Session, request: RemotingComm
         ):
             raise Refusal(ResponseCode.QUERY_NOT_FOUND, NOT_FOUND, {})
         offset = 0
-    return ok(request, {"offset": str(offset)})
+    return Reply(QueryConsumerOffsetResponseHeader(offset=offset))
 
 
 def _starts_at_zero(broker: BrokerContext, topic: str, queue_id: int) -> bool:
@@ -55,49 +50,60 @@ def _starts_at_zero(broker: BrokerContext, topic: str, queue_id: int) -> bool:
     return not store.is_in_disk(first[0][0])
 
 
-def update_offset(broker: BrokerContext, _session: Session, request: RemotingCommand) -> RemotingCommand:
-    """15: nothing is checked, a smaller offset is accepted too."""
-    header = from_ext(UpdateConsumerOffsetRequestHeader, request.ext_fields)
+def update_offset(
+    broker: BrokerContext, request: Request[UpdateConsumerOffsetRequestHeader, None]
+) -> Reply[UpdateConsumerOffsetResponseHeader, None]:
+    """15: commits an offset. Nothing is checked; a smaller offset is accepted too."""
+    header = request.header
     broker.offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
-    return ok(request, {})
+    return Reply(UpdateConsumerOffsetResponseHeader())
 
 
-def search_offset(broker: BrokerContext, _session: Session, request: RemotingCommand) -> RemotingCommand:
+def search_offset(
+    broker: BrokerContext, request: Request[SearchOffsetRequestHeader, None]
+) -> Reply[SearchOffsetResponseHeader, None]:
     """29: the queue offset of the message nearest to a store time."""
-    header = from_ext(SearchOffsetRequestHeader, request.ext_fields)
-    return ok(
-        request, {"offset": str(broker.store.offset_by_time(header.topic, header.queue_id, header.timestamp))}
-    )
+    header = request.header
+    offset = broker.store.offset_by_time(header.topic, header.queue_id, header.timestamp)
+    return Reply(SearchOffsetResponseHeader(offset=offset))
 
 
-def max_offset(broker: BrokerContext, _session: Session, request: RemotingCommand) -> RemotingCommand:
-    """30: the queue offset that the next message gets."""
-    header = from_ext(GetMaxOffsetRequestHeader, request.ext_fields)
-    return ok(request, {"offset": str(broker.store.max_offset(header.topic, header.queue_id))})
+def max_offset(
+    broker: BrokerContext, request: Request[GetMaxOffsetRequestHeader, None]
+) -> Reply[GetMaxOffsetResponseHeader, None]:
+    """30: the queue offset of the next message."""
+    header = request.header
+    offset = broker.store.max_offset(header.topic, header.queue_id)
+    return Reply(GetMaxOffsetResponseHeader(offset=offset))
 
 
-def min_offset(broker: BrokerContext, _session: Session, request: RemotingCommand) -> RemotingCommand:
+def min_offset(
+    broker: BrokerContext, request: Request[GetMinOffsetRequestHeader, None]
+) -> Reply[GetMinOffsetResponseHeader, None]:
     """31: the smallest queue offset that can be read."""
-    header = from_ext(GetMinOffsetRequestHeader, request.ext_fields)
-    return ok(request, {"offset": str(broker.store.min_offset(header.topic, header.queue_id))})
+    header = request.header
+    offset = broker.store.min_offset(header.topic, header.queue_id)
+    return Reply(GetMinOffsetResponseHeader(offset=offset))
 
 
 def earliest_store_time(
-    broker: BrokerContext, _session: Session, request: RemotingCommand
-) -> RemotingCommand:
-    """32: the store time (ms) of the oldest message of a queue, -1 when it has none."""
-    header = from_ext(GetEarliestMsgStoretimeRequestHeader, request.ext_fields)
+    broker: BrokerContext, request: Request[GetEarliestMsgStoretimeRequestHeader, None]
+) -> Reply[GetEarliestMsgStoretimeResponseHeader, None]:
+    """32: the store time (ms) of the oldest message of a queue, -1 when the queue is empty."""
+    header = request.header
     timestamp = broker.store.earliest_store_time(header.topic, header.queue_id)
-    return ok(request, {"timestamp": str(timestamp)})
+    return Reply(GetEarliestMsgStoretimeResponseHeader(timestamp=timestamp))
 
 
 def all_consumer_offsets(
-    broker: BrokerContext, _session: Session, request: RemotingCommand
-) -> RemotingCommand:
+    broker: BrokerContext, _request: Request[None, None]
+) -> Reply[None, ConsumerOffsetSerializeWrapper]:
     """43: the whole offset table."""
-    return ok(request, body=fast_body(broker.offsets.wrapper()))
+    return Reply(body=broker.offsets.wrapper())
 
 
-def all_delay_offsets(broker: BrokerContext, _session: Session, request: RemotingCommand) -> RemotingCommand:
-    """45: how far each delay level is delivered."""
-    return ok(request, body=fast_body(broker.delay_offsets.wrapper()))
+def all_delay_offsets(
+    broker: BrokerContext, _request: Request[None, None]
+) -> Reply[None, DelayOffsetSerializeWrapper]:
+    """45: the delivery progress of each delay level."""
+    return Reply(body=broker.delay_offsets.wrapper())

@@ -1,8 +1,8 @@
 """PULL_MESSAGE (11), LITE_PULL_MESSAGE (361) (Java class `PullMessageProcessor`).
 
-A pull that finds nothing new and may be suspended is held (services/holds.py) and tried once more when a message comes or
-its time is over. The offset it commits is taken over at the first try only. Records leave as views of the mapped files.
-SQL92 subscriptions are refused unless enablePropertyFilter is on. A text in the request itself that does not compile lets
+A pull that finds nothing new and may be suspended is held (services/holds.py) and tried once more when a message arrives or
+its time is over. It commits its offset at the first try only. Records are sent as views of the mapped files. SQL92
+subscriptions are refused unless enablePropertyFilter is on. An expression in the request itself that does not compile lets
 everything pass, as in Java; one of a heartbeat is refused.
 """
 
@@ -18,35 +18,30 @@ from broker.context import BrokerContext
 from broker.errors import Refusal
 from broker.filters import ConsumerFilter, SqlSelection, is_tag_type
 from broker.handlers.common import FAQ, no_filtering, no_topic
+from broker.net.handling import Reply, Request, respond
 from broker.net.session import Session
 from broker.services.clients import watch_session
 from broker.services.holds import Hold
-from broker.services.put import put
-from broker.store.values import GetResult, GetStatus, StoreMessage
-from codec.bodies.base import encode_body
+from broker.services.offset_moved import store_offset_moved
+from broker.store.values import GetResult, GetStatus
 from codec.bodies.heartbeat import SubscriptionData
-from codec.bodies.offsets import OffsetMovedEvent
 from codec.codes import MASTER_ID, Perm, PullSysFlag, ResponseCode
-from codec.errors import HeaderError, SelectorError
-from codec.hashing import tags_code
-from codec.headers.base import from_ext
-from codec.headers.pull import PullMessageRequestHeader
-from codec.message_queue import MessageQueue
-from codec.names import RETRY_PREFIX, SystemTopic
-from codec.properties import PropertyName, encode_properties
-from codec.remoting.frame import RemotingCommand
+from codec.errors import SelectorError
+from codec.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
+from codec.names import RETRY_PREFIX
+from codec.operations.messages import PULL_MESSAGE
 from codec.selector import ALL, parse_tags, tag_codes
 
-__all__ = ["answer_hold", "pull"]
-
 _NO_FILTER = "The broker's consumer filter data is not exist!Your expression may be wrong!"
-MASTER = str(MASTER_ID)
 MAX_SUSPEND_MS = 3_600_000
-"""A longer wait is cut: the client asks again."""
+"""A longer wait is cut: the client pulls again."""
+
+PullRequest = Request[PullMessageRequestHeader, None]
+PullReply = Reply[PullMessageResponseHeader, bytes]
 
 
 class Wanted(NamedTuple):
-    """What a pull lets through: tag codes (None: all), and what the properties say."""
+    """The messages that a pull lets through: tag codes (None: all), and a selection by properties."""
 
     codes: frozenset[int] | None = None
     sql: SqlSelection | None = None
@@ -63,61 +58,61 @@ _CODES = {
 }
 
 
-def pull(broker: BrokerContext, session: Session, request: RemotingCommand) -> RemotingCommand | None:
-    """Answers with records, with a correction of the offset, or later."""
-    header = from_ext(PullMessageRequestHeader, request.ext_fields)
+def pull(broker: BrokerContext, request: PullRequest) -> PullReply | None:
+    """Replies with records, with a correction of the offset, or later."""
+    header = request.header
     try:
-        wanted = _check(broker, session, header)
+        wanted = _check(broker, request.session, header)
     except Refusal as refusal:
         raise Refusal(refusal.code, refusal.remark, {}) from None
     result = _get(broker, header, wanted)
     code = _code(result.status, header.queue_offset)
     if header.sys_flag & PullSysFlag.COMMIT_OFFSET and not broker.is_slave:
         broker.offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
-    may_wait = header.sys_flag & PullSysFlag.SUSPEND and not request.is_oneway
-    if code == ResponseCode.PULL_NOT_FOUND and may_wait:
-        wait_ms = header.suspend_timeout_millis
-        if not broker.config.long_polling_enable:
-            wait_ms = broker.config.short_polling_time_mills
-        deadline = trio.current_time() + min(max(wait_ms, 0), MAX_SUSPEND_MS) / 1000
-        hold = Hold(
-            session,
-            request,
-            header.topic,
-            header.queue_id,
-            result.next_begin_offset,
-            deadline,
-            wanted.codes,
-            wanted.sql.accepts if wanted.sql is not None else None,
-        )
-        if broker.holds.hold(hold):
-            watch_session(broker, session)
-            return None
-    return _reply(broker, session, request, header, result)
+    may_wait = header.sys_flag & PullSysFlag.SUSPEND and not request.command.is_oneway
+    if code == ResponseCode.PULL_NOT_FOUND and may_wait and _hold(broker, request, result, wanted):
+        return None
+    return _reply(broker, header, result)
+
+
+def _hold(broker: BrokerContext, request: PullRequest, result: GetResult, wanted: Wanted) -> bool:
+    """Keeps the pull until a message arrives; False when too many pulls are held."""
+    header = request.header
+    wait_ms = header.suspend_timeout_millis
+    if not broker.config.long_polling_enable:
+        wait_ms = broker.config.short_polling_time_mills
+    hold = Hold(
+        request.session,
+        request,
+        header.topic,
+        header.queue_id,
+        result.next_begin_offset,
+        trio.current_time() + min(max(wait_ms, 0), MAX_SUSPEND_MS) / 1000,
+        wanted.codes,
+        wanted.sql.accepts if wanted.sql is not None else None,
+    )
+    held = broker.holds.hold(hold)
+    if held:
+        watch_session(broker, request.session)
+    return held
 
 
 def answer_hold(broker: BrokerContext, hold: Hold) -> None:
-    """Tries a held pull for the last time and answers it, at once: the consumer has waited long enough."""
-    session: Session = hold.session  # type: ignore[assignment]
+    """Tries a held pull for the last time and responds to it at once: the consumer has waited long enough."""
+    request: PullRequest = hold.request
+    header, session = request.header, request.session
     session.in_batch = True
     try:
-        _answer(broker, session, hold)
+        respond(
+            PULL_MESSAGE,
+            request,
+            _reply(broker, header, _get(broker, header, _check(broker, session, header))),
+        )
+    except Refusal as refusal:
+        session.send(request.command.reply(refusal.code, refusal.remark, {}))
     finally:
         session.in_batch = False
         session.flush()
-
-
-def _answer(broker: BrokerContext, session: Session, hold: Hold) -> None:
-    try:
-        header = from_ext(PullMessageRequestHeader, hold.request.ext_fields)
-        result = _get(broker, header, _check(broker, session, header))
-    except (Refusal, HeaderError) as error:
-        code = error.code if isinstance(error, Refusal) else ResponseCode.SYSTEM_ERROR
-        session.send(hold.request.reply(code, str(error), {}))
-        return
-    reply = _reply(broker, session, hold.request, header, result)
-    if reply is not None:
-        session.send(reply)
 
 
 def _code(status: GetStatus, offset: int) -> ResponseCode:
@@ -146,52 +141,39 @@ def _get(broker: BrokerContext, header: PullMessageRequestHeader, wanted: Wanted
         queue, group = (header.topic, header.queue_id), header.consumer_group
         broker.statistics.got(*queue, group, result.count, result.size, int(took * 1000))
     if result.status is GetStatus.NO_MATCHED_LOGIC_QUEUE:
-        # Java makes the queue when it is asked for it, and so never has to say this of a topic that exists.
+        # Java creates the queue on demand and never has this status for a topic that exists.
         return result._replace(status=GetStatus.NO_MESSAGE_IN_QUEUE)
     return result
 
 
-def _reply(
-    broker: BrokerContext,
-    session: Session,
-    request: RemotingCommand,
-    header: PullMessageRequestHeader,
-    result: GetResult,
-) -> RemotingCommand | None:
-    code, config = _code(result.status, header.queue_offset), broker.config
-    reply = request.reply(
-        code,
-        result.status.name,
-        {
-            "suggestWhichBrokerId": _suggested(broker, header, result)
-            if config.slave_read_enable
-            else MASTER,
-            "nextBeginOffset": str(result.next_begin_offset),
-            "minOffset": str(result.min_offset),
-            "maxOffset": str(result.max_offset),
-        },
+def _reply(broker: BrokerContext, header: PullMessageRequestHeader, result: GetResult) -> PullReply:
+    code = _code(result.status, header.queue_offset)
+    offsets = PullMessageResponseHeader(
+        suggest_which_broker_id=_suggested(broker, header, result),
+        next_begin_offset=result.next_begin_offset,
+        min_offset=result.min_offset,
+        max_offset=result.max_offset,
     )
     if code == ResponseCode.SUCCESS:
         broker.rates.found += 1
         broker.rates.transferred += result.count
-        session.respond(request, reply, result.views)
-        return None
+        return Reply(offsets, None, code, result.status.name, result.views)
     broker.rates.missed += 1
     if code == ResponseCode.PULL_OFFSET_MOVED and not broker.is_slave:
-        _store_offset_moved(broker, header, result.next_begin_offset)
-    return reply
+        store_offset_moved(broker, header, result.next_begin_offset)
+    return Reply(offsets, None, code, result.status.name)
 
 
-def _suggested(broker: BrokerContext, header: PullMessageRequestHeader, result: GetResult) -> str:
-    """The broker id that the group is to read from, another one when what it reads is no longer in memory."""
-    group = broker.groups.get(header.consumer_group)
+def _suggested(broker: BrokerContext, header: PullMessageRequestHeader, result: GetResult) -> int:
+    """The broker id that the group should read from; another one when it reads messages that left the memory."""
+    group = broker.groups.get(header.consumer_group) if broker.config.slave_read_enable else None
     if group is None:
-        return MASTER
-    return str(group.which_broker_when_consume_slowly if result.slow else group.broker_id)
+        return MASTER_ID
+    return group.which_broker_when_consume_slowly if result.slow else group.broker_id
 
 
 def _check(broker: BrokerContext, session: Session, header: PullMessageRequestHeader) -> Wanted:
-    """What to let through; Refusal when the pull is not allowed."""
+    """The messages to let through; Refusal when the pull is not allowed."""
     if not broker.config.broker_permission & Perm.READ:
         raise Refusal(ResponseCode.NO_PERMISSION, f"the broker[{broker.host}] pulling message is forbidden")
     group, made = broker.groups.find(header.consumer_group)
@@ -245,7 +227,7 @@ def _filter_of_header(broker: BrokerContext, header: PullMessageRequestHeader) -
 
 
 def _wanted_by_tags(broker: BrokerContext, topic: str, codes: frozenset[int] | None) -> Wanted:
-    """Messages of a retry topic can also be judged by the filters of the topics that they come from."""
+    """Selects by tags; messages of a retry topic also by the filters of their original topics."""
     if broker.config.filter_support_retry and topic.startswith(RETRY_PREFIX):
         return Wanted(codes, SqlSelection(broker.filters, topic, None, retry_topics=True))
     return Wanted(codes)
@@ -297,28 +279,3 @@ def _codes_of_subscription(subscription: SubscriptionData) -> frozenset[int] | N
 def _codes_of_text(expression: str) -> frozenset[int] | None:
     tags = parse_tags(expression)
     return tag_codes(tags) if tags else None
-
-
-def _store_offset_moved(broker: BrokerContext, header: PullMessageRequestHeader, offset: int) -> None:
-    """Java leaves a message about every offset that it corrected in OFFSET_MOVED_EVENT."""
-    event = OffsetMovedEvent(
-        consumer_group=header.consumer_group,
-        message_queue=MessageQueue(header.topic, broker.name, header.queue_id),
-        offset_request=header.queue_offset,
-        offset_new=offset,
-    )
-    properties = {PropertyName.TAGS: header.consumer_group, PropertyName.KEYS: header.consumer_group}
-    put(
-        broker,
-        StoreMessage(
-            topic=SystemTopic.OFFSET_MOVED_EVENT,
-            queue_id=0,
-            body=encode_body(event),
-            properties=properties,
-            properties_text=encode_properties(properties),
-            born_timestamp=broker.now_ms(),
-            born_host=broker.store_host,
-            sys_flag=broker.own_host_flags,
-            tags_code=tags_code(header.consumer_group),
-        ),
-    )

@@ -1,4 +1,4 @@
-"""Finding messages by key and by position, and looking into consume queues: codes 12, 33, 321 (`QueryMessageProcessor`)."""
+"""Queries for messages by key and by position, and for consume queue entries: codes 12, 33, 321 (`QueryMessageProcessor`)."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ import msgspec
 from broker.context import BrokerContext
 from broker.errors import Refusal
 from broker.filters import SqlSelection, is_tag_type
-from broker.handlers.common import NOT_SET, ok
-from broker.net.session import Session
+from broker.net.handling import Reply, Request
 from broker.services.table_files import table_text
-from codec.bodies.base import encode_body
 from codec.bodies.heartbeat import SubscriptionData
 from codec.bodies.stats import ConsumeQueueData, QueryConsumeQueueResponseBody
 from codec.codes import ResponseCode
-from codec.headers.base import from_ext
-from codec.headers.query import QueryMessageRequestHeader, ViewMessageRequestHeader
+from codec.headers.query import (
+    QueryMessageRequestHeader,
+    QueryMessageResponseHeader,
+    ViewMessageRequestHeader,
+    ViewMessageResponseHeader,
+)
 from codec.headers.topics import QueryConsumeQueueRequestHeader
-from codec.remoting.frame import RemotingCommand
 from codec.selector import ALL
 from codec.store.consume_queue_ext import Unit, is_address
 
-__all__ = ["query_consume_queue", "query_message", "view_message"]
-
 UNIQUE_KEY_QUERY = "_UNIQUE_KEY_QUERY"
+NO_MESSAGE = "can not find message, maybe time range not correct"
 DEFAULT_COUNT = 10
 MAX_COUNT = 10_000
-"""Consume queue entries in one answer."""
+"""Consume queue entries in one reply."""
 
 Judge = Callable[[Unit], bool]
 
 
 def query_message(
-    broker: BrokerContext, session: Session, request: RemotingCommand
-) -> RemotingCommand | None:
-    """12: records whose key has the same hash; whoever asked compares the keys."""
-    header = from_ext(QueryMessageRequestHeader, request.ext_fields)
-    by_unique_key = (request.ext_fields or {}).get(UNIQUE_KEY_QUERY) == "true"
+    broker: BrokerContext, request: Request[QueryMessageRequestHeader, None]
+) -> Reply[QueryMessageResponseHeader, bytes]:
+    """12: records whose key has the same hash; the client compares the keys."""
+    header = request.header
+    by_unique_key = (request.command.ext_fields or {}).get(UNIQUE_KEY_QUERY) == "true"
     count = broker.config.default_query_max_num if by_unique_key else header.max_num
     found = broker.store.query(
         header.topic,
@@ -48,32 +48,31 @@ def query_message(
         header.begin_timestamp,
         header.end_timestamp,
     )
-    ext = {
-        "indexLastUpdateTimestamp": str(found.index_last_update_timestamp),
-        "indexLastUpdatePhyoffset": str(found.index_last_update_phyoffset),
-    }
+    index = QueryMessageResponseHeader(
+        index_last_update_timestamp=found.index_last_update_timestamp,
+        index_last_update_phyoffset=found.index_last_update_phyoffset,
+    )
     if not found.views:
-        remark = "can not find message, maybe time range not correct"
-        raise Refusal(ResponseCode.QUERY_NOT_FOUND, remark, ext)
-    session.respond(request, ok(request, ext), found.views)
-    return None
+        return Reply(index, code=ResponseCode.QUERY_NOT_FOUND, remark=NO_MESSAGE)
+    return Reply(index, views=found.views)
 
 
-def view_message(broker: BrokerContext, session: Session, request: RemotingCommand) -> RemotingCommand | None:
+def view_message(
+    broker: BrokerContext, request: Request[ViewMessageRequestHeader, None]
+) -> Reply[ViewMessageResponseHeader, bytes]:
     """33: the record at a commit log offset."""
-    header = from_ext(ViewMessageRequestHeader, request.ext_fields)
-    record = broker.store.record_at(header.offset)
+    offset = request.header.offset
+    record = broker.store.record_at(offset)
     if record is None:
-        raise Refusal(ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {header.offset}")
-    session.respond(request, ok(request), [record])
-    return None
+        raise Refusal(ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {offset}")
+    return Reply(views=[record])
 
 
 def query_consume_queue(
-    broker: BrokerContext, _session: Session, request: RemotingCommand
-) -> RemotingCommand:
-    """321: entries of a consume queue, and what the filter of a group says to their extensions."""
-    header = from_ext(QueryConsumeQueueRequestHeader, request.ext_fields)
+    broker: BrokerContext, request: Request[QueryConsumeQueueRequestHeader, None]
+) -> Reply[None, QueryConsumeQueueResponseBody]:
+    """321: entries of a consume queue, with the verdict of a group's filter on their extensions."""
+    header = request.header
     topic, queue_id, index = header.topic or "", header.queue_id or 0, header.index or 0
     count = min(header.count or DEFAULT_COUNT, MAX_COUNT)
     subscription, filter_text = _subscription(broker, topic, header.consumer_group)
@@ -83,7 +82,7 @@ def query_consume_queue(
     if config is None or not 0 <= queue_id < max(config.read_queue_nums, config.write_queue_nums):
         raise Refusal(ResponseCode.SYSTEM_ERROR, f"{queue_id}@{topic} is not exist!")
     if not low <= index < high:
-        return request.reply(ResponseCode.SUCCESS, f"Index {index} of {queue_id}@{topic} is not exist!")
+        return Reply(remark=f"Index {index} of {queue_id}@{topic} is not exist!")
     units = broker.store.consume_queue_units(topic, queue_id, index, count)
     body = QueryConsumeQueueResponseBody(
         subscription_data=subscription,
@@ -92,7 +91,7 @@ def query_consume_queue(
         max_queue_index=high,
         min_queue_index=low,
     )
-    return request.reply(ResponseCode.SUCCESS, NOT_SET, None, encode_body(body))
+    return Reply(body=body)
 
 
 def _subscription(
@@ -110,7 +109,7 @@ def _subscription(
 
 
 def _judge(broker: BrokerContext, group: str | None, subscription: SubscriptionData | None) -> Judge | None:
-    """Whether the extension of an entry lets a message through to a group that is online."""
+    """The filter on extensions of entries of a group that is online."""
     if group is None or subscription is None:
         return None
     if not is_tag_type(subscription.expression_type):
@@ -144,6 +143,6 @@ def _extension_text(unit: Unit) -> str:
 
 
 def _bits(bit_map: bytes) -> str:
-    """As Java `BitsArray` prints itself: the highest bit first, a line for every eight bytes."""
+    """The text of Java `BitsArray`: the highest bit first, a line for every eight bytes."""
     lines = [bit_map[start : start + 8][::-1] for start in range(0, len(bit_map), 8)]
     return "".join("".join(f"{byte:08b}" for byte in line) + "\n" for line in reversed(lines))

@@ -1,28 +1,27 @@
-"""What an administrator asks of running consumers through the broker: codes 222, 223, 307, 309 (`Broker2Client`).
+"""Requests of an administrator to running consumers, through the broker: codes 222, 223, 307, 309 (`Broker2Client`).
 
-A reset does not change the broker's offset table: each client is told (220) and moves its own offsets. Brokers of 4.9 take a
-time for the whole topic; here 222 can also name one queue and its offset, as in 5.x, unless useServerSideResetOffset=false.
+A reset does not change the broker's offset table: each client is notified (220) and moves its own offsets. Brokers of 4.9
+accept a time for the whole topic; this one also accepts one queue and its offset, as in 5.x, unless
+useServerSideResetOffset=false.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Coroutine
 from contextlib import suppress
-from types import MappingProxyType
+from typing import Any, TypeVar
 
 import trio
 
 from broker.context import BrokerContext
 from broker.errors import Refusal, RemoteClosed, RemoteTimeout
-from broker.handlers.common import NOT_SET, fast_body
-from broker.net.session import Session
+from broker.net.handling import Reply, Request, command_of
 from broker.tables import ClientChannel, ConsumerGroup
-from codec.bodies.base import decode_body
 from codec.bodies.config import TopicConfig
 from codec.bodies.offsets import GetConsumerStatusBody, MessageQueueForC, ResetOffsetBody, ResetOffsetBodyForC
-from codec.codes import LanguageCode, RequestCode, ResponseCode, version_name
+from codec.bodies.running import ConsumeMessageDirectlyResult, ConsumerRunningInfo
+from codec.codes import LanguageCode, ResponseCode, version_name
 from codec.errors import CodecError
-from codec.headers.base import from_ext, to_ext
 from codec.headers.clients import (
     ConsumeMessageDirectlyResultRequestHeader,
     GetConsumerRunningInfoRequestHeader,
@@ -30,9 +29,8 @@ from codec.headers.clients import (
 from codec.headers.offsets import GetConsumerStatusRequestHeader, ResetOffsetRequestHeader
 from codec.ids import parse_offset_msg_id
 from codec.message_queue import MessageQueue
-from codec.remoting.frame import RemotingCommand
-
-__all__ = ["consume_directly", "consumer_status", "reset_offset", "running_info"]
+from codec.operations.offsets import GET_CONSUMER_STATUS_FROM_CLIENT, RESET_CONSUMER_CLIENT_OFFSET
+from codec.remoting.command import RemotingCommand
 
 RESET_SINCE_VERSION = 28
 """V3_0_7_SNAPSHOT: the first client that can be reset or asked for its offsets."""
@@ -40,12 +38,16 @@ RELAY_SINCE_VERSION = 62
 """V3_1_8_SNAPSHOT: the first client that answers 307 and 309."""
 STATUS_SECONDS = 5
 RELAY_SECONDS = 10
-NOTHING: Mapping[str, str] = MappingProxyType({})
+
+BodyT = TypeVar("BodyT")
+RelayedReply = Reply[None, BodyT] | RemotingCommand
 
 
-def reset_offset(broker: BrokerContext, _session: Session, request: RemotingCommand) -> RemotingCommand:
-    """222: tells every client of a group to go on at a store time (-1: at the end), or at the offset of one queue."""
-    header = from_ext(ResetOffsetRequestHeader, request.ext_fields)
+def reset_offset(
+    broker: BrokerContext, request: Request[ResetOffsetRequestHeader, None]
+) -> Reply[None, ResetOffsetBody]:
+    """222: makes every client of a group continue at a store time (-1: at the end), or at the offset of one queue."""
+    header = request.header
     offset, queue_id = header.offset, header.queue_id
     if offset is None or offset < 0 or queue_id is None or queue_id < 0:
         table = _reset_table(broker, header)
@@ -63,14 +65,11 @@ def reset_offset(broker: BrokerContext, _session: Session, request: RemotingComm
     for client in group.channels.values():
         if client.version < RESET_SINCE_VERSION:
             raise Refusal(ResponseCode.SYSTEM_ERROR, _too_old(client))
-    body = _reset_body(table, request.language)
-    told = ResetOffsetRequestHeader(topic=header.topic, group=header.group, timestamp=header.timestamp)
+    notice = ResetOffsetRequestHeader(topic=header.topic, group=header.group, timestamp=header.timestamp)
+    body = _reset_body(table, request.command.language)
     for client in list(group.channels.values()):
-        ext = to_ext(told)
-        client.channel.oneway(
-            RemotingCommand(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, ext_fields=ext, body=body)
-        )
-    return request.reply(ResponseCode.SUCCESS, NOT_SET, None, fast_body(ResetOffsetBody(offset_table=table)))
+        client.channel.oneway(command_of(RESET_CONSUMER_CLIENT_OFFSET, notice, body))
+    return Reply(body=ResetOffsetBody(offset_table=table))
 
 
 def _topic_of_reset(broker: BrokerContext, topic: str) -> TopicConfig:
@@ -111,24 +110,26 @@ def _reset_table(broker: BrokerContext, header: ResetOffsetRequestHeader) -> dic
     return table
 
 
-def _reset_body(table: dict[MessageQueue, int], language: int) -> bytes:
-    """In fastjson's form: the only one that Java and Go clients both read; a list when C++ asks."""
+def _reset_body(table: dict[MessageQueue, int], language: int) -> Any:
+    """The table for the clients; a list, ResetOffsetBodyForC, when the request came from C++."""
     if language != LanguageCode.CPP:
-        return fast_body(ResetOffsetBody(offset_table=table))
+        return ResetOffsetBody(offset_table=table)
     items = [
         MessageQueueForC(topic=q.topic, broker_name=q.broker_name, queue_id=q.queue_id, offset=offset)
         for q, offset in table.items()
     ]
-    return fast_body(ResetOffsetBodyForC(offset_table=items))
+    return ResetOffsetBodyForC(offset_table=items)
 
 
 def _too_old(client: ClientChannel) -> str:
     return f"the client does not support this feature. version={version_name(client.version)}"
 
 
-def consumer_status(broker: BrokerContext, session: Session, request: RemotingCommand) -> None:
-    """223: asks the clients of a group for the offsets they hold; `clientAddr` is a client id, empty for all."""
-    header = from_ext(GetConsumerStatusRequestHeader, request.ext_fields)
+def consumer_status(
+    broker: BrokerContext, request: Request[GetConsumerStatusRequestHeader, None]
+) -> Coroutine[Any, Any, Reply[None, GetConsumerStatusBody]]:
+    """223: requests the offsets that the clients of a group hold; `clientAddr` is a client id, empty for all."""
+    header = request.header
     group = broker.consumers.get(header.group)
     if group is None:
         raise Refusal(
@@ -137,46 +138,50 @@ def consumer_status(broker: BrokerContext, session: Session, request: RemotingCo
     for client in group.channels.values():
         if client.version < RESET_SINCE_VERSION:
             raise Refusal(ResponseCode.SYSTEM_ERROR, _too_old(client))
-    session.spawn(_ask_status, session, request, group, header)
+    return _statuses(group, header)
 
 
-async def _ask_status(
-    session: Session, request: RemotingCommand, group: ConsumerGroup, header: GetConsumerStatusRequestHeader
-) -> None:
-    """All at once: Java asks one after the other, and who asked has gone when the second is silent."""
+async def _statuses(
+    group: ConsumerGroup, header: GetConsumerStatusRequestHeader
+) -> Reply[None, GetConsumerStatusBody]:
+    """Requests all at once. Java goes one by one, so that two silent clients outlast the patience of the administrator."""
     table: dict[str, dict[MessageQueue, int]] = {}
-    ext = {"topic": header.topic, "group": header.group}
+    asked = GetConsumerStatusRequestHeader(topic=header.topic, group=header.group)
 
-    async def ask(client: ClientChannel) -> None:
-        question = RemotingCommand(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, ext_fields=dict(ext))
-        with suppress(RemoteTimeout, RemoteClosed, CodecError):  # who does not answer is left out
-            reply = await client.channel.request(question, STATUS_SECONDS)
+    async def request_status(client: ClientChannel) -> None:
+        request = command_of(GET_CONSUMER_STATUS_FROM_CLIENT, asked, None)
+        with suppress(RemoteTimeout, RemoteClosed, CodecError):  # a client that does not respond is left out
+            reply = await client.channel.request(request, STATUS_SECONDS)
             if reply.code == ResponseCode.SUCCESS:
-                status = decode_body(GetConsumerStatusBody, reply.body)
+                status = GET_CONSUMER_STATUS_FROM_CLIENT.decode_reply(reply).body
                 table[client.client_id] = dict(status.message_queue_table)
 
     async with trio.open_nursery() as nursery:
         for client in group.channels.values():
             if header.client_addr in (None, "", client.client_id):
-                nursery.start_soon(ask, client)
-    body = fast_body(GetConsumerStatusBody(message_queue_table={}, consumer_table=table))
-    session.respond(request, request.reply(ResponseCode.SUCCESS, NOT_SET, None, body))
+                nursery.start_soon(request_status, client)
+    return Reply(body=GetConsumerStatusBody(message_queue_table={}, consumer_table=table))
 
 
-def running_info(broker: BrokerContext, session: Session, request: RemotingCommand) -> None:
-    """307: what one consumer is doing, in its own words."""
-    header = from_ext(GetConsumerRunningInfoRequestHeader, request.ext_fields)
+def running_info(
+    broker: BrokerContext, request: Request[GetConsumerRunningInfoRequestHeader, None]
+) -> Coroutine[Any, Any, RelayedReply[ConsumerRunningInfo]]:
+    """307: relays the running info of one consumer."""
+    header = request.header
     client = _client(broker, header.consumer_group, header.client_id)
-    session.spawn(_relay, session, request, header.consumer_group, client)
+    ext = dict(request.command.ext_fields or {})
+    return _relayed(RemotingCommand(request.command.code, ext), header.consumer_group, client)
 
 
-def consume_directly(broker: BrokerContext, session: Session, request: RemotingCommand) -> None:
-    """309: one consumer is given the message with an offset message id, and tells what became of it."""
-    header = from_ext(ConsumeMessageDirectlyResultRequestHeader, request.ext_fields)
+def consume_directly(
+    broker: BrokerContext, request: Request[ConsumeMessageDirectlyResultRequestHeader, bytes]
+) -> Coroutine[Any, Any, RelayedReply[ConsumeMessageDirectlyResult]]:
+    """309: makes one consumer process the message with an offset message id, and relays the result."""
+    header = request.header
     client = _client(broker, header.consumer_group, header.client_id or "")
-    record = _record(broker, header.msg_id or "")
-    named = {"brokerName": broker.name}
-    session.spawn(_relay, session, request, header.consumer_group, client, bytes(record), named)
+    record = bytes(_record(broker, header.msg_id or ""))
+    ext = {**(request.command.ext_fields or {}), "brokerName": broker.name}
+    return _relayed(RemotingCommand(request.command.code, ext, record), header.consumer_group, client)
 
 
 def _record(broker: BrokerContext, msg_id: str) -> memoryview:
@@ -204,22 +209,12 @@ def _client(broker: BrokerContext, group: str, client_id: str) -> ClientChannel:
     return client
 
 
-async def _relay(
-    session: Session,
-    request: RemotingCommand,
-    group: str,
-    client: ClientChannel,
-    body: bytes = b"",
-    more: Mapping[str, str] = NOTHING,
-) -> None:
-    question = RemotingCommand(request.code, ext_fields={**(request.ext_fields or {}), **more}, body=body)
+async def _relayed(question: RemotingCommand, group: str, client: ClientChannel) -> RelayedReply[BodyT]:
+    """The reply of a client, unchanged: its body is not decoded."""
     consumer = f"consumer <{group}> <{client.client_id}>"
     try:
-        answer = await client.channel.request(question, RELAY_SECONDS)
+        return await client.channel.request(question, RELAY_SECONDS)
     except RemoteTimeout as error:
-        reply = request.reply(ResponseCode.CONSUME_MSG_TIMEOUT, f"{consumer} Timeout: {error}")
+        return Reply(code=ResponseCode.CONSUME_MSG_TIMEOUT, remark=f"{consumer} Timeout: {error}")
     except RemoteClosed as error:
-        reply = request.reply(ResponseCode.SYSTEM_ERROR, f"invoke {consumer} Exception: {error}")
-    else:
-        reply = request.reply(answer.code, answer.remark, answer.ext_fields, bytes(answer.body))
-    session.respond(request, reply)
+        return Reply(code=ResponseCode.SYSTEM_ERROR, remark=f"invoke {consumer} Exception: {error}")

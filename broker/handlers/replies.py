@@ -1,65 +1,60 @@
-"""SEND_REPLY_MESSAGE (324, 325): the answer to a request message goes to who asked (Java class `ReplyMessageProcessor`).
+"""SEND_REPLY_MESSAGE (324, 325): sends the reply to a request message on to the requester (`ReplyMessageProcessor`).
 
-The requester is the producer connection whose client id is in the property REPLY_TO_CLIENT. It gets the reply as
-PUSH_REPLY_MESSAGE_TO_CLIENT (326) and has 10 s to answer. Whether that succeeds is the result of the request; whether the
-message could be stored in the reply topic, too, only decides about the ids in the answer. It is stored before it is pushed,
-so that a replier who goes away meanwhile leaves it behind.
+The requester is the producer connection whose client id is in the property REPLY_TO_CLIENT. It receives the reply as
+PUSH_REPLY_MESSAGE_TO_CLIENT (326) and has 10 s to respond; that decides about the result of the request. The message is also
+stored in the reply topic, before it is pushed so that it survives a replier that disconnects; a failure to store it only
+leaves the ids in the response empty.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Coroutine
+from typing import Any
 
 from broker.context import BrokerContext
-from broker.errors import Refusal, RemoteClosed, RemoteTimeout
+from broker.errors import RemoteClosed, RemoteTimeout
 from broker.handlers.send import check_open, checked_topic
+from broker.net.handling import Reply, Request, command_of
 from broker.net.session import Session
 from broker.services.put import put
 from broker.store.values import AppendResult, PutStatus, StoreMessage
-from codec.codes import MessageSysFlag, RequestCode, ResponseCode
-from codec.errors import CodecError, LocalProtocolError
+from codec.codes import MessageSysFlag, ResponseCode
+from codec.errors import LocalProtocolError
 from codec.hashing import tags_code
-from codec.headers.base import from_ext, to_ext
-from codec.headers.send import ReplyMessageRequestHeader, SendMessageRequestHeader, SendMessageRequestHeaderV2
+from codec.headers.send import (
+    ReplyMessageRequestHeader,
+    SendMessageRequestHeader,
+    SendMessageRequestHeaderV2,
+    SendMessageResponseHeader,
+)
 from codec.ids import pack_host
+from codec.operations.messages import PUSH_REPLY_MESSAGE_TO_CLIENT
 from codec.properties import PropertyName, decode_properties, encode_properties
-from codec.remoting.frame import RemotingCommand
-
-__all__ = ["PUSH_SECONDS", "send_reply"]
 
 PUSH_SECONDS = 10
 KEPT_FLAGS = MessageSysFlag.COMPRESSED | MessageSysFlag.COMPRESSION_MASK
-"""Of the producer's sysFlag only what is needed to read the body is stored."""
+"""The bits of the producer's sysFlag that are stored: those that are needed to read the body."""
 
 SendHeader = SendMessageRequestHeader | SendMessageRequestHeaderV2
 
 _log = logging.getLogger(__name__)
 
 
-def send_reply(broker: BrokerContext, session: Session, request: RemotingCommand) -> None:
-    """324, 325: stores the reply and pushes it to the requester; answered when that one has answered."""
-    try:
-        header = _header(request)
-        if broker.config.start_accept_send_request_time_stamp:
-            check_open(broker)
-        queue_id = _queue_id(broker, session, header)
-    except Refusal as refusal:
-        raise Refusal(refusal.code, refusal.remark, broker.reply_ext) from None
-    except CodecError as error:
-        remark = f"{type(error).__name__}: {error}"
-        raise Refusal(ResponseCode.SYSTEM_ERROR, remark, broker.reply_ext) from None
-    ext = {**broker.reply_ext, "queueId": str(queue_id), "msgId": "0", "queueOffset": "0"}
-    stored = _store(broker, session, request, header, queue_id)
-    if stored is not None:
-        ext["msgId"] = f"{broker.id_prefix}{stored.physical_offset:016X}"
-        ext["queueOffset"] = str(stored.queue_offset)
-    session.spawn(_answer, broker, session, request, header, ext)
-
-
-def _header(request: RemotingCommand) -> SendHeader:
-    if request.code == RequestCode.SEND_REPLY_MESSAGE:
-        return from_ext(SendMessageRequestHeader, request.ext_fields)
-    return from_ext(SendMessageRequestHeaderV2, request.ext_fields)
+def send_reply(
+    broker: BrokerContext, request: Request[SendHeader, bytes]
+) -> Coroutine[Any, Any, Reply[SendMessageResponseHeader, None]]:
+    """324, 325: stores the reply and pushes it to the requester; responds after the requester."""
+    if broker.config.start_accept_send_request_time_stamp:
+        check_open(broker)
+    queue_id = _queue_id(broker, request.session, request.header)
+    stored = _store(broker, request, queue_id)
+    if stored is None:
+        ids = SendMessageResponseHeader(msg_id="0", queue_id=queue_id, queue_offset=0)
+    else:
+        msg_id = f"{broker.id_prefix}{stored.physical_offset:016X}"
+        ids = SendMessageResponseHeader(msg_id=msg_id, queue_id=queue_id, queue_offset=stored.queue_offset)
+    return _pushed_reply(broker, request, ids)
 
 
 def _queue_id(broker: BrokerContext, session: Session, header: SendHeader) -> int:
@@ -69,10 +64,9 @@ def _queue_id(broker: BrokerContext, session: Session, header: SendHeader) -> in
     return broker.rng.randrange(max(1, config.write_queue_nums))
 
 
-def _store(
-    broker: BrokerContext, session: Session, request: RemotingCommand, header: SendHeader, queue_id: int
-) -> AppendResult | None:
-    """Where the reply was stored, its properties as the replier sent them; None when it was not."""
+def _store(broker: BrokerContext, request: Request[SendHeader, bytes], queue_id: int) -> AppendResult | None:
+    """Stores the reply with the properties that the replier sent; None when that fails or is switched off."""
+    header, session = request.header, request.session
     if not broker.config.store_reply_message_enable:
         return None
     text = (header.properties or "").encode("utf-8", "replace")
@@ -101,20 +95,16 @@ def _store(
     return result
 
 
-async def _answer(
-    broker: BrokerContext,
-    session: Session,
-    request: RemotingCommand,
-    header: SendHeader,
-    ext: dict[str, str],
-) -> None:
-    failure = await _push(broker, session, header, bytes(request.body))
+async def _pushed_reply(
+    broker: BrokerContext, request: Request[SendHeader, bytes], ids: SendMessageResponseHeader
+) -> Reply[SendMessageResponseHeader, None]:
+    failure = await _push(broker, request.session, request.header, request.body)
     code = ResponseCode.SUCCESS if failure is None else ResponseCode.SYSTEM_ERROR
-    session.respond(request, request.reply(code, failure, ext))
+    return Reply(ids, code=code, remark=failure)
 
 
 async def _push(broker: BrokerContext, session: Session, header: SendHeader, body: bytes) -> str | None:
-    """None when the requester took the reply, else why not."""
+    """Pushes the reply to the requester; the remark of a failure, else None."""
     properties = decode_properties(header.properties or "")
     requester = properties.get(PropertyName.REPLY_TO_CLIENT)
     if requester is None:
@@ -124,9 +114,8 @@ async def _push(broker: BrokerContext, session: Session, header: SendHeader, bod
         return f"push reply message fail, channel of <{requester}> not found."
     failed = f"push reply message to {requester}fail."
     try:
-        ext = to_ext(_pushed(broker, session, header, properties))
-        code = RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT
-        answer = await client.channel.request(RemotingCommand(code, ext_fields=ext, body=body), PUSH_SECONDS)
+        push = command_of(PUSH_REPLY_MESSAGE_TO_CLIENT, _pushed(broker, session, header, properties), body)
+        answer = await client.channel.request(push, PUSH_SECONDS)
     except (RemoteTimeout, RemoteClosed, LocalProtocolError) as error:
         _log.info("%s %s", failed, error)
         return failed

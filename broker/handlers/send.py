@@ -1,8 +1,8 @@
 """SEND_MESSAGE (10), SEND_MESSAGE_V2 (310), SEND_BATCH_MESSAGE (320): the hot path (Java class `SendMessageProcessor`).
 
-Whether a request is a batch says its header, not its code. Every reply, refusals too, carries the region and whether
-traces are wanted. The checks of a topic name are done once for each topic config. With SYNC_FLUSH the reply to a message
-that waits for the store is sent when its bytes are on the disk; replies then may overtake each other.
+The header, not the code, says that a request is a batch. Every reply, refusals too, carries the region and whether traces are
+wanted. A topic name is checked once for each topic config. With SYNC_FLUSH the reply to a message that waits for the store is
+sent when its bytes are on the disk; such replies may overtake each other.
 """
 
 from __future__ import annotations
@@ -12,17 +12,21 @@ from datetime import datetime
 from broker.context import BrokerContext
 from broker.errors import Refusal
 from broker.handlers.common import FAQ, no_topic, put_refusal, valid_topic
+from broker.net.handling import Answered, Reply, Request
 from broker.net.session import Session
 from broker.services.put import put, put_batch
 from broker.services.transactions import prepare
 from broker.store.values import AppendResult, PutStatus, StoreMessage
 from broker.tables.topics import READ_WRITE, UNIT, UNIT_SUB, describe_topic
 from codec.bodies.config import TopicConfig
-from codec.codes import MessageSysFlag, Perm, RequestCode, ResponseCode
-from codec.errors import CodecError, LocalProtocolError
+from codec.codes import MessageSysFlag, Perm, ResponseCode
+from codec.errors import LocalProtocolError
 from codec.hashing import tags_code
-from codec.headers.base import from_ext
-from codec.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
+from codec.headers.send import (
+    SendMessageRequestHeader,
+    SendMessageRequestHeaderV2,
+    SendMessageResponseHeader,
+)
 from codec.ids import pack_host
 from codec.names import RETRY_PREFIX, dlq_topic
 from codec.properties import (
@@ -32,11 +36,9 @@ from codec.properties import (
     decode_properties,
     encode_properties,
 )
-from codec.remoting.frame import RemotingCommand
-
-__all__ = ["born_host_of", "check_open", "checked_topic", "send", "stored_properties"]
 
 SendHeader = SendMessageRequestHeader | SendMessageRequestHeaderV2
+SendReply = Reply[SendMessageResponseHeader, None]
 
 DLQ_QUEUES = 1
 MAX_RECONSUME_SINCE_VERSION = 121
@@ -47,8 +49,6 @@ LAST_TIME = 253_370_764_800_000
 """The year 9999, the last that can be written (ms)."""
 
 # Names that the hot path looks up for each message.
-SEND_MESSAGE = int(RequestCode.SEND_MESSAGE)
-SUCCESS = int(ResponseCode.SUCCESS)
 PUT_OK = PutStatus.PUT_OK
 CLUSTER, TAGS, TRAN_MSG, WAIT = (
     PropertyName.CLUSTER,
@@ -63,76 +63,59 @@ TRANSACTION_MASK = MessageSysFlag.TRANSACTION_MASK
 NOT_HOSTS = ~(MessageSysFlag.BORN_HOST_V6 | MessageSysFlag.STORE_HOST_V6)
 
 
-def send(broker: BrokerContext, session: Session, request: RemotingCommand) -> RemotingCommand | bytes | None:
+def send(
+    broker: BrokerContext, request: Request[SendHeader, bytes]
+) -> Answered[SendMessageResponseHeader, None]:
     """Stores one message or one batch."""
     announced = broker.announcer.asked
+    header, command = request.header, request.command
+    if broker.config.start_accept_send_request_time_stamp:
+        check_open(broker)
+    config = checked_topic(broker, request.session, header)
     try:
-        header = request.header
-        if not isinstance(header, SendMessageRequestHeaderV2):
-            header = _header(request)
-        if broker.config.start_accept_send_request_time_stamp:
-            check_open(broker)
-        config = checked_topic(broker, session, header)
-        message = _message(broker, session, request, header, config)
+        message = _message(broker, request, config)
         queue_id = message.queue_id
         if TRAN_MSG in message.properties or message.sys_flag & TRANSACTION_MASK:
             prepare(broker, message, is_batch=header.batch)
         result = put_batch(broker, message) if header.batch else put(broker, message)
-        if result.status is not PUT_OK:
-            raise put_refusal(broker, result)
-    except Refusal as refusal:
-        raise Refusal(refusal.code, refusal.remark, broker.reply_ext) from None
     except LocalProtocolError:
-        too_long = AppendResult(PutStatus.PROPERTIES_SIZE_EXCEEDED)
-        raise put_refusal(broker, too_long, broker.reply_ext) from None
-    except CodecError as error:
-        remark = f"{type(error).__name__}: {error}"
-        raise Refusal(ResponseCode.SYSTEM_ERROR, remark, broker.reply_ext) from None
+        raise put_refusal(broker, AppendResult(PutStatus.PROPERTIES_SIZE_EXCEEDED)) from None
+    if result.status is not PUT_OK:
+        raise put_refusal(broker, result)
     must_flush = broker.sync_flush and message.wait_store
     made_topic = broker.announcer.asked != announced and not broker.announcer.is_settled
-    if not (must_flush or made_topic or result.physical_offsets or request.serialize_type):
+    if not (must_flush or made_topic or result.physical_offsets or command.serialize_type):
         return broker.send_replies.json_frame(
-            request.opaque, result.physical_offset, queue_id, result.queue_offset
+            command.opaque, result.physical_offset, queue_id, result.queue_offset
         )
-    reply = _reply(broker, request, queue_id, result)
-    if (must_flush or made_topic) and not request.is_oneway:
-        flush_to = result.physical_offset + result.size if must_flush else 0
-        session.spawn(_reply_later, broker, session, reply, flush_to, made_topic)
-        return None
+    reply = _reply(broker, queue_id, result)
+    if (must_flush or made_topic) and not command.is_oneway:
+        return _flushed_reply(
+            broker, reply, result.physical_offset + result.size if must_flush else 0, made_topic
+        )
     return reply
 
 
-def _header(request: RemotingCommand) -> SendHeader:
-    if request.code != SEND_MESSAGE:
-        return from_ext(SendMessageRequestHeaderV2, request.ext_fields)
-    return from_ext(SendMessageRequestHeader, request.ext_fields)
-
-
-def _reply(
-    broker: BrokerContext, request: RemotingCommand, queue_id: int, result: AppendResult
-) -> RemotingCommand:
+def _reply(broker: BrokerContext, queue_id: int, result: AppendResult) -> SendReply:
     offsets = result.physical_offsets or (result.physical_offset,)
-    ext = {
-        **broker.reply_ext,
-        "msgId": ",".join([f"{broker.id_prefix}{offset:016X}" for offset in offsets]),
-        "queueId": str(queue_id),
-        "queueOffset": str(result.queue_offset),
-    }
-    return request.reply(SUCCESS, None, ext)
+    msg_ids = ",".join([f"{broker.id_prefix}{offset:016X}" for offset in offsets])
+    return Reply(
+        SendMessageResponseHeader(msg_id=msg_ids, queue_id=queue_id, queue_offset=result.queue_offset)
+    )
 
 
-async def _reply_later(
-    broker: BrokerContext, session: Session, reply: RemotingCommand, flush_to: int, made_topic: bool
-) -> None:
+async def _flushed_reply(
+    broker: BrokerContext, reply: SendReply, flush_to: int, made_topic: bool
+) -> SendReply:
     if flush_to and not await broker.store.wait_flushed(flush_to):
-        reply.code = ResponseCode.FLUSH_DISK_TIMEOUT
+        reply = reply._replace(code=ResponseCode.FLUSH_DISK_TIMEOUT)
     if made_topic:
         await broker.announcer.settled()
-    session.send(reply)
+    return reply
 
 
 def check_open(broker: BrokerContext) -> None:
-    """Refusal before the time from which on the broker takes messages."""
+    """Refuses sends before the time from which the broker accepts them."""
     opens = broker.config.start_accept_send_request_time_stamp
     if broker.now_ms() < opens:
         moment = datetime.fromtimestamp(min(opens, LAST_TIME) // 1000)
@@ -141,7 +124,7 @@ def check_open(broker: BrokerContext) -> None:
 
 
 def checked_topic(broker: BrokerContext, session: Session, header: SendHeader) -> TopicConfig:
-    """The config of the topic, made if it may be; Refusal otherwise."""
+    """The config of the topic, which is created when that is allowed; Refusal otherwise."""
     config = broker.topics.get(header.topic)
     if config is None or broker.checked_topics.get(header.topic) is not config:
         config = _check_topic(broker, session, header)
@@ -184,19 +167,18 @@ def _create_topic(broker: BrokerContext, header: SendHeader) -> TopicConfig:
     return config
 
 
-def _message(
-    broker: BrokerContext, session: Session, request: RemotingCommand, header: SendHeader, config: TopicConfig
-) -> StoreMessage:
+def _message(broker: BrokerContext, request: Request[SendHeader, bytes], config: TopicConfig) -> StoreMessage:
+    header = request.header
     text = header.properties or ""
     properties = decode_properties(text)
     topic, queue_id = header.topic, header.queue_id
     if queue_id < 0:
         queue_id = broker.rng.randrange(max(1, config.write_queue_nums))
-    if topic.startswith(RETRY_PREFIX) and _is_exhausted(broker, request, header):
+    if topic.startswith(RETRY_PREFIX) and _is_exhausted(broker, request):
         topic, queue_id = _dead_letter_topic(broker, topic), 0
         properties.pop(PropertyName.DELAY, None)
     sys_flag = header.sys_flag & NOT_HOSTS | broker.store_host_flag
-    born_host, born_host_flag = born_host_of(session)
+    born_host, born_host_flag = born_host_of(request.session)
     sys_flag |= born_host_flag
     if config.topic_filter_type == MULTI_TAG and topic == header.topic:
         sys_flag |= MessageSysFlag.MULTI_TAGS
@@ -219,7 +201,7 @@ def _message(
 
 
 def born_host_of(session: Session) -> tuple[bytes, int]:
-    """The peer's address, packed, and what the sysFlag says of it."""
+    """The peer's packed address and the sysFlag bit of its kind."""
     packed = pack_host(*session.peer)
     return packed, 0 if len(packed) == IPV4_HOST_BYTES else MessageSysFlag.BORN_HOST_V6
 
@@ -227,7 +209,7 @@ def born_host_of(session: Session) -> tuple[bytes, int]:
 def stored_properties(text: str, properties: dict[str, str], cluster: str, *, keeps_wait: bool) -> bytes:
     """The properties as they are stored: CLUSTER added (to `properties`, too), WAIT left out.
 
-    A `text` that is just the pairs of `properties` is edited, which takes half as long as making it anew.
+    A `text` that holds just the pairs of `properties` is edited, which takes half as long as encoding them.
     """
     is_plain = CLUSTER not in properties and text.count(PROPERTY_SEPARATOR) == len(properties) - 1
     properties[CLUSTER] = cluster
@@ -247,8 +229,9 @@ def stored_properties(text: str, properties: dict[str, str], cluster: str, *, ke
     return text.encode("utf-8", "replace")
 
 
-def _is_exhausted(broker: BrokerContext, request: RemotingCommand, header: SendHeader) -> bool:
-    """Whether a message that a consumer sends back itself has been tried often enough."""
+def _is_exhausted(broker: BrokerContext, request: Request[SendHeader, bytes]) -> bool:
+    """True when a message that a consumer sends back itself has used up its attempts."""
+    header = request.header
     group = header.topic[len(RETRY_PREFIX) :]
     config, made = broker.groups.find(group)
     if config is None:
@@ -258,7 +241,7 @@ def _is_exhausted(broker: BrokerContext, request: RemotingCommand, header: SendH
     if made:
         broker.files.groups_later()
     limit = config.retry_max_times
-    if request.version >= MAX_RECONSUME_SINCE_VERSION and header.max_reconsume_times is not None:
+    if request.command.version >= MAX_RECONSUME_SINCE_VERSION and header.max_reconsume_times is not None:
         limit = header.max_reconsume_times
     return header.reconsume_times >= limit
 

@@ -1,4 +1,4 @@
-"""CONSUMER_SEND_MSG_BACK (36): a consumer could not process a message (Java class `AbstractSendMessageProcessor`).
+"""CONSUMER_SEND_MSG_BACK (36): a message that a consumer failed to process (Java class `AbstractSendMessageProcessor`).
 
 The message goes to the retry topic of the group, with a delay that grows with each attempt, or, when the attempts are used
 up or the delay level is negative, to the dead-letter topic.
@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from broker.context import BrokerContext
 from broker.errors import Refusal
-from broker.handlers.common import FAQ, ok
+from broker.handlers.common import FAQ
 from broker.handlers.send import MAX_RECONSUME_SINCE_VERSION
-from broker.net.session import Session
+from broker.net.handling import Reply, Request
 from broker.services.put import put
 from broker.services.restore import can_be_stored, restored
 from broker.store.values import PutStatus, StoreMessage
@@ -21,15 +21,11 @@ from broker.tables.topics import UNIT_SUB
 from codec.bodies.config import SubscriptionGroupConfig, TopicConfig
 from codec.codes import Perm, ResponseCode
 from codec.errors import CodecError, LocalProtocolError
-from codec.headers.base import from_ext
 from codec.headers.send import ConsumerSendMsgBackRequestHeader
 from codec.message import MessageExt
 from codec.names import dlq_topic, retry_topic
 from codec.properties import PropertyName, encode_properties
-from codec.remoting.frame import RemotingCommand
 from codec.store.record import decode_record
-
-__all__ = ["send_back"]
 
 DLQ_QUEUES = 1
 FIRST_DELAY_LEVEL = 3
@@ -43,21 +39,23 @@ class _Target:
     delay_level: int
 
 
-def send_back(broker: BrokerContext, _session: Session, request: RemotingCommand) -> RemotingCommand:
+def send_back(
+    broker: BrokerContext, request: Request[ConsumerSendMsgBackRequestHeader, None]
+) -> Reply[None, None]:
     """36: stores the message again, to be delivered later."""
-    header = from_ext(ConsumerSendMsgBackRequestHeader, request.ext_fields)
+    header = request.header
     group = _group(broker, header.group)
     if not broker.config.broker_permission & Perm.WRITE:
         raise Refusal(ResponseCode.NO_PERMISSION, f"the broker[{broker.host}] sending message is forbidden")
     if group.retry_queue_nums <= 0:
-        return ok(request)
+        return Reply()
     retry = _ensure(broker, retry_topic(header.group), group.retry_queue_nums, header.unit_mode)
     if not retry.perm & Perm.WRITE:
         raise Refusal(
             ResponseCode.NO_PERMISSION, f"the topic[{retry.topic_name}] sending message is forbidden"
         )
     original = _original(broker, header.offset)
-    target = _target(header, group, original, request.version)
+    target = _target(header, group, original, request.command.version)
     if not can_be_stored(target.topic):
         raise Refusal(ResponseCode.SYSTEM_ERROR, PutStatus.MESSAGE_ILLEGAL.name)
     if target.topic != retry.topic_name:
@@ -66,7 +64,7 @@ def send_back(broker: BrokerContext, _session: Session, request: RemotingCommand
     broker.statistics.sent_back(
         original.properties.get(PropertyName.RETRY_TOPIC, original.topic), header.group
     )
-    return ok(request)
+    return Reply()
 
 
 def _ensure(broker: BrokerContext, topic: str, queues: int, unit_mode: bool = False) -> TopicConfig:
@@ -81,7 +79,7 @@ def _original(broker: BrokerContext, offset: int) -> MessageExt:
     try:
         if record is not None:
             return decode_record(record)
-    except CodecError:  # the offset is in the middle of something
+    except CodecError:  # the offset lies inside a record
         pass
     raise Refusal(ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {offset}")
 
@@ -97,7 +95,7 @@ def _put(broker: BrokerContext, original: MessageExt, target: _Target) -> None:
 
 
 def _group(broker: BrokerContext, name: str) -> SubscriptionGroupConfig:
-    """A table that another broker wrote may hold a group that the store cannot have a retry topic for."""
+    """The settings of a group. A table of another broker may hold a group whose retry topic cannot be stored."""
     config, made = broker.groups.find(name)
     if config is None or not can_have_retry_topic(name):
         raise Refusal(

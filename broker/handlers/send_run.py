@@ -1,7 +1,7 @@
-"""Plain sends that came together are stored by one write: the hot path of SEND_MESSAGE_V2 (310).
+"""The hot path of SEND_MESSAGE_V2 (310): plain sends of one batch of frames are stored by one write.
 
-Plain is what needs neither a decision nor a wait: one message, to a queue of a topic that was checked before, without a
-transaction, a delay, several tags or a dead-letter count, with ASYNC_FLUSH. Everything else is `send`'s, and so is every refusal.
+A plain send needs neither a decision nor a wait: one message, to a queue of a topic that was checked before, without a
+transaction, a delay, several tags or a dead-letter count, with ASYNC_FLUSH. `send` handles all others and refuses.
 """
 
 from __future__ import annotations
@@ -20,11 +20,9 @@ from codec.names import RETRY_PREFIX
 from codec.properties import decode_properties
 from codec.remoting.frame import RemotingCommand
 
-__all__ = ["send_run"]
-
 
 def send_run(broker: BrokerContext, session: Session, requests: Sequence[RemotingCommand]) -> list[bytes]:
-    """Stores the plain sends that `requests` begin with; the frames of their replies. The first without one is `send`'s."""
+    """Stores the plain sends at the beginning of `requests`; the frames of their replies. `send` handles the next one."""
     if not broker.takes_runs:
         return []
     messages = _plain(broker, session, requests)

@@ -1,30 +1,29 @@
 """END_TRANSACTION (37) and RESUME_CHECK_HALF_MESSAGE (323) (Java classes `EndTransactionProcessor`, `AdminBrokerProcessor`).
 
-A commit stores the real message first and the op message behind it: whoever dies in between is asked again, and the message
-may come twice, but is never lost. Clients end transactions one-way; replies are for those that do not.
+A commit stores the real message first and the op message behind it. After a crash between both the transaction is checked
+again, so that the message may arrive twice but is never lost. Clients end transactions one-way; others get a reply.
 """
 
 from __future__ import annotations
 
 from broker.context import BrokerContext
 from broker.errors import Refusal
-from broker.handlers.common import ok
-from broker.net.session import Session
+from broker.net.handling import Reply, Request
 from broker.services.put import put
 from broker.services.transactions import end_half, final_message, half_again
 from broker.store.values import PutStatus
 from codec.codes import MessageSysFlag, ResponseCode
 from codec.errors import CodecError
-from codec.headers.base import from_ext
-from codec.headers.transactions import EndTransactionRequestHeader, ResumeCheckHalfMessageRequestHeader
+from codec.headers.transactions import (
+    EndTransactionRequestHeader,
+    EndTransactionResponseHeader,
+    ResumeCheckHalfMessageRequestHeader,
+)
 from codec.ids import parse_offset_msg_id
 from codec.message import MessageExt
 from codec.names import SystemTopic
 from codec.properties import PropertyName
-from codec.remoting.frame import RemotingCommand
 from codec.store.record import decode_record
-
-__all__ = ["end_transaction", "resume_check"]
 
 COMMIT = MessageSysFlag.TRANSACTION_COMMIT
 ROLLBACK = MessageSysFlag.TRANSACTION_ROLLBACK
@@ -39,17 +38,17 @@ NOT_PUT = {
     PutStatus.PROPERTIES_SIZE_EXCEEDED: (ResponseCode.MESSAGE_ILLEGAL, ILLEGAL),
     PutStatus.SERVICE_NOT_AVAILABLE: (ResponseCode.SERVICE_NOT_AVAILABLE, "Service not available now."),
 }
-"""Response code and remark of a commit that stored nothing; they are not those of a send."""
+"""Response code and remark of a commit that stored nothing; those of a send differ."""
 NOT_RESUMED = "Put message back to RMQ_SYS_TRANS_HALF_TOPIC failed."
 NOT_RESUMABLE = "Exception was thrown when putting message back to RMQ_SYS_TRANS_HALF_TOPIC."
 RESUMABLE = frozenset((SystemTopic.TRANS_CHECK_MAX_TIME, SystemTopic.TRANS_HALF))
 
 
 def end_transaction(
-    broker: BrokerContext, _session: Session, request: RemotingCommand
-) -> RemotingCommand | None:
-    """37: commits or rolls back a half message. A producer that does not know yet is not answered."""
-    header = from_ext(EndTransactionRequestHeader, request.ext_fields)
+    broker: BrokerContext, request: Request[EndTransactionRequestHeader, None]
+) -> Reply[EndTransactionResponseHeader, None] | None:
+    """37: commits or rolls back a half message. A producer that does not know yet gets no reply."""
+    header = request.header
     if broker.is_slave:
         raise Refusal(ResponseCode.SLAVE_NOT_AVAILABLE, "")
     if header.commit_or_rollback not in (COMMIT, ROLLBACK):
@@ -58,7 +57,7 @@ def end_transaction(
     if header.commit_or_rollback == COMMIT:
         _commit(broker, half)
     end_half(broker, half.queue_offset)
-    return ok(request)
+    return Reply()
 
 
 def _half(broker: BrokerContext, header: EndTransactionRequestHeader) -> MessageExt:
@@ -80,7 +79,7 @@ def _message_at(broker: BrokerContext, offset: int) -> MessageExt | None:
     record = broker.store.record_at(offset)
     try:
         return decode_record(record) if record is not None else None
-    except CodecError:  # an offset that a client made up is in the middle of something
+    except CodecError:  # an invented offset lies inside a record
         return None
 
 
@@ -94,11 +93,12 @@ def _commit(broker: BrokerContext, half: MessageExt) -> None:
         raise Refusal(code, remark.replace("{limit}", str(broker.config.max_message_size)))
 
 
-def resume_check(broker: BrokerContext, _session: Session, request: RemotingCommand) -> RemotingCommand:
-    """323: a half message that was given up is checked again, its attempts counted from 0."""
-    header = from_ext(ResumeCheckHalfMessageRequestHeader, request.ext_fields)
+def resume_check(
+    broker: BrokerContext, request: Request[ResumeCheckHalfMessageRequestHeader, None]
+) -> Reply[None, None]:
+    """323: checks an abandoned half message again, with its attempts counted from 0."""
     try:
-        _, _, offset = parse_offset_msg_id(header.msg_id or "")
+        _, _, offset = parse_offset_msg_id(request.header.msg_id or "")
     except CodecError:
         raise Refusal(ResponseCode.SYSTEM_ERROR, NOT_RESUMABLE) from None
     message = _message_at(broker, offset)
@@ -107,4 +107,4 @@ def resume_check(broker: BrokerContext, _session: Session, request: RemotingComm
     properties = {**message.properties, PropertyName.TRANSACTION_CHECK_TIMES: "0"}
     if half_again(broker, message, properties).status is not PutStatus.PUT_OK:
         raise Refusal(ResponseCode.SYSTEM_ERROR, NOT_RESUMED)
-    return ok(request)
+    return Reply()

@@ -1,4 +1,4 @@
-"""Brokers that come, stay and go: codes 103, 104, 205, 322, 327, and 904 of 5.x (Java `DefaultRequestProcessor`)."""
+"""Registration of brokers: codes 103, 104, 205, 322, 327, and 904 of 5.x (Java `DefaultRequestProcessor`)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ from broker.errors import Refusal
 from broker.namesrv.kv_config import ORDER_TOPIC_CONFIG
 from broker.namesrv.route_table import Broker, LiveBroker
 from broker.namesrv.state import NameServerState
-from broker.net.session import Session
-from codec.bodies.base import decode_body, encode_body
-from codec.bodies.config import DataVersion, TopicConfigSerializeWrapper
+from broker.net.handling import Reply, Request
+from codec.bodies.config import DataVersion
 from codec.bodies.registration import RegisterBrokerBody
 from codec.bodies.route import KVTable
 from codec.codes import ResponseCode
 from codec.hashing import crc32
-from codec.headers.base import from_ext, to_ext
 from codec.headers.routes import (
     AddWritePermOfBrokerRequestHeader,
     AddWritePermOfBrokerResponseHeader,
@@ -28,27 +26,20 @@ from codec.headers.routes import (
     WipeWritePermOfBrokerRequestHeader,
     WipeWritePermOfBrokerResponseHeader,
 )
-from codec.remoting.frame import RemotingCommand
-
-__all__ = [
-    "add_write_permission",
-    "broker_heartbeat",
-    "query_data_version",
-    "register_broker",
-    "unregister_broker",
-    "wipe_write_permission",
-]
 
 _log = logging.getLogger("broker.namesrv")
 
-FULL_BODY_VERSION = 37  # V3_0_11: older brokers send a bare TopicConfigSerializeWrapper
 
-
-def register_broker(state: NameServerState, session: Session, request: RemotingCommand) -> RemotingCommand:
-    header = from_ext(RegisterBrokerRequestHeader, request.ext_fields)
+def register_broker(
+    state: NameServerState, request: Request[RegisterBrokerRequestHeader, bytes]
+) -> Reply[RegisterBrokerResponseHeader, KVTable | None]:
+    """103: registers a broker with its topics, or refreshes it."""
+    header, session = request.header, request.session
     if header.body_crc32 and crc32(request.body) != header.body_crc32:
         raise Refusal(ResponseCode.SYSTEM_ERROR, "crc32 not match")
-    body = _registration(request, header.compressed)
+    body = RegisterBrokerBody.of_request(
+        request.body, compressed=header.compressed, version=request.command.version
+    )
     wrapper = body.topic_config_serialize_wrapper
     known = state.routes.data_version(header.broker_addr) is not None
     registered = state.routes.register(
@@ -66,63 +57,52 @@ def register_broker(state: NameServerState, session: Session, request: RemotingC
         ha_server_addr=registered.ha_server_address, master_addr=registered.master_address
     )
     order = state.kv.namespace(ORDER_TOPIC_CONFIG)
-    order_body = b"" if order is None else encode_body(KVTable(table=order))
-    return request.reply(ResponseCode.SUCCESS, ext_fields=to_ext(reply), body=order_body)
+    return Reply(reply, None if order is None else KVTable(table=order))
 
 
-def unregister_broker(state: NameServerState, _session: Session, request: RemotingCommand) -> RemotingCommand:
-    header = from_ext(UnRegisterBrokerRequestHeader, request.ext_fields)
+def unregister_broker(
+    state: NameServerState, request: Request[UnRegisterBrokerRequestHeader, None]
+) -> Reply[None, None]:
+    """104: removes a broker."""
+    header = request.header
     state.routes.unregister(
         Broker(header.cluster_name, header.broker_name, header.broker_id, header.broker_addr)
     )
     _log.info("broker %s (%s) unregistered", header.broker_name, header.broker_addr)
-    return request.reply(ResponseCode.SUCCESS)
+    return Reply()
 
 
 def query_data_version(
-    state: NameServerState, _session: Session, request: RemotingCommand
-) -> RemotingCommand:
-    header = from_ext(QueryDataVersionRequestHeader, request.ext_fields)
-    changed = state.routes.is_changed(header.broker_addr, decode_body(DataVersion, request.body))
+    state: NameServerState, request: Request[QueryDataVersionRequestHeader, DataVersion]
+) -> Reply[QueryDataVersionResponseHeader, DataVersion | None]:
+    """322: compares the version of a broker's topics; an unchanged one counts as a heartbeat."""
+    header = request.header
+    changed = state.routes.is_changed(header.broker_addr, request.body)
     if not changed:
         state.routes.touch(header.broker_addr, state.now_ms())
     known = state.routes.data_version(header.broker_addr)
-    return request.reply(
-        ResponseCode.SUCCESS,
-        ext_fields=to_ext(QueryDataVersionResponseHeader(changed=changed)),
-        body=b"" if known is None else encode_body(known),
-    )
+    return Reply(QueryDataVersionResponseHeader(changed=changed), known)
 
 
-def broker_heartbeat(state: NameServerState, _session: Session, request: RemotingCommand) -> RemotingCommand:
-    header = from_ext(BrokerHeartbeatRequestHeader, request.ext_fields)
-    state.routes.touch(header.broker_addr, state.now_ms())
-    return request.reply(ResponseCode.SUCCESS)
+def broker_heartbeat(
+    state: NameServerState, request: Request[BrokerHeartbeatRequestHeader, None]
+) -> Reply[None, None]:
+    """904 (5.x): notes that a broker is alive."""
+    state.routes.touch(request.header.broker_addr, state.now_ms())
+    return Reply()
 
 
 def wipe_write_permission(
-    state: NameServerState, _session: Session, request: RemotingCommand
-) -> RemotingCommand:
-    header = from_ext(WipeWritePermOfBrokerRequestHeader, request.ext_fields)
-    count = state.routes.wipe_write_permission(header.broker_name)
-    reply = WipeWritePermOfBrokerResponseHeader(wipe_topic_count=count)
-    return request.reply(ResponseCode.SUCCESS, ext_fields=to_ext(reply))
+    state: NameServerState, request: Request[WipeWritePermOfBrokerRequestHeader, None]
+) -> Reply[WipeWritePermOfBrokerResponseHeader, None]:
+    """205: removes the write permission of a broker from all topics."""
+    count = state.routes.wipe_write_permission(request.header.broker_name)
+    return Reply(WipeWritePermOfBrokerResponseHeader(wipe_topic_count=count))
 
 
 def add_write_permission(
-    state: NameServerState, _session: Session, request: RemotingCommand
-) -> RemotingCommand:
-    header = from_ext(AddWritePermOfBrokerRequestHeader, request.ext_fields)
-    count = state.routes.add_write_permission(header.broker_name)
-    reply = AddWritePermOfBrokerResponseHeader(add_topic_count=count)
-    return request.reply(ResponseCode.SUCCESS, ext_fields=to_ext(reply))
-
-
-def _registration(request: RemotingCommand, compressed: bool) -> RegisterBrokerBody:
-    """The body in its three forms; a broker without topics may send none."""
-    if not request.body:
-        return RegisterBrokerBody()
-    if request.version < FULL_BODY_VERSION:
-        wrapper = decode_body(TopicConfigSerializeWrapper, request.body)
-        return RegisterBrokerBody(topic_config_serialize_wrapper=wrapper)
-    return RegisterBrokerBody.decode(request.body, compressed=compressed)
+    state: NameServerState, request: Request[AddWritePermOfBrokerRequestHeader, None]
+) -> Reply[AddWritePermOfBrokerResponseHeader, None]:
+    """327: restores the write permission of a broker on all topics."""
+    count = state.routes.add_write_permission(request.header.broker_name)
+    return Reply(AddWritePermOfBrokerResponseHeader(add_topic_count=count))

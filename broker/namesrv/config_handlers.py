@@ -4,37 +4,35 @@ from __future__ import annotations
 
 import logging
 
-from broker.config import config_properties, config_text, expand_path, update_config, warn_unknown
+from broker.config import config_properties, expand_path, update_config, warn_unknown
 from broker.config.checks import check_values
 from broker.config.properties import write_properties
 from broker.errors import ConfigError, Refusal
 from broker.namesrv.state import NameServerState
-from broker.net.session import Session
-from codec.bodies.properties import parse_properties
+from broker.net.handling import Reply, Request
 from codec.codes import ResponseCode
-from codec.remoting.frame import RemotingCommand
-
-__all__ = ["get_config", "set_config"]
 
 _log = logging.getLogger("broker.namesrv")
 
 
-def get_config(state: NameServerState, _session: Session, request: RemotingCommand) -> RemotingCommand:
-    return request.reply(ResponseCode.SUCCESS, body=config_text(state.config).encode())
+def get_config(state: NameServerState, _request: Request[None, None]) -> Reply[None, dict[str, str]]:
+    """319: every property that has a value."""
+    return Reply(body=config_properties(state.config))
 
 
-def set_config(state: NameServerState, session: Session, request: RemotingCommand) -> RemotingCommand:
+def set_config(state: NameServerState, request: Request[None, dict[str, str]]) -> Reply[None, None]:
+    """318: changes properties; those in configBlackList are refused, unknown ones reported."""
     try:
-        update = update_config(state.config, parse_properties(bytes(request.body).decode()))
+        update = update_config(state.config, request.body)
         check_values(update.config)
-    except (ConfigError, UnicodeDecodeError) as error:
+    except ConfigError as error:
         raise Refusal(ResponseCode.SYSTEM_ERROR, str(error)) from error
     if update.forbidden:
         raise Refusal(ResponseCode.NO_PERMISSION, "Can not update config in black list.")
-    warn_unknown(update.unknown, f"request of {session.peer_text}")
+    warn_unknown(update.unknown, f"request of {request.session.peer_text}")
     state.config = update.config
     _save(state)
-    return request.reply(ResponseCode.SUCCESS)
+    return Reply()
 
 
 def _save(state: NameServerState) -> None:

@@ -1,4 +1,4 @@
-"""Questions about topics and clusters: codes 105, 106, 206, 216, 224, 304, 311–313, and 217, 901 of 5.x
+"""Routes, clusters and lists of topics: codes 105, 106, 206, 216, 224, 304, 311–313, and 217, 901 of 5.x
 (Java `DefaultRequestProcessor`)."""
 
 from __future__ import annotations
@@ -10,39 +10,34 @@ from msgspec.structs import replace
 from broker.errors import Refusal
 from broker.namesrv.kv_config import ORDER_TOPIC_CONFIG
 from broker.namesrv.state import NameServerState
-from broker.net.session import Session
-from codec.bodies.base import decode_body, encode_body
-from codec.bodies.route import BrokerMemberGroup, GetBrokerMemberGroupResponseBody, TopicList, TopicRouteData
+from broker.net.handling import Reply, Request
+from codec.bodies.route import (
+    BrokerMemberGroup,
+    ClusterInfo,
+    GetBrokerMemberGroupResponseBody,
+    TopicList,
+    TopicRouteData,
+)
 from codec.codes import ResponseCode
 from codec.fastjson import FASTJSON, STANDARD
-from codec.headers.base import from_ext
 from codec.headers.routes import GetBrokerMemberGroupRequestHeader, GetRouteInfoRequestHeader
 from codec.headers.topics import (
     DeleteTopicFromNamesrvRequestHeader,
     GetTopicsByClusterRequestHeader,
     RegisterTopicRequestHeader,
 )
-from codec.remoting.frame import RemotingCommand
 
-__all__ = [
-    "all_topics",
-    "cluster_info",
-    "delete_topic",
-    "member_group",
-    "register_topic",
-    "route",
-    "system_topics",
-    "topics_of_cluster",
-    "unit_sub_topics",
-    "unit_sub_ununit_topics",
-    "unit_topics",
-]
+STANDARD_JSON_VERSION = 401
+"""V4_9_4: newer clients read {"0": …} where older ones expect {0: …}."""
 
-STANDARD_JSON_VERSION = 401  # V4_9_4: younger clients read {"0": …} where older ones expect {0: …}
+TopicNames = Reply[None, TopicList]
 
 
-def route(state: NameServerState, _session: Session, request: RemotingCommand) -> RemotingCommand:
-    header = from_ext(GetRouteInfoRequestHeader, request.ext_fields)
+def route(
+    state: NameServerState, request: Request[GetRouteInfoRequestHeader, None]
+) -> Reply[None, TopicRouteData]:
+    """105: the route of a topic."""
+    header = request.header
     found = state.routes.route(header.topic)
     if found is None:
         remark = (
@@ -52,70 +47,77 @@ def route(state: NameServerState, _session: Session, request: RemotingCommand) -
         raise Refusal(ResponseCode.TOPIC_NOT_EXIST, remark)
     if state.config.order_message_enable:
         found = replace(found, order_topic_conf=state.kv.get(ORDER_TOPIC_CONFIG, header.topic))
-    standard = request.version >= STANDARD_JSON_VERSION or header.accept_standard_json_only
-    body = encode_body(found, dialect=STANDARD if standard else FASTJSON)
-    return request.reply(ResponseCode.SUCCESS, body=body)
+    standard = request.command.version >= STANDARD_JSON_VERSION or header.accept_standard_json_only
+    return Reply(body=found, dialect=STANDARD if standard else FASTJSON)
 
 
-def cluster_info(state: NameServerState, _session: Session, request: RemotingCommand) -> RemotingCommand:
-    body = encode_body(state.routes.cluster_info(), dialect=FASTJSON)
-    return request.reply(ResponseCode.SUCCESS, body=body)
+def cluster_info(state: NameServerState, _request: Request[None, None]) -> Reply[None, ClusterInfo]:
+    """106: all clusters and brokers."""
+    return Reply(body=state.routes.cluster_info())
 
 
-def delete_topic(state: NameServerState, _session: Session, request: RemotingCommand) -> RemotingCommand:
-    header = from_ext(DeleteTopicFromNamesrvRequestHeader, request.ext_fields)
+def delete_topic(
+    state: NameServerState, request: Request[DeleteTopicFromNamesrvRequestHeader, None]
+) -> Reply[None, None]:
+    """216: removes the route of a topic, from all clusters or one."""
+    header = request.header
     state.routes.delete_topic(header.topic, header.cluster_name)
-    return request.reply(ResponseCode.SUCCESS)
+    return Reply()
 
 
-def register_topic(state: NameServerState, _session: Session, request: RemotingCommand) -> RemotingCommand:
-    header = from_ext(RegisterTopicRequestHeader, request.ext_fields)
-    if request.body:
-        state.routes.add_queues(header.topic, decode_body(TopicRouteData, request.body).queue_datas)
-    return request.reply(ResponseCode.SUCCESS)
+def register_topic(
+    state: NameServerState, request: Request[RegisterTopicRequestHeader, TopicRouteData | None]
+) -> Reply[None, None]:
+    """217 (5.x): adds queues to one topic."""
+    if request.body is not None:
+        state.routes.add_queues(request.header.topic, request.body.queue_datas)
+    return Reply()
 
 
-def member_group(state: NameServerState, _session: Session, request: RemotingCommand) -> RemotingCommand:
-    header = from_ext(GetBrokerMemberGroupRequestHeader, request.ext_fields)
+def member_group(
+    state: NameServerState, request: Request[GetBrokerMemberGroupRequestHeader, None]
+) -> Reply[None, GetBrokerMemberGroupResponseBody]:
+    """901 (5.x): the addresses of one broker name."""
+    header = request.header
     group = BrokerMemberGroup(
         cluster=header.cluster_name,
         broker_name=header.broker_name,
         broker_addrs=state.routes.member_group(header.broker_name),
     )
-    body = encode_body(GetBrokerMemberGroupResponseBody(broker_member_group=group), dialect=FASTJSON)
-    return request.reply(ResponseCode.SUCCESS, body=body)
+    return Reply(body=GetBrokerMemberGroupResponseBody(broker_member_group=group))
 
 
-def all_topics(state: NameServerState, _session: Session, request: RemotingCommand) -> RemotingCommand:
-    return _topic_list(request, state.routes.topics())
+def all_topics(state: NameServerState, _request: Request[None, None]) -> TopicNames:
+    """206: all topics."""
+    return _topic_list(state.routes.topics())
 
 
-def topics_of_cluster(state: NameServerState, _session: Session, request: RemotingCommand) -> RemotingCommand:
-    header = from_ext(GetTopicsByClusterRequestHeader, request.ext_fields)
-    return _topic_list(request, state.routes.topics_of_cluster(header.cluster))
+def topics_of_cluster(
+    state: NameServerState, request: Request[GetTopicsByClusterRequestHeader, None]
+) -> TopicNames:
+    """224: the topics of a cluster."""
+    return _topic_list(state.routes.topics_of_cluster(request.header.cluster))
 
 
-def system_topics(state: NameServerState, _session: Session, request: RemotingCommand) -> RemotingCommand:
-    names, address = state.routes.system_topics()
-    return _topic_list(request, names, address)
+def system_topics(state: NameServerState, _request: Request[None, None]) -> TopicNames:
+    """304: the names of clusters and brokers, which are topics too, and the address of a broker."""
+    return _topic_list(*state.routes.system_topics())
 
 
-def unit_topics(state: NameServerState, _session: Session, request: RemotingCommand) -> RemotingCommand:
-    return _topic_list(request, state.routes.unit_topics())
+def unit_topics(state: NameServerState, _request: Request[None, None]) -> TopicNames:
+    """311: the topics with the flag UNIT."""
+    return _topic_list(state.routes.unit_topics())
 
 
-def unit_sub_topics(state: NameServerState, _session: Session, request: RemotingCommand) -> RemotingCommand:
-    return _topic_list(request, state.routes.unit_sub_topics())
+def unit_sub_topics(state: NameServerState, _request: Request[None, None]) -> TopicNames:
+    """312: the topics with the flag UNIT_SUB."""
+    return _topic_list(state.routes.unit_sub_topics())
 
 
-def unit_sub_ununit_topics(
-    state: NameServerState, _session: Session, request: RemotingCommand
-) -> RemotingCommand:
-    return _topic_list(request, state.routes.unit_sub_ununit_topics())
+def unit_sub_ununit_topics(state: NameServerState, _request: Request[None, None]) -> TopicNames:
+    """313: the topics with the flag UNIT_SUB and without UNIT."""
+    return _topic_list(state.routes.unit_sub_ununit_topics())
 
 
-def _topic_list(
-    request: RemotingCommand, topics: Sequence[str], address: str | None = None
-) -> RemotingCommand:
-    body = encode_body(TopicList(topic_list=list(topics), broker_addr=address))
-    return request.reply(ResponseCode.SUCCESS, body=body)
+def _topic_list(topics: Sequence[str], address: str | None = None) -> TopicNames:
+    return Reply(body=TopicList(topic_list=list(topics), broker_addr=address))

@@ -51,6 +51,19 @@ def unsupported(_session: Session, request: RemotingCommand) -> RemotingCommand:
     )
 
 
+def failure_reply(
+    session: Session, command: RemotingCommand, error: Exception, server: str = "broker"
+) -> RemotingCommand:
+    """The reply to a request whose handler raised `error`; bugs and undecodable requests are logged."""
+    if isinstance(error, Refusal):
+        return command.reply(error.code, error.remark, error.ext_fields)
+    if isinstance(error, CodecError):
+        _log.info("%s: %s: code %d: %s", server, session.peer_text, command.code, error)
+    else:
+        _log.error("%s: %s: code %d failed", server, session.peer_text, command.code, exc_info=error)
+    return command.reply(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
+
+
 class Dispatcher:
     """Handlers by request code. A code in `runs` is offered to that handler first, with the requests behind it."""
 
@@ -113,14 +126,4 @@ class Dispatcher:
             self._reply_failure(session, command, error)
 
     def _reply_failure(self, session: Session, command: RemotingCommand, error: Exception) -> None:
-        if isinstance(error, Refusal):
-            reply = command.reply(error.code, error.remark, error.ext_fields)
-        else:
-            if isinstance(error, CodecError):
-                _log.info("%s: %s: code %d: %s", self._name, session.peer_text, command.code, error)
-            else:
-                _log.error(
-                    "%s: %s: code %d failed", self._name, session.peer_text, command.code, exc_info=error
-                )
-            reply = command.reply(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
-        session.respond(command, reply)
+        session.respond(command, failure_reply(session, command, error, self._name))

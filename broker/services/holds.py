@@ -13,11 +13,11 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
+from typing import Any
 
 import trio
 
 from broker.store.values import Arrival, StoreMessage
-from codec.remoting.frame import RemotingCommand
 
 ANSWERS_PER_TURN = 64
 """Pulls to answer before other tasks run."""
@@ -27,10 +27,13 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True, eq=False)
 class Hold:
-    """A held pull. `accepts` are the tag codes that it accepts, None for all; `wants` filters by properties."""
+    """A held pull. `accepts` are the tag codes that it accepts, None for all; `wants` filters by properties.
+
+    `request` is what the handler of pulls needs to reply.
+    """
 
     session: Hashable
-    request: RemotingCommand
+    request: Any
     topic: str
     queue_id: int
     offset: int

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from codec.bodies.base import encode_body
 from codec.bodies.config import DataVersion
-
-__all__ = ["first_version", "next_version"]
 
 
 def first_version(now_ms: Callable[[], int]) -> DataVersion:
@@ -17,3 +16,8 @@ def first_version(now_ms: Callable[[], int]) -> DataVersion:
 def next_version(version: DataVersion, now_ms: Callable[[], int]) -> DataVersion:
     """The version after one more change."""
     return DataVersion(timestamp=now_ms(), counter=version.counter + 1)
+
+
+def version_text(version: DataVersion) -> str:
+    """The version as JSON text."""
+    return encode_body(version).decode()

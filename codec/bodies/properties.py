@@ -13,7 +13,13 @@ from typing import Final
 
 from codec.errors import BodyError
 
-__all__ = ["decode_properties_text", "encode_properties_text", "format_properties", "parse_properties"]
+__all__ = [
+    "decode_properties_text",
+    "encode_properties_text",
+    "format_properties",
+    "load_properties_text",
+    "parse_properties",
+]
 
 _LINE_END: Final = re.compile(r"\r\n|\r|\n")
 _BLANKS: Final = " \t\f"
@@ -34,12 +40,14 @@ def format_properties(entries: Mapping[str, str]) -> str:
     return "".join(f"{name}={value}\n" for name, value in entries.items())
 
 
+def load_properties_text(data: bytes | bytearray | memoryview) -> dict[str, str]:
+    """The entries of a body as `Properties.load` reads it. Raises BodyError when it is not UTF-8."""
+    return parse_properties(_decoded(data))
+
+
 def decode_properties_text(data: bytes | bytearray | memoryview) -> dict[str, str]:
     """The entries of a body that RocketMQ wrote. Raises BodyError when it is not UTF-8."""
-    try:
-        text = str(data, "utf-8")
-    except UnicodeDecodeError as error:
-        raise BodyError(f"properties text is not UTF-8 at byte {error.start}") from None
+    text = _decoded(data)
     matches = (_RAW_ENTRY.fullmatch(line) for line in _lines(text) if not _is_comment(line))
     return {match[1]: match[2] for match in matches if match}
 
@@ -83,3 +91,10 @@ def _unescape(text: str) -> str:
 def _escaped_character(match: re.Match[str]) -> str:
     code = match[1]
     return chr(int(code[1:], 16)) if len(code) == 5 else _CONTROLS.get(code, code)
+
+
+def _decoded(data: bytes | bytearray | memoryview) -> str:
+    try:
+        return str(data, "utf-8")
+    except UnicodeDecodeError as error:
+        raise BodyError(f"properties text is not UTF-8 at byte {error.start}") from None

@@ -20,9 +20,9 @@ from codec.bodies.config import DataVersion, TopicConfig, TopicConfigSerializeWr
 from codec.bodies.route import TopicQueueMappingInfo
 from codec.errors import BodyError
 
-__all__ = ["RegisterBrokerBody"]
-
 MAX_INFLATED: Final = 64 * 1024 * 1024
+FULL_BODY_VERSION: Final = 37
+"""V3_0_11: brokers before it send a bare TopicConfigSerializeWrapper."""
 
 _INT32: Final = struct.Struct(">i")
 _BEST_COMPRESSION: Final = 9
@@ -38,6 +38,15 @@ class RegisterBrokerBody(Body, frozen=True):
     def decode(cls, data: bytes | bytearray | memoryview, *, compressed: bool = False) -> RegisterBrokerBody:
         """The body in either form; BodyError."""
         return _from_sections(_Sections(_inflate(data))) if compressed else decode_body(cls, data)
+
+    @classmethod
+    def of_request(cls, data: bytes | memoryview, *, compressed: bool, version: int) -> RegisterBrokerBody:
+        """The body of a request in its three forms; BodyError. A broker without topics may send none."""
+        if not data:
+            return cls()
+        if version < FULL_BODY_VERSION:
+            return cls(decode_body(TopicConfigSerializeWrapper, data))
+        return cls.decode(data, compressed=compressed)
 
     def encode(self, *, compressed: bool = False) -> bytes:
         """The body in either form; compressed without the section that only 5.x knows when that is empty."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple
 import msgspec
 
 from codec.bodies.base import decode_body, encode_body
-from codec.bodies.properties import decode_properties_text, encode_properties_text
+from codec.bodies.properties import decode_properties_text, encode_properties_text, load_properties_text
 from codec.codes import RequestCode
 from codec.fastjson_writer import STANDARD, JsonDialect
 from codec.headers.base import Header, from_ext, to_ext
@@ -99,6 +99,9 @@ class Operation(msgspec.Struct, Generic[RequestT, ReplyT, RequestBodyT, ReplyBod
 
     def decode_request(self, command: RemotingCommand) -> tuple[RequestT, RequestBodyT]:
         """The header and the body of a request; HeaderError, BodyError."""
+        if self.request_body == PROPERTIES:
+            body: Any = load_properties_text(command.body)
+            return self.decode_header(command), body
         return self.decode_header(command), _decode(self.request_body, command.body)
 
     def decode_reply(self, command: RemotingCommand) -> Answer[ReplyT, ReplyBodyT]:

@@ -15,6 +15,7 @@ from broker.store.errors import StoreDamaged
 from codec.bodies.base import decode_body, encode_body
 from codec.bodies.route import TopicList, TopicRouteData
 from codec.codes import RequestCode, ResponseCode
+from codec.errors import BodyError
 from tests.broker.namesrv.support import NO_FILES, NameServerUnderTest, topic
 
 ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC
@@ -184,12 +185,18 @@ def test_the_configuration_is_shown_changed_and_saved(
         (b"kvConfigPath=/tmp/x\norderMessageEnable=true\n", ResponseCode.NO_PERMISSION),
         (b"listenPort=many\norderMessageEnable=true\n", ResponseCode.SYSTEM_ERROR),
         (b"scanNotActiveBrokerInterval=-1\norderMessageEnable=true\n", ResponseCode.SYSTEM_ERROR),
-        (b"\xff\xfe", ResponseCode.SYSTEM_ERROR),
     ],
 )
 def test_a_forbidden_or_bad_change_changes_nothing(change: bytes, code: ResponseCode) -> None:
     server = NameServerUnderTest()
     assert server.ask(RequestCode.UPDATE_NAMESRV_CONFIG, change).code == code
+    assert server.state.config == NO_FILES
+
+
+def test_a_change_that_is_not_utf_8_changes_nothing() -> None:
+    server = NameServerUnderTest()
+    with pytest.raises(BodyError, match="not UTF-8 at byte 0"):
+        server.ask(RequestCode.UPDATE_NAMESRV_CONFIG, b"\xff\xfe")
     assert server.state.config == NO_FILES
 
 
