@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from msgspec.structs import replace
+
 from broker.context import BrokerContext
 from broker.errors import Refusal
 from broker.handlers.common import FAQ, no_topic, put_refusal, valid_topic
@@ -108,7 +110,7 @@ async def _flushed_reply(
     broker: BrokerContext, reply: SendReply, flush_to: int, made_topic: bool
 ) -> SendReply:
     if flush_to and not await broker.store.wait_flushed(flush_to):
-        reply = reply._replace(code=ResponseCode.FLUSH_DISK_TIMEOUT)
+        reply = replace(reply, code=ResponseCode.FLUSH_DISK_TIMEOUT)
     if made_topic:
         await broker.announcer.settled()
     return reply

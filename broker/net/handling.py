@@ -17,6 +17,8 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
+import msgspec
+
 from broker.errors import Refusal
 from broker.net.dispatch import Handler, failure_reply
 from broker.net.session import Session
@@ -35,7 +37,7 @@ HeaderT_co = TypeVar("HeaderT_co", covariant=True)
 BodyT_co = TypeVar("BodyT_co", covariant=True)
 
 
-class Request(NamedTuple, Generic[HeaderT_co, BodyT_co]):
+class Request(msgspec.Struct, Generic[HeaderT_co, BodyT_co], frozen=True, gc=False):
     """A decoded request, the command that it came in and the connection that it came from."""
 
     header: HeaderT_co
@@ -44,7 +46,7 @@ class Request(NamedTuple, Generic[HeaderT_co, BodyT_co]):
     session: Session
 
 
-class Reply(NamedTuple, Generic[HeaderT_co, BodyT_co]):
+class Reply(msgspec.Struct, Generic[HeaderT_co, BodyT_co], frozen=True, gc=False):
     """What a handler replies.
 
     `remark` None is the operation's; `views` are sent as the body without a copy; `dialect` None is the operation's.
@@ -104,7 +106,7 @@ def _bound(
     before: Callable[[], None] | None,
     common_ext: Callable[[], Mapping[str, str]] | None,
 ) -> Handler:
-    decode = operation.decode_request
+    decode = operation.decoder()
 
     def answer(session: Session, command: RemotingCommand) -> RemotingCommand | bytes | None:
         try:
@@ -118,10 +120,11 @@ def _bound(
             raise _with_ext(error, common_ext()) from None
         if reply is None or isinstance(reply, bytes):
             return reply
-        encode = partial(_encoded, operation, command, common_ext)
         if isinstance(reply, Reply):
-            return _sent(session, encode(reply), reply.views)
-        session.spawn(_respond_later, session, command, encode, reply)
+            return _sent(session, _encoded(operation, command, common_ext, reply), reply.views)
+        session.spawn(
+            _respond_later, session, command, partial(_encoded, operation, command, common_ext), reply
+        )
         return None
 
     return answer
