@@ -1,1 +1,1 @@
-"""Measurements, each as a ratio to something measured in the same run. `python -m benchmarks [NAME …] [--json]`."""
+"""Benchmarks: each figure is a ratio to another one of the same run."""

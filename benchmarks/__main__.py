@@ -1,4 +1,4 @@
-"""`python -m benchmarks [NAME …] [--json] [--list]`: runs the named groups, or all, one after the other."""
+"""Runs the named groups of benchmarks, or all: `python -m benchmarks [NAME …] [--json] [--list]`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The least that a server on trio can do: read frames, answer each with fixed bytes. Prints its port; ends on SIGTERM.
+"""The minimal server on trio: reads frames, replies with fixed bytes. Prints its port; ends on SIGTERM.
 
-`count` only finds where frames end, `take` also takes header and body out of each, as any server has to.
+`count` only locates the frames; `take` also slices header and body, as every real server must.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ unpack_head = struct.Struct(">iI").unpack_from
 
 
 async def serve(frames_of: Callable[[bytes], tuple[int, int]], stream: trio.SocketStream) -> None:
-    """One connection; a load that goes away in the middle of an answer is no error."""
+    """Serves one connection. A load that disconnects during a reply is not an error."""
     waiting = b""
     with suppress(trio.BrokenResourceError):
         while data := await stream.receive_some(READ_SIZE):
@@ -33,7 +33,7 @@ async def serve(frames_of: Callable[[bytes], tuple[int, int]], stream: trio.Sock
 
 
 def count(data: bytes) -> tuple[int, int]:
-    """How many whole frames there are, and where the last one ends."""
+    """Returns the number of whole frames and the end of the last one."""
     position, frames, size = 0, 0, len(data)
     while size - position >= 4:
         end = position + 4 + int.from_bytes(data[position : position + 4], "big")
@@ -44,7 +44,7 @@ def count(data: bytes) -> tuple[int, int]:
 
 
 def take(data: bytes) -> tuple[int, int]:
-    """As `count`; header and body of each are taken out."""
+    """Like `count`, but slices header and body of each frame."""
     taken = []
     position, size = 0, len(data)
     while size - position >= HEAD_SIZE:

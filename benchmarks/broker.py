@@ -20,7 +20,7 @@ from codec.remoting.frame import RemotingCommand, decode_frame, encode_frame
 
 SECONDS = 3.0
 ROUNDS = 7
-"""Odd, of a second each."""
+"""An odd number of rounds, one second each."""
 
 Address = tuple[str, int]
 
@@ -31,7 +31,7 @@ def _address(text: str) -> Address:
 
 
 def sends() -> Iterator[Measured]:
-    """One pipelined connection, and one message at a time, against loops that answer fixed bytes."""
+    """Pipelined sends, and one message at a time, against servers that reply with fixed bytes."""
     frames = send_frames("Bench")
     have_memory()
     with (
@@ -60,7 +60,7 @@ def _port_of(bare: subprocess.Popen[str]) -> Address:
 
 
 def _in_turns(addresses: list[Address], frames: list[bytes], in_flight: int) -> list[Rate]:
-    """The medians of each: a machine that is slower for a second is so for one round, not for one side."""
+    """Medians of alternating rounds, so that a slow second affects one round of both sides."""
     rounds = [[drive(address, frames, in_flight, 1.0) for address in addresses] for _ in range(ROUNDS)]
     return [_median(list(rates)) for rates in zip(*rounds, strict=True)]
 
@@ -70,7 +70,7 @@ def _median(rates: list[Rate]) -> Rate:
 
 
 def pulls() -> Iterator[Measured]:
-    """A backlog of 1 KB messages in replies of 32, one pull in flight, against the sends that made it."""
+    """Pulls of 1 KB messages, 32 a reply, one pull in flight, against the sends that produced them."""
     with tempfile.TemporaryDirectory() as folder, cluster(Path(folder) / "store") as up:
         address = _address(up["broker"])
         sent = drive(address, send_frames("Bench"), 64, SECONDS)
@@ -122,7 +122,7 @@ def memory() -> Iterator[Measured]:
 
 
 def start() -> Iterator[Measured]:
-    """From the start of the process to the first accepted message, against an empty Python with trio imported."""
+    """Time from process start to the first accepted message, against a bare Python that imports trio."""
     frame = send_frames("Bench", 1)[0]
 
     def to_first_message() -> float:

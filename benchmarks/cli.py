@@ -1,7 +1,7 @@
-"""Wall time of command lines, processes from start to end; the compared ones take turns, the best of many rounds counts.
+"""Wall time of command lines, from process start to end: alternating rounds, best of many.
 
-All of them run from compiled bytecode, as an installed package does: it is kept in a folder of this run, so that neither a
-checkout nor PYTHONDONTWRITEBYTECODE makes Python compile our modules, and only ours, again at each start.
+All run from compiled bytecode, as an installed package does. The bytecode is in a folder of this run, so that
+neither a checkout nor PYTHONDONTWRITEBYTECODE makes Python compile our modules, and only ours, at each start.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ app()
 
 
 def with_bytecode(folder: Path) -> dict[str, str]:
-    """The environment with a cache of bytecode in `folder`; the first round fills it."""
+    """Environment with a bytecode cache in `folder`, which the first round fills."""
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     return kept | {"PYTHONPYCACHEPREFIX": str(folder)}
 
@@ -57,7 +57,7 @@ def command(*arguments: str, env: Mapping[str, str]) -> Callable[[], object]:
 
 
 def script() -> list[str]:
-    """The installed script if there is one beside this Python, else the module."""
+    """Command for the installed script beside this Python, or else for the module."""
     installed = Path(sys.executable).with_name("rmq")
     return [str(installed)] if installed.exists() else [sys.executable, "-m", "rmqcli"]
 

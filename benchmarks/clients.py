@@ -1,8 +1,8 @@
-"""Our client and two that others wrote, each a process of its own, on one broker in one run. Bodies of 1 KB.
+"""Our client and two foreign ones, each in a process of its own, with one broker in one run. Bodies of 1 KB.
 
-ali-ons and the C++ client 1.x are installed from their registries, as for the tests. All send the same bodies, tags and keys,
-take turns for some rounds, and the median counts. A consumer's time goes from its first message to its last; all read the same
-backlog from its start, ours by pull, the others by push.
+ali-ons and the C++ client 1.x are installed from their registries, as for the tests. All send the same
+bodies, tags and keys in alternating rounds; the median counts. A consumer is timed from its first message to
+its last; all read the same backlog from its start, ours by pull, the others by push.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ OTHERS = (ALI_ONS, CPP1_CTYPES)
 
 
 def clients() -> Iterator[Measured]:
-    """Sends with 1, 16 and 64 in flight, and a backlog consumed; ours as a ratio to each of the others."""
+    """Sends with 1, 16 and 64 in flight, and a backlog consumed: ratios of ours to each of the others."""
     install_node()
     install_cpp1()
     with tempfile.TemporaryDirectory() as folder, cluster(Path(folder) / "store") as up:
@@ -71,7 +71,7 @@ def consumed(home: Path, namesrv: str, client: Client, verb: str) -> float:
 def in_turns(
     chosen: Sequence[Client], rate: Callable[[Client], float], rounds: int = ROUNDS
 ) -> dict[Client, float]:
-    """The median of some rounds in which all take turns: what disturbs one disturbs the others."""
+    """Median of alternating rounds, so that a disturbance affects all sides."""
     rates: dict[Client, list[float]] = {client: [] for client in chosen}
     for _ in range(rounds):
         for client in chosen:

@@ -1,4 +1,4 @@
-"""Time for each frame and each record of the codec, the three readers of one declaration side by side."""
+"""Time per frame and per record of the codec, with the three readers of one declaration side by side."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from codec.store.record import RECORD, decode_record
 from codec.store.record_encoder import encode_record
 
 BULK = 4096
-"""Records that NumPy is given at once."""
+"""Records per NumPy call."""
 HOST = bytes((127, 0, 0, 1, 0, 0, 0x2A, 0x9F))
 PROPERTIES = encode_properties(
     {"KEYS": "k0", "UNIQ_KEY": "C000020218BC5FFD2B27675EEBFC002A", "WAIT": "true", "TAGS": "TagA"}
@@ -20,7 +20,7 @@ PROPERTIES = encode_properties(
 
 
 def record(body: bytes, offset: int = 0, number: int = 0) -> bytes:
-    """A record as a broker stores it."""
+    """Encodes a record as a broker stores it."""
     return encode_record(
         topic=b"Bench",
         queue_id=number % 4,
@@ -40,7 +40,7 @@ def record(body: bytes, offset: int = 0, number: int = 0) -> bytes:
 
 
 def frames_and_records() -> Iterator[Measured]:
-    """Frames: the hot path, and construct on the same binary header. Records: construct, fused, NumPy."""
+    """Frames: the hot path and construct on one binary header. Records: construct, fused struct, NumPy."""
     figures = {figure.name: figure.nanoseconds for figure in measure()}
     construct = figures["ROCKETMQ decode send request, construct"]
     for name, nanoseconds in figures.items():

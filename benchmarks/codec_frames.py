@@ -1,7 +1,7 @@
-"""Time per frame of the codec: ``python -m benchmarks.codec_frames [--json]``.
+"""Time per frame of the codec: `python -m benchmarks.codec_frames [--json]`.
 
-One SEND_MESSAGE_V2 request with a body of 1,000 bytes and its reply, with both kinds of header; what construct needs for the same
-binary header; and a connection that is given 64 requests in one chunk. The figure is the best of several rounds.
+One SEND_MESSAGE_V2 request with a body of 1,000 bytes and its reply, with both kinds of header; construct on
+the same binary header; and a connection that receives 64 requests in one chunk. Best of several rounds.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Figure(NamedTuple):
 
 
 def best_time(action: Callable[[], object]) -> float:
-    """Nanoseconds for one call, loop included: the best of `ROUNDS` rounds of about `ROUND_SECONDS` each."""
+    """Nanoseconds per call, loop included: best of `ROUNDS` rounds of about `ROUND_SECONDS` each."""
     calls = 1
     while _seconds(action, calls) < ROUND_SECONDS:
         calls *= 2

@@ -1,8 +1,11 @@
-"""Push consumption, and the way from a send to a listener: our PushConsumer beside ali-ons and the C++ client 1.x, bodies of 1 KB.
+"""Push consumption, and latency from send to listener: our client, ali-ons and the C++ client 1.x.
 
-Every client is a process of its own, on one broker in one run; they take turns for some rounds and the median counts. A
-backlog is timed from its first message to its last, also by raw pulls of ours. Latency: messages are sent one every 5 ms by
-our producer; what is timed is from before the send to inside the listener, in epoch milliseconds of both processes.
+Bodies of 1 KB.
+
+Every client is a process of its own, with one broker in one run; rounds alternate, and the median counts. A
+backlog is timed from its first message to its last, also by our raw pulls. For latency, our producer sends a
+message every 5 ms, timed from before the send to inside the listener, in epoch milliseconds of both
+processes.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ ROUNDS = 3
 
 
 def consume() -> Iterator[Measured]:
-    """Backlog by push and by raw pulls, and latency."""
+    """Consumption of a backlog by push and by raw pulls, and latency."""
     install_node()
     install_cpp1()
     with tempfile.TemporaryDirectory() as folder, cluster(Path(folder) / "store") as up:
@@ -78,11 +81,11 @@ def _late(home: Path, namesrv: str, client: Client, turn: int) -> tuple[float, f
     verb = "push" if client is OURS else "consume"
     create(namesrv, topic)
     rmq(namesrv, "offsets", "reset", "-g", f"G_{topic}", "-t", topic, "--to", "start", "--yes")
-    said = home / f"{topic}.said"  # a file, not a pipe: nobody reads while messages are sent
+    said = home / f"{topic}.said"  # not a pipe, which nobody would read during the sends
     arguments = (verb, namesrv, topic, f"G_{topic}", str(LATE + QUEUES), "p", "say")
     with said.open("w") as out:
         consumer = client.start(home, *arguments, stdout=out)
-    # One message of each queue first: a consumer that starts has no queues yet.
+    # First one message per queue: a new consumer has no queues yet.
     trio.run(_send_paced, namesrv, topic, QUEUES)
     while said.read_text().count('"body"') < QUEUES:
         time.sleep(0.05)

@@ -1,7 +1,7 @@
-"""Exports of a store with many topics: parts of it, found by consume queues and by time, against all of the log, and one process
-against two.
+"""Exports of a store with many topics: parts located by consume queues and by time against the whole log, and
+one process against two.
 
-Page cache warm, on all cores, best of several rounds; the consume queues are those that `rmq inspect rebuild` makes.
+Page cache warm, all cores, best of several rounds; the consume queues come from `rmq inspect rebuild`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _RARE = 50
 
 
 def write_store(store: Path, size: int = LOG_BYTES, body_size: int = 1024) -> int:
-    """A store of about `size` bytes, cleanly stopped; how many messages it has."""
+    """Writes a cleanly stopped store of about `size` bytes and returns its number of messages."""
     source = random.Random(7)
     path = store / "commitlog" / f"{0:020d}"
     path.parent.mkdir(parents=True)
@@ -61,7 +61,7 @@ def _record(body: bytes, offset: int, number: int) -> bytes:
 
 
 def exports() -> Iterator[Measured]:
-    """One topic of twenty, and `--jobs 2`, each against one process that exports everything."""
+    """Exports one topic of twenty, and all with `--jobs 2`, against one process that exports everything."""
     with tempfile.TemporaryDirectory() as folder, Workers(2) as workers:
         store, out = Path(folder) / "store", Path(folder) / "out"
         count = write_store(store)

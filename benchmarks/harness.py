@@ -1,4 +1,4 @@
-"""What a measurement is, and the processes it runs against. Servers listen on 127.0.0.1, port 0, and end with their block."""
+"""Measurements and the processes that they need. Servers listen on 127.0.0.1, port 0."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[1]
 
 @dataclass(frozen=True)
 class Measured:
-    """`value` in `unit`; `ratio` to `against`, a thing measured in the same run; `target` is the ratio (or value) to reach."""
+    """A `value` in `unit`, its `ratio` to `against` of the same run, and the `target` to reach."""
 
     name: str
     value: float
@@ -38,7 +38,7 @@ Benchmark = Callable[[], Iterator[Measured]]
 
 @contextmanager
 def process(*command: str, **kwargs: Any) -> Iterator[subprocess.Popen[str]]:
-    """A child that is ended with SIGTERM; its standard output is a pipe."""
+    """Runs a child process and ends it with SIGTERM; its standard output is a pipe."""
     child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, **kwargs)
     try:
         yield child
@@ -50,7 +50,7 @@ def process(*command: str, **kwargs: Any) -> Iterator[subprocess.Popen[str]]:
 
 @contextmanager
 def cluster(store: Path | None = None, **settings: object) -> Iterator[dict[str, Any]]:
-    """`rmq up`: its addresses, and `pid`."""
+    """Runs `rmq up`; yields its addresses and `pid`."""
     command = [sys.executable, "-m", "rmqcli", "up", "--json", "--port", "0", "--namesrv-port", "0"]
     command += ["--store", str(store)] if store else []
     for name, value in settings.items():
@@ -61,7 +61,7 @@ def cluster(store: Path | None = None, **settings: object) -> Iterator[dict[str,
 
 
 def resident_mib(pid: int) -> float:
-    """Resident memory of a process that is its own (RssAnon): pages of mapped files are the kernel's to take back."""
+    """Anonymous resident memory of a process (RssAnon); the kernel can reclaim pages of mapped files."""
     fields = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
     return int(fields["RssAnon"].split()[0]) / 1024
 
@@ -69,9 +69,9 @@ def resident_mib(pid: int) -> float:
 def best_of(
     *actions: Callable[[], object], rounds: int = 5, before: Callable[[], object] = lambda: None
 ) -> list[float]:
-    """Seconds of each action, the best of some rounds in which they take turns: what disturbs one disturbs the others.
+    """Seconds of each action: best of alternating rounds, so that a disturbance affects all sides.
 
-    `before` comes before each of them and is not measured.
+    `before` runs before each action and is not measured.
     """
     best = [float("inf")] * len(actions)
     for _ in range(rounds):
@@ -88,8 +88,11 @@ def median_of(measure: Callable[[], float], runs: int = 3) -> float:
 
 
 def have_memory(size: int = 2 << 30) -> None:
-    """Touches memory and gives it back: a virtual machine gets a page from its host when it is first written, which takes
-    ten times as long as what a page costs later, and falls on whoever writes files first."""
+    """Touches memory and frees it.
+
+    A virtual machine gets a page from its host at the first write, which takes ten times as long as later
+    ones and would be counted to whatever writes files first.
+    """
     with mmap.mmap(-1, size) as pages:
         for position in range(0, size, mmap.PAGESIZE):
             pages[position] = 1

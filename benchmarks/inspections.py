@@ -1,4 +1,6 @@
-"""Records of a commit log that a key, a tag or a condition chooses, against decoding every record. On one core, page cache warm."""
+"""Selection of records by key, tag and condition, against decoding every record. One core, page cache
+warm.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ LOG_BYTES = 64 * 1024 * 1024
 
 
 def inspections() -> Iterator[Measured]:
-    """Nothing that has the key, one record in fifty with the tag, one in twenty with the topic."""
+    """Selects no record by key, one in fifty by tag, one in twenty by topic."""
     with tempfile.TemporaryDirectory() as folder, one_core():
         count = write_store(Path(folder), LOG_BYTES)
         log = CommitLog(Path(folder))

@@ -1,4 +1,4 @@
-"""A load that costs little itself: frames built before, replies only counted. One connection, a window of frames in flight."""
+"""A cheap load: frames are built in advance, replies only counted, on one connection."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ BODY = b"x" * 1024
 
 
 class Rate(NamedTuple):
-    """Replies a second, and the median time of one in seconds (only meaningful with one in flight)."""
+    """Replies per second, and the median seconds of one (meaningful only with one in flight)."""
 
     per_second: float
     median_seconds: float
 
 
 def send_frames(topic: str, count: int = 64, body: bytes = BODY) -> list[bytes]:
-    """SEND_MESSAGE_V2 requests as a Java producer builds them, each with an opaque and a UNIQ_KEY of its own."""
+    """Builds SEND_MESSAGE_V2 requests as a Java producer does, with an opaque and a UNIQ_KEY each."""
     frames = []
     for n in range(count):
         properties = encode_properties(
@@ -52,7 +52,7 @@ def send_frames(topic: str, count: int = 64, body: bytes = BODY) -> list[bytes]:
 
 
 def drive(address: tuple[str, int], frames: Sequence[bytes], in_flight: int, seconds: float) -> Rate:
-    """Keeps `in_flight` of the frames unanswered for some seconds. AssertionError when a reply is not a success."""
+    """Keeps `in_flight` frames outstanding for `seconds`. AssertionError if a reply is not a success."""
     with socket.create_connection(address) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         cycle = list(frames)
@@ -85,7 +85,7 @@ def _count(waiting: bytes) -> tuple[int, bytes]:
 
 
 def first_reply(address: tuple[str, int], frame: bytes) -> bytes:
-    """The whole first reply, to check before measuring that the load is accepted."""
+    """Returns the whole first reply, to check before measuring that the load is accepted."""
     with socket.create_connection(address) as connection:
         connection.sendall(frame)
         head = connection.recv(4, socket.MSG_WAITALL)

@@ -1,6 +1,8 @@
-"""Our Producer, PullConsumer and PushConsumer, called like the drivers of the foreign clients in `tests/foreign/clients`.
+"""Driver of our Producer, PullConsumer and PushConsumer, called like those of foreign clients in
+`tests/foreign/clients`.
 
-`python -m benchmarks.our_client send|consume|push NAMESRV TOPIC GROUP COUNT PREFIX MODE [IN_FLIGHT] [BODY_BYTES]`
+`python -m benchmarks.our_client send|consume|push NAMESRV TOPIC GROUP COUNT PREFIX MODE [IN_FLIGHT]
+[BODY_BYTES]`
 """
 
 from __future__ import annotations
@@ -63,7 +65,7 @@ async def consume(
 async def push(
     namesrv: str, topic: str, group: str, count: int, prefix: str, in_flight: int, size: int, *, quiet: bool
 ) -> None:
-    """With a listener that only remembers; unless `quiet` it says when each message came, in epoch ms."""
+    """Consumes and only records messages; unless `quiet`, prints the arrival of each in epoch ms."""
     seen: set[bytes] = set()
     begun = 0.0
     done = trio.Event()

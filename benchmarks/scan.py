@@ -1,7 +1,7 @@
-"""Scans of a commit log in one file, page cache and memory warm, all on one core but where two are named, both sides of a ratio;
-best of several rounds.
+"""Scans of a commit log in one file: page cache and memory warm, both sides of a ratio on one core unless two
+are named, best of several rounds.
 
-Bodies are random bytes, so that compression has nothing to find and costs what it costs.
+Bodies are random bytes, which compression cannot shorten.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from rmqcli.store.workers import ALONE, Workers
 
 LOG_BYTES = 128 * 1024 * 1024
 ROWS = 16384
-"""Records handled at once, as in an export."""
+"""Records per batch, as in an export."""
 _SMALL, _LARGE = 100, 1024
-_STRETCHES = 16
+_BLOCKS = 16
 
 
 def write_log(folder: Path, body_size: int, size: int = LOG_BYTES) -> Path:
-    """A store with one commit log file of about `size` bytes."""
+    """Writes a store with one commit-log file of about `size` bytes."""
     source = random.Random(7)
     path = folder / "commitlog" / f"{0:020d}"
     path.parent.mkdir(parents=True)
@@ -52,7 +52,7 @@ def write_log(folder: Path, body_size: int, size: int = LOG_BYTES) -> Path:
 
 
 def scan() -> Iterator[Measured]:
-    """Walk, fixed columns (every one of them), CRC, Arrow and export of 1 KB and of 100 B bodies."""
+    """Walk, all fixed columns, CRC, Arrow and export, with bodies of 1 KB and of 100 B."""
     for body_size in (_LARGE, _SMALL):
         with tempfile.TemporaryDirectory() as folder, one_core():
             have_memory()
@@ -65,7 +65,7 @@ def scan() -> Iterator[Measured]:
 
 @contextmanager
 def one_core() -> Iterator[None]:
-    """The threads of this process take turns on one core, those of Arrow too."""
+    """Runs all threads of this process, Arrow's included, on one core."""
     cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {max(cores)})
     try:
@@ -155,8 +155,8 @@ def _to_parquet(name: str, store: Path, data: bytes, *, small: bool) -> Iterator
     )
 
 
-class _Stretch(NamedTuple):
-    """Bytes [begin, end) of a log; a record starts at both."""
+class _Block(NamedTuple):
+    """Bytes [begin, end) of a log, both at the start of a record."""
 
     path: Path
     begin: int
@@ -167,8 +167,8 @@ class _Stretch(NamedTuple):
         return self.end - self.begin
 
 
-def _walk_with_crc(stretch: _Stretch) -> int:
-    data = np.memmap(stretch.path, np.uint8, "r")[stretch.begin : stretch.end].data
+def _walk_with_crc(block: _Block) -> int:
+    data = np.memmap(block.path, np.uint8, "r")[block.begin : block.end].data
     count, start = 0, 0
     while start < len(data):
         walk = scan_positions(data, start, max_rows=ROWS)
@@ -178,7 +178,7 @@ def _walk_with_crc(stretch: _Stretch) -> int:
 
 
 class _Loop(NamedTuple):
-    """Turns of a loop that needs no memory."""
+    """Iterations of a loop that needs no memory."""
 
     turns: int
 
@@ -195,20 +195,20 @@ def _spin(loop: _Loop) -> int:
 
 
 def _on_two_cores() -> Iterator[Measured]:
-    """A log in stretches of 32 MB, as verification cuts it, by one process and by two; the second is there before the clock runs.
+    """Scans blocks of 32 MB, as verification does, with one process and with two, already started.
 
-    Beside it a loop that two processes share nothing in: more than that gains, a second core of this machine is not worth to Python.
+    A loop that shares nothing between two processes shows the gain that this machine allows.
     """
     with tempfile.TemporaryDirectory() as folder, Workers(2) as workers:
-        path = write_log(Path(folder), _LARGE, _STRETCHES * LOG_BYTES // 4)
+        path = write_log(Path(folder), _LARGE, _BLOCKS * LOG_BYTES // 4)
         with path.open("rb") as file:
             positions = scan_positions(memoryview(file.read())).positions
-        cuts = [*positions[:: -(-len(positions) // _STRETCHES)].tolist(), path.stat().st_size]
-        stretches = [_Stretch(path, *cut) for cut in pairwise(cuts)]
-        loops = [_Loop(200_000)] * _STRETCHES
+        cuts = [*positions[:: -(-len(positions) // _BLOCKS)].tolist(), path.stat().st_size]
+        blocks = [_Block(path, *cut) for cut in pairwise(cuts)]
+        loops = [_Loop(200_000)] * _BLOCKS
 
         def run(by: Workers) -> None:
-            assert sum(by.run(_walk_with_crc, stretches, lambda cost: None)) == len(positions)
+            assert sum(by.run(_walk_with_crc, blocks, lambda cost: None)) == len(positions)
 
         def spin(by: Workers) -> None:
             by.run(_spin, loops, lambda cost: None)

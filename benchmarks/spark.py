@@ -1,6 +1,6 @@
-"""The export as a Spark job: what a second core brings, and what it is against a plain `df.write.parquet`.
+"""The export as a Spark job: the gain of a second core, and the ratio to a plain `df.write.parquet`.
 
-Each session is a process of its own, and both take turns; what is measured begins when they are up and warm.
+Each session is a process of its own; both alternate, and measuring begins when both are warm.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ ROUNDS = 6
 
 
 def spark() -> Iterator[Measured]:
-    """1 KB bodies that cannot be compressed, in one commit log file."""
+    """Exports 1 KB bodies that cannot be compressed, in one commit-log file."""
     name = "Spark export, 1 KB bodies, "
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder) / "store"
         write_log(store, BODY_SIZE, LOG_BYTES)
         with _session("local[1]", store) as first, _session("local[2]", store) as second:
             have_memory()
-            first(), second()  # a session is warm when it has done its work once
+            first(), second()  # a session is warm after one export
             count = first()[1]
-            # By their own clocks: after each export a session removes what it wrote, one file after the other. Of a turn the
-            # second export counts: a session that has waited for the other is slow at first.
+            # Timed by the sessions' own clocks: after each export a session deletes its output, file by file.
+            # The second export of a turn counts: a session that waited for the other is slow at first.
             rounds = [[session()[0] for session in (first, first, second, second)] for _ in range(ROUNDS)]
             _, one, _, two = map(min, zip(*rounds, strict=True))
         yield Measured(f"{name}local[1]", count / one, "msg/s")
@@ -48,7 +48,7 @@ def spark() -> Iterator[Measured]:
 
 
 def _topics() -> Iterator[Measured]:
-    """A store of twenty topics: one of them by its consume queues."""
+    """Exports one of twenty topics by its consume queues."""
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder) / "store"
         write_store(store, LOG_BYTES)
@@ -65,7 +65,7 @@ def _command(way: str, master: str, store: Path) -> list[str]:
 
 @contextmanager
 def _session(master: str, store: Path) -> Iterator[Callable[[], tuple[float, int]]]:
-    """A function that lets the session export once: seconds and rows."""
+    """Returns a function that makes the session export once and returns seconds and rows."""
     with process(*_command("export", master, store), stdin=subprocess.PIPE) as child:
         stdin, stdout = child.stdin, child.stdout
         assert stdin is not None

@@ -1,6 +1,7 @@
-"""`python -m benchmarks.spark_session export|plain MASTER STORE`: seconds of ways to Parquet, in one Spark session.
+"""Times exports to Parquet in one Spark session: `python -m benchmarks.spark_session export|plain MASTER
+STORE`.
 
-The row-based source is what a Python data source is without Arrow: a tuple a message. Both sides read the
+The row-based source is a Python data source without Arrow, with one tuple per message. Both sides read the
 same parts, check CRCs and compress with zstd, level 1.
 """
 
@@ -81,14 +82,14 @@ class RowSource(DataSource):
 
 
 def export(master: str, store: Path) -> None:
-    """An export for each line of standard input, each answered with its seconds and its rows."""
+    """Exports once for each line of standard input, and prints seconds and rows."""
     out = store.with_name(f"out-{master}")
     with spark_session(master):
         for _ in sys.stdin:
             started = time.perf_counter()
             rows = export_store_on_spark(store, out, RowFilter()).rows
             seconds = time.perf_counter() - started
-            # Now: else the system writes it to the disk while the other session is at work.
+            # Synced now, or the kernel would write it while the other session works.
             shutil.rmtree(out)
             print(json.dumps([seconds, rows]), flush=True)
 
@@ -96,7 +97,7 @@ def export(master: str, store: Path) -> None:
 def plain(master: str, store: Path) -> None:
     """Prints the seconds of `df.write.parquet` of our source and of the row-based one, and their rows.
 
-    Here the JVM works too, and has both its compilers.
+    The JVM works here, too, with both of its compilers.
     """
     out = str(store.with_name("plain"))
     with spark_session(master, {**SETTINGS, "spark.driver.defaultJavaOptions": ""}) as spark:
@@ -112,7 +113,9 @@ def plain(master: str, store: Path) -> None:
 
 
 def topics(master: str, store: Path) -> None:
-    """Prints the seconds of exports of all topics and of one, and of counts of all rows of the folder and of one topic's."""
+    """Prints the seconds of exports of all topics and of one, and of counts of all rows and of one
+    topic's.
+    """
     out = store.with_name("out-topics")
     with spark_session(master) as spark:
         spark_source.register(spark)

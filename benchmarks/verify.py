@@ -1,8 +1,9 @@
-"""`rmq inspect verify` on one core and on two, against zlib.crc32 over the commit log in one call; page cache warm, 1 KB bodies.
+"""`rmq inspect verify` on one core and on two, against one zlib.crc32 call over the commit log.
 
-The other process starts inside of what is measured. How much faster two processes are that share nothing, each with zlib.crc32 of half
-of every file, is what this machine gives at that moment: cores of a virtual machine may be threads of one, and shared. The reading of files is no part of the CRC's time; what was read is held in
-shared memory, for a fork copies the tables of all pages that are not, which `rmq inspect` does not have.
+Page cache warm, bodies of 1 KB. The start of the second process is included. Two processes that share nothing, each with
+zlib.crc32 of half of every file, show the gain that the machine allows at that moment: cores of a virtual
+machine can be shared threads. Reading is not part of the CRC's time. The bytes are in shared memory, because
+a fork copies the page tables of private memory, which `rmq inspect` does not have.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _JOBS = 2
 
 
 def write_store(store: Path) -> int:
-    """Full commit log files, queues and index; bytes of the log."""
+    """Writes full commit-log files, queues and index; returns the bytes of the log."""
     source = random.Random(7)
     (store / "commitlog").mkdir(parents=True)
     number = 0
@@ -69,7 +70,7 @@ def _crc_by_two(paths: list[Path]) -> None:
 
 
 def verify() -> Iterator[Measured]:
-    """Commit log alone, and the whole folder with queues and index."""
+    """Verifies the commit log alone, and the whole folder with queues and index."""
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder)
         size = write_store(store)
