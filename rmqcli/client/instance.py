@@ -14,13 +14,12 @@ import ssl
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Self, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Self, TypedDict, TypeVar
 
 import trio
 
 from codec.codes import MASTER_ID, RequestCode, ResponseCode
-from codec.errors import CodecError
-from codec.headers.base import Header, from_ext, to_ext
+from codec.headers.base import Header, to_ext
 from codec.message_queue import MessageQueue
 from codec.remoting.frame import RemotingCommand
 from rmqcli.client.errors import (
@@ -29,9 +28,7 @@ from rmqcli.client.errors import (
     ConnectionLost,
     InvalidRequest,
     NotFound,
-    UnexpectedReply,
     refusal,
-    request_name,
 )
 from rmqcli.client.group.broker_requests import BrokerRequests
 from rmqcli.client.group.heartbeats import Heartbeats
@@ -41,12 +38,18 @@ from rmqcli.client.routing.name_servers import NameServers
 from rmqcli.client.routing.routes import REFRESH_INTERVAL, Route, Routes
 from rmqcli.client.wire.addresses import instance_of, local_ip, name_servers
 from rmqcli.client.wire.pool import Pool
-from rmqcli.client.wire.request_headers import command
+from rmqcli.client.wire.requests import answer_of, command, request_of
 from rmqcli.client.wire.streams import OpenStream, TcpStreams
 
-__all__ = ["Client", "ClientInstance", "InstanceOptions", "reply_header"]
+if TYPE_CHECKING:
+    from codec.operations.operation import Answer, Operation
 
-AnyHeader = TypeVar("AnyHeader", bound=Header)
+RequestT = TypeVar("RequestT")
+ReplyT = TypeVar("ReplyT")
+RequestBodyT = TypeVar("RequestBodyT")
+ReplyBodyT = TypeVar("ReplyBodyT")
+
+_FOUND_OR_NOT = (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND)
 _counter = itertools.count()
 
 
@@ -201,15 +204,67 @@ class ClientInstance:
             raise refusal(reply.code, reply.remark, address, code)
         return reply
 
+    async def ask(
+        self,
+        address: str,
+        operation: Operation[RequestT, ReplyT, RequestBodyT, ReplyBodyT],
+        header: RequestT,
+        body: RequestBodyT,
+        *,
+        timeout: float | None = None,
+    ) -> Answer[ReplyT, ReplyBodyT]:
+        """The typed answer of a broker or name server; None stands for a header or body that the operation does not have.
+
+        BrokerRefused for an error code, UnexpectedReply for an answer that cannot be read, and what `Link.request` raises.
+        """
+        request = request_of(operation, header, body)
+        reply = await self.pool.request(address, request, timeout or self.timeout)
+        return answer_of(operation, reply, address)
+
     async def ask_name_server(
-        self, code: int, header: Header | None = None, *, timeout: float | None = None
-    ) -> RemotingCommand:
-        """The reply of the name server in use; BrokerRefused for an error code."""
-        request = command(code, None if header is None else to_ext(header))
-        reply = await self.name_servers.request(request, timeout or self.timeout)
-        if reply.code != ResponseCode.SUCCESS:
-            raise refusal(reply.code, reply.remark, self.name_servers.current, code)
-        return reply
+        self, operation: Operation[RequestT, ReplyT, None, ReplyBodyT], header: RequestT
+    ) -> Answer[ReplyT, ReplyBodyT]:
+        """The typed answer of the name server in use; errors as from `ask`."""
+        reply = await self.name_servers.request(request_of(operation, header, None), self.timeout)
+        return answer_of(operation, reply, self.name_servers.current)
+
+    async def ask_queue(
+        self, queue: MessageQueue, operation: Operation[RequestT, ReplyT, None, ReplyBodyT], header: RequestT
+    ) -> Answer[ReplyT, ReplyBodyT]:
+        """The typed answer of the broker of a queue, or of a slave when the master cannot be reached; errors as from `ask`."""
+        ext, _ = operation.encode_request(header, None)
+        reply = await self.read_queue(queue, operation.code, ext or {})
+        return answer_of(operation, reply, queue.broker_name)
+
+    async def find_in_queue(
+        self,
+        queue: MessageQueue,
+        operation: Operation[RequestT, ReplyT, None, ReplyBodyT],
+        header: RequestT,
+        extra: Mapping[str, str] | None = None,
+    ) -> Answer[ReplyT, ReplyBodyT] | None:
+        """As `ask_queue`, but None for QUERY_NOT_FOUND. `extra` is added to the ext fields."""
+        ext, _ = operation.encode_request(header, None)
+        reply = await self.read_queue(
+            queue, operation.code, {**(ext or {}), **(extra or {})}, ok=_FOUND_OR_NOT
+        )
+        if reply.code == ResponseCode.QUERY_NOT_FOUND:
+            return None
+        return answer_of(operation, reply, queue.broker_name)
+
+    async def send_oneway(
+        self,
+        address: str,
+        operation: Operation[RequestT, ReplyT, None, ReplyBodyT],
+        header: RequestT,
+        *,
+        timeout: float | None = None,
+        remark: str | None = None,
+    ) -> None:
+        """Writes a request that gets no answer."""
+        request = request_of(operation, header, None)
+        request.remark = remark
+        await self.pool.oneway(address, request, timeout or self.timeout)
 
     async def route(self, topic: str, *, create: bool = False, timeout: float | None = None) -> Route:
         """The route of a topic, from the cache if it is there."""
@@ -258,14 +313,6 @@ class ClientInstance:
         while True:
             await trio.sleep(REFRESH_INTERVAL)
             await self.routes.refresh(self.timeout)
-
-
-def reply_header(cls: type[AnyHeader], reply: RemotingCommand, address: str, code: int) -> AnyHeader:
-    """The typed header of a reply; UnexpectedReply when its fields do not make one."""
-    try:
-        return from_ext(cls, reply.ext_fields)
-    except CodecError as error:
-        raise UnexpectedReply(address, request_name(code), str(error)) from error
 
 
 class Client:

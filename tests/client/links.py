@@ -8,7 +8,7 @@ from codec.remoting.connection import Connection
 from codec.remoting.frame import RemotingCommand
 from rmqcli.client.errors import ConnectionLost, RequestTimeout
 from rmqcli.client.wire.link import Link
-from rmqcli.client.wire.request_headers import command
+from rmqcli.client.wire.requests import command
 
 ADDRESS = "broker:10911"
 

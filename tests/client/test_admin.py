@@ -64,6 +64,9 @@ def cluster_info() -> ClusterInfo:
     return ClusterInfo(broker_addr_table=data, cluster_addr_table={"C1": ["broker-a"], "C2": ["broker-b"]})
 
 
+INDEX_SEEN = {"indexLastUpdateTimestamp": "0", "indexLastUpdatePhyoffset": "0"}
+
+
 class Cluster:
     """Two masters, one slave, two name servers."""
 
@@ -513,8 +516,8 @@ def record(keys: str, uniq: str = "", topic: str = TOPIC, stored: int = 5, at: i
 
 async def test_query_by_key_leaves_collisions_out(cluster: Cluster, autojump_clock: Any) -> None:
     found = record("k1 k2", stored=9) + record("k11", stored=1) + record("k1", topic="Other")
-    cluster.a.replies[RequestCode.QUERY_MESSAGE] = ok({}, found)
-    cluster.b.replies[RequestCode.QUERY_MESSAGE] = ok({}, record("k1", stored=3))
+    cluster.a.replies[RequestCode.QUERY_MESSAGE] = ok(INDEX_SEEN, found)
+    cluster.b.replies[RequestCode.QUERY_MESSAGE] = ok(INDEX_SEEN, record("k1", stored=3))
     async with admin_of(cluster) as admin:
         result = await admin.messages.query_by_key(TOPIC, "k1")
     assert [(m.store_timestamp, m.broker_name) for m in result.messages] == [(3, "broker-b"), (9, "broker-a")]
@@ -536,7 +539,7 @@ async def test_query_tells_which_broker_could_not_be_asked(cluster: Cluster, aut
 
 async def test_unique_key_is_looked_up_from_its_time(cluster: Cluster, autojump_clock: Any) -> None:
     uniq = UniqIdFactory(b"\x0a\x00\x00\x09", 0xFFFF, 0xFFFFFFFF, lambda: NOW - 60_000).next()
-    cluster.a.replies[RequestCode.QUERY_MESSAGE] = ok({}, record("k", uniq))
+    cluster.a.replies[RequestCode.QUERY_MESSAGE] = ok(INDEX_SEEN, record("k", uniq))
     cluster.b.replies[RequestCode.QUERY_MESSAGE] = refuse(22)
     async with admin_of(cluster) as admin:
         result = await admin.messages.query_by_id(TOPIC, uniq)

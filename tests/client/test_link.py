@@ -19,7 +19,7 @@ from codec.remoting.frame import RemotingCommand, encode_frame
 from rmqcli.client.errors import ConnectionFailed, ConnectionLost, InvalidRequest, RequestTimeout
 from rmqcli.client.wire.link import Link
 from rmqcli.client.wire.outbox import MAX_QUEUED
-from rmqcli.client.wire.request_headers import command
+from rmqcli.client.wire.requests import command
 from rmqcli.client.wire.streams import TcpStream, opened
 from tests.client.links import ADDRESS, Wire, ask
 from tests.client.scripted import response

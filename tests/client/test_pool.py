@@ -10,7 +10,7 @@ import trio
 from codec.codes import RequestCode
 from rmqcli.client.errors import ConnectionFailed, RequestTimeout
 from rmqcli.client.wire.pool import Pool
-from rmqcli.client.wire.request_headers import command
+from rmqcli.client.wire.requests import command
 from tests.client.scripted import Network, silent
 
 BROKER = "b:10911"

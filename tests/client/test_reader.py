@@ -17,7 +17,7 @@ from rmqcli.client.errors import ConnectionLost, RequestTimeout
 from rmqcli.client.wire.link import Link
 from rmqcli.client.wire.polling import FIRST_PERIOD, LOOKS, TRIAL
 from rmqcli.client.wire.reader import ALONE_BEFORE, PAUSE
-from rmqcli.client.wire.request_headers import command
+from rmqcli.client.wire.requests import command
 from rmqcli.client.wire.streams import TcpStream
 from tests.client.links import ADDRESS, Wire, ask
 from tests.client.scripted import response

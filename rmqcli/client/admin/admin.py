@@ -11,7 +11,7 @@ from codec.remoting.frame import RemotingCommand
 from rmqcli.client.admin.moved import MOVED, moved
 from rmqcli.client.errors import InvalidRequest
 from rmqcli.client.instance import Client, ClientInstance, InstanceOptions
-from rmqcli.client.wire.request_headers import command
+from rmqcli.client.wire.requests import command
 
 if TYPE_CHECKING:
     from rmqcli.client.admin.brokers import BrokerAdmin

@@ -7,18 +7,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 import trio
 
-from codec.bodies.base import decode_body
-from codec.codes import RequestCode, ResponseCode
-from codec.errors import CodecError
-from codec.remoting.frame import RemotingCommand
+from codec.codes import ResponseCode
+from codec.operations.operation import AnyOperation
 from rmqcli.client.errors import (
     UNREACHED,
     ClientError,
     GroupNotFound,
     NotFound,
     TopicNotFound,
-    UnexpectedReply,
-    request_name,
 )
 
 if TYPE_CHECKING:
@@ -32,16 +28,7 @@ _ABSENT = {
 }
 
 Answer = TypeVar("Answer")
-Body = TypeVar("Body")
 Asked = TypeVar("Asked", bound=object)
-
-
-def read_body(cls: type[Body], reply: RemotingCommand, address: str, code: int) -> Body:
-    """The typed body of a reply; UnexpectedReply when it does not make one."""
-    try:
-        return decode_body(cls, reply.body)
-    except CodecError as error:
-        raise UnexpectedReply(address, request_name(code), str(error)) from error
 
 
 class Area:
@@ -55,10 +42,10 @@ class Area:
         self._admin = admin
         self.instance = admin.instance
 
-    def absent(self, kind: type[NotFound], text: str, code: RequestCode) -> NotFound:
-        """The error for something that no reply to `code` contained."""
+    def absent(self, kind: type[NotFound], text: str, operation: AnyOperation) -> NotFound:
+        """The error for something that no reply to `operation` contained."""
         status = _ABSENT.get(kind, ResponseCode.QUERY_NOT_FOUND)
-        return kind(status, text, self.instance.name_servers.current, code.name, concluded=True)
+        return kind(status, text, self.instance.name_servers.current, operation.name, concluded=True)
 
     async def ask_each(
         self, targets: Mapping[str, str], ask: Callable[[str], Awaitable[Answer]]

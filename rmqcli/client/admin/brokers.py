@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from codec.bodies.route import ClusterInfo, KVTable
-from codec.codes import MASTER_ID, RequestCode
-from rmqcli.client.admin.area import Area, gather, read_body
+from codec.bodies.route import ClusterInfo
+from codec.codes import MASTER_ID
+from codec.operations.brokers import GET_BROKER_RUNTIME_INFO
+from codec.operations.routes import GET_BROKER_CLUSTER_INFO
+from rmqcli.client.admin.area import Area, gather
 from rmqcli.client.admin.values import BrokerSummary
 from rmqcli.client.errors import NotFound
 
@@ -16,9 +18,7 @@ class BrokerAdmin(Area):
 
     async def cluster_info(self) -> ClusterInfo:
         """All clusters, brokers and addresses that the name server knows (code 106)."""
-        code = RequestCode.GET_BROKER_CLUSTER_INFO
-        reply = await self.instance.ask_name_server(code)
-        info = read_body(ClusterInfo, reply, self.instance.name_servers.current, code)
+        info = (await self.instance.ask_name_server(GET_BROKER_CLUSTER_INFO, None)).body
         self.instance.routes.learn({name: data.broker_addrs for name, data in info.broker_addr_table.items()})
         return info
 
@@ -43,13 +43,11 @@ class BrokerAdmin(Area):
 
     def _unknown(self, what: str, known: Collection[str]) -> NotFound:
         text = f"{what}; known: {', '.join(sorted(known)) or 'none'}"
-        return self.absent(NotFound, text, RequestCode.GET_BROKER_CLUSTER_INFO)
+        return self.absent(NotFound, text, GET_BROKER_CLUSTER_INFO)
 
     async def runtime_info(self, address: str) -> dict[str, str]:
         """The runtime table of the broker at `address` (code 28); all values are text."""
-        code = RequestCode.GET_BROKER_RUNTIME_INFO
-        reply = await self.instance.call(address, code)
-        return dict(read_body(KVTable, reply, address, code).table)
+        return dict((await self.instance.ask(address, GET_BROKER_RUNTIME_INFO, None, None)).body.table)
 
     async def summaries(self) -> list[BrokerSummary]:
         """Every address of every broker, sorted, with its runtime table or the error of asking for it."""

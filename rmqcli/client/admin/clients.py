@@ -8,16 +8,15 @@ from typing import NamedTuple
 from codec.bodies.connections import (
     ClientConnection,
     ConsumerConnection,
-    ProducerConnection,
     ProducerInfo,
-    ProducerTableInfo,
 )
 from codec.bodies.heartbeat import SubscriptionData
 from codec.bodies.offsets import GetConsumerStatusBody
 from codec.bodies.running import ConsumeMessageDirectlyResult, ConsumerRunningInfo
-from codec.codes import RequestCode, ResponseCode
+from codec.codes import ResponseCode
 from codec.headers.clients import (
     ConsumeMessageDirectlyResultRequestHeader,
+    GetAllProducerInfoRequestHeader,
     GetConsumerConnectionListRequestHeader,
     GetConsumerRunningInfoRequestHeader,
     GetProducerConnectionListRequestHeader,
@@ -25,7 +24,15 @@ from codec.headers.clients import (
 from codec.headers.offsets import GetConsumerStatusRequestHeader
 from codec.message import MessageExt
 from codec.message_queue import MessageQueue
-from rmqcli.client.admin.area import Area, gather, reachable, read_body
+from codec.operations.clients import (
+    CONSUME_MESSAGE_DIRECTLY,
+    GET_ALL_PRODUCER_INFO,
+    GET_CONSUMER_CONNECTION_LIST,
+    GET_CONSUMER_RUNNING_INFO,
+    GET_PRODUCER_CONNECTION_LIST,
+)
+from codec.operations.offsets import INVOKE_BROKER_TO_GET_CONSUMER_STATUS
+from rmqcli.client.admin.area import Area, gather, reachable
 from rmqcli.client.admin.values import ConnectedProducer
 from rmqcli.client.errors import BrokerRefused, ClientError, ConsumerOffline, NotFound
 
@@ -52,15 +59,13 @@ class ClientAdmin(Area):
 
         The failure of a broker is raised only when no other broker has a client.
         """
-        code = RequestCode.GET_CONSUMER_CONNECTION_LIST
         header = GetConsumerConnectionListRequestHeader(consumer_group=group)
 
         async def ask(address: str) -> ConsumerConnection | ConsumerOffline:
             try:
-                reply = await self.instance.call(address, code, header)
+                return (await self.instance.ask(address, GET_CONSUMER_CONNECTION_LIST, header, None)).body
             except ConsumerOffline as error:
                 return error
-            return read_body(ConsumerConnection, reply, address, code)
 
         broken: dict[str, ClientError] = {} if failures is None else failures
         answers = await self.ask_all(await self._admin.brokers.masters(), ask, broken)
@@ -87,10 +92,10 @@ class ClientAdmin(Area):
         self, *, brokers: Collection[str] = (), failures: dict[str, ClientError] | None = None
     ) -> list[ConnectedProducer]:
         """Every producer connected to a master, by group and client (code 328; not in older brokers)."""
-        code = RequestCode.GET_ALL_PRODUCER_INFO
+        header = GetAllProducerInfoRequestHeader()
 
         async def ask(address: str) -> list[tuple[str, ProducerInfo]]:
-            table = read_body(ProducerTableInfo, await self.instance.call(address, code), address, code).data
+            table = (await self.instance.ask(address, GET_ALL_PRODUCER_INFO, header, None)).body.data
             return [(group, client) for group, clients in table.items() for client in clients]
 
         answers = await self.ask_all(await self._admin.brokers.masters(brokers=brokers), ask, failures)
@@ -106,18 +111,17 @@ class ClientAdmin(Area):
         self, group: str, *, brokers: Collection[str] = (), failures: dict[str, ClientError] | None = None
     ) -> list[ConnectedProducer]:
         """The producers of one group that are connected to a master (code 204); NotFound when there are none."""
-        code = RequestCode.GET_PRODUCER_CONNECTION_LIST
+        operation = GET_PRODUCER_CONNECTION_LIST
         header = GetProducerConnectionListRequestHeader(producer_group=group)
 
         async def ask(address: str) -> list[ClientConnection]:
             try:
-                reply = await self.instance.call(address, code, header)
+                return (await self.instance.ask(address, operation, header, None)).body.connection_set
             except BrokerRefused as error:
                 # The answer of a broker that does not know the group
                 if type(error) is not BrokerRefused or error.code != ResponseCode.SYSTEM_ERROR:
                     raise
                 return []
-            return read_body(ProducerConnection, reply, address, code).connection_set
 
         answers = await self.ask_all(await self._admin.brokers.masters(brokers=brokers), ask, failures)
         found = sorted(
@@ -126,7 +130,7 @@ class ClientAdmin(Area):
             for c in connections
         )
         if not found and not failures:
-            raise self.absent(NotFound, f"no producer of group {group} is connected", code)
+            raise self.absent(NotFound, f"no producer of group {group} is connected", operation)
         return found
 
     async def running_info(
@@ -142,14 +146,13 @@ class ClientAdmin(Area):
 
         Brokers that `failures` lists as unreachable are skipped.
         """
-        code = RequestCode.GET_CONSUMER_RUNNING_INFO
+        operation = GET_CONSUMER_RUNNING_INFO
         header = GetConsumerRunningInfoRequestHeader(
             consumer_group=group, client_id=client_id, jstack_enable=jstack
         )
 
         async def ask(address: str) -> ConsumerRunningInfo:
-            reply = await self.instance.call(address, code, header, timeout=timeout)
-            return read_body(ConsumerRunningInfo, reply, address, code)
+            return (await self.instance.ask(address, operation, header, None, timeout=timeout)).body
 
         answers, _ = await self.ask_each(reachable(await self._admin.brokers.masters(), failures), ask)
         return next(iter(answers.values()))
@@ -197,14 +200,15 @@ class ClientAdmin(Area):
         failures: Mapping[str, ClientError] | None = None,
     ) -> dict[str, dict[MessageQueue, int]]:
         """Client id → its next offset of each queue, committed or not (code 223); omits clients that do not answer."""
-        code = RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS
+        operation = INVOKE_BROKER_TO_GET_CONSUMER_STATUS
 
         async def ask_one(client_id: str) -> dict[MessageQueue, int] | None:
             header = GetConsumerStatusRequestHeader(topic=topic, group=group, client_addr=client_id)
 
             async def ask(address: str) -> GetConsumerStatusBody:
-                reply = await self.instance.call(address, code, header, timeout=STATUS_TIMEOUT)
-                return read_body(GetConsumerStatusBody, reply, address, code)
+                return (
+                    await self.instance.ask(address, operation, header, None, timeout=STATUS_TIMEOUT)
+                ).body
 
             answers, _ = await self.ask_each(reachable(await self._admin.brokers.masters(), failures), ask)
             tables = [answer.consumer_table for answer in answers.values()]
@@ -218,7 +222,7 @@ class ClientAdmin(Area):
         self, group: str, client_id: str, message: MessageExt
     ) -> ConsumeMessageDirectlyResult:
         """Makes a client consume a stored message (code 309), without moving offsets; refused after 10 s without an answer."""
-        code = RequestCode.CONSUME_MESSAGE_DIRECTLY
+        operation = CONSUME_MESSAGE_DIRECTLY
         header = ConsumeMessageDirectlyResultRequestHeader(
             consumer_group=group,
             client_id=client_id,
@@ -228,8 +232,7 @@ class ClientAdmin(Area):
         )
         (address,) = (await self._admin.brokers.masters(brokers=[message.broker_name])).values()
         timeout = max(DIRECT_TIMEOUT, self.instance.timeout)
-        reply = await self.instance.call(address, code, header, timeout=timeout)
-        return read_body(ConsumeMessageDirectlyResult, reply, address, code)
+        return (await self.instance.ask(address, operation, header, b"", timeout=timeout)).body
 
 
 def _merged(answers: list[ConsumerConnection]) -> ConsumerConnection:

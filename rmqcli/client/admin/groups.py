@@ -6,15 +6,18 @@ from collections.abc import Collection, Mapping
 
 from msgspec.structs import replace
 
-from codec.bodies.base import encode_body
-from codec.bodies.config import SubscriptionGroupConfig, SubscriptionGroupWrapper
+from codec.bodies.config import SubscriptionGroupConfig
 from codec.bodies.connections import ConsumerConnection
-from codec.bodies.offsets import ConsumerOffsetSerializeWrapper
-from codec.codes import RequestCode
 from codec.headers.groups import DeleteSubscriptionGroupRequestHeader
 from codec.message import DLQ_PREFIX, RETRY_PREFIX, check_group
 from codec.names import is_system_group
-from rmqcli.client.admin.area import Area, gather, reachable, read_body
+from codec.operations.groups import (
+    DELETE_SUBSCRIPTIONGROUP,
+    GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
+    UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
+)
+from codec.operations.offsets import GET_ALL_CONSUMER_OFFSET
+from rmqcli.client.admin.area import Area, gather, reachable
 from rmqcli.client.admin.moved import FormerMethod
 from rmqcli.client.admin.values import GroupDescription, GroupSummary, TopicChange
 from rmqcli.client.errors import UNREACHED, ClientError, GroupNotFound, InvalidRequest, TopicNotFound
@@ -32,9 +35,8 @@ class GroupAdmin(FormerMethod, Area):
         return await self.ask_all(await self._admin.brokers.masters(), self._group_table, failures)
 
     async def _group_table(self, address: str) -> Mapping[str, SubscriptionGroupConfig]:
-        code = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
-        reply = await self.instance.call(address, code)
-        return read_body(SubscriptionGroupWrapper, reply, address, code).subscription_group_table
+        answer = await self.instance.ask(address, GET_ALL_SUBSCRIPTIONGROUP_CONFIG, None, None)
+        return answer.body.subscription_group_table
 
     async def names(
         self, *, system: bool = False, failures: dict[str, ClientError] | None = None
@@ -52,11 +54,9 @@ class GroupAdmin(FormerMethod, Area):
 
     async def _groups_with_offsets(self, failures: Mapping[str, ClientError] | None) -> set[str]:
         """Groups in the offset tables of the brokers (code 43, keys `topic@group`); skips brokers that refuse."""
-        code = RequestCode.GET_ALL_CONSUMER_OFFSET
 
         async def ask(address: str) -> set[str]:
-            reply = await self.instance.call(address, code)
-            table = read_body(ConsumerOffsetSerializeWrapper, reply, address, code).offset_table
+            table = (await self.instance.ask(address, GET_ALL_CONSUMER_OFFSET, None, None)).body.offset_table
             return {key.partition("@")[2] for key in table}
 
         targets = reachable(await self._admin.brokers.masters(), failures)
@@ -97,8 +97,8 @@ class GroupAdmin(FormerMethod, Area):
         if not found and failures:
             raise next(iter(failures.values()))
         if not found:
-            code = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
-            raise self.absent(GroupNotFound, f"no broker knows group {group}", code)
+            text = f"no broker knows group {group}"
+            raise self.absent(GroupNotFound, text, GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
         return found
 
     async def create(
@@ -109,11 +109,10 @@ class GroupAdmin(FormerMethod, Area):
             check_group(config.group_name)
         except ValueError as error:
             raise InvalidRequest(str(error)) from None
-        code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
-        body = encode_body(config)
+        operation = UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
         targets = await self._admin.brokers.masters(brokers=brokers, cluster=cluster)
         answers, failures = await self.ask_each(
-            targets, lambda address: self.instance.call(address, code, body=body)
+            targets, lambda address: self.instance.ask(address, operation, None, config)
         )
         return TopicChange(tuple(answers), failures)
 
@@ -129,13 +128,13 @@ class GroupAdmin(FormerMethod, Area):
 
         GroupNotFound when none of them has it.
         """
-        code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
+        operation = UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
 
         async def change(address: str) -> bool:
             config = (await self._group_table(address)).get(group)
             if config is None:
                 return False
-            await self.instance.call(address, code, body=encode_body(replace(config, **changes)))
+            await self.instance.ask(address, operation, None, replace(config, **changes))
             return True
 
         targets = await self._admin.brokers.masters(brokers=brokers, cluster=cluster)
@@ -144,7 +143,7 @@ class GroupAdmin(FormerMethod, Area):
         if not changed and not failures:
             await self.settings(group)
             text = f"{', '.join(targets)} does not know group {group}"
-            raise self.absent(GroupNotFound, text, code)
+            raise self.absent(GroupNotFound, text, operation)
         return TopicChange(changed, failures)
 
     async def delete(
@@ -156,13 +155,12 @@ class GroupAdmin(FormerMethod, Area):
         cluster: str | None = None,
     ) -> TopicChange:
         """Deletes the settings of a group (code 207), and with `remove_offset` its offsets."""
-        code = RequestCode.DELETE_SUBSCRIPTIONGROUP
         header = DeleteSubscriptionGroupRequestHeader(
             group_name=group, remove_offset=remove_offset, clean_offset=remove_offset
         )
         targets = await self._admin.brokers.masters(brokers=brokers, cluster=cluster)
         answers, failures = await self.ask_each(
-            targets, lambda address: self.instance.call(address, code, header)
+            targets, lambda address: self.instance.ask(address, DELETE_SUBSCRIPTIONGROUP, header, None)
         )
         return TopicChange(tuple(answers), failures)
 

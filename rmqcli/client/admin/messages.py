@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from codec.addresses import MAX_PORT, join_address
-from codec.codes import RequestCode, ResponseCode
+from codec.codes import ResponseCode
 from codec.errors import CodecError
-from codec.headers.base import to_ext
 from codec.headers.query import QueryMessageRequestHeader, ViewMessageRequestHeader
 from codec.ids import parse_offset_msg_id, time_of_uniq_id
 from codec.message import MessageExt
 from codec.message_queue import MessageQueue
+from codec.operations.messages import QUERY_MESSAGE, VIEW_MESSAGE_BY_ID
 from rmqcli.client.admin.area import Area, gather
 from rmqcli.client.admin.values import QueryResult
 from rmqcli.client.errors import BrokerRefused, InvalidRequest, NotFound
@@ -81,18 +81,18 @@ class MessageAdmin(Area):
         address = offset_id_address(offset_msg_id)
         if address is None:
             raise InvalidRequest(f"{offset_msg_id!r} is not an offset message id")
-        code = RequestCode.VIEW_MESSAGE_BY_ID
         header = ViewMessageRequestHeader(offset=parse_offset_msg_id(offset_msg_id)[2])
         try:
-            reply = await self.instance.call(address, code, header)
+            answer = await self.instance.ask(address, VIEW_MESSAGE_BY_ID, header, None)
         except BrokerRefused as error:
             # The answer of 4.9.8 for a position without a message
             if type(error) is not BrokerRefused or error.code != ResponseCode.SYSTEM_ERROR:
                 raise
-            raise NotFound(ResponseCode.QUERY_NOT_FOUND, error.remark, address, code.name) from error
-        messages = await read_messages(reply.body, await self._broker_name(address))
+            name = VIEW_MESSAGE_BY_ID.name
+            raise NotFound(ResponseCode.QUERY_NOT_FOUND, error.remark, address, name) from error
+        messages = await read_messages(answer.body, await self._broker_name(address))
         if not messages:
-            raise NotFound(ResponseCode.QUERY_NOT_FOUND, reply.remark, address, code.name)
+            raise NotFound(ResponseCode.QUERY_NOT_FOUND, None, address, VIEW_MESSAGE_BY_ID.name)
         return messages[0]
 
     async def _broker_name(self, address: str) -> str:
@@ -114,16 +114,13 @@ class MessageAdmin(Area):
         self, header: QueryMessageRequestHeader, matches: Callable[[MessageExt], bool], *, unique: bool
     ) -> QueryResult:
         route = await self.instance.route(header.topic)
-        ext = to_ext(header) | {_UNIQUE_KEY_QUERY: "true" if unique else "false"}
+        extra = {_UNIQUE_KEY_QUERY: "true" if unique else "false"}
 
         async def ask(name: str) -> list[MessageExt]:
-            reply = await self.instance.read_queue(
-                MessageQueue(header.topic, name, 0),
-                RequestCode.QUERY_MESSAGE,
-                ext,
-                ok=(ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND),
-            )
-            return [] if reply.code else [m for m in await read_messages(reply.body, name) if matches(m)]
+            queue = MessageQueue(header.topic, name, 0)
+            answer = await self.instance.find_in_queue(queue, QUERY_MESSAGE, header, extra)
+            messages = [] if answer is None else await read_messages(answer.body, name)
+            return [message for message in messages if matches(message)]
 
         answers, failures = await gather(list(route.brokers), ask)
         if failures and not answers:

@@ -7,10 +7,10 @@ from collections.abc import Collection, Mapping
 from codec.bodies.connections import ConsumerConnection
 from codec.bodies.heartbeat import ConsumeType
 from codec.bodies.stats import ConsumeStats, TopicOffset
-from codec.codes import RequestCode
 from codec.headers.groups import GetConsumeStatsRequestHeader
 from codec.message_queue import MessageQueue
-from rmqcli.client.admin.area import Area, gather, read_body
+from codec.operations.groups import GET_CONSUME_STATS
+from rmqcli.client.admin.area import Area, gather
 from rmqcli.client.admin.moved import FormerMethod
 from rmqcli.client.admin.values import QueueLag, ResetPlan, ResetResult, ResetTarget
 from rmqcli.client.errors import ClientError, NotFound
@@ -29,11 +29,10 @@ class OffsetAdmin(FormerMethod, OffsetCalls, Area):
         self, group: str, topic: str | None = None, *, failures: dict[str, ClientError] | None = None
     ) -> ConsumeStats:
         """Offsets of a group and of its queues (code 208), merged from all masters; empty for an unknown group."""
-        code = RequestCode.GET_CONSUME_STATS
         header = GetConsumeStatsRequestHeader(consumer_group=group, topic=topic)
 
         async def ask(address: str) -> ConsumeStats:
-            return read_body(ConsumeStats, await self.instance.call(address, code, header), address, code)
+            return (await self.instance.ask(address, GET_CONSUME_STATS, header, None)).body
 
         answers = await self.ask_all(await self._admin.brokers.masters(), ask, failures)
         table = {
@@ -77,7 +76,7 @@ class OffsetAdmin(FormerMethod, OffsetCalls, Area):
         if failures:
             return next(iter(failures.values()))
         where = f" on topic {topic}" if topic else ""
-        return self.absent(NotFound, f"group {group} has no offsets{where}", RequestCode.GET_CONSUME_STATS)
+        return self.absent(NotFound, f"group {group} has no offsets{where}", GET_CONSUME_STATS)
 
     async def lags_of(
         self,

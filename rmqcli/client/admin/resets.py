@@ -14,11 +14,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection
 from typing import TYPE_CHECKING
 
-from codec.bodies.offsets import ResetOffsetBody
-from codec.codes import RequestCode
 from codec.headers.offsets import ResetOffsetRequestHeader
 from codec.message_queue import MessageQueue
-from rmqcli.client.admin.area import gather, gather_all, read_body
+from codec.operations.brokers import GET_BROKER_CONFIG
+from codec.operations.offsets import INVOKE_BROKER_TO_RESET_OFFSET
+from codec.operations.routes import GET_BROKER_CLUSTER_INFO, GET_ROUTEINFO_BY_TOPIC
+from rmqcli.client.admin.area import gather, gather_all
 from rmqcli.client.admin.clients import Activity
 from rmqcli.client.admin.settling import Failures, settled
 from rmqcli.client.admin.values import QueueReset, QueueResetResult, ResetPlan, ResetResult, ResetTarget
@@ -79,8 +80,7 @@ class Resets:
         chosen = [queue for queue in known if queue in wanted and queue_id in (None, queue.queue_id)]
         if not chosen:
             what = "such queue" if queue_id is None else f"queue {queue_id}"
-            code = RequestCode.GET_ROUTEINFO_BY_TOPIC
-            raise self._offsets.absent(NotFound, f"topic {topic} has no {what}", code)
+            raise self._offsets.absent(NotFound, f"topic {topic} has no {what}", GET_ROUTEINFO_BY_TOPIC)
         return chosen
 
     async def _plan_queue(
@@ -132,7 +132,7 @@ class Resets:
         missing = [name for name in names if name not in masters]
         if missing:
             text = f"broker {missing[0]} has no master to reset group {plan.group}"
-            raise self._offsets.absent(NotFound, text, RequestCode.GET_BROKER_CLUSTER_INFO)
+            raise self._offsets.absent(NotFound, text, GET_BROKER_CLUSTER_INFO)
         return {name: masters[name] for name in names}
 
     async def _online_way(self, plan: ResetPlan) -> Callable[[ResetPlan], Awaitable[Failures]]:
@@ -161,7 +161,7 @@ class Resets:
 
     async def _takes_queues(self, address: str) -> bool:
         """True if the configuration of a broker (26) says that it resets single queues; False if it cannot be read."""
-        reply = await self._admin.invoke(address, RequestCode.GET_BROKER_CONFIG)
+        reply = await self._admin.invoke(address, GET_BROKER_CONFIG.code)
         return SERVER_SIDE_RESET in bytes(reply.body).decode("utf-8", "replace").splitlines()
 
     async def _reset_by_time(self, plan: ResetPlan) -> Failures:
@@ -195,10 +195,9 @@ class Resets:
 
         return (await gather(wanted, send))[1]
 
-    async def _send(self, address: str, header: ResetOffsetRequestHeader) -> ResetOffsetBody | None:
-        code = RequestCode.INVOKE_BROKER_TO_RESET_OFFSET
-        reply = await self._instance.call(address, code, header)
-        return read_body(ResetOffsetBody, reply, address, code) if reply.body else None
+    async def _send(self, address: str, header: ResetOffsetRequestHeader) -> None:
+        code = INVOKE_BROKER_TO_RESET_OFFSET.code
+        await self._instance.call(address, code, header)  # 5.x may answer without the body that 4.x has
 
     async def _commit_planned(self, plan: ResetPlan, queue: MessageQueue) -> None:
         await self._offsets.commit(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import TypeVar
 
-from codec.bodies.config import TopicConfig, TopicConfigSerializeWrapper
-from codec.bodies.route import TopicList, TopicRouteData
+from codec.bodies.config import TopicConfig
+from codec.bodies.route import TopicRouteData
 from codec.bodies.stats import GroupList, TopicOffset, TopicStatsTable
-from codec.codes import Perm, RequestCode
-from codec.headers.base import Header
+from codec.codes import Perm
 from codec.headers.kv import DeleteKVConfigRequestHeader, GetKVConfigRequestHeader, PutKVConfigRequestHeader
 from codec.headers.topics import (
     CreateTopicRequestHeader,
@@ -19,10 +19,22 @@ from codec.headers.topics import (
 )
 from codec.message import SystemTopic, check_topic
 from codec.message_queue import MessageQueue
-from rmqcli.client.admin.area import Area, gather, gather_all, read_body
+from codec.operations.name_server import DELETE_KV_CONFIG, GET_KV_CONFIG, PUT_KV_CONFIG
+from codec.operations.operation import Operation
+from codec.operations.routes import DELETE_TOPIC_IN_NAMESRV, GET_ALL_TOPIC_LIST_FROM_NAMESERVER
+from codec.operations.topics import (
+    DELETE_TOPIC_IN_BROKER,
+    GET_ALL_TOPIC_CONFIG,
+    GET_TOPIC_STATS_INFO,
+    QUERY_TOPIC_CONSUME_BY_WHO,
+    UPDATE_AND_CREATE_TOPIC,
+)
+from rmqcli.client.admin.area import Area, gather, gather_all
 from rmqcli.client.admin.moved import FormerMethod
 from rmqcli.client.admin.values import TopicChange
 from rmqcli.client.errors import UNREACHED, ClientError, InvalidRequest, NotFound, TopicNotFound
+
+HeaderT = TypeVar("HeaderT")
 
 ORDER_NAMESPACE = "ORDER_TOPIC_CONFIG"
 READ_WRITE = Perm.READ | Perm.WRITE
@@ -35,9 +47,8 @@ class TopicAdmin(FormerMethod, Area):
 
     async def names(self) -> list[str]:
         """All topics of the name server, sorted, including retry, dead-letter and system topics."""
-        code = RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER
-        reply = await self.instance.ask_name_server(code)
-        return sorted(read_body(TopicList, reply, self.instance.name_servers.current, code).topic_list)
+        answer = await self.instance.ask_name_server(GET_ALL_TOPIC_LIST_FROM_NAMESERVER, None)
+        return sorted(answer.body.topic_list)
 
     async def route(self, topic: str) -> TopicRouteData:
         """The current route from the name server; NoRoute when it has none."""
@@ -52,11 +63,10 @@ class TopicAdmin(FormerMethod, Area):
         self, topic: str, *, failures: dict[str, ClientError] | None = None
     ) -> dict[str, TopicConfig]:
         """The settings of a topic by broker name (code 21); TopicNotFound when no broker has it."""
-        code = RequestCode.GET_ALL_TOPIC_CONFIG
 
         async def ask(address: str) -> TopicConfig | None:
-            reply = await self.instance.call(address, code)
-            return read_body(TopicConfigSerializeWrapper, reply, address, code).topic_config_table.get(topic)
+            answer = await self.instance.ask(address, GET_ALL_TOPIC_CONFIG, None, None)
+            return answer.body.topic_config_table.get(topic)
 
         targets = await self.masters(topic)
         answers = await self.ask_all(targets, ask, failures)
@@ -64,18 +74,17 @@ class TopicAdmin(FormerMethod, Area):
         if not found and failures:
             raise next(iter(failures.values()))
         if not found:
-            raise self.absent(TopicNotFound, f"no broker has topic {topic}", code)
+            raise self.absent(TopicNotFound, f"no broker has topic {topic}", GET_ALL_TOPIC_CONFIG)
         return found
 
     async def stats(
         self, topic: str, *, failures: dict[str, ClientError] | None = None
     ) -> dict[MessageQueue, TopicOffset]:
         """Lowest offset, next offset and time of the last message of every queue, in queue order (code 202)."""
-        code = RequestCode.GET_TOPIC_STATS_INFO
         header = GetTopicStatsInfoRequestHeader(topic=topic)
 
         async def ask(address: str) -> TopicStatsTable:
-            return read_body(TopicStatsTable, await self.instance.call(address, code, header), address, code)
+            return (await self.instance.ask(address, GET_TOPIC_STATS_INFO, header, None)).body
 
         targets = await self.masters(topic)
         tables = await self.ask_all(targets, ask, failures)
@@ -84,11 +93,10 @@ class TopicAdmin(FormerMethod, Area):
 
     async def groups(self, topic: str, *, failures: dict[str, ClientError] | None = None) -> list[str]:
         """Groups that consume the topic or have offsets on it (code 300), sorted."""
-        code = RequestCode.QUERY_TOPIC_CONSUME_BY_WHO
         header = QueryTopicConsumeByWhoRequestHeader(topic=topic)
 
         async def ask(address: str) -> GroupList:
-            return read_body(GroupList, await self.instance.call(address, code, header), address, code)
+            return (await self.instance.ask(address, QUERY_TOPIC_CONSUME_BY_WHO, header, None)).body
 
         targets = await self.masters(topic)
         lists = await self.ask_all(targets, ask, failures)
@@ -126,12 +134,12 @@ class TopicAdmin(FormerMethod, Area):
             attributes=attributes,
         )
         targets = await self._admin.brokers.masters(brokers=brokers, cluster=cluster)
-        change = await self._change(targets, RequestCode.UPDATE_AND_CREATE_TOPIC, header)
+        change = await self._change(targets, header)
         if order:
             layout = await self._order_layout(topic) if brokers else {}
             layout |= {name: f"{name}:{write_queues}" for name in change.brokers}
             await self._update_name_servers(
-                RequestCode.PUT_KV_CONFIG,
+                PUT_KV_CONFIG,
                 PutKVConfigRequestHeader(
                     namespace=ORDER_NAMESPACE, key=topic, value=";".join(layout.values())
                 ),
@@ -142,10 +150,9 @@ class TopicAdmin(FormerMethod, Area):
         """The layout of an ordered topic in the name servers: broker name → `name:queues`."""
         header = GetKVConfigRequestHeader(namespace=ORDER_NAMESPACE, key=topic)
         try:
-            reply = await self.instance.ask_name_server(RequestCode.GET_KV_CONFIG, header)
+            text = (await self.instance.ask_name_server(GET_KV_CONFIG, header)).header.value or ""
         except NotFound:
             return {}
-        text = (reply.ext_fields or {}).get("value", "")
         return {entry.partition(":")[0]: entry for entry in text.split(";") if entry}
 
     async def update(
@@ -180,7 +187,7 @@ class TopicAdmin(FormerMethod, Area):
                 attributes=attributes,
             )
             try:
-                await self.instance.call(chosen[name], RequestCode.UPDATE_AND_CREATE_TOPIC, header)
+                await self.instance.ask(chosen[name], UPDATE_AND_CREATE_TOPIC, header, None)
                 changed.append(name)
             except ClientError as error:
                 failures[name] = error
@@ -205,32 +212,36 @@ class TopicAdmin(FormerMethod, Area):
         masters = await self._admin.brokers.masters(cluster=cluster)
         targets = {name: address for name, address in masters.items() if name in route.brokers}
         header = DeleteTopicRequestHeader(topic=topic)
-        code = RequestCode.DELETE_TOPIC_IN_BROKER
         asked = [name for name in targets if name not in lost]
-        answers, failures = await gather(asked, lambda name: self.instance.call(targets[name], code, header))
+        answers, failures = await gather(
+            asked, lambda name: self.instance.ask(targets[name], DELETE_TOPIC_IN_BROKER, header, None)
+        )
         failures |= {name: lost[name] for name in targets if name in lost}
         change = TopicChange(tuple(answers), failures)
         if failures:
             return change
         await self._update_name_servers(
-            RequestCode.DELETE_TOPIC_IN_NAMESRV,
+            DELETE_TOPIC_IN_NAMESRV,
             DeleteTopicFromNamesrvRequestHeader(topic=topic, cluster_name=cluster),
         )
         await self._update_name_servers(
-            RequestCode.DELETE_KV_CONFIG, DeleteKVConfigRequestHeader(namespace=ORDER_NAMESPACE, key=topic)
+            DELETE_KV_CONFIG, DeleteKVConfigRequestHeader(namespace=ORDER_NAMESPACE, key=topic)
         )
         return change
 
-    async def _change(self, targets: dict[str, str], code: RequestCode, header: Header) -> TopicChange:
+    async def _change(self, targets: dict[str, str], header: CreateTopicRequestHeader) -> TopicChange:
         answers, failures = await self.ask_each(
-            targets, lambda address: self.instance.call(address, code, header)
+            targets, lambda address: self.instance.ask(address, UPDATE_AND_CREATE_TOPIC, header, None)
         )
         return TopicChange(tuple(answers), failures)
 
-    async def _update_name_servers(self, code: RequestCode, header: Header) -> None:
+    async def _update_name_servers(
+        self, operation: Operation[HeaderT, None, None, None], header: HeaderT
+    ) -> None:
         """Sends a change to every name server; they do not replicate."""
         await gather_all(
-            self.instance.name_servers.addresses, lambda address: self.instance.call(address, code, header)
+            self.instance.name_servers.addresses,
+            lambda address: self.instance.ask(address, operation, header, None),
         )
 
 

@@ -8,23 +8,20 @@ left to the next round. The version in the reply is the broker's.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Protocol
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import msgspec
 import trio
 
-from codec.bodies.base import encode_body
 from codec.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData
-from codec.codes import RequestCode
-from codec.headers.base import to_ext
 from codec.headers.clients import UnregisterClientRequestHeader
-from codec.remoting.frame import RemotingCommand
+from codec.operations.clients import HEART_BEAT, UNREGISTER_CLIENT
 from rmqcli.client.errors import ClientError
-from rmqcli.client.routing.routes import Routes
 from rmqcli.client.wire.link import Link
-from rmqcli.client.wire.pool import Pool
-from rmqcli.client.wire.request_headers import command
+
+if TYPE_CHECKING:
+    from rmqcli.client.instance import ClientInstance
 
 __all__ = ["HEARTBEAT_INTERVAL", "Heartbeats"]
 
@@ -33,28 +30,10 @@ LEAVE_TIMEOUT = 0.5  # seconds, for all brokers together
 _MASTER = 0
 
 
-class Beating(Protocol):
-    """What heartbeats need of a client instance."""
-
-    client_id: str
-    unit_mode: bool
-
-    @property
-    def pool(self) -> Pool: ...
-    @property
-    def routes(self) -> Routes: ...
-    @property
-    def nursery(self) -> trio.Nursery: ...
-    def start(self, function: Callable[[], Awaitable[None]], name: str) -> trio.CancelScope: ...
-    async def call(
-        self, address: str, code: int, header: None = ..., body: bytes = ...
-    ) -> RemotingCommand: ...
-
-
 class Heartbeats:
     """The groups of one client instance. `versions` is what brokers said of themselves (address → MQVersion number)."""
 
-    def __init__(self, instance: Beating) -> None:
+    def __init__(self, instance: ClientInstance) -> None:
         self._instance = instance
         self._producers: Counter[str] = Counter()
         self._consumers: dict[str, ConsumerData] = {}
@@ -129,7 +108,7 @@ class Heartbeats:
             producer_data_set=[ProducerData(group_name=group) for group in self._producers],
             consumer_data_set=list(self._consumers.values()),
         )
-        body = encode_body(data)
+        _, body = HEART_BEAT.encode_request(None, data)
         async with trio.open_nursery() as nursery:
             for address in addresses:
                 nursery.start_soon(self._send, address, body)
@@ -156,7 +135,7 @@ class Heartbeats:
     async def _send(self, address: str, body: bytes) -> None:
         self._telling.add(address)
         try:
-            reply = await self._instance.call(address, RequestCode.HEART_BEAT, body=body)
+            reply = await self._instance.call(address, HEART_BEAT.code, body=body)
         except ClientError:
             return
         finally:
@@ -176,7 +155,6 @@ class Heartbeats:
     async def _unregister(self, address: str, headers: list[UnregisterClientRequestHeader]) -> None:
         try:
             for header in headers:
-                request = command(RequestCode.UNREGISTER_CLIENT, to_ext(header))
-                await self._instance.pool.oneway(address, request, LEAVE_TIMEOUT)
+                await self._instance.send_oneway(address, UNREGISTER_CLIENT, header, timeout=LEAVE_TIMEOUT)
         except ClientError:
             return

@@ -1,31 +1,29 @@
-"""Questions about offsets of one queue, and the commit. Shared by PullConsumer and Admin."""
+"""Requests about the offsets of one queue (Java `MQAdminImpl`), shared by consumers and Admin."""
 
 from __future__ import annotations
 
-from codec.codes import RequestCode, ResponseCode
-from codec.headers.base import to_ext
 from codec.headers.offsets import (
     GetEarliestMsgStoretimeRequestHeader,
-    GetEarliestMsgStoretimeResponseHeader,
     GetMaxOffsetRequestHeader,
-    GetMaxOffsetResponseHeader,
     GetMinOffsetRequestHeader,
-    GetMinOffsetResponseHeader,
     QueryConsumerOffsetRequestHeader,
-    QueryConsumerOffsetResponseHeader,
     SearchOffsetRequestHeader,
-    SearchOffsetResponseHeader,
     UpdateConsumerOffsetRequestHeader,
 )
 from codec.message_queue import MessageQueue
-from rmqcli.client.instance import ClientInstance, reply_header
-from rmqcli.client.wire.request_headers import command
-
-__all__ = ["OffsetCalls"]
+from codec.operations.offsets import (
+    GET_EARLIEST_MSG_STORETIME,
+    GET_MAX_OFFSET,
+    GET_MIN_OFFSET,
+    QUERY_CONSUMER_OFFSET,
+    SEARCH_OFFSET_BY_TIMESTAMP,
+    UPDATE_CONSUMER_OFFSET,
+)
+from rmqcli.client.instance import ClientInstance
 
 
 class OffsetCalls:
-    """Mixin: each call asks the master of the queue's broker, reads ask a slave when it cannot be reached."""
+    """Mixin. Requests go to the master of the queue's broker; reads go to a slave when the master cannot be reached."""
 
     instance: ClientInstance
     group: str = ""
@@ -33,74 +31,55 @@ class OffsetCalls:
     async def min_offset(self, queue: MessageQueue) -> int:
         """The lowest offset that can still be read."""
         queue = self.instance.namespace.wrap_queue(queue)
-        header = GetMinOffsetRequestHeader(
-            topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name
-        )
-        reply = await self.instance.read_queue(queue, RequestCode.GET_MIN_OFFSET, header)
-        return reply_header(
-            GetMinOffsetResponseHeader, reply, queue.broker_name, RequestCode.GET_MIN_OFFSET
-        ).offset
+        topic, name, number = queue.topic, queue.broker_name, queue.queue_id
+        header = GetMinOffsetRequestHeader(topic=topic, queue_id=number, bname=name)
+        return (await self.instance.ask_queue(queue, GET_MIN_OFFSET, header)).header.offset
 
     async def max_offset(self, queue: MessageQueue) -> int:
         """The offset that the next message will get."""
         queue = self.instance.namespace.wrap_queue(queue)
-        header = GetMaxOffsetRequestHeader(
-            topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name
-        )
-        reply = await self.instance.read_queue(queue, RequestCode.GET_MAX_OFFSET, header)
-        return reply_header(
-            GetMaxOffsetResponseHeader, reply, queue.broker_name, RequestCode.GET_MAX_OFFSET
-        ).offset
+        topic, name, number = queue.topic, queue.broker_name, queue.queue_id
+        header = GetMaxOffsetRequestHeader(topic=topic, queue_id=number, bname=name)
+        return (await self.instance.ask_queue(queue, GET_MAX_OFFSET, header)).header.offset
 
     async def search_offset(self, queue: MessageQueue, timestamp_ms: int) -> int:
         """The offset of the first message stored at `timestamp_ms` (epoch) or later.
 
-        Brokers of 4.9 may answer any of several messages of that millisecond, a neighbour, and the last one when there is none.
+        Brokers of 4.9 may return any of several messages of that millisecond, or a neighbour, and the last message when
+        there is none.
         """
         queue = self.instance.namespace.wrap_queue(queue)
-        code = RequestCode.SEARCH_OFFSET_BY_TIMESTAMP
-        header = SearchOffsetRequestHeader(
-            topic=queue.topic, queue_id=queue.queue_id, timestamp=timestamp_ms, bname=queue.broker_name
-        )
-        reply = await self.instance.read_queue(queue, code, header)
-        return reply_header(SearchOffsetResponseHeader, reply, queue.broker_name, code).offset
+        topic, name, number = queue.topic, queue.broker_name, queue.queue_id
+        header = SearchOffsetRequestHeader(topic=topic, queue_id=number, timestamp=timestamp_ms, bname=name)
+        return (await self.instance.ask_queue(queue, SEARCH_OFFSET_BY_TIMESTAMP, header)).header.offset
 
     async def earliest_store_time(self, queue: MessageQueue) -> int:
-        """When the oldest message of the queue was stored (epoch ms); -1 when the queue is empty."""
+        """The time (epoch ms) at which the oldest message of the queue was stored; -1 when the queue is empty."""
         queue = self.instance.namespace.wrap_queue(queue)
-        code = RequestCode.GET_EARLIEST_MSG_STORETIME
-        header = GetEarliestMsgStoretimeRequestHeader(
-            topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name
-        )
-        reply = await self.instance.read_queue(queue, code, header)
-        return reply_header(GetEarliestMsgStoretimeResponseHeader, reply, queue.broker_name, code).timestamp
+        topic, name, number = queue.topic, queue.broker_name, queue.queue_id
+        header = GetEarliestMsgStoretimeRequestHeader(topic=topic, queue_id=number, bname=name)
+        return (await self.instance.ask_queue(queue, GET_EARLIEST_MSG_STORETIME, header)).header.timestamp
 
     async def committed(self, queue: MessageQueue, group: str | None = None) -> int | None:
-        """The next offset the group will consume; None when it never committed there.
+        """The next offset that the group will consume; None when it never committed one.
 
-        A broker answers 0 for a group that it does not know on a queue that is still wholly in memory.
+        A broker answers 0 for an unknown group while the queue is still wholly in memory.
         """
         queue = self.instance.namespace.wrap_queue(queue)
-        code = RequestCode.QUERY_CONSUMER_OFFSET
         header = QueryConsumerOffsetRequestHeader(
             consumer_group=self.instance.namespace.wrap(group or self.group),
             topic=queue.topic,
             queue_id=queue.queue_id,
             bname=queue.broker_name,
         )
-        reply = await self.instance.read_queue(
-            queue, code, header, ok=(ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND)
-        )
-        if reply.code == ResponseCode.QUERY_NOT_FOUND:
-            return None
-        return reply_header(QueryConsumerOffsetResponseHeader, reply, queue.broker_name, code).offset
+        answer = await self.instance.find_in_queue(queue, QUERY_CONSUMER_OFFSET, header)
+        return None if answer is None else answer.header.offset
 
     async def commit(
         self, queue: MessageQueue, offset: int, group: str | None = None, *, oneway: bool = False
     ) -> None:
         """Sets the group's next offset of the queue. Running consumers of the group overwrite it within seconds."""
         queue = self.instance.namespace.wrap_queue(queue)
-        code = RequestCode.UPDATE_CONSUMER_OFFSET
         header = UpdateConsumerOffsetRequestHeader(
             consumer_group=self.instance.namespace.wrap(group or self.group),
             topic=queue.topic,
@@ -110,6 +89,6 @@ class OffsetCalls:
         )
         address = (await self.instance.broker_addresses(queue))[0]
         if oneway:
-            await self.instance.pool.oneway(address, command(code, to_ext(header)), self.instance.timeout)
+            await self.instance.send_oneway(address, UPDATE_CONSUMER_OFFSET, header)
         else:
-            await self.instance.call(address, code, header)
+            await self.instance.ask(address, UPDATE_CONSUMER_OFFSET, header, None)

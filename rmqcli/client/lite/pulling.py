@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 
 import trio
 
-from codec.codes import PullSysFlag, RequestCode, ResponseCode
+from codec.codes import PullSysFlag, ResponseCode
 from codec.message_queue import MessageQueue
+from codec.operations.messages import LITE_PULL_MESSAGE, PULL_MESSAGE
 from rmqcli.client.errors import BrokerRefused, ClientError, NotSupported
 from rmqcli.client.group.start_offset import begin_time, first_offset
 from rmqcli.client.lite.held import Held
@@ -47,7 +48,7 @@ class Pulling:
         self._selectors = selectors
         self._arrived = arrived
         self._started_ms = consumer.instance.now_ms()
-        self._code = RequestCode.LITE_PULL_MESSAGE
+        self._operation = LITE_PULL_MESSAGE
 
     async def run(self, held: Held) -> None:
         """Until the queue is dropped."""
@@ -83,9 +84,9 @@ class Pulling:
         return 0.0
 
     def _after_failure(self, held: Held, error: ClientError) -> float:
-        if isinstance(error, NotSupported) and self._code is RequestCode.LITE_PULL_MESSAGE:
-            # Older brokers know only the request of all consumers
-            self._code = RequestCode.PULL_MESSAGE
+        if isinstance(error, NotSupported) and self._operation is LITE_PULL_MESSAGE:
+            # Older brokers know only PULL_MESSAGE
+            self._operation = PULL_MESSAGE
             return 0.0
         if isinstance(error, BrokerRefused) and error.code == ResponseCode.FLOW_CONTROL:
             return BUSY
@@ -96,7 +97,7 @@ class Pulling:
         settings = self._settings
         selector = self._selectors.get(queue.topic, _EVERYTHING)
         return await self._consumer.pull_as(
-            self._code,
+            self._operation,
             queue,
             offset,
             settings.pull_batch_size,

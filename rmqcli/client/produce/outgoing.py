@@ -11,10 +11,13 @@ from typing import NamedTuple
 
 import trio
 
-from codec.codes import MessageSysFlag, RequestCode
+from codec.codes import MessageSysFlag
 from codec.compression import compress
 from codec.errors import LocalProtocolError
+from codec.headers.send import SendMessageRequestHeaderV2, SendMessageResponseHeader
 from codec.message import RETRY_PREFIX, Message, PropertyName, check_topic
+from codec.operations.messages import SEND_BATCH_MESSAGE, SEND_MESSAGE_V2, SEND_REPLY_MESSAGE_V2
+from codec.operations.operation import Operation
 from codec.properties import (
     MAX_PROPERTIES_LENGTH,
     NAME_VALUE_SEPARATOR,
@@ -44,6 +47,9 @@ REPLY_TYPE = "reply"
 """MSG_TYPE of a message that answers a request: brokers hand it to the client that asked."""
 
 
+SendOperation = Operation[SendMessageRequestHeaderV2, SendMessageResponseHeader, bytes, None]
+
+
 class Outgoing(NamedTuple):
     """What a send request needs of a message. `msg_id` is the UNIQ_KEY, comma-joined for a batch."""
 
@@ -61,10 +67,10 @@ class Outgoing(NamedTuple):
     """All but topic, body, properties and id is as above."""
 
     @property
-    def code(self) -> RequestCode:
+    def operation(self) -> SendOperation:
         if self.reply:
-            return RequestCode.SEND_REPLY_MESSAGE_V2
-        return RequestCode.SEND_BATCH_MESSAGE if self.batch else RequestCode.SEND_MESSAGE_V2
+            return SEND_REPLY_MESSAGE_V2
+        return SEND_BATCH_MESSAGE if self.batch else SEND_MESSAGE_V2
 
 
 class Preparer:

@@ -16,13 +16,12 @@ from typing import Self, Unpack
 import trio
 
 from codec.codes import ResponseCode
-from codec.headers.send import SendMessageResponseHeader
 from codec.ids import UniqIdFactory
 from codec.message import Message
 from codec.message_queue import MessageQueue
 from rmqcli.client.errors import UNREACHED, BrokerRefused, ClientError, InvalidRequest, NotPermitted, refusal
 from rmqcli.client.identity import check_producer_group
-from rmqcli.client.instance import Client, ClientInstance, InstanceOptions, reply_header
+from rmqcli.client.instance import Client, ClientInstance, InstanceOptions
 from rmqcli.client.namespaces import Namespace
 from rmqcli.client.produce.batches import batch_outgoing
 from rmqcli.client.produce.outgoing import COMPRESS_LEVEL, COMPRESS_OVER, MAX_MESSAGE_SIZE, Outgoing, Preparer
@@ -35,6 +34,7 @@ from rmqcli.client.results import SendResult, SendStatus, send_result
 from rmqcli.client.routing.latency_faults import LatencyFaults
 from rmqcli.client.routing.routes import Route
 from rmqcli.client.trace import TraceDispatcher, published, trace_topic
+from rmqcli.client.wire.requests import read_answer
 
 __all__ = ["RETRY_CODES", "Producer", "ProducerOptions"]
 
@@ -346,7 +346,6 @@ class Producer(SendingSoon, Requesting, Client):
         messages: Sequence[Message],
     ) -> SendResult:
         request = self._headers.request(outgoing, queue)
-        code = request.code
         left = deadline - trio.current_time()
         # Connecting must leave time for the other tries; waiting for an answer may take all there is, since a second
         # try of a request that was sent makes a second message.
@@ -355,7 +354,7 @@ class Producer(SendingSoon, Requesting, Client):
         )
         status = _STATUS.get(reply.code)
         if status is None:
-            raise refusal(reply.code, reply.remark, address, code)
-        header = reply_header(SendMessageResponseHeader, reply, address, code)
+            raise refusal(reply.code, reply.remark, address, request.code)
+        header = read_answer(outgoing.operation, reply, address).header
         place = self._namespace.unwrap_queue(queue) if self._namespace.name else queue
         return send_result(status, outgoing.msg_id, place, header, reply.ext_fields or {})

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from codec.errors import LocalProtocolError
-from codec.headers.base import to_ext
 from codec.headers.send import SendMessageRequestHeaderV2
 from codec.message import SystemTopic
 from codec.message_queue import MessageQueue
 from codec.remoting.frame import RemotingCommand
 from codec.remoting.send_request import SendRequest, SendTemplate
-from rmqcli.client.errors import InvalidRequest, request_name
+from rmqcli.client.errors import InvalidRequest
 from rmqcli.client.instance import ClientInstance
 from rmqcli.client.produce.outgoing import Outgoing
-from rmqcli.client.wire.request_headers import command
+from rmqcli.client.wire.requests import request_of
 
 __all__ = ["SendHeaders"]
 
@@ -40,13 +39,13 @@ class SendHeaders:
 
     def command(self, outgoing: Outgoing, queue: MessageQueue) -> RemotingCommand:
         """The same request written the general way."""
-        return command(outgoing.code, to_ext(self._header(outgoing, queue)), outgoing.body)
+        return request_of(outgoing.operation, self._header(outgoing, queue), outgoing.body)
 
     def _template(self, outgoing: Outgoing, queue: MessageQueue) -> SendTemplate:
         try:
             return SendTemplate(self._header(outgoing, queue))
         except LocalProtocolError as error:
-            raise InvalidRequest(f"{request_name(outgoing.code)} cannot be sent: {error}") from error
+            raise InvalidRequest(f"{outgoing.operation.name} cannot be sent: {error}") from error
 
     def _header(self, outgoing: Outgoing, queue: MessageQueue) -> SendMessageRequestHeaderV2:
         return SendMessageRequestHeaderV2(

@@ -19,10 +19,11 @@ import trio
 
 from codec.codes import RequestCode
 from codec.errors import CodecError
-from codec.headers.base import from_ext, to_ext
+from codec.headers.base import from_ext
 from codec.headers.transactions import CheckTransactionStateRequestHeader, EndTransactionRequestHeader
 from codec.ids import parse_offset_msg_id
 from codec.message import Message, MessageExt, PropertyName
+from codec.operations.messages import END_TRANSACTION
 from codec.remoting.frame import RemotingCommand
 from codec.store.record import decode_records
 from rmqcli.client.errors import ClientError
@@ -33,7 +34,6 @@ from rmqcli.client.produce.queue_selectors import QueueSelector
 from rmqcli.client.results import SendResult, SendStatus
 from rmqcli.client.trace import MessageType, TransactionEnd
 from rmqcli.client.wire.link import Link
-from rmqcli.client.wire.request_headers import command
 
 __all__ = [
     "CheckAnswered",
@@ -178,11 +178,11 @@ class TransactionProducer(Producer):
         return told
 
     async def _tell(self, address: str, header: EndTransactionRequestHeader, remark: str | None) -> bool:
-        request = command(RequestCode.END_TRANSACTION, to_ext(header))
-        request.remark = remark
         with trio.CancelScope(shield=True):
             try:
-                await self.instance.pool.oneway(address, request, END_TIMEOUT)
+                await self.instance.send_oneway(
+                    address, END_TRANSACTION, header, timeout=END_TIMEOUT, remark=remark
+                )
             except ClientError as error:
                 log.warning("the end of %s was not told: %s", header.msg_id, error)
                 return False

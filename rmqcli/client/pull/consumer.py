@@ -13,21 +13,23 @@ from types import TracebackType
 from typing import Unpack
 
 from codec.bodies.heartbeat import ConsumeFromWhere, ConsumerData, ConsumeType, MessageModel, SubscriptionData
-from codec.codes import MASTER_ID, PullSysFlag, RequestCode
+from codec.codes import MASTER_ID, PullSysFlag
 from codec.errors import SelectorError
 from codec.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
 from codec.message_queue import MessageQueue
-from codec.remoting.frame import RemotingCommand
+from codec.operations.messages import PULL_MESSAGE
+from codec.operations.operation import Answer, Operation
 from codec.selector import parse_tags, tag_subscription
 from rmqcli.client.errors import InvalidRequest
 from rmqcli.client.group.balance import Balance
 from rmqcli.client.group.offsets import OffsetCalls
 from rmqcli.client.identity import check_consumer_group
-from rmqcli.client.instance import Client, ClientInstance, InstanceOptions, reply_header
+from rmqcli.client.instance import Client, ClientInstance, InstanceOptions
 from rmqcli.client.namespaces import Namespace
 from rmqcli.client.pull.requests import PullRequests
 from rmqcli.client.results import PullResult, PullStatus
 from rmqcli.client.wire.messages import read_messages
+from rmqcli.client.wire.requests import read_answer
 
 __all__ = ["BLOCK_SUSPEND", "BLOCK_TIMEOUT", "MAX_BATCH", "TOOLS_GROUP", "PullConsumer", "QueuesChanged"]
 
@@ -38,6 +40,7 @@ BLOCK_TIMEOUT = 10.0  # seconds more until the answer must be here; consumerTime
 QueuesChanged = Callable[[str, Sequence[MessageQueue], Sequence[MessageQueue]], Awaitable[None] | None]
 """Hears (topic, all queues, our queues) when the division of a topic changed; async, or plain and quick."""
 log = logging.getLogger("rmqcli.client.pull")
+PullOperation = Operation[PullMessageRequestHeader, PullMessageResponseHeader, None, bytes]
 _STATUS = {status.value.value: status for status in PullStatus}
 
 
@@ -141,7 +144,7 @@ class PullConsumer(OffsetCalls, Client):
         to it. An offset outside the queue is the status OFFSET_ILLEGAL, not an error; whatever the broker refuses raises.
         """
         return await self.pull_as(
-            RequestCode.PULL_MESSAGE,
+            PULL_MESSAGE,
             queue,
             offset,
             max_nums,
@@ -173,7 +176,7 @@ class PullConsumer(OffsetCalls, Client):
 
     async def pull_as(
         self,
-        code: RequestCode,
+        operation: PullOperation,
         queue: MessageQueue,
         offset: int,
         max_nums: int,
@@ -184,7 +187,7 @@ class PullConsumer(OffsetCalls, Client):
         expression_type: str,
         flags: int = 0,
     ) -> PullResult:
-        """What `pull` does, with the request `code` and more `flags` of PullSysFlag."""
+        """`pull` with another operation and additional `flags` of PullSysFlag."""
         queue = self._namespace.wrap_queue(queue)
         tags = _tags(expression) if expression_type == "TAG" else frozenset()
         header = PullMessageRequestHeader(
@@ -203,21 +206,27 @@ class PullConsumer(OffsetCalls, Client):
         )
         reply = await self.instance.read_queue(
             queue,
-            code,
+            operation.code,
             header,
             timeout=(timeout or self.instance.timeout) + suspend,
             prefer=self._suggested.get(queue, MASTER_ID),
             ok=_STATUS,
         )
-        return await self._result(queue, reply, tags)
+        return await self._result(queue, read_answer(operation, reply, queue.broker_name), reply.code, tags)
 
-    async def _result(self, queue: MessageQueue, reply: RemotingCommand, tags: frozenset[str]) -> PullResult:
-        header = reply_header(PullMessageResponseHeader, reply, queue.broker_name, RequestCode.PULL_MESSAGE)
+    async def _result(
+        self,
+        queue: MessageQueue,
+        answer: Answer[PullMessageResponseHeader, bytes],
+        code: int,
+        tags: frozenset[str],
+    ) -> PullResult:
+        header = answer.header
         if header.suggest_which_broker_id is not None:
             self._suggested[queue] = header.suggest_which_broker_id
-        status = _STATUS[reply.code]
+        status = _STATUS[code]
         found = status is PullStatus.FOUND
-        messages = await read_messages(reply.body, queue.broker_name) if found else []
+        messages = await read_messages(answer.body, queue.broker_name) if found else []
         self._namespace.unwrap_messages(messages)
         if tags:
             messages = [message for message in messages if message.tags in tags]

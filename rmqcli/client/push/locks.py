@@ -10,11 +10,9 @@ from collections.abc import Iterable
 
 import trio
 
-from codec.bodies.base import decode_body, encode_body
-from codec.bodies.offsets import LockBatchRequestBody, LockBatchResponseBody, UnlockBatchRequestBody
-from codec.codes import RequestCode
-from codec.errors import CodecError
+from codec.bodies.offsets import LockBatchRequestBody, UnlockBatchRequestBody
 from codec.message_queue import MessageQueue
+from codec.operations.clients import LOCK_BATCH_MQ, UNLOCK_BATCH_MQ
 from rmqcli.client.errors import ClientError
 from rmqcli.client.push.state import GroupState
 
@@ -86,9 +84,7 @@ class Locks:
                 consumer_group=self._state.group, client_id=self._state.instance.client_id, mq_set=queues
             )
             address = await self._master(queues[0])
-            await self._state.instance.call(
-                address, RequestCode.UNLOCK_BATCH_MQ, None, encode_body(body), timeout=LOCK_TIMEOUT
-            )
+            await self._state.instance.ask(address, UNLOCK_BATCH_MQ, None, body, timeout=LOCK_TIMEOUT)
             self.held.difference_update(queues)
 
     async def _ask(self, queues: list[MessageQueue]) -> set[MessageQueue]:
@@ -98,13 +94,8 @@ class Locks:
         address = await self._master(queues[0])
         # Before the request: when its answer is lost the broker holds locks in our name all the same.
         self.held.update(queues)
-        reply = await self._state.instance.call(
-            address, RequestCode.LOCK_BATCH_MQ, None, encode_body(body), timeout=LOCK_TIMEOUT
-        )
-        try:
-            return set(decode_body(LockBatchResponseBody, reply.body).lock_ok_mq_set)
-        except CodecError:
-            return set()
+        answer = await self._state.instance.ask(address, LOCK_BATCH_MQ, None, body, timeout=LOCK_TIMEOUT)
+        return set(answer.body.lock_ok_mq_set)
 
     async def _master(self, queue: MessageQueue) -> str:
         return (await self._state.instance.broker_addresses(queue))[0]

@@ -11,21 +11,22 @@ from typing import Protocol
 
 import trio
 
-from codec.codes import MASTER_ID, PullSysFlag, RequestCode, ResponseCode
+from codec.codes import MASTER_ID, PullSysFlag, ResponseCode
 from codec.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
 from codec.message import RETRY_PREFIX, MessageExt, PropertyName
 from codec.message_queue import MessageQueue
+from codec.operations.messages import PULL_MESSAGE
 from codec.remoting.frame import RemotingCommand
 from rmqcli.client.errors import BrokerRefused, ClientError
 from rmqcli.client.group.offsets import OffsetCalls
 from rmqcli.client.group.start_offset import begin_time, first_offset
-from rmqcli.client.instance import reply_header
 from rmqcli.client.push.process_queue import ProcessQueue
 from rmqcli.client.push.send_back import as_original
 from rmqcli.client.push.state import GroupState, log
 from rmqcli.client.push.subscription import Subscription
 from rmqcli.client.results import PullStatus
 from rmqcli.client.wire.messages import read_messages
+from rmqcli.client.wire.requests import read_answer
 
 __all__ = ["PullLoop", "StartOffsets", "Submit"]
 
@@ -110,9 +111,7 @@ class PullLoop:
         try:
             await self._begin_locked(held)
             reply = await self._ask(held, subscription)
-            header = reply_header(
-                PullMessageResponseHeader, reply, held.queue.broker_name, RequestCode.PULL_MESSAGE
-            )
+            header = read_answer(PULL_MESSAGE, reply, held.queue.broker_name).header
             messages = await self._messages(held, reply, header, subscription)
             if self._state.subscriptions.get(held.queue.topic) is not subscription:
                 return 0.0  # selected by the former subscription: pull from the same offset again
@@ -145,7 +144,7 @@ class PullLoop:
         settings, queue = self._state.settings, held.queue
         return await self._state.instance.read_queue(
             queue,
-            RequestCode.PULL_MESSAGE,
+            PULL_MESSAGE.code,
             self._header(held, subscription),
             timeout=settings.pull_timeout,
             prefer=held.suggested_broker,

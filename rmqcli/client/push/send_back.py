@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import msgspec
 
-from codec.codes import RequestCode
 from codec.headers.send import ConsumerSendMsgBackRequestHeader
 from codec.message import Message, MessageExt, PropertyName, retry_topic
 from codec.message_queue import MessageQueue
+from codec.operations.messages import CONSUMER_SEND_MSG_BACK
 from rmqcli.client.errors import ClientError
 from rmqcli.client.produce.producer import Producer
 from rmqcli.client.push.state import GroupState, log
@@ -61,7 +61,7 @@ class SendBack:
             max_reconsume_times=self._limit,
             unit_mode=instance.unit_mode,
         )
-        await instance.call(address, RequestCode.CONSUMER_SEND_MSG_BACK, header, timeout=SEND_BACK_TIMEOUT)
+        await instance.ask(address, CONSUMER_SEND_MSG_BACK, header, None, timeout=SEND_BACK_TIMEOUT)
 
     def _retry_message(self, message: MessageExt) -> Message:
         properties = dict(message.properties)

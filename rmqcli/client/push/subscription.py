@@ -10,11 +10,10 @@ from collections.abc import Mapping
 
 import msgspec
 
-from codec.bodies.base import encode_body
 from codec.bodies.heartbeat import CheckClientRequestBody, SubscriptionData
-from codec.codes import RequestCode
 from codec.errors import SelectorError
 from codec.message import check_topic, retry_topic
+from codec.operations.clients import CHECK_CLIENT_CONFIG
 from codec.selector import ALL, parse_tags, tag_subscription
 from rmqcli.client.errors import InvalidRequest
 from rmqcli.client.instance import ClientInstance
@@ -90,7 +89,7 @@ def subscriptions(
 async def check_at(instance: ClientInstance, address: str, group: str, data: SubscriptionData) -> None:
     """BrokerRefused for a SQL92 condition that this broker does not take (code 46)."""
     body = CheckClientRequestBody(client_id=instance.client_id, group=group, subscription_data=data)
-    await instance.call(address, RequestCode.CHECK_CLIENT_CONFIG, None, encode_body(body))
+    await instance.ask(address, CHECK_CLIENT_CONFIG, None, body)
 
 
 async def check_at_broker(instance: ClientInstance, group: str, data: SubscriptionData) -> None:

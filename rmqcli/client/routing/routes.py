@@ -12,18 +12,15 @@ from typing import NamedTuple
 
 import trio
 
-from codec.bodies.base import decode_body
 from codec.bodies.route import BrokerData, QueueData, TopicRouteData
-from codec.codes import MASTER_ID, Perm, RequestCode, ResponseCode
-from codec.errors import BodyError, CodecError
-from codec.headers.base import to_ext
+from codec.codes import MASTER_ID, Perm, ResponseCode
 from codec.headers.routes import GetRouteInfoRequestHeader
 from codec.message import SystemTopic
 from codec.message_queue import MessageQueue
-from codec.remoting.frame import RemotingCommand
-from rmqcli.client.errors import UNREACHED, ClientError, NoRoute, RequestTimeout, UnexpectedReply, refusal
+from codec.operations.routes import GET_ROUTEINFO_BY_TOPIC
+from rmqcli.client.errors import UNREACHED, ClientError, NoRoute, RequestTimeout, UnexpectedReply
 from rmqcli.client.routing.name_servers import NameServers
-from rmqcli.client.wire.request_headers import command
+from rmqcli.client.wire.requests import answer_of, request_of
 
 __all__ = ["REFRESH_INTERVAL", "Route", "Routes", "publish_queues", "subscribe_queues"]
 
@@ -125,7 +122,7 @@ class Routes:
                 if topic not in self._stale or young:
                     return known
                 return await self._read_again(known, left, create=create)
-        raise RequestTimeout(self._name_servers.current, RequestCode.GET_ROUTEINFO_BY_TOPIC.name, timeout)
+        raise RequestTimeout(self._name_servers.current, GET_ROUTEINFO_BY_TOPIC.name, timeout)
 
     async def _read_again(self, known: Route, timeout: float, *, create: bool) -> Route:
         """A doubtful route as the name server has it now; as it was when none answers, for some of its brokers may."""
@@ -161,23 +158,16 @@ class Routes:
     async def fetch(self, topic: str, timeout: float) -> TopicRouteData:
         """The route as the name server has it now; NoRoute when it has none."""
         header = GetRouteInfoRequestHeader(topic=topic, accept_standard_json_only=True)
-        request = command(RequestCode.GET_ROUTEINFO_BY_TOPIC, to_ext(header))
-        return self._decoded(topic, await self._name_servers.request(request, timeout))
-
-    def _decoded(self, topic: str, reply: RemotingCommand) -> TopicRouteData:
+        request = request_of(GET_ROUTEINFO_BY_TOPIC, header, None)
+        reply = await self._name_servers.request(request, timeout)
         address = self._name_servers.current
         if reply.code == ResponseCode.TOPIC_NOT_EXIST:
             raise NoRoute(topic, address, reply.remark)
-        if reply.code != ResponseCode.SUCCESS:
-            raise refusal(reply.code, reply.remark, address, RequestCode.GET_ROUTEINFO_BY_TOPIC)
-        try:
-            data = decode_body(TopicRouteData, reply.body)
-            counts = (max(queues.read_queue_nums, queues.write_queue_nums, 0) for queues in data.queue_datas)
-            if sum(counts) > MAX_QUEUES:
-                raise BodyError(f"more than {MAX_QUEUES} queues")
-            return data
-        except CodecError as error:
-            raise UnexpectedReply(address, RequestCode.GET_ROUTEINFO_BY_TOPIC.name, str(error)) from error
+        data = answer_of(GET_ROUTEINFO_BY_TOPIC, reply, address).body
+        counts = (max(queues.read_queue_nums, queues.write_queue_nums, 0) for queues in data.queue_datas)
+        if sum(counts) > MAX_QUEUES:
+            raise UnexpectedReply(address, GET_ROUTEINFO_BY_TOPIC.name, f"more than {MAX_QUEUES} queues")
+        return data
 
     async def read(self, topic: str, timeout: float, *, create: bool = False) -> Route:
         """The route as the name server has it now, kept for later."""

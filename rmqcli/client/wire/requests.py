@@ -1,0 +1,52 @@
+"""Requests of this client, and the answers in replies: what the table of operations (`codec.operations`) says, once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from codec.codes import LanguageCode, ResponseCode
+from codec.errors import CodecError
+from codec.remoting.frame import RemotingCommand
+from rmqcli.client.errors import UnexpectedReply, refusal
+
+if TYPE_CHECKING:
+    from codec.operations.operation import Answer, Operation
+
+_PYTHON = LanguageCode.PYTHON
+
+RequestT = TypeVar("RequestT")
+ReplyT = TypeVar("ReplyT")
+RequestBodyT = TypeVar("RequestBodyT")
+ReplyBodyT = TypeVar("ReplyBodyT")
+
+
+def command(code: int, ext: dict[str, str] | None = None, body: bytes | memoryview = b"") -> RemotingCommand:
+    """A request with language PYTHON, this library's version and a JSON header."""
+    return RemotingCommand(code, ext, body, 0, 0, None, _PYTHON)
+
+
+def request_of(
+    operation: Operation[RequestT, ReplyT, RequestBodyT, ReplyBodyT], header: RequestT, body: RequestBodyT
+) -> RemotingCommand:
+    """The request of an operation."""
+    ext, data = operation.encode_request(header, body)
+    return command(operation.code, ext, data)
+
+
+def answer_of(
+    operation: Operation[RequestT, ReplyT, RequestBodyT, ReplyBodyT], reply: RemotingCommand, address: str
+) -> Answer[ReplyT, ReplyBodyT]:
+    """The header and body of a reply; BrokerRefused for an error code, UnexpectedReply when they cannot be read."""
+    if reply.code != ResponseCode.SUCCESS:
+        raise refusal(reply.code, reply.remark, address, operation.code)
+    return read_answer(operation, reply, address)
+
+
+def read_answer(
+    operation: Operation[RequestT, ReplyT, RequestBodyT, ReplyBodyT], reply: RemotingCommand, address: str
+) -> Answer[ReplyT, ReplyBodyT]:
+    """The header and body of a reply whatever its code; UnexpectedReply when they cannot be read."""
+    try:
+        return operation.decode_reply(reply)
+    except CodecError as error:
+        raise UnexpectedReply(address, operation.name, str(error)) from error
