@@ -30,10 +30,10 @@ from rmqcli.client.errors import (
     NotFound,
     refusal,
 )
-from rmqcli.client.group.broker_requests import BrokerRequests
 from rmqcli.client.group.heartbeats import Heartbeats
 from rmqcli.client.identity import DEFAULT_NAME, client_id
 from rmqcli.client.namespaces import Namespace
+from rmqcli.client.processor.processor import ClientRemotingProcessor
 from rmqcli.client.routing.name_servers import NameServers
 from rmqcli.client.routing.routes import REFRESH_INTERVAL, Route, Routes
 from rmqcli.client.wire.addresses import instance_of, local_ip, name_servers
@@ -111,7 +111,7 @@ class ClientInstance:
         self._instance_name, self._unit_name = instance_name, unit_name
         own_name = f"{os.getpid()}#{time.monotonic_ns() + next(_counter)}"
         self.client_id = client_id(self.ip, own_name if instance_name is None else instance_name, unit_name)
-        self.requests = BrokerRequests()
+        self.requests = ClientRemotingProcessor()
         self.default_queues = default_queues
         self._entered = False
         self._nursery: trio.Nursery | None = None
@@ -119,7 +119,7 @@ class ClientInstance:
         self.pool = Pool(
             lambda: self.nursery,
             open_stream or TcpStreams(tls),
-            self.requests.answer,
+            self.requests.process,
             on_open=self.heartbeats.connected,
             vip=vip_channel,
         )

@@ -15,7 +15,7 @@ from codec.bodies.heartbeat import SubscriptionData
 from codec.codes import ResponseCode
 from codec.message_queue import MessageQueue
 from rmqcli.client import UNREACHED, BrokerRefused, ClientError, PullConsumer, PullResult, PushConsumer
-from rmqcli.client.push.subscription import check_at
+from rmqcli.client.group.subscription import check_at
 from rmqcli.flows.errors import FilterNotSupported, InvalidInput
 from rmqcli.flows.reading import Reader
 

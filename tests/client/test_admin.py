@@ -557,7 +557,7 @@ async def test_unique_key_with_a_misleading_time_is_looked_up_again(
 
     def late_index(command: RemotingCommand) -> Any:
         begin = int((command.ext_fields or {})["beginTimestamp"])
-        return command.reply(22) if begin else ok({}, record("k", uniq))(command)
+        return command.reply(22) if begin else ok(INDEX_SEEN, record("k", uniq))(command)
 
     cluster.both(RequestCode.QUERY_MESSAGE, late_index)
     async with admin_of(cluster) as admin:

@@ -13,6 +13,8 @@ from codec.bodies.offsets import GetConsumerStatusBody, ResetOffsetBody
 from codec.bodies.running import ConsumerRunningInfo
 from codec.codes import RequestCode
 from codec.errors import CodecError
+from codec.operations.messages import PUSH_REPLY_MESSAGE_TO_CLIENT
+from codec.operations.table import OPERATIONS
 from codec.remoting.frame import RemotingCommand
 from rmqcli.client import (
     ClientInstance,
@@ -25,7 +27,8 @@ from rmqcli.client import (
     PushConsumer,
     PushSettings,
 )
-from rmqcli.client.group.broker_requests import BrokerRequests
+from rmqcli.client.processor.processor import ClientRemotingProcessor
+from rmqcli.client.produce.request_reply import PushedReply
 from tests.client.polling import GROUP, TOPIC, PollingCluster
 from tests.client.push.model_broker import EPOCH, NAMESRV, now_ms
 
@@ -71,7 +74,7 @@ async def test_each_group_answers_for_itself(cluster: PollingCluster, autojump_c
         await lite.subscribe(TOPIC)
         await trio.sleep(1)
         for group, kind in (("lite", "ACTIVELY"), ("one", "PASSIVELY"), ("two", "PASSIVELY")):
-            reply = instance.requests.answer(LINK, asked(CODES["info"], group))
+            reply = instance.requests.process(LINK, asked(CODES["info"], group))
             assert reply is not None
             info = decode_body(ConsumerRunningInfo, reply.body)
             assert info.properties["PROP_CONSUME_TYPE"] == f"CONSUME_{kind}"
@@ -79,8 +82,8 @@ async def test_each_group_answers_for_itself(cluster: PollingCluster, autojump_c
             assert retries == ({f"%RETRY%{group}"} if group != "lite" else set())
         queue = cluster.queue(TOPIC)
         body = encode_body(ResetOffsetBody(offset_table={queue: 2}))
-        assert instance.requests.answer(LINK, asked(CODES["reset"], "two", body)) is None
-        status = instance.requests.answer(LINK, asked(CODES["status"], "one"))
+        assert instance.requests.process(LINK, asked(CODES["reset"], "two", body)) is None
+        status = instance.requests.process(LINK, asked(CODES["status"], "one"))
         assert status is not None
         assert decode_body(GetConsumerStatusBody, status.body).message_queue_table[queue] == 5
         await trio.sleep(20)
@@ -101,7 +104,7 @@ async def test_a_notice_wakes_the_group_that_changed(cluster: PollingCluster, au
         await trio.sleep(10)
         for group in ("one", "lite", "two"):
             cluster.asked.clear()
-            instance.requests.answer(LINK, asked(CODES["notified"], group))
+            instance.requests.process(LINK, asked(CODES["notified"], group))
             await trio.sleep(0.1)
             rounds = cluster.fields(RequestCode.GET_CONSUMER_LIST_BY_GROUP)
             assert {fields["consumerGroup"] for fields in rounds} == {group}
@@ -119,7 +122,7 @@ async def test_one_group_has_one_consumer_of_any_kind(cluster: PollingCluster, a
         async with PullConsumer(GROUP, instance=instance) as reader:
             with pytest.raises(InvalidRequest, match="already"):
                 await reader.register({TOPIC: None})
-        reply = instance.requests.answer(LINK, asked(CODES["info"], GROUP))
+        reply = instance.requests.process(LINK, asked(CODES["info"], GROUP))
         assert reply is not None
         assert reply.code == 0
 
@@ -144,14 +147,14 @@ async def test_a_pull_consumer_tells_of_itself(cluster: PollingCluster, autojump
         ClientInstance(NAMESRV, open_stream=cluster.open_stream, now_ms=now_ms) as instance,
         PullConsumer(GROUP, instance=instance) as reader,
     ):
-        nobody = instance.requests.answer(LINK, asked(CODES["info"], GROUP))
+        nobody = instance.requests.process(LINK, asked(CODES["info"], GROUP))
         await trio.sleep(2)
         for _ in range(2):
             await reader.register({TOPIC: None})
         await reader.commit(cluster.queue(TOPIC, 1), 7)
         await reader.commit(cluster.queue(TOPIC, 2), 8, "another")
-        info = instance.requests.answer(LINK, asked(CODES["info"], GROUP))
-        status = instance.requests.answer(LINK, asked(CODES["status"], GROUP))
+        info = instance.requests.process(LINK, asked(CODES["info"], GROUP))
+        status = instance.requests.process(LINK, asked(CODES["status"], GROUP))
     assert nobody is not None and nobody.code == 1
     assert info is not None and status is not None
     told = decode_body(ConsumerRunningInfo, info.body)
@@ -165,36 +168,36 @@ async def test_a_pull_consumer_tells_of_itself(cluster: PollingCluster, autojump
 
 @pytest.mark.parametrize("code", CODES.values(), ids=CODES)
 def test_requests_of_other_groups_are_refused(code: int) -> None:
-    requests = BrokerRequests()
-    requests.hear(code, lambda link, request: request.reply(0), "G")
-    own = requests.answer(LINK, asked(code, "G"))
-    other = requests.answer(LINK, asked(code, "H"))
+    requests = ClientRemotingProcessor()
+    requests.register(OPERATIONS[RequestCode(code)], lambda request: request.refuse("mine"), "G")
+    own = requests.process(LINK, asked(code, "G"))
+    other = requests.process(LINK, asked(code, "H"))
     assert own is not None
-    assert own.code == 0
+    assert own.remark == "mine"
     assert other is not None
     assert (other.code, other.remark) == (1, "The Consumer Group <H> not exist in this consumer")
     with pytest.raises(CodecError):
-        requests.answer(LINK, RemotingCommand(code, {}))
+        requests.process(LINK, RemotingCommand(code, {}))
 
 
 def test_codes_without_a_group_reach_all_handlers() -> None:
-    requests, heard = BrokerRequests(), list[str]()
+    requests, heard = ClientRemotingProcessor(), list[str]()
 
-    def first(link: object, request: RemotingCommand) -> None:
+    def first(request: PushedReply) -> None:
         heard.append("first")
 
-    def second(link: object, request: RemotingCommand) -> RemotingCommand:
+    def second(request: PushedReply) -> RemotingCommand:
         heard.append("second")
-        return request.reply(0)
+        return request.reply(None)
 
     for handler in (first, second):
-        requests.hear(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, handler)
+        requests.register(PUSH_REPLY_MESSAGE_TO_CLIENT, handler)
     request = RemotingCommand(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, opaque=3)
-    reply = requests.answer(LINK, request)
+    reply = requests.process(LINK, request)
     assert reply is not None
     assert heard == ["first", "second"]
-    requests.leave(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, first)
-    requests.leave(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, first)
-    requests.leave(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, second)
-    assert requests.answer(LINK, request) is None
+    requests.unregister(PUSH_REPLY_MESSAGE_TO_CLIENT, first)
+    requests.unregister(PUSH_REPLY_MESSAGE_TO_CLIENT, first)
+    requests.unregister(PUSH_REPLY_MESSAGE_TO_CLIENT, second)
+    assert requests.process(LINK, request) is None
     assert not requests.codes

@@ -13,14 +13,14 @@ import trio
 import trustme
 
 import broker
-from codec.bodies.base import decode_body
 from codec.bodies.config import SubscriptionGroupConfig
 from codec.bodies.heartbeat import ConsumerData, ConsumeType, MessageModel, SubscriptionData
 from codec.bodies.offsets import ResetOffsetBody
 from codec.codes import RequestCode
+from codec.headers.offsets import ResetOffsetRequestHeader
 from codec.message import Message
 from codec.message_queue import MessageQueue
-from codec.remoting.frame import RemotingCommand
+from codec.operations.offsets import RESET_CONSUMER_CLIENT_OFFSET
 from rmqcli.client import (
     Admin,
     ConnectionFailed,
@@ -37,7 +37,7 @@ from rmqcli.client import (
     split_batch,
 )
 from rmqcli.client.instance import ClientInstance
-from rmqcli.client.wire.link import Link
+from rmqcli.client.processor.processor import BrokerRequest
 from rmqcli.client.wire.streams import TcpStream, TcpStreams
 from tests.client.scripted import Server, ok
 from tests.support import PATIENCE
@@ -232,7 +232,7 @@ class RunningConsumer:
     def __init__(self, instance: ClientInstance) -> None:
         self.instance = instance
         self.consumer = PullConsumer(GROUP, instance=instance)
-        instance.requests.hear(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, self.told, GROUP)
+        instance.requests.register(RESET_CONSUMER_CLIENT_OFFSET, self.told, GROUP)
         subscription = SubscriptionData(topic=TOPIC, sub_string="*", sub_version=1)
         instance.heartbeats.join_consumer(
             ConsumerData(
@@ -243,9 +243,8 @@ class RunningConsumer:
             )
         )
 
-    def told(self, link: Link, request: RemotingCommand) -> None:
-        table = decode_body(ResetOffsetBody, request.body).offset_table
-        self.instance.nursery.start_soon(self.move, table)
+    def told(self, request: BrokerRequest[ResetOffsetRequestHeader, None, ResetOffsetBody, None]) -> None:
+        self.instance.nursery.start_soon(self.move, request.body.offset_table)
 
     async def move(self, table: dict[MessageQueue, int]) -> None:
         for queue, offset in table.items():

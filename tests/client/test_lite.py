@@ -18,7 +18,7 @@ from codec.message import MessageExt
 from codec.message_queue import MessageQueue
 from codec.remoting.frame import RemotingCommand
 from rmqcli.client import InvalidRequest, LitePullConsumer, LiteSettings, MessageSelector, NoRoute
-from rmqcli.client.lite.held import Held
+from rmqcli.client.lite.assigned_queue import AssignedQueue
 from rmqcli.client.push import OffsetFileDamaged
 from rmqcli.client.results import PullResult
 from rmqcli.client.trace import ConsumeEnd, ConsumeStart, decode_trace
@@ -339,7 +339,7 @@ async def test_an_answer_that_a_seek_overtook_is_dropped(
     queue = cluster.queue(TOPIC, 0)
     cluster.fill({0: 3})
     async with lite(cluster, **FIRST) as consumer:
-        held = Held(queue)
+        held = AssignedQueue(queue)
         held.begin(0)
         pull = consumer._pull.pull_as
 

@@ -151,7 +151,7 @@ async def test_a_late_reply_and_an_unreadable_one_are_answered(cluster: Cluster,
 
 async def _reply_to(producer: Any, command: RemotingCommand) -> RemotingCommand:
     await trio.lowlevel.checkpoint()
-    reply = producer.instance.requests.answer(None, command)
+    reply = producer.instance.requests.process(None, command)
     assert isinstance(reply, RemotingCommand)
     return reply
 

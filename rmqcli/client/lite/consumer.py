@@ -16,20 +16,21 @@ from typing import Self, Unpack
 import trio
 
 from codec.bodies.heartbeat import ConsumerData, ConsumeType, SubscriptionData
+from codec.bodies.running import ConsumerRunningInfo
 from codec.message import MessageExt
 from codec.message_queue import MessageQueue
 from rmqcli.client.errors import InvalidRequest
-from rmqcli.client.group.balance import Balance
+from rmqcli.client.group.offset_store import OffsetFileUnwritable, offset_store
+from rmqcli.client.group.rebalance import PullRebalance
+from rmqcli.client.group.subscription import MessageSelector, Subscription, check_at_broker, subscription_of
 from rmqcli.client.instance import Client, ClientInstance, InstanceOptions
-from rmqcli.client.lite.held import Held
+from rmqcli.client.lite.assigned_queue import AssignedQueue
 from rmqcli.client.lite.pulling import Pulling
-from rmqcli.client.lite.requests import LiteRequests
 from rmqcli.client.lite.settings import LiteSettings
 from rmqcli.client.lite.watching import watch
+from rmqcli.client.processor.consumer import ConsumerProcessor
+from rmqcli.client.processor.running_info import lite_info
 from rmqcli.client.pull.consumer import PullConsumer, QueuesChanged, tell
-from rmqcli.client.push.offset_store import OffsetFileUnwritable, offset_store
-from rmqcli.client.push.settings import MessageSelector
-from rmqcli.client.push.subscription import Subscription, check_at_broker, subscription_of
 from rmqcli.client.trace.consumer_tracer import consume_tracer
 
 __all__ = ["LitePullConsumer"]
@@ -65,13 +66,13 @@ class LitePullConsumer(Client):
         self._offsets = offset_store(
             core, self.group, broadcasting=settings.broadcasting, folder=settings.offsets_folder
         )
-        self._held: dict[MessageQueue, Held] = {}
+        self._held: dict[MessageQueue, AssignedQueue] = {}
         self._selectors: dict[str, MessageSelector] = {}
         self._listeners: dict[str, QueuesChanged | None] = {}
-        self._balance = Balance(
+        self._rebalance = PullRebalance(
             core,
             self.group,
-            self._on_balance,
+            self._on_change,
             shared=not settings.broadcasting,
             allocate=settings.allocate,
             interval=settings.rebalance_interval,
@@ -79,23 +80,24 @@ class LitePullConsumer(Client):
         self._pulling = Pulling(
             self._pull, settings, self._offsets, self._held, self._selectors, self._has_arrived
         )
-        self._requests = LiteRequests(core, self.group, settings, self._held, self._subscriptions)
+        self._processor = ConsumerProcessor(core, self.group, self._consumed, self._running_info)
+        self._created_ms = core.now_ms()
         self._assigned = False
         self._arrival = trio.Event()
-        self._last: Held | None = None
+        self._last: AssignedQueue | None = None
         self._next_commit = math.inf
-        self._turn: list[Held] = []
+        self._turn: list[AssignedQueue] = []
         self._tracer = consume_tracer(core, self.group, settings.trace)
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()
         try:
             await self._offsets.load()
-            self._requests.open()
+            self._processor.open()
             if self._tracer is not None:
                 await self._tracer.start()
         except BaseException as error:
-            self._requests.close()
+            self._processor.close()
             await super().__aexit__(type(error), error, error.__traceback__)
             raise
         self._next_commit = trio.current_time() + self._settings.commit_interval
@@ -104,8 +106,8 @@ class LitePullConsumer(Client):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._balance.stop()
-        self._requests.close()
+        self._rebalance.stop()
+        self._processor.close()
         queues = list(self._held)
         if error is None:
             self._acknowledge()
@@ -146,14 +148,14 @@ class LitePullConsumer(Client):
         self._selectors[topic] = subscription.selector
         self._listeners[topic] = on_change
         await self._announce()
-        self._balance.topics.add(topic)
-        self._balance.start()
+        self._rebalance.topics.add(topic)
+        self._rebalance.start()
 
     async def unsubscribe(self, topic: str) -> None:
         """Gives the queues of `topic` up."""
         topic = self._namespace.wrap(topic)
-        self._balance.topics.discard(topic)
-        self._balance.forget(topic)
+        self._rebalance.topics.discard(topic)
+        self._rebalance.forget(topic)
         self._selectors.pop(topic, None)
         self._listeners.pop(topic, None)
         await self._own(topic, ())
@@ -168,7 +170,7 @@ class LitePullConsumer(Client):
 
         Raises InvalidRequest after `subscribe`, BrokerRefused for a SQL92 condition that the broker does not take.
         """
-        if self._balance.topics:
+        if self._rebalance.topics:
             raise InvalidRequest("Subscribe and assign are mutually exclusive.")
         wanted = {self._namespace.wrap_queue(queue) for queue in queues}
         chosen = {self._namespace.wrap(topic): selector for topic, selector in selectors.items()}
@@ -284,7 +286,7 @@ class LitePullConsumer(Client):
         self.instance.start(run, f"queues of {topic}")
         return receiver
 
-    def _ours(self, queue: MessageQueue) -> Held:
+    def _ours(self, queue: MessageQueue) -> AssignedQueue:
         held = self._held.get(self._namespace.wrap_queue(queue))
         if held is None:
             raise InvalidRequest(f"The message queue is not in assigned list, may be rebalancing: {queue}")
@@ -334,7 +336,7 @@ class LitePullConsumer(Client):
             if done is not None:
                 self._offsets.update(queue, done, increase_only=False)
 
-    async def _on_balance(
+    async def _on_change(
         self, topic: str, queues: Sequence[MessageQueue], mine: Sequence[MessageQueue]
     ) -> None:
         if topic not in self._selectors:
@@ -361,7 +363,7 @@ class LitePullConsumer(Client):
             self._begin(queue)
 
     def _begin(self, queue: MessageQueue) -> None:
-        held = self._held[queue] = Held(queue)
+        held = self._held[queue] = AssignedQueue(queue)
         self._turn.append(held)
 
         async def pull() -> None:
@@ -379,6 +381,18 @@ class LitePullConsumer(Client):
         )
         self.instance.heartbeats.join_consumer(data)
         await self.instance.heartbeats.send_all()
+
+    def _consumed(self, topic: str) -> dict[MessageQueue, int]:
+        return {
+            queue: held.consumed
+            for queue, held in self._held.items()
+            if queue.topic == topic and held.consumed is not None
+        }
+
+    def _running_info(self, stacks: bool) -> ConsumerRunningInfo:
+        return lite_info(
+            self.instance, self.group, self._created_ms, self._subscriptions(), self._settings, self._held
+        )
 
     def _subscriptions(self) -> list[SubscriptionData]:
         now = self.instance.now_ms()

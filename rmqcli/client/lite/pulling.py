@@ -11,12 +11,12 @@ from codec.codes import PullSysFlag, ResponseCode
 from codec.message_queue import MessageQueue
 from codec.operations.messages import LITE_PULL_MESSAGE, PULL_MESSAGE
 from rmqcli.client.errors import BrokerRefused, ClientError, NotSupported
+from rmqcli.client.group.offset_store import OffsetStore
 from rmqcli.client.group.start_offset import begin_time, first_offset
-from rmqcli.client.lite.held import Held
+from rmqcli.client.group.subscription import MessageSelector
+from rmqcli.client.lite.assigned_queue import AssignedQueue
 from rmqcli.client.lite.settings import LiteSettings
 from rmqcli.client.pull.consumer import PullConsumer
-from rmqcli.client.push.offset_store import OffsetStore
-from rmqcli.client.push.settings import MessageSelector
 from rmqcli.client.results import PullResult, PullStatus
 
 __all__ = ["Pulling"]
@@ -37,7 +37,7 @@ class Pulling:
         consumer: PullConsumer,
         settings: LiteSettings,
         offsets: OffsetStore,
-        held: Mapping[MessageQueue, Held],
+        held: Mapping[MessageQueue, AssignedQueue],
         selectors: Mapping[str, MessageSelector],
         arrived: Callable[[], None],
     ) -> None:
@@ -50,14 +50,14 @@ class Pulling:
         self._started_ms = consumer.instance.now_ms()
         self._operation = LITE_PULL_MESSAGE
 
-    async def run(self, held: Held) -> None:
+    async def run(self, held: AssignedQueue) -> None:
         """Until the queue is dropped."""
         while not held.dropped:
             with trio.CancelScope() as held.step:
                 pause = self._hold_back(held) or await self._step(held)
                 await trio.sleep(pause)
 
-    def _hold_back(self, held: Held) -> float:
+    def _hold_back(self, held: AssignedQueue) -> float:
         """Seconds to wait instead of pulling; 0 to pull."""
         limits = self._settings
         if held.paused:
@@ -70,7 +70,7 @@ class Pulling:
         )
         return FLOW_CONTROL if full else 0.0
 
-    async def _step(self, held: Held) -> float:
+    async def _step(self, held: AssignedQueue) -> float:
         """One pull; gives the seconds to wait before the next."""
         try:
             if held.next_offset is None:
@@ -83,7 +83,7 @@ class Pulling:
             self._take(held, result)
         return 0.0
 
-    def _after_failure(self, held: Held, error: ClientError) -> float:
+    def _after_failure(self, held: AssignedQueue, error: ClientError) -> float:
         if isinstance(error, NotSupported) and self._operation is LITE_PULL_MESSAGE:
             # Older brokers know only PULL_MESSAGE
             self._operation = PULL_MESSAGE
@@ -108,7 +108,7 @@ class Pulling:
             flags=PullSysFlag.LITE_PULL,
         )
 
-    def _take(self, held: Held, result: PullResult) -> None:
+    def _take(self, held: AssignedQueue, result: PullResult) -> None:
         if result.status is PullStatus.OFFSET_ILLEGAL:
             log.warning(
                 "offset %s of %s is not in the queue; going on at %d",

@@ -13,26 +13,27 @@ from uuid import uuid4
 
 import trio
 
-from codec.codes import MessageSysFlag, RequestCode, ResponseCode
+from codec.codes import MessageSysFlag
 from codec.compression import decompress
 from codec.errors import CodecError
-from codec.headers.base import from_ext
 from codec.headers.send import ReplyMessageRequestHeader
 from codec.message import Message, MessageExt, MessageQueue, PropertyName
 from codec.names import reply_topic
+from codec.operations.messages import PUSH_REPLY_MESSAGE_TO_CLIENT
 from codec.properties import decode_properties
 from codec.remoting.frame import RemotingCommand
 from rmqcli.client.errors import ClientError, InvalidRequest, RequestTimeout
 from rmqcli.client.instance import ClientInstance
 from rmqcli.client.namespaces import Namespace
+from rmqcli.client.processor.processor import BrokerRequest
 from rmqcli.client.produce.outgoing import REPLY_TYPE
 from rmqcli.client.produce.queue_selectors import QueueSelector
 from rmqcli.client.results import SendResult
-from rmqcli.client.wire.link import Link
 
 __all__ = ["REQUEST_TIMEOUT", "ReplyTimeout", "Requesting", "create_reply_message"]
 
 REQUEST_TIMEOUT = 3.0
+PushedReply = BrokerRequest[ReplyMessageRequestHeader, None, bytes, None]
 _COPIED = (PropertyName.CORRELATION_ID, PropertyName.REPLY_TO_CLIENT, PropertyName.TTL)
 
 
@@ -89,10 +90,10 @@ class Requests:
         self._waiting: dict[str, _Reply] = {}
 
     def open(self) -> None:
-        self._instance.requests.hear(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, self._on_reply)
+        self._instance.requests.register(PUSH_REPLY_MESSAGE_TO_CLIENT, self._on_reply)
 
     def close(self) -> None:
-        self._instance.requests.leave(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, self._on_reply)
+        self._instance.requests.unregister(PUSH_REPLY_MESSAGE_TO_CLIENT, self._on_reply)
 
     async def ask(
         self,
@@ -128,22 +129,20 @@ class Requests:
         finally:
             del self._waiting[correlation_id]
 
-    def _on_reply(self, link: Link, request: RemotingCommand) -> RemotingCommand | None:
+    def _on_reply(self, request: PushedReply) -> RemotingCommand:
         """PUSH_REPLY_MESSAGE_TO_CLIENT (326): 0, also when nobody waits any more; 1 when it cannot be read."""
         try:
-            message = _read_reply(request, self._instance.now_ms())
+            message = _read_reply(request.header, bytes(request.body), self._instance.now_ms())
         except CodecError as error:
-            return request.reply(ResponseCode.SYSTEM_ERROR, f"unknown err when receiveReplyMsg: {error}")
+            return request.refuse(f"unknown err when receiveReplyMsg: {error}")
         waiting = self._waiting.get(message.properties.get(PropertyName.CORRELATION_ID, ""))
         if waiting is not None and waiting.message is None:
             waiting.message = message
             waiting.came.set()
-        return request.reply(ResponseCode.SUCCESS)
+        return request.reply(None)
 
 
-def _read_reply(request: RemotingCommand, now_ms: int) -> MessageExt:
-    header = from_ext(ReplyMessageRequestHeader, request.ext_fields)
-    body = bytes(request.body)
+def _read_reply(header: ReplyMessageRequestHeader, body: bytes, now_ms: int) -> MessageExt:
     if header.sys_flag & MessageSysFlag.COMPRESSED:
         body = decompress(body, header.sys_flag)
     properties = decode_properties(header.properties or "")

@@ -17,23 +17,20 @@ from typing import Any, NamedTuple, Self, Unpack
 
 import trio
 
-from codec.codes import RequestCode
 from codec.errors import CodecError
-from codec.headers.base import from_ext
 from codec.headers.transactions import CheckTransactionStateRequestHeader, EndTransactionRequestHeader
 from codec.ids import parse_offset_msg_id
 from codec.message import Message, MessageExt, PropertyName
-from codec.operations.messages import END_TRANSACTION
-from codec.remoting.frame import RemotingCommand
+from codec.operations.messages import CHECK_TRANSACTION_STATE, END_TRANSACTION
 from codec.store.record import decode_records
 from rmqcli.client.errors import ClientError
 from rmqcli.client.functions import called
 from rmqcli.client.namespaces import without_namespace
+from rmqcli.client.processor.processor import BrokerRequest
 from rmqcli.client.produce.producer import Producer, ProducerOptions
 from rmqcli.client.produce.queue_selectors import QueueSelector
 from rmqcli.client.results import SendResult, SendStatus
 from rmqcli.client.trace import MessageType, TransactionEnd
-from rmqcli.client.wire.link import Link
 
 __all__ = [
     "CheckAnswered",
@@ -107,7 +104,7 @@ class TransactionProducer(Producer):
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()
-        self.instance.requests.hear(RequestCode.CHECK_TRANSACTION_STATE, self._on_check)
+        self.instance.requests.register(CHECK_TRANSACTION_STATE, self._on_check)
         for _ in range(self._checks):
             self._tasks.append(self.instance.start(self._answer, "transaction checks"))
         return self
@@ -115,7 +112,7 @@ class TransactionProducer(Producer):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.instance.requests.leave(RequestCode.CHECK_TRANSACTION_STATE, self._on_check)
+        self.instance.requests.unregister(CHECK_TRANSACTION_STATE, self._on_check)
         for scope in self._tasks:
             scope.cancel()
         self._asked.close()
@@ -214,15 +211,17 @@ class TransactionProducer(Producer):
         )
         self._trace.put([end])
 
-    def _on_check(self, link: Link, request: RemotingCommand) -> None:
+    def _on_check(
+        self, request: BrokerRequest[CheckTransactionStateRequestHeader, None, bytes, None]
+    ) -> None:
         """CHECK_TRANSACTION_STATE (39), one-way: put in line, or not ours."""
-        header = from_ext(CheckTransactionStateRequestHeader, request.ext_fields)
+        header = request.header
         messages = decode_records(request.body, check_crc=False, decompress=True)
         if len(messages) != 1 or messages[0].properties.get(PropertyName.PGROUP) != self.group:
             return
         self._namespace.unwrap_messages(messages)
         try:
-            self._asked.send_nowait(_Check(link.address, header, messages[0]))
+            self._asked.send_nowait(_Check(request.address, header, messages[0]))
         except trio.WouldBlock:
             log.info("too many transaction checks wait; the broker will ask again about %s", header.msg_id)
 

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Unpack
 
 from codec.bodies.heartbeat import ConsumeFromWhere, ConsumerData, ConsumeType, MessageModel, SubscriptionData
+from codec.bodies.running import ConsumerRunningInfo
 from codec.codes import MASTER_ID, PullSysFlag
 from codec.errors import SelectorError
 from codec.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
@@ -21,12 +22,13 @@ from codec.operations.messages import PULL_MESSAGE
 from codec.operations.operation import Answer, Operation
 from codec.selector import parse_tags, tag_subscription
 from rmqcli.client.errors import InvalidRequest
-from rmqcli.client.group.balance import Balance
 from rmqcli.client.group.offsets import OffsetCalls
+from rmqcli.client.group.rebalance import PullRebalance
 from rmqcli.client.identity import check_consumer_group
 from rmqcli.client.instance import Client, ClientInstance, InstanceOptions
 from rmqcli.client.namespaces import Namespace
-from rmqcli.client.pull.requests import PullRequests
+from rmqcli.client.processor.consumer import ConsumerProcessor
+from rmqcli.client.processor.running_info import pull_info
 from rmqcli.client.results import PullResult, PullStatus
 from rmqcli.client.wire.messages import read_messages
 from rmqcli.client.wire.requests import read_answer
@@ -61,14 +63,16 @@ class PullConsumer(OffsetCalls, Client):
         self._suggested: dict[MessageQueue, int] = {}
         self._listeners: dict[str, QueuesChanged | None] = {}
         self._version = 0
-        self._balance = Balance(self.instance, self.group, self._on_change)
-        self._requests = PullRequests(self.instance, self.group, self._subscriptions)
+        self._rebalance = PullRebalance(self.instance, self.group, self._on_change)
+        self._committed: dict[MessageQueue, int] = {}
+        self._created_ms = self.instance.now_ms()
+        self._processor = ConsumerProcessor(self.instance, self.group, self._committed_on, self._running_info)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._balance.stop()
-        self._requests.close()
+        self._rebalance.stop()
+        self._processor.close()
         if self._listeners:
             await self.instance.heartbeats.leave_consumer(self.group)
         await super().__aexit__(kind, error, trace)
@@ -83,7 +87,7 @@ class PullConsumer(OffsetCalls, Client):
         listeners = {self._namespace.wrap(topic): listener for topic, listener in topics.items()}
         for topic in listeners:
             await self.instance.route(topic)
-        self._requests.open()
+        self._processor.open()
         self._listeners.update(listeners)
         self._version = self.instance.now_ms()
         data = ConsumerData(
@@ -95,17 +99,23 @@ class PullConsumer(OffsetCalls, Client):
         )
         self.instance.heartbeats.join_consumer(data)
         await self.instance.heartbeats.send_all()
-        self._balance.topics.update(listeners)
+        self._rebalance.topics.update(listeners)
         for topic in listeners:
-            self._balance.forget(topic)
-        self._balance.start()
+            self._rebalance.forget(topic)
+        self._rebalance.start()
 
     async def commit(
         self, queue: MessageQueue, offset: int, group: str | None = None, *, oneway: bool = False
     ) -> None:
         await super().commit(queue, offset, group, oneway=oneway)
         if group is None:
-            self._requests.committed[self._namespace.wrap_queue(queue)] = offset
+            self._committed[self._namespace.wrap_queue(queue)] = offset
+
+    def _committed_on(self, topic: str) -> dict[MessageQueue, int]:
+        return {queue: offset for queue, offset in self._committed.items() if queue.topic == topic}
+
+    def _running_info(self, stacks: bool) -> ConsumerRunningInfo:
+        return pull_info(self.instance, self.group, self._created_ms, self._subscriptions())
 
     def _subscriptions(self) -> list[SubscriptionData]:
         return [tag_subscription(topic, "*", self._version) for topic in sorted(self._listeners)]
@@ -115,7 +125,7 @@ class PullConsumer(OffsetCalls, Client):
         name = self._namespace.wrap(topic)
         if name not in self._listeners:
             raise InvalidRequest(f"topic {topic} is not registered")
-        return self._namespace.unwrap_queues((await self._balance.divide(name))[1])
+        return self._namespace.unwrap_queues(await self._rebalance.queues(name))
 
     async def _on_change(
         self, topic: str, queues: Sequence[MessageQueue], mine: Sequence[MessageQueue]

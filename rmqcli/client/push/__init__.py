@@ -11,6 +11,8 @@ from rmqcli.client.group.allocation import (
     consistent_hash,
     machine_room_nearby,
 )
+from rmqcli.client.group.offset_store import OffsetFileDamaged, OffsetFileUnwritable
+from rmqcli.client.group.subscription import MessageSelector
 from rmqcli.client.push.consumer import PushConsumer
 from rmqcli.client.push.listener import (
     ConcurrentListener,
@@ -20,8 +22,7 @@ from rmqcli.client.push.listener import (
     OrderlyListener,
     OrderlyResult,
 )
-from rmqcli.client.push.offset_store import OffsetFileDamaged, OffsetFileUnwritable
-from rmqcli.client.push.settings import MessageSelector, PushSettings
+from rmqcli.client.push.settings import PushSettings
 
 __all__ = [
     "Allocate",

@@ -18,8 +18,18 @@ import trio
 from codec.message_queue import MessageQueue
 from codec.selector import ALL
 from rmqcli.client.errors import ClientError, InvalidRequest, NoRoute
+from rmqcli.client.group.offset_store import offset_store
+from rmqcli.client.group.rebalance import Rebalance
+from rmqcli.client.group.subscription import (
+    MessageSelector,
+    Subscription,
+    check_at_broker,
+    subscription_of,
+    subscriptions,
+)
 from rmqcli.client.identity import check_consumer_group
 from rmqcli.client.instance import Client, ClientInstance, InstanceOptions
+from rmqcli.client.processor.push import PushProcessor
 from rmqcli.client.produce.producer import Producer
 from rmqcli.client.push.concurrent import ConcurrentService
 from rmqcli.client.push.listener import (
@@ -30,17 +40,14 @@ from rmqcli.client.push.listener import (
     callable_listener,
 )
 from rmqcli.client.push.locks import Locks
-from rmqcli.client.push.offset_store import offset_store
 from rmqcli.client.push.orderly import OrderlyService
 from rmqcli.client.push.process_queue import ProcessQueue
+from rmqcli.client.push.process_queue_table import ProcessQueueTable
 from rmqcli.client.push.pull_loop import PullLoop, StartOffsets
-from rmqcli.client.push.rebalance import Rebalancer
-from rmqcli.client.push.requests import ConsumerRequests
 from rmqcli.client.push.send_back import SendBack
-from rmqcli.client.push.settings import MessageSelector, PushSettings
+from rmqcli.client.push.settings import PushSettings
 from rmqcli.client.push.state import GroupState
 from rmqcli.client.push.statistics import SAMPLE_INTERVAL
-from rmqcli.client.push.subscription import Subscription, check_at_broker, subscription_of, subscriptions
 from rmqcli.client.trace import traced
 from rmqcli.client.trace.consumer_tracer import consume_tracer
 
@@ -128,12 +135,20 @@ class PushConsumer(Client):
         )
         starts = StartOffsets(state)
         self._loops = PullLoop(state, self._service, starts)
-        self._rebalancer = Rebalancer(state, self._locks, starts, self._begin)
+        self._rebalance = Rebalance(
+            core,
+            group,
+            ProcessQueueTable(state, self._locks, starts, self._begin),
+            shared=not settings.broadcasting,
+            allocate=settings.allocate,
+            interval=settings.rebalance_interval,
+        )
+        state.rebalance_soon = self._rebalance.soon
         self._intake: list[trio.CancelScope] = []
         self._everything = trio.CancelScope()
         self._ended = trio.Event()
         self._nursery: trio.Nursery | None = None
-        self._requests: ConsumerRequests | None = None
+        self._processor: PushProcessor | None = None
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()
@@ -166,7 +181,7 @@ class PushConsumer(Client):
 
     async def divided(self) -> None:
         """Waits until the queues have been divided for the first time, or that was tried."""
-        await self._rebalancer.begun.wait()
+        await self._rebalance.begun.wait()
 
     @property
     def traces_dropped(self) -> int:
@@ -218,7 +233,7 @@ class PushConsumer(Client):
         await state.announce()
         if self._tracer is not None:
             await self._tracer.start()
-        self._in_intake(self._rebalancer.run, "rebalance")
+        self._in_intake(self._rebalance.run, "rebalance")
 
     async def _prepare(self, topic: str, subscription: Subscription) -> None:
         """A topic that is not there yet may come; its route is asked for with every rebalance."""
@@ -231,8 +246,10 @@ class PushConsumer(Client):
         try:
             with self._everything:
                 async with trio.open_nursery() as self._nursery:
-                    self._requests = ConsumerRequests(self._state, self._service, self._nursery)
-                    self._requests.open()
+                    self._processor = PushProcessor(
+                        self._state, self._service, self._rebalance, self._nursery
+                    )
+                    self._processor.open()
                     self._nursery.start_soon(self._service.run)
                     self._nursery.start_soon(self._persist_for_ever)
                     self._nursery.start_soon(self._sample_for_ever)
@@ -289,8 +306,8 @@ class PushConsumer(Client):
                     await held.wait_quiet(state.settings.grace)
             self._everything.cancel()
             await self._ended.wait()
-            if self._requests is not None:
-                self._requests.close()
+            if self._processor is not None:
+                self._processor.close()
             if not failed:
                 await self._leave()
 

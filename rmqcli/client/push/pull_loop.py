@@ -20,10 +20,10 @@ from codec.remoting.frame import RemotingCommand
 from rmqcli.client.errors import BrokerRefused, ClientError
 from rmqcli.client.group.offsets import OffsetCalls
 from rmqcli.client.group.start_offset import begin_time, first_offset
+from rmqcli.client.group.subscription import Subscription
 from rmqcli.client.push.process_queue import ProcessQueue
 from rmqcli.client.push.send_back import as_original
 from rmqcli.client.push.state import GroupState, log
-from rmqcli.client.push.subscription import Subscription
 from rmqcli.client.results import PullStatus
 from rmqcli.client.wire.messages import read_messages
 from rmqcli.client.wire.requests import read_answer

@@ -7,28 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from codec.bodies.heartbeat import ConsumeFromWhere, MessageModel
 from rmqcli.client.errors import InvalidRequest
 from rmqcli.client.group.allocation import Allocate, averagely
 
-__all__ = ["MIB", "MessageSelector", "PushSettings"]
-
 MIB = 1024 * 1024
 MAX_DELAY_ORDERLY = 2**31 - 1
 DEFAULT_RECONSUME_TIMES = 16
-
-
-class MessageSelector(NamedTuple):
-    """What is wanted of a topic: a tag expression, or a SQL92 condition on properties."""
-
-    expression: str
-    expression_type: str = "TAG"
-
-    @classmethod
-    def by_sql(cls, condition: str) -> MessageSelector:
-        return cls(condition, "SQL92")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

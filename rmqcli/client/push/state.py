@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-
-import trio
 
 from codec.bodies.heartbeat import ConsumerData, ConsumeType
 from codec.message_queue import MessageQueue
 from rmqcli.client.errors import ClientError
+from rmqcli.client.group.offset_store import OffsetFileUnwritable, OffsetStore
+from rmqcli.client.group.subscription import Subscription
 from rmqcli.client.instance import ClientInstance
-from rmqcli.client.push.offset_store import OffsetFileUnwritable, OffsetStore
 from rmqcli.client.push.process_queue import ProcessQueue
 from rmqcli.client.push.settings import PushSettings
 from rmqcli.client.push.statistics import Statistics
-from rmqcli.client.push.subscription import Subscription
 
 __all__ = ["GroupState", "Thresholds", "log"]
 
@@ -49,7 +47,7 @@ class GroupState:
     thresholds: dict[str, Thresholds] = field(default_factory=dict)
     statistics: Statistics = field(default_factory=Statistics)
     troubles: dict[str | MessageQueue, ClientError] = field(default_factory=dict)
-    wake: trio.Event = field(default_factory=trio.Event)
+    rebalance_soon: Callable[[], None] = lambda: None
 
     @property
     def needs_locks(self) -> bool:
@@ -71,9 +69,6 @@ class GroupState:
             found.messages = max(1, given.topic_messages // owned)
         if given.topic_bytes != -1:
             found.size = max(1, given.topic_bytes // owned)
-
-    def rebalance_soon(self) -> None:
-        self.wake.set()
 
     def acknowledge(self, held: ProcessQueue, offset: int) -> None:
         """Everything before `offset` is done, as long as the queue is ours."""

@@ -12,7 +12,7 @@ from codec.bodies.heartbeat import MessageModel
 from codec.codes import RequestCode
 from codec.message_queue import MessageQueue
 from rmqcli.client import ClientInstance
-from rmqcli.client.push.offset_store import (
+from rmqcli.client.group.offset_store import (
     LocalFileOffsetStore,
     OffsetFileDamaged,
     OffsetFileUnwritable,

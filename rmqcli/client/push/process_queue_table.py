@@ -1,8 +1,8 @@
-"""Which queues are ours: every 20 s, and when the broker says that members came or went (Java `RebalanceImpl`).
+"""The process queues of a push consumer after a rebalance (Java `RebalanceImpl.updateProcessQueueTableInRebalance`).
 
-A queue that is no longer ours stops at once, waits up to RELEASE seconds for its listener, stores its offset, gives its lock
-back; the next owner begins where we ended. A queue that became ours is begun when its offset is known, and in an orderly
-consumer when the broker has locked it for us; else the next round tries again.
+A queue that was lost stops at once, waits up to RELEASE seconds for its listener, stores its offset and returns its lock, so
+that the next owner continues there. A queue that was won starts when its offset is known and, in an orderly consumer, when
+the broker has locked it; else the next round tries again.
 """
 
 from __future__ import annotations
@@ -11,25 +11,19 @@ from collections.abc import Callable, Iterable
 
 import trio
 
-from codec.bodies.base import decode_body
-from codec.bodies.connections import GetConsumerListByGroupResponseBody
-from codec.codes import RequestCode
-from codec.errors import CodecError
-from codec.headers.clients import GetConsumerListByGroupRequestHeader
 from codec.message_queue import MessageQueue
 from rmqcli.client.errors import ClientError
+from rmqcli.client.group.rebalance import Share
 from rmqcli.client.push.locks import Locks
 from rmqcli.client.push.process_queue import ProcessQueue
 from rmqcli.client.push.pull_loop import StartOffsets
 from rmqcli.client.push.state import GroupState, log
 
-__all__ = ["Rebalancer"]
-
 RELEASE = 1.0
 
 
-class Rebalancer:
-    """`begin` starts the tasks of a queue that became ours."""
+class ProcessQueueTable:
+    """The rebalance member of a push consumer; `begin` starts the tasks of a queue that was won."""
 
     def __init__(
         self, state: GroupState, locks: Locks, starts: StartOffsets, begin: Callable[[ProcessQueue], None]
@@ -38,80 +32,23 @@ class Rebalancer:
         self._locks = locks
         self._starts = starts
         self._begin = begin
-        self._members: dict[frozenset[str], list[str]] = {}
-        self.begun = trio.Event()
-        """After the first round."""
 
-    async def run(self) -> None:
-        while True:
-            self._state.wake = trio.Event()
-            if not self._state.paused:
-                await self.once()
-                self.begun.set()
-            with trio.move_on_after(self._state.settings.rebalance_interval):
-                await self._state.wake.wait()
-
-    async def once(self) -> None:
-        """One round over all topics; a topic that nobody can say anything about stays as it is."""
+    async def topics(self) -> Iterable[str] | None:
+        """The subscribed topics, after the queues of others are released; None while the consumer is paused."""
         state = self._state
+        if state.paused:
+            return None
         unwanted = [held for queue, held in state.queues.items() if queue.topic not in state.subscriptions]
         if unwanted:
             await self._release(unwanted)
-        self._members.clear()
-        for topic in list(state.subscriptions):
-            try:
-                mine = await self._mine(topic)
-            except ClientError as error:
-                log.info("rebalancing %s: %s", topic, error)
-                state.troubles[topic] = error
-                continue
-            state.troubles.pop(topic, None)
-            if mine is not None:
-                await self._apply(topic, mine)
+        return list(state.subscriptions)
 
-    async def _mine(self, topic: str) -> set[MessageQueue] | None:
-        """The queues that are ours; None when that cannot be said."""
-        state = self._state
-        queues = sorted((await state.instance.route(topic)).subscribe)
-        if state.settings.broadcasting:
-            return set(queues)
-        clients = await self._clients(topic)
-        if not clients:
-            return None
-        me = state.instance.client_id
-        if me not in clients:
-            log.warning("%s is not in the group %s that the broker knows", me, state.group)
-            return set()
-        return self._allocated(queues, sorted(clients))
+    async def divided(self, topic: str, share: Share) -> None:
+        self._state.troubles.pop(topic, None)
+        await self._apply(topic, set(share.mine))
 
-    def _allocated(self, queues: list[MessageQueue], clients: list[str]) -> set[MessageQueue] | None:
-        state = self._state
-        try:
-            return set(state.settings.allocate(state.instance.client_id, queues, clients))
-        except Exception:  # a strategy may be the application's own: as long as it fails, all stays as it is
-            log.exception("the queues of %s cannot be allocated", state.group)
-            return None
-
-    async def _clients(self, topic: str) -> list[str]:
-        state = self._state
-        brokers = (await state.instance.route(topic)).brokers
-        addresses = [table[min(table)] for table in brokers.values() if table]
-        if not addresses:
-            return []
-        # The brokers of several topics are asked once a round: all topics are divided by the same list then
-        asked = frozenset(addresses)
-        if asked not in self._members:
-            self._members[asked] = await self._ask_members(state.instance.random.choice(addresses))
-        return self._members[asked]
-
-    async def _ask_members(self, address: str) -> list[str]:
-        state = self._state
-        header = GetConsumerListByGroupRequestHeader(consumer_group=state.group)
-        reply = await state.instance.call(address, RequestCode.GET_CONSUMER_LIST_BY_GROUP, header)
-        try:
-            return decode_body(GetConsumerListByGroupResponseBody, reply.body).consumer_id_list
-        except CodecError:
-            return []
+    def failed(self, topic: str, error: ClientError) -> None:
+        self._state.troubles[topic] = error
 
     async def _apply(self, topic: str, mine: set[MessageQueue]) -> None:
         state = self._state

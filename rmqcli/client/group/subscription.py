@@ -7,6 +7,7 @@ So `version` is what heartbeats say, and pulls use it only after a heartbeat has
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import msgspec
 
@@ -17,9 +18,17 @@ from codec.operations.clients import CHECK_CLIENT_CONFIG
 from codec.selector import ALL, parse_tags, tag_subscription
 from rmqcli.client.errors import InvalidRequest
 from rmqcli.client.instance import ClientInstance
-from rmqcli.client.push.settings import MessageSelector
 
-__all__ = ["Subscription", "check_at", "check_at_broker", "subscription_of", "subscriptions"]
+
+class MessageSelector(NamedTuple):
+    """What is wanted of a topic: a tag expression, or a SQL92 condition on properties."""
+
+    expression: str
+    expression_type: str = "TAG"
+
+    @classmethod
+    def by_sql(cls, condition: str) -> MessageSelector:
+        return cls(condition, "SQL92")
 
 
 class Subscription:

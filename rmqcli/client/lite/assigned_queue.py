@@ -13,10 +13,8 @@ import trio
 from codec.message import MessageExt
 from codec.message_queue import MessageQueue
 
-__all__ = ["Held"]
 
-
-class Held:
+class AssignedQueue:
     """The state of one queue. Cancel `step` and its pull is begun anew; `dropped`: it is not ours any more."""
 
     def __init__(self, queue: MessageQueue) -> None:

@@ -1,0 +1,1 @@
+"""Requests of brokers to this client, and its replies (Java `ClientRemotingProcessor`)."""

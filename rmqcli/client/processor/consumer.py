@@ -1,0 +1,57 @@
+"""Requests that every kind of consumer answers: its offsets (221) and its running info (307)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from codec.bodies.offsets import GetConsumerStatusBody
+from codec.bodies.running import ConsumerRunningInfo
+from codec.headers.clients import GetConsumerRunningInfoRequestHeader
+from codec.headers.offsets import GetConsumerStatusRequestHeader
+from codec.message_queue import MessageQueue
+from codec.operations.clients import GET_CONSUMER_RUNNING_INFO
+from codec.operations.offsets import GET_CONSUMER_STATUS_FROM_CLIENT
+from codec.remoting.frame import RemotingCommand
+from rmqcli.client.instance import ClientInstance
+from rmqcli.client.processor.processor import BrokerRequest
+
+
+class ConsumerProcessor:
+    """`offsets` returns the offsets of a topic, `running_info` the state of the consumer, with thread stacks or without."""
+
+    def __init__(
+        self,
+        instance: ClientInstance,
+        group: str,
+        offsets: Callable[[str], dict[MessageQueue, int]],
+        running_info: Callable[[bool], ConsumerRunningInfo],
+    ) -> None:
+        self._requests = instance.requests
+        self._group = group
+        self._offsets = offsets
+        self._running_info = running_info
+        self._is_open = False
+
+    def open(self) -> None:
+        """Registers the handlers, once; InvalidRequest when the instance has another consumer of the group."""
+        if self._is_open:
+            return
+        self._requests.check_free(self._group)
+        self._requests.register(GET_CONSUMER_STATUS_FROM_CLIENT, self._status, self._group)
+        self._requests.register(GET_CONSUMER_RUNNING_INFO, self._info, self._group)
+        self._is_open = True
+
+    def close(self) -> None:
+        self._requests.unregister(GET_CONSUMER_STATUS_FROM_CLIENT, self._status, self._group)
+        self._requests.unregister(GET_CONSUMER_RUNNING_INFO, self._info, self._group)
+
+    def _status(
+        self, request: BrokerRequest[GetConsumerStatusRequestHeader, None, None, GetConsumerStatusBody]
+    ) -> RemotingCommand:
+        offsets = self._offsets(request.header.topic)
+        return request.reply(GetConsumerStatusBody(message_queue_table=offsets))
+
+    def _info(
+        self, request: BrokerRequest[GetConsumerRunningInfoRequestHeader, None, None, ConsumerRunningInfo]
+    ) -> RemotingCommand:
+        return request.reply(self._running_info(request.header.jstack_enable))

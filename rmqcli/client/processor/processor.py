@@ -1,0 +1,148 @@
+"""Dispatch of requests that brokers send to this client (Java `ClientRemotingProcessor`).
+
+Handlers are registered for an operation and a group, so that each client of an instance gets the requests of its own group.
+Requests without a group in their header (39, 326) go to every handler of the operation; each knows from the body whether it
+is meant. The first reply that is not None is sent. A request for a group that has no member here is refused with 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, Generic, TypeVar
+
+from codec.codes import ResponseCode
+from codec.operations.clients import (
+    CONSUME_MESSAGE_DIRECTLY,
+    GET_CONSUMER_RUNNING_INFO,
+    NOTIFY_CONSUMER_IDS_CHANGED,
+)
+from codec.operations.offsets import GET_CONSUMER_STATUS_FROM_CLIENT, RESET_CONSUMER_CLIENT_OFFSET
+from codec.operations.operation import AnyOperation, Operation
+from codec.remoting.frame import RemotingCommand, encode_frame
+from rmqcli.client.errors import InvalidRequest
+from rmqcli.client.wire.link import Link
+
+RequestT = TypeVar("RequestT")
+ReplyT = TypeVar("ReplyT")
+RequestBodyT = TypeVar("RequestBodyT")
+ReplyBodyT = TypeVar("ReplyBodyT")
+
+_GROUP_FIELDS: dict[int, tuple[AnyOperation, str]] = {
+    operation.code: (operation, field)
+    for operation, field in (
+        (NOTIFY_CONSUMER_IDS_CHANGED, "consumer_group"),
+        (RESET_CONSUMER_CLIENT_OFFSET, "group"),
+        (GET_CONSUMER_STATUS_FROM_CLIENT, "group"),
+        (GET_CONSUMER_RUNNING_INFO, "consumer_group"),
+        (CONSUME_MESSAGE_DIRECTLY, "consumer_group"),
+    )
+}
+
+
+class BrokerRequest(Generic[RequestT, ReplyT, RequestBodyT, ReplyBodyT]):
+    """One request of a broker. `header` and `body` are decoded when they are first read; CodecError."""
+
+    def __init__(
+        self,
+        operation: Operation[RequestT, ReplyT, RequestBodyT, ReplyBodyT],
+        link: Link,
+        command: RemotingCommand,
+    ) -> None:
+        self._operation = operation
+        self._link = link
+        self._command = command
+
+    @cached_property
+    def _decoded(self) -> tuple[RequestT, RequestBodyT]:
+        return self._operation.decode_request(self._command)
+
+    @property
+    def header(self) -> RequestT:
+        return self._decoded[0]
+
+    @property
+    def body(self) -> RequestBodyT:
+        return self._decoded[1]
+
+    @property
+    def address(self) -> str:
+        """The address of the broker."""
+        return self._link.address
+
+    def reply(self, body: ReplyBodyT) -> RemotingCommand:
+        """The successful reply with this body."""
+        ext, data = self._operation.encode_reply(None, body)
+        return self._command.reply(ResponseCode.SUCCESS, self._operation.remark, ext, data)
+
+    def refuse(self, remark: str) -> RemotingCommand:
+        """The reply SYSTEM_ERROR."""
+        return self._command.reply(ResponseCode.SYSTEM_ERROR, remark)
+
+    def send(self, reply: RemotingCommand) -> None:
+        """Sends a reply after the handler has returned None."""
+        self._link.send_frame(encode_frame(reply))
+
+
+Handler = Callable[[BrokerRequest[RequestT, ReplyT, RequestBodyT, ReplyBodyT]], RemotingCommand | None]
+"""Returns the reply, or None for no reply or one that a background task sends later."""
+
+
+class ClientRemotingProcessor:
+    """The handlers of one client instance."""
+
+    def __init__(self) -> None:
+        self._handlers: dict[tuple[int, str], list[tuple[AnyOperation, Handler[Any, Any, Any, Any]]]] = {}
+
+    @property
+    def codes(self) -> set[int]:
+        """The request codes that have a handler."""
+        return {code for code, _ in self._handlers}
+
+    def has_consumer(self, group: str) -> bool:
+        """True if a consumer of this group lives in the instance."""
+        return (GET_CONSUMER_RUNNING_INFO.code, group) in self._handlers
+
+    def check_free(self, group: str) -> None:
+        """InvalidRequest when the instance has a consumer of this group: brokers identify one by client id and group."""
+        if self.has_consumer(group):
+            raise InvalidRequest(f"the group {group} has a consumer in this client instance already")
+
+    def register(
+        self,
+        operation: Operation[RequestT, ReplyT, RequestBodyT, ReplyBodyT],
+        handler: Handler[RequestT, ReplyT, RequestBodyT, ReplyBodyT],
+        group: str = "",
+    ) -> None:
+        """Adds a handler of an operation; one whose header has a group needs `group`."""
+        self._handlers.setdefault((operation.code, group), []).append((operation, handler))
+
+    def unregister(
+        self,
+        operation: Operation[RequestT, ReplyT, RequestBodyT, ReplyBodyT],
+        handler: Handler[RequestT, ReplyT, RequestBodyT, ReplyBodyT],
+        group: str = "",
+    ) -> None:
+        """Removes a handler, if it is registered."""
+        members = self._handlers.get((operation.code, group), [])
+        if (operation, handler) in members:
+            members.remove((operation, handler))
+        if not members:
+            self._handlers.pop((operation.code, group), None)
+
+    def process(self, link: Link, command: RemotingCommand) -> RemotingCommand | None:
+        """The reply to a request, or None when there is none (yet). CodecError when it cannot be read."""
+        operation, field = _GROUP_FIELDS.get(command.code, (None, ""))
+        group = "" if operation is None else getattr(operation.decode_header(command), field) or ""
+        members = self._handlers.get((command.code, group))
+        if members is None:
+            return None if operation is None else _no_group(command, group)
+        request = BrokerRequest(members[0][0], link, command)
+        replies = [handler(request) for _, handler in list(members)]
+        return next((reply for reply in replies if reply is not None), None)
+
+
+def _no_group(command: RemotingCommand, group: str) -> RemotingCommand:
+    """Java's answer. Codes without a group and a handler get none, as from Java."""
+    remark = f"The Consumer Group <{group}> not exist in this consumer"
+    return command.reply(ResponseCode.SYSTEM_ERROR, remark)
