@@ -10,30 +10,6 @@ from typing import ClassVar
 
 from codec.codes import RequestCode, ResponseCode
 
-__all__ = [
-    "UNREACHED",
-    "BrokerBusy",
-    "BrokerRefused",
-    "ClientError",
-    "ConnectionFailed",
-    "ConnectionLost",
-    "ConsumerOffline",
-    "CorruptReply",
-    "GroupNotFound",
-    "InvalidRequest",
-    "NoNameServer",
-    "NoRoute",
-    "NotFound",
-    "NotPermitted",
-    "NotSupported",
-    "OnlineResetUnsupported",
-    "RequestTimeout",
-    "TopicNotFound",
-    "UnexpectedReply",
-    "code_name",
-    "refusal",
-]
-
 _ACL_REMARK = "org.apache.rocketmq.acl"
 
 

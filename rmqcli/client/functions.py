@@ -9,8 +9,6 @@ from typing import Any
 
 import trio
 
-__all__ = ["called", "is_async"]
-
 
 def is_async(function: Callable[..., Any]) -> bool:
     """Whether calling it gives something to await."""

@@ -36,7 +36,7 @@ from rmqcli.client.namespaces import Namespace
 from rmqcli.client.processor.processor import ClientRemotingProcessor
 from rmqcli.client.routing.name_servers import NameServers
 from rmqcli.client.routing.routes import REFRESH_INTERVAL, Route, Routes
-from rmqcli.client.wire.addresses import instance_of, local_ip, name_servers
+from rmqcli.client.wire.addresses import DEFAULT_NAMESRV, instance_of, local_ip, name_servers
 from rmqcli.client.wire.pool import Pool
 from rmqcli.client.wire.requests import answer_of, command, request_of
 from rmqcli.client.wire.streams import OpenStream, TcpStreams
@@ -86,7 +86,7 @@ class ClientInstance:
 
     def __init__(
         self,
-        namesrv: str | Iterable[str] = "127.0.0.1:9876",
+        namesrv: str | Iterable[str] = DEFAULT_NAMESRV,
         *,
         timeout: float = 3.0,
         tls: ssl.SSLContext | None = None,

@@ -17,8 +17,6 @@ from codec.names import DLQ_PREFIX, RETRY_PREFIX, SYSTEM_GROUP_PREFIX, is_system
 from rmqcli.client.produce.outgoing import REPLY_TYPE
 from rmqcli.client.produce.queue_selectors import QueueSelector
 
-__all__ = ["Namespace", "without_namespace"]
-
 SEPARATOR = "%"
 
 Value = TypeVar("Value")

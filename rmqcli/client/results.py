@@ -11,9 +11,6 @@ from codec.headers.send import SendMessageResponseHeader
 from codec.message import MessageExt
 from codec.message_queue import MessageQueue
 
-__all__ = ["PullResult", "PullStatus", "SendResult", "SendStatus", "send_result"]
-
-
 DEFAULT_REGION = "DefaultRegion"
 
 

@@ -11,21 +11,6 @@ from codec.message import MessageExt
 from codec.message_queue import MessageQueue
 from rmqcli.client.errors import ClientError
 
-__all__ = [
-    "BrokerSummary",
-    "ConnectedProducer",
-    "GroupDescription",
-    "GroupSummary",
-    "QueryResult",
-    "QueueLag",
-    "QueueReset",
-    "QueueResetResult",
-    "ResetPlan",
-    "ResetResult",
-    "ResetTarget",
-    "TopicChange",
-]
-
 
 class BrokerSummary(NamedTuple):
     """One broker address of the cluster. `runtime` is the table of GET_BROKER_RUNTIME_INFO, None when it did not answer."""

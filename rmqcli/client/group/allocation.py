@@ -13,16 +13,6 @@ from itertools import chain
 
 from codec.message_queue import MessageQueue
 
-__all__ = [
-    "Allocate",
-    "averagely",
-    "averagely_by_circle",
-    "by_config",
-    "by_machine_room",
-    "consistent_hash",
-    "machine_room_nearby",
-]
-
 Allocate = Callable[[str, Sequence[MessageQueue], Sequence[str]], list[MessageQueue]]
 """(my client id, all queues, all client ids) → my queues."""
 

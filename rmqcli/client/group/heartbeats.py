@@ -23,8 +23,6 @@ from rmqcli.client.wire.link import Link
 if TYPE_CHECKING:
     from rmqcli.client.instance import ClientInstance
 
-__all__ = ["HEARTBEAT_INTERVAL", "Heartbeats"]
-
 HEARTBEAT_INTERVAL = 30.0  # seconds; ClientConfig.heartbeatBrokerInterval
 LEAVE_TIMEOUT = 0.5  # seconds, for all brokers together
 _MASTER = 0

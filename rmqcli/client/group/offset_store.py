@@ -26,15 +26,7 @@ from rmqcli.client.errors import ClientError
 from rmqcli.client.group.offsets import OffsetCalls
 from rmqcli.client.instance import ClientInstance
 
-__all__ = [
-    "LocalFileOffsetStore",
-    "OffsetFileDamaged",
-    "OffsetFileUnwritable",
-    "OffsetStore",
-    "RemoteBrokerOffsetStore",
-    "offset_store",
-    "offsets_file",
-]
+PERSIST_INTERVAL = 5.0  # seconds; ClientConfig.persistConsumerOffsetInterval
 
 
 class OffsetFileDamaged(ClientError):

@@ -22,6 +22,7 @@ from codec.message_queue import MessageQueue
 from rmqcli.client.errors import InvalidRequest
 from rmqcli.client.group.offset_store import OffsetFileUnwritable, offset_store
 from rmqcli.client.group.rebalance import PullRebalance
+from rmqcli.client.group.start_offsets import StartOffsets
 from rmqcli.client.group.subscription import MessageSelector, Subscription, check_at_broker, subscription_of
 from rmqcli.client.instance import Client, ClientInstance, InstanceOptions
 from rmqcli.client.lite.assigned_queue import AssignedQueue
@@ -32,8 +33,6 @@ from rmqcli.client.processor.consumer import ConsumerProcessor
 from rmqcli.client.processor.running_info import lite_info
 from rmqcli.client.pull.consumer import PullConsumer, QueuesChanged, tell
 from rmqcli.client.trace.consumer_tracer import consume_tracer
-
-__all__ = ["LitePullConsumer"]
 
 log = logging.getLogger("rmqcli.client.lite")
 LEAVE = 3.0  # seconds to store offsets when the consumer is left
@@ -77,9 +76,8 @@ class LitePullConsumer(Client):
             allocate=settings.allocate,
             interval=settings.rebalance_interval,
         )
-        self._pulling = Pulling(
-            self._pull, settings, self._offsets, self._held, self._selectors, self._has_arrived
-        )
+        starts = StartOffsets(core, self.group, self._offsets, settings.consume_from, settings.from_timestamp)
+        self._pulling = Pulling(self._pull, settings, starts, self._held, self._selectors, self._has_arrived)
         self._processor = ConsumerProcessor(core, self.group, self._consumed, self._running_info)
         self._created_ms = core.now_ms()
         self._assigned = False

@@ -11,15 +11,12 @@ from codec.codes import PullSysFlag, ResponseCode
 from codec.message_queue import MessageQueue
 from codec.operations.messages import LITE_PULL_MESSAGE, PULL_MESSAGE
 from rmqcli.client.errors import BrokerRefused, ClientError, NotSupported
-from rmqcli.client.group.offset_store import OffsetStore
-from rmqcli.client.group.start_offset import begin_time, first_offset
+from rmqcli.client.group.start_offsets import StartOffsets
 from rmqcli.client.group.subscription import MessageSelector
 from rmqcli.client.lite.assigned_queue import AssignedQueue
 from rmqcli.client.lite.settings import LiteSettings
 from rmqcli.client.pull.consumer import PullConsumer
 from rmqcli.client.results import PullResult, PullStatus
-
-__all__ = ["Pulling"]
 
 PAUSED = 1.0
 FLOW_CONTROL = 0.05
@@ -36,18 +33,17 @@ class Pulling:
         self,
         consumer: PullConsumer,
         settings: LiteSettings,
-        offsets: OffsetStore,
+        starts: StartOffsets,
         held: Mapping[MessageQueue, AssignedQueue],
         selectors: Mapping[str, MessageSelector],
         arrived: Callable[[], None],
     ) -> None:
         self._consumer = consumer
         self._settings = settings
-        self._offsets = offsets
+        self._starts = starts
         self._held = held
         self._selectors = selectors
         self._arrived = arrived
-        self._started_ms = consumer.instance.now_ms()
         self._operation = LITE_PULL_MESSAGE
 
     async def run(self, held: AssignedQueue) -> None:
@@ -74,7 +70,7 @@ class Pulling:
         """One pull; gives the seconds to wait before the next."""
         try:
             if held.next_offset is None:
-                held.begin(await self.start_offset(held.queue))
+                held.begin(await self._starts.find(held.queue))
                 return 0.0
             result = await self._pull(held.queue, held.next_offset)
         except ClientError as error:
@@ -123,15 +119,6 @@ class Pulling:
         elif not held.batches and held.consumed == held.done:
             # Everything up to here was consumed, or is not wanted
             held.consumed = held.done = result.next_begin_offset
-
-    async def start_offset(self, queue: MessageQueue) -> int:
-        """Where to begin (Java `computePullFromWhere`): the stored offset, else what the settings say."""
-        stored = await self._offsets.read(queue)
-        if stored is not None:
-            return stored
-        settings = self._settings
-        begin = begin_time(settings.from_timestamp, self._started_ms)
-        return await first_offset(self._consumer, queue, settings.consume_from, begin)
 
 
 _EVERYTHING = MessageSelector("*")

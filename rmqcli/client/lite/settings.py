@@ -8,8 +8,8 @@ from pathlib import Path
 from codec.bodies.heartbeat import ConsumeFromWhere, MessageModel
 from rmqcli.client.errors import InvalidRequest
 from rmqcli.client.group.allocation import Allocate, averagely
-
-__all__ = ["LiteSettings"]
+from rmqcli.client.group.offset_store import PERSIST_INTERVAL
+from rmqcli.client.group.rebalance import REBALANCE_INTERVAL
 
 MIB = 1024 * 1024
 
@@ -34,11 +34,11 @@ class LiteSettings:
     max_span: int = 2000
     poll_timeout: float = 5.0
     auto_commit: bool = True
-    commit_interval: float = 5.0
+    commit_interval: float = PERSIST_INTERVAL
     queue_check_interval: float = 30.0
     suspend: float = 20.0
     pull_timeout: float = 30.0
-    rebalance_interval: float = 20.0
+    rebalance_interval: float = REBALANCE_INTERVAL
     trace: bool | str = False
     offsets_folder: Path | None = None
 

@@ -11,8 +11,6 @@ from codec.message_queue import MessageQueue
 from rmqcli.client.errors import ClientError
 from rmqcli.client.instance import ClientInstance
 
-__all__ = ["watch"]
-
 
 async def watch(
     instance: ClientInstance,

@@ -14,8 +14,6 @@ from codec.message_batch import encode_batch
 from rmqcli.client.errors import InvalidRequest
 from rmqcli.client.produce.outgoing import MAX_MESSAGE_SIZE, Outgoing, Preparer, properties_bytes
 
-__all__ = ["batch_outgoing", "split_batch"]
-
 ITEM_HEAD = 22  # bytes of an item besides body and properties
 UNIQ_KEY_SIZE = (
     66  # bytes of a UNIQ_KEY property that is still to be added: name, two separators, up to 56 characters

@@ -26,16 +26,6 @@ from codec.properties import (
 )
 from rmqcli.client.errors import InvalidRequest
 
-__all__ = [
-    "COMPRESS_LEVEL",
-    "COMPRESS_OVER",
-    "MAX_MESSAGE_SIZE",
-    "REPLY_TYPE",
-    "Outgoing",
-    "Preparer",
-    "properties_bytes",
-]
-
 MAX_MESSAGE_SIZE = 4 * 1024 * 1024
 COMPRESS_OVER = 4096
 COMPRESS_LEVEL = 5

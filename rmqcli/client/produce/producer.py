@@ -36,8 +36,6 @@ from rmqcli.client.routing.routes import Route
 from rmqcli.client.trace import TraceDispatcher, published, trace_topic
 from rmqcli.client.wire.requests import read_answer
 
-__all__ = ["RETRY_CODES", "Producer", "ProducerOptions"]
-
 RETRY_CODES = frozenset(
     {
         ResponseCode.TOPIC_NOT_EXIST,

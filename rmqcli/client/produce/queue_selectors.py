@@ -10,8 +10,6 @@ from codec.hashing import java_string_hash
 from codec.message import Message
 from codec.message_queue import MessageQueue
 
-__all__ = ["QueueSelector", "RoundRobin", "by_hash", "by_machine_room", "by_queue_id", "by_random"]
-
 QueueSelector = Callable[[Sequence[MessageQueue], Message], MessageQueue]
 """Chooses one of the writable queues of the topic; never called with none. Its choice is not retried elsewhere."""
 

@@ -30,8 +30,6 @@ from rmqcli.client.produce.outgoing import REPLY_TYPE
 from rmqcli.client.produce.queue_selectors import QueueSelector
 from rmqcli.client.results import SendResult
 
-__all__ = ["REQUEST_TIMEOUT", "ReplyTimeout", "Requesting", "create_reply_message"]
-
 REQUEST_TIMEOUT = 3.0
 PushedReply = BrokerRequest[ReplyMessageRequestHeader, None, bytes, None]
 _COPIED = (PropertyName.CORRELATION_ID, PropertyName.REPLY_TO_CLIENT, PropertyName.TTL)

@@ -13,8 +13,6 @@ from rmqcli.client.instance import ClientInstance
 from rmqcli.client.produce.outgoing import Outgoing
 from rmqcli.client.wire.requests import request_of
 
-__all__ = ["SendHeaders"]
-
 MAX_KEPT = 4096  # queues whose header is kept
 
 

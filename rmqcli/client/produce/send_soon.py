@@ -21,8 +21,6 @@ from rmqcli.client.produce.queue_selectors import QueueSelector
 from rmqcli.client.produce.request_reply import Sending
 from rmqcli.client.results import SendResult
 
-__all__ = ["IN_FLIGHT", "SendCallback", "SendingSoon", "Underway"]
-
 IN_FLIGHT = 1000
 
 log = logging.getLogger("rmqcli.client.produce.send_soon")

@@ -13,8 +13,6 @@ from rmqcli.client.produce.queue_selectors import QueueSelector, RoundRobin
 from rmqcli.client.routing.latency_faults import LatencyFaults
 from rmqcli.client.routing.routes import Route
 
-__all__ = ["Targets"]
-
 _ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC.name
 
 

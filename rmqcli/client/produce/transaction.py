@@ -32,15 +32,6 @@ from rmqcli.client.produce.queue_selectors import QueueSelector
 from rmqcli.client.results import SendResult, SendStatus
 from rmqcli.client.trace import MessageType, TransactionEnd
 
-__all__ = [
-    "CheckAnswered",
-    "LocalTransaction",
-    "TransactionCheck",
-    "TransactionProducer",
-    "TransactionResult",
-    "TransactionState",
-]
-
 CHECKS_WAITING = 2000
 END_TIMEOUT = 3.0  # seconds to hand an outcome to the operating system, even when cancelled
 

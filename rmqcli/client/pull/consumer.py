@@ -33,8 +33,6 @@ from rmqcli.client.results import PullResult, PullStatus
 from rmqcli.client.wire.messages import read_messages
 from rmqcli.client.wire.requests import read_answer
 
-__all__ = ["BLOCK_SUSPEND", "BLOCK_TIMEOUT", "MAX_BATCH", "TOOLS_GROUP", "PullConsumer", "QueuesChanged"]
-
 TOOLS_GROUP = "TOOLS_CONSUMER"  # a group that every broker knows, even when it creates none by itself
 MAX_BATCH = 1024
 BLOCK_SUSPEND = 20.0  # seconds; brokerSuspendMaxTimeMillis

@@ -16,8 +16,6 @@ from codec.message_queue import MessageQueue
 from rmqcli.client.functions import called
 from rmqcli.client.pull.consumer import PullConsumer
 
-__all__ = ["PullTask", "ScheduledPull"]
-
 NEXT = 0.2
 FAILED = 1.0
 AT_ONCE = 20

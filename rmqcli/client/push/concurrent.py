@@ -19,8 +19,6 @@ from rmqcli.client.push.process_queue import ProcessQueue
 from rmqcli.client.push.send_back import SendBack, as_original, consumed_again
 from rmqcli.client.push.state import GroupState, log
 
-__all__ = ["ConcurrentService"]
-
 FAIR = 16
 LOCAL_RETRY = 5.0  # seconds until messages that could not be sent back are consumed again
 EXPIRED_AT_ONCE = 16

@@ -20,6 +20,7 @@ from codec.selector import ALL
 from rmqcli.client.errors import ClientError, InvalidRequest, NoRoute
 from rmqcli.client.group.offset_store import offset_store
 from rmqcli.client.group.rebalance import Rebalance
+from rmqcli.client.group.start_offsets import StartOffsets
 from rmqcli.client.group.subscription import (
     MessageSelector,
     Subscription,
@@ -43,15 +44,13 @@ from rmqcli.client.push.locks import Locks
 from rmqcli.client.push.orderly import OrderlyService
 from rmqcli.client.push.process_queue import ProcessQueue
 from rmqcli.client.push.process_queue_table import ProcessQueueTable
-from rmqcli.client.push.pull_loop import PullLoop, StartOffsets
+from rmqcli.client.push.pull_loop import PullLoop
 from rmqcli.client.push.send_back import SendBack
 from rmqcli.client.push.settings import PushSettings
 from rmqcli.client.push.state import GroupState
 from rmqcli.client.push.statistics import SAMPLE_INTERVAL
 from rmqcli.client.trace import traced
 from rmqcli.client.trace.consumer_tracer import consume_tracer
-
-__all__ = ["PushConsumer"]
 
 INNER_PRODUCER = "CLIENT_INNER_PRODUCER"
 LEAVE = 3.0
@@ -133,7 +132,8 @@ class PushConsumer(Client):
             if orderly
             else ConcurrentService(state, call, back)
         )
-        starts = StartOffsets(state)
+        starts = StartOffsets(core, group, offsets, settings.consume_from, settings.from_timestamp)
+        self._starts = starts
         self._loops = PullLoop(state, self._service, starts)
         self._rebalance = Rebalance(
             core,
@@ -224,7 +224,7 @@ class PushConsumer(Client):
         if state.started_ms:
             raise InvalidRequest("a push consumer is entered once")
         self.instance.requests.check_free(self.group)
-        state.started_ms = self.instance.now_ms()
+        state.started_ms = self._starts.started_ms = self.instance.now_ms()
         await state.offsets.load()
         for topic, subscription in state.subscriptions.items():
             await self._prepare(topic, subscription)

@@ -18,17 +18,6 @@ from codec.message import MessageExt
 from codec.message_queue import MessageQueue
 from rmqcli.client.functions import is_async
 
-__all__ = [
-    "Call",
-    "ConcurrentListener",
-    "ConsumeContext",
-    "ConsumeResult",
-    "OrderlyContext",
-    "OrderlyListener",
-    "OrderlyResult",
-    "callable_listener",
-]
-
 
 class ConsumeResult(Enum):
     """Java `ConsumeConcurrentlyStatus`."""

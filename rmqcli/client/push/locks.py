@@ -16,8 +16,6 @@ from codec.operations.clients import LOCK_BATCH_MQ, UNLOCK_BATCH_MQ
 from rmqcli.client.errors import ClientError
 from rmqcli.client.push.state import GroupState
 
-__all__ = ["Locks"]
-
 LOCK_INTERVAL = 20.0
 FIRST_LOCK = 1.0
 LOCK_TIMEOUT = 1.0

@@ -20,8 +20,6 @@ from rmqcli.client.push.process_queue import ProcessQueue
 from rmqcli.client.push.send_back import SendBack, as_original, consumed_again
 from rmqcli.client.push.state import GroupState, log
 
-__all__ = ["OrderlyService"]
-
 LOCKED_AGAIN = 0.01
 CONTINUOUS = 60.0
 ANOTHER_TURN = 0.01  # seconds between two turns

@@ -15,8 +15,6 @@ import trio
 from codec.message import MessageExt
 from codec.message_queue import MessageQueue
 
-__all__ = ["LOCK_VALIDITY", "PULL_MAX_IDLE", "ProcessQueue"]
-
 PULL_MAX_IDLE = 120.0
 LOCK_VALIDITY = 30.0
 NOTHING = -1

@@ -14,9 +14,9 @@ import trio
 from codec.message_queue import MessageQueue
 from rmqcli.client.errors import ClientError
 from rmqcli.client.group.rebalance import Share
+from rmqcli.client.group.start_offsets import StartOffsets
 from rmqcli.client.push.locks import Locks
 from rmqcli.client.push.process_queue import ProcessQueue
-from rmqcli.client.push.pull_loop import StartOffsets
 from rmqcli.client.push.state import GroupState, log
 
 RELEASE = 1.0

@@ -14,12 +14,10 @@ import trio
 from codec.codes import MASTER_ID, PullSysFlag, ResponseCode
 from codec.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
 from codec.message import RETRY_PREFIX, MessageExt, PropertyName
-from codec.message_queue import MessageQueue
 from codec.operations.messages import PULL_MESSAGE
 from codec.remoting.frame import RemotingCommand
 from rmqcli.client.errors import BrokerRefused, ClientError
-from rmqcli.client.group.offsets import OffsetCalls
-from rmqcli.client.group.start_offset import begin_time, first_offset
+from rmqcli.client.group.start_offsets import StartOffsets
 from rmqcli.client.group.subscription import Subscription
 from rmqcli.client.push.process_queue import ProcessQueue
 from rmqcli.client.push.send_back import as_original
@@ -27,8 +25,6 @@ from rmqcli.client.push.state import GroupState, log
 from rmqcli.client.results import PullStatus
 from rmqcli.client.wire.messages import read_messages
 from rmqcli.client.wire.requests import read_answer
-
-__all__ = ["PullLoop", "StartOffsets", "Submit"]
 
 PAUSED = 1.0
 FLOW_CONTROL = 0.05
@@ -48,25 +44,6 @@ async def _listener_first() -> None:
     """With no backlog the broker has nothing for the next pull yet. Tasks of one round run in any order: the second is sure."""
     await trio.lowlevel.checkpoint()
     await trio.lowlevel.checkpoint()
-
-
-class StartOffsets(OffsetCalls):
-    """Where to begin with a queue (Java `computePullFromWhere`)."""
-
-    def __init__(self, state: GroupState) -> None:
-        self.instance = state.instance
-        self.group = state.group
-        self._state = state
-
-    async def find(self, queue: MessageQueue) -> int:
-        """The stored offset, else what the settings say; ClientError when no broker can say now."""
-        stored = await self._state.offsets.read(queue)
-        return await self._first(queue) if stored is None else stored
-
-    async def _first(self, queue: MessageQueue) -> int:
-        settings = self._state.settings
-        begin = begin_time(settings.from_timestamp, self._state.started_ms)
-        return await first_offset(self, queue, settings.consume_from, begin)
 
 
 class PullLoop:

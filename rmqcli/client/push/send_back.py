@@ -15,8 +15,6 @@ from rmqcli.client.errors import ClientError
 from rmqcli.client.produce.producer import Producer
 from rmqcli.client.push.state import GroupState, log
 
-__all__ = ["SendBack", "as_original", "consumed_again"]
-
 SEND_BACK_TIMEOUT = 5.0
 FIRST_RETRY_LEVEL = 3
 

@@ -11,6 +11,8 @@ from pathlib import Path
 from codec.bodies.heartbeat import ConsumeFromWhere, MessageModel
 from rmqcli.client.errors import InvalidRequest
 from rmqcli.client.group.allocation import Allocate, averagely
+from rmqcli.client.group.offset_store import PERSIST_INTERVAL
+from rmqcli.client.group.rebalance import REBALANCE_INTERVAL
 
 MIB = 1024 * 1024
 MAX_DELAY_ORDERLY = 2**31 - 1
@@ -46,8 +48,8 @@ class PushSettings:
     max_reconsume_times: int = -1
     suspend_time: float = 1.0
     consume_timeout: float = 15 * 60.0
-    persist_interval: float = 5.0
-    rebalance_interval: float = 20.0
+    persist_interval: float = PERSIST_INTERVAL
+    rebalance_interval: float = REBALANCE_INTERVAL
     long_poll: float = 15.0
     pull_timeout: float = 30.0
     grace: float = 3.0

@@ -16,8 +16,6 @@ from rmqcli.client.push.process_queue import ProcessQueue
 from rmqcli.client.push.settings import PushSettings
 from rmqcli.client.push.statistics import Statistics
 
-__all__ = ["GroupState", "Thresholds", "log"]
-
 log = logging.getLogger("rmqcli.client.push")
 
 

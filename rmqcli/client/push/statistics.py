@@ -12,8 +12,6 @@ from typing import NamedTuple
 
 from codec.bodies.running import ConsumeStatus
 
-__all__ = ["SAMPLE_INTERVAL", "Statistics", "TopicStatistics"]
-
 SAMPLE_INTERVAL = 10.0
 SAMPLES = 7
 SAMPLES_AN_HOUR = 60

@@ -15,8 +15,6 @@ import trio
 
 from codec.message_queue import MessageQueue
 
-__all__ = ["LatencyFaults", "aside_for"]
-
 LATENCY_MAX = (0.05, 0.1, 0.55, 1.0, 2.0, 3.0, 15.0)
 NOT_AVAILABLE = (0.0, 0.0, 30.0, 60.0, 120.0, 180.0, 600.0)
 FAILED = 30.0

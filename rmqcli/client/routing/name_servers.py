@@ -13,8 +13,6 @@ from codec.remoting.frame import RemotingCommand
 from rmqcli.client.errors import UNREACHED, ClientError, NoNameServer, RequestTimeout
 from rmqcli.client.wire.pool import Pool
 
-__all__ = ["NameServers"]
-
 
 class NameServers:
     """Requests to whichever name server answers."""

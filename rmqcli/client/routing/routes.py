@@ -22,8 +22,6 @@ from rmqcli.client.errors import UNREACHED, ClientError, NoRoute, RequestTimeout
 from rmqcli.client.routing.name_servers import NameServers
 from rmqcli.client.wire.requests import answer_of, request_of
 
-__all__ = ["REFRESH_INTERVAL", "Route", "Routes", "publish_queues", "subscribe_queues"]
-
 REFRESH_INTERVAL = 30.0  # seconds; ClientConfig.pollNameServerInterval
 LOCK_SLACK = 0.05  # seconds
 MAX_QUEUES = 65_536  # of one topic; a reply with more is not believed

@@ -9,8 +9,6 @@ from rmqcli.client.namespaces import without_namespace
 from rmqcli.client.produce.producer import Producer
 from rmqcli.client.trace import ConsumeTracer
 
-__all__ = ["consume_tracer"]
-
 
 def consume_tracer(instance: ClientInstance, group: str, trace: bool | str) -> ConsumeTracer | None:
     """None when `trace` is False; True traces to RMQ_SYS_TRACE_TOPIC, a text to another topic, by its whole name."""

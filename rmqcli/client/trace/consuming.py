@@ -15,8 +15,6 @@ from rmqcli.client.instance import ClientInstance
 from rmqcli.client.trace.dispatcher import OpenProducer, TraceDispatcher, trace_topic
 from rmqcli.client.trace.records import ConsumeEnd, ConsumeStart, ContextCode
 
-__all__ = ["ConsumeMark", "ConsumeTracer", "traced"]
-
 Call = Callable[[list[MessageExt], Any], Awaitable[Any]]
 
 

@@ -22,8 +22,6 @@ from rmqcli.client.errors import ClientError, InvalidRequest
 from rmqcli.client.instance import ClientInstance
 from rmqcli.client.trace.records import TraceRecord, encode_record
 
-__all__ = ["TRACE_TOPIC", "OpenProducer", "TraceDispatcher", "TraceProducer", "pack", "trace_topic"]
-
 TRACE_TOPIC = SystemTopic.TRACE
 BATCH = 100
 LINGER = 0.1

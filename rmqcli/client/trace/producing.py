@@ -9,8 +9,6 @@ from rmqcli.client.namespaces import without_namespace
 from rmqcli.client.results import SendResult, SendStatus
 from rmqcli.client.trace.records import MessageType, Published
 
-__all__ = ["message_type", "published"]
-
 
 def message_type(message: Message) -> MessageType:
     if message.properties.get(PropertyName.TRAN_MSG) == "true":

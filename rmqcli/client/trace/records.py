@@ -10,18 +10,6 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import NamedTuple
 
-__all__ = [
-    "ConsumeEnd",
-    "ConsumeStart",
-    "ContextCode",
-    "MessageType",
-    "Published",
-    "TraceRecord",
-    "TransactionEnd",
-    "decode_trace",
-    "encode_record",
-]
-
 FIELD = "\x01"
 RECORD = "\x02"
 NULL = "null"

@@ -10,9 +10,8 @@ from codec import addresses
 from codec.addresses import join_address, split_addresses
 from rmqcli.client.errors import InvalidRequest
 
-__all__ = ["DEFAULT_NAMESRV_PORT", "instance_of", "local_ip", "name_servers", "split_address"]
-
 DEFAULT_NAMESRV_PORT = 9876
+DEFAULT_NAMESRV = f"127.0.0.1:{DEFAULT_NAMESRV_PORT}"
 _INSTANCE = re.compile(r"\s*(?:\w+://)?(MQ_INST_\w+_\w+)\.", re.ASCII)
 
 

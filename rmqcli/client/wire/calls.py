@@ -8,8 +8,6 @@ import trio
 
 from codec.remoting.frame import RemotingCommand
 
-__all__ = ["Answer", "Call"]
-
 Answer = RemotingCommand | str | None
 """The reply; or why the connection was lost; or None: it did not come in time."""
 

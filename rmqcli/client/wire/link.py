@@ -27,8 +27,6 @@ from rmqcli.client.wire.outbox import MAX_QUEUED, Outbox
 from rmqcli.client.wire.reader import Reader
 from rmqcli.client.wire.streams import Stream
 
-__all__ = ["Link", "OnRequest", "Request"]
-
 STREAM_ERRORS = (OSError, ssl.SSLError, trio.BrokenResourceError, trio.ClosedResourceError)
 Request = RemotingCommand | SendRequest
 OnRequest = Callable[["Link", RemotingCommand], RemotingCommand | None]

@@ -13,8 +13,6 @@ import trio
 
 from rmqcli.client.wire.streams import SendNow, Stream
 
-__all__ = ["MAX_QUEUED", "Outbox"]
-
 MAX_QUEUED = 8 * 1024 * 1024
 TOGETHER = 8
 

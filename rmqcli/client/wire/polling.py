@@ -11,8 +11,6 @@ import os
 
 import trio
 
-__all__ = ["FIRST_PERIOD", "LOOKS", "MAX_PERIOD", "TRIAL", "Polling"]
-
 LOOKS = 32
 LOOK_SECONDS = 150e-6  # as long as that many take where nobody else wants the processor
 TRIAL = 9  # requests that are timed for each way; odd

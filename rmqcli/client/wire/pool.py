@@ -12,11 +12,9 @@ import trio
 
 from codec.remoting.frame import RemotingCommand
 from rmqcli.client.errors import ConnectionFailed, RequestTimeout, request_name, seconds_text
-from rmqcli.client.identity import VIP_CODES, vip_address
 from rmqcli.client.wire.link import Link, OnRequest, Request
 from rmqcli.client.wire.streams import CONNECT_TIMEOUT, OpenStream, opened
-
-__all__ = ["Pool"]
+from rmqcli.client.wire.vip_channel import VIP_CODES, vip_address
 
 
 class Pool:

@@ -19,8 +19,6 @@ from rmqcli.client.wire.calls import Call
 from rmqcli.client.wire.polling import Polling
 from rmqcli.client.wire.streams import READ_SIZE, DirectStream, Stream
 
-__all__ = ["Reader"]
-
 PAUSE = 0.005
 ALONE_BEFORE = 2  # requests one by one, after which the next is expected to be alone, too
 

@@ -18,17 +18,6 @@ import trio
 from rmqcli.client.errors import ConnectionFailed, InvalidRequest
 from rmqcli.client.wire.addresses import split_address
 
-__all__ = [
-    "CONNECT_TIMEOUT",
-    "DirectStream",
-    "OpenStream",
-    "SendNow",
-    "Stream",
-    "TcpStream",
-    "TcpStreams",
-    "opened",
-]
-
 READ_SIZE = 128 * 1024
 CONNECT_TIMEOUT = 3.0  # seconds; NettyClientConfig.connectTimeoutMillis
 
