@@ -8,8 +8,9 @@ from benchmarks.codec_frames import best_time, measure
 from benchmarks.harness import Measured
 from codec.properties import encode_properties
 from codec.scan import fixed_columns, scan_positions
-from codec.store.record import RECORD, decode_record
+from codec.store.record import decode_record
 from codec.store.record_encoder import encode_record
+from codec.store.record_layout import RECORD
 
 BULK = 4096
 """Records per NumPy call."""

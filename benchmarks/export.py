@@ -16,7 +16,7 @@ from benchmarks.codec import HOST, PROPERTIES
 from benchmarks.harness import Measured, best_of, have_memory
 from codec.store.record_encoder import encode_record
 from rmqcli.export import RowFilter, export_store
-from rmqcli.store.read.commit_log import CommitLog
+from rmqcli.store.read.commit_log import CommitLogFiles
 from rmqcli.store.repair.rebuild import build, shape_of
 from rmqcli.store.workers import Workers
 
@@ -37,7 +37,7 @@ def write_store(store: Path, size: int = LOG_BYTES, body_size: int = 1024) -> in
         while offset < size:
             offset += file.write(_record(source.randbytes(body_size), offset, number))
             number += 1
-    build(CommitLog(store), store, shape_of(store))
+    build(CommitLogFiles(store), store, shape_of(store))
     return number
 
 

@@ -13,7 +13,7 @@ from benchmarks.harness import Measured, best_of, have_memory
 from benchmarks.scan import one_core
 from codec.store.record_filter import RecordFilter, record_filter
 from rmqcli.grammar.offset_range import OffsetRange
-from rmqcli.store import CommitLog
+from rmqcli.store import CommitLogFiles
 from rmqcli.store.read.log_records import log_records
 
 LOG_BYTES = 64 * 1024 * 1024
@@ -23,7 +23,7 @@ def inspections() -> Iterator[Measured]:
     """Selects no record by key, one in fifty by tag, one in twenty by topic."""
     with tempfile.TemporaryDirectory() as folder, one_core():
         count = write_store(Path(folder), LOG_BYTES)
-        log = CommitLog(Path(folder))
+        log = CommitLogFiles(Path(folder))
         chosen = {
             "--key": record_filter(key="no such key"),
             "--tag": record_filter(tag="rare"),

@@ -28,7 +28,7 @@ from codec.scan.arrow import scan_batches
 from rmqcli.export import RowFilter, export_store
 from rmqcli.export.output.layout import Layout
 from rmqcli.export.output.parquet import writer_options
-from rmqcli.store import CommitLog, verify_commit_log
+from rmqcli.store import CommitLogFiles, verify_commit_log
 from rmqcli.store.workers import ALONE, Workers
 
 LOG_BYTES = 128 * 1024 * 1024
@@ -135,7 +135,7 @@ def _to_parquet(name: str, store: Path, data: bytes, *, small: bool) -> Iterator
         lambda: export_store(store, out, RowFilter()),
         lambda: export_store(store, out, RowFilter(check_crc=False)),
         lambda: parquet.write_table(table, plain, **options),
-        lambda: verify_commit_log(CommitLog(store)),
+        lambda: verify_commit_log(CommitLogFiles(store)),
         lambda: zlib.crc32(data),
         rounds=9,
         before=clean,

@@ -19,7 +19,7 @@ from pathlib import Path
 from benchmarks.codec import record
 from benchmarks.harness import Measured, best_of, have_memory
 from codec.store.record_encoder import encode_blank
-from rmqcli.store import CommitLog, verify_commit_log
+from rmqcli.store import CommitLogFiles, verify_commit_log
 from rmqcli.store.repair.rebuild import Shape, build
 from rmqcli.store.verify.store import verify_store
 from rmqcli.store.workers import Workers
@@ -43,7 +43,7 @@ def write_store(store: Path) -> int:
                 number += 1
             file.write(encode_blank(FILE_BYTES - at))
             file.truncate(FILE_BYTES)
-    build(CommitLog(store), store, Shape())
+    build(CommitLogFiles(store), store, Shape())
     return LOG_BYTES
 
 
@@ -74,7 +74,7 @@ def verify() -> Iterator[Measured]:
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder)
         size = write_store(store)
-        log = CommitLog(store)
+        log = CommitLogFiles(store)
 
         def whole_log(jobs: int) -> None:
             with Workers(jobs) as workers:

@@ -19,6 +19,8 @@ __all__ = [
     "decode_properties",
     "delay_level",
     "encode_properties",
+    "mended_properties",
+    "properties_problem",
     "split_keys",
 ]
 
@@ -128,3 +130,29 @@ def delay_level(properties: Mapping[str, str]) -> int:
     """The level of the DELAY property; 0 when it is missing or not a positive number of at most 10 ASCII digits."""
     level = properties.get(PropertyName.DELAY, "")
     return int(level) if len(level) < 11 and level.isascii() and level.isdigit() else 0
+
+
+def properties_problem(text: bytes) -> str | None:
+    """What does not parse: text that is no UTF-8, a pair without a name. None for a good text."""
+    try:
+        text.decode()
+    except UnicodeDecodeError as error:
+        return f"its properties do not parse: byte {error.start} of them is no UTF-8"
+    bad = next((pair for pair in text.split(PROPERTY_SEPARATOR.encode()) if not _has_name(pair)), None)
+    return None if bad is None else f"its properties do not parse: a pair without a name, {bad[:20]!r}"
+
+
+def mended_properties(text: bytes) -> bytes:
+    """A text of the same length with the pairs that can be read; ends of pairs in place of the others."""
+    pairs = text.split(PROPERTY_SEPARATOR.encode())
+    return PROPERTY_SEPARATOR.encode().join(
+        pair if _is_good(pair) else PROPERTY_SEPARATOR.encode() * len(pair) for pair in pairs
+    )
+
+
+def _has_name(pair: bytes) -> bool:
+    return not pair or pair.find(NAME_VALUE_SEPARATOR.encode()) > 0
+
+
+def _is_good(pair: bytes) -> bool:
+    return properties_problem(pair) is None

@@ -14,8 +14,9 @@ from collections.abc import Callable
 from broker.store.segment import Segment
 from broker.store.segment_list import SegmentList
 from codec.errors import CorruptionError
-from codec.store.record import MAGIC_BLANK, MIN_RECORD_SIZE, peek_record, store_timestamp_at
+from codec.store.record import peek_record, store_timestamp_at
 from codec.store.record_encoder import encode_blank
+from codec.store.record_layout import MAGIC_BLANK, MIN_RECORD_SIZE
 
 __all__ = ["BLANK_ROOM", "CommitLog"]
 

@@ -27,15 +27,8 @@ from broker.store.dispatch import Dispatcher
 from broker.store.index import Index
 from broker.store.segment import Segment
 from codec.errors import CorruptionError
-from codec.store.record import (
-    MAGIC_BLANK,
-    MAGIC_V1,
-    MAGIC_V2,
-    RecordScan,
-    peek_record,
-    scan_record,
-    store_timestamp_at,
-)
+from codec.store.record import RecordScan, peek_record, scan_record, store_timestamp_at
+from codec.store.record_layout import MAGIC_BLANK, MAGIC_V1, MAGIC_V2
 
 __all__ = ["RecoveryReport", "recover", "walk"]
 

@@ -1,13 +1,11 @@
-"""Stored records as Arrow record batches: the schema of every export.
+"""Stored records as Arrow record batches: a row for each record, in the schema of `codec.scan.schema`.
 
-One row is one record, with the values that `codec.store.record.decode_record` gives. Times are microseconds in UTC (Spark takes
-no other unit), clamped where milliseconds do not fit. Bodies are plain unless asked for as stored.
+Times are clamped where milliseconds do not fit. Bodies are decompressed unless they are wanted as stored.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
 
 import numpy as np
 import pyarrow as pa
@@ -22,10 +20,8 @@ from codec.scan.arrow_arrays import VIEWS_ARE_WRITTEN, always, dictionary, piece
 from codec.scan.columns import FixedColumns, find_bad_crc, fixed_columns
 from codec.scan.hosts import hosts, offset_msg_ids
 from codec.scan.properties import PropertyColumns, split_properties
+from codec.scan.schema import schema
 from codec.scan.walk import StopReason, scan_positions
-
-__all__ = ["BATCH_BYTES", "BATCH_ROWS", "scan_batches", "schema", "to_arrow"]
-
 
 BATCH_ROWS = 16384
 BATCH_BYTES = 32 * 1024 * 1024
@@ -36,54 +32,6 @@ _WALK_ROWS = 1 << 16
 _LARGE_BODY = 512
 """From this mean length on a view costs less than a copy: of 1 KB 0.6 instead of 0.75 µs, of 100 B 0.07 µs more."""
 _MAX_MS = (2**63 - 1) // 1000
-_ENCODED = ("topic", "broker_name", "tags", "born_host", "store_host")
-
-
-@cache
-def schema(*, encoded: bool = False, views: bool = False) -> pa.Schema:
-    """Names, order and types of the columns; `msg_id` is the UNIQ_KEY, else the offset message id.
-
-    `encoded`: texts of which there are few, and the names of properties, are dictionary arrays, as a writer of Parquet
-    likes them best. `views`: bodies are views of the buffer that was scanned.
-    """
-    if views:
-        plain = schema(encoded=encoded)
-        return plain.set(plain.get_field_index("body"), pa.field("body", pa.binary_view()))
-    if encoded:
-        return _encoded(schema())
-    moment = pa.timestamp("us", tz="UTC")
-    return pa.schema(
-        [
-            ("topic", pa.string()),
-            ("broker_name", pa.string()),
-            ("queue_id", pa.int32()),
-            ("queue_offset", pa.int64()),
-            ("commit_log_offset", pa.int64()),
-            ("msg_id", pa.string()),
-            ("offset_msg_id", pa.string()),
-            ("tags", pa.string()),
-            ("keys", pa.list_(pa.string())),
-            ("properties", pa.map_(pa.string(), pa.string())),
-            ("born_timestamp", moment),
-            ("born_host", pa.string()),
-            ("store_timestamp", moment),
-            ("store_host", pa.string()),
-            ("flag", pa.int32()),
-            ("sys_flag", pa.int32()),
-            ("reconsume_times", pa.int32()),
-            ("prepared_transaction_offset", pa.int64()),
-            ("store_size", pa.int32()),
-            ("body_crc", pa.int32()),
-            ("body", pa.binary()),
-        ]
-    )
-
-
-def _encoded(plain: pa.Schema) -> pa.Schema:
-    few = pa.dictionary(pa.int32(), pa.string())
-    for name in _ENCODED:
-        plain = plain.set(plain.get_field_index(name), pa.field(name, few))
-    return plain.set(plain.get_field_index("properties"), pa.field("properties", pa.map_(few, pa.string())))
 
 
 def scan_batches(

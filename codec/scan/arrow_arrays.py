@@ -11,17 +11,6 @@ import pyarrow as pa
 
 from codec.scan.arrays import Array, windows
 
-__all__ = [
-    "VIEWS_ARE_WRITTEN",
-    "always",
-    "dictionary",
-    "of_one_width",
-    "pieces",
-    "select",
-    "size_of",
-    "views",
-]
-
 
 def pieces(data: pa.Buffer, starts: Array, ends: Array) -> pa.BinaryArray:
     """Copies of data[start:end].

@@ -11,9 +11,6 @@ from codec.errors import CorruptionError
 from codec.scan import FixedColumns, fixed_columns, scan_positions
 from codec.scan.arrays import Array
 
-__all__ = ["BLOCK_RECORDS", "RecordBlock", "blocks_backwards", "in_range", "sound_blocks"]
-
-
 BLOCK_RECORDS = 1 << 14
 
 

@@ -17,26 +17,12 @@ from codec.names import LMQ_PREFIX, SystemTopic
 from codec.properties import PropertyName
 from codec.scan import find_bad_crc, fixed_columns, scan_positions
 from codec.scan.arrays import Array
-from codec.scan.dispatch_columns import dispatched_block, indexed
-from codec.scan.entries import EntryColumns, LogViews, by_file, entry_columns, written_entries
-from codec.scan.index_chains import wrong_links
+from codec.scan.dispatch_columns import indexed
+from codec.scan.entries import EntryColumns, LogViews, by_file, entry_columns
 from codec.scan.property_checks import equal_to, texts_parse
 from codec.scan.property_values import Rows, cut, join_properties, key_hashes, record_tags_codes
 from codec.store.consume_queue_ext import HIGHEST_ADDRESS
 from codec.store.index_file import ITEM, MAX_TIME_DIFF
-
-__all__ = [
-    "dispatched_block",
-    "highest_offset",
-    "skip_parsing",
-    "skip_records_within",
-    "skip_sound_records",
-    "suspect_entries",
-    "suspect_items",
-    "written_entries",
-    "wrong_links",
-]
-
 
 BLOCK_RECORDS = 1 << 14
 """Enough for a walk in lanes."""

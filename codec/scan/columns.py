@@ -17,9 +17,6 @@ from codec.hashing import CRC_BITS, crc32_whole
 from codec.scan.arrays import Array, Buffer, windows
 from codec.store.record_layout import BORN_HOST_V6, HOST_BITS, MAGIC_V1, MAGIC_V2, PREFIXES, STORE_HOST_V6
 
-__all__ = ["SPANS", "FixedColumns", "find_bad_crc", "fixed_columns", "host_widths"]
-
-
 SPANS = (
     "body_start",
     "body_end",

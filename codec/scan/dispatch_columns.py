@@ -30,9 +30,6 @@ from codec.store.delay_levels import DelayLevels
 from codec.store.dispatch import entry_tags_code
 from codec.store.record import scan_record
 
-__all__ = ["Block", "QueueRun", "dispatched_block", "indexed"]
-
-
 BLOCK_RECORDS = 4096
 
 

@@ -11,9 +11,6 @@ from codec.scan.arrow_arrays import always, of_one_width
 from codec.scan.columns import FixedColumns, host_widths
 from codec.store.record_layout import BORN_HOST_V6, STORE_HOST_V6
 
-__all__ = ["hosts", "offset_msg_ids"]
-
-
 _HEX = np.frombuffer(b"".join(b"%04X" % pair for pair in range(1 << 16)), dtype=np.uint32)
 """The four digits of each pair of bytes."""
 _LOW = 0xFFFFFFFF

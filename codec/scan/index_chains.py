@@ -8,16 +8,20 @@ from typing import Any
 import numpy as np
 
 from codec.scan.arrays import Array
-from codec.store.index_file import ITEM, MAX_TIME_DIFF, SLOT, IndexHeader, item_position, slot_position
-
-__all__ = ["previous_items", "write_items", "wrong_links"]
-
-Link = tuple[int | None, int, int, int]
+from codec.store.index_file import (
+    ITEM,
+    MAX_TIME_DIFF,
+    SLOT,
+    IndexHeader,
+    WrongLink,
+    item_position,
+    slot_position,
+)
 
 _BLOCK_ITEMS = 1 << 18
 
 
-def wrong_links(data: memoryview, slots: int, count: int) -> Iterator[Link]:
+def wrong_links(data: memoryview, slots: int, count: int) -> Iterator[WrongLink]:
     """Slot (None for an item), item (0 for a slot), the number found there and the right one; items first, in order."""
     newest = np.zeros(slots, dtype=np.int64)
     for begin in range(1, count, _BLOCK_ITEMS):
@@ -27,10 +31,10 @@ def wrong_links(data: memoryview, slots: int, count: int) -> Iterator[Link]:
         expected = previous_items(items["key_hash"].astype(np.int64) % slots, begin, newest)
         found = items["previous"].astype(np.int64)
         for place in np.flatnonzero(found != expected).tolist():
-            yield None, begin + place, int(found[place]), int(expected[place])
+            yield WrongLink(None, begin + place, int(found[place]), int(expected[place]))
     heads = np.frombuffer(data[slot_position(0) : slot_position(slots)], dtype=SLOT.dtype())["item"]
     for slot in np.flatnonzero(heads != newest).tolist():
-        yield slot, 0, int(heads[slot]), int(newest[slot])
+        yield WrongLink(slot, 0, int(heads[slot]), int(newest[slot]))
 
 
 def previous_items(of_item: Array, begin: int, newest: Array) -> Array:

@@ -16,9 +16,6 @@ import numpy as np
 from codec.scan.arrays import Array, Buffer, windows
 from codec.store.record_layout import MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE
 
-__all__ = ["LEAST_ROWS", "Stretch", "follow", "walk_lanes"]
-
-
 LEAST_ROWS = 8192
 """Fewer records than that are walked one by one."""
 _LANES = 512
@@ -34,7 +31,7 @@ _MAGIC_ENDS = re.escape(bytes(magic & 0xFF for magic in (MAGIC_V1, MAGIC_V2)))
 _find_magic = re.compile(_MAGIC_PREFIX + b"[" + _MAGIC_ENDS + b"]").search
 
 
-class Stretch(NamedTuple):
+class LaneWalk(NamedTuple):
     """Positions of the records found, the byte behind the last, and whether the walk came to the stretch's end."""
 
     positions: Array
@@ -58,7 +55,7 @@ def follow(buffer: Buffer, position: int, stop: int, rows: int) -> tuple[list[in
     return positions, position
 
 
-def walk_lanes(buffer: Buffer, start: int, stop: int) -> Stretch:
+def walk_lanes(buffer: Buffer, start: int, stop: int) -> LaneWalk:
     """The records that start in start:stop; a record must start at `start`, and `stop` be MIN_RECORD_SIZE or more before the end."""
     starts = np.array(_entrances(buffer, start, stop), dtype=np.int64)
     ends = np.append(starts[1:], stop)
@@ -74,7 +71,7 @@ def walk_lanes(buffer: Buffer, start: int, stop: int) -> Stretch:
     if tails:
         more_places = np.array(tails, dtype=np.int64)
         chosen = np.sort(np.concatenate((chosen, more_places[more_places < end])))
-    return Stretch(chosen, end, end >= stop)
+    return LaneWalk(chosen, end, end >= stop)
 
 
 def _entrances(buffer: Buffer, start: int, stop: int) -> list[int]:

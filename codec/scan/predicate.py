@@ -34,9 +34,6 @@ from codec.selector.sql92_tree import (
 )
 from codec.store.record_filter import COLUMNS, RecordFilter
 
-__all__ = ["entries_to_look_at", "last_to_look_at", "records_to_look_at", "tests_of"]
-
-
 _UNREADABLE = "\ufffd"
 
 

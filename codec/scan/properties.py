@@ -17,9 +17,6 @@ from codec.scan.arrays import Array
 from codec.scan.arrow_arrays import of_one_width, pieces
 from codec.scan.property_shapes import AlikePairs, split_alike
 
-__all__ = ["PropertyColumns", "split_properties"]
-
-
 _PAIR_END = 2
 _FEW_NAMES = 48  # a text has at most 2**13 pairs, so sums of so many bits stay within int64
 

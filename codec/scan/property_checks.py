@@ -12,9 +12,6 @@ import numpy as np
 
 from codec.scan.arrays import Array, windows
 
-__all__ = ["equal_to", "texts_parse"]
-
-
 _STEP = 32
 """Widths of tables are multiples of it."""
 _HEAD = b"\x02n\x01"

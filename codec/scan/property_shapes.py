@@ -16,9 +16,6 @@ import numpy as np
 
 from codec.scan.arrays import Array
 
-__all__ = ["LEAST_ROWS", "AlikePairs", "split_alike"]
-
-
 LEAST_ROWS = 512
 """Fewer texts of one shape are not worth it."""
 _MOST_LENGTHS = 8

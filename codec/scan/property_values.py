@@ -16,17 +16,6 @@ from codec.hashing import index_key_hash, java_string_hash, tags_code
 from codec.properties import MAX_PROPERTIES_LENGTH, PropertyName
 from codec.scan.arrays import Array, windows
 
-__all__ = [
-    "JoinedProperties",
-    "Rows",
-    "cut",
-    "join_properties",
-    "key_hashes",
-    "ordered_key_hashes",
-    "record_tags_codes",
-]
-
-
 _NAME_END = 1
 _PAIR_END = 2
 _BLANK = 32

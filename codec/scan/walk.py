@@ -16,9 +16,6 @@ from codec.scan.arrays import Array, Buffer
 from codec.scan.lanes import LEAST_ROWS, follow, walk_lanes
 from codec.store.record_layout import BLANK_SIZE, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE
 
-__all__ = ["StopReason", "Walk", "scan_positions"]
-
-
 _size_and_magic = struct.Struct(">iI").unpack_from
 _MAGICS = frozenset((MAGIC_V1, MAGIC_V2))
 _NO_LIMIT = 2**63

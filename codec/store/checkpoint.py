@@ -11,8 +11,6 @@ from construct import Int64sb
 from codec.errors import CorruptionError
 from codec.layout import fused
 
-__all__ = ["CHECKPOINT", "FILE_SIZE", "Checkpoint", "decode_checkpoint", "encode_checkpoint"]
-
 CHECKPOINT = fused(
     construct.Struct(
         "physic_msg_timestamp" / Int64sb,

@@ -16,19 +16,6 @@ from construct import Int16sb, Int32sb, Int64sb
 from codec.errors import CorruptionError
 from codec.layout import fused
 
-__all__ = [
-    "BATCH_ENTRY",
-    "ENTRY",
-    "ENTRY_SIZE",
-    "FILE_ENTRIES",
-    "FILLER",
-    "FILLER_SIZE",
-    "Entry",
-    "decode_entries",
-    "encode_entry",
-    "is_entry",
-]
-
 ENTRY = fused(
     construct.Struct(
         "commit_log_offset" / Int64sb,

@@ -17,20 +17,6 @@ from construct import Bytes, Check, Int16sb, Int64sb, this
 from codec.errors import CorruptionError, LocalProtocolError
 from codec.layout import fused
 
-__all__ = [
-    "END_OF_FILE",
-    "FILE_SIZE",
-    "HIGHEST_ADDRESS",
-    "UNIT",
-    "Unit",
-    "address_of",
-    "decode_unit",
-    "encode_unit",
-    "is_address",
-    "offset_of",
-    "walk_units",
-]
-
 FILE_SIZE = 48 * 1024 * 1024
 END_OF_FILE = -1
 LOWEST_ADDRESS = -(2**63)

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["DEFAULT_DELAY_LEVELS", "DEFAULT_LEVELS", "DelayLevels"]
-
 DEFAULT_DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 """Java's default `messageDelayLevel`."""
 

@@ -19,17 +19,6 @@ from codec.properties import PropertyName, delay_level, split_keys
 from codec.store.delay_levels import DEFAULT_LEVELS, DelayLevels
 from codec.store.record import RecordScan
 
-__all__ = [
-    "DispatchedEntry",
-    "delivery_time",
-    "entry_tags_code",
-    "has_index_items",
-    "has_queue_entry",
-    "index_hashes",
-    "index_keys",
-    "queue_entries",
-]
-
 
 class DispatchedEntry(NamedTuple):
     """One consume queue entry and the queue that it belongs to."""

@@ -9,18 +9,6 @@ from datetime import datetime, tzinfo
 
 from codec.errors import CorruptionError
 
-__all__ = [
-    "NAME_LENGTH",
-    "NAME_PATTERN",
-    "file_name",
-    "index_file_name",
-    "index_file_name_after",
-    "is_file_name",
-    "is_index_file_name",
-    "parse_file_name",
-    "parse_index_file_name",
-]
-
 NAME_LENGTH = 20
 INDEX_NAME_LENGTH = 17
 MAX_OFFSET = 2**63 - 1

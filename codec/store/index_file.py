@@ -18,23 +18,6 @@ from construct import Int32sb, Int64sb
 from codec.errors import CorruptionError
 from codec.layout import fused
 
-__all__ = [
-    "FILE_ITEMS",
-    "FILE_SLOTS",
-    "HEADER",
-    "ITEM",
-    "SLOT",
-    "IndexHeader",
-    "IndexItem",
-    "decode_header",
-    "decode_item",
-    "index_file_size",
-    "item_position",
-    "items_of",
-    "slot_position",
-    "time_difference",
-]
-
 HEADER = fused(
     construct.Struct(
         "begin_timestamp" / Int64sb,
@@ -135,3 +118,40 @@ def items_of(buffer: bytes | bytearray | memoryview, slots: int, key_hash: int) 
         if item.key_hash == key_hash:
             yield item
         number = item.previous
+
+
+class WrongLink(NamedTuple):
+    """An item number at byte `position`: that of the newest item of `slot`, or of the one before `item` (then `slot` is None)."""
+
+    slot: int | None
+    item: int
+    found: int
+    expected: int
+
+    def position(self, slots: int) -> int:
+        if self.slot is None:
+            return item_position(slots, self.item)
+        return slot_position(self.slot)
+
+    def __str__(self) -> str:
+        if self.slot is None:
+            return f"item {self.item}: the item before it in its chain is {self.found}, not {self.expected}"
+        return f"slot {self.slot}: its newest item is {self.found}, not {self.expected}"
+
+
+def wrong_links(data: memoryview, slots: int, count: int) -> Iterator[WrongLink]:
+    """Compares the chains of items [1, count) with those that their hashes make: wrong items in order, then wrong slots.
+
+    `codec.scan.index_chains` does the same for many items at once.
+    """
+    newest: dict[int, int] = {}
+    for number in range(1, count):
+        item = decode_item(data, slots, number)
+        slot = item.key_hash % slots
+        expected = newest.get(slot, 0)
+        if item.previous != expected:
+            yield WrongLink(None, number, item.previous, expected)
+        newest[slot] = number
+    for slot, (found,) in enumerate(SLOT.iter_unpack(data[slot_position(0) : slot_position(slots)])):
+        if found != newest.get(slot, 0):
+            yield WrongLink(slot, 0, found, newest.get(slot, 0))

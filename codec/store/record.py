@@ -24,26 +24,8 @@ from codec.store.record_layout import (
     MAGIC_BLANK,
     MAGIC_V1,
     MAGIC_V2,
-    MIN_RECORD_SIZE,
     PREFIXES,
-    RECORD,
 )
-
-__all__ = [
-    "BLANK_SIZE",
-    "MAGIC_BLANK",
-    "MAGIC_V1",
-    "MAGIC_V2",
-    "MIN_RECORD_SIZE",
-    "RECORD",
-    "RecordHead",
-    "RecordScan",
-    "decode_record",
-    "decode_records",
-    "peek_record",
-    "scan_record",
-    "store_timestamp_at",
-]
 
 Buffer = bytes | bytearray | memoryview
 

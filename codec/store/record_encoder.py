@@ -24,8 +24,6 @@ from codec.store.record_layout import (
     STORE_HOST_V6,
 )
 
-__all__ = ["RecordEncoder", "encode_blank", "encode_record", "record_size"]
-
 _pack_properties_length: Final = struct.Struct(">h").pack
 _pack_blank: Final = struct.Struct(">iI").pack
 # The version of a record → its magic, bytes of the topic's length, the most it can say.

@@ -11,8 +11,6 @@ from codec.layout import FixedLayout
 from codec.store.record import peek_record
 from codec.store.record_layout import BLANK, MAGIC_BLANK, RECORD
 
-__all__ = ["ExplainedField", "Explanation", "explain_fixed", "explain_record"]
-
 LONGEST_FIELD = 64 * 1024 * 1024
 
 

@@ -8,14 +8,13 @@ compared with one: `queue_id = 3 AND store_size > 4096 AND region IN ('eu', 'us'
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from codec.compression import decompress
 from codec.errors import CorruptionError, SelectorError
 from codec.message import MessageExt
 from codec.selector import Dialect, Predicate, parse_sql92, parse_tags
-
-__all__ = ["COLUMNS", "Columns", "RecordFilter", "condition", "record_filter"]
 
 
 def _plain_size(message: MessageExt) -> int:
@@ -26,24 +25,15 @@ def _plain_size(message: MessageExt) -> int:
 
 
 COLUMNS: Mapping[str, Callable[[MessageExt], Any]] = {
-    "topic": lambda message: message.topic,
-    "queue_id": lambda message: message.queue_id,
-    "queue_offset": lambda message: message.queue_offset,
-    "commit_log_offset": lambda message: message.commit_log_offset,
-    "msg_id": lambda message: message.msg_id,
-    "offset_msg_id": lambda message: message.offset_msg_id,
-    "tags": lambda message: message.tags,
+    **{
+        name: attrgetter(name)
+        for name in (
+            *("topic", "queue_id", "queue_offset", "commit_log_offset", "msg_id", "offset_msg_id", "tags"),
+            *("born_timestamp", "born_host", "store_timestamp", "store_host", "flag", "sys_flag"),
+            *("reconsume_times", "prepared_transaction_offset", "store_size", "body_crc"),
+        )
+    },
     "keys": lambda message: " ".join(message.keys) or None,
-    "born_timestamp": lambda message: message.born_timestamp,
-    "born_host": lambda message: message.born_host,
-    "store_timestamp": lambda message: message.store_timestamp,
-    "store_host": lambda message: message.store_host,
-    "flag": lambda message: message.flag,
-    "sys_flag": lambda message: message.sys_flag,
-    "reconsume_times": lambda message: message.reconsume_times,
-    "prepared_transaction_offset": lambda message: message.prepared_transaction_offset,
-    "store_size": lambda message: message.store_size,
-    "body_crc": lambda message: message.body_crc,
     "body_size": _plain_size,
 }
 """`body_size` is that of the plain body, of one that cannot be decompressed as stored; all others are the columns of an export."""

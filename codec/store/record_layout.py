@@ -18,21 +18,6 @@ from construct import Bytes, Check, IfThenElse, Int8sb, Int16sb, Int32sb, Int32u
 
 from codec.layout import FixedLayout, fused
 
-__all__ = [
-    "BLANK",
-    "BLANK_SIZE",
-    "BORN_HOST_V6",
-    "HEAD",
-    "HOST_BITS",
-    "MAGIC_BLANK",
-    "MAGIC_V1",
-    "MAGIC_V2",
-    "MIN_RECORD_SIZE",
-    "PREFIXES",
-    "RECORD",
-    "STORE_HOST_V6",
-]
-
 MAGIC_V1 = 0xDAA320A7
 MAGIC_V2 = 0xDAA320AB
 MAGIC_BLANK = 0xCBD43194

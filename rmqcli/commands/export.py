@@ -218,9 +218,9 @@ def _require_packages(spark: bool) -> None:
 
 def _row_filter(store: Path, topic: str | None, wanted: OffsetRange, verify: bool) -> RowFilter:
     from rmqcli.export import RowFilter
-    from rmqcli.store import CommitLog
+    from rmqcli.store import CommitLogFiles
 
-    log = CommitLog(store)
+    log = CommitLogFiles(store)
     if topic is not None:
         _require_topic(store, topic)
     last = None if wanted.last is None else log.last(wanted.last, topic and frozenset([topic]))
@@ -248,12 +248,12 @@ def _require_topic(store: Path, topic: str) -> None:
 def _export_store(store: Path, target: _Target, rows: RowFilter, jobs: int | None) -> ExportSummary:
     from rmqcli.export import export_store, export_store_on_spark
     from rmqcli.render.progress import progress
-    from rmqcli.store import CommitLog
+    from rmqcli.store import CommitLogFiles
     from rmqcli.store.workers import Workers, usable_cores
 
     if target.session is not None:
         return export_store_on_spark(store, target.out, rows, target.tasks_done, **target.options)
-    size = sum(file.size for file in CommitLog(store).files)
+    size = sum(file.size for file in CommitLogFiles(store).files)
     # One process keeps two cores busy: it scans while a thread of it compresses.
     jobs = jobs or (max(usable_cores() // 2, 1) if size >= _WORTH_JOBS else 1)
     with Workers(jobs) as workers, progress("export", size, sizes=True) as advance:

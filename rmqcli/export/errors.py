@@ -2,13 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = [
-    "ExportError",
-    "LayoutError",
-    "MasterError",
-    "OutputExists",
-]
-
 
 class ExportError(Exception):
     """The export cannot be made as asked; the text names the thing and the remedy. Nothing half is left under --out."""

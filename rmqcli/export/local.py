@@ -22,18 +22,8 @@ from rmqcli.export.output.parquet import Files, open_files
 from rmqcli.export.output.spans import QueueKey, QueueSpan, merged
 from rmqcli.export.output.summary import ExportSummary, summarize
 from rmqcli.render.output import warn
-from rmqcli.store import CommitLog
+from rmqcli.store import CommitLogFiles
 from rmqcli.store.workers import WORTH_A_PROCESS, Workers
-
-__all__ = [
-    "commit_store",
-    "commit_topic",
-    "export_store",
-    "export_topic",
-    "failed_of",
-    "not_done",
-    "store_origin",
-]
 
 QUEUES_AT_ONCE = 4
 """So many queues are read at the same time; each holds one batch."""
@@ -75,7 +65,7 @@ def export_store(
     """
     started = time.perf_counter()
     origin = store_origin(store, rows)
-    CommitLog(store)  # a store that is not there is told before a folder is made
+    CommitLogFiles(store)  # a store that is not there is told before a folder is made
     with ExportFolder(out, origin, layout, resume=resume) as folder:
         warn_of_gap(store, folder.previous, rows)
         rows = rows.after(folder.previous)
@@ -104,7 +94,7 @@ def _write_store(
 ) -> list[str]:
     """The names of the files. By consume queues, if these can be relied on."""
     parts = parts_of(store, rows)
-    progress(sum(file.size for file in CommitLog(store).files) - _size(parts))
+    progress(sum(file.size for file in CommitLogFiles(store).files) - _size(parts))
     places = queue_places(store, rows)
     if places is not None:
         try:

@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 
 from rmqcli.import_.errors import InputError
 
-__all__ = ["plain_rows", "wanted_columns"]
-
 
 class _Kind(NamedTuple):
     takes: Callable[[Any], bool]

@@ -20,8 +20,6 @@ import msgspec
 from rmqcli.import_.errors import ImportFailed, InputError
 from rmqcli.store.read.files import naming_full_disk
 
-__all__ = ["Progress", "runs"]
-
 
 class _Head(msgspec.Struct, frozen=True):
     source: str

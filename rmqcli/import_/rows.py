@@ -23,8 +23,6 @@ from rmqcli.import_.columns import plain_rows, wanted_columns
 from rmqcli.import_.errors import ImportFailed, InputDamaged, InputError, InputNotFound
 from rmqcli.render.message_json import message_from_json, message_of, sendable
 
-__all__ = ["BORN", "STORED", "ImportRow", "count_rows", "import_files", "read_rows"]
-
 BORN = "ORIGINAL_BORN_TIMESTAMP"
 STORED = "ORIGINAL_STORE_TIMESTAMP"
 BATCH_ROWS = 2048

@@ -31,8 +31,6 @@ from rmqcli.import_.errors import ImportFailed
 from rmqcli.import_.progress import Progress
 from rmqcli.import_.rows import ImportRow
 
-__all__ = ["QUEUE_CHOICES", "Failure", "ImportTally", "ImportTarget", "Importer", "Router"]
-
 GIVE_UP = 3
 BATCH_MESSAGES = 64
 READ_ROWS = 256

@@ -10,7 +10,7 @@ from rmqcli.render.inspection import to_seconds
 from rmqcli.render.output import Output, OutputSettings
 from rmqcli.render.table import Column, show_rows, show_table
 from rmqcli.render.text import duration, local_time, many, size
-from rmqcli.store.read.index import ChainLink, IndexFile, IndexLoad
+from rmqcli.store.read.index import ChainLink, IndexGeometry, IndexLoad
 from rmqcli.store.repair.rebuild import Difference, Rebuilt
 from rmqcli.store.repair.salvage import Salvaged
 from rmqcli.store.select.conditions import row_test
@@ -197,7 +197,7 @@ def _objects(columns: Sequence[Column], rows: Iterable[Sequence[Any]]) -> list[d
 
 
 def show_index(
-    settings: OutputSettings, found: Sequence[tuple[IndexFile, IndexLoad]], where: str | None = None
+    settings: OutputSettings, found: Sequence[tuple[IndexGeometry, IndexLoad]], where: str | None = None
 ) -> None:
     """A row a file."""
     rows = [
@@ -242,7 +242,7 @@ CHAIN_COLUMNS = (
 )
 
 
-def chain_row(index: IndexFile, slot: int, link: ChainLink) -> tuple[Any, ...]:
+def chain_row(index: IndexGeometry, slot: int, link: ChainLink) -> tuple[Any, ...]:
     """A row of CHAIN_COLUMNS."""
     item = link.item
     place = index.file.path.name, slot, link.number

@@ -5,7 +5,7 @@ Paths may be one file, or the folder that holds the files. A file is named after
 
 from __future__ import annotations
 
-from rmqcli.store.read.commit_log import CommitLog, Place
+from rmqcli.store.read.commit_log import CommitLogFiles, Place
 from rmqcli.store.read.consume_queue import ConsumeQueueFiles, Queue, QueueEntry, explain_entry, queue_folders
 from rmqcli.store.read.files import DamagedFile
 from rmqcli.store.stats.counts import LogStatistics, QueueStatistics
@@ -14,7 +14,7 @@ from rmqcli.store.verify.consume_queues import verify_consume_queues
 from rmqcli.store.verify.findings import Finding, Report
 
 __all__ = [
-    "CommitLog",
+    "CommitLogFiles",
     "ConsumeQueueFiles",
     "DamagedFile",
     "Finding",

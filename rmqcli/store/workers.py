@@ -16,8 +16,6 @@ from functools import partial
 from multiprocessing.context import BaseContext
 from typing import Any, Protocol, TypeVar
 
-__all__ = ["ALONE", "WORTH_A_PROCESS", "Task", "WorkerKilled", "Workers", "usable_cores"]
-
 WORTH_A_PROCESS = 64 * 1024 * 1024
 """Bytes of tasks together: less is done before another process has started."""
 

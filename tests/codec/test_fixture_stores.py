@@ -18,9 +18,9 @@ from codec.store.checkpoint import decode_checkpoint
 from codec.store.consume_queue import decode_entries, is_entry
 from codec.store.file_names import parse_file_name
 from codec.store.index_file import decode_header, index_file_size, items_of
-from codec.store.record import MAGIC_BLANK, decode_record, peek_record, scan_record
+from codec.store.record import decode_record, peek_record, scan_record
 from codec.store.record_encoder import encode_record
-from codec.store.record_layout import RECORD
+from codec.store.record_layout import MAGIC_BLANK, RECORD
 from tests.support import COMMIT_LOG_FILE_SIZE, INDEX_ITEMS, INDEX_SLOTS, JavaStore
 
 

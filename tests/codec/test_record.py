@@ -12,19 +12,9 @@ from hypothesis import strategies as st
 
 from codec.errors import CodecError, CorruptionError, LocalProtocolError
 from codec.scan import fixed_columns
-from codec.store.record import (
-    MAGIC_BLANK,
-    MAGIC_V1,
-    MAGIC_V2,
-    RECORD,
-    decode_record,
-    decode_records,
-    peek_record,
-    scan_record,
-    store_timestamp_at,
-)
+from codec.store.record import decode_record, decode_records, peek_record, scan_record, store_timestamp_at
 from codec.store.record_encoder import encode_blank, encode_record, record_size
-from codec.store.record_layout import HEAD, HOST_BITS, PREFIXES
+from codec.store.record_layout import HEAD, HOST_BITS, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, PREFIXES, RECORD
 from tests.codec.samples import make_record, record_fields
 
 # From a commit log of Java 4.9.8: the first message of a queue, before its properties.

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codec.errors import LocalProtocolError
-from codec.store.record import MAGIC_V1, MAGIC_V2, RECORD
 from codec.store.record_encoder import RecordEncoder, encode_record, record_size
-from codec.store.record_layout import BORN_HOST_V6, HOST_BITS, STORE_HOST_V6
+from codec.store.record_layout import BORN_HOST_V6, HOST_BITS, MAGIC_V1, MAGIC_V2, RECORD, STORE_HOST_V6
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 INT64 = st.integers(-(2**63), 2**63 - 1)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from codec.properties import properties_problem
 from codec.scan.property_checks import texts_parse
-from rmqcli.store.verify.properties import properties_problem
 
 _PIECES = st.sampled_from(
     [b"\x01", b"\x02", b"a", b"KEYS", b" ", b"\x00", b"\xc3\xa4", b"\xc3", b"\xff", b"n" * 30]

@@ -20,7 +20,8 @@ import trio
 
 from codec.message import Message
 from codec.store.consume_queue import ENTRY
-from codec.store.record import MAGIC_BLANK, decode_record, peek_record
+from codec.store.record import decode_record, peek_record
+from codec.store.record_layout import MAGIC_BLANK
 from rmqcli.client import ClientError, Producer, SendResult, SendStatus
 from tests.support import PATIENCE
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from codec.message import MessageExt
-from codec.scan.arrow import schema
+from codec.scan.schema import schema
 from codec.store.record import decode_record
 from rmqcli.export.from_store.parts import parts_of, scan_part
 from rmqcli.export.from_store.row_filter import RowFilter

@@ -13,7 +13,7 @@ import pytest
 from codec.errors import CorruptionError
 from codec.store.record import decode_record
 from rmqcli.export import Layout, RowFilter, export_store, local
-from rmqcli.store import CommitLog
+from rmqcli.store import CommitLogFiles
 from rmqcli.store.repair.salvage import LOST, salvage
 from rmqcli.store.workers import Workers
 from tests.export.support import as_row, by_place, java_rows, rows_of
@@ -91,7 +91,7 @@ def test_a_salvaged_store_without_what_fills_it(
     data[100_000:250_000] = bytes(150_000)
     path.write_bytes(data)
     salvage(store.root, tmp_path / "salvaged")
-    log = CommitLog(tmp_path / "salvaged")
+    log = CommitLogFiles(tmp_path / "salvaged")
     every = [as_row(decode_record(data, place.position, decompress=True)) for place, data in log.records()]
     fillers = [row for row in every if row["sys_flag"] & 0xC == 0xC]
     assert fillers and all(LOST.startswith(row["topic"]) for row in fillers)

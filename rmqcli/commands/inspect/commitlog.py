@@ -61,7 +61,7 @@ def commitlog(
     prepared_transaction_offset, store_size, body_crc, body_size.
     """
     from rmqcli.render.progress import progress
-    from rmqcli.store import CommitLog
+    from rmqcli.store import CommitLogFiles
     from rmqcli.store.read.files import data_size
     from rmqcli.store.read.log_reader import plain_bodies
     from rmqcli.store.read.log_records import log_records
@@ -70,7 +70,7 @@ def commitlog(
     view.require_one(verify=verify)
     if verify:
         whole_only("record", offset=range_text, count=count, where=where, **chosen.given())
-    log = CommitLog(path)
+    log = CommitLogFiles(path)
     if verify:
         show_verified(settings, verified_log(log, jobs), "record")
         return

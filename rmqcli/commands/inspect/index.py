@@ -18,7 +18,7 @@ from rmqcli.commands.inspect.records import View, show_records
 from rmqcli.grammar.offset_range import OffsetRange, parse_range
 
 if TYPE_CHECKING:
-    from rmqcli.store.select.index_keys import Link
+    from rmqcli.store.select.index_keys import KeyItem
 
 
 @command(
@@ -62,7 +62,7 @@ def index(
     With --key, the chain of the key's slot, newest item first; items of other keys in it say `other`. -f prints the messages
     of the key.
     """
-    from rmqcli.store.select.index_keys import IndexKey, links_of, messages_of
+    from rmqcli.store.select.index_keys import IndexKey, items_of_key, messages_of
 
     one_view(stats=stats, explain=explain, where=where is not None, format=format_text is not None)
     if (key is None) != (topic is None):
@@ -77,7 +77,7 @@ def index(
         _show_files(settings, path, wanted, slots, view)
         return
     wanted_key = IndexKey(topic, key)
-    links = links_of(path, slots, wanted_key, wanted)
+    links = items_of_key(path, slots, wanted_key, wanted)
     if format_text is not None:
         found = messages_of(_store_of(path), links, wanted_key, wanted)
         show_records(settings, found, View(format_text), count)
@@ -133,7 +133,7 @@ def _store_of(path: Path) -> Path:
     return store
 
 
-def _show_chains(settings: Settings, links: Iterable[Link], where: str | None) -> None:
+def _show_chains(settings: Settings, links: Iterable[KeyItem], where: str | None) -> None:
     from rmqcli.render.store_view import chain_row, show_chains
 
     show_chains(settings, [chain_row(*link) for link in links], where)
@@ -147,7 +147,7 @@ def _explain_header(settings: Settings, path: Path, data: memoryview) -> None:
     show_fields(settings, path, 0, explain_fixed(HEADER, data))
 
 
-def _explain_items(settings: Settings, links: Iterable[Link]) -> None:
+def _explain_items(settings: Settings, links: Iterable[KeyItem]) -> None:
     from codec.store.index_file import ITEM, item_position
     from codec.store.record_explain import explain_fixed
     from rmqcli.render.inspection import show_fields

@@ -45,14 +45,14 @@ def rebuild(
 
     The commit log must be sound (else salvage it first). --in-place tells what would change and asks; no broker may run.
     """
-    from rmqcli.store import CommitLog
+    from rmqcli.store import CommitLogFiles
     from rmqcli.store.read.tables import store_folder
     from rmqcli.store.repair.new_folder import require_empty
     from rmqcli.store.repair.rebuild import shape_of
 
     if sum((out is not None, in_place, dry_run)) != 1 and not (in_place and dry_run):
         raise usage_error("one of --out DIR2, --in-place or --dry-run")
-    log = CommitLog(store_folder(path))
+    log = CommitLogFiles(store_folder(path))
     if out is not None:
         require_outside(path, out)
         require_empty(out)

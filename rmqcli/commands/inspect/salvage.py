@@ -23,7 +23,7 @@ def salvage(settings: Settings, path: StoreArgument, out: OutOption = None) -> N
     """
     from rmqcli.render.progress import progress
     from rmqcli.render.store_view import show_salvaged
-    from rmqcli.store import CommitLog
+    from rmqcli.store import CommitLogFiles
     from rmqcli.store.read.files import data_size
     from rmqcli.store.read.lock import refuse_locked
     from rmqcli.store.read.tables import store_folder
@@ -34,7 +34,7 @@ def salvage(settings: Settings, path: StoreArgument, out: OutOption = None) -> N
     refuse_locked(store_folder(path))
     require_outside(path, out)
     begin = time.monotonic()
-    files = CommitLog(path).files
+    files = CommitLogFiles(path).files
     size = sum(file.size + data_size(file) for file in files)
     with progress("salvage", size, sizes=True) as advance:
         found = salvage_store(path, out, advance)

@@ -35,8 +35,6 @@ from rmqcli.store.read.commit_log import commit_log_folder, next_record
 from rmqcli.store.read.files import NamedFile, mapped, offset_files
 from rmqcli.store.read.lock import is_locked
 
-__all__ = ["QueuePlaces", "divided", "queue_places", "scan", "walked_instead"]
-
 _MOST_GAPS = 64
 """Where more stretches of a part are in no queue, all of it is walked."""
 

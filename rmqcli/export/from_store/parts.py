@@ -17,14 +17,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from codec.errors import CorruptionError
-from codec.store.record import BLANK_SIZE, MAGIC_BLANK, decode_record, scan_record
+from codec.store.record import decode_record, scan_record
+from codec.store.record_layout import BLANK_SIZE, MAGIC_BLANK
 from rmqcli.export.errors import ExportError
 from rmqcli.export.from_store.row_filter import RowFilter
 from rmqcli.export.from_store.times import log_range
-from rmqcli.store.read.commit_log import CommitLog, next_record, require_zeros
+from rmqcli.store.read.commit_log import CommitLogFiles, next_record, require_zeros
 from rmqcli.store.read.files import NamedFile, data_extents, mapped, naming_damage
-
-__all__ = ["Part", "cut_parts", "parts_of", "scan_part"]
 
 
 class Part(NamedTuple):
@@ -43,7 +42,7 @@ def parts_of(store: Path, rows: RowFilter, part_size: int | None = None) -> list
     None: a part a file. What holds nothing of `rows`, by its place or time, and holes of preallocated files are left out.
     FileNotFoundError when there is no commit log.
     """
-    files = CommitLog(store).files
+    files = CommitLogFiles(store).files
     if rows.is_empty:
         return []
     low, high = log_range(files, rows)

@@ -21,12 +21,9 @@ from rmqcli.export.from_store.row_filter import RowFilter
 from rmqcli.export.output.manifest import Manifest
 from rmqcli.export.output.spans import QueueSpan
 from rmqcli.render.output import warn
-from rmqcli.store import CommitLog, Queue, queue_folders
+from rmqcli.store import CommitLogFiles, Queue, queue_folders
 from rmqcli.store.read.files import NamedFile, mapped
 from rmqcli.store.read.log_reader import LogReader
-
-__all__ = ["count_entries", "has_topic", "require_files", "require_rows", "warn_of_gap"]
-
 
 Counts = Mapping[tuple[str, int], int]
 
@@ -53,7 +50,7 @@ def count_entries(store: Path, rows: RowFilter) -> Counts:
         return {}
     if rows.tags:
         return {}
-    low = max(CommitLog(store).files[0].base or 0, rows.begin_commit_log)
+    low = max(CommitLogFiles(store).files[0].base or 0, rows.begin_commit_log)
     found: dict[tuple[str, int], int] = {}
     for queue in _queues(store, rows):
         key = queue.topic or "", queue.queue_id or 0
@@ -92,7 +89,7 @@ def warn_of_gap(store: Path, previous: Manifest | None, rows: RowFilter) -> None
     """When retention took messages that came after the export that is resumed. Not seen for tags and times: what came last may have
     been left out by these.
     """
-    low = CommitLog(store).files[0].base or 0
+    low = CommitLogFiles(store).files[0].base or 0
     if previous is None or (previous.commit_log_offset or 0) >= low or not (store / "consumequeue").is_dir():
         return
     if rows.tags or rows.begin_time is not None or rows.end_time is not None:
@@ -167,7 +164,7 @@ class _Hole:
 
 def require_files(store: Path, queues: Iterable[Queue], rows: RowFilter) -> None:
     """CorruptionError when entries lead into a file that is gone, and their records may be in the times of `rows`."""
-    holes = _holes(CommitLog(store).files)
+    holes = _holes(CommitLogFiles(store).files)
     behind: list[Any] = []
     for queue in queues:
         for file in queue.files.files:
@@ -177,7 +174,7 @@ def require_files(store: Path, queues: Iterable[Queue], rows: RowFilter) -> None
                 hole.look_at(queue, places)
             behind.append(places[places >= holes[-1].begin])
     # A broker that goes on writing has made a file before the entries that lead into it.
-    end = _holes(CommitLog(store).files)[-1].begin
+    end = _holes(CommitLogFiles(store).files)[-1].begin
     holes[-1].lost = sum(int((places >= end).sum()) for places in behind)
     with LogReader(store) as log:
         for hole in holes:

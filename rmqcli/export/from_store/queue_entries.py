@@ -18,8 +18,6 @@ from rmqcli.store import Queue
 from rmqcli.store.read.consume_queue import leading_fillers
 from rmqcli.store.read.files import NamedFile, mapped
 
-__all__ = ["Entries", "QueueFile", "UnsoundQueue", "batches", "bounded", "entries_in", "last_place"]
-
 _LOOKS = 3
 """An entry that was written just before one that is read already looks like a hole, once."""
 

@@ -10,8 +10,6 @@ from typing import Any
 from codec.codes import MessageSysFlag
 from rmqcli.export.output.manifest import Manifest
 
-__all__ = ["RowFilter"]
-
 _PREPARED = MessageSysFlag.TRANSACTION_PREPARED
 _ROLLED_BACK = MessageSysFlag.TRANSACTION_ROLLBACK
 """Both bits of the state; one of them is that of prepared messages."""

@@ -17,8 +17,6 @@ from rmqcli.render.output import warn
 from rmqcli.store.read.commit_log import LogViews, next_record
 from rmqcli.store.read.files import NamedFile
 
-__all__ = ["SET_BACK_MS", "log_range"]
-
 SET_BACK_MS = 10 * 60 * 1000
 _SAMPLES = 256
 _LEAST_STEP = 1 << 20

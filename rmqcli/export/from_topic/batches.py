@@ -6,10 +6,9 @@ from typing import Any, NamedTuple
 
 from codec.message import MessageExt
 from codec.message_queue import MessageQueue
+from codec.store.record_filter import COLUMNS
 from rmqcli.client import PullConsumer, PullStatus
 from rmqcli.render.output import warn
-
-__all__ = ["QueueRange", "read_some", "to_batch"]
 
 BATCH_MESSAGES = 8192
 BATCH_BYTES = 32 * 1024 * 1024
@@ -59,12 +58,11 @@ def to_batch(messages: list[MessageExt]) -> Any:
     """Messages as a record batch of the export schema."""
     import pyarrow as pa
 
-    from codec.scan.arrow import schema
+    from codec.scan.schema import schema
 
-    columns = {name: [read(message) for message in messages] for name, read in _COLUMNS.items()}
     wanted = schema()
     return pa.RecordBatch.from_arrays(
-        [pa.array(columns[field.name], field.type) for field in wanted], schema=wanted
+        [pa.array(map(_COLUMNS[field.name], messages), field.type) for field in wanted], schema=wanted
     )
 
 
@@ -73,25 +71,11 @@ def _micros(milliseconds: int) -> int:
 
 
 _COLUMNS: dict[str, Any] = {
-    "topic": lambda m: m.topic,
-    "broker_name": lambda m: m.broker_name or None,
-    "queue_id": lambda m: m.queue_id,
-    "queue_offset": lambda m: m.queue_offset,
-    "commit_log_offset": lambda m: m.commit_log_offset,
-    "msg_id": lambda m: m.msg_id,
-    "offset_msg_id": lambda m: m.offset_msg_id,
-    "tags": lambda m: m.tags,
-    "keys": lambda m: m.keys,
-    "properties": lambda m: list(m.properties.items()),
-    "born_timestamp": lambda m: _micros(m.born_timestamp),
-    "born_host": lambda m: m.born_host,
-    "store_timestamp": lambda m: _micros(m.store_timestamp),
-    "store_host": lambda m: m.store_host,
-    "flag": lambda m: m.flag,
-    "sys_flag": lambda m: m.sys_flag,
-    "reconsume_times": lambda m: m.reconsume_times,
-    "prepared_transaction_offset": lambda m: m.prepared_transaction_offset,
-    "store_size": lambda m: m.store_size,
-    "body_crc": lambda m: m.body_crc,
-    "body": lambda m: m.body,
+    **COLUMNS,
+    "broker_name": lambda message: message.broker_name or None,
+    "keys": lambda message: message.keys,
+    "properties": lambda message: list(message.properties.items()),
+    "born_timestamp": lambda message: _micros(message.born_timestamp),
+    "store_timestamp": lambda message: _micros(message.store_timestamp),
+    "body": lambda message: message.body,
 }

@@ -14,8 +14,6 @@ from rmqcli.export.from_topic.retrying import QueueEnd, patiently
 from rmqcli.flows.reading import Reader, Span, choose_queues, open_range, spans
 from rmqcli.grammar.offset_range import OffsetRange
 
-__all__ = ["find_ranges"]
-
 
 async def find_ranges(
     reader: Reader, topic: str, wanted: OffsetRange

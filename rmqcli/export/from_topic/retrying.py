@@ -10,8 +10,6 @@ import trio
 from rmqcli.client import ClientError, InvalidRequest, NotFound, NotPermitted
 from rmqcli.export.from_topic.batches import QueueRange, read_some
 
-__all__ = ["QueueEnd", "patiently", "reached", "read_queue"]
-
 TRIES = 4
 FIRST_WAIT = 0.5
 _HOPELESS = (InvalidRequest, NotFound, NotPermitted)

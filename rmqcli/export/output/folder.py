@@ -26,8 +26,6 @@ from rmqcli.export.output.manifest import FOLDER, MANIFEST, FileEntry, Manifest,
 from rmqcli.export.output.spans import QueueSpan
 from rmqcli.store.read.files import naming_full_disk
 
-__all__ = ["ExportFolder", "refuse_existing"]
-
 SUCCESS = "_SUCCESS"
 JOURNAL = f"{FOLDER}/commit.json"
 _TEMPORARY = "_temporary-"

@@ -14,8 +14,6 @@ from typing import Any
 import rmqcli
 from rmqcli.export.errors import LayoutError
 
-__all__ = ["BODY_TEXT", "COMPRESSIONS", "FILE_BYTES", "PARTITIONS", "ROW_GROUP_BYTES", "Layout"]
-
 FILE_BYTES = 512 * 1024 * 1024
 """A file is ended after about so many bytes."""
 ROW_GROUP_BYTES = 64 * 1024 * 1024
@@ -38,7 +36,7 @@ class Layout:
 
     def check(self) -> None:
         """LayoutError, which says what there is, for names that are none."""
-        from codec.scan.arrow import schema
+        from codec.scan.schema import schema
 
         _known("--partition-by", self.partition_by, tuple(PARTITIONS))
         _known("--compression", (self.compression,), COMPRESSIONS)
@@ -49,7 +47,7 @@ class Layout:
     @property
     def names(self) -> list[str]:
         """The columns of the files, in order."""
-        from codec.scan.arrow import schema
+        from codec.scan.schema import schema
 
         wanted = set(schema().names if self.columns is None else self.columns)
         wanted |= {BODY_TEXT} if self.body_text else set()
@@ -60,7 +58,7 @@ class Layout:
         """The schema of the files; its metadata says what was exported, and by which version."""
         import pyarrow as pa
 
-        from codec.scan.arrow import schema
+        from codec.scan.schema import schema
 
         every = schema().append(pa.field(BODY_TEXT, pa.string()))
         fields = [every.field(name) for name in self.names]

@@ -17,8 +17,6 @@ from rmqcli.export.errors import ExportError, OutputExists
 from rmqcli.export.output.layout import Layout
 from rmqcli.export.output.spans import QueueSpan, merged
 
-__all__ = ["FOLDER", "MANIFEST", "FileEntry", "Manifest", "Origin", "read_json", "write_json"]
-
 FOLDER = "_rmq"
 MANIFEST = f"{FOLDER}/manifest.json"
 

@@ -13,9 +13,6 @@ from urllib.parse import quote
 from rmqcli.export.output.layout import PARTITIONS, Layout
 from rmqcli.export.output.spans import SpanTally
 
-__all__ = ["WRITER_OPTIONS", "Files", "ParquetFiles", "PartitionedFiles", "open_files", "writer_options"]
-
-
 OPEN_PARTITIONS = 64
 """Partitions with an open file; the one that was not written to for longest is closed for a new one."""
 GATHERED_BYTES = 256 * 1024 * 1024

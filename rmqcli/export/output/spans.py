@@ -12,8 +12,6 @@ import msgspec
 
 from codec.codes import MessageSysFlag
 
-__all__ = ["QueueKey", "QueueSpan", "SpanTally", "merged", "spans_of"]
-
 QueueKey: TypeAlias = tuple[str, str | None, int]
 """Topic, broker (None: rows of a store folder), queue."""
 

@@ -10,8 +10,6 @@ from typing import NamedTuple
 from rmqcli.export.from_topic.retrying import QueueEnd
 from rmqcli.export.output.manifest import FileEntry, Manifest
 
-__all__ = ["ExportSummary", "summarize"]
-
 
 class ExportSummary(NamedTuple):
     """What one run added. `size` is the bytes of its Parquet files; `seconds` is wall time; `failed` are queues that could

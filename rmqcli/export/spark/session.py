@@ -18,8 +18,6 @@ from rmqcli.export.errors import ExportError
 from rmqcli.export.spark.java import java_home
 from rmqcli.export.spark.master import check_master, driver_address, is_local
 
-__all__ = ["spark_session"]
-
 DEFAULT_MASTER = "local[*]"
 
 

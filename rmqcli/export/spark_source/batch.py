@@ -28,8 +28,6 @@ from rmqcli.export.spark_source.options import OptionError, ReadOptions
 from rmqcli.export.spark_source.planning import for_all, offset_at, opened, queues_of, resolved, split
 from rmqcli.export.spark_source.pulling import read_range
 
-__all__ = ["BatchReader", "FilteringReader", "QueuePartition", "StorePartition", "read_partition"]
-
 PART_BYTES = 64 * 1024 * 1024
 
 

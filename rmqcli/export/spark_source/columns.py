@@ -10,12 +10,10 @@ from pyspark.sql.types import StructType
 
 from rmqcli.export.spark_source.options import OptionError
 
-__all__ = ["Columns", "spark_schema"]
-
 
 def spark_schema(*, include_body: bool = True) -> StructType:
     """What `spark.read.format("rocketmq").load()` has."""
-    from codec.scan.arrow import schema
+    from codec.scan.schema import schema
 
     found: StructType = from_arrow_schema(schema())
     return found if include_body else StructType([column for column in found if column.name != "body"])
@@ -32,7 +30,7 @@ class Columns:
         """OptionError for a column that there is not, or that has another type."""
         import pyarrow as pa
 
-        from codec.scan.arrow import schema as arrow_schema
+        from codec.scan.schema import schema as arrow_schema
 
         there = {column.name: column.dataType for column in spark_schema()}
         for column in schema:

@@ -12,8 +12,6 @@ from datetime import UTC, datetime, timedelta
 from functools import reduce
 from typing import Any
 
-__all__ = ["COLUMNS", "Allowed", "Constraints", "constrained"]
-
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 

@@ -11,16 +11,6 @@ from typing import Any
 
 from codec.message_queue import MessageQueue
 
-__all__ = [
-    "EARLIEST",
-    "LATEST",
-    "Offsets",
-    "Position",
-    "limited",
-    "queues_from_json",
-    "queues_to_json",
-]
-
 EARLIEST = -2
 LATEST = -1
 Offsets = dict[MessageQueue, int]

@@ -18,8 +18,6 @@ from codec.message_queue import MessageQueue
 from rmqcli.export.errors import ExportError
 from rmqcli.export.spark_source.offsets import EARLIEST, LATEST, Position, queues_from_json
 
-__all__ = ["ClientOptions", "OptionError", "ReadOptions", "WriteOptions", "read_options", "write_options"]
-
 PULL_BATCH = 32
 """Messages asked for at once; Java brokers give no more by default."""
 

@@ -20,8 +20,6 @@ from rmqcli.export.from_topic.batches import QueueRange
 from rmqcli.export.spark_source.offsets import EARLIEST, LATEST, Offsets, Position
 from rmqcli.export.spark_source.options import OptionError, ReadOptions
 
-__all__ = ["first_error", "for_all", "offset_at", "opened", "queues_of", "resolved", "split"]
-
 AT_ONCE = 16
 """Queues that are asked about at the same time."""
 

@@ -17,8 +17,6 @@ from rmqcli.export.spark_source.options import ReadOptions
 from rmqcli.export.spark_source.planning import opened
 from rmqcli.render.output import warn
 
-__all__ = ["DataLoss", "lose", "read_range"]
-
 
 class DataLoss(ExportError):
     """Messages that should be read are no longer there, and `failOnDataLoss` is true (the default)."""

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from rmqcli.export.spark_source.stream_writer import StreamWriter
     from rmqcli.export.spark_source.writer import Writer
 
-__all__ = ["RocketMQ"]
-
 
 class RocketMQ(DataSource):
     """Format `rocketmq`; the options are those of `ReadOptions` and `WriteOptions`."""

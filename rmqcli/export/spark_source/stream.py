@@ -38,8 +38,6 @@ from rmqcli.export.spark_source.planning import for_all, opened, queues_of, reso
 from rmqcli.export.spark_source.pulling import lose
 from rmqcli.render.output import warn
 
-__all__ = ["StreamReader"]
-
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Lives on the driver while the stream runs; only `read` runs in executors."""

@@ -10,8 +10,6 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter
 from rmqcli.export.spark_source.options import WriteOptions
 from rmqcli.export.spark_source.writer import RowSender, Sent
 
-__all__ = ["StreamWriter"]
-
 
 class StreamWriter(DataSourceStreamArrowWriter):
     """Streaming append."""

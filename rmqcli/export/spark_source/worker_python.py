@@ -13,8 +13,6 @@ from pathlib import Path
 
 from rmqcli.export.spark.master import is_local
 
-__all__ = ["warn_of_other_python"]
-
 _LOOK = "import sys; from importlib.util import find_spec; sys.exit(find_spec('rmqcli') is None)"
 
 

@@ -19,8 +19,6 @@ from codec.message import Message
 from rmqcli.export.errors import ExportError
 from rmqcli.export.spark_source.options import OptionError, WriteOptions
 
-__all__ = ["RowSender", "Sent", "Writer", "check_columns"]
-
 BATCH_BYTES = 256 * 1024
 BATCH_MESSAGES = 512
 IN_FLIGHT = 8

@@ -16,31 +16,11 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from codec.errors import CorruptionError
-from codec.store.record import (
-    BLANK_SIZE,
-    MAGIC_BLANK,
-    MAGIC_V1,
-    MAGIC_V2,
-    RecordScan,
-    peek_record,
-    scan_record,
-    store_timestamp_at,
-)
+from codec.store.record import RecordScan, peek_record, scan_record, store_timestamp_at
+from codec.store.record_layout import BLANK_SIZE, MAGIC_BLANK, MAGIC_V1, MAGIC_V2
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.store.read.files import NamedFile, data_extents, mapped, naming_damage, offset_files
 from rmqcli.store.read.lock import is_locked
-
-__all__ = [
-    "CommitLog",
-    "LogViews",
-    "Place",
-    "as_written",
-    "commit_log_folder",
-    "next_record",
-    "require_zeros",
-    "walk_file",
-]
-
 
 _MAGICS = (MAGIC_V1.to_bytes(4, "big"), MAGIC_V2.to_bytes(4, "big"))
 
@@ -75,7 +55,7 @@ def _is_written_to(path: Path) -> bool:
         return False
 
 
-class CommitLog:
+class CommitLogFiles:
     """The files of a commit log, opened one at a time; while a broker writes to them, as far as they are written now."""
 
     def __init__(self, path: Path) -> None:
@@ -92,7 +72,7 @@ class CommitLog:
             self.files = as_written(self.files)
 
     @classmethod
-    def without_files(cls) -> CommitLog:
+    def without_files(cls) -> CommitLogFiles:
         """Of a store that never had a message."""
         log = cls.__new__(cls)
         log.files = []

@@ -9,19 +9,10 @@ from typing import NamedTuple
 
 from codec.store.consume_queue import ENTRY, FILLER, FILLER_SIZE
 from codec.store.file_names import NAME_PATTERN
-from codec.store.record import MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE, peek_record
+from codec.store.record import peek_record
 from codec.store.record_explain import ExplainedField, explain_fixed
+from codec.store.record_layout import MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE
 from rmqcli.store.read.files import NamedFile, mapped, offset_files
-
-__all__ = [
-    "ConsumeQueueFiles",
-    "Queue",
-    "QueueEntry",
-    "explain_entry",
-    "is_filler",
-    "leading_fillers",
-    "queue_folders",
-]
 
 _RECORDS = frozenset((MAGIC_V1, MAGIC_V2))
 

@@ -13,17 +13,6 @@ from typing import NamedTuple
 from codec.errors import CorruptionError
 from codec.store.file_names import is_file_name
 
-__all__ = [
-    "DamagedFile",
-    "NamedFile",
-    "data_extents",
-    "data_size",
-    "mapped",
-    "naming_damage",
-    "naming_full_disk",
-    "offset_files",
-]
-
 
 class NamedFile(NamedTuple):
     """`base` is the offset of the first byte; None when the name does not tell (a renamed copy). `size`: no more is looked at."""

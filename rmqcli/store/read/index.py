@@ -32,24 +32,12 @@ from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.store.read.files import NamedFile, mapped
 from rmqcli.store.stats.distribution import Rate
 
-__all__ = [
-    "ChainLink",
-    "IndexFile",
-    "IndexLoad",
-    "IndexSpread",
-    "geometry_of",
-    "index_files",
-    "key_chain",
-    "load_of",
-    "overlaps",
-]
-
 _TRIED_ITEMS = 8
 _ITEMS_A_SLOT = FILE_ITEMS // FILE_SLOTS
 _MOST_GUESSES = 1 << 20
 
 
-class IndexFile(NamedTuple):
+class IndexGeometry(NamedTuple):
     """A file with its header and its geometry: `slots` and the numbers of items it has room for."""
 
     file: NamedFile
@@ -95,14 +83,14 @@ def index_files(path: Path) -> list[NamedFile]:
     return [NamedFile(item, None, item.stat().st_size) for item in found]
 
 
-def geometry_of(file: NamedFile, data: memoryview, slots: int | None = None) -> IndexFile:
+def geometry_of(file: NamedFile, data: memoryview, slots: int | None = None) -> IndexGeometry:
     """The header and the numbers of slots and items. CorruptionError when no number of slots fits, or none of `slots`."""
     header = decode_header(data)
     guesses: Iterator[int] = iter((slots,)) if slots else _guesses(file.size)
     for guess in guesses:
         room = file.size - item_position(guess, 0)
         if guess > 0 and room >= ITEM.size and room % ITEM.size == 0 and _fits(data, header, guess):
-            return IndexFile(file, header, guess, room // ITEM.size)
+            return IndexGeometry(file, header, guess, room // ITEM.size)
     raise CorruptionError("header, slots and items do not fit each other", 0)
 
 
@@ -133,7 +121,9 @@ def _fits(data: memoryview, header: IndexHeader, slots: int) -> bool:
     return True
 
 
-def key_chain(data: memoryview, index: IndexFile, topic: str, key: str) -> tuple[int, int, list[ChainLink]]:
+def key_chain(
+    data: memoryview, index: IndexGeometry, topic: str, key: str
+) -> tuple[int, int, list[ChainLink]]:
     """The hash of a key, its slot, and every item on the slot's chain, newest first."""
     key_hash = index_key_hash(topic, key)
     slot = key_hash % index.slots
@@ -147,19 +137,19 @@ def key_chain(data: memoryview, index: IndexFile, topic: str, key: str) -> tuple
     return key_hash, slot, links
 
 
-def load_of(data: memoryview, index: IndexFile) -> IndexLoad:
+def load_of(data: memoryview, index: IndexGeometry) -> IndexLoad:
     """Reads every item once."""
     lengths = _chain_lengths(data, index)
     used = len(lengths)
     return IndexLoad(used, index.items / used if used else 0.0, max(lengths.values(), default=0))
 
 
-def _items(data: memoryview, index: IndexFile) -> Iterator[IndexItem]:
+def _items(data: memoryview, index: IndexGeometry) -> Iterator[IndexItem]:
     first = item_position(index.slots, 1)
     return map(IndexItem._make, ITEM.iter_unpack(data[first : first + index.items * ITEM.size]))
 
 
-def _chain_lengths(data: memoryview, index: IndexFile) -> Counter[int]:
+def _chain_lengths(data: memoryview, index: IndexGeometry) -> Counter[int]:
     """Slot → items on its chain, of the slots in use."""
     return Counter(item.key_hash % index.slots for item in _items(data, index))
 
@@ -172,7 +162,7 @@ class IndexSpread:
         self.chains: Counter[int] = Counter()
         self.rate = Rate()
 
-    def add(self, data: memoryview, index: IndexFile) -> None:
+    def add(self, data: memoryview, index: IndexGeometry) -> None:
         self.files += 1
         self.chains.update(_chain_lengths(data, index).values())
         seconds = Counter(item.time_diff for item in _items(data, index))

@@ -13,8 +13,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-__all__ = ["holding_lock", "is_locked", "refuse_locked"]
-
 _TAKEN = (errno.EACCES, errno.EAGAIN)
 
 

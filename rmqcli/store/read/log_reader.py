@@ -19,8 +19,6 @@ from codec.store.record import decode_record
 from rmqcli.store.read.commit_log import LogViews, Place, commit_log_folder
 from rmqcli.store.read.files import DamagedFile, NamedFile, naming_damage, offset_files
 
-__all__ = ["Complain", "Found", "LogReader", "overlook", "plain_bodies", "stored_message", "with_plain_body"]
-
 Found = tuple[Place, MessageExt]
 """Where a record is, and its message."""
 Complain = Callable[[DamagedFile], None]

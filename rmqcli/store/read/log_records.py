@@ -14,19 +14,16 @@ from codec.errors import CorruptionError
 from codec.message import MessageExt
 from codec.store.record_filter import RecordFilter
 from rmqcli.grammar.offset_range import OffsetRange
-from rmqcli.store.read.commit_log import CommitLog, Place, walk_file
+from rmqcli.store.read.commit_log import CommitLogFiles, Place, walk_file
 from rmqcli.store.read.files import DamagedFile, NamedFile, data_size, mapped, naming_damage
 from rmqcli.store.read.log_reader import Found, stored_message
 from rmqcli.store.read.vectorised import block_records, is_vectorised
-
-__all__ = ["last_records", "log_records"]
-
 
 Progress = Callable[[int], None]
 
 
 def log_records(
-    log: CommitLog, wanted: OffsetRange, chosen: RecordFilter, progress: Progress = lambda size: None
+    log: CommitLogFiles, wanted: OffsetRange, chosen: RecordFilter, progress: Progress = lambda size: None
 ) -> Iterator[Found]:
     """Commit-log offsets or store times; -N is the last N of the chosen ones. DamagedFile at damage. `progress` is told bytes."""
     if wanted.only_new or wanted.last == 0:
@@ -37,7 +34,7 @@ def log_records(
 
 
 def _records(
-    log: CommitLog, wanted: OffsetRange, chosen: RecordFilter, progress: Progress
+    log: CommitLogFiles, wanted: OffsetRange, chosen: RecordFilter, progress: Progress
 ) -> Iterator[Found]:
     for file in log.files_in(wanted):
         with naming_damage(file), mapped(file) as data:
@@ -86,7 +83,7 @@ Last = tuple[list[int], DamagedFile | None]
 
 
 def last_records(
-    log: CommitLog, count: int, chosen: RecordFilter, progress: Callable[[int], None]
+    log: CommitLogFiles, count: int, chosen: RecordFilter, progress: Callable[[int], None]
 ) -> Iterator[Found]:
     """In the order of the log. The first damage that is met from the end on is where the log ends: records before it are given, then
     DamagedFile is raised.

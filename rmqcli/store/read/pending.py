@@ -20,15 +20,6 @@ from rmqcli.store.read.consume_queue import ConsumeQueueFiles, QueueEntry, queue
 from rmqcli.store.read.log_reader import LogReader, overlook, plain_bodies
 from rmqcli.store.read.tables import delay_offsets, group_offsets
 
-__all__ = [
-    "DelayLevel",
-    "DelayedMessage",
-    "HalfMessage",
-    "delay_levels",
-    "delayed_messages",
-    "half_messages",
-]
-
 _TRANSACTION_GROUP = "CID_RMQ_SYS_TRANS"
 
 

@@ -21,17 +21,6 @@ from codec.errors import BodyError, CorruptionError
 from codec.store.checkpoint import FILE_SIZE, Checkpoint, decode_checkpoint
 from rmqcli.store.read.files import DamagedFile, NamedFile, naming_damage
 
-__all__ = [
-    "GroupOffset",
-    "delay_offsets",
-    "group_offsets",
-    "groups",
-    "read_checkpoint",
-    "store_folder",
-    "table_problems",
-    "topics",
-]
-
 Table = TypeVar("Table")
 
 _TABLES: dict[str, type] = {

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib import util
-from types import ModuleType
 
 _NEEDED = ("numpy", "pyarrow")
 _SETTINGS: ContextVar[tuple[bool, int]] = ContextVar("vectorised", default=(True, 1 << 14))
@@ -23,15 +22,6 @@ def is_vectorised() -> bool:
 def block_records() -> int:
     """The most records, entries or items of one block."""
     return _SETTINGS.get()[1]
-
-
-def vectorised_checks() -> ModuleType | None:
-    """The module `codec.scan.checks`; None when it cannot be used."""
-    if not is_vectorised():
-        return None
-    from codec.scan import checks
-
-    return checks
 
 
 @contextmanager

@@ -26,8 +26,6 @@ from codec.store.index_file import (
     time_difference,
 )
 
-__all__ = ["IndexWriter"]
-
 
 class IndexWriter:
     """The files of a folder `index`. `names`: commit-log offset that a file begins at → its name."""

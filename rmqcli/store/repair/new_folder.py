@@ -11,8 +11,6 @@ from pathlib import Path
 
 from rmqcli.store.read.files import naming_full_disk
 
-__all__ = ["UNFINISHED", "new_folder", "require_empty"]
-
 UNFINISHED = ".unfinished"
 
 

@@ -16,8 +16,6 @@ from codec.store.consume_queue import ENTRY, FILE_ENTRIES, FILLER
 from codec.store.dispatch import DispatchedEntry
 from codec.store.file_names import file_name
 
-__all__ = ["MAX_GAP", "QUEUE_FILE_SIZE", "QueueWriter", "QueuesWriter", "is_folder"]
-
 QUEUE_FILE_SIZE = FILE_ENTRIES * ENTRY.size
 MAX_GAP = 1 << 20
 """Missing queue offsets in a row; more are no loss but a damaged number."""

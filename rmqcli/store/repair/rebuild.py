@@ -18,15 +18,13 @@ from codec.store.delay_levels import DEFAULT_LEVELS, DelayLevels
 from codec.store.dispatch import index_hashes, queue_entries
 from codec.store.file_names import NAME_PATTERN
 from codec.store.index_file import FILE_ITEMS, FILE_SLOTS
-from rmqcli.store.read.commit_log import CommitLog, walk_file
+from rmqcli.store.read.commit_log import CommitLogFiles, walk_file
 from rmqcli.store.read.files import NamedFile, mapped, naming_damage
 from rmqcli.store.read.index import shape_of_index
-from rmqcli.store.read.vectorised import block_records, vectorised_checks
+from rmqcli.store.read.vectorised import block_records, is_vectorised
 from rmqcli.store.repair.index_writer import IndexWriter
 from rmqcli.store.repair.new_folder import UNFINISHED
 from rmqcli.store.repair.queue_writer import QUEUE_FILE_SIZE, QueuesWriter
-
-__all__ = ["Difference", "Rebuilt", "Shape", "build", "compare", "rebuild_in_place", "shape_of"]
 
 FOLDERS = ("consumequeue", "index")
 _BLOCK_RECORDS = 4096
@@ -72,7 +70,7 @@ def shape_of(store: Path) -> Shape:
 
 
 def build(
-    log: CommitLog, out: Path, shape: Shape, progress: Callable[[int], None] = lambda size: None
+    log: CommitLogFiles, out: Path, shape: Shape, progress: Callable[[int], None] = lambda size: None
 ) -> Rebuilt:
     """Writes `consumequeue` and `index` of a commit log into `out`. DamagedFile where the log is damaged."""
     queues = QueuesWriter(out / "consumequeue", shape.queue_file_size)
@@ -114,10 +112,11 @@ class _Writers:
 
     def put_many(self, file: NamedFile, data: memoryview, position: int) -> int:
         """A block of records of a file; the byte behind them, `position` itself where they are to be put one by one."""
-        checks = vectorised_checks()
-        if checks is None or file.base is None:
+        if not is_vectorised() or file.base is None:
             return position
-        block = checks.dispatched_block(
+        from codec.scan.dispatch_columns import dispatched_block
+
+        block = dispatched_block(
             data, file.base, position, self._levels, min(block_records(), _BLOCK_RECORDS)
         )
         if block is None:
@@ -127,7 +126,7 @@ class _Writers:
             self.entries += len(queue.entries)
         self._index.put_many(block.hashes, block.offsets, block.timestamps)
         self.records += block.records
-        return int(block.end)
+        return block.end
 
     def put_one_by_one(self, file: NamedFile, data: memoryview, position: int) -> int:
         """As `put_many`, at most a block; `position` itself where no record follows."""

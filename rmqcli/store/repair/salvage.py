@@ -23,21 +23,26 @@ from typing import NamedTuple
 
 from codec.codes import MessageSysFlag
 from codec.names import SystemTopic
-from codec.properties import encode_properties
+from codec.properties import encode_properties, mended_properties, properties_problem
 from codec.store.checkpoint import Checkpoint, encode_checkpoint
 from codec.store.file_names import file_name
-from codec.store.record import BLANK_SIZE, store_timestamp_at
+from codec.store.record import store_timestamp_at
 from codec.store.record_encoder import encode_blank, encode_record, record_size
-from rmqcli.store.read.commit_log import CommitLog
+from codec.store.record_layout import BLANK_SIZE
+from rmqcli.store.read.commit_log import CommitLogFiles
 from rmqcli.store.read.files import mapped
-from rmqcli.store.read.vectorised import vectorised_checks
+from rmqcli.store.read.vectorised import is_vectorised
 from rmqcli.store.repair.new_folder import new_folder, require_empty
 from rmqcli.store.repair.rebuild import Rebuilt, build, shape_of
 from rmqcli.store.repair.salvage_queues import Gone, drop_contradicted, gone_offsets, lost_tail
-from rmqcli.store.repair.salvage_scan import SMALLEST, FileScan, LogScan, Stretch, records_between, scan_log
-from rmqcli.store.verify.properties import mended_properties, properties_problem
-
-__all__ = ["LOST", "Salvaged", "plan", "salvage"]
+from rmqcli.store.repair.salvage_scan import (
+    SMALLEST,
+    FileScan,
+    LogScan,
+    LostStretch,
+    records_between,
+    scan_log,
+)
 
 LOST = "LOST"
 """Property of a message that stands for a lost one, and the topic of records that only fill."""
@@ -64,7 +69,7 @@ class Salvaged(NamedTuple):
     """
 
     records: int
-    lost: list[Stretch]
+    lost: list[LostStretch]
     gone: list[tuple[str, int, int, int]]
     placed: int
     mended: list[int]
@@ -73,7 +78,7 @@ class Salvaged(NamedTuple):
 
 def plan(store: Path, progress: Callable[[int], None] = lambda size: None) -> Plan:
     """Reads a store folder; nothing is written. FileNotFoundError when it has no commit log."""
-    scan = scan_log(CommitLog(store), progress)
+    scan = scan_log(CommitLogFiles(store), progress)
     drop_contradicted(scan, store)
     gone = gone_offsets(scan, store)
     return Plan(scan, gone, _place(scan, gone))
@@ -122,7 +127,7 @@ def _write_store(store: Path, out: Path, planned: Plan, progress: Callable[[int]
         stamp = _write_file(file, out / "commitlog", scan.file_size, planned, stamp, mended)
     rebuilt = Rebuilt(0, 0, 0, 0, 0, 0, 0)
     if scan.files:
-        rebuilt = build(CommitLog(out), out, shape_of(store), progress)
+        rebuilt = build(CommitLogFiles(out), out, shape_of(store), progress)
     if (store / "config").is_dir():
         _copy_folder(store / "config", out / "config")
     checkpoint = Checkpoint(stamp, stamp, rebuilt.index_completed)
@@ -150,7 +155,7 @@ def _write_file(file: FileScan, folder: Path, size: int, planned: Plan, stamp: i
     handle = os.open(folder / file_name(file.base), os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
     try:
         os.ftruncate(handle, size)
-        runs: list[tuple[int, int, Stretch | None]] = [(begin, end, None) for begin, end in file.kept]
+        runs: list[tuple[int, int, LostStretch | None]] = [(begin, end, None) for begin, end in file.kept]
         runs += [(stretch.begin, stretch.end, stretch) for stretch in file.lost]
         last = file is planned.scan.files[-1]
         for begin, end, stretch in sorted(runs, key=lambda run: run[0]):
@@ -185,14 +190,15 @@ def _copy(file: FileScan, handle: int, begin: int, end: int, mended: list[int]) 
 
 def _skip_good(data: memoryview, start: int, stop: int) -> tuple[int, int]:
     """The byte behind records whose properties are seen to parse, many at once, and the store time of the last, 1 for none."""
-    checks = vectorised_checks()
-    if checks is None:
+    if not is_vectorised():
         return start, 1
-    end, last = checks.skip_parsing(data, start, stop)
-    return int(end), store_timestamp_at(data, last) if last >= 0 else 1
+    from codec.scan.checks import skip_parsing
+
+    end, last = skip_parsing(data, start, stop)
+    return end, store_timestamp_at(data, last) if last >= 0 else 1
 
 
-def _filling(stretch: Stretch, gone: list[Gone], stamp: int, is_tail: bool) -> Iterator[bytes]:
+def _filling(stretch: LostStretch, gone: list[Gone], stamp: int, is_tail: bool) -> Iterator[bytes]:
     """What is written into a lost stretch. At the tail of the log nothing need follow the messages."""
     position = stretch.begin
     for number, one in enumerate(gone):

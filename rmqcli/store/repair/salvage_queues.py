@@ -20,12 +20,9 @@ from codec.store.record import RecordScan, scan_record
 from rmqcli.store.read.commit_log import LogViews
 from rmqcli.store.read.consume_queue import Queue, QueueEntry, queue_folders
 from rmqcli.store.read.files import mapped
-from rmqcli.store.read.vectorised import vectorised_checks
+from rmqcli.store.read.vectorised import is_vectorised
 from rmqcli.store.repair.queue_writer import MAX_GAP, is_folder
-from rmqcli.store.repair.salvage_scan import LogScan, Stretch, records_between
-
-__all__ = ["Gone", "drop_contradicted", "gone_offsets", "lost_tail"]
-
+from rmqcli.store.repair.salvage_scan import LogScan, LostStretch, records_between
 
 _BLOCK_ENTRIES = 1 << 13
 _FARTHEST = 64 * 1024 * 1024
@@ -78,18 +75,20 @@ def _every_entry(scan: LogScan, queue: Queue) -> Iterator[QueueEntry]:
 
 def _suspect_entries(scan: LogScan, queue: Queue) -> Iterator[QueueEntry]:
     """Entries of which it is not seen, for many at once, that their records say the same."""
-    checks = vectorised_checks()
-    if checks is None:
+    if not is_vectorised():
         yield from queue.files.entries()
         return
+    from codec.scan.checks import suspect_entries
+    from codec.scan.entries import written_entries
+
     with LogViews([file.file for file in scan.files if file.file.size]) as views:
         for file in queue.files.files:
             first = (file.base or 0) // ENTRY.size
             with mapped(file) as data:
-                written = checks.written_entries(data)
+                written = written_entries(data)
                 for at in range(0, written, _BLOCK_ENTRIES):
                     raw = bytes(data[at * ENTRY.size : min(at + _BLOCK_ENTRIES, written) * ENTRY.size])
-                    numbers, _ = checks.suspect_entries(
+                    numbers, _ = suspect_entries(
                         views, queue.topic, queue.queue_id, first + at, raw, -1, check_crc=False
                     )
                     for number in numbers:
@@ -136,7 +135,7 @@ def _drop(scan: LogScan, offset: int, size: int, reason: str) -> None:
     begin, end = file.kept[number]
     pieces = [(begin, offset), (offset + size, end)]
     file.kept[number : number + 1] = [piece for piece in pieces if piece[0] < piece[1]]
-    file.lost.append(Stretch(offset, offset + size, reason))
+    file.lost.append(LostStretch(offset, offset + size, reason))
     file.records -= 1
 
 
@@ -158,7 +157,7 @@ def _gone_by_queues(scan: LogScan, store: Path) -> list[Gone]:
     return found
 
 
-def lost_tail(scan: LogScan, gone: list[Gone]) -> Stretch | None:
+def lost_tail(scan: LogScan, gone: list[Gone]) -> LostStretch | None:
     """What entries say there was behind the last of the files; not those that lead further than records can lie apart."""
     begin = end = max([scan.end, *(stretch.end for stretch in scan.lost)])
     for offset, size in sorted((one.after, one.size) for one in gone if one.after >= begin and one.size):
@@ -166,7 +165,7 @@ def lost_tail(scan: LogScan, gone: list[Gone]) -> Stretch | None:
             break
         end = max(end, offset + min(size, _FARTHEST))
     reason = "the end of the log is missing, as consume queues tell"
-    return Stretch(begin, end, reason, True) if end > begin else None
+    return LostStretch(begin, end, reason, True) if end > begin else None
 
 
 def gone_offsets(scan: LogScan, store: Path) -> list[Gone]:

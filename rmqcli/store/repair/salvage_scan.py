@@ -12,12 +12,11 @@ from typing import NamedTuple
 
 from codec.errors import CorruptionError
 from codec.store.file_names import file_name
-from codec.store.record import BLANK_SIZE, MAGIC_BLANK, MIN_RECORD_SIZE, RecordScan, scan_record
-from rmqcli.store.read.commit_log import CommitLog, next_record, require_zeros
+from codec.store.record import RecordScan, scan_record
+from codec.store.record_layout import BLANK_SIZE, MAGIC_BLANK, MIN_RECORD_SIZE
+from rmqcli.store.read.commit_log import CommitLogFiles, next_record, require_zeros
 from rmqcli.store.read.files import NamedFile, mapped
-from rmqcli.store.read.vectorised import block_records, vectorised_checks
-
-__all__ = ["FileScan", "LogScan", "Stretch", "records_between", "scan_log"]
+from rmqcli.store.read.vectorised import block_records, is_vectorised
 
 SMALLEST = MIN_RECORD_SIZE + 1
 """Bytes of the smallest record that has a topic: a shorter stretch could not be filled."""
@@ -26,7 +25,7 @@ SMALLEST = MIN_RECORD_SIZE + 1
 _STRETCH_BYTES = 64 * 1024 * 1024
 
 
-class Stretch(NamedTuple):
+class LostStretch(NamedTuple):
     """Lost bytes [begin, end) and why; `at_end`: nothing is kept behind them in their file."""
 
     begin: int
@@ -43,7 +42,7 @@ class FileScan:
     base: int
     records: int = 0
     kept: list[tuple[int, int]] = field(default_factory=list)
-    lost: list[Stretch] = field(default_factory=list)
+    lost: list[LostStretch] = field(default_factory=list)
     end: int = 0
     """Where the records end."""
     blank: bool = False
@@ -64,7 +63,7 @@ class LogScan:
     file_size: int
 
     @property
-    def lost(self) -> list[Stretch]:
+    def lost(self) -> list[LostStretch]:
         """In the order of places."""
         return sorted(stretch for file in self.files for stretch in file.lost)
 
@@ -77,7 +76,7 @@ class LogScan:
         return self.files[-1].end if self.files else 0
 
 
-def scan_log(log: CommitLog, progress: Callable[[int], None] = lambda size: None) -> LogScan:
+def scan_log(log: CommitLogFiles, progress: Callable[[int], None] = lambda size: None) -> LogScan:
     """Reads everything once. CorruptionError when no file is named by its offset, or the names contradict each other."""
     size = Counter(file.size for file in log.files).most_common(1)[0][0]
     found: list[FileScan] = []
@@ -110,7 +109,7 @@ def _scan_file(scan: FileScan, data: memoryview, progress: Callable[[int], None]
             if following is None:
                 _end_of_file(scan, data, position, str(error))
                 break
-            scan.lost.append(Stretch(base + position, base + following, str(error)))
+            scan.lost.append(LostStretch(base + position, base + following, str(error)))
             progress(following - position)
             position = following
             continue
@@ -126,15 +125,16 @@ def _scan_file(scan: FileScan, data: memoryview, progress: Callable[[int], None]
 
 def _skip_sound(scan: FileScan, data: memoryview, position: int) -> int:
     """Keeps the records that are sound at first sight; the byte behind them."""
-    checks = vectorised_checks()
-    if checks is None:
+    if not is_vectorised():
         return position
+    from codec.scan.checks import skip_sound_records
+
     stop = min(position + _STRETCH_BYTES, len(data))
-    end, count = checks.skip_sound_records(data, scan.base, position, stop, block_records())
+    end, count = skip_sound_records(data, scan.base, position, stop, block_records())
     if count:
         scan.keep(scan.base + position, scan.base + end)
         scan.records += count
-    return int(end)
+    return end
 
 
 def _whole_record(data: memoryview, position: int, base: int) -> RecordScan:
@@ -158,7 +158,7 @@ def _end_of_file(scan: FileScan, data: memoryview, position: int, reason: str) -
     try:
         require_zeros(scan.file, data, position)
     except CorruptionError:
-        scan.lost.append(Stretch(scan.end, scan.base + len(data), reason, True))
+        scan.lost.append(LostStretch(scan.end, scan.base + len(data), reason, True))
 
 
 def _joined(files: list[FileScan], size: int) -> list[FileScan]:
@@ -168,7 +168,7 @@ def _joined(files: list[FileScan], size: int) -> list[FileScan]:
         while joined and joined[-1].base + size < scan.base:
             base = joined[-1].base + size
             missing = FileScan(NamedFile(scan.file.path.with_name(file_name(base)), base, 0), base, end=base)
-            missing.lost.append(Stretch(base, base + size, "the file is missing", True))
+            missing.lost.append(LostStretch(base, base + size, "the file is missing", True))
             joined.append(missing)
         last = number == len(files) - 1
         file_end = scan.base + size
@@ -179,7 +179,7 @@ def _joined(files: list[FileScan], size: int) -> list[FileScan]:
                 else "the end of the file is missing"
             )
             scan.lost = [stretch for stretch in scan.lost if not stretch.at_end]
-            scan.lost.append(Stretch(scan.end, file_end, reason, True))
+            scan.lost.append(LostStretch(scan.end, file_end, reason, True))
         joined.append(scan)
     return joined
 

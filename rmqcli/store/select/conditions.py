@@ -14,8 +14,6 @@ from codec.errors import SelectorError
 from codec.store.record_filter import Columns, condition
 from rmqcli.store.read.pending import DelayedMessage, DelayLevel
 
-__all__ = ["LEVEL_COLUMNS", "DelayCondition", "column_name", "row_test"]
-
 _CAPITAL = re.compile(r"(?<!^)[A-Z]")
 
 

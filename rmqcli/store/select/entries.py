@@ -19,9 +19,6 @@ from rmqcli.store.read.files import mapped
 from rmqcli.store.read.log_reader import Found, LogReader
 from rmqcli.store.read.vectorised import block_records, is_vectorised
 
-__all__ = ["Entry", "EntryChoice", "entries_to_look_at", "messages_of"]
-
-
 Entry = tuple[Queue, QueueEntry]
 
 

@@ -11,8 +11,6 @@ from rmqcli.store.read.log_reader import Found, LogReader
 from rmqcli.store.read.tables import group_offsets
 from rmqcli.store.stats.overview import queue_ranges
 
-__all__ = ["GroupPosition", "TopicLag", "group_positions", "next_messages", "topic_lags"]
-
 
 class GroupPosition(NamedTuple):
     """`max_offset` and `lag` are None for a queue that is not there, or a table without its store."""

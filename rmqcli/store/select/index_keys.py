@@ -10,10 +10,8 @@ from codec.store.index_file import decode_header
 from codec.store.record_filter import record_filter
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.store.read.files import NamedFile, mapped, naming_damage
-from rmqcli.store.read.index import ChainLink, IndexFile, geometry_of, index_files, key_chain, overlaps
+from rmqcli.store.read.index import ChainLink, IndexGeometry, geometry_of, index_files, key_chain, overlaps
 from rmqcli.store.read.log_reader import Found, LogReader
-
-__all__ = ["IndexKey", "Link", "files_in_range", "links_of", "messages_of"]
 
 
 class IndexKey(NamedTuple):
@@ -23,10 +21,10 @@ class IndexKey(NamedTuple):
     key: str
 
 
-class Link(NamedTuple):
+class KeyItem(NamedTuple):
     """An item on the chain of a key's slot."""
 
-    file: IndexFile
+    file: IndexGeometry
     slot: int
     chain: ChainLink
 
@@ -41,14 +39,14 @@ def files_in_range(path: Path, wanted: OffsetRange) -> list[NamedFile]:
     return found if wanted.last is None else found[max(len(found) - wanted.last, 0) :]
 
 
-def links_of(path: Path, slots: int | None, wanted_key: IndexKey, wanted: OffsetRange) -> list[Link]:
+def items_of_key(path: Path, slots: int | None, wanted_key: IndexKey, wanted: OffsetRange) -> list[KeyItem]:
     """The chains of all files, items in the range; -N: the newest N items of the key."""
-    found: list[Link] = []
+    found: list[KeyItem] = []
     for file in index_files(path):
         with naming_damage(file), mapped(file) as data:
             shape = geometry_of(file, data, slots)
             _, slot, chain = key_chain(data, shape, *wanted_key)
-            found += [Link(shape, slot, link) for link in chain]
+            found += [KeyItem(shape, slot, link) for link in chain]
     if wanted.last is None:
         return list(wanted.select(found, lambda link: (link.chain.item.phy_offset, link.chain.time)))
     mine = sorted((link for link in found if link.chain.matches), key=lambda link: link.chain.item.phy_offset)
@@ -56,7 +54,7 @@ def links_of(path: Path, slots: int | None, wanted_key: IndexKey, wanted: Offset
 
 
 def messages_of(
-    store: Path, links: Iterable[Link], wanted_key: IndexKey, wanted: OffsetRange
+    store: Path, links: Iterable[KeyItem], wanted_key: IndexKey, wanted: OffsetRange
 ) -> Iterator[Found]:
     """Newest first; only messages that have the key: others may share its hash. Retention may have taken some."""
     chosen = record_filter(wanted_key.key, topics={wanted_key.topic})

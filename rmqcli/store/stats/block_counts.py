@@ -18,9 +18,6 @@ from rmqcli.store.read.log_reader import stored_message, with_plain_body
 from rmqcli.store.read.vectorised import block_records
 from rmqcli.store.stats.log_counts import Counted, Counting
 
-__all__ = ["count_blocks"]
-
-
 _SECOND = 1000
 
 

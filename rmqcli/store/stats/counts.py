@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from codec.message import MessageExt
 from rmqcli.store.read.consume_queue import QueueEntry
 
-__all__ = ["LogStatistics", "QueueStatistics", "TopicStatistics"]
-
 
 @dataclass(slots=True)
 class TopicStatistics:

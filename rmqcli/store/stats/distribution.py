@@ -11,8 +11,6 @@ from collections.abc import Iterable
 
 from codec.message import MessageExt
 
-__all__ = ["Distribution", "Rate"]
-
 MAX_STEPS = 60
 MAX_KEYS = 100_000
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from codec.message import MessageExt
 from codec.store.record_filter import RecordFilter
 from rmqcli.grammar.offset_range import OffsetRange
-from rmqcli.store.read.commit_log import CommitLog, walk_file
+from rmqcli.store.read.commit_log import CommitLogFiles, walk_file
 from rmqcli.store.read.files import NamedFile, mapped, naming_damage
 from rmqcli.store.read.log_reader import (
     Complain,
@@ -23,8 +23,6 @@ from rmqcli.store.read.log_records import log_records
 from rmqcli.store.read.vectorised import is_vectorised
 from rmqcli.store.stats.counts import LogStatistics
 from rmqcli.store.stats.distribution import Distribution
-
-__all__ = ["Counted", "Counting", "LogCounts", "count_chosen", "count_log", "count_records"]
 
 
 class Counted(NamedTuple):
@@ -67,7 +65,7 @@ Progress = Callable[[int], None]
 
 
 def count_chosen(
-    log: CommitLog,
+    log: CommitLogFiles,
     wanted: OffsetRange,
     chosen: RecordFilter,
     limit: int | None,
@@ -83,7 +81,7 @@ def count_chosen(
 
 
 def count_log(
-    log: CommitLog,
+    log: CommitLogFiles,
     wanted: Counted,
     progress: Progress = lambda size: None,
     complain: Complain = overlook,

@@ -7,16 +7,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from codec.store.checkpoint import Checkpoint
-from codec.store.record import BLANK_SIZE, peek_record
-from rmqcli.store.read.commit_log import CommitLog
+from codec.store.record import peek_record
+from codec.store.record_layout import BLANK_SIZE
+from rmqcli.store.read.commit_log import CommitLogFiles
 from rmqcli.store.read.consume_queue import Queue, queue_folders
 from rmqcli.store.read.files import mapped
 from rmqcli.store.read.lock import is_locked
 from rmqcli.store.read.log_reader import LogReader
 from rmqcli.store.read.pending import delay_levels, half_messages
 from rmqcli.store.read.tables import group_offsets, read_checkpoint, store_folder
-
-__all__ = ["FolderSize", "GroupLag", "Overview", "QueueRange", "group_lags", "overview", "queue_ranges"]
 
 FOLDERS = ("commitlog", "consumequeue", "consumequeue_ext", "index", "config")
 
@@ -100,7 +99,7 @@ def _folder(folder: Path) -> FolderSize:
 def _log_range(store: Path) -> tuple[int, int]:
     """The first byte, and the one behind the last record that can be walked to in the last file that has any."""
     try:
-        files = CommitLog(store).files
+        files = CommitLogFiles(store).files
     except (FileNotFoundError, NotADirectoryError):
         return 0, 0
     known = _last_dispatched(store)

@@ -11,15 +11,14 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from codec.errors import CorruptionError
-from codec.store.record import BLANK_SIZE, MAGIC_BLANK, peek_record, scan_record
-from rmqcli.store.read.commit_log import CommitLog, next_record, walk_file
+from codec.properties import properties_problem
+from codec.store.record import peek_record, scan_record
+from codec.store.record_layout import BLANK_SIZE, MAGIC_BLANK
+from rmqcli.store.read.commit_log import CommitLogFiles, next_record, walk_file
 from rmqcli.store.read.files import NamedFile, data_size, mapped
-from rmqcli.store.read.vectorised import vectorised_checks
+from rmqcli.store.read.vectorised import is_vectorised
 from rmqcli.store.verify.findings import Finding, Report
-from rmqcli.store.verify.properties import properties_problem
 from rmqcli.store.workers import ALONE, WORTH_A_PROCESS, Workers, usable_cores
-
-__all__ = ["verify_commit_log", "workers_for"]
 
 PART_BYTES = 32 * 1024 * 1024
 """Of one file, for one process at a time."""
@@ -46,14 +45,14 @@ class Checked(NamedTuple):
     end: int | None
 
 
-def workers_for(log: CommitLog, jobs: int | None = None) -> Workers:
+def workers_for(log: CommitLogFiles, jobs: int | None = None) -> Workers:
     """So many processes; if that is not said, one for each core, or only this one for a log that is small. To be entered before any thread is started."""
     size = sum(file.size for file in log.files)
     return Workers(jobs or (usable_cores() if size >= WORTH_A_PROCESS else 1))
 
 
 def verify_commit_log(
-    log: CommitLog,
+    log: CommitLogFiles,
     progress: Progress = lambda size: None,
     workers: Workers = ALONE,
     part_bytes: int = PART_BYTES,
@@ -120,12 +119,13 @@ def verify_part(part: LogPart) -> Checked:
 
 def _skip_sound(part: LogPart, data: memoryview, position: int, report: Report) -> int:
     """The byte behind the records that are sound at first sight."""
-    checks = vectorised_checks()
-    if checks is None or part.file.base is None:
+    if not is_vectorised() or part.file.base is None:
         return position
-    end, count = checks.skip_sound_records(data, part.file.base, position, part.end)
+    from codec.scan.checks import skip_sound_records
+
+    end, count = skip_sound_records(data, part.file.base, position, part.end)
     report.items += count
-    return int(end)
+    return end
 
 
 def _look(part: LogPart, data: memoryview, position: int, report: Report) -> int | None:

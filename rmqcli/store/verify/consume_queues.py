@@ -13,16 +13,14 @@ from codec.names import LMQ_PREFIX, SystemTopic
 from codec.store.consume_queue import ENTRY
 from codec.store.consume_queue_ext import is_address
 from codec.store.record import decode_record
-from rmqcli.store.read.commit_log import CommitLog, LogViews, require_zeros
+from rmqcli.store.read.commit_log import CommitLogFiles, LogViews, require_zeros
 from rmqcli.store.read.consume_queue import Queue, QueueEntry, is_filler
 from rmqcli.store.read.files import NamedFile, data_size, mapped
 from rmqcli.store.read.lock import is_locked
-from rmqcli.store.read.vectorised import vectorised_checks
+from rmqcli.store.read.vectorised import is_vectorised
 from rmqcli.store.verify.findings import Finding, Report
 from rmqcli.store.verify.next_start import RECOVERED_FILES
 from rmqcli.store.workers import ALONE, Workers
-
-__all__ = ["Repairs", "verify_consume_queues", "verify_queues"]
 
 PART_ENTRIES = 1 << 17
 _BLOCK_ENTRIES = 1 << 13
@@ -38,7 +36,7 @@ class QueuePart(NamedTuple):
     begin: int
     end: int
     last: int
-    log: CommitLog | None
+    log: CommitLogFiles | None
     check_crc: bool
 
     @property
@@ -81,19 +79,19 @@ def verify_consume_queues(
     file are not damage: retention took the records first. `progress` is told bytes, not those of holes. FileNotFoundError when the
     one given is not there.
     """
-    logs: dict[Path | None, CommitLog | None] = {}
+    logs: dict[Path | None, CommitLogFiles | None] = {}
     # Before the log, which then has the records of all these entries.
     queues = [queue.as_written() if queue.store and is_locked(queue.store) else queue for queue in queues]
     for queue in queues:
         source = commit_log or (queue.store and queue.store / "commitlog")
         if source not in logs:
-            logs[source] = CommitLog(source) if source and (commit_log or source.exists()) else None
+            logs[source] = CommitLogFiles(source) if source and (commit_log or source.exists()) else None
     chosen = [logs[commit_log or (queue.store and queue.store / "commitlog")] for queue in queues]
     return verify_queues(list(zip(queues, chosen, strict=True)), workers, progress, check_crc=True)
 
 
 def verify_queues(
-    queues: list[tuple[Queue, CommitLog | None]],
+    queues: list[tuple[Queue, CommitLogFiles | None]],
     workers: Workers,
     progress: Progress,
     *,
@@ -127,7 +125,7 @@ def _check_gaps(files: list[NamedFile], report: Report) -> None:
 
 
 def _parts(
-    queue: Queue, log: CommitLog | None, check_crc: bool, report: Report, repairs: Repairs
+    queue: Queue, log: CommitLogFiles | None, check_crc: bool, report: Report, repairs: Repairs
 ) -> Iterator[QueuePart]:
     """The written entries; those behind an entry of size 0 are none, and bytes that are not zero there are damage."""
     last = -1
@@ -151,9 +149,10 @@ def _parts(
 
 
 def _written(data: memoryview) -> int:
-    checks = vectorised_checks()
-    if checks is not None:
-        return int(checks.written_entries(data))
+    if is_vectorised():
+        from codec.scan.entries import written_entries
+
+        return written_entries(data)
     whole = len(data) // ENTRY.size
     sizes = (entry[1] for entry in ENTRY.iter_unpack(data[: whole * ENTRY.size]))
     return next((number for number, size in enumerate(sizes) if size == 0), whole)
@@ -184,13 +183,12 @@ def _verify_block(
     part: QueuePart, views: LogViews, raw: bytes, begin: int, last: int, report: Report
 ) -> None:
     number = (part.file.base or 0) // ENTRY.size + begin
-    checks = vectorised_checks()
     suspects: range | list[int] = range(len(raw) // ENTRY.size)
-    if checks is not None:
+    if is_vectorised():
+        from codec.scan.checks import suspect_entries
+
         topic, queue_id = part.queue.topic, part.queue.queue_id
-        suspects, sound = checks.suspect_entries(
-            views, topic, queue_id, number, raw, last, check_crc=part.check_crc
-        )
+        suspects, sound = suspect_entries(views, topic, queue_id, number, raw, last, check_crc=part.check_crc)
         report.items += sound
     for place in suspects:
         entry = _entry(part.file, raw, place, number, begin)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-__all__ = ["Finding", "Report"]
-
 MAX_FINDINGS = 1000
 """So many are kept; more are only counted, so that a file of garbage costs bounded memory."""
 

@@ -12,15 +12,13 @@ from codec.properties import decode_properties
 from codec.store.dispatch import index_hashes
 from codec.store.index_file import ITEM, IndexItem, decode_item, item_position, time_difference
 from codec.store.record import scan_record
-from rmqcli.store.read.commit_log import CommitLog, LogViews
+from rmqcli.store.read.commit_log import CommitLogFiles, LogViews
 from rmqcli.store.read.files import NamedFile, data_size, mapped
-from rmqcli.store.read.index import IndexFile, geometry_of, index_files
-from rmqcli.store.read.vectorised import vectorised_checks
+from rmqcli.store.read.index import IndexGeometry, geometry_of, index_files
+from rmqcli.store.read.vectorised import is_vectorised
 from rmqcli.store.verify.findings import Finding, Report
 from rmqcli.store.verify.index_chains import Chains, damaged_items, verify_chains
 from rmqcli.store.workers import Workers
-
-__all__ = ["IndexFinding", "verify_index"]
 
 PART_ITEMS = 1 << 18
 _BLOCK_ITEMS = 1 << 14
@@ -39,7 +37,7 @@ class IndexPart(NamedTuple):
     begin: int
     end: int
     last: int
-    log: CommitLog
+    log: CommitLogFiles
     since: int | None
 
     @property
@@ -60,7 +58,7 @@ class IndexFinding(NamedTuple):
 
 def verify_index(
     folder: Path,
-    log: CommitLog,
+    log: CommitLogFiles,
     workers: Workers,
     progress: Progress,
     *,
@@ -113,7 +111,7 @@ def _count(report: Report, file: NamedFile, found: IndexFinding) -> None:
 
 
 def _parts(
-    file: NamedFile, log: CommitLog, found: IndexFinding, *, crashed: bool, live: bool, flushed: int
+    file: NamedFile, log: CommitLogFiles, found: IndexFinding, *, crashed: bool, live: bool, flushed: int
 ) -> list[IndexPart]:
     with mapped(file) as data:
         try:
@@ -140,7 +138,7 @@ def _parts(
         return parts
 
 
-def _header_problems(data: memoryview, index: IndexFile, log: CommitLog) -> dict[int, str]:
+def _header_problems(data: memoryview, index: IndexGeometry, log: CommitLogFiles) -> dict[int, str]:
     """By the byte: offsets and store times that are not those of the first and the last item."""
     if not index.items:
         return {}
@@ -179,9 +177,10 @@ def _report(file: NamedFile, problems: Mapping[int, str]) -> Report:
 def _highest(data: memoryview, slots: int, begin: int, end: int) -> int:
     """The highest commit-log offset of some items; 0 for none."""
     raw = data[item_position(slots, begin) : item_position(slots, end)]
-    checks = vectorised_checks()
-    if checks is not None:
-        return int(checks.highest_offset(raw))
+    if is_vectorised():
+        from codec.scan.checks import highest_offset
+
+        return highest_offset(raw)
     return max((item[1] for item in ITEM.iter_unpack(raw)), default=0)
 
 
@@ -201,10 +200,11 @@ def _verify_block(
     part: IndexPart, data: memoryview, hashes: _HashesOfRecords, numbers: range, last: int, report: Report
 ) -> None:
     suspects: range | list[int] = range(len(numbers))
-    checks = vectorised_checks()
-    if checks is not None:
+    if is_vectorised():
+        from codec.scan.checks import suspect_items
+
         raw = bytes(data[item_position(part.slots, numbers.start) : item_position(part.slots, numbers.stop)])
-        suspects, sound = checks.suspect_items(hashes.views, raw, last, part.since)
+        suspects, sound = suspect_items(hashes.views, raw, last, part.since)
         report.items += sound
     if not suspects:
         return

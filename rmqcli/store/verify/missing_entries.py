@@ -13,12 +13,10 @@ from typing import NamedTuple
 from codec.errors import CorruptionError
 from codec.properties import decode_properties
 from codec.store.dispatch import queue_entries
-from rmqcli.store.read.commit_log import CommitLog, walk_file
+from rmqcli.store.read.commit_log import CommitLogFiles, walk_file
 from rmqcli.store.read.consume_queue import ConsumeQueueFiles
 from rmqcli.store.read.files import NamedFile, mapped
-from rmqcli.store.read.vectorised import vectorised_checks
-
-__all__ = ["NOTHING", "Lack", "Span", "lacking_entries", "span_of"]
+from rmqcli.store.read.vectorised import is_vectorised
 
 _BLOCK_RECORDS = 4096
 
@@ -58,7 +56,7 @@ def span_of(files: ConsumeQueueFiles) -> Span:
     return NOTHING if last is None else Span(first, end, last.commit_log_offset)
 
 
-def lacking_entries(log: CommitLog, spans: Spans) -> Counter[Lack]:
+def lacking_entries(log: CommitLogFiles, spans: Spans) -> Counter[Lack]:
     """How many entries there should be. Queues that are not given are left out; so is damage."""
     found: Counter[Lack] = Counter()
     for file in log.files:
@@ -74,8 +72,11 @@ def lacking_entries(log: CommitLog, spans: Spans) -> Counter[Lack]:
 
 
 def _skip_complete(data: memoryview, position: int, spans: Spans) -> int:
-    checks = vectorised_checks()
-    return position if checks is None else int(checks.skip_records_within(data, position, spans))
+    if not is_vectorised():
+        return position
+    from codec.scan.checks import skip_records_within
+
+    return skip_records_within(data, position, spans)
 
 
 def _look(file: NamedFile, data: memoryview, position: int, spans: Spans, found: Counter[Lack]) -> int:

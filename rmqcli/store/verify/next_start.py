@@ -6,12 +6,11 @@ from pathlib import Path
 
 from codec.errors import CorruptionError
 from codec.store.checkpoint import Checkpoint
-from codec.store.record import MAGIC_V1, MAGIC_V2, peek_record, store_timestamp_at
-from rmqcli.store.read.commit_log import CommitLog
+from codec.store.record import peek_record, store_timestamp_at
+from codec.store.record_layout import MAGIC_V1, MAGIC_V2
+from rmqcli.store.read.commit_log import CommitLogFiles
 from rmqcli.store.read.files import DamagedFile, mapped
 from rmqcli.store.read.tables import read_checkpoint
-
-__all__ = ["RECOVERED_FILES", "dispatched_again_from", "known_checkpoint"]
 
 RECOVERED_FILES = 3
 """So many files of a queue, its last, are walked entry by entry; what follows the first that is not written is cut off."""
@@ -25,7 +24,7 @@ def known_checkpoint(store: Path) -> Checkpoint:
         return Checkpoint()
 
 
-def dispatched_again_from(log: CommitLog, checkpoint: Checkpoint) -> int:
+def dispatched_again_from(log: CommitLogFiles, checkpoint: Checkpoint) -> int:
     """The commit-log offset from which on every record gets its queue entries once more.
 
     That of the last file whose first record was stored, with a margin, before log and queues were flushed; else of the first.

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from codec.store.consume_queue import ENTRY_SIZE
-from rmqcli.store.read.commit_log import CommitLog
+from rmqcli.store.read.commit_log import CommitLogFiles
 from rmqcli.store.read.consume_queue import Queue, queue_folders
 from rmqcli.store.read.files import DamagedFile, NamedFile, data_size
 from rmqcli.store.read.index import index_files
@@ -35,8 +35,6 @@ from rmqcli.store.verify.index import verify_index
 from rmqcli.store.verify.missing_entries import NOTHING, lacking_entries, span_of
 from rmqcli.store.verify.next_start import dispatched_again_from, known_checkpoint
 from rmqcli.store.workers import ALONE, Workers
-
-__all__ = ["Steps", "StoreReport", "log_of", "verify_store"]
 
 
 @dataclass(slots=True)
@@ -109,7 +107,7 @@ class _Folder(NamedTuple):
 
     path: Path
     queues: list[Queue]
-    log: CommitLog
+    log: CommitLogFiles
     crashed: bool
     live: bool
 
@@ -121,12 +119,12 @@ def _folder(store: Path) -> _Folder:
     return _Folder(store, queues, log_of(store), (store / "abort").exists(), live)
 
 
-def log_of(store: Path) -> CommitLog:
+def log_of(store: Path) -> CommitLogFiles:
     """Without any file where no message was ever stored."""
     try:
-        return CommitLog(store)
+        return CommitLogFiles(store)
     except FileNotFoundError:
-        return CommitLog.without_files()
+        return CommitLogFiles.without_files()
 
 
 def _queue_folders(store: Path) -> list[Queue]:

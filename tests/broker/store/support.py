@@ -23,7 +23,8 @@ from codec.store.index_file import (
     slot_position,
     time_difference,
 )
-from codec.store.record import MAGIC_BLANK, MAGIC_V1, decode_record, peek_record
+from codec.store.record import decode_record, peek_record
+from codec.store.record_layout import MAGIC_BLANK, MAGIC_V1
 
 HOST = pack_host("127.0.0.1", 10911)
 BORN = pack_host("10.0.0.7", 40000)

@@ -11,7 +11,8 @@ from msgspec import structs
 from broker.store import Arrival, GetStatus, MessageStore, PutStatus, StoreMessage
 from codec.message import Message
 from codec.message_batch import encode_batch
-from codec.store.record import MAGIC_BLANK, decode_record, decode_records, peek_record
+from codec.store.record import decode_record, decode_records, peek_record
+from codec.store.record_layout import MAGIC_BLANK
 from tests.broker.store.support import (
     BORN,
     LOG_SIZE,

@@ -12,7 +12,8 @@ import trio
 from broker.clock import NowMs
 from codec.codes import MessageSysFlag
 from codec.message import MessageExt
-from codec.store.record import MAGIC_BLANK, MIN_RECORD_SIZE, decode_record, peek_record
+from codec.store.record import decode_record, peek_record
+from codec.store.record_layout import MAGIC_BLANK, MIN_RECORD_SIZE
 from tests.broker.support import Client, fake_broker
 from tests.broker.transactions.support import (
     GIVEN_UP,

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codec.errors import CorruptionError
-from codec.store.record import MAGIC_V1, MAGIC_V2
 from codec.store.record_encoder import encode_blank
+from codec.store.record_layout import MAGIC_V1, MAGIC_V2
 from rmqcli.export.errors import ExportError
 from rmqcli.export.from_store.parts import parts_of
 from rmqcli.export.from_store.row_filter import RowFilter

@@ -15,7 +15,7 @@ from rmqcli.export.from_store import queue_entries
 from rmqcli.export.from_store.by_queues import divided, queue_places, scan
 from rmqcli.export.from_store.parts import Part, parts_of
 from rmqcli.export.from_store.queue_entries import UnsoundQueue, bounded
-from rmqcli.store import CommitLog, Queue, queue_folders
+from rmqcli.store import CommitLogFiles, Queue, queue_folders
 from rmqcli.store.read.files import NamedFile
 from rmqcli.store.repair.rebuild import Shape, build
 from rmqcli.store.workers import Workers
@@ -41,7 +41,7 @@ def long_store(tmp_path: Path) -> Path:
     path = store / "commitlog" / f"{0:020d}"
     path.parent.mkdir(parents=True)
     path.write_bytes(data)
-    build(CommitLog(store), store, Shape(queue_file_size=ENTRIES * 20))
+    build(CommitLogFiles(store), store, Shape(queue_file_size=ENTRIES * 20))
     return store
 
 

@@ -11,7 +11,7 @@ import pytest
 from rmqcli.export import RowFilter, export_store
 from rmqcli.export.from_store import times
 from rmqcli.export.from_store.parts import parts_of
-from rmqcli.store.read.commit_log import CommitLog
+from rmqcli.store.read.commit_log import CommitLogFiles
 from rmqcli.store.repair.rebuild import build, shape_of
 from tests.export.support import NOW, java_rows, rows_of, scanned, write_timed
 from tests.support import JavaStore
@@ -83,7 +83,7 @@ def test_an_export_reads_as_little(
 
     store = tmp_path / "store"
     moments = write_timed(store, [NOW + n * MINUTE for n in range(2000)])
-    build(CommitLog(store), store, shape_of(store))
+    build(CommitLogFiles(store), store, shape_of(store))
     monkeypatch.setattr(arrow, "fixed_columns", counting)
     told: list[int] = []
     begin, end = NOW + 1000 * MINUTE, NOW + 1060 * MINUTE
@@ -97,7 +97,7 @@ def test_an_export_reads_as_little(
     assert [row["commit_log_offset"] for row in rows_of(tmp_path / "out")] == expected
     assert len(expected) == (30 if topic else 60)
     assert sum(counts) <= len(expected) * 1.7
-    assert sum(told) == sum(file.size for file in CommitLog(store).files)
+    assert sum(told) == sum(file.size for file in CommitLogFiles(store).files)
 
 
 def test_java_stores(store_clean: JavaStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

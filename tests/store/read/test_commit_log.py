@@ -12,14 +12,14 @@ from codec.errors import CorruptionError
 from codec.store.consume_queue import ENTRY, FILLER
 from codec.store.record import decode_record
 from rmqcli.grammar.offset_range import OffsetRange
-from rmqcli.store import CommitLog, ConsumeQueueFiles, DamagedFile, explain_entry, queue_folders
+from rmqcli.store import CommitLogFiles, ConsumeQueueFiles, DamagedFile, explain_entry, queue_folders
 from rmqcli.store.read.commit_log import next_record, require_zeros
 from rmqcli.store.read.files import NamedFile, data_extents, mapped, naming_damage
 from tests.support import JavaStore
 
 
 def test_every_record_of_java_is_found(java_store: JavaStore) -> None:
-    found = [place.offset for place, _ in CommitLog(java_store.root).records()]
+    found = [place.offset for place, _ in CommitLogFiles(java_store.root).records()]
     assert found == [line["phy"] for line in java_store.of_kind("msg")]
 
 
@@ -29,18 +29,23 @@ def test_every_record_of_java_is_found(java_store: JavaStore) -> None:
 def test_a_store_and_its_commit_log_folder_are_the_same(
     store_clean: JavaStore, choose: Callable[[Path], Path]
 ) -> None:
-    assert [file.base for file in CommitLog(choose(store_clean.root)).files] == [0, 524288, 1048576, 1572864]
+    assert [file.base for file in CommitLogFiles(choose(store_clean.root)).files] == [
+        0,
+        524288,
+        1048576,
+        1572864,
+    ]
 
 
 def test_records_from_an_offset_on(store_clean: JavaStore) -> None:
-    log = CommitLog(store_clean.root)
+    log = CommitLogFiles(store_clean.root)
     everything = [place.offset for place, _ in log.records()]
     assert [place.offset for place, _ in log.records(from_offset=everything[2000])] == everything[2000:]
     assert log.last(7) == everything[-7]
 
 
 def test_the_first_file_of_a_time(store_clean: JavaStore) -> None:
-    log = CommitLog(store_clean.root)
+    log = CommitLogFiles(store_clean.root)
     firsts = [decode_record(file.path.read_bytes()).store_timestamp for file in log.files]
     assert [log.first_file_at(time + 1) for time in firsts] == [0, 1, 2, 3]
     assert log.first_file_at(0) == 0
@@ -60,7 +65,7 @@ def test_the_first_file_of_a_time(store_clean: JavaStore) -> None:
     ],
 )
 def test_the_files_of_a_range(store_clean: JavaStore, wanted: OffsetRange, numbers: list[int]) -> None:
-    log = CommitLog(store_clean.root)
+    log = CommitLogFiles(store_clean.root)
     assert log.files_in(wanted) == [log.files[number] for number in numbers]
     log.files = [file._replace(base=None) for file in log.files]
     assert log.files_in(wanted) == log.files, "a name that tells no offset"
@@ -69,13 +74,13 @@ def test_the_files_of_a_range(store_clean: JavaStore, wanted: OffsetRange, numbe
 def test_a_renamed_copy_takes_its_place_from_its_records(store_clean: JavaStore, tmp_path: Path) -> None:
     copy = tmp_path / "copy.bin"
     shutil.copy(store_clean.commit_logs[1], copy)
-    assert next(CommitLog(copy).records())[0].offset == 524288
+    assert next(CommitLogFiles(copy).records())[0].offset == 524288
 
 
 @pytest.mark.parametrize("path", ["", "missing"])
 def test_no_commit_log(tmp_path: Path, path: str) -> None:
     with pytest.raises(FileNotFoundError):
-        CommitLog(tmp_path / path)
+        CommitLogFiles(tmp_path / path)
 
 
 def test_damage_names_file_and_byte(copy_java_store: Callable[[str], JavaStore]) -> None:
@@ -86,7 +91,7 @@ def test_damage_names_file_and_byte(copy_java_store: Callable[[str], JavaStore])
         file.write(b"\0\0\0\0")
     found: list[object] = []
     with pytest.raises(CorruptionError, match=rf"{store.commit_logs[0].name}: byte {second}") as caught:
-        found.extend(place for place, _ in CommitLog(store.root).records())
+        found.extend(place for place, _ in CommitLogFiles(store.root).records())
     assert caught.value.position == second
     assert len(found) == 1
 
@@ -111,7 +116,7 @@ def test_a_record_inside_a_body_is_not_taken_for_one(tmp_path: Path, store_clean
 
 
 def test_the_last_records(store_clean: JavaStore) -> None:
-    log = CommitLog(store_clean.root)
+    log = CommitLogFiles(store_clean.root)
     messages = store_clean.of_kind("msg")
     offsets = [line["phy"] for line in messages]
     of_topic = [line["phy"] for line in messages if line["topic"] in ("SeedNormal", "SeedTx")]
@@ -126,7 +131,7 @@ def test_only_the_files_that_are_needed_are_read_for_the_last(
 ) -> None:
     store = copy_java_store("store-clean")
     store.commit_logs[0].write_bytes(b"\xff" * 1000)
-    assert CommitLog(store.root).last(5) == store.of_kind("msg")[-5]["phy"]
+    assert CommitLogFiles(store.root).last(5) == store.of_kind("msg")[-5]["phy"]
 
 
 def test_an_error_on_its_way_does_not_hold_the_file(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from codec.store.consume_queue import ENTRY
 from codec.store.file_names import file_name
 from codec.store.record_encoder import encode_blank
 from rmqcli.export import RowFilter, export_store
-from rmqcli.store import CommitLog, queue_folders
+from rmqcli.store import CommitLogFiles, queue_folders
 from rmqcli.store.read.commit_log import as_written
 from rmqcli.store.read.files import NamedFile
 from rmqcli.store.read.lock import is_locked
@@ -110,7 +110,7 @@ def test_verification_while_a_broker_writes(broker: Broker, monkeypatch: pytest.
     assert report.sound, report.findings
     assert report.parts["commitlog"].items == report.parts["consumequeue"].items == 10
     assert report.remarks == ["a broker runs on this folder: checked is what it had written when this began"]
-    assert len(CommitLog(broker.store).files) > 1
+    assert len(CommitLogFiles(broker.store).files) > 1
 
 
 def test_verification_of_queues_while_a_broker_writes(
@@ -156,7 +156,7 @@ def test_an_entry_that_came_behind_the_last_look_at_the_log(broker: Broker) -> N
 
 def test_without_the_lock_all_of_a_file_counts(broker: Broker) -> None:
     (broker.store / "lock").unlink()
-    assert [file.size for file in CommitLog(broker.store).files] == [FILE_SIZE]
+    assert [file.size for file in CommitLogFiles(broker.store).files] == [FILE_SIZE]
 
 
 @pytest.mark.parametrize("records", [0, 1, 20_000])

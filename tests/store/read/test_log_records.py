@@ -14,7 +14,7 @@ from codec.message import MessageExt
 from codec.store import record
 from codec.store.record_filter import RecordFilter, record_filter
 from rmqcli.grammar.offset_range import OffsetRange
-from rmqcli.store import CommitLog, DamagedFile
+from rmqcli.store import CommitLogFiles, DamagedFile
 from rmqcli.store.read import log_reader, log_records
 from rmqcli.store.read.vectorised import vectorising
 from tests.codec.samples import make_record
@@ -43,7 +43,7 @@ Copy = Callable[[str], JavaStore]
 Said = list[tuple[int, MessageExt]] | str
 
 
-def found(log: CommitLog, wanted: OffsetRange, chosen: RecordFilter) -> Said:
+def found(log: CommitLogFiles, wanted: OffsetRange, chosen: RecordFilter) -> Said:
     records: list[tuple[int, MessageExt]] = []
     try:
         for place, message in log_records.log_records(log, wanted, chosen):
@@ -54,14 +54,14 @@ def found(log: CommitLog, wanted: OffsetRange, chosen: RecordFilter) -> Said:
     return records
 
 
-def all_of(log: CommitLog) -> list[tuple[int, MessageExt]]:
+def all_of(log: CommitLogFiles) -> list[tuple[int, MessageExt]]:
     records = found(log, EVERYTHING, RecordFilter())
     assert isinstance(records, list)
     return records
 
 
 def both(
-    log: CommitLog, wanted: OffsetRange, chosen: RecordFilter, block: int = 1 << 14
+    log: CommitLogFiles, wanted: OffsetRange, chosen: RecordFilter, block: int = 1 << 14
 ) -> tuple[Said, Said]:
     with vectorising(enabled=False):
         one_by_one = found(log, wanted, chosen)
@@ -70,7 +70,7 @@ def both(
 
 
 def filters(store: JavaStore) -> list[RecordFilter]:
-    messages = [message for _, message in all_of(CommitLog(store.root))]
+    messages = [message for _, message in all_of(CommitLogFiles(store.root))]
     keys = {message.keys[0] for message in messages if message.keys}
     uniques = {message.properties["UNIQ_KEY"] for message in messages if "UNIQ_KEY" in message.properties}
     tags = sorted({message.tags for message in messages if message.tags})
@@ -88,7 +88,7 @@ def filters(store: JavaStore) -> list[RecordFilter]:
 
 @pytest.mark.parametrize("block", [7, 1 << 14])
 def test_the_same_ones(store_clean: JavaStore, block: int) -> None:
-    log = CommitLog(store_clean.root)
+    log = CommitLogFiles(store_clean.root)
     counts = []
     for chosen in filters(store_clean):
         many, one_by_one = both(log, EVERYTHING, chosen, block)
@@ -98,7 +98,7 @@ def test_the_same_ones(store_clean: JavaStore, block: int) -> None:
 
 
 def test_ranges(store_clean: JavaStore) -> None:
-    log = CommitLog(store_clean.root)
+    log = CommitLogFiles(store_clean.root)
     records = all_of(log)
     (begin, early), (end, late) = records[1000], records[2000]
     ranges = [
@@ -118,7 +118,7 @@ def test_ranges(store_clean: JavaStore) -> None:
 
 
 def test_what_may_be_meant_is_little(store_clean: JavaStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    log = CommitLog(store_clean.root)
+    log = CommitLogFiles(store_clean.root)
     decoded: list[int] = []
     decode = record.decode_record
 
@@ -185,7 +185,7 @@ def test_a_body_that_cannot_be_decompressed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("block", [7, 1 << 14])
 def test_the_last_ones(store_clean: JavaStore, block: int) -> None:
-    log = CommitLog(store_clean.root)
+    log = CommitLogFiles(store_clean.root)
     for chosen in [RecordFilter(), *filters(store_clean)[::4]]:
         everything = found(log, EVERYTHING, chosen)
         assert isinstance(everything, list)
@@ -197,7 +197,7 @@ def test_the_last_ones(store_clean: JavaStore, block: int) -> None:
 def test_the_last_ones_of_a_renamed_file(store_clean: JavaStore, tmp_path: Path) -> None:
     renamed = tmp_path / "copy"
     renamed.write_bytes(store_clean.commit_logs[1].read_bytes())
-    log = CommitLog(renamed)
+    log = CommitLogFiles(renamed)
     many, one_by_one = both(log, OffsetRange(last=5), RecordFilter())
     assert many == one_by_one == all_of(log)[-5:]
 
@@ -206,7 +206,7 @@ def test_the_last_ones_of_a_renamed_file(store_clean: JavaStore, tmp_path: Path)
 def test_the_last_ones_before_damage(copy_java_store: Copy, vectorised: bool) -> None:
     """For them the log ends at the damage nearest to its end; older files are not read."""
     store = copy_java_store("store-clean")
-    log = CommitLog(store.root)
+    log = CommitLogFiles(store.root)
     everything = all_of(log)
     base = log.files[2].base or 0
     starts = [next(offset for offset, _ in everything if offset > at) for at in (100_000, base + 200_000)]
@@ -251,6 +251,6 @@ def test_texts_that_are_no_utf8(tmp_path: Path) -> None:
         assert len(many) == 3
 
 
-def log_of(folder: Path, data: bytes) -> CommitLog:
+def log_of(folder: Path, data: bytes) -> CommitLogFiles:
     (folder / f"{0:020d}").write_bytes(data)
-    return CommitLog(folder)
+    return CommitLogFiles(folder)

@@ -8,7 +8,7 @@ from importlib.machinery import ModuleSpec
 
 import pytest
 
-from rmqcli.store.read.vectorised import vectorised_checks
+from rmqcli.store.read.vectorised import is_vectorised
 
 
 @pytest.mark.parametrize("missing", ["numpy", "pyarrow"])
@@ -23,8 +23,8 @@ def test_without_one_of_the_packages_of_the_extra_all_is_looked_at_by_itself(
 
     monkeypatch.setattr(importlib.util, "find_spec", without)
     monkeypatch.setitem(sys.modules, missing, None)
-    assert vectorised_checks() is None
+    assert not is_vectorised()
 
 
 def test_with_both_many_are_looked_at_at_once() -> None:
-    assert vectorised_checks() is not None
+    assert is_vectorised()

@@ -13,7 +13,7 @@ from codec.errors import CorruptionError
 from codec.store.consume_queue import ENTRY, FILLER
 from codec.store.dispatch import DispatchedEntry
 from codec.store.record_encoder import encode_record
-from rmqcli.store import CommitLog, ConsumeQueueFiles
+from rmqcli.store import CommitLogFiles, ConsumeQueueFiles
 from rmqcli.store.read.vectorised import vectorising
 from rmqcli.store.repair.queue_writer import MAX_GAP, QueuesWriter
 from rmqcli.store.repair.rebuild import Difference, Shape, build, compare, rebuild_in_place, shape_of
@@ -26,7 +26,7 @@ def test_byte_for_byte_what_java_wrote(java_store: JavaStore, tmp_path: Path) ->
     shape = shape_of(java_store.root)
     assert (shape.queue_file_size, shape.index_slots, shape.index_items) == (6000, INDEX_SLOTS, INDEX_ITEMS)
     told: list[int] = []
-    built = build(CommitLog(java_store.root), tmp_path, shape, told.append)
+    built = build(CommitLogFiles(java_store.root), tmp_path, shape, told.append)
     assert compare(java_store.root, tmp_path) == []
     assert built.records == built.entries == len(java_store.of_kind("msg"))
     assert built.index_items == sum(line["indexCount"] - 1 for line in java_store.of_kind("index-file"))
@@ -35,7 +35,7 @@ def test_byte_for_byte_what_java_wrote(java_store: JavaStore, tmp_path: Path) ->
 
 def test_differences_are_named(copy_java_store: Copy, tmp_path: Path) -> None:
     store = copy_java_store("store-clean")
-    build(CommitLog(store.root), tmp_path / "new", shape_of(store.root))
+    build(CommitLogFiles(store.root), tmp_path / "new", shape_of(store.root))
     queue = store.root / "consumequeue/SeedNormal/1/00000000000000000000"
     data = bytearray(queue.read_bytes())
     data[123] ^= 1
@@ -54,7 +54,7 @@ def test_differences_are_named(copy_java_store: Copy, tmp_path: Path) -> None:
 def test_the_old_ones_are_kept(copy_java_store: Copy) -> None:
     store = copy_java_store("store-clean")
     work = store.root / "work"
-    build(CommitLog(store.root), work, shape_of(store.root))
+    build(CommitLogFiles(store.root), work, shape_of(store.root))
     kept = rebuild_in_place(store.root, work, "1")
     assert [path.name for path in kept] == ["consumequeue.old-1", "index.old-1"]
     assert all(path.is_dir() for path in kept)
@@ -109,7 +109,7 @@ _PROPERTIES = (
 )
 
 
-def random_log(folder: Path, chance: random.Random, properties: tuple[bytes, ...]) -> CommitLog:
+def random_log(folder: Path, chance: random.Random, properties: tuple[bytes, ...]) -> CommitLogFiles:
     """Records of a few queues, transactions and gaps among them."""
     folder.mkdir()
     offsets: dict[tuple[bytes, int], int] = {}
@@ -134,7 +134,7 @@ def random_log(folder: Path, chance: random.Random, properties: tuple[bytes, ...
             properties=chance.choice(properties),
         )
     (folder / "00000000000000000000").write_bytes(data + bytes(1000))
-    return CommitLog(folder)
+    return CommitLogFiles(folder)
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -154,4 +154,4 @@ def test_blocks_give_what_records_do(tmp_path: Path, seed: int) -> None:
 def test_blocks_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, java_store: JavaStore) -> None:
     """Else nothing would be compared."""
     monkeypatch.setattr("rmqcli.store.repair.rebuild.queue_entries", None)
-    assert build(CommitLog(java_store.root), tmp_path, shape_of(java_store.root)).records
+    assert build(CommitLogFiles(java_store.root), tmp_path, shape_of(java_store.root)).records

@@ -11,7 +11,7 @@ import pytest
 
 from codec.message import MessageExt
 from codec.store.record import decode_record
-from rmqcli.store import CommitLog, queue_folders, verify_commit_log, verify_consume_queues
+from rmqcli.store import CommitLogFiles, queue_folders, verify_commit_log, verify_consume_queues
 from rmqcli.store.read.files import NamedFile
 from rmqcli.store.read.vectorised import vectorising
 from rmqcli.store.repair.rebuild import compare
@@ -26,7 +26,7 @@ _BLOCK = 50
 
 
 def messages_of(store: Path) -> Iterator[MessageExt]:
-    for place, data in CommitLog(store).records():
+    for place, data in CommitLogFiles(store).records():
         yield decode_record(data, place.position)
 
 
@@ -54,7 +54,7 @@ def test_every_record_outside_of_a_damage_is_found(java_store: JavaStore, tmp_pa
         begin, end = damage(data, chance)
         path = tmp_path / source.name
         path.write_bytes(data)
-        log = CommitLog(path)
+        log = CommitLogFiles(path)
         log.files = [NamedFile(path, base, len(data))]
         kept = [run for file in scan_log(log).files for run in file.kept]
         for first, last in records:
@@ -73,9 +73,9 @@ def test_blocks_find_what_records_do(store_clean: JavaStore, tmp_path: Path, see
     path.write_bytes(data)
     told: list[int] = []
     with vectorising(block_records=20):
-        fast = scan_log(CommitLog(path), told.append)
+        fast = scan_log(CommitLogFiles(path), told.append)
     with vectorising(enabled=False):
-        assert scan_log(CommitLog(path)) == fast
+        assert scan_log(CommitLogFiles(path)) == fast
     assert sum(told) == len(data)
 
 
@@ -97,7 +97,7 @@ def test_the_new_store_is_sound(copy_java_store: Copy, tmp_path: Path, name: str
         shutil.rmtree(store.root / "consumequeue")
     out = tmp_path / "salvaged"
     result = salvage(store.root, out)
-    log = verify_commit_log(CommitLog(out))
+    log = verify_commit_log(CommitLogFiles(out))
     assert log.findings == []
     assert verify_consume_queues(queue_folders(out)).findings == []
     after = {message.commit_log_offset: message for message in messages_of(out)}
@@ -167,7 +167,7 @@ def test_a_missing_file_and_a_cut_one(copy_java_store: Copy, tmp_path: Path) -> 
         if line["phy"] + line["size"] <= last and not 524288 <= line["phy"] < 1048576
     }
     assert expected <= kept
-    assert verify_commit_log(CommitLog(tmp_path / "out")).sound
+    assert verify_commit_log(CommitLogFiles(tmp_path / "out")).sound
     assert result.lost[-1][:3] == (
         1572864,
         lines[-1]["phy"] + lines[-1]["size"],
@@ -208,7 +208,7 @@ def test_properties_that_do_not_parse_are_left_out(copy_java_store: Copy, tmp_pa
     missing = line["properties"].keys() - found.properties.keys()
     assert len(missing) == 1
     assert found.properties == {k: v for k, v in line["properties"].items() if k not in missing}
-    assert verify_commit_log(CommitLog(tmp_path / "out")).sound
+    assert verify_commit_log(CommitLogFiles(tmp_path / "out")).sound
 
 
 def test_only_into_an_empty_folder(store_clean: JavaStore, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from codec.names import SystemTopic
 from codec.store.record import decode_record
 from rmqcli.client import PullConsumer
 from rmqcli.client.results import PullStatus
-from rmqcli.store import CommitLog
+from rmqcli.store import CommitLogFiles
 from rmqcli.store.read.tables import topics
 from rmqcli.store.repair.salvage import LOST, salvage
 from rmqcli.store.verify.store import verify_store
@@ -35,7 +35,7 @@ _OF_THE_BROKER = frozenset({SystemTopic.SCHEDULE, SystemTopic.TRANS_HALF, System
 def messages_of(store: Path) -> dict[Place, MessageExt]:
     """By topic, queue and queue offset."""
     found = {}
-    for place, data in CommitLog(store).records():
+    for place, data in CommitLogFiles(store).records():
         message = decode_record(data, place.position, decompress=True)
         found[message.topic, message.queue_id, message.queue_offset] = message
     return found

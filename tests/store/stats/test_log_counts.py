@@ -11,7 +11,7 @@ import pytest
 from codec.store.record import decode_record
 from codec.store.record_filter import RecordFilter, record_filter
 from rmqcli.grammar.offset_range import OffsetRange
-from rmqcli.store import CommitLog, DamagedFile
+from rmqcli.store import CommitLogFiles, DamagedFile
 from rmqcli.store.read.vectorised import vectorising
 from rmqcli.store.stats.log_counts import Counted, LogCounts, count_chosen, count_log
 from tests.support import JavaStore
@@ -34,13 +34,13 @@ def said(counts: LogCounts) -> dict[str, Any]:
     }
 
 
-def one_by_one(log: CommitLog, wanted: Counted) -> dict[str, Any]:
+def one_by_one(log: CommitLogFiles, wanted: Counted) -> dict[str, Any]:
     with vectorising(enabled=False):
         return said(count_log(log, wanted))
 
 
 def test_both_ways_count_the_same(java_store: JavaStore) -> None:
-    log, lines = CommitLog(java_store.root), java_store.of_kind("msg")
+    log, lines = CommitLogFiles(java_store.root), java_store.of_kind("msg")
     chance = random.Random(4)
     topics = sorted({line["topic"] for line in lines})
     asked = [Counted(), Counted(topics=frozenset(topics[:3])), Counted(queue_id=1)]
@@ -59,7 +59,7 @@ def test_both_ways_count_the_same(java_store: JavaStore) -> None:
 def test_everything_is_counted_once(java_store: JavaStore) -> None:
     lines = java_store.of_kind("msg")
     told: list[int] = []
-    counts = count_log(CommitLog(java_store.root), Counted(), told.append)
+    counts = count_log(CommitLogFiles(java_store.root), Counted(), told.append)
     messages = [decode_record(java_store.commit_log, line["phy"], decompress=True) for line in lines]
     assert sum(topic.messages for topic in counts.statistics.topics) == len(lines)
     assert sum(topic.body_size for topic in counts.statistics.topics) == sum(len(m.body) for m in messages)
@@ -69,7 +69,7 @@ def test_everything_is_counted_once(java_store: JavaStore) -> None:
 
 def test_a_log_without_its_name(copy_java_store: Copy) -> None:
     path = copy_java_store("store-clean").commit_logs[1]
-    log = CommitLog(path.rename(path.with_name("copy")))
+    log = CommitLogFiles(path.rename(path.with_name("copy")))
     wanted = Counted(OffsetRange(begin=600_000))
     assert said(count_log(log, wanted)) == one_by_one(log, wanted)
 
@@ -82,7 +82,7 @@ def test_damage_is_named(copy_java_store: Copy) -> None:
     data[position + 4] ^= 1
     path.write_bytes(data)
     with pytest.raises(DamagedFile) as caught:
-        count_log(CommitLog(store.root), Counted())
+        count_log(CommitLogFiles(store.root), Counted())
     assert (caught.value.path, caught.value.position) == (path, position)
 
 
@@ -100,5 +100,5 @@ def test_damage_is_named(copy_java_store: Copy) -> None:
 def test_no_more_is_counted_than_is_asked_for(
     wanted: OffsetRange, chosen: RecordFilter, limit: int | None, expected: int, store_clean: JavaStore
 ) -> None:
-    counts = count_chosen(CommitLog(store_clean.root), wanted, chosen, limit, lambda size: None)
+    counts = count_chosen(CommitLogFiles(store_clean.root), wanted, chosen, limit, lambda size: None)
     assert sum(topic.messages for topic in counts.statistics.topics) == expected

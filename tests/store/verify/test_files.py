@@ -13,7 +13,7 @@ from codec.store.consume_queue import ENTRY
 from codec.store.consume_queue_ext import is_address
 from codec.store.record_encoder import encode_blank, encode_record
 from codec.store.record_layout import PREFIXES
-from rmqcli.store import CommitLog, queue_folders, verify_commit_log, verify_consume_queues
+from rmqcli.store import CommitLogFiles, queue_folders, verify_commit_log, verify_consume_queues
 from rmqcli.store.verify.commit_log import parts_of
 from rmqcli.store.verify.findings import MAX_FINDINGS, Finding, Report
 from rmqcli.store.verify.store import verify_store
@@ -50,7 +50,7 @@ def overwrite(path: Path, position: int, data: bytes) -> None:
 
 
 def test_what_java_wrote_is_sound(java_store: JavaStore) -> None:
-    log = CommitLog(java_store.root)
+    log = CommitLogFiles(java_store.root)
     report = verify_commit_log(log)
     assert (report.findings, report.items) == ([], len(java_store.of_kind("msg")))
     assert report.size == sum(file.size for file in log.files)
@@ -61,7 +61,7 @@ def test_what_java_wrote_is_sound(java_store: JavaStore) -> None:
 
 def test_progress_adds_up(store_clean: JavaStore) -> None:
     told: list[int] = []
-    report = verify_commit_log(CommitLog(store_clean.root), told.append)
+    report = verify_commit_log(CommitLogFiles(store_clean.root), told.append)
     assert sum(told) == report.used <= report.size
     assert report.used == sum(path.stat().st_blocks * 512 for path in store_clean.commit_logs)
 
@@ -78,7 +78,7 @@ def test_a_flipped_bit_is_found_and_the_rest_is_read(copy_java_store: Copy, seed
     covered = [*range(8), *range(28, 36), *range(84, 88 + line["bodyLen"] + 1)]
     position = line["phy"] % 524288 + chance.choice(covered)
     overwrite(path, position, bytes([path.read_bytes()[position] ^ 1 << chance.randrange(8)]))
-    report = verify_commit_log(CommitLog(store.root))
+    report = verify_commit_log(CommitLogFiles(store.root))
     assert [finding.path for finding in report.findings] == [path]
     assert report.findings[0].position == body - 88
     assert report.items == len(messages) - 1
@@ -88,7 +88,7 @@ def test_a_lost_stretch_is_stepped_over(copy_java_store: Copy) -> None:
     store = copy_java_store("store-clean")
     offsets = [line["phy"] for line in store.of_kind("msg")]
     overwrite(store.commit_logs[0], offsets[10], bytes(random.Random(1).randbytes(offsets[20] - offsets[10])))
-    report = verify_commit_log(CommitLog(store.root))
+    report = verify_commit_log(CommitLogFiles(store.root))
     assert [(finding.position, finding.length) for finding in report.findings] == [
         (offsets[10], offsets[20] - offsets[10])
     ]
@@ -99,7 +99,7 @@ def test_zeros_before_the_end_are_damage(copy_java_store: Copy) -> None:
     store = copy_java_store("store-clean")
     offsets = [line["phy"] for line in store.of_kind("msg")]
     overwrite(store.commit_logs[0], offsets[10], bytes(offsets[20] - offsets[10]))
-    report = verify_commit_log(CommitLog(store.root))
+    report = verify_commit_log(CommitLogFiles(store.root))
     assert [finding.length for finding in report.findings] == [offsets[20] - offsets[10]]
 
 
@@ -107,18 +107,18 @@ def test_a_file_without_its_blank_record(copy_java_store: Copy) -> None:
     store = copy_java_store("store-clean")
     end = next(int(line["end"].split("@")[1].split()[0]) for line in store.of_kind("commitlog-file"))
     overwrite(store.commit_logs[0], end, bytes(524288 - end))
-    report = verify_commit_log(CommitLog(store.root))
+    report = verify_commit_log(CommitLogFiles(store.root))
     assert [(finding.position, "no blank record" in finding.problem) for finding in report.findings] == [
         (end, True)
     ]
     overwrite(store.commit_logs[0], end, encode_blank(524288 - end))
-    assert verify_commit_log(CommitLog(store.root)).sound
+    assert verify_commit_log(CommitLogFiles(store.root)).sound
 
 
 def test_a_missing_file_is_a_gap(copy_java_store: Copy) -> None:
     store = copy_java_store("store-clean")
     store.commit_logs[1].unlink()
-    report = verify_commit_log(CommitLog(store.root))
+    report = verify_commit_log(CommitLogFiles(store.root))
     assert [finding.path.name for finding in report.findings] == ["00000000000001048576"]
     assert "a gap" in report.findings[0].problem
 
@@ -131,7 +131,7 @@ def test_properties_that_do_not_parse(copy_java_store: Copy, byte: int) -> None:
     end = line["phy"] + line["size"]
     position = end - 3 if byte == 0xFF else store.commit_log.rindex(b"\x01", line["phy"], end) - 1
     overwrite(store.commit_logs[0], position, bytes([byte]))
-    report = verify_commit_log(CommitLog(store.root))
+    report = verify_commit_log(CommitLogFiles(store.root))
     assert [(finding.position, finding.length) for finding in report.findings] == [(line["phy"], None)]
     assert "its properties do not parse" in report.findings[0].problem
     assert report.items == len(store.of_kind("msg")) - 1
@@ -147,12 +147,12 @@ def test_a_queue_with_a_hole_of_zeros(copy_java_store: Copy) -> None:
     assert finding.problem == "no entry is here, though others follow"
 
 
-def great_log(tmp_path: Path) -> CommitLog:
+def great_log(tmp_path: Path) -> CommitLogFiles:
     """Two files of 6 MB, all records whole."""
     with loaded(small_config(tmp_path, mapped_file_size_commit_log=6 << 20)) as store:
         for number in range(100):
             store.append(message(number, size=100_000))
-    return CommitLog(tmp_path)
+    return CommitLogFiles(tmp_path)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -178,7 +178,7 @@ def test_a_record_inside_of_a_body_is_no_record(tmp_path: Path) -> None:
     outer = record(before + inner + bytes(130_000))
     path = tmp_path / f"{0:020d}"
     path.write_bytes(outer + bytes(300_000 - len(outer)))
-    log = CommitLog(tmp_path)
+    log = CommitLogFiles(tmp_path)
     assert [part.begin for part in parts_of(log.files[0], 1 << 16)][1] == PREFIXES[0].size + len(before)
     report = verify_commit_log(log, part_bytes=1 << 16)
     assert (report.items, report.findings) == (1, [])
@@ -195,7 +195,7 @@ def test_a_record_that_disagrees_with_its_entry(copy_java_store: Copy, place: in
         place = store.commit_log.index(b"SeedNormal", line["phy"]) - line["phy"] + 3
     byte = store.commit_log[line["phy"] + place]
     overwrite(store.commit_logs[0], line["phy"] + place, bytes([byte ^ 1]))
-    assert verify_commit_log(CommitLog(store.root)).sound
+    assert verify_commit_log(CommitLogFiles(store.root)).sound
     finding = queue_finding(store)
     assert finding.position == line["queueOffset"] * ENTRY.size
     assert f"its {said} is " in finding.problem

@@ -13,7 +13,7 @@ import pytest
 from codec.store.checkpoint import Checkpoint, encode_checkpoint
 from codec.store.index_file import item_position, slot_position
 from codec.store.record import decode_record
-from rmqcli.store import CommitLog
+from rmqcli.store import CommitLogFiles
 from rmqcli.store.read.files import mapped
 from rmqcli.store.read.index import geometry_of, index_files, key_chain, load_of
 from rmqcli.store.read.pending import delay_levels, half_messages
@@ -272,7 +272,7 @@ def test_a_hole_of_records_that_are_not_dispatched_again_is_damage(copy_java_sto
 
 def test_which_records_are_dispatched_again(store_killed: JavaStore) -> None:
     """The file whose first record is 3 s older than what is flushed, the one before it for a ms less."""
-    log = CommitLog(store_killed.root)
+    log = CommitLogFiles(store_killed.root)
     first = next(line for line in store_killed.of_kind("msg") if line["phy"] == log.files[2].base)
     time = first["storeTimestamp"] + 3000
     for flushed, file in ((time, 2), (time - 1, 1), (0, 0)):
