@@ -1,6 +1,6 @@
-"""Many records at once: NumPy walks and reads their fixed fields; `codec.scan.arrow` makes Arrow tables of them.
+"""NumPy readers of many stored records at once; `codec.scan.arrow` turns them into Arrow tables.
 
-Needs the `export` extra. This package imports NumPy, only `codec.scan.arrow` imports pyarrow.
+Needs the extra `export`: NumPy everywhere, PyArrow in the modules that say so.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The array types of this package, and the view that most of it works with. Needs NumPy."""
+"""Array types and the sliding window over a buffer that most of this package works with. Needs NumPy."""
 
 from __future__ import annotations
 
@@ -11,5 +11,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def windows(data: Any, size: int) -> Array:
-    """A view of a buffer as overlapping items of `size` bytes, one from each byte on; taking an item copies its bytes."""
+    """Returns a view of a buffer as overlapping items of `size` bytes, one starting at each byte; indexing it
+    copies items.
+    """
     return np.ndarray(memoryview(data).nbytes - size + 1, f"V{size}", data, strides=(1,))

@@ -1,6 +1,7 @@
-"""Stored records as Arrow record batches: a row for each record, in the schema of `codec.scan.schema`.
+"""Stored records as Arrow record batches, a row for each record, in the schema of `codec.scan.schema`. Needs
+PyArrow.
 
-Times are clamped where milliseconds do not fit. Bodies are decompressed unless they are wanted as stored.
+Times that do not fit microseconds are clamped. Bodies are decompressed unless requested as stored.
 """
 
 from __future__ import annotations
@@ -28,9 +29,11 @@ BATCH_BYTES = 32 * 1024 * 1024
 """Bytes of records in one batch; a batch ends with the record that reaches it."""
 
 _WALK_ROWS = 1 << 16
-"""So many records are walked at once: the more, the less a record costs."""
+"""Records walked at once: a longer walk costs less per record."""
 _LARGE_BODY = 512
-"""From this mean length on a view costs less than a copy: of 1 KB 0.6 instead of 0.75 µs, of 100 B 0.07 µs more."""
+"""Mean body length from which a view is cheaper than a copy: 0.6 instead of 0.75 µs at 1 KB, 0.07 µs more at
+100 B.
+"""
 _MAX_MS = (2**63 - 1) // 1000
 
 
@@ -46,11 +49,12 @@ def scan_batches(
     batch_rows: int = BATCH_ROWS,
     batch_bytes: int = BATCH_BYTES,
 ) -> Iterator[pa.RecordBatch]:
-    """The records that start in start:end, in batches, up to a BLANK record or zeros; memory is bounded by one batch.
+    """Yields the records that start in start:end in batches, up to a BLANK record or zeros; memory is bounded
+    by one batch.
 
-    `encoded`: in the schema of that name, large bodies as views, which keep the buffer alive.
-    The last record may reach behind `end`, the buffer must hold it whole. CorruptionError where a record is damaged, after
-    the batch of those before it.
+    With `encoded`, batches have the encoded schema, and large bodies are views that keep the buffer alive.
+    The last record may extend past `end`, but not past the buffer. Raises CorruptionError at a damaged
+    record, after the batch of those before it.
     """
     while True:
         walk = scan_positions(buffer, start, end, max_rows=-(-_WALK_ROWS // batch_rows) * batch_rows)
@@ -85,7 +89,9 @@ def to_arrow(
     decompress: bool = True,
     encoded: bool = False,
 ) -> pa.RecordBatch:
-    """The records at these ascending positions, one row each. CorruptionError when one is damaged."""
+    """Returns the records at these ascending positions, one row each. Raises CorruptionError when one is
+    damaged.
+    """
     if (np.diff(positions) <= 0).any():
         raise ValueError("the positions of the records must ascend")
     rows, damage = _good_rows(buffer, positions, check_crc)
@@ -139,13 +145,13 @@ def _coalesce(column: pa.Array, others: pa.Array) -> pa.Array:
 def _good_rows(
     buffer: Buffer, positions: Array, check_crc: bool
 ) -> tuple[FixedColumns, CorruptionError | None]:
-    """The records before the first damage, and that damage."""
+    """Returns the records before the first damage, and that damage."""
     damage = None
     while True:
         try:
             rows = fixed_columns(buffer, positions)
             break
-        except CorruptionError as error:  # of one check; others may fail for records before it
+        except CorruptionError as error:  # from one check: others may fail for earlier records
             damage = error
             positions = positions[positions < (error.position or 0)]
     bad = find_bad_crc(buffer, rows) if check_crc else []
@@ -168,7 +174,9 @@ def _texts(data: pa.Array) -> pa.Array:
 
 
 def _keys(properties: PropertyColumns) -> pa.Array:
-    """The blank-separated keys of each record, empty ones dropped; no key at all is an empty list."""
+    """Returns the blank-separated keys of each record without empty ones; a record without keys has an empty
+    list.
+    """
     texts = properties.column(PropertyName.KEYS)
     if texts.null_count == 0 and b" " not in bytes(texts.buffers()[2] or b""):
         return pa.ListArray.from_arrays(pa.array(np.arange(len(texts) + 1, dtype=np.int32)), texts)

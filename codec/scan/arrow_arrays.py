@@ -1,7 +1,8 @@
-"""Arrow arrays made of parts of a buffer: copies (`pieces`), dictionaries of few values, and views that keep the buffer alive.
+"""Arrow arrays of parts of a buffer: copies (`pieces`), dictionaries of few values, and views that keep the
+buffer alive. Needs PyArrow.
 
-A view is 16 bytes: its length, its first 4 bytes, the number of its buffer and its place there; a value of at most 12 bytes
-lies in the view itself.
+A view is 16 bytes: its length, its first 4 bytes, the number of its buffer and its offset there; a value of
+at most 12 bytes is stored in the view itself.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from codec.scan.arrays import Array, windows
 
 
 def pieces(data: pa.Buffer, starts: Array, ends: Array) -> pa.BinaryArray:
-    """Copies of data[start:end].
+    """Returns copies of data[start:end].
 
-    Where they are of different lengths, the buffer itself serves as the data of an array in which these and what is between them
-    take turns. The more of that array is wanted, the better Arrow knows beforehand how much room the copy takes.
+    When lengths differ, the buffer serves as the data of an array that alternates between wanted pieces and
+    the gaps between them, from which Arrow takes every second item.
     """
     lengths = ends - starts
     if len(lengths) and lengths[0] > 0 and (lengths == lengths[0]).all():
@@ -28,18 +29,18 @@ def pieces(data: pa.Buffer, starts: Array, ends: Array) -> pa.BinaryArray:
 
 
 def of_one_width(items: Array, kind: pa.DataType) -> pa.Array:
-    """An array of texts or bytes from items without gaps."""
+    """Returns an array of texts or bytes from items of one width without gaps."""
     ends = np.arange(0, items.nbytes + 1, items.itemsize, dtype=np.int32)
     return pa.Array.from_buffers(kind, len(items), [None, pa.py_buffer(ends), pa.py_buffer(items)])
 
 
 def dictionary(column: pa.StringArray) -> pa.DictionaryArray:
-    """As `dictionary_encode` makes it."""
+    """Dictionary-encodes a column; a column with one value, the usual case, is recognised without hashing."""
     return always(column[0].as_py(), len(column)) if _is_one(column) else column.dictionary_encode()
 
 
 def always(value: str | None, count: int) -> pa.DictionaryArray:
-    """One text, or none, in all of so many rows."""
+    """Returns a dictionary array with one value, or null, in every row."""
     indices = pa.nulls(count, pa.int32()) if value is None else pa.array(np.zeros(count, dtype=np.int32))
     return pa.DictionaryArray.from_arrays(indices, pa.array([] if value is None else [value], pa.string()))
 
@@ -57,7 +58,7 @@ def _is_one(column: pa.StringArray) -> bool:
 
 
 VIEWS_ARE_WRITTEN = int(pa.__version__.partition(".")[0]) >= 21
-"""Before that version pyarrow writes no views to Parquet."""
+"""False for the versions of PyArrow that cannot write views to Parquet."""
 
 _VIEW = np.dtype([("length", "<i4"), ("prefix", "V4"), ("buffer", "<i4"), ("place", "<i4")])
 _LONGEST_INSIDE = 12
@@ -65,7 +66,7 @@ _REACH = 2**31 - 1
 
 
 def views(data: pa.Buffer, starts: Array, ends: Array) -> pa.Array:
-    """data[start:end] for ascending starts; copies, if they are too far apart for views."""
+    """Returns views of data[start:end] for ascending starts; copies when they lie too far apart for views."""
     if len(starts) == 0 or ends[-1] - starts[0] > _REACH:
         return pieces(data, starts, ends).cast(pa.binary_view())
     found = np.zeros(len(starts), _VIEW)
@@ -80,7 +81,7 @@ def views(data: pa.Buffer, starts: Array, ends: Array) -> pa.Array:
 
 
 def select(batch: pa.RecordBatch, rows: Array) -> pa.RecordBatch:
-    """These rows of a record batch, one of whose columns may be views."""
+    """Takes these rows of a record batch, one of whose columns may be views."""
     places = [place for place, kind in enumerate(batch.schema.types) if kind == pa.binary_view()]
     if not places:
         return batch.take(pa.array(rows))
@@ -91,7 +92,7 @@ def select(batch: pa.RecordBatch, rows: Array) -> pa.RecordBatch:
 
 
 def size_of(batch: pa.RecordBatch) -> int:
-    """Bytes of its columns, views as if what they show were there."""
+    """Returns the bytes of all columns; a view counts as the bytes that it shows."""
     return sum(
         int(_items(column)["length"].sum()) if column.type == pa.binary_view() else column.nbytes
         for column in batch.columns

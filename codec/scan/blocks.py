@@ -1,4 +1,4 @@
-"""A file of the commit log, many records at a time, as far as nothing in it is unusual. Needs NumPy."""
+"""Blocks of many records of a commit log file, as far as the records are sound. Needs NumPy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BLOCK_RECORDS = 1 << 14
 
 
 class RecordBlock(NamedTuple):
-    """Records of a file: `positions` are where in it they begin, `end` is the byte behind the last."""
+    """Records of a file: `positions` are the bytes where they start, `end` is the byte behind the last."""
 
     data: memoryview
     rows: FixedColumns
@@ -26,7 +26,9 @@ class RecordBlock(NamedTuple):
 def sound_blocks(
     data: memoryview, base: int | None, end_offset: int | None = None, max_rows: int = BLOCK_RECORDS
 ) -> Iterator[RecordBlock]:
-    """Yields blocks up to commit-log offset `end_offset`, or to the first unusual record: the rest needs the scalar readers."""
+    """Yields blocks up to commit-log offset `end_offset` or to the first unusual record, from which on the
+    scalar readers take over.
+    """
     end = 0
     while True:
         walk = scan_positions(data, end, max_rows=max_rows)
@@ -48,7 +50,9 @@ def sound_blocks(
 def blocks_backwards(
     data: memoryview, base: int | None, positions: Array, max_rows: int = BLOCK_RECORDS
 ) -> Iterator[RecordBlock]:
-    """Yields blocks of the records at these positions, the last block first. CorruptionError at an unusual record."""
+    """Yields blocks of the records at these positions, the last block first. Raises CorruptionError at an
+    unusual record.
+    """
     for stop in range(len(positions), 0, -max_rows):
         places = positions[max(stop - max_rows, 0) : stop]
         rows = fixed_columns(data, places)
@@ -63,7 +67,7 @@ Bounds = tuple[int | None, int | None]
 
 
 def in_range(rows: FixedColumns, offsets: Bounds, times: Bounds) -> Array:
-    """Which records lie in a range of commit-log offsets and in one of store times (ms)."""
+    """Returns a mask of the records in a range of commit-log offsets and a range of store times (ms)."""
     mask = np.ones(len(rows), dtype=bool)
     for name, (begin, end) in (("physical_offset", offsets), ("store_timestamp", times)):
         if begin is not None:

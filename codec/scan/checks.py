@@ -1,7 +1,7 @@
-"""What is sound, seen for many records, queue entries or index items at once. Needs NumPy.
+"""Checks of many records, queue entries or index items at once. Needs NumPy.
 
-These checks pass nothing that is damaged, but may call suspect what is sound: each suspect is then looked at by itself, with
-the plain readers, and only these say what is wrong.
+The checks never pass damage, but may suspect what is sound: the scalar readers then look at each suspect, and
+they alone report what is wrong.
 """
 
 from __future__ import annotations
@@ -27,17 +27,19 @@ from codec.store.index_file import ITEM, MAX_TIME_DIFF
 BLOCK_RECORDS = 1 << 14
 """Enough for a walk in lanes."""
 _CHECKED_RECORDS = 4096
-"""So few are checked together that what is made of them stays in the processor's cache, and memory is not asked for anew."""
+"""Records checked together: few enough for their columns to stay in the processor's cache."""
 _SPLIT_RECORDS = 4096
-"""Of blocks whose properties are taken apart."""
+"""Records of a block whose properties are split."""
 _ENDLESS = (-(1 << 63), (1 << 63) - 1, 0)
-"""Of a queue that is not asked for."""
+"""The span of a queue that is not checked."""
 
 
 def skip_sound_records(
     data: memoryview, base: int, start: int, stop: int, max_rows: int = BLOCK_RECORDS
 ) -> tuple[int, int]:
-    """Records that start in [start, stop) of a file: how many in a row are sound, block by block, and the byte behind them."""
+    """Counts the sound records that start in [start, stop) of a file, up to the first block that is not;
+    returns the byte behind them and their number.
+    """
     position, count = start, 0
     while True:
         walk = scan_positions(data, position, stop, max_rows=max_rows)
@@ -61,8 +63,8 @@ def _are_sound(data: memoryview, base: int, positions: Array) -> bool:
 
 
 def skip_parsing(data: memoryview, start: int, stop: int) -> tuple[int, int]:
-    """Records that start in [start, stop) and whose properties parse, block by block: the byte behind them and the place of the
-    last one, -1 for none.
+    """Skips blocks of records that start in [start, stop) and whose properties parse; returns the byte behind
+    them and the position of the last one, -1 without any.
     """
     position, last = start, -1
     while True:
@@ -89,9 +91,10 @@ def suspect_entries(
     *,
     check_crc: bool,
 ) -> tuple[list[int], int]:
-    """Numbers (from 0) of the entries in `raw` that must be looked at, and how many others are sound and no fillers.
+    """Returns the numbers (from 0) of the suspect entries in `raw`, and the count of sound entries that are
+    not fillers.
 
-    `number` is the queue offset of the first, `last` the commit-log offset of the entry before it.
+    `number` is the queue offset of the first entry, `last` the commit-log offset of the entry before it.
     """
     entries = entry_columns(raw)
     offsets, fillers = entries.offsets, entries.fillers
@@ -114,7 +117,7 @@ def suspect_entries(
 
 
 def _one_before(values: Array, first: int) -> Array:
-    """No differences: those of damaged numbers do not fit."""
+    """Shifts values by one. Differences are no alternative: those of damaged numbers overflow."""
     before: Array = np.append(np.int64(first), values[:-1])
     return before
 
@@ -151,13 +154,15 @@ def _disagree(
 
 
 def highest_offset(raw: memoryview) -> int:
-    """The highest commit-log offset of index items; 0 for none."""
+    """Returns the highest commit-log offset of index items; 0 without items."""
     offsets = np.frombuffer(raw, dtype=ITEM.dtype())["phy_offset"]
     return max(int(offsets.max()), 0) if len(offsets) else 0
 
 
 def suspect_items(views: LogViews, raw: bytes, last: int, since: int | None) -> tuple[list[int], int]:
-    """As `suspect_entries`, of index items: `last` is the highest offset before the first, `since` the begin (ms) of their times."""
+    """Does for index items what `suspect_entries` does: `last` is the highest offset before the first item,
+    `since` (ms) the time that their times count from, None when unknown.
+    """
     items = np.frombuffer(raw, dtype=ITEM.dtype())
     offsets = items["phy_offset"].astype(np.int64)
     suspect = np.zeros(len(items), dtype=bool)
@@ -182,14 +187,14 @@ def suspect_items(views: LogViews, raw: bytes, last: int, since: int | None) -> 
 
 
 class _KnownItems(NamedTuple):
-    """Of some records: record number * 2**32 + hash of every key, and their store times."""
+    """Record number * 2**32 + hash of every key of some records, and their store times."""
 
     codes: Array
     times: Array
 
 
 def _known_items(data: memoryview, base: int, offsets: Array) -> _KnownItems | None:
-    """None when one of the records there is damaged."""
+    """Returns None when a record is damaged."""
     try:
         rows = fixed_columns(data, offsets - base)
     except CorruptionError:
@@ -206,8 +211,11 @@ def _known_items(data: memoryview, base: int, offsets: Array) -> _KnownItems | N
 def skip_records_within(
     data: memoryview, start: int, spans: Mapping[tuple[str, int], tuple[int, int, int]]
 ) -> int:
-    """The byte behind the records, block by block, whose queues have their entries and that lie in no other queues; `spans` of
-    `rmqcli.store.verify.missing_entries`.
+    """Skips blocks of records whose queues, given as `spans`, have their entries; returns the byte behind
+    them.
+
+    `spans` are those of `rmqcli.store.verify.missing_entries`. Records of INNER_MULTI_DISPATCH end the
+    skipping.
     """
     by_topic = {(topic.encode(), queue_id): span for (topic, queue_id), span in spans.items()}
     position = start

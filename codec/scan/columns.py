@@ -1,8 +1,8 @@
-"""The fixed fields of many records as columns, gathered with the dtypes derived from the declaration, and the CRCs of their bodies.
+"""The fixed fields of many records as columns, and the CRCs of their bodies. Needs NumPy.
 
-The prefix of each record is copied once, in the byte order of the file; a field becomes a column in native byte order when it
-is first used. Every length is checked for all records at once; the first record whose lengths do not add up raises
-CorruptionError.
+The prefix of each record is copied once, in the byte order of the file; a field becomes a column in native
+byte order when it is first used. Every length is checked for all records at once; the first record whose
+lengths do not add up raises CorruptionError.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ _LONGEST_V1_TOPIC = 127
 
 
 class FixedColumns:
-    """`columns[name]` is one field of all records: those of the prefix, and SPANS, which are positions in the buffer.
+    """Fields of many records by name: those of the record prefix, and SPANS, which are positions in the
+    buffer.
 
-    Hosts are packed: 8 bytes, or 20 in all rows when one of the records has an IPv6 host (see `host_widths`).
+    Hosts are packed: 8 bytes, or 20 in all rows when any record has an IPv6 host (see `host_widths`).
     """
 
     __slots__ = ("_columns", "_prefixes")
@@ -56,19 +57,21 @@ class FixedColumns:
         return (*(self._prefixes.dtype.names or ()), *SPANS)
 
     def first(self, count: int) -> FixedColumns:
-        """The first so many records."""
+        """Returns the first `count` records."""
         return FixedColumns(self._prefixes[:count], {name: self[name][:count] for name in SPANS})
 
 
 def fixed_columns(buffer: Buffer, positions: Array) -> FixedColumns:
-    """The records at these positions, as `scan_positions` gives them. CorruptionError with the position of the first bad one."""
+    """Reads the records at these positions. Raises CorruptionError with the position of the first damaged
+    one.
+    """
     data = np.frombuffer(buffer, dtype=np.uint8)
     layout = PREFIXES[0]
     cut = "a record is cut short"
     _refuse(positions, (positions < 0) | (positions > len(data) - layout.size), cut)
     prefixes = _gather(data, positions, layout.dtype())
     starts: Array = positions + layout.size
-    # the sys flag is before the first host, so it is right in any case
+    # The sys flag precedes the first host, so it is right for every width.
     bits = prefixes["sys_flag"].astype(np.int32) & HOST_BITS
     if bits.any():
         widths = np.array([PREFIXES.get(value, layout).size for value in range(HOST_BITS + 1)])[bits]
@@ -78,20 +81,20 @@ def fixed_columns(buffer: Buffer, positions: Array) -> FixedColumns:
 
 
 def host_widths(rows: FixedColumns) -> tuple[Array, Array]:
-    """Bytes of the packed born hosts and store hosts: 8 or 20."""
+    """Returns the bytes of the packed born hosts and store hosts: 8 or 20."""
     flags = rows["sys_flag"]
     return np.where(flags & BORN_HOST_V6, 20, 8), np.where(flags & STORE_HOST_V6, 20, 8)
 
 
 def _gather(data: Array, positions: Array, dtype: Any) -> Array:
-    """The bytes of a dtype at each position, in the byte order of the file."""
+    """Copies the bytes of a dtype at each position, in the byte order of the file."""
     if len(positions) == 0:
         return np.empty(0, dtype)
     return windows(data, dtype.itemsize)[positions].view(dtype)
 
 
 def _widened(data: Array, positions: Array, bits: Array) -> Array:
-    """Prefixes with hosts of different widths, all in the widest layout."""
+    """Reads prefixes with hosts of different widths, all into the widest layout."""
     found = np.zeros(len(positions), PREFIXES[HOST_BITS].dtype())
     for value in np.unique(bits).tolist():
         layout = PREFIXES[value]
@@ -123,7 +126,7 @@ def _spans(data: Array, positions: Array, prefixes: Array, body_starts: Array) -
 
 
 def _topics(data: Array, positions: Array, magics: Array, places: Array) -> tuple[Array, Array]:
-    """Where the topics begin and end whose lengths are at `places`."""
+    """Returns the starts and ends of the topics whose lengths are at `places`."""
     longest: Any
     is_v1 = magics == MAGIC_V1
     if is_v1.all():
@@ -147,7 +150,12 @@ def _refuse(positions: Array, wrong: Array, message: str) -> None:
 
 
 def find_bad_crc(buffer: Buffer, rows: FixedColumns) -> list[int]:
-    """The row numbers whose body does not have the stored CRC; the CRC of an empty body is not looked at, as in Java."""
+    """Returns the numbers of the records whose body does not match the stored CRC. As in Java, an empty body
+    is not checked.
+
+    zstandard cuts the bodies from an array of numbers, without a slice or memoryview for each: 0.14 instead
+    of 0.24 µs at 1 KB, 0.11 instead of 0.20 at 100 B.
+    """
     if len(rows) == 0:
         return []
     lengths = rows["body_length"]

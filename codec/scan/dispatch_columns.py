@@ -1,7 +1,7 @@
-"""Queue entries and index items of many records at once. Needs NumPy.
+"""Queue entries and index items of many records at once, by the rules of `codec.store.dispatch`. Needs NumPy.
 
-They are exactly those of `codec.store.dispatch`. A block with anything unusual is left to it: topics that are not ASCII,
-records dispatched to several queues, records that do not add up.
+Blocks with anything unusual are left to the scalar rules: topics that are not ASCII, records dispatched to
+several queues, lengths that do not add up.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ class QueueRun(NamedTuple):
 
 
 class Block(NamedTuple):
-    """`end` is the byte behind the records; hashes, commit-log offsets and store times (ms) of index items, in order."""
+    """Dispatched records: `end` is the byte behind them; hashes, commit-log offsets and store times (ms) are
+    those of index items, in order.
+    """
 
     records: int
     end: int
@@ -56,7 +58,9 @@ class Block(NamedTuple):
 def dispatched_block(
     data: memoryview, base: int, start: int, levels: DelayLevels, max_rows: int = BLOCK_RECORDS
 ) -> Block | None:
-    """Of the next records of a file; None where these are to be looked at one by one, or there are none."""
+    """Dispatches the next records of a file. Returns None when there are none, or when they need the scalar
+    rules.
+    """
     walk = scan_positions(data, start, max_rows=max_rows)
     try:
         rows = fixed_columns(data, walk.positions)
@@ -78,7 +82,9 @@ def dispatched_block(
 
 
 def indexed(rows: Rows) -> Array:
-    """Which records have index items: the rule of `codec.store.dispatch.has_index_items`."""
+    """Returns a mask of the records that have index items: the rule of
+    `codec.store.dispatch.has_index_items`.
+    """
     mask: Array = rows["sys_flag"] & MessageSysFlag.TRANSACTION_MASK != MessageSysFlag.TRANSACTION_ROLLBACK
     return mask
 

@@ -25,7 +25,7 @@ class EntryColumns(NamedTuple):
 
     @property
     def used(self) -> Array:
-        """Which entries are written and no fillers."""
+        """Mask of the entries that are written and not fillers."""
         mask: Array = (self.sizes > 0) & ~self.fillers
         return mask
 
@@ -40,23 +40,26 @@ class LogViews(Protocol):
 
 
 def entry_columns(data: Buffer, begin: int = 0, end: int | None = None) -> EntryColumns:
-    """The entries [begin, end) of a file, to the last whole one by default."""
+    """Reads the entries [begin, end) of a file, by default up to the last whole one."""
     stop = len(data) // ENTRY.size if end is None else end
     raw = np.frombuffer(data, ENTRY.dtype(), stop - begin, begin * ENTRY.size)
-    # Sizes first: an entry that a broker writes meanwhile then counts as missing, not as one that leads to offset 0.
+    # Sizes first: an entry that a broker writes meanwhile then counts as missing, not as one that leads to
+    # offset 0.
     sizes = raw["size"].astype(np.int32)
     return EntryColumns(sizes, raw["commit_log_offset"].astype(np.int64), raw["tags_code"].astype(np.int64))
 
 
 def written_entries(data: Buffer) -> int:
-    """The number of whole entries before the first of size 0."""
+    """Returns the number of whole entries before the first of size 0."""
     count = len(data) // ENTRY.size
     unwritten = np.flatnonzero(np.frombuffer(data, ENTRY.dtype(), count)["size"] == 0)
     return int(unwritten[0]) if len(unwritten) else count
 
 
 def by_file(views: LogViews, offsets: Array, chosen: Array) -> Iterator[tuple[Array, memoryview, int]]:
-    """Yields (part of `chosen`, the file's bytes, its base) for each commit log file that `offsets[chosen]` point into."""
+    """Yields (part of `chosen`, bytes of the file, its base) for each commit log file that `offsets[chosen]`
+    point into.
+    """
     files = np.searchsorted(np.array(views.bases, dtype=np.int64), offsets[chosen], side="right") - 1
     for file in np.unique(files[files >= 0]).tolist():
         yield chosen[files == file], views.view(file), views.bases[file]

@@ -1,4 +1,4 @@
-"""Hosts, and the offset message ids that are made of them, as Arrow columns."""
+"""Hosts, and the offset message ids made from them, as Arrow columns. Needs PyArrow."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from codec.scan.columns import FixedColumns, host_widths
 from codec.store.record_layout import BORN_HOST_V6, STORE_HOST_V6
 
 _HEX = np.frombuffer(b"".join(b"%04X" % pair for pair in range(1 << 16)), dtype=np.uint32)
-"""The four digits of each pair of bytes."""
+"""The four hexadecimal digits of every pair of bytes."""
 _LOW = 0xFFFFFFFF
 
 
 def hosts(rows: FixedColumns, name: str, *, encoded: bool = False) -> pa.Array:
-    """`ip:port` texts of `born_host` or `store_host`; equal hosts are made to text once."""
+    """Returns the `ip:port` texts of `born_host` or `store_host`; equal hosts are formatted once."""
     packed = _packed_v4(rows, name)
     if packed is None:
         widths = host_widths(rows)[name == "store_host"]
@@ -33,7 +33,7 @@ def hosts(rows: FixedColumns, name: str, *, encoded: bool = False) -> pa.Array:
 
 
 def offset_msg_ids(rows: FixedColumns) -> pa.Array:
-    """Packed store host and commit-log offset in hexadecimal digits."""
+    """Returns packed store host and commit-log offset in hexadecimal digits."""
     packed = _packed_v4(rows, "store_host")
     if packed is None:
         return _mixed_offset_msg_ids(rows)
@@ -51,7 +51,7 @@ def _is_one(numbers: Array) -> bool:
 
 
 def _packed_v4(rows: FixedColumns, name: str) -> Array | None:
-    """The hosts as numbers; None when one of them is IPv6."""
+    """Returns the hosts as numbers; None when one of them is IPv6."""
     column = rows[name]
     if column.dtype.itemsize > 8:
         bit = STORE_HOST_V6 if name == "store_host" else BORN_HOST_V6
@@ -63,7 +63,7 @@ def _packed_v4(rows: FixedColumns, name: str) -> Array | None:
 
 
 def _digits(numbers: Array) -> Array:
-    """The eight digits of numbers of 32 bits."""
+    """Returns the eight digits of 32-bit numbers."""
     digits: Array = _HEX[numbers.astype(">u4").view(">u2").reshape(-1, 2)].view(np.uint64).ravel()
     return digits
 

@@ -1,4 +1,4 @@
-"""The chains of index slots, followed and written for all slots at once. Needs NumPy."""
+"""Chains of index slots, followed and written for all slots at once. Needs NumPy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BLOCK_ITEMS = 1 << 18
 
 
 def wrong_links(data: memoryview, slots: int, count: int) -> Iterator[WrongLink]:
-    """Slot (None for an item), item (0 for a slot), the number found there and the right one; items first, in order."""
+    """Does what `codec.store.index_file.wrong_links` does."""
     newest = np.zeros(slots, dtype=np.int64)
     for begin in range(1, count, _BLOCK_ITEMS):
         end = min(begin + _BLOCK_ITEMS, count)
@@ -38,7 +38,7 @@ def wrong_links(data: memoryview, slots: int, count: int) -> Iterator[WrongLink]
 
 
 def previous_items(of_item: Array, begin: int, newest: Array) -> Array:
-    """The item before each in its slot; `newest` of each slot, up to `begin`, becomes that up to the end."""
+    """Returns the previous item of each item's slot; `newest` of each slot is advanced past these items."""
     order = np.argsort(of_item, kind="stable")
     ordered, numbers = of_item[order], order + begin
     changes = ordered[1:] != ordered[:-1]
@@ -53,7 +53,7 @@ def previous_items(of_item: Array, begin: int, newest: Array) -> Array:
 def write_items(
     pages: Any, slots: int, header: IndexHeader, hashes: Array, offsets: Array, timestamps: Array
 ) -> IndexHeader:
-    """Puts items behind the first one of a file, slots and items, not the header: that is returned."""
+    """Writes items and slots of a file that has an item already. Returns the header, which is not written."""
     begin, count = header.index_count, len(hashes)
     newest = np.frombuffer(pages, SLOT.dtype(), slots, slot_position(0))["item"]
     items = np.frombuffer(pages, ITEM.dtype(), count, item_position(slots, begin))

@@ -1,8 +1,9 @@
-"""The walk in many lanes at once: a stretch of the log is entered at many places, and NumPy takes one step in all of them.
+"""A walk over records in many lanes: a stretch of the log is entered at many places, and NumPy takes one step
+in all of them.
 
-Where a lane begins is a guess: the next place with a magic. The guesses are never believed: the lanes
-before it must walk right into it. Where one does not, the stretch counts only up to there, so the positions are exactly those
-of a walk from record to record, whatever the bodies hold. About 0.05 µs a record.
+The start of a lane is a guess, the next place with a magic. Guesses are never trusted: the lane before must
+walk right into each. Where one does not, the stretch ends there, so the positions are exactly those of a walk
+from record to record, whatever the bodies hold. About 0.05 µs a record.
 """
 
 from __future__ import annotations
@@ -17,22 +18,24 @@ from codec.scan.arrays import Array, Buffer, windows
 from codec.store.record_layout import MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE
 
 LEAST_ROWS = 8192
-"""Fewer records than that are walked one by one."""
+"""Fewer records than this are walked one by one."""
 _LANES = 512
 _STRAGGLERS = 16
-"""So few lanes that are still under way are walked one by one: a NumPy step costs the same for one as for a hundred."""
+"""Lanes left over that are walked one by one: a NumPy step costs the same for one as for a hundred."""
 _SEARCH_BYTES = 1 << 16
 
 _MAGICS = frozenset((MAGIC_V1, MAGIC_V2))
 _size_and_magic = struct.Struct(">iI").unpack_from
-# The two magics differ in their last byte only: with a literal in front the search is fast.
+# The two magics differ only in their last byte; the literal prefix makes the search fast.
 _MAGIC_PREFIX = re.escape(MAGIC_V1.to_bytes(4, "big")[:3])
 _MAGIC_ENDS = re.escape(bytes(magic & 0xFF for magic in (MAGIC_V1, MAGIC_V2)))
 _find_magic = re.compile(_MAGIC_PREFIX + b"[" + _MAGIC_ENDS + b"]").search
 
 
 class LaneWalk(NamedTuple):
-    """Positions of the records found, the byte behind the last, and whether the walk came to the stretch's end."""
+    """Positions of the records found, the byte behind the last, and True when the walk reached the end of the
+    stretch.
+    """
 
     positions: Array
     end: int
@@ -40,7 +43,9 @@ class LaneWalk(NamedTuple):
 
 
 def follow(buffer: Buffer, position: int, stop: int, rows: int) -> tuple[list[int], int]:
-    """At most `rows` records that start before `stop`, one by one; the byte behind the last. About 0.2 µs a record."""
+    """Walks over at most `rows` records that start before `stop`; also returns the byte behind the last.
+    About 0.2 µs a record.
+    """
     limit = len(buffer)
     stop = min(stop, limit - MIN_RECORD_SIZE + 1)
     positions: list[int] = []
@@ -56,7 +61,9 @@ def follow(buffer: Buffer, position: int, stop: int, rows: int) -> tuple[list[in
 
 
 def walk_lanes(buffer: Buffer, start: int, stop: int) -> LaneWalk:
-    """The records that start in start:stop; a record must start at `start`, and `stop` be MIN_RECORD_SIZE or more before the end."""
+    """Walks over the records that start in start:stop. A record must start at `start`; `stop` must lie
+    MIN_RECORD_SIZE or more before the end.
+    """
     starts = np.array(_entrances(buffer, start, stop), dtype=np.int64)
     ends = np.append(starts[1:], stop)
     path, counts, places = _run(np.frombuffer(buffer, dtype=np.uint8), starts, ends)
@@ -75,7 +82,7 @@ def walk_lanes(buffer: Buffer, start: int, stop: int) -> LaneWalk:
 
 
 def _entrances(buffer: Buffer, start: int, stop: int) -> list[int]:
-    """Where a record may start, one place in each lane that has any."""
+    """Returns places where a record may start, one in each lane that has any."""
     found = [start]
     width = (stop - start) // _LANES
     reach = min(width, _SEARCH_BYTES)
@@ -87,7 +94,9 @@ def _entrances(buffer: Buffer, start: int, stop: int) -> list[int]:
 
 
 def _run(data: Array, starts: Array, ends: Array) -> tuple[Array, Array, Array]:
-    """One row a step: where each lane was; how many steps each lane took; where it is now."""
+    """Steps all lanes. Returns a row of positions for each step, the steps taken by each lane, and where each
+    lane is now.
+    """
     limit = len(data)
     heads = windows(data, 8)
     places = starts

@@ -1,6 +1,6 @@
-"""Which of many records may be those that are asked for, by their columns and by what their properties texts hold. Needs NumPy.
+"""A record filter applied to the columns and properties texts of many records at once. Needs PyArrow.
 
-Nothing that is asked for is kept out; what is let through is still to be decoded and looked at by itself.
+It never drops a chosen record; records that pass must still be decoded and tested one by one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _UNREADABLE = "\ufffd"
 
 
 Test: TypeAlias = Callable[[RecordBlock, Array], Array]
-"""Whether each of some records of a block, given by their numbers, may be meant."""
+"""Returns a mask of the records of a block, given by their numbers, that may be chosen."""
 
 
 def records_to_look_at(
@@ -49,8 +49,8 @@ def records_to_look_at(
     chosen: RecordFilter,
     max_rows: int = BLOCK_RECORDS,
 ) -> Iterator[tuple[int, list[int]]]:
-    """Of a file, block by block: the byte behind it and where in it the records are that may be meant. The rest, from where
-    something is unusual on, is left to be looked at one by one.
+    """Yields, for each block of a file, the byte behind it and the positions of the records that may be
+    chosen. Blocks end at the first unusual record, from which on the scalar readers take over.
     """
     tests = list(tests_of(chosen))
     for block in sound_blocks(data, base, offsets[1], max_rows):
@@ -64,8 +64,8 @@ def last_to_look_at(
     chosen: RecordFilter,
     max_rows: int = BLOCK_RECORDS,
 ) -> Iterator[list[int]]:
-    """Of the records at these ascending positions of a file those that may be meant: block by block from the last one on, each
-    block in order. CorruptionError where something is unusual.
+    """Yields the positions, of these ascending ones, where records may be chosen: block by block from the
+    last, each block in order. Raises CorruptionError at an unusual record.
     """
     tests = list(tests_of(chosen))
     for block in blocks_backwards(data, base, positions, max_rows):
@@ -73,8 +73,8 @@ def last_to_look_at(
 
 
 def entries_to_look_at(raw: memoryview, views: LogViews, chosen: RecordFilter) -> list[int]:
-    """Numbers of the queue entries in `raw` whose records may be chosen, or cannot be read. Fillers, and entries whose records
-    retention removed, are left out.
+    """Returns the numbers of the queue entries in `raw` whose records may be chosen, or cannot be read.
+    Fillers, and entries whose records retention removed, are left out.
     """
     tests = list(tests_of(chosen))
     entries = entry_columns(raw)
@@ -98,7 +98,7 @@ def _may_lead_to(data: memoryview, positions: Array, tests: Iterable[Test]) -> A
 
 
 def _passing(block: RecordBlock, numbers: Array, tests: Iterable[Test]) -> list[int]:
-    """Where in the file those of the records with these numbers are that pass."""
+    """Returns the positions of those of the numbered records that pass all tests."""
     for test in tests:
         if len(numbers):
             numbers = numbers[test(block, numbers)]
@@ -107,7 +107,7 @@ def _passing(block: RecordBlock, numbers: Array, tests: Iterable[Test]) -> list[
 
 
 def tests_of(chosen: RecordFilter) -> Iterator[Test]:
-    """What all must be so for a record to be chosen, as far as it can be seen here."""
+    """Yields the tests that a chosen record must pass, as far as columns can tell."""
     if chosen.queue_id is not None:
         yield _compared("queue_id", Operator.EQUAL, chosen.queue_id)
     found = (
@@ -120,7 +120,7 @@ def tests_of(chosen: RecordFilter) -> Iterator[Test]:
 
 
 def _node(node: Node | None) -> Test | None:
-    """What must be so for a condition to be TRUE; None: nothing that can be seen here."""
+    """Returns what must hold for a condition to be TRUE; None when columns cannot tell."""
     compiler = _NODES.get(type(node))
     return None if compiler is None else compiler(node)
 
@@ -163,7 +163,7 @@ def _compared(column: str, how: Operator, value: float) -> Test:
 
 
 def _one_of(name: str, texts: Iterable[str]) -> Test | None:
-    """The value of a column or property is one of these texts."""
+    """Tests that the value of a column or property is one of these texts."""
     if name == "topic":
         return _topic(texts)
     if name in COLUMNS and name != "tags":
@@ -186,7 +186,7 @@ def _topic(texts: Iterable[str]) -> Test | None:
 
 
 def _holding(texts: Iterable[str]) -> Test | None:
-    """The properties text holds one of these texts."""
+    """Tests that the properties text contains one of these texts."""
     needles = _as_stored(texts)
     if needles is None or not all(needles):
         return None
@@ -197,7 +197,7 @@ def _holding(texts: Iterable[str]) -> Test | None:
         text = b"" if joined is None else joined.to_pybytes()
         found = np.array([at for needle in needles for at in _occurrences(text, needle)], dtype=np.int64)
         mask = np.zeros(len(numbers), dtype=bool)
-        # What begins in one text and ends in the next is found, too: it does no harm.
+        # A match across two adjacent texts only lets one more record through.
         mask[np.searchsorted(np.frombuffer(places, np.int32), found, side="right") - 1] = True
         return mask
 
@@ -212,7 +212,9 @@ def _occurrences(text: bytes, needle: bytes) -> Iterator[int]:
 
 
 def _as_stored(texts: Iterable[str]) -> list[bytes] | None:
-    """None when one of the texts may be what bytes that are no UTF-8 are read as, or is no text that can be stored."""
+    """Returns None for texts that cannot be stored, or that may be the reading of bytes that are not
+    UTF-8.
+    """
     try:
         return None if any(_UNREADABLE in text for text in texts) else [text.encode() for text in texts]
     except UnicodeEncodeError:
@@ -230,7 +232,7 @@ _NUMBERS: Mapping[str, str] = {
     "commit_log_offset": "physical_offset",
     "store_size": "total_size",
 }
-"""Columns of numbers: their names in conditions and in records."""
+"""Numeric columns: their names in conditions → in records."""
 _COMPARE: Mapping[Operator, Callable[[Array, float], Array]] = {
     Operator.EQUAL: np.equal,
     Operator.LESS: np.less,

@@ -1,8 +1,8 @@
-"""The properties texts of many records, taken apart at once. Same rules as `codec.properties`.
+"""The properties texts of many records, split at once by the rules of `codec.properties`. Needs PyArrow.
 
-Those that are like others are left to `codec.scan.property_shapes`. Of the rest, a \x02 stands before each text, so that every pair
-begins behind one and ends before the next. NumPy finds all separators in one pass; from name to value to next pair they cut
-the texts into pieces, of which Arrow copies the names and the values.
+Texts of a common shape are left to `codec.scan.property_shapes`. Each of the others gets a \\x02 in front, so
+that every pair begins behind one and ends before the next. NumPy finds all separators in one pass; Arrow
+copies the names and values between them.
 """
 
 from __future__ import annotations
@@ -18,20 +18,22 @@ from codec.scan.arrow_arrays import of_one_width, pieces
 from codec.scan.property_shapes import AlikePairs, split_alike
 
 _PAIR_END = 2
-_FEW_NAMES = 48  # a text has at most 2**13 pairs, so sums of so many bits stay within int64
+_FEW_NAMES = 48  # a text has at most 2**13 pairs, so sums of these bits fit int64
 
 
 class PropertyColumns(NamedTuple):
-    """All pairs of all records, in order, the last of equal names only: `offsets[i]:offsets[i + 1]` are those of record i."""
+    """All pairs of all records in order, without overridden ones: `offsets[i]:offsets[i + 1]` are the pairs
+    of record i.
+    """
 
     offsets: Array
     names: pa.DictionaryArray
     values: pa.StringArray
     columns: Mapping[str, Array] = {}
-    """Those columns whose values are of one width in all records, an item a record."""
+    """Columns whose values have one width in all records, an item for each record."""
 
     def column(self, name: str) -> pa.StringArray:
-        """The value of one property in each record, null where it has none."""
+        """Returns the value of one property in each record, null where it is missing."""
         if name in self.columns:
             return of_one_width(np.ascontiguousarray(self.columns[name]), pa.string())
         code = self.names.dictionary.index(name).as_py()
@@ -46,14 +48,14 @@ class PropertyColumns(NamedTuple):
         return self.values.take(pa.array(places - 1, mask=places == 0))
 
     def map_array(self, *, encoded: bool = False) -> pa.MapArray:
-        """`encoded`: the names stay a dictionary array."""
+        """Returns the pairs as a map column; with `encoded` the names stay a dictionary array."""
         names = self.names if encoded else self.names.dictionary_decode()
         return pa.MapArray.from_arrays(pa.array(self.offsets), names, self.values)
 
 
 def split_properties(data: pa.Buffer, starts: Array, ends: Array) -> PropertyColumns:
-    """The pairs of each text data[start:end]; there must be a byte before each. Text that is not UTF-8 is read with U+FFFD, as
-    everywhere.
+    """Splits each text data[start:end]; a byte must precede each. Bytes that are not UTF-8 are read as
+    U+FFFD.
     """
     alike = split_alike(np.frombuffer(data, dtype=np.uint8), starts, ends)
     if len(alike.rows) == len(starts):
@@ -77,7 +79,9 @@ def _alike_columns(pairs: AlikePairs) -> PropertyColumns:
 
 
 def _merged(some: PropertyColumns, others: PropertyColumns, order: Array) -> PropertyColumns:
-    """`order`: which of the records of both, one behind the other, comes next."""
+    """Merges two groups of records; `order` numbers the records of both, the second behind the first, in
+    their final order.
+    """
     begins = np.concatenate((some.offsets[:-1], others.offsets[:-1] + some.offsets[-1]))[order]
     counts = np.concatenate((np.diff(some.offsets), np.diff(others.offsets)))[order]
     offsets = _offsets(counts)
@@ -88,7 +92,7 @@ def _merged(some: PropertyColumns, others: PropertyColumns, order: Array) -> Pro
 
 
 def _split_texts(texts: pa.BinaryArray) -> PropertyColumns:
-    """The first byte of each text is none of it."""
+    """Splits texts whose first byte is a placeholder."""
     data, offsets = _behind_separators(texts)
     whole = pa.BinaryArray.from_buffers(
         pa.binary(), len(texts), [None, pa.py_buffer(offsets), pa.py_buffer(data)]
@@ -103,7 +107,7 @@ def _split_texts(texts: pa.BinaryArray) -> PropertyColumns:
 
 
 def _behind_separators(texts: pa.BinaryArray) -> tuple[Array, Array]:
-    """All texts with \x02 for their first bytes, and where they start."""
+    """Returns all texts with \\x02 as first byte, and where they start."""
     _, ends, buffer = texts.buffers()
     offsets = np.frombuffer(ends, dtype=np.int32)[texts.offset : texts.offset + len(texts) + 1]
     data = np.frombuffer(buffer or b"", dtype=np.uint8)[: offsets[-1]]
@@ -139,7 +143,9 @@ def _split(data: Array, offsets: Array) -> PropertyColumns:
 def _strings(
     data: Array, starts: Array, name_ends: Array, ends: Array
 ) -> tuple[pa.DictionaryArray, pa.StringArray]:
-    """Names and values: of the four pieces of each pair (name, separator, value, what is before the next) the first and third."""
+    """Returns names and values: the first and third of the four pieces (name, separator, value, gap) of each
+    pair.
+    """
     cuts = np.empty((len(starts), 4), dtype=np.int32)
     cuts[:, 0] = starts
     cuts[:, 1] = name_ends
@@ -153,13 +159,13 @@ def _strings(
 
 
 def _last_of_equal(firsts: Array, codes: Array, names: int) -> Array | None:
-    """Which pairs to keep when a record has a name twice; None when no record has."""
+    """Returns which pairs to keep when a record repeats a name; None when no record does."""
     if len(codes) == 0:
         return None
     counts = np.diff(firsts)
     codes = codes.astype(np.int64)
     if names <= _FEW_NAMES:
-        # One bit for each name: the sum of a record's bits is their union unless a name comes twice.
+        # One bit for each name: the sum of a record's bits equals their union unless a name comes twice.
         bits = np.left_shift(np.int64(1), codes)
         begins = firsts[:-1][counts > 0]
         if np.array_equal(np.bitwise_or.reduceat(bits, begins), np.add.reduceat(bits, begins)):

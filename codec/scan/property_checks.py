@@ -1,7 +1,9 @@
-"""Whether texts of many records are like another, and whether properties texts parse, seen without taking them apart. Needs NumPy.
+"""Comparison of many texts with one, and the check that many properties texts parse, without splitting them.
+Needs NumPy.
 
-Properties texts of about one length are copied as the rows of a table, right-aligned. What stands before a text in its row is replaced by a
-pair that is good and an end of a pair, so that each text begins behind one; then the bytes of all rows are looked at as one.
+Properties texts of similar length are copied, right-aligned, into the rows of a table. The bytes before a
+text are replaced by a sound pair and a pair end, so that each text begins behind one; then the bytes of all
+rows are checked as one text.
 """
 
 from __future__ import annotations
@@ -13,18 +15,18 @@ import numpy as np
 from codec.scan.arrays import Array, windows
 
 _STEP = 32
-"""Widths of tables are multiples of it."""
+"""Table widths are multiples of this."""
 _HEAD = b"\x02n\x01"
 _LEAST_PAD = len(_HEAD) + 1
 _MOST_PAD = _STEP + _LEAST_PAD
 _TABLE_BYTES = 1 << 18
-"""So many stay in the processor's cache."""
+"""The size of a table: it stays in the processor's cache."""
 _NOT_ASCII = 0x80
 _NAME_END, _PAIR_END, _PLAIN = 1, 2, 3
 
 
 def equal_to(data: memoryview, starts: Array, ends: Array, text: bytes) -> Array:
-    """Which of the texts data[start:end] are this one."""
+    """Returns a mask of the texts data[start:end] that equal `text`."""
     equal: Array = ends - starts == len(text)
     here = np.flatnonzero(equal)
     if len(here) and text:
@@ -34,9 +36,10 @@ def equal_to(data: memoryview, starts: Array, ends: Array, text: bytes) -> Array
 
 
 def texts_parse(data: memoryview, starts: Array, ends: Array) -> bool:
-    """Whether every text is UTF-8 and every pair has a name: the rule of `properties_problem`.
+    """Returns True when every text is UTF-8 and every pair has a name: the rule of
+    `codec.properties.properties_problem`.
 
-    A record's fixed fields, more than the greatest pad, must stand before each text.
+    A record's fixed fields, longer than the greatest pad, must precede each text.
     """
     return all(_table_parses(table) for table in _tables(data, starts, ends))
 
@@ -59,7 +62,7 @@ def _tables(data: memoryview, starts: Array, ends: Array) -> Iterator[Array]:
 
 
 def _pads(width: int) -> tuple[Array, Array]:
-    """For each length of a pad, what to keep of the begin of a row, and what to put there."""
+    """Returns, for each pad length, the bits of a row's start to keep and those to set."""
     size = min((_MOST_PAD // 8 + 1) * 8, width)
     keep = np.zeros((_MOST_PAD, size), dtype=np.uint8)
     fill = np.full((_MOST_PAD, size), ord("n"), dtype=np.uint8)
@@ -77,7 +80,7 @@ def _table_parses(table: Array) -> bool:
         return False
     size = table.shape[1]
     kinds = np.minimum(data, _PLAIN).view(np.uint64)
-    # Where the separators of all rows are where those of the first are, it tells of all.
+    # When the separators of all rows stand where those of the first do, the first row decides for all.
     if np.array_equal(kinds[size:], kinds[:-size]):
         data = data[: table[:1].nbytes]
     marks = np.flatnonzero(data - np.uint8(_NAME_END) < _PAIR_END)  # 0 becomes 255
@@ -85,7 +88,7 @@ def _table_parses(table: Array) -> bool:
     touching = marks[1:] - marks[:-1] == 1
     # A pair that ends without a name end, or a name end where the name should begin.
     wrong = is_pair_end[:-1] & (is_pair_end[1:] != touching)
-    # The last text may lack its pair end: then what follows its last pair end must be a pair, too.
+    # The last text may omit its pair end; then what follows its last pair end must be a pair, too.
     unended = bool(is_pair_end[-1]) and int(marks[-1]) + 1 < len(data)
     return not unended and not wrong.any()
 

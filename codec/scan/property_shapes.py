@@ -1,9 +1,9 @@
-"""Properties texts that look alike, taken apart together: about 0.06 µs a text.
+"""Properties texts of one shape, split together: about 0.06 µs a text. Needs NumPy.
 
-The messages of one producer mostly have the same names in the same order, and values as long as those of the message before.
-Texts of one length are laid under each other; those that agree with one of them wherever it has a name or a separator, and have
-no separator elsewhere, are cut where that is cut. A text that is like too few others, or has anything unusual (an empty
-value, a name twice, \\x01 in a value, a byte that is not ASCII), is left to who asks.
+The messages of one producer mostly have the same names in the same order, and values of the same lengths.
+Texts of one length are stacked; those that agree with a sample wherever it has a name or a separator, and
+have no separator elsewhere, are cut where the sample is cut. Rare shapes and unusual texts (an empty value, a
+repeated name, \\x01 in a value, a byte that is not ASCII) are left to the caller.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ import numpy as np
 from codec.scan.arrays import Array
 
 LEAST_ROWS = 512
-"""Fewer texts of one shape are not worth it."""
+"""The least number of texts of one shape that is worth it."""
 _MOST_LENGTHS = 8
 _SAMPLE = 64
 _BLOCK_BYTES = 1 << 17
-"""Of texts that are looked at together: they stay in the processor's cache."""
+"""Bytes of texts compared together: they stay in the processor's cache."""
 _MOST = 0.75
-"""Unless so many of a sample of each length, and of all, are alike, taking texts apart one by one costs no more."""
+"""The least share of a sample of each length, and of all texts, that must have a common shape."""
 _MOST_PLAIN, _LEAST_PLAIN = 0x7F, 3
-"""As a signed byte what is less may be a separator, or is not ASCII, or is NUL, which is not worth telling from them."""
+"""Signed bytes below _LEAST_PLAIN may be separators, NUL, or not ASCII."""
 
 _pairs = re.compile(rb"([\x03-\x7f]+)\x01([\x03-\x7f]+)(?:\x02|\Z)").finditer
 
 
 class _Shape(NamedTuple):
-    """A text, its names, and where its values are."""
+    """A text, its names, and the places of its values."""
 
     text: bytes
     names: tuple[bytes, ...]
@@ -43,7 +43,7 @@ class _Shape(NamedTuple):
 
 
 class _Group(NamedTuple):
-    """Texts of one shape: their numbers, and their values without gaps, an item a text."""
+    """Texts of one shape: their numbers, and their values without gaps, an item for each text."""
 
     shape: _Shape
     rows: Array
@@ -51,10 +51,10 @@ class _Group(NamedTuple):
 
 
 class AlikePairs(NamedTuple):
-    """The pairs of the texts in `rows`, in order: `offsets[i]:offsets[i + 1]` are those of text `rows[i]`.
+    """The pairs of the texts `rows`, in order: `offsets[i]:offsets[i + 1]` are the pairs of text `rows[i]`.
 
-    `codes` are places in `names`; the values lie in `data` without gaps, `widths` bytes each. `columns`: when all have one shape, the
-    values of each name.
+    `codes` are indices into `names`; values lie in `data` without gaps, `widths` bytes each. `columns` holds
+    the values of each name when all texts have one shape.
     """
 
     rows: Array
@@ -67,7 +67,7 @@ class AlikePairs(NamedTuple):
 
 
 def split_alike(data: Array, starts: Array, ends: Array) -> AlikePairs:
-    """Those of the texts data[start:end] of which enough are alike."""
+    """Splits those of the texts data[start:end] that have a common shape."""
     groups = list(_groups(data, starts, ends - starts))
     if len(groups) == 1 and len(groups[0].rows) == len(starts):
         return _of_one_shape(*groups[0])
@@ -94,7 +94,7 @@ def _groups(data: Array, starts: Array, lengths: Array) -> Iterator[_Group]:
 
 
 def _texts(data: Array, starts: Array, length: int) -> Array:
-    """One a row."""
+    """Returns a text in each row."""
     if length == 0:
         return np.empty((len(starts), 0), dtype=np.uint8)
     return _items(data, length)[starts].view(np.uint8).reshape(-1, length)
@@ -120,7 +120,7 @@ def _shape_of(text: bytes) -> _Shape | None:
 
 
 def _alike(shape: _Shape, texts: Array) -> Array:
-    """Which of these texts, one a row, have this shape."""
+    """Returns a mask of the rows that have this shape."""
     found = np.ones(len(texts), dtype=bool)
     if not shape.text:
         return found
@@ -128,7 +128,7 @@ def _alike(shape: _Shape, texts: Array) -> Array:
     fixed = np.full(len(pattern), 0xFF, dtype=np.uint8)
     for begin, end in shape.values:
         fixed[begin:end] = 0
-    # NumPy is fast at long runs, so a row is repeated as often as there are texts in a block.
+    # NumPy is fast at long runs, so the pattern is repeated for each text of a block.
     rows = min(max(_BLOCK_BYTES // len(pattern), 1), len(texts))
     patterns, fixes, plain = (np.tile(row, (rows, 1)) for row in (pattern, fixed, fixed & _MOST_PLAIN))
     for begin in range(0, len(texts), rows):
@@ -152,7 +152,7 @@ def _values(shape: _Shape, texts: Array) -> Array:
 
 
 def _columns(shape: _Shape, values: Array) -> Iterator[Array]:
-    """The values of each name, as a part of all."""
+    """Yields the values of each name as a part of all values."""
     place = 0
     for width in shape.widths:
         yield np.ndarray(len(values), f"V{width}", values, offset=place, strides=values.strides)
@@ -173,7 +173,7 @@ def _of_one_shape(shape: _Shape, rows: Array, values: Array) -> AlikePairs:
 
 
 def _joined(groups: list[_Group], rows: Array, numbers: Array) -> AlikePairs:
-    """`numbers`: of each row the group that it is in."""
+    """Joins groups; `numbers` holds the group of each row."""
     names = list(dict.fromkeys(name for group in groups for name in group.shape.names))
     offsets = _ends([len(group.shape.names) for group in groups], numbers)
     places = _ends([sum(group.shape.widths) for group in groups], numbers)
@@ -191,7 +191,7 @@ def _joined(groups: list[_Group], rows: Array, numbers: Array) -> AlikePairs:
 
 
 def _ends(sizes: list[int], numbers: Array) -> Array:
-    """Where the rows begin whose groups have items of these sizes; then the end."""
+    """Returns where each row begins, given the item count of its group, and the end."""
     ends = np.zeros(len(numbers) + 1, dtype=np.int64)
     if len(numbers):
         np.cumsum(np.array(sizes, dtype=np.int64)[numbers], out=ends[1:])
@@ -199,6 +199,6 @@ def _ends(sizes: list[int], numbers: Array) -> Array:
 
 
 def _items(data: Array, size: int) -> Array:
-    """The `size` bytes from each element of an array on."""
+    """Returns a view of `size` bytes from each element of an array on."""
     count = (data.nbytes - size) // data.itemsize + 1
     return np.ndarray(count, f"V{size}", data, strides=data.strides)

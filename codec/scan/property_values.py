@@ -1,6 +1,6 @@
-"""The properties texts of many records at once: whether they parse, one property of each, its hashes. Needs NumPy.
+"""Values of one property of many records at once, and their hashes. Needs NumPy.
 
-The texts are joined, each with \\x02 behind it; all further work is on the places of the separators.
+The texts are joined, each followed by \\x02; everything else works on the places of the separators.
 """
 
 from __future__ import annotations
@@ -25,13 +25,15 @@ _POWERS = np.cumprod(np.append(1, np.full(MAX_PROPERTIES_LENGTH, 31)).astype(np.
 
 
 class Rows(Protocol):
-    """Columns of records by their names, as `codec.scan.fixed_columns` gives them."""
+    """Columns of records by name, as `codec.scan.fixed_columns` returns them."""
 
     def __getitem__(self, name: str, /) -> Any: ...
 
 
 class Values(NamedTuple):
-    """Values of one property that are not empty, in the order of the text: record, first byte, byte behind the last."""
+    """The non-empty values of one property in the order of the text: record, first byte, byte behind the
+    last.
+    """
 
     rows: Array
     starts: Array
@@ -39,7 +41,9 @@ class Values(NamedTuple):
 
 
 class JoinedProperties(NamedTuple):
-    """`text_ends[i]` is the byte behind the text of record i and its \\x02; `marks` are the places of all separators."""
+    """Joined texts: `text_ends[i]` is the byte behind text i and its \\x02; `marks` are the places of all
+    separators.
+    """
 
     text: bytes
     data: Array
@@ -58,7 +62,7 @@ class JoinedProperties(NamedTuple):
             same = _windows(self.data, starts, len(encoded)) == encoded
             found = found[same.all(axis=1)]
         starts = self.marks[found] + 1
-        # A value may hold \x01: it ends at the next end of a pair.
+        # A value may contain \x01: it ends at the next pair end.
         pair_ends = self.marks[self.is_pair_end]
         stops = pair_ends[np.searchsorted(pair_ends, starts)]
         full = stops > starts
@@ -67,7 +71,7 @@ class JoinedProperties(NamedTuple):
 
 
 def join_properties(data: memoryview, rows: Rows) -> JoinedProperties:
-    """Of these records."""
+    """Joins the properties texts of these records."""
     starts, ends = rows["properties_start"], rows["properties_end"]
     text = b"\x02".join([*cut(data, starts, ends), b""])
     joined = np.frombuffer(text, dtype=np.uint8)
@@ -81,14 +85,14 @@ def join_properties(data: memoryview, rows: Rows) -> JoinedProperties:
 
 
 def cut(data: memoryview, starts: Array, ends: Array) -> Iterator[bytes]:
-    """The bytes of ranges of a whole file."""
-    # A slice of the mapping itself costs half of what one of a view of it does.
+    """Yields the bytes of ranges of a file."""
+    # Slicing the mapping costs half of slicing a view of it.
     source: Any = data.obj if len(data) == len(data.obj) else data  # type: ignore[arg-type]
     return map(source.__getitem__, map(slice, starts.tolist(), ends.tolist()))
 
 
 def record_tags_codes(properties: JoinedProperties) -> Array:
-    """The tags code of each record, 0 without tags; the last TAGS counts."""
+    """Returns the tags code of each record, 0 without tags; the last TAGS counts."""
     codes = np.zeros(len(properties.text_ends), dtype=np.int64)
     found = _last_values(properties.values(PropertyName.TAGS))
     hashes, plain = _java_hashes(properties.data, found)
@@ -99,7 +103,9 @@ def record_tags_codes(properties: JoinedProperties) -> Array:
 
 
 def key_hashes(properties: JoinedProperties, topics: list[bytes]) -> tuple[Array, Array]:
-    """(record, hash) of every index key: the last UNIQ_KEY and the tokens of the last KEYS; sorted by neither."""
+    """Returns (record, hash) of every index key, unsorted: the last UNIQ_KEY and the tokens of the last
+    KEYS.
+    """
     tokens = _tokens(properties)
     heads = np.fromiter(map(_topic_hash, topics), dtype=np.uint64, count=len(topics))
     lengths = tokens.stops - tokens.starts
@@ -116,7 +122,7 @@ def key_hashes(properties: JoinedProperties, topics: list[bytes]) -> tuple[Array
 
 
 def ordered_key_hashes(properties: JoinedProperties, topics: list[bytes]) -> tuple[Array, Array]:
-    """As `key_hashes`, in the order in which a broker puts the items: by records, UNIQ_KEY first, then the tokens in theirs."""
+    """Returns them in the order of index items: by record, UNIQ_KEY first, then the tokens of KEYS."""
     tokens, (rows, hashes) = _tokens(properties), key_hashes(properties, topics)
     uniques = len(_last_values(properties.values(PropertyName.UNIQ_KEY)).rows)
     order = np.lexsort((tokens.starts, np.arange(len(rows)) >= uniques, rows))
@@ -124,7 +130,9 @@ def ordered_key_hashes(properties: JoinedProperties, topics: list[bytes]) -> tup
 
 
 def _java_hashes(data: Array, values: Values) -> tuple[Array, Array]:
-    """`String.hashCode` of each value, unsigned in 64 bits, and whether that is right: only of ASCII are bytes the units."""
+    """Returns `String.hashCode` of each value, unsigned in 64 bits, and a mask of the values for which it
+    holds: the ASCII ones.
+    """
     hashes = np.zeros(len(values.rows), dtype=np.uint64)
     plain = np.ones(len(values.rows), dtype=bool)
     lengths = values.stops - values.starts
@@ -156,7 +164,7 @@ def _tokens(properties: JoinedProperties) -> Values:
 
 
 def _pieces(text: bytes, start: int, stop: int) -> list[tuple[int, int]]:
-    """The ranges between blanks that are not empty."""
+    """Returns the non-empty ranges between blanks."""
     blanks = [start - 1]
     while (at := text.find(b" ", blanks[-1] + 1, stop)) >= 0:
         blanks.append(at)
@@ -164,7 +172,7 @@ def _pieces(text: bytes, start: int, stop: int) -> list[tuple[int, int]]:
 
 
 def _is_last(rows: Array) -> Array:
-    """Which of ascending record numbers are the last of their record."""
+    """Returns a mask of the last of equal, ascending record numbers."""
     return np.append(rows[1:] != rows[:-1], True)[: len(rows)]
 
 
@@ -174,7 +182,7 @@ def _last_values(values: Values) -> Values:
 
 
 def _windows(data: Array, starts: Array, size: int) -> Array:
-    """The `size` bytes at each place, a row each."""
+    """Returns the `size` bytes at each place, a row for each."""
     return windows(data, size)[starts].view(np.uint8).reshape(len(starts), size)
 
 

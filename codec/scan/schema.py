@@ -15,10 +15,10 @@ _ENCODED = ("topic", "broker_name", "tags", "born_host", "store_host")
 
 @cache
 def schema(*, encoded: bool = False, views: bool = False) -> pa.Schema:
-    """Names, order and types of the columns; `msg_id` is the UNIQ_KEY, else the offset message id.
+    """Returns the columns of an export; `msg_id` is the UNIQ_KEY, else the offset message id.
 
-    `encoded`: texts of which there are few, and the names of properties, are dictionary arrays, as a writer of Parquet
-    likes them best. `views`: bodies are views of the buffer that was scanned.
+    With `encoded`, columns of few texts, and names of properties, are dictionary arrays. With `views`, bodies
+    are views of the scanned buffer.
     """
     if views:
         plain = schema(encoded=encoded)

@@ -1,6 +1,7 @@
-"""From record to record through a buffer, by their sizes alone: about 0.05 µs a record where there are many, else 0.2 µs.
+"""A walk from record to record through a buffer by their sizes: 0.05 µs a record where there are many, else
+0.2 µs. Needs NumPy.
 
-Nothing but size and magic is looked at: `codec.scan.columns` checks the lengths inside.
+Only size and magic are checked; `codec.scan.columns` checks the lengths inside.
 """
 
 from __future__ import annotations
@@ -21,24 +22,24 @@ _MAGICS = frozenset((MAGIC_V1, MAGIC_V2))
 _NO_LIMIT = 2**63
 _SAMPLE = 64
 _MOST_ROWS = 1 << 16
-"""Records of one stretch of lanes."""
+"""The most records of one stretch of lanes."""
 
 
 class StopReason(StrEnum):
-    """Why a walk went no further."""
+    """The reason why a walk stopped."""
 
     END = "end"
-    """The walk came to the end that it was given."""
+    """The end that was given."""
     BLANK = "blank"
     """A BLANK record: the rest of the file is unused."""
     ZERO = "zero"
     """Size 0: nothing was written from here on."""
     CUT = "cut"
-    """A record that reaches behind the buffer."""
+    """A record that extends past the buffer."""
     GARBAGE = "garbage"
-    """No record: an unknown magic or an impossible size."""
+    """An unknown magic or an impossible size."""
     LIMIT = "limit"
-    """As many rows or bytes as were asked for."""
+    """As many rows or bytes as requested."""
 
     @property
     def is_damage(self) -> bool:
@@ -46,7 +47,7 @@ class StopReason(StrEnum):
 
 
 class Walk(NamedTuple):
-    """Where the records start, where the walk stopped, and why."""
+    """Positions of records, where the walk stopped, and why."""
 
     positions: Array
     end: int
@@ -61,9 +62,10 @@ def scan_positions(
     max_rows: int = _NO_LIMIT,
     max_bytes: int = _NO_LIMIT,
 ) -> Walk:
-    """Walk over the records that start in start:end (the last may reach behind `end`, not behind the buffer).
+    """Walks over the records that start in start:end; the last may extend past `end`, but not past the
+    buffer.
 
-    Stop after `max_rows` records, or with the one that makes it `max_bytes` or more.
+    Stops after `max_rows` records, or with the one that reaches `max_bytes`.
     """
     limit = len(buffer)
     stop = limit if end is None else min(end, limit)
@@ -81,10 +83,11 @@ def scan_positions(
 
 
 def _pieces(buffer: Buffer, position: int, bound: int, rows: int) -> Iterator[tuple[int, Array]]:
-    """Positions piece by piece, each with the byte behind its last record; the last piece may be more than `rows`.
+    """Yields pieces of positions, each with the byte behind its last record; the last piece may exceed
+    `rows`.
 
-    The sizes of a few records tell how far to go for as many as are wanted. After a stretch whose lanes did not meet, as
-    many bytes are walked one by one, so bytes that are made to mislead cost a few times the time, and no more.
+    A sample of sizes tells how long a stretch to walk. After a stretch whose lanes did not meet, as many
+    bytes are walked one by one, so hostile bytes cost a few times the time and no more.
     """
     while True:
         few, after = follow(buffer, position, bound, min(rows, _SAMPLE))
@@ -109,7 +112,7 @@ def _pieces(buffer: Buffer, position: int, bound: int, rows: int) -> Iterator[tu
 
 
 def _reason(buffer: Buffer, position: int, limit: int) -> StopReason:
-    """Why no record starts at a position; LIMIT when one does."""
+    """Returns why no record starts at a position; LIMIT when one does."""
     rest = limit - position
     if rest < BLANK_SIZE:
         return StopReason.GARBAGE if any(buffer[position:limit]) else StopReason.ZERO

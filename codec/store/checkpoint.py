@@ -22,11 +22,13 @@ CHECKPOINT = fused(
 )
 FILE_SIZE = 4096
 SAFETY = 3000
-"""How far (ms) before the flushed times recovery starts."""
+"""Recovery starts this much (ms) before the flushed times."""
 
 
 class Checkpoint(NamedTuple):
-    """Store time of the last flushed record, of the last flushed queue entry, of the last full index file; 5.x adds two offsets."""
+    """Store times (ms) of the last flushed record and queue entry and of the last full index file; 5.x adds
+    two offsets.
+    """
 
     physic_msg_timestamp: int = 0
     logics_msg_timestamp: int = 0
@@ -45,12 +47,12 @@ class Checkpoint(NamedTuple):
 
 
 def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
-    """The whole file."""
+    """Returns the whole file."""
     return CHECKPOINT.pack(*checkpoint).ljust(FILE_SIZE, b"\0")
 
 
 def decode_checkpoint(data: bytes | bytearray | memoryview) -> Checkpoint:
-    """CorruptionError when there are not even the numbers."""
+    """Reads the numbers; CorruptionError when the file is too short for them."""
     try:
         return Checkpoint._make(CHECKPOINT.unpack_from(data, 0))
     except struct.error:

@@ -1,8 +1,9 @@
 """Consume queue files: one entry of 20 bytes for each message of a queue (Java class `ConsumeQueue`).
 
-The queue offset of a message is the byte offset of its entry / 20. The tags code is the hash of the tag; in the schedule
-topic it is the time of delivery (ms); far below any hash it is the address of an extension unit. An entry is used when
-its offset is >= 0 and its size > 0. Entries before the first message of a queue that did not start at 0 are FILLER.
+The queue offset of a message is the byte offset of its entry / 20. The tags code is the hash of the tag; in
+the schedule topic it is the delivery time (ms); far below any hash it is the address of an extension entry.
+An entry is in use when its offset is >= 0 and its size > 0. A queue that does not start at 0 begins with
+FILLER entries.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ BATCH_ENTRY = fused(
 
 
 class Entry(NamedTuple):
-    """Where the record of a message is."""
+    """The place of a message's record."""
 
     commit_log_offset: int
     size: int
@@ -56,12 +57,12 @@ encode_entry = ENTRY.pack
 
 
 def is_entry(commit_log_offset: int, size: int) -> bool:
-    """Java's test of recovery: False for the zeros behind the last entry."""
+    """Returns False for the zeros behind the last entry (Java's test on recovery)."""
     return commit_log_offset >= 0 and size > 0
 
 
 def decode_entries(buffer: bytes | bytearray | memoryview) -> Iterator[Entry]:
-    """Every entry of whole entries, zeros included. CorruptionError when the length is no multiple of 20."""
+    """Returns all entries, zeros included. Raises CorruptionError when the length is not a multiple of 20."""
     if len(buffer) % ENTRY_SIZE:
         raise CorruptionError(f"{len(buffer)} bytes are no whole consume queue entries", len(buffer))
     return map(Entry._make, ENTRY.iter_unpack(buffer))

@@ -1,8 +1,10 @@
-"""Consume queue extension files: what does not fit a consume queue entry (Java class `ConsumeQueueExt`, off by default).
+"""Consume queue extension files: what does not fit a consume queue entry (Java class `ConsumeQueueExt`, off
+by default).
 
-A unit is the tags code, the store time and a bit map (the bloom filter result of the consumer filters). Its size is that
-of the whole unit, at least 20 bytes. The size -1 ends a file. A consume queue entry holds the address of a unit (byte
-offset + the lowest int64) in place of the tags code; addresses are below every tags code.
+An entry (Java `CqExtUnit`) is the tags code, the store time and a bit map, the bloom filter result of the
+consumer filters. Its size counts the whole entry, at least 20 bytes. The size -1 ends a file. A consume queue
+entry holds the address of an extension entry (byte offset + the lowest int64) in place of the tags code;
+addresses are below every tags code.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ _SHORT = struct.Struct(">h")
 
 
 class Unit(NamedTuple):
-    """What the filter of a consumer looks at."""
+    """An extension entry: the data that consumer filters use."""
 
     tags_code: int
     store_timestamp: int
@@ -56,7 +58,7 @@ class Unit(NamedTuple):
 
 
 def encode_unit(unit: Unit) -> bytes:
-    """LocalProtocolError when the bit map or a number is too large."""
+    """Raises LocalProtocolError when the bit map or a number is too large."""
     try:
         return HEAD.pack(unit.size, unit.tags_code, unit.store_timestamp, len(unit.bit_map)) + unit.bit_map
     except struct.error as error:
@@ -64,7 +66,7 @@ def encode_unit(unit: Unit) -> bytes:
 
 
 def decode_unit(buffer: Buffer, position: int = 0) -> Unit:
-    """The unit at a position. CorruptionError when it is cut short or its sizes disagree."""
+    """Reads the entry at a position. Raises CorruptionError when it is cut short or its sizes disagree."""
     try:
         size, tags_code, store_timestamp, bit_map_size = HEAD.unpack_from(buffer, position)
     except struct.error:
@@ -76,7 +78,7 @@ def decode_unit(buffer: Buffer, position: int = 0) -> Unit:
 
 
 def walk_units(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, Unit]]:
-    """Positions and units up to the mark that ends the file, zeros, or the end of the buffer."""
+    """Yields positions and entries up to the end mark, zeros, or the end of the buffer."""
     while position + _SHORT.size <= len(buffer) and _SHORT.unpack_from(buffer, position)[0] not in (
         END_OF_FILE,
         0,
@@ -87,12 +89,12 @@ def walk_units(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, Unit]]:
 
 
 def is_address(tags_code: int) -> bool:
-    """Whether the tags code of a consume queue entry is the address of a unit."""
+    """Returns True when the tags code of a consume queue entry is an address."""
     return tags_code <= HIGHEST_ADDRESS
 
 
 def address_of(offset: int) -> int:
-    """What a consume queue entry holds for the unit at a byte offset of the extension queue."""
+    """Returns the tags code that stands for the extension entry at a byte offset."""
     return offset + LOWEST_ADDRESS
 
 

@@ -32,17 +32,19 @@ class DispatchedEntry(NamedTuple):
 
 
 def has_queue_entry(sys_flag: int) -> bool:
-    """True for normal and committed messages; the bit of prepared ones is also set in rolled-back ones."""
+    """Returns True for normal and committed messages; rolled-back ones have the bit of prepared ones set,
+    too.
+    """
     return not sys_flag & MessageSysFlag.TRANSACTION_PREPARED
 
 
 def has_index_items(sys_flag: int) -> bool:
-    """True for all but rolled-back messages."""
+    """Returns True for all but rolled-back messages."""
     return sys_flag & MessageSysFlag.TRANSACTION_MASK != MessageSysFlag.TRANSACTION_ROLLBACK
 
 
 def delivery_time(properties: Mapping[str, str], store_timestamp: int, levels: DelayLevels) -> int | None:
-    """When a message of SCHEDULE_TOPIC_XXXX is due, in ms; None without a delay level above 0."""
+    """Returns when a message of SCHEDULE_TOPIC_XXXX is due, in ms; None without a delay level above 0."""
     level = delay_level(properties)
     return store_timestamp + levels.delay_ms(level) if level else None
 
@@ -50,7 +52,7 @@ def delivery_time(properties: Mapping[str, str], store_timestamp: int, levels: D
 def entry_tags_code(
     topic: str, properties: Mapping[str, str], store_timestamp: int, levels: DelayLevels = DEFAULT_LEVELS
 ) -> int:
-    """The tags code, or in SCHEDULE_TOPIC_XXXX the delivery time, of a record's queue entry."""
+    """Returns the tags code, or in SCHEDULE_TOPIC_XXXX the delivery time, of a record's queue entry."""
     due = delivery_time(properties, store_timestamp, levels) if topic == SystemTopic.SCHEDULE else None
     return tags_code(properties.get(PropertyName.TAGS)) if due is None else due
 
@@ -58,7 +60,7 @@ def entry_tags_code(
 def queue_entries(
     record: RecordScan, properties: Mapping[str, str], levels: DelayLevels = DEFAULT_LEVELS
 ) -> Iterator[DispatchedEntry]:
-    """The queue entries of a record: its own queue first, then those of INNER_MULTI_DISPATCH."""
+    """Yields the queue entries of a record: its own queue first, then those of INNER_MULTI_DISPATCH."""
     if not has_queue_entry(record.sys_flag):
         return
     topic = str(record.topic, "utf-8", "replace")
@@ -76,14 +78,14 @@ def queue_entries(
 
 
 def index_keys(properties: Mapping[str, str]) -> list[str]:
-    """The keys of a message in the order of its index items: UNIQ_KEY, then the tokens of KEYS."""
+    """Returns the keys of a message in the order of its index items: UNIQ_KEY, then the tokens of KEYS."""
     keys = split_keys(properties.get(PropertyName.KEYS))
     unique = properties.get(PropertyName.UNIQ_KEY)
     return [unique, *keys] if unique else keys
 
 
 def index_hashes(record: RecordScan, properties: Mapping[str, str]) -> list[int]:
-    """The key hashes of the index items of a record, in order."""
+    """Returns the key hashes of the index items of a record, in order."""
     if not has_index_items(record.sys_flag):
         return []
     topic = str(record.topic, "utf-8", "replace")

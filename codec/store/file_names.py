@@ -17,7 +17,7 @@ NAME_PATTERN = "[0-9]" * NAME_LENGTH
 
 
 def file_name(offset: int) -> str:
-    """The name of the commit log or consume queue file that starts at a byte offset."""
+    """Returns the name of the commit log or consume queue file that starts at a byte offset."""
     return f"{offset:020d}"
 
 
@@ -26,7 +26,7 @@ def is_file_name(name: str) -> bool:
 
 
 def parse_file_name(name: str) -> int:
-    """The byte offset at which the file starts. CorruptionError for any other name."""
+    """Returns the byte offset at which the file starts. Raises CorruptionError for any other name."""
     if not is_file_name(name):
         raise CorruptionError(f"not the name of a store file: {name[:64]!r}")
     return int(name)
@@ -37,18 +37,20 @@ def is_index_file_name(name: str) -> bool:
 
 
 def index_file_name(created_ms: int, tz: tzinfo | None = None) -> str:
-    """The name of an index file made at a moment (ms); `tz` None means this machine's zone."""
+    """Returns the name of an index file created at a moment (ms); `tz` None means the local zone."""
     created = datetime.fromtimestamp(created_ms // 1000, tz)
     return f"{created:%Y%m%d%H%M%S}{created_ms % 1000:03d}"
 
 
 def index_file_name_after(last: str, wanted: str) -> str:
-    """`wanted`, or the next name after `last` when that is not earlier: names ascend even if a clock was set back."""
+    """Returns `wanted`, or the next name after `last` unless `wanted` is later: names ascend even if a clock
+    was set back.
+    """
     return wanted if wanted > last else f"{int(last) + 1:0{INDEX_NAME_LENGTH}d}"
 
 
 def parse_index_file_name(name: str, tz: tzinfo | None = None) -> int:
-    """When the index file was made, in ms. CorruptionError for any other name."""
+    """Returns when the index file was created, in ms. Raises CorruptionError for any other name."""
     if is_index_file_name(name):
         try:
             created = datetime.strptime(name[:-3], "%Y%m%d%H%M%S").replace(tzinfo=tz)

@@ -73,19 +73,19 @@ def item_position(slots: int, item: int) -> int:
 
 
 def index_file_size(slots: int = FILE_SLOTS, items: int = FILE_ITEMS) -> int:
-    """Bytes of a whole file."""
+    """Returns the bytes of a whole file."""
     return item_position(slots, items)
 
 
 def time_difference(begin_timestamp: int, store_timestamp: int) -> int:
-    """What an item holds of a store time (ms); 0 while the file has no begin."""
+    """Returns the time (s) that an item holds for a store time (ms); 0 while the file has no begin."""
     if begin_timestamp <= 0:
         return 0
     return min(max((store_timestamp - begin_timestamp) // 1000, 0), MAX_TIME_DIFF)
 
 
 def decode_header(buffer: bytes | bytearray | memoryview) -> IndexHeader:
-    """CorruptionError when there are no 40 bytes."""
+    """Raises CorruptionError when the file is shorter than 40 bytes."""
     try:
         return IndexHeader._make(HEADER.unpack_from(buffer, 0))
     except struct.error:
@@ -93,7 +93,7 @@ def decode_header(buffer: bytes | bytearray | memoryview) -> IndexHeader:
 
 
 def decode_item(buffer: bytes | bytearray | memoryview, slots: int, item: int) -> IndexItem:
-    """CorruptionError when the file ends before the item."""
+    """Raises CorruptionError when the file ends before the item."""
     position = item_position(slots, item)
     try:
         return IndexItem._make(ITEM.unpack_from(buffer, position))
@@ -102,7 +102,7 @@ def decode_item(buffer: bytes | bytearray | memoryview, slots: int, item: int) -
 
 
 def items_of(buffer: bytes | bytearray | memoryview, slots: int, key_hash: int) -> Iterator[IndexItem]:
-    """The items of a hash, newest first; other hashes of its slot are left out.
+    """Yields the items of a hash, newest first.
 
     Numbers out of range end the chain, as in Java; a chain that loops ends after `index_count` steps.
     """
@@ -121,7 +121,7 @@ def items_of(buffer: bytes | bytearray | memoryview, slots: int, key_hash: int) 
 
 
 class WrongLink(NamedTuple):
-    """An item number at byte `position`: that of the newest item of `slot`, or of the one before `item` (then `slot` is None)."""
+    """A wrong item number: in `slot`, or as the previous item of `item` (then `slot` is None)."""
 
     slot: int | None
     item: int
@@ -140,7 +140,8 @@ class WrongLink(NamedTuple):
 
 
 def wrong_links(data: memoryview, slots: int, count: int) -> Iterator[WrongLink]:
-    """Compares the chains of items [1, count) with those that their hashes make: wrong items in order, then wrong slots.
+    """Yields the links that differ from those that the hashes of items [1, count) make: items in order, then
+    slots.
 
     `codec.scan.index_chains` does the same for many items at once.
     """

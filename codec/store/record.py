@@ -1,8 +1,9 @@
-"""Stored records: read one, walk over many (Java classes `CommitLog`, `MessageDecoder`); made are they in `codec.store.record_encoder`.
+"""Readers of stored records (Java classes `CommitLog`, `MessageDecoder`); `codec.store.record_encoder` writes
+them.
 
-The layout is in `codec.store.record_layout`; here are the readers for the hot path. Every length is checked before anything is
-cut out, and the lengths of a record must add up to its total size. Unknown magic is damage (4.9 ignores the magic when it
-decodes; every record that a broker ever wrote has V1 or V2). Positions in errors are offsets in the buffer given.
+Every length is checked before anything is cut out, and the lengths of a record must add up to its total size.
+An unknown magic is damage (4.9 ignores the magic when it decodes; every record that a broker writes has V1 or
+V2). Positions in errors are offsets in the given buffer.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from codec.store.record_layout import (
 Buffer = bytes | bytearray | memoryview
 
 MAX_DECOMPRESSED_TOGETHER = 256 * 1024 * 1024
-"""Bytes that the compressed bodies of one reply may become."""
+"""Bytes that the compressed bodies of one reply may expand to."""
 
 _PREFIX_V4 = PREFIXES[0]
 _unpack_v4 = _PREFIX_V4.struct.unpack_from
@@ -45,14 +46,14 @@ _STORE_TIMESTAMP = {bits: layout.offsets["store_timestamp"] for bits, layout in 
 
 
 class RecordHead(NamedTuple):
-    """What a walk over records needs; nothing is checked but that 8 bytes are there."""
+    """Size and magic of a record, unchecked."""
 
     total_size: int
     magic: int
 
 
 class RecordScan(NamedTuple):
-    """A checked record without its texts decoded; for a BLANK record all behind the magic is empty."""
+    """A checked record with its texts as bytes; only size and magic of a BLANK record are set."""
 
     total_size: int
     magic: int
@@ -66,7 +67,7 @@ class RecordScan(NamedTuple):
 
 
 def peek_record(buffer: Buffer, position: int = 0) -> RecordHead:
-    """Total size and magic, unchecked. CorruptionError when there are no 8 bytes."""
+    """Returns total size and magic, unchecked. Raises CorruptionError when fewer than 8 bytes are left."""
     try:
         return RecordHead._make(_HEAD_PAIR.unpack_from(buffer, position))
     except struct.error:
@@ -74,7 +75,9 @@ def peek_record(buffer: Buffer, position: int = 0) -> RecordHead:
 
 
 def store_timestamp_at(buffer: Buffer, position: int = 0) -> int:
-    """The store timestamp (ms) of the record there, nothing else of it checked. CorruptionError when it is cut short."""
+    """Returns the store timestamp (ms) of the record at a position, unchecked. Raises CorruptionError when it
+    is cut short.
+    """
     try:
         fields = _unpack_v4(buffer, position)
         offset = _STORE_TIMESTAMP[fields[_SYS_FLAG] & HOST_BITS]
@@ -91,9 +94,10 @@ def decode_record(
     decompress: bool = False,
     limit: int = MAX_DECOMPRESSED,
 ) -> MessageExt:
-    """The message at a position. `decompress` gives the plain body of at most `limit` bytes, the sys flag stays as stored.
+    """Decodes the message at a position. With `decompress` the body is plain and at most `limit` bytes; the
+    sys flag stays as stored.
 
-    CorruptionError for anything else than a whole V1 or V2 record, and for a wrong CRC if that is asked for.
+    Raises CorruptionError for anything but a whole V1 or V2 record, and with `check_crc` for a wrong CRC.
     """
     fields, body_start, body_end, topic_start, topic_end, end = _split(buffer, position, len(buffer))
     (
@@ -139,9 +143,9 @@ def decode_record(
 
 
 def decode_records(buffer: Buffer, *, check_crc: bool = False, decompress: bool = False) -> list[MessageExt]:
-    """The messages of a buffer that holds nothing else: the body of a pull, query or view reply.
+    """Decodes the messages of the body of a pull, query or view reply.
 
-    CorruptionError also when the plain bodies take more than MAX_DECOMPRESSED_TOGETHER bytes.
+    Raises CorruptionError also when the plain bodies exceed MAX_DECOMPRESSED_TOGETHER bytes.
     """
     messages: list[MessageExt] = []
     position = 0
@@ -160,10 +164,11 @@ def decode_records(buffer: Buffer, *, check_crc: bool = False, decompress: bool 
 def scan_record(
     buffer: Buffer, position: int = 0, end: int | None = None, *, check_crc: bool = False
 ) -> RecordScan:
-    """The record at a position, its texts left as bytes, checked as Java's `checkMessageAndReturnSize` does.
+    """Checks the record at a position as Java's `checkMessageAndReturnSize` does; its texts stay bytes.
 
-    A BLANK record is a RecordScan with its size, MAGIC_BLANK and nothing else. CorruptionError for zeros, an unknown magic,
-    lengths that do not add up, a record that reaches behind `end` (default: the buffer's), a wrong CRC if asked for.
+    A BLANK record has only its size and MAGIC_BLANK. Raises CorruptionError for zeros, an unknown magic,
+    lengths that do not add up, a record that extends past `end` (default: the buffer's), and with `check_crc`
+    for a wrong CRC.
     """
     limit = len(buffer) if end is None else end
     size, magic = peek_record(buffer, position)
@@ -183,7 +188,9 @@ def scan_record(
 
 
 def _split(buffer: Buffer, position: int, limit: int) -> tuple[tuple[Any, ...], int, int, int, int, int]:
-    """Fixed fields, then where body starts and ends, topic starts and ends, the record ends. All lengths checked."""
+    """Returns the fixed fields, starts and ends of body and topic, and the end of the record, with all
+    lengths checked.
+    """
     try:
         fields = _unpack_v4(buffer, position)
         body_start = position + _SIZE_V4
@@ -195,7 +202,7 @@ def _split(buffer: Buffer, position: int, limit: int) -> tuple[tuple[Any, ...], 
         raise CorruptionError("a record is cut short", position) from None
     end = position + fields[_TOTAL_SIZE]
     body_end = body_start + fields[_BODY_LENGTH]
-    # The topic's length and the properties' length take at least three bytes more.
+    # The lengths of topic and properties take at least three more bytes.
     if not body_start <= body_end <= end - 3 or end > limit or position < 0:
         raise CorruptionError(
             f"a record of {end - position} bytes with a body of {body_end - body_start}", position
@@ -217,7 +224,7 @@ def _split(buffer: Buffer, position: int, limit: int) -> tuple[tuple[Any, ...], 
 
 
 def _check_crc(body: Buffer, stored: int, position: int) -> None:
-    """Java checks no CRC of an empty body."""
+    """Checks the CRC of a body; as in Java, not that of an empty one."""
     if len(body) and crc32(body) != stored:
         raise CorruptionError("the CRC of a body is wrong", position)
 

@@ -1,7 +1,7 @@
-"""Stored records made from values (Java class `CommitLog.DefaultAppendMessageCallback`); the layout is in `codec.store.record_layout`.
+"""Writers of stored records (Java class `CommitLog.DefaultAppendMessageCallback`) in the layout of
+`codec.store.record_layout`.
 
-`RecordEncoder` is for who writes many records: all that does not change from one to the next is worked out before.
-`encode_record` makes a single one.
+`RecordEncoder` prepares what many records share; `encode_record` writes a single one.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from codec.store.record_layout import (
 
 _pack_properties_length: Final = struct.Struct(">h").pack
 _pack_blank: Final = struct.Struct(">iI").pack
-# The version of a record → its magic, bytes of the topic's length, the most it can say.
+# Record version → its magic, bytes of the topic's length, longest topic.
 _VERSIONS: Final = {1: (MAGIC_V1, 1, 127), 2: (MAGIC_V2, 2, 32767)}
 
 
 class RecordEncoder:
-    """Makes the records of one store, all of one version."""
+    """Encodes the records of one store and one version."""
 
     __slots__ = ("_longest_topic", "_magic", "_packers", "_store_host", "_topic_width")
 
     def __init__(self, store_host: bytes, version: int = 1) -> None:
-        """`store_host` is packed, 8 or 20 bytes; LocalProtocolError if it is not."""
+        """`store_host` is packed, 8 or 20 bytes; LocalProtocolError for another length."""
         if len(store_host) not in {HOST_V4_SIZE, HOST_V6_SIZE}:
             raise LocalProtocolError(f"a host of {len(store_host)} bytes")
         self._store_host = store_host
@@ -48,7 +48,9 @@ class RecordEncoder:
         }
 
     def sized_topic(self, topic: bytes) -> bytes:
-        """The topic behind its length, as `pieces` wants it; LocalProtocolError for one over 127 bytes (version 2: 32,767)."""
+        """Returns the topic behind its length, as `pieces` takes it. Raises LocalProtocolError over 127 bytes
+        (version 2: 32,767).
+        """
         if len(topic) > self._longest_topic:
             raise LocalProtocolError(f"a topic of {len(topic)} bytes, a record holds {self._longest_topic}")
         return len(topic).to_bytes(self._topic_width, "big") + topic
@@ -71,9 +73,11 @@ class RecordEncoder:
         properties: bytes,
         body_crc: int | None = None,
     ) -> tuple[int, tuple[bytes | memoryview, ...]]:
-        """The size of a record, and its bytes in pieces to be joined; the CRC is that of the body unless it is given.
+        """Returns the size of a record, and its bytes in pieces to be joined; the CRC is computed unless
+        given.
 
-        LocalProtocolError for properties over 32,767 bytes, a host that is not 8 or 20 bytes, a number out of range.
+        Raises LocalProtocolError for properties over 32,767 bytes, a host that is not 8 or 20 bytes, a number
+        out of range.
         """
         body_length = len(body)
         properties_length = len(properties)
@@ -131,9 +135,10 @@ def encode_record(
     body_crc: int | None = None,
     version: int = 1,
 ) -> bytes:
-    """The bytes of a record. Hosts are packed (8 or 20 bytes) and decide the address bits of the sys flag.
+    """Returns the bytes of a record. Hosts are packed (8 or 20 bytes) and decide the address bits of the sys
+    flag.
 
-    LocalProtocolError as for `RecordEncoder`.
+    Raises LocalProtocolError as `RecordEncoder` does.
     """
     encoder = _encoder_of(store_host, version)
     _, pieces = encoder.pieces(
@@ -158,11 +163,11 @@ def encode_record(
 def record_size(
     body_length: int, topic_length: int, properties_length: int, sys_flag: int = 0, version: int = 1
 ) -> int:
-    """Bytes of a record; the lengths are in bytes, the address bits of `sys_flag` count."""
+    """Returns the bytes of a record, given lengths in bytes; the address bits of `sys_flag` count."""
     prefix = PREFIXES[sys_flag & HOST_BITS].size
     return prefix + body_length + _VERSIONS[version][1] + topic_length + 2 + properties_length
 
 
 def encode_blank(remaining: int) -> bytes:
-    """The 8 bytes that say: nothing more in the `remaining` bytes of this file."""
+    """Returns the 8 bytes of a BLANK record that fills the `remaining` bytes of a file."""
     return _pack_blank(remaining, MAGIC_BLANK)

@@ -1,4 +1,6 @@
-"""A stored record field by field with its bytes, read with the declaration itself: slow, and goes as far as it can."""
+"""Fields of a stored record with their bytes, read with the declaration: slow, and as far as the bytes
+allow.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ LONGEST_FIELD = 64 * 1024 * 1024
 
 
 class ExplainedField(NamedTuple):
-    """`offset` counts from the start of the record; `value` is a number, or the bytes of hosts and texts."""
+    """A field: `offset` counts from the start of the record; `value` is a number, or the bytes of hosts and
+    texts.
+    """
 
     name: str
     offset: int
@@ -24,14 +28,16 @@ class ExplainedField(NamedTuple):
 
 
 class Explanation(NamedTuple):
-    """`problem` says why the fields end where they do; None for a whole record."""
+    """Fields of a record; `problem` says why they end early, None for a whole record."""
 
     fields: list[ExplainedField]
     problem: str | None
 
 
 def explain_record(buffer: bytes | bytearray | memoryview, position: int = 0) -> Explanation:
-    """The fields of the record at a position, up to the first that cannot be. CorruptionError only when there are no 8 bytes."""
+    """Explains the record at a position up to the first impossible field. Raises CorruptionError only when
+    fewer than 8 bytes are left.
+    """
     declaration = BLANK if peek_record(buffer, position).magic == MAGIC_BLANK else RECORD
     fields: list[ExplainedField] = []
     known: dict[str, Any] = {}
@@ -56,7 +62,7 @@ def explain_record(buffer: bytes | bytearray | memoryview, position: int = 0) ->
 def explain_fixed(
     layout: FixedLayout, buffer: bytes | bytearray | memoryview, position: int = 0
 ) -> list[ExplainedField]:
-    """The fields of a layout without texts; CorruptionError when the buffer ends before them."""
+    """Explains a layout of fixed size. Raises CorruptionError when the buffer is too short."""
     data = bytes(buffer[position : position + layout.size])
     if len(data) < layout.size:
         raise CorruptionError(f"{len(data)} bytes where {layout.size} are needed", position)

@@ -1,8 +1,8 @@
-"""Which records of a commit log are wanted: by topic, key, tag, queue, and by an SQL92 condition over columns and properties.
+"""A filter of stored messages by topic, key, tag, queue, and SQL92 condition over columns and properties.
 
-A condition is one of codec.selector; its names are the columns of COLUMNS, as an export calls them, and the properties of
-the record. A property that is called like a column is hidden by it. Values are texts, and become numbers where they are
-compared with one: `queue_id = 3 AND store_size > 4096 AND region IN ('eu', 'us')`. Times are ms.
+Conditions are those of `codec.selector`; names are COLUMNS, called as in an export, and properties of the
+message. A column hides a property of the same name. Values are texts, and become numbers when compared with
+one: `queue_id = 3 AND store_size > 4096 AND region IN ('eu', 'us')`. Times are ms.
 """
 
 from __future__ import annotations
@@ -36,11 +36,13 @@ COLUMNS: Mapping[str, Callable[[MessageExt], Any]] = {
     "keys": lambda message: " ".join(message.keys) or None,
     "body_size": _plain_size,
 }
-"""`body_size` is that of the plain body, of one that cannot be decompressed as stored; all others are the columns of an export."""
+"""Columns of a message. `body_size` is the size of the plain body, or as stored when that cannot be
+decompressed; the others are columns of an export.
+"""
 
 
 class Columns(Mapping[str, str]):
-    """Columns and properties of a record as texts."""
+    """Columns and properties of a message as texts."""
 
     __slots__ = ("_message",)
 
@@ -64,7 +66,9 @@ class Columns(Mapping[str, str]):
 
 
 class RecordFilter(NamedTuple):
-    """What is not given lets everything through. A key is one of KEYS, or the UNIQ_KEY. Bodies of messages are as stored."""
+    """A filter in which fields left out accept everything. `key` is one of KEYS, or the UNIQ_KEY. Bodies of
+    messages are as stored.
+    """
 
     key: str | None = None
     tags: frozenset[str] = frozenset()
@@ -77,7 +81,7 @@ class RecordFilter(NamedTuple):
         return self.asks_only()
 
     def asks_only(self, *names: str) -> bool:
-        """Nothing but these fields, or not even they, keep anything out."""
+        """Returns True when no field but these is set."""
         given = {name for name, value in self._asdict().items() if value not in (None, frozenset())}
         return given.issubset(names)
 
@@ -108,6 +112,6 @@ def record_filter(
     where: str | None = None,
     topics: Iterable[str] | None = None,
 ) -> RecordFilter:
-    """SelectorError when the tag expression or the condition cannot be read."""
+    """Builds a filter. Raises SelectorError for a tag expression or condition that does not parse."""
     meets = None if where is None else condition(where)
     return RecordFilter(key, parse_tags(tag), queue_id, meets, frozenset(topics or ()))
