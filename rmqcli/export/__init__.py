@@ -1,8 +1,9 @@
-"""Messages to Parquet: from a store folder or a topic, on this machine with pyarrow or as a Spark job. One schema for all.
+"""Export of messages to Parquet: from a store folder or a topic, on this machine or as a Spark job, in one
+schema.
 
-Needs the extra `export` (numpy, pyarrow), for Spark the extra `spark`. The source of an export is never changed. Output is
-written under temporary names and renamed when it is whole; `_SUCCESS` comes last. `_rmq/manifest.json` says what is there, and
-where an export that resumes goes on.
+Needs the extra `export` (NumPy, PyArrow), for Spark the extra `spark`. The source of an export is never
+changed. Files are written under temporary names and renamed when they are whole; `_SUCCESS` comes last.
+`_rmq/manifest.json` lists the content, and where a resumed export continues.
 """
 
 from __future__ import annotations

@@ -1,19 +1,21 @@
-"""What can keep an export from being made."""
+"""Errors of exports."""
 
 from __future__ import annotations
 
 
 class ExportError(Exception):
-    """The export cannot be made as asked; the text names the thing and the remedy. Nothing half is left under --out."""
+    """The export cannot be made as requested; the message names the cause and the remedy. Nothing partial is
+    left under --out.
+    """
 
 
 class OutputExists(ExportError):
-    """There is something under --out already that this export cannot go on with: exports never mix."""
+    """The output folder holds something that this export cannot continue: exports never mix."""
 
 
 class LayoutError(ExportError):
-    """A column, partition or compression that there is not."""
+    """An unknown column, partition or compression."""
 
 
 class MasterError(ExportError):
-    """What was given as the address of a Spark master is none."""
+    """The address of a Spark master is not one."""

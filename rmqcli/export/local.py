@@ -1,4 +1,4 @@
-"""The export on this machine: file after file of a store, or a topic's queues by pull."""
+"""Export on this machine: the files of a store, or the queues of a topic."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from rmqcli.store import CommitLogFiles
 from rmqcli.store.workers import WORTH_A_PROCESS, Workers
 
 QUEUES_AT_ONCE = 4
-"""So many queues are read at the same time; each holds one batch."""
+"""Queues read at the same time; each holds one batch."""
 
 _PARTS = 8
-"""A log is cut into so many parts for several processes, none of them small and none larger than a file shall be."""
+"""Parts of a log for several processes, none small and none larger than a file shall be."""
 
 Progress = Callable[[int], None]
 
@@ -41,7 +41,7 @@ def _silent(count: int) -> None:
 
 
 def store_origin(store: Path, rows: RowFilter) -> Origin:
-    """What the manifest says of a store."""
+    """Returns the origin that the manifest states for a store."""
     topics = ",".join(sorted(rows.topics)) or None
     return Origin(str(store.resolve()), topics, rows.queue_id, tuple(sorted(rows.tags)))
 
@@ -56,16 +56,16 @@ def export_store(
     resume: bool = False,
     workers: Workers | None = None,
 ) -> ExportSummary:
-    """Every record of a store's commit log that `rows` takes. `progress` is told bytes of commit log as they are done.
-    `workers`: processes, each of which writes files of its own.
+    """Exports the records of a store's commit log that `rows` accepts.
 
-    `resume`: what the export under `out` does not have yet. OutputExists when `out` is not empty, or cannot be resumed;
-    CorruptionError at damage, and (with `rows.check_crc`) when a consume queue has more entries than there are records;
-    FileNotFoundError when there is no commit log.
+    `progress` receives bytes of commit log. `workers` are processes, each of which writes its own files. With
+    `resume` only what the export under `out` is missing is added. Raises OutputExists when `out` is not
+    empty, or cannot be resumed; CorruptionError at damage, and (with `rows.check_crc`) when a consume queue
+    has more entries than there are records; FileNotFoundError without a commit log.
     """
     started = time.perf_counter()
     origin = store_origin(store, rows)
-    CommitLogFiles(store)  # a store that is not there is told before a folder is made
+    CommitLogFiles(store)  # a missing store is reported before a folder is created
     with ExportFolder(out, origin, layout, resume=resume) as folder:
         warn_of_gap(store, folder.previous, rows)
         rows = rows.after(folder.previous)
@@ -78,7 +78,7 @@ def export_store(
 
 
 class _Output(NamedTuple):
-    """Where files go, and what they are."""
+    """Where files are written, and their layout."""
 
     folder: Path
     source: str
@@ -92,7 +92,7 @@ class _Output(NamedTuple):
 def _write_store(
     store: Path, rows: RowFilter, output: _Output, progress: Progress, workers: Workers | None
 ) -> list[str]:
-    """The names of the files. By consume queues, if these can be relied on."""
+    """Writes the files and returns their names; reads by consume queues when these can be relied on."""
     parts = parts_of(store, rows)
     progress(sum(file.size for file in CommitLogFiles(store).files) - _size(parts))
     places = queue_places(store, rows)
@@ -138,7 +138,7 @@ def _write_part(
 
 
 class _Task(NamedTuple):
-    """One part, written by whoever is free, to files of its own."""
+    """One part, written by a free worker to its own files."""
 
     number: int
     part: Part
@@ -173,27 +173,29 @@ def _write_parts(
 
 
 def _write_task(task: _Task) -> list[str] | CorruptionError | UnsoundQueue:
-    """The names of its files, or why there are none."""
+    """Returns the names of the task's files, or the error that kept it from writing them."""
     try:
         with task.output.files(f"-{task.number:05d}") as files:
             for batch in scan(task.part, task.rows, task.places, encoded=True):
                 files.write(batch)
     except CorruptionError as error:
-        return CorruptionError(str(error))  # of a kind that goes by pickle
+        return CorruptionError(str(error))  # a type that can be pickled
     except UnsoundQueue as error:
         return error
     return files.names
 
 
 def commit_store(folder: ExportFolder, entries: list[FileEntry], rows: RowFilter) -> Manifest:
-    """The next export goes on behind the last record, if nothing before it was left out for an end of the range."""
+    """Commits the files. The next export continues behind the last record, unless an end of the range left
+    out records before it.
+    """
     before = folder.previous.files if folder.previous is not None else []
     ends = [rows.begin_commit_log, *(file.commit_log_end for file in (*before, *entries))]
     return folder.commit(entries, commit_log_offset=None if rows.has_end else max(ends))
 
 
 def not_done(ranges: Sequence[QueueRange], previous: Manifest | None) -> list[QueueRange]:
-    """The ranges without what an earlier export has."""
+    """Returns the ranges without what an earlier export has."""
     ends = {span.key: span.end for span in previous.queues} if previous else {}
     found: list[QueueRange] = []
     for wanted in ranges:
@@ -223,10 +225,10 @@ async def export_topic(
     layout: Layout = _EVERYTHING,
     resume: bool = False,
 ) -> ExportSummary:
-    """Queue ranges of a topic, read by pull. `progress` is told messages.
+    """Exports queue ranges of a topic, pulled from brokers. `progress` receives messages.
 
-    A queue that cannot be read, after some tries, is in `failed` of the summary, with what was read of it exported; when none
-    can be read, the first error of the client comes out.
+    A queue that cannot be read after some tries is in `failed` of the summary, and its messages up to there
+    are exported. Raises the first ClientError when no queue can be read.
     """
     import trio
 
@@ -237,7 +239,7 @@ async def export_topic(
 
     async def read(wanted: QueueRange, files: Files) -> None:
         async def take(batch: Any) -> None:
-            # Compressing takes long; meanwhile the other queues are read. The files take one batch at a time.
+            # Compression takes long; meanwhile the other queues are read. Files accept one batch at a time.
             async with writing:
                 await trio.to_thread.run_sync(files.write, batch)
             progress(batch.num_rows)
@@ -256,12 +258,12 @@ async def export_topic(
 
 
 def failed_of(ends: Sequence[QueueEnd]) -> list[QueueEnd]:
-    """Those that were not read to their ends, in order."""
+    """Returns the queues that were not read to their ends, in order."""
     return sorted((end for end in ends if end.error is not None), key=lambda end: end.wanted.queue)
 
 
 def commit_topic(folder: ExportFolder, entries: list[FileEntry], ends: Sequence[QueueEnd]) -> Manifest:
-    """What was read; the first error when that is nothing, of no queue."""
+    """Commits the files; raises the first error when nothing was read of any queue."""
     failed = failed_of(ends)
     if failed and len(failed) == len(ends) and not entries and failed[0].error is not None:
         raise failed[0].error

@@ -1,1 +1,1 @@
-"""Rows of Parquet and JSON-lines files, sent to a topic."""
+"""Import: rows of Parquet and JSON-lines files, sent to a topic."""

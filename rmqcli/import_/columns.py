@@ -1,7 +1,7 @@
-"""Columns of Parquet files, of exports and of other makers, as Python values. A type that cannot be meant is refused by its column.
+"""Columns of Parquet files, from exports and other tools, as Python values.
 
-Text is of any of Arrow's kinds of string, dictionary-encoded or not; properties are a map of texts or a struct of them; times are
-timestamps (one without a zone is UTC) or epoch milliseconds.
+Text is any of Arrow's string types, dictionary-encoded or not; properties are a map of texts or a struct of
+them; times are timestamps (without a zone: UTC) or epoch milliseconds.
 """
 
 from __future__ import annotations
@@ -75,7 +75,9 @@ _COLUMNS: Mapping[str, _Kind] = {
 
 
 def wanted_columns(schema: Any) -> list[str]:
-    """Those of a file that make messages; InputError for one of another type, and when there is no body."""
+    """Returns the columns of a file that make messages. Raises InputError for a column of another type, and
+    when there is no body.
+    """
     found = [name for name in _COLUMNS if name in schema.names]
     if not {"body", "body_text"} & set(found):
         raise InputError("there is no column body")
@@ -93,7 +95,7 @@ def _check(name: str, kind: Any) -> None:
 
 
 def plain_rows(batch: Any) -> Iterator[dict[str, Any]]:
-    """The rows of a batch of these columns, moments in milliseconds; what is null is not in them."""
+    """Yields the rows of a batch, times in milliseconds, without nulls."""
     columns = {name: _values(batch[name]) for name in batch.schema.names}
     for values in zip(*columns.values(), strict=True):
         yield {name: value for name, value in zip(columns, values, strict=True) if value is not None}

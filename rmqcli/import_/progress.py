@@ -1,7 +1,8 @@
-"""Which rows of an import are sent: a file of lines that only grows, `{"file": NAME, "rows": [[BEGIN, END], …]}`, ends not included.
+"""The progress of an import: a file of lines that only grows, `{"file": NAME, "rows": [[BEGIN, END], …]}`,
+ends excluded.
 
-A line is written as soon as the broker has acknowledged its rows, so an import that is killed repeats at most the rows whose
-answers were under way. The first line names the source and the topic.
+A line is written as soon as the broker has acknowledged its rows, so an import that is killed repeats at most
+the rows in flight. The first line names the source and the topic.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ class _Sent(msgspec.Struct, frozen=True):
 
 
 def runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
-    """[begin, end) of each run of consecutive numbers."""
+    """Returns [begin, end) of each run of consecutive numbers."""
     pairs = enumerate(sorted(set(numbers)))
     groups = ([n for _, n in run] for _, run in groupby(pairs, key=lambda pair: pair[1] - pair[0]))
     return [(group[0], group[-1] + 1) for group in groups]
 
 
 def _joined(rows: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Sorted, those that touch made one."""
+    """Sorts ranges and joins those that touch."""
     found: list[tuple[int, int]] = []
     for begin, end in sorted(rows):
         if found and begin <= found[-1][1]:
@@ -50,10 +51,12 @@ def _joined(rows: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 class Progress:
-    """`with Progress(path, source, topic, resume=…) as progress:`; None for a path keeps nothing."""
+    """A context manager for the progress file of an import; a path of None keeps nothing."""
 
     def __init__(self, path: Path | None, source: Path, topic: str, *, resume: bool) -> None:
-        """InputError when there is a file and this does not resume, or when it is of another import."""
+        """Raises InputError when the file exists and `resume` is False, or when it belongs to another
+        import.
+        """
         self._path = path
         self._head = _Head(str(source.resolve()), topic)
         self._sent: dict[str, list[tuple[int, int]]] = {}
@@ -84,7 +87,7 @@ class Progress:
     def __enter__(self) -> Self:
         if self._path is not None:
             lines = [self._head, *(_Sent(file, rows) for file, rows in self._sent.items())]
-            # Written anew: the many lines of the last run come to few, and a torn one goes.
+            # Rewritten: the many lines of the last run become few, and a torn one goes.
             temporary = self._path.with_name(f"{self._path.name}.tmp")
             try:
                 with naming_full_disk(self._path):
@@ -97,18 +100,18 @@ class Progress:
         return self
 
     def is_sent(self, file: str, number: int) -> bool:
-        """Whether a run before sent this row."""
+        """Returns True when an earlier run sent this row."""
         rows = self._sent.get(file, [])
         place = bisect_right(rows, number, key=lambda row: row[0])
         return place > 0 and number < rows[place - 1][1]
 
     def sent(self, file: str, numbers: Iterable[int]) -> None:
-        """Rows that the broker has."""
+        """Records rows that the broker has acknowledged."""
         if self._descriptor < 0 or self._path is None:
             return
         line = msgspec.json.encode(_Sent(file, runs(numbers))) + b"\n"
         with naming_full_disk(self._path):
-            # A disk that gets full takes a part without a word; one more line behind it would make both unreadable.
+            # A full disk writes a part without an error; another line behind it would make both unreadable.
             if os.write(self._descriptor, line) < len(line):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 

@@ -1,11 +1,12 @@
-"""Rows of Parquet files and JSON lines as messages to send again.
+"""Rows of Parquet files and JSON lines as messages.
 
-Body, flag and properties are kept, keys and tags with them (they are properties), and the message id, which is the property
-UNIQ_KEY. The times of the original become the properties ORIGINAL_BORN_TIMESTAMP and ORIGINAL_STORE_TIMESTAMP, epoch
-milliseconds; where they are there already (a second import) they stay as they are. What only means something on the way of the
-first sending is left out, as by `rmq send --jsonl`.
+Body, flag and properties are kept, and with these keys, tags and the message id (UNIQ_KEY). The times of the
+original become the properties ORIGINAL_BORN_TIMESTAMP and ORIGINAL_STORE_TIMESTAMP, epoch milliseconds,
+unless an earlier import has set them. Properties of the first delivery are left out, as by `rmq send
+--jsonl`.
 
-Rows are numbered from 0 in each file. Memory: one row group of one file, decoded a few thousand rows at a time.
+Rows are numbered from 0 in each file. Memory holds one row group of one file, decoded a few thousand rows at
+a time.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _LINES = (".jsonl", ".ndjson", ".json")
 
 
 class ImportRow(NamedTuple):
-    """One row: the message, or why there is none; and the queue it came from, if that is known."""
+    """A row: its message, or why there is none; and the queue it came from, if known."""
 
     file: str
     number: int
@@ -42,9 +43,11 @@ class ImportRow(NamedTuple):
 
 
 def import_files(path: Path) -> list[tuple[str, Path]]:
-    """The files to read with their names below `path`, in the order of the manifest of an export, else sorted.
+    """Returns the files to read with their names below `path`, in the order of an export's manifest, else
+    sorted.
 
-    InputNotFound when there are none. Names that start with `_` or `.` are no data, as for all readers of Parquet.
+    Names that start with `_` or `.` are not data, as for all readers of Parquet. Raises InputNotFound when
+    there are none.
     """
     if not path.is_dir():
         if not path.exists():
@@ -67,7 +70,7 @@ def _is_data(file: Path, root: Path) -> bool:
 
 
 def count_rows(files: Sequence[tuple[str, Path]]) -> int | None:
-    """How many rows there are, by the footers; None when a file has lines, or cannot be read."""
+    """Returns the number of rows by the footers; None when a file has lines, or cannot be read."""
     if any(path.suffix not in _PARQUET for _, path in files):
         return None
     import pyarrow as pa
@@ -81,9 +84,10 @@ def count_rows(files: Sequence[tuple[str, Path]]) -> int | None:
 
 
 def read_rows(name: str, path: Path, topic: str) -> Iterator[ImportRow]:
-    """The rows of one file, to be sent to `topic`; where the file cannot be read on, a last row that says so.
+    """Yields the rows of one file, for `topic`; a last row holds the error when the file cannot be read to
+    its end.
 
-    InputError when its name is neither one of Parquet nor of lines of JSON.
+    Raises InputError when its name is not one of a Parquet or JSON-lines file.
     """
     if path.suffix in _LINES:
         return _read_lines(name, path, topic)
@@ -100,7 +104,7 @@ def _read_lines(name: str, path: Path, topic: str) -> Iterator[ImportRow]:
 
 
 class _Place(msgspec.Struct, rename="camel"):
-    """What else a line says of its message; of any type, since people write lines too."""
+    """Other fields of a line, of any type, since people write lines, too."""
 
     broker_name: Any = None
     queue_id: Any = None

@@ -1,7 +1,7 @@
-"""Sends the rows of files to a topic: each queue by a task of its own, in the order of the rows, several rows in a request.
+"""Sending of imported rows: each queue has a task, which sends the rows in order, several in a request.
 
-A row that cannot be sent does not stop the rest. A queue that cannot be reached `GIVE_UP` times in a row gets no more; when no
-queue is left, reading stops.
+A row that cannot be sent does not stop the rest. A queue that fails `GIVE_UP` times in a row gets no more
+rows; when no queue is left, reading stops.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ QUEUE_CHOICES = ("keep", "hash", "round-robin")
 
 
 class ImportTarget(Protocol):
-    """What importing needs of `Producer`."""
+    """The methods of `Producer` that an import needs."""
 
     async def send(self, message: Message, *, queue: MessageQueue | None = ...) -> SendResult: ...
     async def send_batch(
@@ -57,7 +57,7 @@ class Failure(NamedTuple):
 
 @dataclass(slots=True)
 class ImportTally:
-    """What happened. `skipped` were sent by a run before; `queues` counts what was sent to each."""
+    """The result of an import: `skipped` rows were sent by an earlier run; `queues` counts messages."""
 
     sent: int = 0
     skipped: int = 0
@@ -68,8 +68,11 @@ class ImportTally:
 
 
 class Router:
-    """The queue of each row. `keep`: the queue of the same number, on the same broker if that has it; `hash`: by the first
-    key, so that equal keys meet; `round-robin`: in turn, as for rows without a queue or without a key.
+    """Chooses the queue of each row.
+
+    `keep` takes the queue of the same number, on the same broker if it has one; `hash` decides by the first
+    key, so that equal keys meet; `round-robin` takes queues in turn, as the others do for rows without a
+    queue or key.
     """
 
     def __init__(self, queues: Sequence[MessageQueue], choice: str) -> None:
@@ -80,7 +83,7 @@ class Router:
         self._by_number = {queue.queue_id: queue for queue in reversed(self._queues)}
 
     def queue_of(self, row: ImportRow, message: Message) -> MessageQueue:
-        """ImportFailed when the topic has no such queue."""
+        """Raises ImportFailed when the topic has no such queue."""
         return self._choose(row, message)
 
     def _next(self, row: ImportRow, message: Message) -> MessageQueue:
@@ -109,7 +112,7 @@ class _Item(NamedTuple):
 
 
 class Importer:
-    """`target` None: a dry run, everything but the sending. `rate` is messages a second."""
+    """Sends rows; `target` None is a dry run that does everything but send. `rate` is messages per second."""
 
     def __init__(
         self,
@@ -131,7 +134,7 @@ class Importer:
         self._feeding = trio.CancelScope()
 
     async def run(self, rows: Iterator[ImportRow]) -> ImportTally:
-        """Sends all rows that are not sent yet."""
+        """Sends all rows that were not sent yet."""
         async with trio.open_nursery() as nursery:
             with self._feeding:
                 await self._feed(rows, nursery)
@@ -197,7 +200,9 @@ class Importer:
     async def _send(
         self, target: ImportTarget, queue: MessageQueue, items: list[_Item]
     ) -> ClientError | None:
-        """One request; when the broker refuses them together, one for each, so that only the bad ones are left out."""
+        """Sends one request; if the broker refuses it, each message by itself, so that only the bad ones are
+        left out.
+        """
         try:
             await _to_the_end(target, queue, [item.message for item in items])
         except ClientError as error:
@@ -230,7 +235,9 @@ class Importer:
 
 
 async def _to_the_end(target: ImportTarget, queue: MessageQueue, messages: list[Message]) -> None:
-    """An interrupt waits for the answer (the producer's timeout at most), so that these rows are known as sent."""
+    """Lets an interrupt wait for the response (at most the producer's timeout), so that these rows count as
+    sent.
+    """
     await trio.lowlevel.checkpoint_if_cancelled()
     with trio.CancelScope(shield=True):
         if len(messages) == 1:
@@ -240,7 +247,7 @@ async def _to_the_end(target: ImportTarget, queue: MessageQueue, messages: list[
 
 
 def _is_of_queue(error: ClientError) -> bool:
-    """Not the fault of the messages, so others would fare no better."""
+    """Returns True when the error is not the fault of the messages, so others would fail, too."""
     refused = isinstance(error, (BrokerRefused, InvalidRequest))
     return not refused or isinstance(error, (NotFound, NotPermitted))
 

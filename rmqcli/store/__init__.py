@@ -1,6 +1,7 @@
-"""Store folders read without a broker: commit log and consume queue files, walked, counted and verified. Nothing here writes.
+"""Tools for store folders that work without a broker: read, select, count, verify, and repair into new files.
 
-Paths may be one file, or the folder that holds the files. A file is named after the offset of its first byte, 20 digits.
+A path may be one file, or the folder that holds the files. A file is named after the offset of its first
+byte, 20 digits.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
-"""Work on parts of files in several processes: a CRC of a small body keeps the interpreter's lock, so threads take turns (two
-of them: 0.98 times the speed of one; two processes 1.6 times). The process that asks takes its share.
+"""Tasks on parts of files, run by several processes.
+
+The CRC of a small body holds the interpreter's lock, so threads do not help (two: 0.98 times the speed of
+one; two processes: 1.6 times). The calling process works, too.
 """
 
 from __future__ import annotations
@@ -17,17 +19,17 @@ from multiprocessing.context import BaseContext
 from typing import Any, Protocol, TypeVar
 
 WORTH_A_PROCESS = 64 * 1024 * 1024
-"""Bytes of tasks together: less is done before another process has started."""
+"""Bytes of all tasks below which the work is done before another process has started."""
 
 _LOOK_SECONDS = 0.5
 
 
 class WorkerKilled(Exception):
-    """One of the others ended before its work did, maybe for lack of memory."""
+    """A worker process was killed before its work was done, perhaps for lack of memory."""
 
 
 class Task(Protocol):
-    """A part of the work; `cost` is the bytes to look at."""
+    """A part of the work; `cost` is the bytes to read."""
 
     @property
     def cost(self) -> int: ...
@@ -38,14 +40,16 @@ Result = TypeVar("Result")
 
 
 def usable_cores() -> int:
-    """Cores that this process may use."""
+    """Returns the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class _Ends:
-    """Which of the tasks [0, count) are begun: the other processes go from the front, the one that asks from the back.
+    """Which of the tasks [0, count) were started: workers take from the front, the calling process from the
+    back.
 
-    A pool hands tasks out before they are begun, and these cannot be called back: the one that asks would wait for the last few.
+    A pool hands out tasks before they start, and these cannot be recalled: the calling process would wait for
+    them.
     """
 
     def __init__(self, context: BaseContext) -> None:
@@ -55,7 +59,7 @@ class _Ends:
         self._ends[:] = [0, count]
 
     def take_front(self, number: int) -> bool:
-        """False when the task was taken from the back."""
+        """Claims a task for a worker; False when the calling process has it."""
         with self._ends:
             if number >= self._ends[1]:
                 return False
@@ -71,7 +75,9 @@ class _Ends:
 
 
 class Workers:
-    """`jobs` processes, this one among them; the others live as long as the block. Functions and tasks go by pickle."""
+    """Runs tasks in `jobs` processes, this one among them; the others live as long as the block. Functions
+    and tasks are pickled.
+    """
 
     def __init__(self, jobs: int = 1) -> None:
         self._others = max(jobs, 1) - 1
@@ -85,7 +91,7 @@ class Workers:
             self._pool = ProcessPoolExecutor(
                 self._others, context, initializer=_serve, initargs=(os.getpid(), self._ends)
             )
-            self._pool.submit(int)  # they start now, before there are threads (of a progress bar, say)
+            self._pool.submit(int)  # starts them now, before there are threads (of a progress bar, say)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -95,7 +101,9 @@ class Workers:
     def run(
         self, function: Callable[[One], Result], tasks: Sequence[One], progress: Callable[[int], None]
     ) -> list[Result]:
-        """The results in the order of the tasks. `progress` is told the cost of each that is done. WorkerKilled."""
+        """Returns the results in the order of the tasks; `progress` receives the cost of each finished task.
+        Raises WorkerKilled.
+        """
         if self._pool is None or self._ends is None or len(tasks) < 2:
             return [_told(function(task), task, progress) for task in tasks]
         self._ends.set(len(tasks))
@@ -107,8 +115,9 @@ class Workers:
         own = {}
         while (number := self._ends.take_back()) is not None:
             own[number] = _told(function(tasks[number]), tasks[number], progress)
-        # Also for those that find their task taken: in the next run they would not. None is cancelled: when a process is killed,
-        # a pool of Python 3.11 that meets a cancelled one never ends.
+        # Waits also for workers that find their task claimed: they would not in the next run. Nothing is
+        # cancelled: a pool of Python 3.11 that meets a cancelled future after a process was killed never
+        # ends.
         wait(futures)
         try:
             return [
@@ -125,7 +134,7 @@ ALONE = Workers()
 
 
 def _context() -> BaseContext:
-    """A fork starts at once, but only of a process without other threads is it safe."""
+    """Forks when that is safe, which it is only without other threads: a fork starts at once."""
     alone = threading.active_count() == 1
     forks = alone and "fork" in multiprocessing.get_all_start_methods()
     return multiprocessing.get_context("fork" if forks else "spawn")
@@ -142,18 +151,20 @@ def _tell(task: Task, progress: Callable[[int], None], done: Future[list[Any]]) 
 
 
 class _Asker:
-    """What one of the others knows of the one that asks."""
+    """A worker's view of the calling process."""
 
     ends: _Ends
 
 
 def _unless_taken(function: Callable[[One], Result], number: int, task: One) -> list[Result]:
-    """Nothing when the process that asks has the task."""
+    """Runs a task unless the calling process has claimed it."""
     return [function(task)] if _Asker.ends.take_front(number) else []
 
 
 def _serve(asker: int, ends: _Ends) -> None:
-    """Ctrl-C reaches every process of a terminal; the one that asked ends the others. When it is killed, they end by themselves."""
+    """Prepares a worker: it ignores Ctrl-C, which the calling process handles, and ends when that process is
+    killed.
+    """
     _Asker.ends = ends
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(asker,), daemon=True).start()

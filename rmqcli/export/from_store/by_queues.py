@@ -1,12 +1,12 @@
-"""Records by their places in the consume queues: what no wanted queue has in the commit log is not read.
+"""Records found by the consume queues: records of other queues are not read from the commit log.
 
-With topics their queues say all. Without any (a queue number, tags, offsets) the entries of all queues must lie side by side in the
-log: records between them, of a deleted topic say, are walked.
+With topics their queues are enough. Without any (a queue id, tags, offsets) the entries of all queues must be
+contiguous in the log; gaps between them, records of a deleted topic say, are walked.
 
-Queues are taken at their word only where that is safe. A broker dispatches records in the order of the commit log, so all records
-before the newest entry of any queue have theirs, unless the machine lost power: a store that was left without a clean stop
-(`abort` is there and no broker runs) is walked. So is one whose queues have a hole, do not ascend, or point at anything but
-their own records. What lies behind the newest entry is walked in any case.
+Queues are trusted only where that is safe. A broker dispatches records in the order of the commit log, so all
+records before the newest entry of any queue have theirs, unless the machine lost power: a store without a
+clean stop (`abort` exists and no broker runs) is walked. So is one whose queues have a hole, do not ascend,
+or point at other records. The log behind the newest entry is always walked.
 """
 
 from __future__ import annotations
@@ -36,24 +36,25 @@ from rmqcli.store.read.files import NamedFile, mapped, offset_files
 from rmqcli.store.read.lock import is_locked
 
 _MOST_GAPS = 64
-"""Where more stretches of a part are in no queue, all of it is walked."""
+"""With more gaps in a part, all of it is walked."""
 
 
 class QueuePlaces(NamedTuple):
-    """The files of queues to look into; every record before commit-log offset `end` is in its queue, if it is in any. Plain data: it
-    travels to other processes."""
+    """Queue files to search; every record before commit-log offset `end` is in its queue, if it is in any.
+    Picklable.
+    """
 
     files: list[QueueFile]
     end: int
 
     def within(self, part: Part) -> QueuePlaces:
-        """What the scan of a part needs."""
+        """Returns the places that the scan of a part needs."""
         low, high = (part.base or 0) + part.begin, (part.base or 0) + part.end
         return self._replace(files=[file for file in self.files if file.touches(low, min(high, self.end))])
 
 
 def divided(parts: Sequence[Part], places: QueuePlaces | None) -> Iterator[tuple[Part, QueuePlaces | None]]:
-    """Parts of a log of which topics are wanted, each with its own places; those that have nothing are left out."""
+    """Yields parts of a log with their own places, without parts that have none."""
     for part in parts:
         own = places and places.within(part)
         if own is None or own.files or (part.base or 0) + part.end > own.end:
@@ -61,7 +62,7 @@ def divided(parts: Sequence[Part], places: QueuePlaces | None) -> Iterator[tuple
 
 
 def queue_places(store: Path, rows: RowFilter) -> QueuePlaces | None:
-    """None when the commit log has to be walked, with a warning if that is the fault of a queue."""
+    """Returns None when the commit log has to be walked, with a warning when a queue is the cause."""
     try:
         return _places(store, rows)
     except UnsoundQueue as error:
@@ -70,7 +71,7 @@ def queue_places(store: Path, rows: RowFilter) -> QueuePlaces | None:
 
 
 def walked_instead(error: UnsoundQueue) -> None:
-    """Says that, and why."""
+    """Warns that the commit log is walked, and why."""
     warn(f"{error}; the whole commit log is read instead")
 
 
@@ -87,7 +88,8 @@ def _places(store: Path, rows: RowFilter) -> QueuePlaces | None:
     except FileNotFoundError:
         return None
     queues = [queue for queue in queues if not (queue.topic or "").startswith(LMQ_PREFIX)]
-    # The newest entry itself does not count: a broker may be writing it. What it adds to the files from now on lies behind this.
+    # The newest entry itself is left out: a broker may be writing it. What is added from now on lies behind
+    # it.
     end = _newest(queues, store)
     if rows.topics:
         queues = [queue for queue in queues if rows.takes_queue(queue.topic, queue.queue_id)]
@@ -106,10 +108,10 @@ def _newest(queues: Sequence[Queue], store: Path) -> int:
 
 
 def scan(part: Part, rows: RowFilter, places: QueuePlaces | None, *, encoded: bool = False) -> Iterator[Any]:
-    """Record batches of the part's records, as by `scan_part`; by queues where there are `places`. With topics a part may begin
-    and end anywhere, without any it is of whole files.
+    """Yields record batches of the part's records, found by queues where there are `places`.
 
-    UnsoundQueue, which may concern other parts too; CorruptionError where a record is damaged.
+    With topics a part may begin and end anywhere; without, parts are whole files. Raises UnsoundQueue, which
+    may concern other parts, too, and CorruptionError at a damaged record.
     """
     if places is None:
         yield from scan_part(part, rows, encoded=encoded)
@@ -156,7 +158,7 @@ def _read(part: Part, rows: RowFilter, entries: Entries, encoded: bool) -> Itera
 
 
 def _scan_rest(part: Part, rows: RowFilter, end: int, encoded: bool) -> Iterator[Any]:
-    """The records of the part from byte `end` of the file on, where there is one."""
+    """Scans the part from byte `end` of the file on."""
     file = NamedFile(Path(part.path), part.base, part.size)
     if end > 0 and part.begin <= end:
         with mapped(file) as data:
@@ -167,7 +169,7 @@ def _scan_rest(part: Part, rows: RowFilter, end: int, encoded: bool) -> Iterator
 
 
 def _gaps(entries: Entries, low: int, high: int) -> list[tuple[int, int]]:
-    """What lies in [low, high) and in no entry."""
+    """Returns the ranges of [low, high) that are in no entry."""
     import numpy as np
 
     begins = np.concatenate(([low], entries.places + entries.sizes))
@@ -179,7 +181,9 @@ def _gaps(entries: Entries, low: int, high: int) -> list[tuple[int, int]]:
 
 
 def _are_same(batch: Any, entries: Entries, topics: frozenset[str]) -> bool:
-    """Whether each entry points at the record of its queue that has its number. So none of a queue is missing."""
+    """Returns True when each entry points at the record of its queue with its number: then none of a queue is
+    missing.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -1,12 +1,12 @@
-"""A store cut into parts that can be scanned apart: byte ranges of commit log files.
+"""A store cut into parts that can be scanned independently: byte ranges of commit log files.
 
-A part takes every record that starts inside its range. It does not know where the first of them is: it looks for the first
-place from its begin on where a whole record lies whose CRC and commit-log offset are right, and walks on from there. So no
-driver has to read the store to cut it.
+A part covers every record that starts inside its range. It searches from its begin for the first whole record
+with the right CRC and commit-log offset, and walks on from there, so a driver need not read the store to cut
+it.
 
-A part also answers for what is behind its last record: there must be a sound record, where the next part will begin, or the
-end of the file's records. From the first byte of a file on, every byte is looked at by somebody, so damage is never skipped,
-and no record is taken twice or missed wherever the cuts are.
+A part also checks what follows its last record: a sound record, where the next part begins, or the end of the
+file's records. So every byte of a file is checked once, damage is never skipped, and no record is read twice
+or missed wherever the cuts are.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ from rmqcli.store.read.files import NamedFile, data_extents, mapped, naming_dama
 
 
 class Part(NamedTuple):
-    """Records of `path` that start in [begin, end); `base` is the commit-log offset of the file's first byte."""
+    """Records of `path` that start in [begin, end); `base` is the commit-log offset of the file's first
+    byte.
+    """
 
     path: str
     base: int | None
@@ -37,10 +39,11 @@ class Part(NamedTuple):
 
 
 def parts_of(store: Path, rows: RowFilter, part_size: int | None = None) -> list[Part]:
-    """The commit log of a store folder (or a commit log folder or file) in ranges of about `part_size` bytes.
+    """Returns the commit log of a store folder (or a commit log folder or file) in ranges of about
+    `part_size` bytes, by default files.
 
-    None: a part a file. What holds nothing of `rows`, by its place or time, and holes of preallocated files are left out.
-    FileNotFoundError when there is no commit log.
+    Leaves out ranges that hold nothing of `rows`, by place or time, and holes of preallocated files. Raises
+    FileNotFoundError without a commit log.
     """
     files = CommitLogFiles(store).files
     if rows.is_empty:
@@ -60,10 +63,10 @@ def parts_of(store: Path, rows: RowFilter, part_size: int | None = None) -> list
 
 
 def cut_parts(parts: Sequence[Part], size: int) -> list[Part]:
-    """Parts of about `size` bytes, without those that are holes of preallocated files."""
+    """Cuts parts of about `size` bytes, without those that are holes of preallocated files."""
     found: list[Part] = []
     for part in parts:
-        # Without a base the places of its records cannot be told before the first of them is read.
+        # Without a base the places of records are unknown before the first is read.
         count = 1 if part.base is None else max(1, -(-(part.end - part.begin) // size))
         cuts = [part.begin + (part.end - part.begin) * n // count for n in range(count + 1)]
         file = NamedFile(Path(part.path), part.base, part.size)
@@ -73,8 +76,9 @@ def cut_parts(parts: Sequence[Part], size: int) -> list[Part]:
 
 
 def scan_part(part: Part, rows: RowFilter, *, encoded: bool = False, known: bool = False) -> Iterator[Any]:
-    """Record batches of the part's records, in the schema `codec.scan.arrow.schema(encoded=…)`. CorruptionError, naming file and
-    byte, at damage. `known`: the first record starts at the part's begin, or there is none.
+    """Yields record batches of the part's records. Raises CorruptionError, naming file and byte, at damage.
+
+    With `known` the first record starts at the part's begin, or there is none.
     """
     file = NamedFile(Path(part.path), part.base, part.size)
     with naming_damage(file), mapped(file) as data:
@@ -88,7 +92,7 @@ def scan_part(part: Part, rows: RowFilter, *, encoded: bool = False, known: bool
 
 
 def _known_start(file: NamedFile, data: memoryview, rows: RowFilter) -> int:
-    """Where the first wanted record is, if one starts right there; else the file's first byte."""
+    """Returns where the first wanted record starts, if known, else 0."""
     start = rows.begin_commit_log - (file.base or 0)
     known = 0 < start < len(data) and next_record(file, data, start, start + 1) == start
     return start if known else 0
@@ -118,7 +122,7 @@ def _scan(
 
 
 def _check_places(batch: Any, position: int, base: int) -> int:
-    """That every record says where it is; gives the byte behind the last."""
+    """Checks that records are where they say; returns the byte behind the last."""
     import numpy as np
 
     ends = position + np.cumsum(batch["store_size"].to_numpy(), dtype=np.int64)
@@ -132,7 +136,9 @@ def _check_places(batch: Any, position: int, base: int) -> int:
 
 
 def _check_rest(file: NamedFile, data: memoryview, position: int, end: int) -> None:
-    """That the records end where this part's do, or go on with the one that the next part will find."""
+    """Checks that the records end where the part does, or continue with the record that the next part will
+    find.
+    """
     if not any(data[position : position + BLANK_SIZE]) or len(data) - position < BLANK_SIZE:
         require_zeros(file, data, position)
         return
@@ -149,7 +155,9 @@ def _check_rest(file: NamedFile, data: memoryview, position: int, end: int) -> N
 
 
 def _placed(error: CorruptionError, data: memoryview, position: int) -> CorruptionError:
-    """An error about a body that cannot be decompressed does not say where: the first such record from `position` on."""
+    """Adds the place to an error about a body that cannot be decompressed: the first such record from
+    `position` on.
+    """
     try:
         while error.position is None:
             position += decode_record(data, position, decompress=True).store_size

@@ -29,8 +29,8 @@ Counts = Mapping[tuple[str, int], int]
 
 
 def has_topic(store: Path, topic: str) -> bool:
-    """Without consume queues (a commit log folder alone) nobody knows the topics before everything is read. One that never had a
-    message has no queues yet.
+    """Returns False when a store is known not to have a topic. A commit log alone does not tell, and a topic
+    without messages has no queues yet.
     """
     from rmqcli.store.read.tables import topics
 
@@ -39,9 +39,11 @@ def has_topic(store: Path, topic: str) -> bool:
 
 
 def count_entries(store: Path, rows: RowFilter) -> Counts:
-    """Entries of each queue whose records are in the commit log and in `rows`. Nothing where it cannot be told: for ranges of
-    store time, which entries do not have, for tags, of which they have a hash only, and without consume queues. For times
-    CorruptionError when a file of the commit log is gone that may have had some of the records.
+    """Counts the entries of each queue whose records are in the commit log and in `rows`.
+
+    Returns {} where entries do not tell: for store times, for tags, of which they hold a hash, and without
+    consume queues. For times, raises CorruptionError when a missing commit log file may have held some of the
+    records.
     """
     if not (store / "consumequeue").is_dir():
         return {}
@@ -86,8 +88,9 @@ def _count(file: NamedFile, begin: int, end: int | None, low: int) -> int:
 
 
 def warn_of_gap(store: Path, previous: Manifest | None, rows: RowFilter) -> None:
-    """When retention took messages that came after the export that is resumed. Not seen for tags and times: what came last may have
-    been left out by these.
+    """Warns when retention removed messages since the export that is resumed.
+
+    Not checked for tags and times, which may have left out the last messages of the earlier export.
     """
     low = CommitLogFiles(store).files[0].base or 0
     if previous is None or (previous.commit_log_offset or 0) >= low or not (store / "consumequeue").is_dir():
@@ -111,7 +114,9 @@ def warn_of_gap(store: Path, previous: Manifest | None, rows: RowFilter) -> None
 
 
 def _first_kept(queue: Queue, low: int) -> int:
-    """The first queue offset whose record is at commit-log offset `low` or behind it, else the end of the queue."""
+    """Returns the first queue offset whose record is at commit-log offset `low` or behind it, else the end of
+    the queue.
+    """
     from codec.scan.entries import entry_columns
 
     for file in queue.files.files:
@@ -124,7 +129,7 @@ def _first_kept(queue: Queue, low: int) -> int:
 
 
 def require_rows(store: Path, expected: Counts, exported: Iterable[QueueSpan]) -> None:
-    """CorruptionError, naming the first queue, when there are fewer rows than entries."""
+    """Raises CorruptionError, naming the first queue, when there are fewer rows than entries."""
     rows = {(span.topic, span.queue_id): span.rows for span in exported}
     short = [(key, count) for key, count in expected.items() if rows.get(key, 0) < count]
     if short:
@@ -141,7 +146,9 @@ _NO_END = 1 << 63
 
 @dataclass(slots=True)
 class _Hole:
-    """Commit-log offsets [begin, end) of no file; `before` and `after` are the entries next to it, if there are any."""
+    """Commit-log offsets [begin, end) without a file; `before` and `after` are the nearest entries, if
+    any.
+    """
 
     begin: int
     end: int
@@ -151,7 +158,7 @@ class _Hole:
     after: int | None = None
 
     def look_at(self, queue: Queue, places: Any) -> None:
-        """`places` ascend."""
+        """Adds the entries of a queue; `places` ascend."""
         first, end = (int(number) for number in places.searchsorted((self.begin, min(self.end, _NO_END - 1))))
         if end > first:
             self.lost += end - first
@@ -163,7 +170,9 @@ class _Hole:
 
 
 def require_files(store: Path, queues: Iterable[Queue], rows: RowFilter) -> None:
-    """CorruptionError when entries lead into a file that is gone, and their records may be in the times of `rows`."""
+    """Raises CorruptionError when entries lead into a missing file and their records may be in the times of
+    `rows`.
+    """
     holes = _holes(CommitLogFiles(store).files)
     behind: list[Any] = []
     for queue in queues:
@@ -173,7 +182,7 @@ def require_files(store: Path, queues: Iterable[Queue], rows: RowFilter) -> None
             for hole in holes:
                 hole.look_at(queue, places)
             behind.append(places[places >= holes[-1].begin])
-    # A broker that goes on writing has made a file before the entries that lead into it.
+    # A broker that keeps writing has created a file before the entries that lead into it.
     end = _holes(CommitLogFiles(store).files)[-1].begin
     holes[-1].lost = sum(int((places >= end).sum()) for places in behind)
     with LogReader(store) as log:
@@ -187,7 +196,7 @@ def require_files(store: Path, queues: Iterable[Queue], rows: RowFilter) -> None
 
 
 def _holes(files: list[NamedFile]) -> list[_Hole]:
-    """Between the files and behind the last. What is before the first, retention took."""
+    """Returns the holes between files and behind the last. Retention removed what is before the first."""
     ends = [(file.base or 0) + file.size for file in files]
     begins = [file.base or 0 for file in files[1:]]
     between = [_Hole(end, begin) for end, begin in zip(ends[:-1], begins, strict=True) if begin > end]
@@ -195,7 +204,7 @@ def _holes(files: list[NamedFile]) -> list[_Hole]:
 
 
 def _places(file: NamedFile) -> Any:
-    """Commit-log offsets of the entries of a queue's file, ascending."""
+    """Returns the commit-log offsets of the entries of a queue file, ascending."""
     import numpy as np
 
     from codec.scan.entries import entry_columns

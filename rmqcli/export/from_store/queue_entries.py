@@ -1,7 +1,7 @@
-"""Entries of consume queues as columns, file by file: where the records of a queue are.
+"""Consume queue entries as columns, file by file: the places of a queue's records.
 
-What a file's first and last entries say decides whether it is looked into at all, so that a stretch of a long log costs the entries
-of that stretch.
+The first and last entries of a file decide whether it is read, so that a stretch of a long log costs only its
+own entries.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from rmqcli.store.read.consume_queue import leading_fillers
 from rmqcli.store.read.files import NamedFile, mapped
 
 _LOOKS = 3
-"""An entry that was written just before one that is read already looks like a hole, once."""
+"""A broker that is writing can make a sound queue look as if it had a hole, once."""
 
 
 class UnsoundQueue(Exception):
-    """A consume queue that contradicts itself or the commit log; the text names it."""
+    """A consume queue contradicts itself or the commit log; the message names it."""
 
 
 class QueueFile(NamedTuple):
@@ -36,12 +36,14 @@ class QueueFile(NamedTuple):
     last: int
 
     def touches(self, low: int, high: int) -> bool:
-        """Whether records of its entries may start in [low, high)."""
+        """Returns True when records of its entries may start in [low, high)."""
         return self.first < high and self.last >= low
 
 
 class Entries(NamedTuple):
-    """Commit-log offsets (in order) and sizes of records, their queues and queue offsets, and which can be of wanted ones."""
+    """Commit-log offsets (ascending) and sizes of records, their queues and queue offsets, and which may be
+    wanted.
+    """
 
     places: Any
     sizes: Any
@@ -50,15 +52,17 @@ class Entries(NamedTuple):
     wanted: Any
 
     def only(self, chosen: Any) -> Entries:
-        """Some of them: a slice, a mask or numbers."""
+        """Selects entries by a slice, a mask or numbers."""
         return Entries(*(column[chosen] for column in self))
 
 
 def bounded(queue: Queue) -> list[QueueFile]:
-    """The files of a queue that have entries, in order. UnsoundQueue when they do not ascend."""
+    """Returns the files of a queue that have entries, in order. Raises UnsoundQueue when they do not
+    ascend.
+    """
     topic, number = queue.topic or "", queue.queue_id or 0
     found: list[QueueFile] = []
-    # The last first: when it has entries, those before it are full, whatever a broker writes meanwhile.
+    # The last file first: when it has entries, those before it are full, whatever a broker writes meanwhile.
     for file in reversed(queue.files.files):
         first, end = _written_numbers(file)
         if first == end:
@@ -72,7 +76,7 @@ def bounded(queue: Queue) -> list[QueueFile]:
 
 
 def _written_numbers(file: NamedFile) -> tuple[int, int]:
-    """The number of the first entry, behind those that only fill, and the one behind the last."""
+    """Returns the number of the first entry behind leading fillers, and the one behind the last entry."""
     numbers = range(file.size // ENTRY.size)
     with mapped(file) as data:
         first = leading_fillers(data, len(numbers))
@@ -90,7 +94,7 @@ def _size(data: memoryview, number: int) -> int:
 
 
 def last_place(queue: Queue) -> int:
-    """Of the newest entry; 0 for a queue without entries."""
+    """Returns the commit-log offset of the newest entry; 0 for a queue without entries."""
     for file in reversed(queue.files.files):
         places = _written(queue.topic or "", queue.queue_id or 0, file)[1]
         if len(places):
@@ -99,7 +103,7 @@ def last_place(queue: Queue) -> int:
 
 
 def entries_in(files: Sequence[QueueFile], rows: RowFilter, low: int, high: int) -> Entries:
-    """All entries whose records start in [low, high), in the order of the commit log."""
+    """Returns the entries whose records start in [low, high), in the order of the commit log."""
     import numpy as np
 
     found = [Entries(*(np.zeros(0, kind) for kind in ("i8", "i4", "i4", "i8", "?")))]
@@ -121,7 +125,7 @@ def _entries(queue: QueueFile, rows: RowFilter) -> Entries:
 
 
 def _written(topic: str, queue_id: int, file: NamedFile) -> tuple[Any, Any, Any, Any]:
-    """Numbers in the file, commit-log offsets, sizes and tags codes of the written entries."""
+    """Returns numbers in the file, commit-log offsets, sizes and tags codes of the written entries."""
     import numpy as np
 
     from codec.scan.entries import entry_columns
@@ -142,14 +146,14 @@ def _unsound(topic: str, queue_id: int, file: NamedFile) -> UnsoundQueue:
 
 
 def _wanted(queue: QueueFile, offsets: Any, codes: Any, rows: RowFilter) -> Any:
-    """Which entries can be of wanted records."""
+    """Returns a mask of the entries whose records may be wanted."""
     import numpy as np
 
     begin = max(rows.begin or 0, rows.done_of(queue.topic, queue.queue_id))
     wanted = (offsets >= begin) & rows.takes_queue(queue.topic, queue.queue_id)
     if rows.end is not None:
         wanted &= offsets < rows.end
-    # In an extended queue a code is an address, which is negative, and in the schedule topic a time.
+    # In an extended queue a code is an address, which is negative, in the schedule topic a time.
     if rows.tags and queue.topic != SystemTopic.SCHEDULE:
         hashes = [tags_code(tag) for tag in rows.tags]
         wanted &= np.isin(codes, hashes) | (codes < -(1 << 31))
@@ -157,7 +161,7 @@ def _wanted(queue: QueueFile, offsets: Any, codes: Any, rows: RowFilter) -> Any:
 
 
 def batches(entries: Entries) -> Iterator[Entries]:
-    """Runs of entries whose records fit a record batch."""
+    """Yields runs of entries whose records fit a record batch."""
     import numpy as np
 
     from codec.scan.arrow import BATCH_BYTES, BATCH_ROWS

@@ -1,4 +1,4 @@
-"""Which rows of a store an export takes, as a filter over columns. Plain data: it travels to Spark's executors."""
+"""The rows of a store that an export wants, as a filter over columns. Picklable."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from rmqcli.export.output.manifest import Manifest
 
 _PREPARED = MessageSysFlag.TRANSACTION_PREPARED
 _ROLLED_BACK = MessageSysFlag.TRANSACTION_ROLLBACK
-"""Both bits of the state; one of them is that of prepared messages."""
+"""Both bits of the state; one of them is the bit of prepared messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowFilter:
-    """Everything when empty. Queue offsets are half-open, times are store times in ms, half-open.
+    """A filter that accepts everything when empty. Queue offsets and store times (ms) are half-open.
 
-    `begin_commit_log` is a commit-log offset. `check_crc`: a body whose CRC is wrong is damage. Rolled-back records are never
-    taken, for they are no messages: `rmq inspect salvage` fills lost stretches with them. When a topic, queue, tag or queue offset
-    is asked for, or `only_queued`, prepared ones are not taken either: no queue has them.
+    `begin_commit_log` is a commit-log offset. With `check_crc` a wrong CRC is damage. Rolled-back records are
+    never accepted: they are not messages, and `rmq inspect salvage` fills lost stretches with them. With a
+    topic, queue, tag or queue offset, or `only_queued`, prepared ones are not accepted either: no queue has
+    them.
     """
 
     topics: frozenset[str] = frozenset()
@@ -35,15 +36,15 @@ class RowFilter:
     check_crc: bool = True
     only_queued: bool = False
     done: tuple[tuple[str, int, int], ...] = ()
-    """(topic, queue, offset): of these queues only what is at or behind the offset."""
+    """(topic, queue id, offset): only records from the offset on are wanted of these queues."""
 
     @property
     def has_end(self) -> bool:
-        """Records that are left out now may lie before some that are taken."""
+        """True when records that are left out may lie before accepted ones."""
         return self.end is not None or self.end_time is not None
 
     def after(self, previous: Manifest | None) -> RowFilter:
-        """What an earlier export did not take yet."""
+        """Returns the filter without what an earlier export has."""
         if previous is None:
             return self
         if previous.commit_log_offset is not None:
@@ -53,23 +54,23 @@ class RowFilter:
 
     @property
     def is_empty(self) -> bool:
-        """No row can be inside, so nothing need be read."""
+        """True when no row can be accepted."""
         return self.end is not None and self.end <= (self.begin or 0)
 
     @property
     def asks_queues(self) -> bool:
-        """For something that consume queues know."""
+        """True when consume queues can answer a part of the filter."""
         return bool(self.topics or self.tags or self.begin) or (self.queue_id, self.end) != (None, None)
 
     def takes_queue(self, topic: str | None, queue_id: int | None) -> bool:
         return (not self.topics or topic in self.topics) and self.queue_id in (None, queue_id)
 
     def done_of(self, topic: str, queue_id: int) -> int:
-        """The queue offset before which a queue is done."""
+        """Returns the queue offset before which a queue was exported."""
         return next((end for name, queue, end in self.done if (name, queue) == (topic, queue_id)), 0)
 
     def apply(self, batch: Any) -> Any:
-        """The rows of a record batch that are taken."""
+        """Returns the accepted rows of a record batch."""
         import numpy as np
         import pyarrow.compute as pc
 

@@ -1,9 +1,9 @@
-"""Where in a commit log the records of a range of store times can lie, found by looking at few records.
+"""The part of a commit log that can hold the records of a range of store times, found by reading few records.
 
-Store times rise along a log unless the broker's clock was set back. With no fall larger than SET_BACK_MS, all records before one
-that was stored more than that before the range are before the range too, and all behind one that was stored so much after its
-end are behind it. Some hundred records all over the log are looked at: when they show a larger fall, the whole log is read. A
-larger one that is made good again before the next of these records stays unseen.
+Store times rise along a log unless the broker's clock was set back. If it never was by more than SET_BACK_MS,
+records before one that was stored so much before the range are before the range, too, and likewise behind its
+end. Some hundred records across the log are sampled: a larger fall makes the whole log be read. A fall that
+recovers before the next sample goes unnoticed.
 """
 
 from __future__ import annotations
@@ -20,19 +20,21 @@ from rmqcli.store.read.files import NamedFile
 SET_BACK_MS = 10 * 60 * 1000
 _SAMPLES = 256
 _LEAST_STEP = 1 << 20
-"""Bytes; nearer to each other no two records are looked at: reading that much takes no longer."""
+"""Bytes; closer samples gain nothing, since reading that much takes no longer."""
 _LOOK = 1 << 16
 
 
 class _Stamp(NamedTuple):
-    """A record's commit-log offset and store time, ms."""
+    """Commit-log offset and store time (ms) of a record."""
 
     offset: int
     time: int
 
 
 def log_range(files: Sequence[NamedFile], rows: RowFilter) -> tuple[int, int | None]:
-    """Commit-log offsets [begin, end) that hold all records in the times of `rows`; end None: to the last. Both are where records start."""
+    """Returns the commit-log offsets [begin, end) that hold all records in the times of `rows`; end None is
+    the end of the log. Both are starts of records.
+    """
     timed = rows.begin_time is not None or rows.end_time is not None
     if not timed or any(file.base is None for file in files):
         return 0, None
@@ -47,7 +49,7 @@ def log_range(files: Sequence[NamedFile], rows: RowFilter) -> tuple[int, int | N
 
 
 def _fall(stamps: Sequence[_Stamp]) -> int | None:
-    """The first record that was stored more than SET_BACK_MS before one in front of it."""
+    """Returns the first record stored more than SET_BACK_MS before one in front of it."""
     newest = 0
     for stamp in stamps:
         newest = max(newest, stamp.time)
@@ -57,26 +59,26 @@ def _fall(stamps: Sequence[_Stamp]) -> int | None:
 
 
 def _begin(log: _Log, stamps: Sequence[_Stamp], time: int | None) -> int:
-    """The last record found that was stored before the margin before a time; 0: none."""
+    """Returns the last sample stored more than the margin before a time, else 0."""
     if time is None:
         return 0
     return log.cross(stamps, time - SET_BACK_MS)[0]
 
 
 def _end(log: _Log, stamps: Sequence[_Stamp], time: int | None) -> int | None:
-    """The first record found that was stored behind the margin behind a time; None: none."""
+    """Returns the first sample stored more than the margin after a time, else None."""
     return None if time is None else log.cross(stamps, time + SET_BACK_MS)[1]
 
 
 class _Log:
-    """Records by where they are, about."""
+    """Records near given places."""
 
     def __init__(self, files: Sequence[NamedFile], views: LogViews) -> None:
         self._files = files
         self._views = views
 
     def samples(self) -> Iterator[_Stamp]:
-        """The first record of each file, and records at equal distances."""
+        """Yields the first record of each file, and records at equal distances."""
         step = max(sum(file.size for file in self._files) // _SAMPLES, _LEAST_STEP)
         for number, file in enumerate(self._files):
             for start in range(0, file.size, step):
@@ -85,7 +87,9 @@ class _Log:
                     yield stamp
 
     def cross(self, stamps: Sequence[_Stamp], time: int) -> tuple[int, int | None]:
-        """Two records near to each other, the first stored before a time (0: none), the second not (None: none)."""
+        """Returns two neighbouring records around a time: the first stored before it (else 0), the second not
+        (else None).
+        """
         number = next((n for n, stamp in enumerate(stamps) if stamp.time >= time), len(stamps))
         low = stamps[number - 1].offset if number else 0
         if number == len(stamps):
@@ -99,7 +103,7 @@ class _Log:
         return low, high
 
     def _between(self, low: int, high: int) -> _Stamp | None:
-        """A record behind the middle, else one before it; both bounds are records, of one file or of two that touch."""
+        """Returns a record behind the middle of two records, else one before it."""
         middle = (low + high) // 2
         for begin, end in ((middle, high), (low + 1, middle)):
             for number, file in enumerate(self._files):
@@ -110,7 +114,7 @@ class _Log:
         return None
 
     def _first(self, number: int, start: int, stop: int) -> _Stamp | None:
-        """The first record of a file that starts in start:stop."""
+        """Returns the first record of a file that starts in start:stop."""
         look = _LOOK
         while start < stop:
             file, data = self._files[number], self._views.view(number)

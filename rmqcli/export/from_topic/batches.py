@@ -26,17 +26,18 @@ class QueueRange(NamedTuple):
     end_time: int | None = None
 
     def takes(self, message: MessageExt) -> bool:
-        """Whether a pulled message is inside."""
+        """Returns True when a pulled message is in the range."""
         after = self.begin_time is None or message.store_timestamp >= self.begin_time
         before = self.end_time is None or message.store_timestamp < self.end_time
         return self.begin <= message.queue_offset < self.end and after and before
 
 
 async def read_some(client: PullConsumer, wanted: QueueRange, offset: int) -> tuple[Any, int | None]:
-    """A record batch of the messages from `offset` on, and the offset to go on with; None when the range is done.
+    """Pulls a record batch of messages from `offset` on; also returns the next offset, None at the end of the
+    range.
 
-    A batch ends after BATCH_MESSAGES messages or BATCH_BYTES of records. What retention took meanwhile is skipped with a
-    warning; errors of the client come out as they are.
+    A batch ends after BATCH_MESSAGES messages or BATCH_BYTES of bodies. Messages that retention removed are
+    skipped with a warning. Raises ClientError.
     """
     gathered: list[MessageExt] = []
     size = 0
@@ -55,7 +56,7 @@ async def read_some(client: PullConsumer, wanted: QueueRange, offset: int) -> tu
 
 
 def to_batch(messages: list[MessageExt]) -> Any:
-    """Messages as a record batch of the export schema."""
+    """Converts messages to a record batch of the export schema."""
     import pyarrow as pa
 
     from codec.scan.schema import schema

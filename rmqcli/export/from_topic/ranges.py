@@ -1,4 +1,6 @@
-"""What to read of each queue of a topic, as of now; a queue whose broker does not answer does not keep the others back."""
+"""The ranges to read of the queues of a topic; a queue whose broker does not respond does not hold up the
+others.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from rmqcli.grammar.offset_range import OffsetRange
 async def find_ranges(
     reader: Reader, topic: str, wanted: OffsetRange
 ) -> tuple[list[QueueRange], list[QueueEnd]]:
-    """The ranges, and the queues whose offsets could not be asked for; the first error when that is all of them."""
+    """Returns the ranges, and the queues whose offsets are unknown. Raises the first error when that is all
+    of them.
+    """
     queues = await choose_queues(reader, topic)
     found: dict[MessageQueue, Span | ClientError] = {}
 
@@ -59,7 +63,7 @@ async def _last(reader: Reader, found: Sequence[Span], wanted: OffsetRange) -> l
     ranges = [QueueRange(*span, wanted.begin_time, wanted.end_time) for span in found]
     if wanted.last is None or len(found) == 1:
         return ranges
-    # The last N of all queues together, as `rmq pull` reads them: it takes the messages to know which these are.
+    # The last N of all queues together, as `rmq pull` reads them: only the messages show which these are.
     starts: dict[tuple[str, int], int] = {}
     async with open_range(reader, found, wanted) as messages:
         async for message in messages:

@@ -1,4 +1,4 @@
-"""Reading a queue on although a broker fails now and then: so many tries in a row, with longer and longer waits (seconds)."""
+"""Reading a queue with retries: a number of tries in a row, with growing waits (seconds)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ T = TypeVar("T")
 
 
 class QueueEnd(NamedTuple):
-    """How far a queue was read: everything of `wanted` before offset `reached` is exported. `error`: why not all."""
+    """The end of a queue's reading: everything of `wanted` before offset `reached` is exported; `error` says
+    why not all.
+    """
 
     wanted: QueueRange
     reached: int
@@ -26,7 +28,7 @@ class QueueEnd(NamedTuple):
 
 
 async def patiently(attempt: Callable[[], Awaitable[T]]) -> T:
-    """The result of the first try that succeeds; the last error of the client when none does."""
+    """Returns the result of the first try that succeeds; raises the last ClientError when none does."""
     wait = FIRST_WAIT
     for _ in range(TRIES - 1):
         try:
@@ -40,7 +42,7 @@ async def patiently(attempt: Callable[[], Awaitable[T]]) -> T:
 
 
 async def read_queue(client: Any, wanted: QueueRange, take: Callable[[Any], Awaitable[None]]) -> QueueEnd:
-    """Gives the record batches of a range to `take`."""
+    """Passes the record batches of a range to `take`."""
     end, offset = wanted.begin, wanted.begin
     following: int | None = offset
     while following is not None:
@@ -59,7 +61,9 @@ async def read_queue(client: Any, wanted: QueueRange, take: Callable[[Any], Awai
 
 
 def reached(wanted: QueueRange, before: int, batch: Any, following: int | None) -> int:
-    """Where an export that resumes goes on. An end in time lies before an end in offsets: there the last message decides."""
+    """Returns where a resumed export continues. For an end in time, which lies before an end in offsets, the
+    last message decides.
+    """
     if wanted.end_time is None:
         return wanted.end if following is None else following
     return batch["queue_offset"][-1].as_py() + 1 if batch.num_rows else before

@@ -1,9 +1,9 @@
-"""The folder of an export: files appear in it whole, all of one run together, or not at all.
+"""The folder of an export, in which the files of a run appear whole and together, or not at all.
 
-Files are written below `_temporary-…`, which readers of Parquet skip. A commit first writes down what it will do
-(`_rmq/commit.json`), then renames the files and the manifest; `_SUCCESS` comes last. An export that is killed before leaves only
-temporary files, one that is killed in the middle of a commit leaves `_rmq/commit.json`: resuming throws the first away and carries
-out the second. A lock on the folder keeps two exports apart, on this machine.
+Files are written below `_temporary-…`, which readers of Parquet skip. A commit first writes its plan
+(`_rmq/commit.json`), then renames the files and writes the manifest; `_SUCCESS` comes last. An export killed
+before the commit leaves only temporary files, one killed during it leaves `_rmq/commit.json`: resuming
+removes the first and completes the second. A lock on the folder keeps two exports on this machine apart.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ _OF_STORES = ("consumequeue", "checkpoint", "lock", "abort")
 
 
 class _Commit(msgspec.Struct, frozen=True):
-    """What a commit does: (from, to) of files, relative to the folder, then this manifest."""
+    """The plan of a commit: (from, to) of files, relative to the folder, then this manifest."""
 
     moves: list[tuple[str, str]]
     manifest: Manifest
 
 
 def refuse_existing(out: Path, *, resume: bool = False) -> None:
-    """OutputExists when there is something under `out` that a new export, or one that resumes, cannot go on with, and when `out` lies
-    in a store folder: that is never written to.
+    """Raises OutputExists when a new, or a resumed, export cannot use `out`, and when `out` lies in a store
+    folder.
     """
     _refuse_store(out)
     if not out.exists():
@@ -71,13 +71,13 @@ def _refuse_store(out: Path) -> None:
 
 
 class ExportFolder:
-    """`with ExportFolder(…) as folder:` write files to `folder.temporary`, then `folder.commit(folder.measure(names))`.
+    """A context manager: write files to `folder.temporary`, then call `folder.commit(folder.measure(names))`.
 
     `previous` is the manifest that is resumed from; None for a new export.
     """
 
     def __init__(self, out: Path, origin: Origin, layout: Layout, *, resume: bool = False) -> None:
-        """OutputExists as for `refuse_existing`; LayoutError."""
+        """Raises OutputExists as `refuse_existing` does, and LayoutError."""
         layout.check()
         refuse_existing(out, resume=resume)
         self.temporary = out / f"{_TEMPORARY}{uuid.uuid4().hex}"
@@ -102,7 +102,7 @@ class ExportFolder:
         return self
 
     def _recover(self) -> None:
-        """What a killed export left."""
+        """Removes or completes what a killed export left."""
         if (journal := read_json(self._out / JOURNAL, _Commit)) is not None:
             self._carry_out(journal)
         for left in self._out.glob(f"{_TEMPORARY}*"):
@@ -113,7 +113,7 @@ class ExportFolder:
             self.previous.require_whole(self._out)
 
     def measure(self, names: Iterable[str]) -> list[FileEntry]:
-        """The temporary files of these names as entries of the manifest, with the paths that they will have."""
+        """Returns manifest entries, with their final paths, of the temporary files of these names."""
         entries: list[FileEntry] = []
         numbers: dict[str, int] = {}
         for name in names:
@@ -135,7 +135,9 @@ class ExportFolder:
         reached: Sequence[QueueSpan] = (),
         commit_log_offset: int | None = None,
     ) -> Manifest:
-        """These files join the export. No rows at all are one empty file (unless in partitions): it still has the schema."""
+        """Adds files to the export. Without any rows it adds an empty file (unless in partitions), which has
+        the schema.
+        """
         added = list(files)
         if not added and self.previous is None and not self._layout.partition_by:
             added = self.measure([self._empty_file()])
@@ -147,7 +149,7 @@ class ExportFolder:
         return manifest
 
     def _carry_out(self, commit: _Commit) -> None:
-        """May be done again: a file that is no longer where it was is where it shall be."""
+        """Carries out a plan, perhaps again: a file that is no longer at its old path is at the new one."""
         (self._out / SUCCESS).unlink(missing_ok=True)
         for before, after in commit.moves:
             (self._out / after).parent.mkdir(parents=True, exist_ok=True)
@@ -179,7 +181,9 @@ class ExportFolder:
                 raise error
 
     def _drop_temporary(self) -> None:
-        """Under another name first: Spark's late attempts of tasks may still write, and cannot make new files there then."""
+        """Renames the folder first: late attempts of Spark tasks may still write, and cannot create files
+        there then.
+        """
         dropped = self.temporary.with_name(f"{self.temporary.name}-dropped")
         with suppress(OSError):
             self.temporary.rename(dropped)
@@ -199,7 +203,7 @@ def _locked(out: Path) -> int:
 
 
 def _entry(file: Path, path: str) -> FileEntry:
-    """From the footer, which says how many rows of which queues there are."""
+    """Reads rows and queues of a file from its footer."""
     from pyarrow import parquet
 
     footer = parquet.read_metadata(file)

@@ -1,8 +1,8 @@
-"""How the rows of an export lie in files: folders, sizes, compression, columns. Plain data: it travels to Spark's executors.
+"""The layout of exported rows in files: folders, sizes, compression, columns. Picklable.
 
-Folders are named in Hive's way, `topic=orders/day=2026-11-21/queue=3`, values percent-encoded. A day is one of the store time
-in UTC. A column that a folder already tells (`topic`) is left out of the files below it, as readers of such folders expect.
-Sizes are bytes of columns in memory, before encoding and compression.
+Folders are named as by Hive, `topic=orders/day=2026-11-21/queue=3`, values percent-encoded. A day is that of
+the store time in UTC. A column that a folder holds (`topic`) is left out of its files, as readers of such
+folders expect. Sizes are bytes of columns in memory, before encoding and compression.
 """
 
 from __future__ import annotations
@@ -15,17 +15,19 @@ import rmqcli
 from rmqcli.export.errors import LayoutError
 
 FILE_BYTES = 512 * 1024 * 1024
-"""A file is ended after about so many bytes."""
+"""A file is ended after about this many bytes."""
 ROW_GROUP_BYTES = 64 * 1024 * 1024
 COMPRESSIONS = ("zstd", "snappy", "gzip", "lz4", "brotli", "none")
 PARTITIONS: Mapping[str, str] = {"topic": "topic", "day": "store_timestamp", "queue": "queue_id"}
-"""What folders can be made of, and the column it comes from."""
+"""Partitions, and the columns that they come from."""
 BODY_TEXT = "body_text"
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """`columns` None: all. `body_text` adds the column of that name: bodies that are UTF-8, null for others."""
+    """A layout; `columns` None is all. `body_text` adds a column with the bodies that are UTF-8, null for
+    others.
+    """
 
     partition_by: tuple[str, ...] = ()
     file_bytes: int = FILE_BYTES
@@ -35,7 +37,7 @@ class Layout:
     body_text: bool = False
 
     def check(self) -> None:
-        """LayoutError, which says what there is, for names that are none."""
+        """Raises LayoutError, which lists the choices, for unknown names."""
         from codec.scan.schema import schema
 
         _known("--partition-by", self.partition_by, tuple(PARTITIONS))
@@ -55,7 +57,7 @@ class Layout:
         return [name for name in (*schema().names, BODY_TEXT) if name in wanted]
 
     def schema(self, source: str) -> Any:
-        """The schema of the files; its metadata says what was exported, and by which version."""
+        """Returns the schema of the files; its metadata holds the source and the version of this tool."""
         import pyarrow as pa
 
         from codec.scan.schema import schema
@@ -65,7 +67,7 @@ class Layout:
         return pa.schema(fields, {"rmq.source": source, "rmq.version": rmqcli.__version__})
 
     def shape(self, table: Any) -> Any:
-        """A table of all columns as one of those that are written."""
+        """Converts a table of all columns to the columns of the files."""
         if BODY_TEXT in self.names:
             table = table.append_column(BODY_TEXT, _texts(table["body"]))
         return table.select(self.names)

@@ -1,9 +1,9 @@
-"""`_rmq/manifest.json`: what an export folder holds, and where `--resume` goes on.
+"""The manifest of an export folder, `_rmq/manifest.json`: its content, and where `--resume` continues.
 
-It lies in a folder of its own because Spark and pyarrow take every file of a folder for Parquet whose path has no `_` in front.
+It has its own folder because Spark and PyArrow read every file as Parquet unless its path starts with `_`.
 
-Of a topic the export goes on at `end` of each queue, of a store behind `commitLogOffset`; where that is null (the last export
-had an end of its own, so it left out records in between) at `end` of each queue too.
+An export of a topic continues at `end` of each queue, one of a store behind `commitLogOffset`; where that is
+null (the last export had an end, so it left out records in between) at `end` of each queue, too.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ MANIFEST = f"{FOLDER}/manifest.json"
 
 
 class Origin(NamedTuple):
-    """Where the rows come from: a store folder (an absolute path), a topic of the cluster, or one topic of a store; of a store also
-    one queue number, some tags."""
+    """The source of the rows: a store folder (an absolute path), a topic of the cluster, or some topics of a
+    store; of a store also a queue id and tags.
+    """
 
     store: str | None
     topic: str | None
@@ -36,7 +37,7 @@ class Origin(NamedTuple):
 
 
 class FileEntry(msgspec.Struct, frozen=True, rename="camel"):
-    """One Parquet file; `path` is relative to the manifest, `bytes` its size."""
+    """A Parquet file; `path` is relative to the manifest, `bytes` its size."""
 
     path: str
     rows: int
@@ -46,7 +47,7 @@ class FileEntry(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """See the module. `queues` are the ranges of all files together."""
+    """The content of the file; `queues` are the ranges of all files together."""
 
     version: int = 1
     rmq_version: str
@@ -76,7 +77,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         )
 
     def require_same(self, other: Manifest, out: Path) -> None:
-        """OutputExists when `other` is no continuation of this."""
+        """Raises OutputExists when `other` is not a continuation of this export."""
         for name, option in _MUST_AGREE.items():
             was, is_now = getattr(self, name), getattr(other, name)
             if was != is_now:
@@ -86,7 +87,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
                 )
 
     def require_whole(self, out: Path) -> None:
-        """OutputExists when one of the files is shorter or longer than it was. One that is gone was taken away by somebody."""
+        """Raises OutputExists when a file has changed in size. A missing file was removed by the user."""
         for file in self.files:
             path = out / file.path
             size = path.stat().st_size if path.exists() else file.bytes
@@ -99,7 +100,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     def extended(
         self, files: list[FileEntry], reached: list[QueueSpan], commit_log_offset: int | None
     ) -> Manifest:
-        """With more files. `reached` are spans without rows, up to where queues were read."""
+        """Returns the manifest with more files; `reached` are spans without rows, up to where queues were
+        read.
+        """
         added = [span for file in files for span in file.queues]
         return msgspec.structs.replace(
             self,
@@ -125,7 +128,7 @@ def _text(value: object) -> str:
 
 
 def read_json(path: Path, kind: Any) -> Any:
-    """The value of a JSON file, None when there is none; ExportError when it cannot be read as one."""
+    """Reads a JSON file; None when missing. Raises ExportError when it is not of this type."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
     except FileNotFoundError:
@@ -135,8 +138,10 @@ def read_json(path: Path, kind: Any) -> Any:
 
 
 def write_json(path: Path, value: object) -> None:
-    """Whole or not at all, whenever the process is killed: a temporary name, renamed. Not flushed to the disk, as the Parquet files
-    are not: a manifest that outlives them at a power cut would say that their rows are there.
+    """Writes a file whole or not at all, even if the process is killed.
+
+    Like the Parquet files it is not synced: a manifest that outlives them at a power cut would list missing
+    rows.
     """
     path.parent.mkdir(exist_ok=True)
     temporary = path.with_name(f"{path.name}.tmp")

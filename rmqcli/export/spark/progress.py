@@ -1,4 +1,4 @@
-"""How far a Spark job is, by the status tracker of its session."""
+"""Progress of a Spark job, read from the status tracker of its session."""
 
 from __future__ import annotations
 
@@ -12,23 +12,25 @@ from rmqcli.render.output import warn
 
 POLL_SECONDS = 0.2
 PATIENCE = 75
-"""Polls without a task that runs or ran, after which that is said: 15 s."""
+"""Polls without a started task after which a warning is printed: 15 s."""
 _GROUP = "spark.jobGroup.id"
 
 Progress = Callable[[int], AbstractContextManager[Callable[[int], None]]]
-"""Given the number of tasks: a block that gives a function to be told how many more are done."""
+"""Called with the number of tasks; returns a context manager around a function that receives finished
+tasks.
+"""
 Look = Callable[[], tuple[int, int]]
-"""Tasks that run, and tasks that are done."""
+"""Returns the running and the finished tasks."""
 
 
 @contextmanager
 def silent(tasks: int) -> Iterator[Callable[[int], None]]:
-    """Progress that nobody sees."""
+    """Reports progress nowhere."""
     yield lambda count: None
 
 
 class Watch:
-    """Tells what became of the tasks since the last look; complains once when none gets to run."""
+    """Reports the tasks finished since the last poll; warns once when none starts."""
 
     def __init__(self, tasks: int, look: Look, advance: Callable[[int], None]) -> None:
         self._tasks = tasks
@@ -45,7 +47,7 @@ class Watch:
             warn("no task has started yet: has the Spark master workers with free cores and memory?")
 
     def end(self) -> None:
-        """The job is done."""
+        """Reports the rest: the job is finished."""
         self._tell(self._tasks)
 
     def _tell(self, done: int) -> None:
@@ -56,7 +58,7 @@ class Watch:
 
 @contextmanager
 def followed(context: Any, tasks: int, progress: Progress) -> Iterator[None]:
-    """The job that this thread runs in the block, on this SparkContext, is watched by a thread of its own."""
+    """Watches, in a thread, the job that the calling thread runs on this SparkContext."""
     group, before, over = f"rmq-{uuid.uuid4().hex}", context.getLocalProperty(_GROUP), Event()
     with progress(tasks) as advance:
         watch = Watch(tasks, lambda: _counts(context.statusTracker(), group), advance)
@@ -73,7 +75,7 @@ def followed(context: Any, tasks: int, progress: Progress) -> Iterator[None]:
 
 
 def _watch(watch: Watch, over: Event) -> None:
-    with suppress(Exception):  # a Spark that is gone; whoever runs the job learns why
+    with suppress(Exception):  # a session that ended; whoever runs the job sees why
         while not over.wait(POLL_SECONDS):
             watch.poll()
 

@@ -1,4 +1,4 @@
-"""A Spark session for one export: quiet unless asked, this Python for its workers."""
+"""A Spark session for one export: quiet unless requested, with this Python for its workers."""
 
 from __future__ import annotations
 
@@ -25,16 +25,17 @@ DEFAULT_MASTER = "local[*]"
 def spark_session(
     master: str | None = None, conf: Mapping[str, str] | None = None, *, verbose: bool = False
 ) -> Iterator[Any]:
-    """A session that ends with the block; a session that runs already in this process is used as it is, and left.
+    """Yields a session that ends with the block; a session that this process already has is used and left
+    running.
 
-    ExportError, with what Spark said, when it does not start.
+    Raises ExportError, with Spark's reason, when it does not start.
     """
     try:
         from pyspark import SparkContext
         from pyspark.sql import SparkSession
     except ImportError:
         raise ExportError("--spark needs PySpark: `pip install 'rmqcli[spark]'`") from None
-    if SparkContext._active_spark_context is not None:  # the active session is known to its own thread only
+    if SparkContext._active_spark_context is not None:  # the active session is known only to its own thread
         yield SparkSession.builder.getOrCreate()
         return
     conf = conf or {}
@@ -59,7 +60,9 @@ def spark_session(
 
 @contextmanager
 def _unlogged(verbose: bool) -> Iterator[None]:
-    """Ctrl-C is Python's own in the block: PySpark's handler fails while a job runs, and Py4J would log tracebacks of both."""
+    """Leaves Ctrl-C to Python: PySpark's handler fails while a job runs, and Py4J would log tracebacks of
+    both.
+    """
     handler, before = logging.NullHandler(), signal.getsignal(signal.SIGINT)
     if not verbose:
         logging.getLogger().addHandler(handler)
@@ -77,16 +80,18 @@ def _settings(master: str, address: str | None, verbose: bool) -> dict[str, str]
         "spark.ui.showConsoleProgress": str(verbose and sys.stderr.isatty()).lower(),
     }
     if is_local(master):
-        # The work is done in Python; the JVM's second compiler would only take the cores from it.
+        # The work is done in Python; the JVM's second compiler would only take cores from it.
         found["spark.driver.defaultJavaOptions"] = "-XX:TieredStopAtLevel=1"
     if address is not None and "SPARK_LOCAL_IP" not in os.environ:
-        # Not the name of this machine, which need not resolve, here or where the executors are.
+        # Not the name of this machine, which may not resolve, here or on the executors.
         found |= {"spark.driver.host": address, "spark.driver.bindAddress": address}
     return found
 
 
 def _wanted(folder: Path, master: str, address: str | None, conf: Mapping[str, str]) -> dict[str, str]:
-    """Environment of the driver. Spark starts `python3` from PATH for its workers, whatever runs the driver; executors on other
+    """Returns the environment of the driver.
+
+    Spark would start `python3` from PATH for its workers, whatever runs the driver; executors on other
     machines may have their Python elsewhere.
     """
     chosen = conf.get("spark.pyspark.python") or (not is_local(master) and os.environ.get("PYSPARK_PYTHON"))
@@ -103,7 +108,7 @@ def _start(builder: Any, master: str, log: Path, verbose: bool) -> Any:
     try:
         with _quiet(log, verbose):
             return builder.getOrCreate()
-    except Exception as error:  # Py4J and the launcher raise many kinds; the log says why
+    except Exception as error:  # Py4J and the launcher raise many types; the log has the reason
         said = log.read_text(errors="replace") if log.exists() else ""
         reason = start_reason(said or str(error)) or type(error).__name__
         raise ExportError(f"Spark did not start with --master {master}: {reason}{_remedy(master)}") from error
@@ -118,7 +123,7 @@ _SAYS_NOTHING = re.compile(
 
 
 def start_reason(said: str) -> str:
-    """The first line that tells of an error, without the names of its Java classes, and more than that there is one."""
+    """Returns the first informative line of an error, without the names of its Java classes."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     lines = [line for line in lines if not line.startswith("at ")]
     telling = [line for line in lines if re.search("error|exception", line, re.IGNORECASE)] or lines
@@ -127,7 +132,7 @@ def start_reason(said: str) -> str:
 
 
 def _remedy(master: str) -> str:
-    """What can be wrong where something answers, but no master that goes with this Spark."""
+    """Returns a hint for when something responds that is not a master of this Spark version."""
     if not master.startswith("spark://"):
         return ""
     import pyspark
@@ -151,8 +156,8 @@ def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def _quiet(log: Path, verbose: bool) -> Iterator[None]:
-    """Standard error of the JVM that is started meanwhile, and of its workers, goes to a file for good: the launcher prints
-    before any log setting holds.
+    """Redirects standard error of the JVM that is started, and of its workers, to a file: the launcher prints
+    before any log setting applies.
     """
     if verbose:
         yield

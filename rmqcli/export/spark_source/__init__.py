@@ -20,7 +20,7 @@ else:
 
 
 def register(spark: Any) -> None:
-    """Makes the format `rocketmq` known to a session."""
+    """Registers the format `rocketmq` with a session."""
     from rmqcli.export.spark_source.source import RocketMQ
 
     spark.dataSource.register(RocketMQ)

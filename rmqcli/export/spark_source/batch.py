@@ -1,7 +1,7 @@
-"""Reads of a range that is fixed when Spark plans: topics by pull, store folders from their files.
+"""Batch reads of a range that is fixed when Spark plans: topics by pull, store folders from their files.
 
-A partition is a range of a queue, or a part of a commit log file; `minPartitions` cuts finer. Nothing is remembered, so the
-same plan read twice gives the same rows as long as the messages are there.
+A partition is a range of a queue, or a part of a commit log file; `minPartitions` cuts finer. Nothing is
+remembered: the same plan read twice yields the same rows while the messages exist.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ class QueuePartition(InputPartition):
 
 @dataclass(frozen=True)
 class StorePartition(InputPartition):
-    """A part of a commit log; where its topics' records are, if only theirs are wanted and their queues say."""
+    """A part of a commit log, with the places of its topics' records when the queues know them."""
 
     part: Part
     places: QueuePlaces | None
 
 
 class BatchReader(DataSourceReader):
-    """All rows of the range; filters are left to Spark."""
+    """Reads all rows of the range; filters are left to Spark."""
 
     def __init__(self, options: ReadOptions, columns: Columns) -> None:
         self.options = options
@@ -56,7 +56,9 @@ class BatchReader(DataSourceReader):
         _refuse_what_no_batch_means(options)
 
     def partitions(self) -> list[InputPartition]:
-        """One for each queue that has something, or more by `minPartitions`; the parts of the store."""
+        """Returns a partition for each queue that has messages, or more by `minPartitions`; or the parts of
+        the store.
+        """
         if self.options.path is not None:
             return self._parts(Path(self.options.path))
         import trio
@@ -65,7 +67,7 @@ class BatchReader(DataSourceReader):
         return list(map(QueuePartition, split(ranges, self.options.min_partitions or 1)))
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Record batches, in an executor."""
+        """Yields record batches, in an executor."""
         return read_partition(partition, self.options, self.columns, self.constraints)
 
     def _parts(self, path: Path) -> list[InputPartition]:
@@ -77,7 +79,7 @@ class BatchReader(DataSourceReader):
         if rows is None or not whole:
             return []
         finer = sum(part.end - part.begin for part in whole) // (self.options.min_partitions or 1)
-        # Cut anywhere, a part tells what lies in no queue only with topics.
+        # Only with topics can a part that is cut anywhere be read by queues.
         places = queue_places(path, rows) if rows.topics else None
         parts = cut_parts(whole, max(1, min(PART_BYTES, finer)))
         return [StorePartition(part, own) for part, own in divided(parts, places)]
@@ -97,7 +99,7 @@ class BatchReader(DataSourceReader):
             return [wanted for wanted in await self._narrowed(consumer, ranges) if wanted.begin < wanted.end]
 
     async def _narrowed(self, consumer: PullConsumer, ranges: list[QueueRange]) -> list[QueueRange]:
-        """The ranges without what the filters exclude for sure."""
+        """Returns the ranges without what the filters certainly exclude."""
         offsets, times = self.constraints.of("queue_offset"), self.constraints.of("store_timestamp")
         numbers = self.constraints.of("queue_id")
         wanted = [
@@ -132,7 +134,9 @@ def _milliseconds(micros: int | None) -> int | None:
 
 
 def _refuse_what_no_batch_means(options: ReadOptions) -> None:
-    """A batch from the latest or to the earliest offset has no rows; one without triggers reads all, whatever their limit."""
+    """Refuses options that are meaningless for a batch: one from the latest or to the earliest offset has no
+    rows, and one without triggers has no limit.
+    """
     if options.max_offsets is not None:
         raise OptionError("a batch has no triggers: maxOffsetsPerTrigger is for streams")
     if options.start == Position(LATEST) or options.end == Position(EARLIEST):
@@ -140,12 +144,14 @@ def _refuse_what_no_batch_means(options: ReadOptions) -> None:
 
 
 class FilteringReader(BatchReader):
-    """As BatchReader, and takes over the filters that decide what is read. While spark.sql.python.filterPushdown.enabled is false
-    Spark refuses it and names that setting, which cannot be seen from here.
+    """A BatchReader that applies the filters that decide what is read.
+
+    While spark.sql.python.filterPushdown.enabled is false, which cannot be seen here, Spark refuses it and
+    names that setting.
     """
 
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:
-        """Gives back those that Spark has to apply."""
+        """Returns the filters that Spark has to apply."""
         for item in filters:
             found = constrained(self.constraints, item)
             if found is None:
@@ -157,7 +163,7 @@ class FilteringReader(BatchReader):
 def read_partition(
     partition: InputPartition, options: ReadOptions, columns: Columns, constraints: Constraints
 ) -> Iterator[Any]:
-    """Record batches with the columns that Spark was told."""
+    """Yields record batches with the columns that Spark expects."""
     for batch in _batches(partition, options, constraints):
         taken = constraints.apply(batch)
         if taken.num_rows:
@@ -173,16 +179,16 @@ def _batches(partition: InputPartition, options: ReadOptions, constraints: Const
         try:
             yield from scan(partition.part, rows, partition.places)
         except UnsoundQueue as error:
-            # Rows are with Spark already, so nothing can be read again; but a record that is damaged is named as such.
+            # Spark has rows already, so nothing can be read again; but a damaged record is named as such.
             for _ in scan_part(partition.part, rows):
                 pass
             remedy = "without subscribe they are not used: filter on the column topic"
             raise ExportError(f"{error}; {remedy}") from error
-    # Spark makes one partition without a value of a list of none.
+    # Spark makes one partition with the value None of an empty list.
 
 
 def stored_rows(options: ReadOptions, constraints: Constraints) -> RowFilter | None:
-    """What options and filters let through of a store folder, as far as a filter of an export says it; None: nothing."""
+    """Converts options and filters to the row filter of a store; None when nothing passes."""
     from codec.selector import parse_tags
 
     topics, numbers = (constraints.of(name).among for name in ("topic", "queue_id"))

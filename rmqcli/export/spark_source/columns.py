@@ -1,4 +1,4 @@
-"""The columns of the data source: those of an export, as Spark types; without `body` when that is not wanted."""
+"""The columns of the data source: those of an export, as Spark types; optionally without `body`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rmqcli.export.spark_source.options import OptionError
 
 
 def spark_schema(*, include_body: bool = True) -> StructType:
-    """What `spark.read.format("rocketmq").load()` has."""
+    """Returns the schema of `spark.read.format("rocketmq").load()`."""
     from codec.scan.schema import schema
 
     found: StructType = from_arrow_schema(schema())
@@ -21,13 +21,13 @@ def spark_schema(*, include_body: bool = True) -> StructType:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The columns that a read was asked for: all, or by `schema()` some of them."""
+    """The columns of a read: all, or those chosen by `schema()`."""
 
     arrow: Any
 
     @classmethod
     def wanted(cls, schema: StructType) -> Columns:
-        """OptionError for a column that there is not, or that has another type."""
+        """Raises OptionError for an unknown column, or one of another type."""
         import pyarrow as pa
 
         from codec.scan.schema import schema as arrow_schema
@@ -42,7 +42,7 @@ class Columns:
         return cls(pa.schema(fields))
 
     def of(self, batch: Any) -> Any:
-        """These columns of a record batch, with exactly the schema that Spark expects."""
+        """Returns these columns of a record batch, with exactly the schema that Spark expects."""
         import pyarrow as pa
 
         return pa.RecordBatch.from_arrays([batch[name] for name in self.arrow.names], schema=self.arrow)

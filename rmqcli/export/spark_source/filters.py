@@ -1,7 +1,7 @@
-"""Filters that Spark hands down, as far as they are about topic, queue_id, queue_offset or store_timestamp: they decide which
-queues and offsets are read at all, and what is left of each batch. Everything else stays Spark's.
+"""Filters that Spark pushes down, as far as they concern topic, queue_id, queue_offset or store_timestamp.
 
-Those columns are never null. Times are microseconds since 1970 UTC, as Spark compares them.
+They decide which queues and offsets are read, and which rows of each batch are kept; Spark applies the
+others. These columns are never null. Times are microseconds since 1970 UTC, as Spark compares them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """Values `low` to `high`, both included, None is open; with `among` only those."""
+    """Values from `low` to `high`, both included, None is open; with `among` only those."""
 
     low: int | None = None
     high: int | None = None
@@ -57,7 +57,7 @@ COLUMNS: Mapping[str, Callable[[Any], Any]] = {
     "queue_offset": _same(int),
     "store_timestamp": _micros,
 }
-"""The columns, and what makes a value of a filter comparable; None: it is not."""
+"""Columns, and functions that make a filter's value comparable; they return None when it is not."""
 
 _COMPARED: Mapping[str, Callable[[Allowed, Any], Allowed]] = {
     "EqualTo": lambda allowed, value: allowed.one_of([value]),
@@ -71,7 +71,7 @@ _COMPARED: Mapping[str, Callable[[Allowed, Any], Allowed]] = {
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
-    """What is allowed in each column that a filter was about; plain data that travels to executors."""
+    """The allowed values of each filtered column. Picklable."""
 
     columns: Mapping[str, Allowed] = field(default_factory=dict)
 
@@ -79,7 +79,7 @@ class Constraints:
         return self.columns.get(column, Allowed())
 
     def apply(self, batch: Any) -> Any:
-        """The rows of a record batch that are allowed."""
+        """Returns the allowed rows of a record batch."""
         import pyarrow.compute as pc
 
         masks = [mask for name, allowed in self.columns.items() for mask in _masks(batch[name], allowed)]
@@ -103,7 +103,7 @@ def _masks(column: Any, allowed: Allowed) -> Iterator[Any]:
 
 
 def constrained(constraints: Constraints, filter: Any) -> Constraints | None:
-    """The constraints with one more filter (a pyspark.sql.datasource.Filter); None when it cannot be taken over."""
+    """Adds a filter (a pyspark.sql.datasource.Filter); returns None when it cannot be applied here."""
     kind, name = type(filter).__name__, ".".join(getattr(filter, "attribute", ()))
     if name not in COLUMNS:
         return None

@@ -1,6 +1,7 @@
-"""Offsets of queues as values and as JSON: `{"topic":{"broker-a":{"0":23}}}`, in options and in checkpoints alike.
+"""Offsets of queues as values and as JSON, `{"topic":{"broker-a":{"0":23}}}`, for options and checkpoints.
 
-In options -2 is the earliest and -1 the latest offset. The JSON of equal offsets is equal text: Spark compares texts.
+In options -2 is the earliest and -1 the latest offset. Equal offsets have equal JSON texts: Spark compares
+texts.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ Offsets = dict[MessageQueue, int]
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where reading begins or ends: at `time` in every queue, else by `times` or `offsets` of each, else at `everywhere`."""
+    """Where reading begins or ends: at `time` in every queue, else by `times` or `offsets` of each, else at
+    `everywhere`.
+    """
 
     everywhere: int = EARLIEST
     time: int | None = None
@@ -27,7 +30,7 @@ class Position:
 
 
 def queues_to_json(offsets: Mapping[MessageQueue, int]) -> dict[str, dict[str, dict[str, int]]]:
-    """Nested by topic, broker name and queue number, in order."""
+    """Nests offsets by topic, broker name and queue id, in order."""
     nested: dict[str, dict[str, dict[str, int]]] = {}
     for queue in sorted(offsets):
         brokers = nested.setdefault(queue.topic, {})
@@ -36,7 +39,7 @@ def queues_to_json(offsets: Mapping[MessageQueue, int]) -> dict[str, dict[str, d
 
 
 def queues_from_json(nested: Any) -> Offsets:
-    """The offsets of nested JSON; ValueError, TypeError or AttributeError when it is of another form."""
+    """Reads nested JSON; ValueError, TypeError or AttributeError when it has another form."""
     found: Offsets = {}
     for topic, brokers in nested.items():
         for broker, numbers in brokers.items():
@@ -48,13 +51,13 @@ def queues_from_json(nested: Any) -> Offsets:
 
 
 def limited(start: Offsets, end: Offsets, most: int) -> Offsets:
-    """Ends for at most `most` messages, a share of what waits in each queue; all of them when there are no more."""
+    """Returns ends for at most `most` messages, shared out by what waits in each queue."""
     waiting = {queue: max(0, offset - start.get(queue, offset)) for queue, offset in end.items()}
     total = sum(waiting.values())
     if total <= most:
         return dict(end)
     shares = {queue: most * count // total for queue, count in waiting.items()}
-    # What rounding left goes to those that lost most by it, so that small queues get on, too.
+    # Rounding leftovers go to the queues that lost most by it, so that small queues progress, too.
     rest = most - sum(shares.values())
     losers = sorted(waiting, key=lambda queue: (-(most * waiting[queue] % total), waiting[queue], queue))
     for queue in losers[:rest]:

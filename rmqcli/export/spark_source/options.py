@@ -1,7 +1,8 @@
-"""Options of the data source as typed values. Names are not case-sensitive; a name that nothing reads is refused.
+"""Options of the data source as typed values. Names are case-insensitive; unknown names are refused.
 
-The names are those of Spark's Kafka source; the ones that the old rocketmq-spark connector had are accepted for the same
-thing. `rocketmq.NAME` goes to the client: its keyword arguments, in camelCase or snake_case. Times are epoch milliseconds.
+The names are those of Spark's Kafka source; those of the old rocketmq-spark connector are accepted as
+aliases. `rocketmq.NAME` sets keyword arguments of the client, in camelCase or snake_case. Times are epoch
+milliseconds.
 """
 
 from __future__ import annotations
@@ -19,16 +20,18 @@ from rmqcli.export.errors import ExportError
 from rmqcli.export.spark_source.offsets import EARLIEST, LATEST, Position, queues_from_json
 
 PULL_BATCH = 32
-"""Messages asked for at once; Java brokers give no more by default."""
+"""Messages of a pull request; Java brokers return no more by default."""
 
 
 class OptionError(ExportError, ValueError):
-    """An option of the data source is missing, unknown, or cannot be meant so; nothing was read or written."""
+    """An option of the data source is missing, unknown, or invalid; nothing was read or written."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientOptions:
-    """Plain data that travels to executors. `instance` are keyword arguments of every client, `producer` of producers."""
+    """Options of clients: `instance` are keyword arguments of every client, `producer` of producers.
+    Picklable.
+    """
 
     namesrv: str
     instance: Mapping[str, Any] = field(default_factory=dict)
@@ -54,12 +57,11 @@ class ClientOptions:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What to read. Exactly one of `topics`, `pattern`, `assigned` is given, or `path` (then `topics` may be too).
+    """What to read: exactly one of `topics`, `pattern`, `assigned`, or `path` (with `topics`, optionally).
 
-    `assigned`: topic → broker name → queue numbers; the broker name None is every broker. `start` and `end` None are the
-    default of the kind of query. `push_filters` is off unless asked for:
-    Spark 4.3 keeps the filters of the last plan with the loaded data frame, and a second use of the same data frame reads only what
-    those let through.
+    `assigned` maps topic → broker name → queue ids; the broker name None is every broker. `start` and `end`
+    None are the default of the kind of query. `push_filters` is off by default: Spark 4.3 keeps the filters
+    of the last plan with the loaded data frame, and a second use of it reads only what those accept.
     """
 
     client: ClientOptions | None
@@ -110,7 +112,7 @@ _WRITE = _SHARED | {"topic"}
 _OF_STORE = frozenset(
     {"path", "subscribe", "selector", "selectortype", "minpartitions", "includebody", "pushfilters"}
 )
-"""What there is to say of a store folder."""
+"""Options that apply to a store folder."""
 _SHOWN = {
     name.lower(): name
     for name in (
@@ -121,9 +123,9 @@ _SHOWN = {
         *("allowEmpty", "latencyFaults", "retryUnstored", "defaultQueues", "tlsCa"),
     )
 }
-"""Names as they are written; Spark hands them over in lower case."""
+"""Names as users write them; Spark passes them in lower case."""
 _OF_SPARK = frozenset({"checkpointlocation", "queryname"})
-"""What Spark itself puts among the options of a sink."""
+"""Options that Spark itself adds to those of a sink."""
 
 
 def _boolean(name: str, text: str) -> bool:
@@ -190,7 +192,7 @@ _TLS = frozenset({"tls", "tlsca"})
 
 
 class _Named:
-    """The options by their one name, lower case; each is converted when it is asked for."""
+    """Options by their canonical, lower-case names; each is converted when it is read."""
 
     def __init__(self, options: Mapping[str, str], known: frozenset[str], aliases: Mapping[str, str]) -> None:
         self.values: dict[str, str] = {}
@@ -243,7 +245,7 @@ def _unknown(name: str, known: frozenset[str]) -> str:
 
 
 def read_options(options: Mapping[str, str]) -> ReadOptions:
-    """The options of a read; OptionError."""
+    """Reads the options of a read. Raises OptionError."""
     named = _Named(options, _READ, {**_ALIASES, "topic": "subscribe"})
     if "path" in named.values:
         _check_of_store(named)
@@ -271,7 +273,7 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
 
 
 def _check_of_store(named: _Named) -> None:
-    """What only a broker can do is not left out without a word."""
+    """Refuses options that only a broker can apply."""
     given = [*named.values, *(f"rocketmq.{name}" for name in named.of_client)]
     others = sorted(name for name in given if name not in _OF_STORE)
     if others:
@@ -298,7 +300,7 @@ def _check(found: ReadOptions) -> None:
 
 
 def _check_expression(selector: str) -> None:
-    """A broker passes every message through an expression that it cannot read."""
+    """Refuses an expression that does not parse: a broker would pass every message through it."""
     from codec.errors import SelectorError
     from codec.selector import Dialect, parse_sql92
 
@@ -309,7 +311,7 @@ def _check_expression(selector: str) -> None:
 
 
 def _check_order(start: Position, end: Position) -> None:
-    """Nobody means a range that ends before it starts."""
+    """Refuses a range that ends before it starts."""
     if start.time is not None and end.time is not None and end.time < start.time:
         raise OptionError(f"endingTimestamp={end.time} is before startingTimestamp={start.time}")
     for queue, offset in start.offsets.items():
@@ -320,7 +322,7 @@ def _check_order(start: Position, end: Position) -> None:
 
 
 def write_options(options: Mapping[str, str]) -> WriteOptions:
-    """The options of a write; OptionError."""
+    """Reads the options of a write. Raises OptionError."""
     named = _Named(options, _WRITE, _ALIASES)
     client = named.client()
     if client is None:
@@ -344,7 +346,7 @@ def _pattern(name: str, text: str) -> str:
 
 
 def _assigned(name: str, text: str) -> Mapping[str, Mapping[str | None, tuple[int, ...]]]:
-    """`{"T":[0,1]}` or `{"T":{"broker-a":[0,1]}}`."""
+    """Parses `{"T":[0,1]}` or `{"T":{"broker-a":[0,1]}}`."""
     try:
         found: dict[str, dict[str | None, tuple[int, ...]]] = {
             topic: {broker: tuple(map(int, numbers)) for broker, numbers in _by_broker(value).items()}
@@ -362,7 +364,7 @@ def _by_broker(value: Any) -> Mapping[str | None, Any]:
 
 
 def _position(named: _Named, side: str) -> Position | None:
-    """The most exact one that is given counts: a time for all, times by queue, offsets."""
+    """Returns the most exact position given: one time, times by queue, or offsets."""
     time = named.get(f"{side}timestamp", _number)
     if time is not None:
         return Position(time=time)

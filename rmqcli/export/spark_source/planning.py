@@ -1,6 +1,7 @@
-"""Which queues and which of their offsets a read means: what the cluster is asked before anything is read.
+"""The queues and offsets of a read, requested from the cluster before anything is read.
 
-An offset for a time is that of the first message stored then or later; the broker's own search may be a message off.
+An offset for a time is that of the first message stored then or later; the broker's own search may be a
+message off.
 """
 
 from __future__ import annotations
@@ -21,19 +22,21 @@ from rmqcli.export.spark_source.offsets import EARLIEST, LATEST, Offsets, Positi
 from rmqcli.export.spark_source.options import OptionError, ReadOptions
 
 AT_ONCE = 16
-"""Queues that are asked about at the same time."""
+"""Queues whose offsets are requested at the same time."""
 
 
 @asynccontextmanager
 async def opened(options: ReadOptions) -> AsyncIterator[PullConsumer]:
-    """A consumer with the options of the client, for the group when there is one."""
+    """Opens a consumer with the options of the client, for the group if there is one."""
     assert options.client is not None
     async with ClientInstance(**options.client.arguments) as instance:
         yield PullConsumer(options.group, instance=instance)
 
 
 async def queues_of(consumer: PullConsumer, options: ReadOptions) -> list[MessageQueue]:
-    """The queues that `subscribe`, `subscribePattern` or `assign` mean now; OptionError when an assigned one is not there."""
+    """Returns the queues of `subscribe`, `subscribePattern` or `assign`. Raises OptionError when an assigned
+    one is missing.
+    """
     found: list[MessageQueue] = []
     for topic in await _topics(consumer, options):
         queues = await consumer.message_queues(topic)
@@ -45,7 +48,7 @@ async def _topics(consumer: PullConsumer, options: ReadOptions) -> list[str]:
     if options.pattern is None:
         return list(options.topics or options.assigned)
     names = await Admin(instance=consumer.instance).topics.names()
-    # Retry and dead-letter topics only for a pattern that says so.
+    # Retry and dead-letter topics match only patterns that start with %.
     wanted = [
         name
         for name in names
@@ -57,7 +60,7 @@ async def _topics(consumer: PullConsumer, options: ReadOptions) -> list[str]:
 
 
 async def _has_queues(consumer: PullConsumer, topic: str) -> bool:
-    """The list of names also has topics that no broker carries, such as the names of clusters."""
+    """Returns False for names that no broker carries, such as those of clusters."""
     try:
         return bool(await consumer.message_queues(topic))
     except NoRoute:
@@ -78,7 +81,7 @@ def _assigned(queues: Iterable[MessageQueue], topic: str, options: ReadOptions) 
 
 
 async def for_all(queues: Iterable[MessageQueue], ask: Callable[[MessageQueue], Awaitable[int]]) -> Offsets:
-    """The answers for all queues, asked for at the same time."""
+    """Requests a value for each queue, several at a time."""
     found: Offsets = {}
     limit = trio.CapacityLimiter(AT_ONCE)
 
@@ -96,7 +99,7 @@ async def for_all(queues: Iterable[MessageQueue], ask: Callable[[MessageQueue], 
 
 
 def first_error(error: BaseException) -> BaseException:
-    """One error of those that tasks had at the same time: whoever asked sees a plain one."""
+    """Returns one error of a group: callers expect a plain one."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
@@ -105,7 +108,9 @@ def first_error(error: BaseException) -> BaseException:
 async def resolved(
     consumer: PullConsumer, queues: list[MessageQueue], position: Position, name: str
 ) -> Offsets:
-    """The offsets of a position. OptionError when it names queues, and not just these; `name` is of the option."""
+    """Returns the offsets of a position. Raises OptionError when it names queues other than these; `name` is
+    that of the option.
+    """
     named = position.offsets or position.times
     wrong = sorted(set(queues) ^ named.keys()) if named else []
     if wrong:
@@ -124,9 +129,11 @@ async def _resolve(consumer: PullConsumer, position: Position, queue: MessageQue
 
 
 async def offset_at(consumer: PullConsumer, queue: MessageQueue, time: int) -> int:
-    """The offset of the first message stored at `time` (ms) or later; the end of the queue when there is none."""
-    # A search may answer any of several messages of that millisecond, or the neighbour of a gap: it is asked for a
-    # millisecond less, and the messages from there on decide.
+    """Returns the offset of the first message stored at `time` (ms) or later; the end of the queue when there
+    is none.
+    """
+    # A search may return any message of its millisecond, or the neighbour of a gap: it uses a millisecond
+    # less, and the messages from there on decide.
     offset = await consumer.search_offset(queue, max(0, time - 1))
     while True:
         result = await consumer.pull(queue, offset)
@@ -139,7 +146,9 @@ async def offset_at(consumer: PullConsumer, queue: MessageQueue, time: int) -> i
 
 
 def split(ranges: list[QueueRange], at_least: int) -> list[QueueRange]:
-    """The same messages in `at_least` ranges or more, of about the same size; fewer only when there are fewer messages."""
+    """Splits ranges into `at_least` ranges of about the same size; fewer only when there are fewer
+    messages.
+    """
     total = sum(wanted.end - wanted.begin for wanted in ranges)
     if at_least <= len(ranges):
         return ranges

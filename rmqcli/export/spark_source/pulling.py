@@ -1,7 +1,7 @@
-"""Ranges of queues as record batches, and what to make of messages that are no longer there.
+"""Queue ranges as record batches, and the treatment of missing messages.
 
-In a queue every offset has a message. What a pull leaves out, unless a selector let it, is lost: deleted by retention, or
-with a topic that was deleted and made anew.
+Every offset of a queue has a message. Messages that a pull leaves out, unless by a selector, are lost:
+deleted by retention, or with a topic that was deleted and created again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rmqcli.render.output import warn
 
 
 class DataLoss(ExportError):
-    """Messages that should be read are no longer there, and `failOnDataLoss` is true (the default)."""
+    """Messages to read are missing, and `failOnDataLoss` is true (the default)."""
 
 
 def lose(text: str, options: ReadOptions) -> None:
@@ -30,7 +30,7 @@ def lose(text: str, options: ReadOptions) -> None:
 
 
 def read_range(wanted: QueueRange, options: ReadOptions) -> Iterator[Any]:
-    """Record batches with the columns of an export, by the caller's thread. Errors of the client come out as they are."""
+    """Yields record batches of the export schema. Runs in the caller's thread; raises ClientError."""
     import trio
 
     async def step(offset: int) -> _Pulled:
@@ -39,7 +39,8 @@ def read_range(wanted: QueueRange, options: ReadOptions) -> Iterator[Any]:
 
     offset = wanted.begin
     while offset < wanted.end:
-        # A connection for each batch: between them nobody knows how long Spark takes, and a connection costs little.
+        # A connection for each batch: Spark may pause for any time between batches, and a connection costs
+        # little.
         pulled = trio.run(step, offset)
         if pulled.messages:
             yield to_batch(pulled.messages)
@@ -52,7 +53,7 @@ class _Pulled(NamedTuple):
 
 
 async def pull_some(consumer: PullConsumer, wanted: QueueRange, offset: int, options: ReadOptions) -> _Pulled:
-    """Messages from `offset` on, up to BATCH_MESSAGES or BATCH_BYTES, and where to go on."""
+    """Pulls messages from `offset` on, up to BATCH_MESSAGES or BATCH_BYTES; also returns the next offset."""
     gathered: list[MessageExt] = []
     size = 0
     while offset < wanted.end and len(gathered) < BATCH_MESSAGES and size < BATCH_BYTES:

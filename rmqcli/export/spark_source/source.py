@@ -1,5 +1,6 @@
-"""The class that Spark is given: it only chooses who does the work. Spark makes one in a Python process of its own for each
-thing it wants to know, and pickles it.
+"""The class that Spark instantiates; it only chooses the reader or writer.
+
+Spark creates one in a new Python process for each question, and pickles it.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ if TYPE_CHECKING:
 
 
 class RocketMQ(DataSource):
-    """Format `rocketmq`; the options are those of `ReadOptions` and `WriteOptions`."""
+    """The format `rocketmq`; its options are those of `ReadOptions` and `WriteOptions`."""
 
     @classmethod
     def name(cls) -> str:
-        warn_of_other_python()  # registering asks for the name
+        warn_of_other_python()  # registering reads the name
         return "rocketmq"
 
     def schema(self) -> StructType:
-        """The columns of an export; without `body` by `includeBody=false`."""
+        """Returns the columns of an export; without `body` for `includeBody=false`."""
         return spark_schema(include_body=read_options(self.options).include_body)
 
     def reader(self, schema: StructType) -> BatchReader:

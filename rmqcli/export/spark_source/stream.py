@@ -1,9 +1,10 @@
-"""Topics as a stream. Spark keeps the offsets of each batch in its checkpoint and asks for the same ones again after a restart:
-into a sink that takes a batch once, every message comes once.
+"""Topics as a stream. Spark checkpoints the offsets of each batch and requests the same ones again after a
+restart: with an idempotent sink every message arrives once.
 
-Queues and topics that appear while the stream runs are read from their beginning. `startingOffsets` (default: latest) counts
-for a new checkpoint only. With `groupId` the offsets are committed to that group, for tools that show lags; the stream never
-reads them, and does not fail when they cannot be committed. They are those of the last finished batch.
+Queues and topics that appear while the stream runs are read from their beginning. `startingOffsets` (default:
+latest) applies to a new checkpoint only. With `groupId` the offsets of the last finished batch are committed
+to that group, for tools that show lags; the stream never reads them, and continues when they cannot be
+committed.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.told: Offsets = {}
 
     def initialOffset(self) -> dict[str, Any]:
-        """Where a new checkpoint starts."""
+        """Returns where a new checkpoint starts."""
 
         async def ask() -> Offsets:
             async with opened(self.options) as consumer:
@@ -64,22 +65,23 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return queues_to_json(trio.run(ask))
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """`maxOffsetsPerTrigger`."""
+        """Returns the limit of `maxOffsetsPerTrigger`."""
         most = self.options.max_offsets
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """What is there now is all that the query reads."""
+        """Fixes the end of the query at what is there now."""
         self.target = trio.run(self._latest)
 
     def reportLatestOffset(self) -> dict[str, Any]:
-        """For the progress of the query."""
+        """Returns the latest offsets, for the progress of the query."""
         return queues_to_json(trio.run(self._latest))
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """How far the next batch goes."""
+        """Returns the end of the next batch."""
         before = queues_from_json(start)
-        # Spark asks when the batch before is done; its own word of that comes a batch later, and never for the last.
+        # Spark calls this when the batch before is finished; its `commit` comes a batch later, and never for
+        # the last.
         self._tell_group(before)
         end = self.target if self.target is not None else trio.run(self._latest)
         end = self._with_absent(before, end)
@@ -89,7 +91,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return queues_to_json(end)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """A range of each queue that has something new."""
+        """Returns a range of each queue that has new messages."""
         before, after = queues_from_json(start), queues_from_json(end)
         anew = [queue for queue in after if before.get(queue, after[queue] + 1) > after[queue]]
         begins = before | trio.run(self._begins, anew)
@@ -98,11 +100,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return list(map(QueuePartition, split(found, self.options.min_partitions or 1)))
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Record batches, in an executor."""
+        """Yields record batches, in an executor."""
         return read_partition(partition, self.options, self.columns, Constraints())
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Everything before `end` is done."""
+        """Commits everything before `end` to the group."""
         self._tell_group(queues_from_json(end))
 
     def _tell_group(self, offsets: Offsets) -> None:
@@ -124,7 +126,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return await for_all(await queues_of(consumer, self.options), consumer.max_offset)
 
     async def _begins(self, queues: list[Any]) -> Offsets:
-        """The first offsets of queues that the checkpoint does not know, or knows from before they were made anew."""
+        """Returns the first offsets of queues that the checkpoint does not know, or knows from before they
+        were created again.
+        """
         if not queues:
             return {}
 
@@ -135,7 +139,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return await for_all(queues, first)
 
     def _with_absent(self, before: Offsets, end: Offsets) -> Offsets:
-        """Queues that are gone keep their offset, should they come back; queues that got shorter begin anew."""
+        """Adds queues that are missing now, with their old offsets; queues that became shorter start
+        again.
+        """
         for queue, offset in sorted(before.items()):
             if queue not in end:
                 lose(f"{queue} is gone; it was read up to offset {offset}", self.options)

@@ -1,4 +1,4 @@
-"""The sink of a stream: as the batch writer, batch after batch. A batch that is run again after a failure is sent again."""
+"""The sink of a stream. A batch that is run again after a failure is sent again."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self.sender = RowSender(options)
 
     def write(self, iterator: Iterator[Any]) -> Sent:
-        """In an executor."""
+        """Sends rows, in an executor."""
         return self.sender.send(iterator)

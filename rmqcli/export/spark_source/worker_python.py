@@ -1,5 +1,5 @@
-"""Whether the Python that Spark starts for its workers can do the work: without rmqcli every query ends in a traceback of Spark's own
-that names neither.
+"""A check of the Python that Spark starts for its workers: without rmqcli every query would end in an obscure
+traceback of Spark's.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _LOOK = "import sys; from importlib.util import find_spec; sys.exit(find_spec('r
 
 
 def warn_of_other_python() -> None:
-    """In the driver of a session on this machine; elsewhere nothing can be seen."""
+    """Warns in the driver of a session on this machine; other machines cannot be checked."""
     from pyspark import SparkContext
 
     context = SparkContext._active_spark_context

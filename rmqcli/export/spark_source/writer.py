@@ -1,9 +1,9 @@
-"""Rows to topics. At least once: a task that fails is run again and sends its rows again, and nothing takes back what was
-sent by a job that is given up. There is no order between rows.
+"""Rows to topics, at least once: a task that fails is run again and sends its rows again, and rows of a job
+that is given up stay sent. Rows have no order.
 
-`body` (string or binary) is required; `topic` unless the option gives one; `tags` string, `keys` string or array of strings,
-`properties` map of strings to strings. Rows of one topic travel together in batches, except those with a delay level or a
-body that the producer would compress.
+`body` (string or binary) is required; `topic` unless the option sets one; `tags` string, `keys` string or
+array of strings, `properties` map of strings to strings. Rows of one topic are sent in batches, except those
+with a delay level or a body that the producer would compress.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rmqcli.export.spark_source.options import OptionError, WriteOptions
 BATCH_BYTES = 256 * 1024
 BATCH_MESSAGES = 512
 IN_FLIGHT = 8
-"""Requests of a task that wait for their answer."""
+"""Requests of a task that wait for their response."""
 COMPRESS_OVER = 4096
 
 _TYPES: Mapping[str, tuple[str, ...]] = {
@@ -36,13 +36,13 @@ _TYPES: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Sent(WriterCommitMessage):
-    """How many rows a task sent."""
+    """The number of rows that a task sent."""
 
     rows: int
 
 
 def check_columns(schema: StructType, options: WriteOptions) -> None:
-    """OptionError when these columns do not make messages."""
+    """Raises OptionError when these columns do not make messages."""
     for column in schema:
         kind, expected = column.dataType.simpleString(), _TYPES.get(column.name)
         if expected is None:
@@ -56,13 +56,13 @@ def check_columns(schema: StructType, options: WriteOptions) -> None:
 
 
 class RowSender:
-    """What batches and streams share: runs in executors."""
+    """Sends rows for batches and streams; runs in executors."""
 
     def __init__(self, options: WriteOptions) -> None:
         self.options = options
 
     def send(self, batches: Iterator[Any]) -> Sent:
-        """All rows, acknowledged by brokers; errors of the client come out as they are."""
+        """Sends all rows until brokers acknowledge them. Raises ClientError."""
         import trio
 
         return Sent(trio.run(self._send, batches))
@@ -75,14 +75,14 @@ class RowSender:
         client = self.options.client
         rows = 0
         async with Producer(self.options.group, **client.arguments, **client.producer) as producer:
-            # Spark may take long for the next rows; heartbeats go on meanwhile.
+            # Spark may take long for the next rows; heartbeats continue meanwhile.
             while (batch := await trio.to_thread.run_sync(next, batches, None)) is not None:
                 await _send_all(producer, self.packets(batch))
                 rows += batch.num_rows
         return rows
 
     def packets(self, batch: Any) -> Iterator[list[Message]]:
-        """The rows of a record batch as requests: lists of messages of one topic, or one message that goes alone."""
+        """Yields requests: lists of messages of one topic, or one message that is sent alone."""
         from rmqcli.client import split_batch
 
         over = self.options.client.producer.get("compress_over", COMPRESS_OVER)
@@ -96,7 +96,7 @@ class RowSender:
             yield from split_batch(messages, BATCH_BYTES, BATCH_MESSAGES)
 
     def messages(self, batch: Any) -> Iterator[Message]:
-        """ExportError for a row without topic or body."""
+        """Yields messages. Raises ExportError for a row without topic or body."""
         columns = {name: batch[name].to_pylist() for name in batch.schema.names}
         for values in zip(*columns.values(), strict=True):
             yield self._message(dict(zip(columns, values, strict=True)))
@@ -111,7 +111,7 @@ class RowSender:
 
 
 async def _send_all(producer: Any, packets: Iterable[list[Message]]) -> None:
-    """Several requests at a time; the first error ends it."""
+    """Sends several requests at a time; the first error ends it."""
     import trio
 
     from rmqcli.export.spark_source.planning import first_error
@@ -140,5 +140,5 @@ class Writer(DataSourceArrowWriter):
         self.sender = RowSender(options)
 
     def write(self, iterator: Iterator[Any]) -> Sent:
-        """In an executor."""
+        """Sends rows, in an executor."""
         return self.sender.send(iterator)

@@ -1,8 +1,9 @@
-"""Records of commit log files, in order, from every file of a folder.
+"""Commit log files: their records in order, their bytes by commit-log offset, and the place of the next whole
+record.
 
-A walk follows the sizes. In a file it ends at the BLANK record, at zeros (a preallocated file's unused rest), or at damage;
-a file that holds only zeros is empty. Places are commit-log offsets and bytes of a file. The log of a running broker ends
-where it was written to at one moment: what is appended later is neither damage behind its end nor a record cut in two.
+A walk follows the sizes. In a file it ends at the BLANK record, at zeros (the unused rest of a preallocated
+file), or at damage; a file of zeros is empty. The log of a running broker ends where it was written to at one
+moment: what is appended later is neither damage behind its end nor a record cut in two.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _MAGICS = (MAGIC_V1.to_bytes(4, "big"), MAGIC_V2.to_bytes(4, "big"))
 
 
 class Place(NamedTuple):
-    """Where a record is: byte `position` of `file`, `size` bytes long, commit-log offset `offset`."""
+    """The place of a record: byte `position` of `file`, `size` bytes long, commit-log offset `offset`."""
 
     file: NamedFile
     position: int
@@ -34,20 +35,20 @@ class Place(NamedTuple):
     offset: int
 
     def bytes(self) -> bytes:
-        """The record, read from its file once more."""
+        """Reads the record from its file."""
         with self.file.path.open("rb") as handle:
             handle.seek(self.position)
             return handle.read(self.size)
 
 
 def commit_log_folder(path: Path) -> Path:
-    """`path` itself, or its `commitlog` folder when it is a store folder."""
+    """Returns `path`, or its `commitlog` folder when it is a store folder."""
     inner = path / "commitlog"
     return inner if inner.is_dir() else path
 
 
 def _is_written_to(path: Path) -> bool:
-    """By a broker; not when that may not be known."""
+    """Returns True when a broker holds the lock of the store; False, too, when that may not be read."""
     folder = path if path.is_dir() else path.parent
     try:
         return is_locked(folder.resolve().parent)
@@ -56,10 +57,12 @@ def _is_written_to(path: Path) -> bool:
 
 
 class CommitLogFiles:
-    """The files of a commit log, opened one at a time; while a broker writes to them, as far as they are written now."""
+    """The files of a commit log, opened one at a time; while a broker runs, with the sizes that are
+    written.
+    """
 
     def __init__(self, path: Path) -> None:
-        """FileNotFoundError when there is no such file, or none in the folder."""
+        """Raises FileNotFoundError when there is no such file, or none in the folder."""
         folder = commit_log_folder(path)
         try:
             self.files = offset_files(folder)
@@ -73,14 +76,16 @@ class CommitLogFiles:
 
     @classmethod
     def without_files(cls) -> CommitLogFiles:
-        """Of a store that never had a message."""
+        """Returns the log of a store that never had a message."""
         log = cls.__new__(cls)
         log.files = []
         return log
 
     def records(self, *, from_offset: int = 0, from_file: int = 0) -> Iterator[tuple[Place, memoryview]]:
-        """Every record with its file's bytes, which are only good until the next step. A file's records are walked from its
-        first byte, since only that is known to start one. CorruptionError, naming file and byte, at damage.
+        """Yields every record with its file's bytes, which are valid until the next step.
+
+        A file is walked from its first byte, the only one known to start a record. Raises CorruptionError,
+        naming file and byte, at damage.
         """
         for file in self.files[from_file:]:
             if file.base is not None and file.base + file.size <= from_offset:
@@ -91,9 +96,10 @@ class CommitLogFiles:
                         yield place, data
 
     def last(self, count: int, topics: Container[str] | None = None) -> int:
-        """The commit-log offset of the `count`-th record from the end (of these topics, or of all), else of the first one.
+        """Returns the commit-log offset of the `count`-th record from the end (of these topics, if given),
+        else of the first; 0 without records.
 
-        0 when there are no such records. Only as many files as are needed are read, the last one first.
+        Reads the last file first, and only as many files as needed.
         """
         found = 0
         for file in reversed(self.files):
@@ -111,7 +117,7 @@ class CommitLogFiles:
         return found
 
     def files_in(self, wanted: OffsetRange) -> list[NamedFile]:
-        """Those that may hold records of a range of commit-log offsets and store times; one whose name tells no offset may."""
+        """Returns the files that may hold records of a range of commit-log offsets and store times."""
         begin, end = wanted.begin or 0, wanted.end
         first = 0 if wanted.begin_time is None else self.first_file_at(wanted.begin_time)
         return [
@@ -121,7 +127,7 @@ class CommitLogFiles:
         ]
 
     def first_file_at(self, time_ms: int) -> int:
-        """Index of the file that may hold the first record stored at or after a time."""
+        """Returns the index of the file that may hold the first record stored at or after a time (ms)."""
         found = 0
         for index, file in enumerate(self.files):
             with mapped(file) as data:
@@ -134,7 +140,9 @@ class CommitLogFiles:
 
 
 class LogViews:
-    """The bytes of commit log files by commit-log offset; a context manager that keeps mapped what was looked at."""
+    """The bytes of commit log files by commit-log offset; a context manager that keeps files mapped once
+    used.
+    """
 
     def __init__(self, files: Sequence[NamedFile]) -> None:
         self._stack = ExitStack()
@@ -154,15 +162,16 @@ class LogViews:
         self._stack.close()
 
     def view(self, number: int) -> memoryview:
-        """All bytes of a file."""
+        """Returns all bytes of a file."""
         if number not in self._views:
             self._views[number] = self._stack.enter_context(mapped(self.files[number]))
         return self._views[number]
 
     def place(self, offset: int) -> tuple[memoryview, int] | None:
-        """The bytes of the file that holds an offset, and where in them; None when it is before the first file.
+        """Returns the bytes of the file that holds an offset, and the position there; None before the first
+        file.
 
-        CorruptionError when no file holds it.
+        Raises CorruptionError when no file holds it.
         """
         number = bisect_right(self.bases, offset) - 1
         if number < 0:
@@ -174,7 +183,9 @@ class LogViews:
 
 
 def walk_file(file: NamedFile, data: memoryview, start: int = 0) -> Iterator[tuple[Place, RecordScan]]:
-    """Whole, well-formed records from byte `start` on. CorruptionError(position) at the first that is not."""
+    """Yields the whole, well-formed records from byte `start` on. Raises CorruptionError(position) at the
+    first that is not.
+    """
     base = file.base
     position, end = start, len(data)
     while end - position >= BLANK_SIZE:
@@ -195,7 +206,7 @@ def walk_file(file: NamedFile, data: memoryview, start: int = 0) -> Iterator[tup
 
 
 def require_zeros(file: NamedFile, data: memoryview, position: int) -> None:
-    """CorruptionError(position) unless there are only zeros from there on: the unused rest of a preallocated file."""
+    """Raises CorruptionError(position) unless only zeros follow: the unused rest of a preallocated file."""
     step = 1 << 20
     zeros = bytes(step)
     for begin, end in data_extents(file, position, len(data)):
@@ -206,7 +217,9 @@ def require_zeros(file: NamedFile, data: memoryview, position: int) -> None:
 
 
 def next_record(file: NamedFile, data: memoryview, start: int, stop: int | None = None) -> int | None:
-    """The first byte in [start, stop) where a whole record lies whose CRC and commit-log offset are right; None: nowhere."""
+    """Returns the first byte in [start, stop) where a whole record with the right CRC and commit-log offset
+    starts, else None.
+    """
     end = len(data) if stop is None else min(stop, len(data))
     for at in _magic_places(file, data, start, end):
         try:
@@ -219,7 +232,7 @@ def next_record(file: NamedFile, data: memoryview, start: int, stop: int | None 
 
 
 def _magic_places(file: NamedFile, data: memoryview, start: int, stop: int) -> Iterator[int]:
-    """Where a record with a known magic could begin; in windows, so that a file of any size costs little memory."""
+    """Yields places where a record with a known magic could start, searching in windows to bound memory."""
     window = 1 << 22
     for begin, end in data_extents(file, start + 4, min(stop + 7, len(data))):
         for at in range(begin, end, window):
@@ -238,11 +251,11 @@ def _occurrences(part: bytes, magic: bytes) -> Iterator[int]:
 
 _KNOWN_MAGICS = frozenset((MAGIC_V1, MAGIC_V2, MAGIC_BLANK))
 _NEAR = 8 * 1024 * 1024
-"""Bytes before the last written page in which a whole record is looked for, to walk from there."""
+"""The reach (bytes) before the last written page in which a whole record is searched, to walk from there."""
 
 
 def as_written(files: Sequence[NamedFile]) -> list[NamedFile]:
-    """The files up to the one that has the newest record, with the size that it is filled to."""
+    """Returns the files up to the one with the newest record, with the size that it is filled to."""
     for number in reversed(range(len(files))):
         file = files[number]
         with mapped(file) as data:
@@ -252,7 +265,7 @@ def as_written(files: Sequence[NamedFile]) -> list[NamedFile]:
 
 
 def _filled(file: NamedFile, data: memoryview) -> int:
-    """Where the next record will be; the whole size where the walk meets something else than records."""
+    """Returns where the next record will be; the whole size when the walk meets anything but records."""
     position = _start(file, data)
     while len(data) - position >= BLANK_SIZE:
         head = peek_record(data, position)

@@ -1,4 +1,4 @@
-"""Entries of consume queue files: 20 bytes each, entry number = queue offset (store.md §3)."""
+"""Consume queue files: entries of 20 bytes, whose number in the queue is the queue offset."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ _RECORDS = frozenset((MAGIC_V1, MAGIC_V2))
 
 
 class QueueEntry(NamedTuple):
-    """One entry: queue offset, where its record is in the commit log, the record's size in bytes, its tags code."""
+    """A queue entry: its queue offset, the commit-log offset and size (bytes) of its record, its tags code,
+    and its place.
+    """
 
     queue_offset: int
     commit_log_offset: int
@@ -33,7 +35,7 @@ class QueueEntry(NamedTuple):
 
 
 def entry_at(file: NamedFile, data: memoryview, number: int) -> QueueEntry:
-    """The entry of this number, counted from the first of the file."""
+    """Reads an entry by its number, counted from the first of the file."""
     position = number * ENTRY.size
     offset, size, tags_code = ENTRY.unpack_from(data, position)
     return QueueEntry((file.base or 0) // ENTRY.size + number, offset, size, tags_code, file, position)
@@ -46,7 +48,9 @@ class ConsumeQueueFiles:
         self.files = offset_files(path) if files is None else files
 
     def entries(self, begin: int = 0, end: int | None = None) -> Iterator[QueueEntry]:
-        """Entries with queue offsets in [begin, end) that are written: a file's unused rest has size 0 and ends the queue."""
+        """Yields the written entries with queue offsets in [begin, end), without fillers. An entry of size 0
+        ends the queue.
+        """
         for file in self.files:
             first = (file.base or 0) // ENTRY.size
             count = file.size // ENTRY.size
@@ -63,11 +67,13 @@ class ConsumeQueueFiles:
                         yield entry
 
     def bounds(self) -> tuple[int, int]:
-        """The first queue offset and the one behind the last; (0, 0) for a queue without entries. Reads few entries."""
+        """Returns the first queue offset and the one behind the last; (0, 0) for a queue without entries.
+        Reads few entries.
+        """
         first = next((entry.queue_offset for entry in self._from_first_written()), 0)
         for file in reversed(self.files):
             with mapped(file) as data:
-                # Written entries come first, the unused rest has size 0.
+                # Written entries come first; the unused rest has size 0.
                 written = bisect_left(
                     range(file.size // ENTRY.size),
                     True,
@@ -78,13 +84,17 @@ class ConsumeQueueFiles:
         return first, first
 
     def as_written(self) -> list[NamedFile]:
-        """The files with the sizes that they are filled to: for a queue that a broker goes on writing."""
+        """Returns the files with the sizes that they are filled to, for a queue that a broker keeps
+        writing.
+        """
         end = self.bounds()[1] * ENTRY.size
         filled = [file._replace(size=min(file.size, end - (file.base or 0))) for file in self.files]
         return [file for file in filled if file.size > 0]
 
     def _from_first_written(self) -> Iterator[QueueEntry]:
-        """The entries of the first file, those that only fill it skipped at once; some may fill the places of lost ones later on."""
+        """Yields the entries of the first file behind its leading fillers; later ones may stand for lost
+        entries.
+        """
         file = self.files[0]
         with mapped(file) as data:
             blanks = leading_fillers(data, file.size // ENTRY.size)
@@ -92,21 +102,21 @@ class ConsumeQueueFiles:
 
 
 def leading_fillers(data: memoryview, count: int) -> int:
-    """How many of the first `count` entries of a file come before the first one that does not only fill."""
+    """Returns the number of fillers at the start of a file, among its first `count` entries."""
     if count == 0 or not is_filler(data, 0):
         return 0
-    # That the first n are fillers is true up to some n, and for none behind.
+    # The first n entries are fillers for every n up to some number, and for none above it.
     return bisect_left(range(1, count + 1), True, key=lambda n: bytes(data[: n * ENTRY.size]) != FILLER * n)
 
 
 def is_filler(data: memoryview, number: int) -> bool:
-    """Whether an entry, counted from the first of a file, only fills."""
+    """Returns True when an entry, counted from the first of a file, is a filler."""
     offset, size, _ = ENTRY.unpack_from(data, number * ENTRY.size)
     return bool(offset == 0 and size == FILLER_SIZE)
 
 
 class Queue(NamedTuple):
-    """A queue's files; `topic` and `queue_id` as its folders say, None for a file that lies elsewhere."""
+    """The files of a queue; `topic` and `queue_id` come from its folders, None for a file elsewhere."""
 
     topic: str | None
     queue_id: int | None
@@ -114,12 +124,12 @@ class Queue(NamedTuple):
     files: ConsumeQueueFiles
 
     def as_written(self) -> Queue:
-        """As far as it is written now: for a queue that a broker goes on writing."""
+        """Returns the queue as far as it is written, for a queue that a broker keeps writing."""
         return self._replace(files=ConsumeQueueFiles(self.path, self.files.as_written()))
 
     @property
     def store(self) -> Path | None:
-        """The store folder that the queue lies in (STORE/consumequeue/TOPIC/QUEUE); None when it lies elsewhere."""
+        """The store folder of the queue (STORE/consumequeue/TOPIC/QUEUE); None when it lies elsewhere."""
         folder = self.path.resolve()
         folder = folder.parent if folder.is_file() else folder
         return (
@@ -130,9 +140,10 @@ class Queue(NamedTuple):
 
 
 def queue_folders(path: Path) -> list[Queue]:
-    """The queue of a file or folder, or all queues of a topic's folder, of `consumequeue`, of a store folder.
+    """Returns the queue of a file or folder, or all queues of a topic's folder, of `consumequeue`, or of a
+    store folder.
 
-    FileNotFoundError when no queue is there, PermissionError when a folder may not be read.
+    Raises FileNotFoundError when there is no queue, PermissionError when a folder may not be read.
     """
     root = path / "consumequeue" if (path / "consumequeue").is_dir() else path
     if root.is_dir():
@@ -148,7 +159,7 @@ def queue_folders(path: Path) -> list[Queue]:
 
 
 def _require_listable(root: Path) -> None:
-    """PermissionError for a folder that may not be read: a glob passes over it as if there were none."""
+    """Raises PermissionError for a folder that may not be read: a glob would skip it."""
     for pattern in ("*/", "*/*/"):
         for folder in (root, *root.glob(pattern)):
             next(folder.iterdir(), None)
@@ -167,7 +178,7 @@ def _queue(path: Path) -> Queue:
 
 
 def _refuse_others(file: NamedFile) -> None:
-    """FileNotFoundError for a file that cannot be one of a queue: anything can be read as numbers."""
+    """Raises FileNotFoundError for a file that cannot be one of a queue: any bytes can be read as numbers."""
     with mapped(file) as data:
         holds_records = len(data) >= MIN_RECORD_SIZE and peek_record(data).magic in _RECORDS
     if holds_records:
@@ -178,5 +189,5 @@ def _refuse_others(file: NamedFile) -> None:
 
 
 def explain_entry(entry: QueueEntry) -> list[ExplainedField]:
-    """The fields of an entry with their bytes."""
+    """Returns the fields of an entry with their bytes."""
     return explain_fixed(ENTRY, ENTRY.pack(*entry[1:4]))

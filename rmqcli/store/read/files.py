@@ -1,4 +1,4 @@
-"""Files named by the offset of their first byte, opened read-only and memory-mapped."""
+"""Store files named by the offset of their first byte, mapped read-only, and errors that name the file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from codec.store.file_names import is_file_name
 
 
 class NamedFile(NamedTuple):
-    """`base` is the offset of the first byte; None when the name does not tell (a renamed copy). `size`: no more is looked at."""
+    """A file: `base` is the offset of its first byte, None when the name does not say (a renamed copy);
+    `size` limits what is read.
+    """
 
     path: Path
     base: int | None
@@ -23,7 +25,9 @@ class NamedFile(NamedTuple):
 
 
 def offset_files(path: Path) -> list[NamedFile]:
-    """The file, or the files of a folder in the order of their offsets; FileNotFoundError when there are none."""
+    """Returns the file, or the files of a folder in the order of their offsets. Raises FileNotFoundError when
+    there are none.
+    """
     if path.is_file():
         base = int(path.name) if is_file_name(path.name) else None
         return [NamedFile(path, base, path.stat().st_size)]
@@ -34,7 +38,7 @@ def offset_files(path: Path) -> list[NamedFile]:
 
 
 class DamagedFile(CorruptionError):
-    """Damage at byte `position` of the file `path`; the text says both."""
+    """Damage at byte `position` of the file `path`; the message names both."""
 
     def __init__(self, path: Path, damage: CorruptionError) -> None:
         place = "" if damage.position is None else f"byte {damage.position}: "
@@ -44,7 +48,9 @@ class DamagedFile(CorruptionError):
 
 @contextmanager
 def mapped(file: NamedFile) -> Iterator[memoryview]:
-    """The first `size` bytes of a file as a view that must not outlive the block. An empty file is an empty view."""
+    """Maps the first `size` bytes of a file as a view that must not outlive the block. An empty file is an
+    empty view.
+    """
     if file.size == 0:
         yield memoryview(b"")
         return
@@ -58,13 +64,15 @@ def mapped(file: NamedFile) -> Iterator[memoryview]:
         try:
             view.release()
             pages.close()
-        except BufferError:  # the frames of an error on its way still hold some; the mapping goes with them
+        except BufferError:  # frames of a propagating error still hold some; the mapping goes with them
             del view, pages
 
 
 def data_extents(file: NamedFile, start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """The parts of [start, stop) that may hold something else than zeros: a preallocated file is mostly holes, and looking at
-    each page of them takes seconds a gigabyte. All of it where the file system does not tell.
+    """Yields the parts of [start, stop) that may hold anything but zeros.
+
+    A preallocated file is mostly holes, and reading their pages takes seconds for each gigabyte. On a file
+    system without holes it yields the whole range.
     """
     with file.path.open("rb") as handle:
         while start < stop:
@@ -81,14 +89,14 @@ def data_extents(file: NamedFile, start: int, stop: int) -> Iterator[tuple[int, 
 
 
 def data_size(file: NamedFile, start: int = 0, stop: int | None = None) -> int:
-    """Bytes of [start, stop) that are no holes."""
+    """Returns the bytes of [start, stop) that are not holes."""
     bounds = data_extents(file, start, file.size if stop is None else stop)
     return sum(end - begin for begin, end in bounds)
 
 
 @contextmanager
 def naming_full_disk(folder: Path) -> Iterator[None]:
-    """An error of files in `folder` that are being written, which does not say where, says so."""
+    """Adds the folder to an error of a full disk that does not name a file."""
     try:
         yield
     except OSError as error:
@@ -99,7 +107,7 @@ def naming_full_disk(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def naming_damage(file: NamedFile) -> Iterator[None]:
-    """A CorruptionError out of the block becomes a DamagedFile."""
+    """Turns a CorruptionError of the block into a DamagedFile."""
     try:
         yield
     except CorruptionError as error:

@@ -1,6 +1,6 @@
-"""Index files read without a broker: headers, items of a key with the chain of their slot, how full they are.
+"""Index files: headers, the items of a key and the chain of their slot, and how full the files are.
 
-A file does not say how many slots it has; it is found out from its size and from the slots that its newest items must be in.
+A file does not say how many slots it has; its size, and the slots of its newest items, do.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MOST_GUESSES = 1 << 20
 
 
 class IndexGeometry(NamedTuple):
-    """A file with its header and its geometry: `slots` and the numbers of items it has room for."""
+    """A file with its header, its number of slots, and the number of items that it has room for."""
 
     file: NamedFile
     header: IndexHeader
@@ -61,7 +61,7 @@ class ChainLink(NamedTuple):
 
 
 class IndexLoad(NamedTuple):
-    """How full a file is: slots in use, the chains' mean and greatest length (in items)."""
+    """The load of a file: slots in use, mean and greatest chain length (items)."""
 
     used_slots: int
     mean_chain: float
@@ -69,7 +69,9 @@ class IndexLoad(NamedTuple):
 
 
 def index_files(path: Path) -> list[NamedFile]:
-    """The file, or the index files of a folder `index` or a store folder, oldest first. FileNotFoundError when there are none."""
+    """Returns the file, or the index files of a folder `index` or a store folder, oldest first. Raises
+    FileNotFoundError without any.
+    """
     if path.is_file():
         if is_file_name(path.name):
             raise FileNotFoundError(2, "no index file: it is named by an offset", str(path))
@@ -84,7 +86,9 @@ def index_files(path: Path) -> list[NamedFile]:
 
 
 def geometry_of(file: NamedFile, data: memoryview, slots: int | None = None) -> IndexGeometry:
-    """The header and the numbers of slots and items. CorruptionError when no number of slots fits, or none of `slots`."""
+    """Finds the numbers of slots and items. Raises CorruptionError when no number of slots fits, or `slots`
+    does not.
+    """
     header = decode_header(data)
     guesses: Iterator[int] = iter((slots,)) if slots else _guesses(file.size)
     for guess in guesses:
@@ -95,7 +99,9 @@ def geometry_of(file: NamedFile, data: memoryview, slots: int | None = None) -> 
 
 
 def _guesses(size: int) -> Iterator[int]:
-    """The default's proportion of slots and items first, then Java's number of slots, then every number that is possible."""
+    """Yields numbers of slots to try: by the default ratio of slots to items, Java's default, then every
+    possible number.
+    """
     usual = (size - HEADER.size) // (SLOT.size + ITEM.size * _ITEMS_A_SLOT)
     every = range(
         (size - HEADER.size) // SLOT.size % (ITEM.size // SLOT.size),
@@ -106,7 +112,7 @@ def _guesses(size: int) -> Iterator[int]:
 
 
 def _fits(data: memoryview, header: IndexHeader, slots: int) -> bool:
-    """Whether the slots of the newest items lead to these items."""
+    """Returns True when the slots of the newest items lead to these items."""
     count = header.index_count
     if header.end_phy_offset < header.begin_phy_offset or count < 0:
         return False
@@ -124,7 +130,7 @@ def _fits(data: memoryview, header: IndexHeader, slots: int) -> bool:
 def key_chain(
     data: memoryview, index: IndexGeometry, topic: str, key: str
 ) -> tuple[int, int, list[ChainLink]]:
-    """The hash of a key, its slot, and every item on the slot's chain, newest first."""
+    """Returns the hash of a key, its slot, and every item on the slot's chain, newest first."""
     key_hash = index_key_hash(topic, key)
     slot = key_hash % index.slots
     links: list[ChainLink] = []
@@ -138,7 +144,7 @@ def key_chain(
 
 
 def load_of(data: memoryview, index: IndexGeometry) -> IndexLoad:
-    """Reads every item once."""
+    """Measures the chains of a file; reads every item once."""
     lengths = _chain_lengths(data, index)
     used = len(lengths)
     return IndexLoad(used, index.items / used if used else 0.0, max(lengths.values(), default=0))
@@ -150,12 +156,12 @@ def _items(data: memoryview, index: IndexGeometry) -> Iterator[IndexItem]:
 
 
 def _chain_lengths(data: memoryview, index: IndexGeometry) -> Counter[int]:
-    """Slot → items on its chain, of the slots in use."""
+    """Counts the items on the chain of each slot in use."""
     return Counter(item.key_hash % index.slots for item in _items(data, index))
 
 
 class IndexSpread:
-    """Of some files together: `chains` is the length of a chain → slots that have one so long, `rate` counts items by time."""
+    """Load of several files: `chains` is chain length → number of slots, `rate` counts items by time."""
 
     def __init__(self) -> None:
         self.files = 0
@@ -171,7 +177,9 @@ class IndexSpread:
 
 
 def overlaps(header: IndexHeader, wanted: OffsetRange) -> bool:
-    """Whether a file has items of the commit-log offsets, or store times, of a range; `last` aside."""
+    """Returns True when a file has items of a range of commit-log offsets and store times; `last` is
+    ignored.
+    """
     offsets = _meet(header.begin_phy_offset, header.end_phy_offset, wanted.begin, wanted.end)
     times = _meet(header.begin_timestamp, header.end_timestamp, wanted.begin_time, wanted.end_time)
     return offsets and times and not wanted.only_new
@@ -182,7 +190,9 @@ def _meet(first: int, last: int, begin: int | None, end: int | None) -> bool:
 
 
 def shape_of_index(folder: Path) -> tuple[int, int, dict[int, str]]:
-    """Slots and items of the newest file that tells, the names of all by the offset they begin at; Java's numbers if none does."""
+    """Returns slots and items of the newest file that has them (else Java's defaults), and file names by the
+    offset they begin at.
+    """
     shape, names = (FILE_SLOTS, FILE_ITEMS), {}
     try:
         files = index_files(folder)

@@ -1,7 +1,8 @@
-"""Whether a broker runs on a store folder: it holds a POSIX record lock on byte 0 of the file `lock` (as Java's FileLock).
+"""The lock of a store folder: a running broker holds a POSIX record lock on byte 0 of `lock` (as Java's
+FileLock).
 
-Such a lock belongs to a process, and closing any descriptor drops it: a process that has the file open itself is not to open it
-once more.
+Such a lock belongs to a process, and closing any descriptor of the file drops it: a process that has the file
+open must not open it again.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _TAKEN = (errno.EACCES, errno.EAGAIN)
 
 
 def is_locked(store: Path) -> bool:
-    """Whether a broker holds the lock. Changes nothing."""
+    """Returns True when a broker holds the lock. Changes nothing."""
     try:
         if _is_open(store / "lock"):
             return True
@@ -36,28 +37,30 @@ def is_locked(store: Path) -> bool:
 
 
 def _is_open(path: Path) -> bool:
-    """By this process."""
+    """Returns True when this process has the file open."""
     wanted = path.stat()
     try:
         numbers = [int(entry.name) for entry in Path("/dev/fd").iterdir()]
     except OSError:
         return False
     for number in numbers:
-        with suppress(OSError):  # the one that listed them is closed again
+        with suppress(OSError):  # the descriptor that listed them is closed again
             if os.path.samestat(os.fstat(number), wanted):
                 return True
     return False
 
 
 def refuse_locked(store: Path) -> None:
-    """PermissionError when a broker runs on the folder."""
+    """Raises PermissionError when a broker runs on the folder."""
     if is_locked(store):
         raise _refusal(store)
 
 
 @contextmanager
 def holding_lock(store: Path) -> Iterator[None]:
-    """No broker can start on the folder during the block. PermissionError when one runs already."""
+    """Keeps brokers from starting on the folder during the block. Raises PermissionError when one runs
+    already.
+    """
     handle = os.open(store / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         try:

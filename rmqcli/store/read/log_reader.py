@@ -1,7 +1,7 @@
-"""Single records by their commit-log offsets: what an entry of a queue, or an item of the index, leads to.
+"""Single records by commit-log offset, as queue entries and index items refer to them.
 
-Bodies are as stored until they are asked for. One that says it is compressed and cannot be decompressed stays so: its record is whole,
-and nothing behind it depends on it.
+Bodies are as stored until `plain_bodies`. A body that says it is compressed and cannot be decompressed stays
+as stored: its record is whole, and nothing behind it depends on it.
 """
 
 from __future__ import annotations
@@ -20,17 +20,19 @@ from rmqcli.store.read.commit_log import LogViews, Place, commit_log_folder
 from rmqcli.store.read.files import DamagedFile, NamedFile, naming_damage, offset_files
 
 Found = tuple[Place, MessageExt]
-"""Where a record is, and its message."""
+"""The place of a record, and its message."""
 Complain = Callable[[DamagedFile], None]
-"""Is told of each body that stays as it is stored."""
+"""Receives the damage of each body that stays as stored."""
 
 
 def overlook(damage: DamagedFile) -> None:
-    """Says nothing."""
+    """Ignores the damage."""
 
 
 def stored_message(data: memoryview, position: int) -> MessageExt:
-    """The message there, its body as stored. CorruptionError(position) when no whole record is there."""
+    """Decodes the message at a position, its body as stored. Raises CorruptionError(position) when no whole
+    record is there.
+    """
     try:
         return decode_record(data, position)
     except CorruptionError as error:
@@ -38,7 +40,7 @@ def stored_message(data: memoryview, position: int) -> MessageExt:
 
 
 def with_plain_body(message: MessageExt, file: NamedFile, position: int, complain: Complain) -> MessageExt:
-    """The message of the record at `position` of a file, its body decompressed."""
+    """Decompresses the body of the message at `position` of a file."""
     if not message.sys_flag & COMPRESSED:
         return message
     try:
@@ -50,33 +52,37 @@ def with_plain_body(message: MessageExt, file: NamedFile, position: int, complai
 
 
 def plain_bodies(found: Iterable[Found], complain: Complain) -> Iterator[Found]:
-    """The same ones with their bodies decompressed."""
+    """Decompresses the bodies of messages."""
     for place, message in found:
         yield place, with_plain_body(message, place.file, place.position, complain)
 
 
 class LogReader(LogViews):
-    """Reads records by commit-log offset; a context manager that keeps files mapped. `path` is a store folder or its log."""
+    """Reads records by commit-log offset; a context manager that keeps files mapped. `path` is a store folder
+    or its log.
+    """
 
     def __init__(self, path: Path) -> None:
-        """FileNotFoundError when there is no commit log."""
+        """Raises FileNotFoundError when there is no commit log."""
         self._folder = commit_log_folder(path)
         super().__init__(offset_files(self._folder))
 
     def message(self, offset: int) -> MessageExt | None:
-        """The message at an offset; None when no whole record is there."""
+        """Returns the message at an offset; None when no whole record is there."""
         found = self.find(offset)
         return None if found is None else found[1]
 
     def find(self, offset: int) -> Found | None:
-        """The place and message at an offset; None when no whole record is there."""
+        """Returns the place and message at an offset; None when no whole record is there."""
         try:
             return self.read(offset)
         except CorruptionError:
             return None
 
     def read(self, offset: int) -> Found | None:
-        """As `find`; None only before the first file, whose records retention removed. DamagedFile elsewhere."""
+        """Does what `find` does, but returns None only before the first file, where retention removed
+        records. Raises DamagedFile.
+        """
         if offset < self.bases[0]:
             return None
         if offset >= self.bases[-1] + self.files[-1].size:

@@ -1,7 +1,8 @@
 """The records of a commit log in a range, chosen by a filter, with their bodies as stored.
 
-With NumPy whole blocks are filtered first, and only records that may be chosen are decoded. The last N records are found from
-the last file back; since only the first byte of a file is known to start a record, each file is walked from there.
+With NumPy whole blocks are filtered first, and only records that may be chosen are decoded. The last N
+records are found from the last file back; since only the first byte of a file is known to start a record,
+each file is walked from there.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ Progress = Callable[[int], None]
 def log_records(
     log: CommitLogFiles, wanted: OffsetRange, chosen: RecordFilter, progress: Progress = lambda size: None
 ) -> Iterator[Found]:
-    """Commit-log offsets or store times; -N is the last N of the chosen ones. DamagedFile at damage. `progress` is told bytes."""
+    """Yields the chosen records of a range of commit-log offsets or store times; `last` counts chosen
+    records. Raises DamagedFile at damage. `progress` receives bytes.
+    """
     if wanted.only_new or wanted.last == 0:
         return iter(())
     if wanted.last is not None:
@@ -72,21 +75,22 @@ def _blocks(
 
 
 def _message(data: memoryview, position: int, wanted: OffsetRange, chosen: RecordFilter) -> MessageExt | None:
-    """None when it is not asked for."""
+    """Returns the message at a position; None when it is not chosen."""
     message = stored_message(data, position)
     is_meant = wanted.holds_time(message.store_timestamp) and chosen.accepts(message)
     return message if is_meant else None
 
 
 Last = tuple[list[int], DamagedFile | None]
-"""Where in a file the last chosen records are that can be reached, and what keeps the others from it."""
+"""Positions of the last chosen records of a file, and the damage before them."""
 
 
 def last_records(
     log: CommitLogFiles, count: int, chosen: RecordFilter, progress: Callable[[int], None]
 ) -> Iterator[Found]:
-    """In the order of the log. The first damage that is met from the end on is where the log ends: records before it are given, then
-    DamagedFile is raised.
+    """Yields the last chosen records in the order of the log.
+
+    For them the log ends at the last damage: the records before it come first, then DamagedFile is raised.
     """
     found: list[tuple[NamedFile, list[int]]] = []
     damage = None
@@ -117,7 +121,7 @@ def _last_of(file: NamedFile, data: memoryview, count: int, chosen: RecordFilter
 
 
 def _from_the_end(file: NamedFile, data: memoryview, count: int, chosen: RecordFilter) -> Last:
-    """CorruptionError where something is unusual."""
+    """Raises CorruptionError at an unusual record."""
     from codec.scan.predicate import last_to_look_at
 
     found: list[int] = []
@@ -132,7 +136,7 @@ def _from_the_end(file: NamedFile, data: memoryview, count: int, chosen: RecordF
 
 
 def _walked(file: NamedFile, data: memoryview) -> tuple[Any, DamagedFile | None]:
-    """Where records begin, as an array."""
+    """Returns where records start, as an array, and the damage that ends the walk."""
     import numpy as np
 
     from codec.scan import scan_positions

@@ -1,6 +1,7 @@
-"""What a broker has yet to do: delayed messages of each level, half messages that nobody ended.
+"""What a broker has yet to do: delayed messages of each level, and half messages that are neither committed
+nor rolled back.
 
-An op message names half messages that are done by their queue offsets: one in 4.9, several with commas in 5.x.
+An op message names finished half messages by their queue offsets: one in 4.9, several with commas in 5.x.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ _TRANSACTION_GROUP = "CID_RMQ_SYS_TRANS"
 
 
 class DelayLevel(NamedTuple):
-    """`delay` in ms, None for a level beyond the known ones; due times are store times in ms, 0 when nothing is pending."""
+    """A delay level: `delay` in ms, None above the known levels; due times are in ms, 0 when nothing is
+    pending.
+    """
 
     level: int
     delay: int | None
@@ -39,7 +42,7 @@ class DelayLevel(NamedTuple):
 
     @property
     def row(self) -> tuple[int | None, ...]:
-        """For people and conditions."""
+        """The values of LEVEL_COLUMNS."""
         return (
             self.level,
             self.delay,
@@ -52,7 +55,9 @@ class DelayLevel(NamedTuple):
 
 
 class DelayedMessage(NamedTuple):
-    """A message that waits: `due` in ms; `message` has the topic and queue it goes to, and its offset in the level's queue."""
+    """A message that waits, `due` in ms; it has its real topic and queue, and its offset in the queue of the
+    level.
+    """
 
     level: int
     due: int
@@ -61,9 +66,9 @@ class DelayedMessage(NamedTuple):
 
 
 class HalfMessage(NamedTuple):
-    """A half message without an op message; `checks` is how often its producer was asked.
+    """A half message without an op message; `checks` counts how often its producer was asked.
 
-    `message` has the topic and queue it goes to, and its offset in the queue of half messages.
+    `message` has its real topic and queue, and its offset in the queue of half messages.
     """
 
     queue_offset: int
@@ -78,7 +83,7 @@ class HalfMessage(NamedTuple):
 
 
 def delay_levels(store: Path, levels: DelayLevels = DEFAULT_LEVELS) -> list[DelayLevel]:
-    """Every level that has a queue."""
+    """Returns every level that has a queue."""
     offsets = delay_offsets(store)
     found = []
     for level, files in _queues(store, SystemTopic.SCHEDULE):
@@ -105,7 +110,9 @@ def _queues(store: Path, topic: str) -> list[tuple[int, ConsumeQueueFiles]]:
 
 
 def delayed_messages(store: Path, level: DelayLevel) -> Iterator[DelayedMessage]:
-    """Those of a level that are not delivered yet, in the order of their delivery. DamagedFile where no record is."""
+    """Yields the undelivered messages of a level in the order of delivery. Raises DamagedFile where no record
+    is.
+    """
     with LogReader(store) as log:
         for number, files in _queues(store, SystemTopic.SCHEDULE):
             for entry in files.entries(level.offset) if number + 1 == level.level else ():
@@ -116,7 +123,7 @@ def delayed_messages(store: Path, level: DelayLevel) -> Iterator[DelayedMessage]
 
 
 def half_messages(store: Path) -> Iterator[HalfMessage]:
-    """The half messages behind the last one that is known to be done, oldest first, by queue."""
+    """Yields the half messages behind the last one known to be finished, oldest first, by queue."""
     known = {
         (one.topic, one.queue_id): one.offset
         for one in group_offsets(store)
@@ -124,7 +131,7 @@ def half_messages(store: Path) -> Iterator[HalfMessage]:
     }
     queues = _queues(store, SystemTopic.TRANS_HALF)
     if not queues:
-        return  # maybe without a commit log, too
+        return  # perhaps without a commit log, too
     with LogReader(store) as log:
         for queue_id, files in queues:
             done = _done(store, queue_id, log)
@@ -147,7 +154,7 @@ def _half(entry: QueueEntry, place: Place, message: MessageExt) -> HalfMessage:
 
 
 def _as_meant(entry: QueueEntry, message: MessageExt) -> MessageExt:
-    """What waits in a system topic, with the topic and queue that it waits for."""
+    """Returns a message of a system topic with its real topic and queue."""
     queue = message.properties.get(PropertyName.REAL_QID, "")
     return msgspec.structs.replace(
         message,
@@ -158,7 +165,7 @@ def _as_meant(entry: QueueEntry, message: MessageExt) -> MessageExt:
 
 
 def _done(store: Path, queue_id: int, log: LogReader) -> set[int]:
-    """The queue offsets that any op message of a queue names."""
+    """Returns the queue offsets that the op messages of a queue name."""
     done: set[int] = set()
     for number, files in _queues(store, SystemTopic.TRANS_OP_HALF):
         for entry in files.entries() if number == queue_id else ():

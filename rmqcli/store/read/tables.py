@@ -1,6 +1,6 @@
 """The tables that a broker saves beside its messages: checkpoint and `config/*.json`.
 
-A table that is missing, empty or unreadable is read from its `.bak`, as a broker does.
+As in a broker, a table that is missing, empty or unreadable is read from its `.bak`.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _TABLES: dict[str, type] = {
 
 
 _MARKS = ("commitlog", "consumequeue", "config", "checkpoint", "abort", "lock")
-"""What tells a store folder; a broker without topics has the last two only."""
+"""Names that identify a store folder; a broker without topics has only the last two."""
 
 
 class GroupOffset(NamedTuple):
-    """How far a group has consumed a queue."""
+    """The offset up to which a group has consumed a queue."""
 
     group: str
     topic: str
@@ -45,7 +45,7 @@ class GroupOffset(NamedTuple):
 
 
 def store_folder(path: Path) -> Path:
-    """`path`, when it looks like a store folder. FileNotFoundError else."""
+    """Returns `path` when it is a store folder. Raises FileNotFoundError."""
     if _is_store(path):
         return path
     path.stat()
@@ -59,7 +59,9 @@ def _is_store(path: Path) -> bool:
 
 
 def read_checkpoint(store: Path) -> Checkpoint | None:
-    """None when there is none; `store` may be the file itself. DamagedFile when it cannot be one."""
+    """Reads the checkpoint of a store, or a checkpoint file; None when missing. Raises DamagedFile when it
+    cannot be one.
+    """
     path = store / "checkpoint" if store.is_dir() else store
     if store.is_dir() and not path.exists():
         return None
@@ -71,17 +73,17 @@ def read_checkpoint(store: Path) -> Checkpoint | None:
 
 
 def topics(store: Path) -> dict[str, TopicConfig]:
-    """topics.json; {} when there is none."""
+    """Reads topics.json; {} when missing."""
     return dict(_load(store, "topics.json", TopicConfigSerializeWrapper()).topic_config_table)
 
 
 def groups(store: Path) -> dict[str, SubscriptionGroupConfig]:
-    """subscriptionGroup.json; {} when there is none."""
+    """Reads subscriptionGroup.json; {} when missing."""
     return dict(_load(store, "subscriptionGroup.json", SubscriptionGroupWrapper()).subscription_group_table)
 
 
 def group_offsets(store: Path) -> list[GroupOffset]:
-    """consumerOffset.json, by group, topic and queue."""
+    """Reads consumerOffset.json, sorted by group, topic and queue."""
     table = _load(store, "consumerOffset.json", ConsumerOffsetSerializeWrapper()).offset_table
     found = []
     for name, queues in table.items():
@@ -91,12 +93,14 @@ def group_offsets(store: Path) -> list[GroupOffset]:
 
 
 def delay_offsets(store: Path) -> dict[int, int]:
-    """delayOffset.json: level → the queue offset that is delivered next."""
+    """Reads delayOffset.json: level → the queue offset that is delivered next."""
     return dict(_load(store, "delayOffset.json", DelayOffsetSerializeWrapper()).offset_table)
 
 
 def _load(store: Path, name: str, empty: Table) -> Table:
-    """`store` may be the file itself; FileNotFoundError when it is another table."""
+    """Reads a table of a store, or a table file. Raises FileNotFoundError when the file is another table,
+    DamagedFile.
+    """
     if store.name.removesuffix(".bak") in _TABLES.keys() - {name} and store.is_file():
         raise FileNotFoundError(2, f"this is not {name}", str(store))
     path = store / "config" / name if store.is_dir() else store
@@ -121,7 +125,7 @@ def _damaged(path: Path, error: BodyError) -> DamagedFile:
 
 
 def table_problems(store: Path, tell: Callable[[Path, str], None]) -> int:
-    """Tells of every table, and `.bak`, that cannot be read; how many were looked at."""
+    """Reports every table, and `.bak`, that cannot be read; returns how many were read."""
     looked = 0
     for name, kind in _TABLES.items():
         for path in (store / "config" / name, store / "config" / f"{name}.bak"):

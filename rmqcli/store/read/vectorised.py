@@ -1,6 +1,7 @@
-"""Whether store files are read with NumPy, many records at a time, or record by record.
+"""The choice between reading store files with NumPy, many records at a time, and record by record.
 
-NumPy and PyArrow come with the extra `export`; without them everything is read record by record, with the same results.
+NumPy and PyArrow come with the extra `export`; without them everything is read record by record, with the
+same results.
 """
 
 from __future__ import annotations
@@ -15,18 +16,20 @@ _SETTINGS: ContextVar[tuple[bool, int]] = ContextVar("vectorised", default=(True
 
 
 def is_vectorised() -> bool:
-    """True when the packages of the extra `export` are installed, unless `vectorising` says otherwise."""
+    """Returns True when the packages of the extra `export` are installed, unless `vectorising` disables
+    them.
+    """
     return _SETTINGS.get()[0] and all(map(util.find_spec, _NEEDED))
 
 
 def block_records() -> int:
-    """The most records, entries or items of one block."""
+    """Returns the most records, entries or items of one block."""
     return _SETTINGS.get()[1]
 
 
 @contextmanager
 def vectorising(*, enabled: bool = True, block_records: int = 1 << 14) -> Iterator[None]:
-    """Overrides, within the block and this task, whether files are read many records at a time, and how many."""
+    """Sets, within the block, whether files are read many records at a time, and how many. For tests."""
     token = _SETTINGS.set((enabled, block_records))
     try:
         yield

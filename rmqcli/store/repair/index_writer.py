@@ -1,7 +1,7 @@
-"""Index files written from key hashes, byte for byte as Java's `IndexService` puts them.
+"""Writer of index files from key hashes, byte for byte as Java's `IndexService` writes them.
 
-A file is named after the time of its making, which nobody can know later: a file that begins at the same record as an old
-one gets its name, any other the store time of its first record.
+A file is named after its creation time, which is unknown later: a file that begins at the same record as an
+old one gets its name, others the store time of their first record.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ from codec.store.index_file import (
 
 
 class IndexWriter:
-    """The files of a folder `index`. `names`: commit-log offset that a file begins at → its name."""
+    """Writes the files of a folder `index`. `names` maps the commit-log offset that a file begins at to its
+    name.
+    """
 
     def __init__(
         self,
@@ -39,7 +41,7 @@ class IndexWriter:
     ) -> None:
         self.files = self.items = 0
         self.completed_timestamp = 0
-        """End time (ms) of the last full file: what a checkpoint says of the index."""
+        """End time (ms) of the last full file, as the checkpoint holds it."""
         self._folder = folder
         self._slots = slots
         self._capacity = items
@@ -49,7 +51,7 @@ class IndexWriter:
         self._header = IndexHeader()
 
     def put(self, hashes: Sequence[int], offset: int, timestamp: int) -> None:
-        """The items of one record."""
+        """Writes the items of one record."""
         for key_hash in hashes:
             if self._pages is None or self._header.index_count >= self._capacity:
                 self._roll(offset, timestamp)
@@ -57,7 +59,7 @@ class IndexWriter:
             self._put(self._pages, key_hash, offset, timestamp)
 
     def put_many(self, hashes: Any, offsets: Any, timestamps: Any) -> None:
-        """Items of many records, as arrays. Needs NumPy."""
+        """Writes the items of many records, given as arrays. Needs NumPy."""
         from codec.scan.index_chains import write_items
 
         at = 0
@@ -92,7 +94,7 @@ class IndexWriter:
         self.items += 1
 
     def _roll(self, offset: int, timestamp: int) -> None:
-        """A new file; its times begin where those of the one before it end."""
+        """Starts a file; its times begin where those of the one before it end."""
         full = self._header
         self.finish()
         if self.files:

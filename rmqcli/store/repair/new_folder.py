@@ -1,4 +1,4 @@
-"""Folders that are there whole or not at all: whoever looks at one that was killed in the making takes it for a store."""
+"""Folders that appear whole or not at all: half a store would pass for a store."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ UNFINISHED = ".unfinished"
 
 
 def require_empty(out: Path) -> None:
-    """FileExistsError when there is something in a folder."""
+    """Raises FileExistsError unless a folder is missing or empty."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise FileExistsError(17, "exists and is not empty; name a new folder with --out", str(out))
 
 
 @contextmanager
 def new_folder(out: Path) -> Iterator[Path]:
-    """A folder beside `out` that takes its name when the block ends, and is removed when it ends with an error.
+    """Yields a folder beside `out` that takes its name when the block ends, or is removed on an error.
 
-    `out` must not exist or be empty (FileExistsError). What a killed process left under the name of the folder beside it is
-    removed first, when nobody writes there any more.
+    Raises FileExistsError unless `out` is missing or empty. The remains of a killed process are removed
+    first, unless another process still writes there.
     """
     require_empty(out)
     out = out.resolve()
@@ -45,7 +45,7 @@ def new_folder(out: Path) -> Iterator[Path]:
 
 
 def _own(work: Path) -> int:
-    """The empty folder, held as long as the handle is open."""
+    """Returns a handle that holds the emptied folder while it is open."""
     work.mkdir(parents=True, exist_ok=True)
     handle = os.open(work, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

@@ -1,7 +1,8 @@
-"""Consume queue files written from entries: preallocated files of one size, as a broker makes them (Java `ConsumeQueue`).
+"""Writer of consume queue files from entries: preallocated files of one size, as a broker creates them (Java
+`ConsumeQueue`).
 
-Entries are gathered for each queue and written some thousand at a time, so that any number of queues needs little memory and
-no open files. Offsets that no entry was given for are filled with blank entries (0, 0x7FFFFFFF, 0).
+Entries are buffered for each queue, so that any number of queues needs little memory and no open files.
+Missing offsets become fillers.
 """
 
 from __future__ import annotations
@@ -18,20 +19,22 @@ from codec.store.file_names import file_name
 
 QUEUE_FILE_SIZE = FILE_ENTRIES * ENTRY.size
 MAX_GAP = 1 << 20
-"""Missing queue offsets in a row; more are no loss but a damaged number."""
+"""Missing queue offsets in a row; a larger gap is a damaged number."""
 _BUFFERED = 1 << 14
 _LONGEST_NAME = 255
-"""Bytes; of a topic that no broker would take, and of what is left of one that was damaged, it may be more."""
+"""Bytes; topics that no broker accepts, and remains of damaged ones, may be longer."""
 
 
 def is_folder(topic: str, queue_id: int) -> bool:
-    """Whether there can be a folder of such a queue."""
+    """Returns True when a folder of such a queue can exist."""
     is_name = topic not in ("", ".", "..") and "/" not in topic and "\0" not in topic
     return is_name and len(topic.encode()) <= _LONGEST_NAME and queue_id >= 0
 
 
 class QueueWriter:
-    """One queue: `first` is its first offset, `next_offset` the one behind its last; `missing` counts offsets that it lacks."""
+    """Writes one queue: `first` is its first offset, `next_offset` the one behind its last; `missing` counts
+    fillers between.
+    """
 
     def __init__(self, folder: Path, file_size: int) -> None:
         self.first = self.next_offset = self.missing = 0
@@ -45,7 +48,7 @@ class QueueWriter:
         return self.next_offset == 0
 
     def put(self, entry: DispatchedEntry) -> None:
-        """The next entry. CorruptionError when its offset cannot be."""
+        """Adds the next entry. Raises CorruptionError when its offset is impossible."""
         gap = entry.queue_offset - self.next_offset
         if self._empty:
             self._start(entry.queue_offset)
@@ -64,7 +67,7 @@ class QueueWriter:
             self.flush()
 
     def put_many(self, topic: str, queue_id: int, offsets: Any, entries: Any) -> None:
-        """Entries one after another, as arrays."""
+        """Adds consecutive entries, given as arrays."""
         first, last = int(offsets[0]), int(offsets[-1])
         goes_on = first == self.next_offset or (self._empty and not self._buffer)
         if not goes_on or last - first + 1 != len(offsets) or (offsets[1:] - offsets[:-1] != 1).any():
@@ -79,7 +82,7 @@ class QueueWriter:
             self.flush()
 
     def _start(self, offset: int) -> None:
-        """A queue that does not begin at 0 is filled from the start of its first file."""
+        """Starts a queue; one that does not begin at 0 is filled from the start of its first file."""
         if not 0 <= offset < 1 << 56:
             raise CorruptionError(f"a queue offset of {offset}")
         at = offset * ENTRY.size
@@ -88,14 +91,14 @@ class QueueWriter:
         self.first = offset
 
     def _restart(self, offset: int) -> None:
-        """An offset that was there already: the topic was deleted and made again, what came before is gone."""
+        """Starts the queue again at an offset that it had: the topic was deleted and created again."""
         self._buffer.clear()
         shutil.rmtree(self._folder, ignore_errors=True)
         self.missing = 0
         self._start(offset)
 
     def flush(self) -> None:
-        """Writes what is gathered."""
+        """Writes the buffered entries."""
         while self._buffer:
             inside = self._begin % self._file_size
             piece = bytes(self._buffer[: self._file_size - inside])
@@ -115,7 +118,7 @@ class QueueWriter:
 
 
 class QueuesWriter:
-    """All queues of a folder `consumequeue`."""
+    """Writes all queues of a folder `consumequeue`."""
 
     def __init__(self, folder: Path, file_size: int = QUEUE_FILE_SIZE) -> None:
         self._folder = folder
@@ -123,11 +126,13 @@ class QueuesWriter:
         self.queues: dict[tuple[str, int], QueueWriter] = {}
 
     def put(self, entry: DispatchedEntry) -> None:
-        """CorruptionError when the topic is no name of a folder, or the offset cannot be."""
+        """Adds an entry. Raises CorruptionError when the topic cannot name a folder, or the offset is
+        impossible.
+        """
         self._queue(entry.topic, entry.queue_id).put(entry)
 
     def put_many(self, topic: str, queue_id: int, offsets: Any, entries: Any) -> None:
-        """As `put`, of many entries of one queue."""
+        """Adds many entries of one queue."""
         self._queue(topic, queue_id).put_many(topic, queue_id, offsets, entries)
 
     def _queue(self, topic: str, queue_id: int) -> QueueWriter:
@@ -142,6 +147,6 @@ class QueuesWriter:
         return queue
 
     def finish(self) -> None:
-        """Writes what is gathered."""
+        """Writes the buffered entries."""
         for queue in self.queues.values():
             queue.flush()

@@ -1,7 +1,7 @@
-"""Consume queues and index made anew from a commit log.
+"""Consume queues and index, rebuilt from a commit log.
 
-The commit log must be sound: a damaged one is salvaged first. A new folder must be empty. In place, everything is built
-beside the old folders, which are then renamed, never removed.
+The commit log must be sound; a damaged one is salvaged first. In place, everything is built beside the old
+folders, which are then renamed, never removed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _EXTENSION = "consumequeue_ext"
 
 
 class Shape(NamedTuple):
-    """Sizes of the files to write, names of index files to use again, and the delay levels (ms)."""
+    """Sizes of the files to write, names of index files to use again, and the delay levels."""
 
     queue_file_size: int = QUEUE_FILE_SIZE
     index_slots: int = FILE_SLOTS
@@ -42,7 +42,7 @@ class Shape(NamedTuple):
 
 
 class Rebuilt(NamedTuple):
-    """What was written: records read, queues, entries, queue offsets that no record has, index files and items."""
+    """What was written: records read, queues, entries, fillers for missing offsets, index files and items."""
 
     records: int
     queues: int
@@ -54,7 +54,9 @@ class Rebuilt(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """A file that is not as it would be built: `kind` is new, gone or changed (then from byte `position` on)."""
+    """A file that differs from the one built: `kind` is new, gone or changed (then from byte `position`
+    on).
+    """
 
     path: str
     kind: str
@@ -62,7 +64,7 @@ class Difference(NamedTuple):
 
 
 def shape_of(store: Path) -> Shape:
-    """The sizes that the files of a store folder have, else RocketMQ's."""
+    """Returns the file sizes of a store folder, else RocketMQ's."""
     sizes = [file.stat().st_size for file in (store / "consumequeue").glob(f"*/*/{NAME_PATTERN}")]
     slots, items, names = shape_of_index(store / "index") if (store / "index").is_dir() else (0, 0, {})
     shape = Shape(queue_file_size=max(set(sizes), key=sizes.count)) if sizes else Shape()
@@ -72,7 +74,9 @@ def shape_of(store: Path) -> Shape:
 def build(
     log: CommitLogFiles, out: Path, shape: Shape, progress: Callable[[int], None] = lambda size: None
 ) -> Rebuilt:
-    """Writes `consumequeue` and `index` of a commit log into `out`. DamagedFile where the log is damaged."""
+    """Writes `consumequeue` and `index` of a commit log into `out`. Raises DamagedFile where the log is
+    damaged.
+    """
     queues = QueuesWriter(out / "consumequeue", shape.queue_file_size)
     index = IndexWriter(out / "index", shape.index_slots, shape.index_items, shape.index_names)
     writers = _Writers(queues, index, shape.levels)
@@ -102,7 +106,7 @@ def build(
 
 
 class _Writers:
-    """Queues and index that records are put into, and how many of these and of their entries there were."""
+    """Dispatches records to queues and index, and counts them."""
 
     def __init__(self, queues: QueuesWriter, index: IndexWriter, levels: DelayLevels) -> None:
         self.records = self.entries = 0
@@ -111,7 +115,9 @@ class _Writers:
         self._levels = levels
 
     def put_many(self, file: NamedFile, data: memoryview, position: int) -> int:
-        """A block of records of a file; the byte behind them, `position` itself where they are to be put one by one."""
+        """Dispatches a block of records; returns the byte behind it, `position` when the block needs the
+        scalar rules.
+        """
         if not is_vectorised() or file.base is None:
             return position
         from codec.scan.dispatch_columns import dispatched_block
@@ -129,7 +135,9 @@ class _Writers:
         return block.end
 
     def put_one_by_one(self, file: NamedFile, data: memoryview, position: int) -> int:
-        """As `put_many`, at most a block; `position` itself where no record follows."""
+        """Dispatches at most a block of records one by one; returns the byte behind, `position` when none
+        follows.
+        """
         for number, (place, record) in enumerate(walk_file(file, data, position)):
             if number == _BLOCK_RECORDS:
                 break
@@ -144,7 +152,7 @@ class _Writers:
 
 
 def compare(store: Path, built: Path) -> list[Difference]:
-    """How the consume queues and index of a store differ from those that were built."""
+    """Returns how the consume queues and index of a store differ from the ones built."""
     found: list[Difference] = []
     for folder in FOLDERS:
         old, new = _files(store / folder), _files(built / folder)
@@ -171,9 +179,10 @@ def _first_difference(old: Path, new: Path) -> int:
 
 
 def rebuild_in_place(store: Path, built: Path, stamp: str) -> list[Path]:
-    """Puts what was built (a folder of the same file system) in place of the old; their new names.
+    """Replaces the folders of a store by the ones built, on the same file system; returns the new paths of
+    the old ones.
 
-    An extension folder is put aside too: entries that were built hold the tags codes themselves.
+    An extension folder is renamed, too: rebuilt entries hold the tags codes themselves.
     """
     kept: list[Path] = []
     for folder in (*FOLDERS, _EXTENSION):
@@ -187,7 +196,9 @@ def rebuild_in_place(store: Path, built: Path, stamp: str) -> list[Path]:
 
 @contextmanager
 def work_folder(store: Path) -> Iterator[Path]:
-    """An empty folder in a store whose lock is held, gone at the end; one that a killed process left is cleared."""
+    """Yields an empty folder in a store whose lock is held, removed at the end; remains of a killed process
+    are cleared.
+    """
     work = store / f"rebuild{UNFINISHED}"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir()

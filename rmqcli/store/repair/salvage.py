@@ -1,15 +1,16 @@
-"""A new, sound store from what is left of a damaged one.
+"""A new, sound store from the remains of a damaged one.
 
-Every kept record stays where it was, so that message ids, transactions and queue offsets hold. A lost stretch is filled:
+Every kept record keeps its place, so that message ids, transactions and queue offsets hold. A lost stretch is
+filled:
 
-* each queue offset that is gone gets a message with an empty body and the property LOST, so that no queue has a hole, which
-  no reader of RocketMQ could step over; not in the queues of delayed and half messages, where it would be acted on: their
-  entries are blank, and readers skip them;
-* the rest becomes rolled-back records, which no queue and no index ever holds; at the end of a file, its BLANK record.
+* Each lost queue offset gets a message with an empty body and the property LOST, since no reader of RocketMQ
+  could step over a hole. In the queues of delayed and half messages, where such a message would be acted on,
+  entries are fillers, which readers skip.
+* The rest becomes rolled-back records, which are in no queue and no index, and at the end of a file its BLANK
+  record.
 
-A kept record whose properties do not parse loses those pairs that do not.
-
-Queues and index are built anew. The tables of `config` are copied as they are. The source is only read.
+A kept record whose properties do not parse loses the pairs that do not. Queues and index are rebuilt. The
+tables of `config` are copied. The source is only read.
 """
 
 from __future__ import annotations
@@ -54,7 +55,9 @@ _LOST_PROPERTY = encode_properties({LOST: "true"})
 
 
 class Plan(NamedTuple):
-    """What is kept, the queue offsets that are gone, and which of them each lost stretch (by its begin) will stand for."""
+    """Kept records, lost queue offsets, and the lost offsets that each lost stretch (by its begin) will stand
+    for.
+    """
 
     scan: LogScan
     gone: list[Gone]
@@ -62,10 +65,12 @@ class Plan(NamedTuple):
 
 
 class Salvaged(NamedTuple):
-    """`lost` with the end of the log that only its consume queues know of. `gone` are runs of queue offsets: topic, queue id, first,
-    last. `placed` messages stand for some of these; for none at the end of the log, where no reader has to step over a hole.
+    """The result of a salvage.
 
-    `mended` are the commit-log offsets of kept records that lost properties.
+    `lost` includes the end of the log that only its consume queues know of. `gone` are runs of lost queue
+    offsets: topic, queue id, first, last. `placed` messages stand for some of these, but for none at the end
+    of the log, where no reader steps over a hole. `mended` are the commit-log offsets of kept records that
+    lost properties.
     """
 
     records: int
@@ -77,7 +82,7 @@ class Salvaged(NamedTuple):
 
 
 def plan(store: Path, progress: Callable[[int], None] = lambda size: None) -> Plan:
-    """Reads a store folder; nothing is written. FileNotFoundError when it has no commit log."""
+    """Reads a store folder and plans the new one. Raises FileNotFoundError without a commit log."""
     scan = scan_log(CommitLogFiles(store), progress)
     drop_contradicted(scan, store)
     gone = gone_offsets(scan, store)
@@ -85,7 +90,7 @@ def plan(store: Path, progress: Callable[[int], None] = lambda size: None) -> Pl
 
 
 def _place(scan: LogScan, gone: list[Gone]) -> dict[int, list[Gone]]:
-    """Every gone offset into the first stretch between its neighbours that has room."""
+    """Assigns every lost offset to the first stretch between its neighbours that has room."""
     lost = scan.lost
     begins = [stretch.begin for stretch in lost]
     room = [stretch.end - stretch.begin - (BLANK_SIZE if stretch.at_end else 0) for stretch in lost]
@@ -108,9 +113,9 @@ def _smallest(topic: str) -> int:
 
 
 def salvage(store: Path, out: Path, progress: Callable[[int], None] = lambda size: None) -> Salvaged:
-    """Writes a store folder `out`, which must not exist or be empty (FileExistsError).
+    """Writes a store folder `out`. Raises FileExistsError unless it is missing or empty.
 
-    `progress` is told the bytes of the log twice: read, and read again for queues and index.
+    `progress` receives the bytes of the log twice: for reading, and for queues and index.
     """
     require_empty(out)
     planned = plan(store, progress)
@@ -141,7 +146,7 @@ def _write_store(store: Path, out: Path, planned: Plan, progress: Callable[[int]
 
 
 def _copy_folder(source: Path, target: Path) -> None:
-    """`shutil.copytree` gathers errors into one that has no errno."""
+    """Copies a folder; `shutil.copytree` would collect errors into one without errno."""
     target.mkdir()
     for path in sorted(source.iterdir()):
         if path.is_dir():
@@ -151,7 +156,9 @@ def _copy_folder(source: Path, target: Path) -> None:
 
 
 def _write_file(file: FileScan, folder: Path, size: int, planned: Plan, stamp: int, mended: list[int]) -> int:
-    """One file of the new commit log; `stamp` and what is returned are the last store times before and in it."""
+    """Writes one file of the new commit log; `stamp` and the result are the last store times before and in
+    it.
+    """
     handle = os.open(folder / file_name(file.base), os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
     try:
         os.ftruncate(handle, size)
@@ -174,7 +181,7 @@ def _write_file(file: FileScan, folder: Path, size: int, planned: Plan, stamp: i
 
 
 def _copy(file: FileScan, handle: int, begin: int, end: int, mended: list[int]) -> int:
-    """A kept run; the store time of its last record."""
+    """Copies kept records; returns the store time of the last one."""
     with mapped(file.file) as data:
         for at in range(begin - file.base, end - file.base, _COPIED):
             os.pwrite(handle, data[at : min(at + _COPIED, end - file.base)], at)
@@ -189,7 +196,9 @@ def _copy(file: FileScan, handle: int, begin: int, end: int, mended: list[int]) 
 
 
 def _skip_good(data: memoryview, start: int, stop: int) -> tuple[int, int]:
-    """The byte behind records whose properties are seen to parse, many at once, and the store time of the last, 1 for none."""
+    """Returns the byte behind the records whose properties parse, checked in blocks, and the store time of
+    the last, 1 without any.
+    """
     if not is_vectorised():
         return start, 1
     from codec.scan.checks import skip_parsing
@@ -199,13 +208,13 @@ def _skip_good(data: memoryview, start: int, stop: int) -> tuple[int, int]:
 
 
 def _filling(stretch: LostStretch, gone: list[Gone], stamp: int, is_tail: bool) -> Iterator[bytes]:
-    """What is written into a lost stretch. At the tail of the log nothing need follow the messages."""
+    """Yields the bytes of a lost stretch. At the tail of the log nothing need follow the messages."""
     position = stretch.begin
     for number, one in enumerate(gone):
         needed = sum(_smallest(later.topic) for later in gone[number + 1 :])
         spare = stretch.end - position - needed - _smallest(one.topic)
         spare -= BLANK_SIZE if stretch.at_end else 0
-        # Too little behind the last message for a record of its own becomes its body.
+        # Space too small for a record behind the last message becomes its body.
         body = spare if number == len(gone) - 1 and spare < SMALLEST and not stretch.at_end else 0
         left = spare - len(_LOST_PROPERTY)
         named = not body and (left >= (0 if stretch.at_end else SMALLEST) or left == 0)
@@ -224,7 +233,7 @@ def _filling(stretch: LostStretch, gone: list[Gone], stamp: int, is_tail: bool) 
 
 
 def _stand_in(one: Gone, position: int, stamp: int, body: bytes, properties: bytes) -> bytes:
-    """A message for a gone queue offset."""
+    """Encodes a message for a lost queue offset."""
     return _record(
         one.topic.encode(),
         position,
@@ -237,7 +246,7 @@ def _stand_in(one: Gone, position: int, stamp: int, body: bytes, properties: byt
 
 
 def _filler(size: int, position: int, stamp: int) -> bytes:
-    """A rolled-back record of exactly `size` bytes."""
+    """Encodes a rolled-back record of exactly `size` bytes."""
     topic = LOST.encode()[: size - record_size(0, 0, 0)]
     body = bytes(size - record_size(0, len(topic), 0))
     return _record(topic, position, stamp, sys_flag=MessageSysFlag.TRANSACTION_ROLLBACK, body=body)
@@ -274,7 +283,7 @@ def _record(
 
 
 def _runs(gone: list[Gone]) -> list[tuple[str, int, int, int]]:
-    """Queue offsets in a row as one run; `gone` is sorted."""
+    """Joins consecutive queue offsets into runs; `gone` is sorted."""
     runs: list[tuple[str, int, int, int]] = []
     for one in gone:
         if runs and runs[-1][:2] == (one.topic, one.queue_id) and runs[-1][3] + 1 == one.queue_offset:

@@ -1,7 +1,8 @@
-"""Which queue offsets are gone with the lost stretches of a commit log, as consume queues and the other records tell.
+"""Queue offsets that are lost with stretches of a commit log, by the consume queues and the remaining
+records.
 
-A record whose topic, queue or queue offset the consume queues contradict is lost too: no CRC covers these. A record that
-any entry confirms is not.
+A record whose topic, queue or queue offset is contradicted by a consume queue, and confirmed by none, is
+lost, too: no CRC covers these.
 """
 
 from __future__ import annotations
@@ -26,11 +27,15 @@ from rmqcli.store.repair.salvage_scan import LogScan, LostStretch, records_betwe
 
 _BLOCK_ENTRIES = 1 << 13
 _FARTHEST = 64 * 1024 * 1024
-"""Bytes from one record that is in a queue to the next: more than any message has that a broker takes."""
+"""The greatest distance (bytes) between records that queues have: more than any message that a broker
+accepts.
+"""
 
 
 class Gone(NamedTuple):
-    """A queue offset whose record is lost: it lay between `after` and `before` in the commit log; `size` 0: not known."""
+    """A queue offset whose record is lost: it lay between `after` and `before` in the commit log; `size` 0 is
+    unknown.
+    """
 
     topic: str
     queue_id: int
@@ -59,7 +64,7 @@ def drop_contradicted(scan: LogScan, store: Path) -> None:
 
 
 class _Claim(NamedTuple):
-    """A queue entry that points at a kept record, and whether the record says the same of itself."""
+    """A queue entry that points at a kept record, and whether they agree."""
 
     offset: int
     size: int
@@ -74,7 +79,7 @@ def _every_entry(scan: LogScan, queue: Queue) -> Iterator[QueueEntry]:
 
 
 def _suspect_entries(scan: LogScan, queue: Queue) -> Iterator[QueueEntry]:
-    """Entries of which it is not seen, for many at once, that their records say the same."""
+    """Yields the entries that may disagree with their records."""
     if not is_vectorised():
         yield from queue.files.entries()
         return
@@ -121,13 +126,13 @@ def _claims(scan: LogScan, store: Path, look: Look) -> Iterator[_Claim]:
 
 
 def _file_of(scan: LogScan, offset: int) -> int | None:
-    """Which file a place is in."""
+    """Returns the number of the file that holds an offset."""
     number = (offset - scan.begin) // scan.file_size
     return number if 0 <= number < len(scan.files) else None
 
 
 def _drop(scan: LogScan, offset: int, size: int, reason: str) -> None:
-    """Takes one record out of what is kept."""
+    """Removes a record from the kept ones."""
     place = _file_of(scan, offset)
     assert place is not None
     file = scan.files[place]
@@ -140,7 +145,9 @@ def _drop(scan: LogScan, offset: int, size: int, reason: str) -> None:
 
 
 def _gone_by_queues(scan: LogScan, store: Path) -> list[Gone]:
-    """The queue offsets whose entries point into lost stretches or behind the end; 5.x and LMQ queues too."""
+    """Returns the queue offsets whose entries point into lost stretches or behind the end; 5.x and LMQ queues
+    too.
+    """
     found: list[Gone] = []
     lost = scan.lost
     begins = [stretch.begin for stretch in lost]
@@ -158,7 +165,9 @@ def _gone_by_queues(scan: LogScan, store: Path) -> list[Gone]:
 
 
 def lost_tail(scan: LogScan, gone: list[Gone]) -> LostStretch | None:
-    """What entries say there was behind the last of the files; not those that lead further than records can lie apart."""
+    """Returns what entries point at behind the last file, unless they lead further than records can lie
+    apart.
+    """
     begin = end = max([scan.end, *(stretch.end for stretch in scan.lost)])
     for offset, size in sorted((one.after, one.size) for one in gone if one.after >= begin and one.size):
         if offset - end > _FARTHEST:
@@ -169,9 +178,9 @@ def lost_tail(scan: LogScan, gone: list[Gone]) -> LostStretch | None:
 
 
 def gone_offsets(scan: LogScan, store: Path) -> list[Gone]:
-    """Every queue offset that is gone, in the order of queues and offsets; offsets that a kept record has are not.
+    """Returns every lost queue offset, sorted, without those that a kept record has.
 
-    A record that would leave more than MAX_GAP of them behind it is lost itself.
+    A record that would leave more than MAX_GAP of them behind it is itself lost.
     """
     told = {(gone.topic, gone.queue_id, gone.queue_offset): gone for gone in _gone_by_queues(scan, store)}
     last: dict[tuple[str, int], tuple[int, int]] = {}

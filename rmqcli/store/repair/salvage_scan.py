@@ -1,6 +1,7 @@
-"""What of a damaged commit log can be kept: the whole records, found again behind every damaged stretch.
+"""The scan of a damaged commit log for whole records, found again behind every damaged stretch.
 
-A record counts when its lengths add up, its CRC is right and it is where it says it is. All places are commit-log offsets.
+A record counts when its lengths add up, its CRC is right and it is at the offset that it states. Places are
+commit-log offsets.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _STRETCH_BYTES = 64 * 1024 * 1024
 
 
 class LostStretch(NamedTuple):
-    """Lost bytes [begin, end) and why; `at_end`: nothing is kept behind them in their file."""
+    """Lost bytes [begin, end) and why; `at_end`: no record of the file follows."""
 
     begin: int
     end: int
@@ -36,7 +37,9 @@ class LostStretch(NamedTuple):
 
 @dataclass(slots=True)
 class FileScan:
-    """One file: kept runs [begin, end) of whole records (the BLANK record included), and what is lost between them."""
+    """A file: kept runs [begin, end) of whole records (the BLANK record included), and the lost stretches
+    between.
+    """
 
     file: NamedFile
     base: int
@@ -44,7 +47,7 @@ class FileScan:
     kept: list[tuple[int, int]] = field(default_factory=list)
     lost: list[LostStretch] = field(default_factory=list)
     end: int = 0
-    """Where the records end."""
+    """The end of the records."""
     blank: bool = False
 
     def keep(self, begin: int, end: int) -> None:
@@ -57,14 +60,14 @@ class FileScan:
 
 @dataclass(slots=True)
 class LogScan:
-    """All files up to the last that holds a record; `file_size` is that of each of them in the new store."""
+    """All files up to the last that holds a record; in the new store all have `file_size` bytes."""
 
     files: list[FileScan]
     file_size: int
 
     @property
     def lost(self) -> list[LostStretch]:
-        """In the order of places."""
+        """Lost stretches in the order of their offsets."""
         return sorted(stretch for file in self.files for stretch in file.lost)
 
     @property
@@ -77,7 +80,9 @@ class LogScan:
 
 
 def scan_log(log: CommitLogFiles, progress: Callable[[int], None] = lambda size: None) -> LogScan:
-    """Reads everything once. CorruptionError when no file is named by its offset, or the names contradict each other."""
+    """Reads all files once. Raises CorruptionError when file names are not offsets, or contradict each
+    other.
+    """
     size = Counter(file.size for file in log.files).most_common(1)[0][0]
     found: list[FileScan] = []
     for file in log.files:
@@ -124,7 +129,7 @@ def _scan_file(scan: FileScan, data: memoryview, progress: Callable[[int], None]
 
 
 def _skip_sound(scan: FileScan, data: memoryview, position: int) -> int:
-    """Keeps the records that are sound at first sight; the byte behind them."""
+    """Keeps sound records, checked in blocks; returns the byte behind them."""
     if not is_vectorised():
         return position
     from codec.scan.checks import skip_sound_records
@@ -148,12 +153,12 @@ def _whole_record(data: memoryview, position: int, base: int) -> RecordScan:
 
 
 def _resumed(file: NamedFile, data: memoryview, position: int) -> int | None:
-    """Where records go on behind a damaged place."""
+    """Returns where records go on behind a damaged place."""
     return next_record(file, data, position + SMALLEST)
 
 
 def _end_of_file(scan: FileScan, data: memoryview, position: int, reason: str) -> None:
-    """No record follows: the unused rest of the file, or lost."""
+    """Ends a file without further records: its rest is unused or lost."""
     scan.end = scan.base + position
     try:
         require_zeros(scan.file, data, position)
@@ -162,7 +167,7 @@ def _end_of_file(scan: FileScan, data: memoryview, position: int, reason: str) -
 
 
 def _joined(files: list[FileScan], size: int) -> list[FileScan]:
-    """With what lies between the files: an end that is missing, whole files that are."""
+    """Adds what is missing between the files: ends of files, and whole files."""
     joined: list[FileScan] = []
     for number, scan in enumerate(files):
         while joined and joined[-1].base + size < scan.base:
@@ -185,7 +190,7 @@ def _joined(files: list[FileScan], size: int) -> list[FileScan]:
 
 
 def records_between(data: memoryview, base: int, begin: int, end: int) -> Iterator[RecordScan]:
-    """The records of a kept run once more."""
+    """Yields the records of a kept run."""
     position = begin - base
     while position < end - base:
         record = scan_record(data, position)

@@ -1,6 +1,6 @@
-"""Rows of any table of a store, filtered by an SQL92 condition over their columns.
+"""SQL92 conditions over the rows of any table of a store, and over delay levels and their messages.
 
-Columns have the names of an export: `queueId` in JSON is `queue_id` here. What a row does not have IS NULL.
+Columns have the names of an export: `queueId` in JSON is `queue_id` here. Values missing from a row are NULL.
 """
 
 from __future__ import annotations
@@ -18,12 +18,14 @@ _CAPITAL = re.compile(r"(?<!^)[A-Z]")
 
 
 def column_name(key: str) -> str:
-    """`maxOffset` → `max_offset`."""
+    """Converts `maxOffset` to `max_offset`."""
     return _CAPITAL.sub(lambda match: f"_{match[0]}", key).lower()
 
 
 def row_test(keys: Sequence[str], where: str | None) -> Callable[[Sequence[Any]], bool]:
-    """Whether a row meets the condition; True without one. SelectorError when it cannot be read, or names no column."""
+    """Returns a test of rows by a condition; without one every row passes. Raises SelectorError when it does
+    not parse, or names no column.
+    """
     if where is None:
         return lambda row: True
     predicate = condition(where)
@@ -49,10 +51,12 @@ LEVEL_COLUMNS = ("level", "delay", "pending", "offset", "max_offset", "first_due
 
 
 class DelayCondition:
-    """None takes everything."""
+    """A condition over delay levels. One that names other columns is applied to their messages: it may also
+    name `due` (ms), the columns of an export, and properties. None accepts everything.
+    """
 
     def __init__(self, where: str | None) -> None:
-        """SelectorError when it cannot be read."""
+        """Raises SelectorError when the condition does not parse."""
         predicate = None if where is None else condition(where)
         of_levels = predicate is None or predicate.names.issubset(LEVEL_COLUMNS)
         self._takes = row_test(LEVEL_COLUMNS, where if of_levels else None)
@@ -63,7 +67,7 @@ class DelayCondition:
         return self._predicate is not None
 
     def takes(self, row: Sequence[Any]) -> bool:
-        """The row of a level."""
+        """Tests the row of a level."""
         return self._takes(row)
 
     def takes_message(self, level: DelayLevel, one: DelayedMessage) -> bool:

@@ -1,7 +1,8 @@
-"""Selection of consume queue entries by offset, time, tag hash, condition and message key, and the messages they lead to.
+"""Selection of consume queue entries by offset, time, tag hash, condition and message key, and of the
+messages they lead to.
 
-With NumPy, whole blocks of entries are tested for a key by the properties texts of their records; only entries whose records may
-hold the key, or cannot be read, are then looked at one by one.
+With NumPy, blocks of entries are tested for a key by the properties texts of their records; only entries
+whose records may hold the key, or cannot be read, are tested one by one.
 """
 
 from __future__ import annotations
@@ -24,8 +25,10 @@ Entry = tuple[Queue, QueueEntry]
 
 @dataclass(frozen=True, slots=True)
 class EntryChoice:
-    """Queue offsets or store times, hashes of tags (none: all), a test of the entry, and the key of its message; `log` is there
-    where times or a key are asked for.
+    """A choice of entries: queue offsets or store times, tag hashes (none: all), a test of the entry, the key
+    of its message.
+
+    `log` is set for times and keys.
     """
 
     wanted: OffsetRange
@@ -35,7 +38,7 @@ class EntryChoice:
     log: LogReader | None = None
 
     def of(self, queue: Queue) -> Iterator[Entry]:
-        """-N is the last N entries of the queue that are chosen."""
+        """Yields the chosen entries of a queue; `last` counts chosen entries."""
         last = self.wanted.last
         begin, end = self._bounds(queue)
         if last and not (self.codes or self.meets or self.key):
@@ -69,7 +72,9 @@ class EntryChoice:
 
 
 def _stored_from(queue: Queue, log: LogReader, first: int, end: int, time: int | None) -> int | None:
-    """The first queue offset of a message stored at `time` or later; what retention took was stored before."""
+    """Returns the first queue offset of a message stored at `time` (ms) or later; records that retention
+    removed were stored before.
+    """
     if time is None:
         return None
 
@@ -82,7 +87,9 @@ def _stored_from(queue: Queue, log: LogReader, first: int, end: int, time: int |
 
 
 def messages_of(found: Iterable[Entry], log: LogReader) -> Iterator[Found]:
-    """Those that retention did not take. DamagedFile where no whole record is."""
+    """Yields the messages of entries, without those that retention removed. Raises DamagedFile where no whole
+    record is.
+    """
     records = (log.read(entry.commit_log_offset) for _, entry in found)
     return (record for record in records if record is not None)
 
@@ -90,7 +97,9 @@ def messages_of(found: Iterable[Entry], log: LogReader) -> Iterator[Found]:
 def entries_to_look_at(
     files: ConsumeQueueFiles, begin: int, end: int, log: LogReader, chosen: RecordFilter
 ) -> Iterator[QueueEntry]:
-    """The entries with queue offsets in [begin, end) whose records may be chosen, or cannot be read. Needs NumPy."""
+    """Yields the entries with queue offsets in [begin, end) whose records may be chosen, or cannot be read.
+    Needs NumPy.
+    """
     from codec.scan import entries, predicate
 
     for file in files.files:

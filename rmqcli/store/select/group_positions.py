@@ -1,4 +1,4 @@
-"""How far groups are in their queues, and the messages that they get next."""
+"""Committed offsets and lags of groups in a store folder, and the messages that they get next."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from rmqcli.store.stats.overview import queue_ranges
 
 
 class GroupPosition(NamedTuple):
-    """`max_offset` and `lag` are None for a queue that is not there, or a table without its store."""
+    """A committed offset; `max_offset` and `lag` are None for a missing queue, or for a table without its
+    store.
+    """
 
     group: str
     topic: str
@@ -24,7 +26,9 @@ class GroupPosition(NamedTuple):
 
 
 class TopicLag(NamedTuple):
-    """A group and a topic: of `queues` queues `behind` have messages to come, `lag` together, `greatest` in one."""
+    """Lag of a group in a topic: `behind` of `queues` queues have messages to come, `lag` together,
+    `greatest` in one.
+    """
 
     group: str
     topic: str
@@ -35,7 +39,7 @@ class TopicLag(NamedTuple):
 
 
 def group_positions(path: Path) -> list[GroupPosition]:
-    """By group, topic and queue; `path` is a store folder, or consumerOffset.json."""
+    """Returns positions by group, topic and queue; `path` is a store folder, or consumerOffset.json."""
     ends = {(one.topic, one.queue_id): one.max_offset for one in queue_ranges(path)} if path.is_dir() else {}
     found = []
     for one in group_offsets(path):
@@ -45,7 +49,7 @@ def group_positions(path: Path) -> list[GroupPosition]:
 
 
 def topic_lags(positions: Iterable[GroupPosition]) -> list[TopicLag]:
-    """One for each group and topic, in the order in which they come."""
+    """Sums up positions by group and topic, in order of appearance."""
     lags: dict[tuple[str, str], list[int]] = {}
     for one in positions:
         lags.setdefault((one.group, one.topic), []).append(one.lag or 0)
@@ -55,7 +59,9 @@ def topic_lags(positions: Iterable[GroupPosition]) -> list[TopicLag]:
 
 
 def next_messages(store: Path, positions: Iterable[GroupPosition]) -> list[tuple[GroupPosition, Found]]:
-    """The first message that a group has not consumed of a queue; positions at the end have none. DamagedFile at damage."""
+    """Returns, for each position before the end of its queue, the first message that the group has not
+    consumed. Raises DamagedFile.
+    """
     behind = [one for one in positions if one.lag]
     if not behind:
         return []
@@ -66,6 +72,6 @@ def next_messages(store: Path, positions: Iterable[GroupPosition]) -> list[tuple
 
 
 def _next(files: ConsumeQueueFiles, offset: int, log: LogReader) -> Found | None:
-    """Retention may have taken the first ones."""
+    """Returns the first message from an offset on that retention did not remove."""
     kept = (log.read(entry.commit_log_offset) for entry in files.entries(max(offset, 0)))
     return next((found for found in kept if found is not None), None)

@@ -1,4 +1,4 @@
-"""Index files by what their items are of, the items of a key, and the messages that these lead to."""
+"""Index files by the offsets and times of their items, the items of a key, and the messages they lead to."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rmqcli.store.read.log_reader import Found, LogReader
 
 
 class IndexKey(NamedTuple):
-    """A key of a topic: the index knows keys only so."""
+    """A topic and a key: the index knows keys only by topic."""
 
     topic: str
     key: str
@@ -30,7 +30,7 @@ class KeyItem(NamedTuple):
 
 
 def files_in_range(path: Path, wanted: OffsetRange) -> list[NamedFile]:
-    """Those with items in the range; -N: the last N files."""
+    """Returns the files with items in the range; `last` counts files."""
     found = []
     for file in index_files(path):
         with naming_damage(file), mapped(file) as data:
@@ -40,7 +40,9 @@ def files_in_range(path: Path, wanted: OffsetRange) -> list[NamedFile]:
 
 
 def items_of_key(path: Path, slots: int | None, wanted_key: IndexKey, wanted: OffsetRange) -> list[KeyItem]:
-    """The chains of all files, items in the range; -N: the newest N items of the key."""
+    """Returns the items on the chains of a key in all files, in the range; `last` counts items of the key,
+    newest first.
+    """
     found: list[KeyItem] = []
     for file in index_files(path):
         with naming_damage(file), mapped(file) as data:
@@ -56,7 +58,9 @@ def items_of_key(path: Path, slots: int | None, wanted_key: IndexKey, wanted: Of
 def messages_of(
     store: Path, links: Iterable[KeyItem], wanted_key: IndexKey, wanted: OffsetRange
 ) -> Iterator[Found]:
-    """Newest first; only messages that have the key: others may share its hash. Retention may have taken some."""
+    """Yields the messages that have the key, newest first; others may share its hash, and retention may have
+    removed some.
+    """
     chosen = record_filter(wanted_key.key, topics={wanted_key.topic})
     offsets = sorted({link.chain.item.phy_offset for link in links if link.chain.matches}, reverse=True)
     with LogReader(store) as log:

@@ -22,8 +22,8 @@ _SECOND = 1000
 
 
 def count_blocks(file: NamedFile, data: memoryview, counting: Counting) -> Iterator[int]:
-    """Adds the records of a file block by block; the byte behind each. The rest, from where something is unusual on, is left to
-    be looked at one by one.
+    """Counts the records of a file block by block; yields the byte behind each block. Blocks end at the first
+    unusual record.
     """
     for block in sound_blocks(data, file.base, counting.wanted.range.end, block_records()):
         _add(file, block, counting)

@@ -1,4 +1,4 @@
-"""Counts instead of rows."""
+"""Statistics of topics and consume queues."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from rmqcli.store.read.consume_queue import QueueEntry
 
 @dataclass(slots=True)
 class TopicStatistics:
-    """One topic of a commit log: sizes are bytes of whole records, times are store times in ms."""
+    """Statistics of a topic of a commit log: sizes are bytes of whole records, times are store times in
+    ms.
+    """
 
     topic: str
     messages: int = 0
@@ -29,7 +31,7 @@ class TopicStatistics:
     def add_many(
         self, messages: int, size: int, body_size: int, queues: Iterable[int], times: tuple[int, int]
     ) -> None:
-        """`times` are the first and the last."""
+        """Adds several messages; `times` are the first and the last."""
         self.messages += messages
         self.size += size
         self.body_size += body_size
@@ -40,13 +42,13 @@ class TopicStatistics:
 
 
 class LogStatistics:
-    """Statistics of a commit log by topic, in the order of names."""
+    """Statistics of a commit log by topic, sorted by name."""
 
     def __init__(self) -> None:
         self._topics: dict[str, TopicStatistics] = {}
 
     def topic(self, name: str) -> TopicStatistics:
-        """Those of a topic, which begin at 0."""
+        """Returns the statistics of a topic, at first zeros."""
         if name not in self._topics:
             self._topics[name] = TopicStatistics(name)
         return self._topics[name]
@@ -61,7 +63,7 @@ class LogStatistics:
 
 @dataclass(slots=True)
 class QueueStatistics:
-    """One consume queue: `size` is the bytes of the records it points at."""
+    """Statistics of a consume queue: `size` is the bytes of the records it points at."""
 
     entries: int = 0
     first: int = 0

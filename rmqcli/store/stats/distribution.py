@@ -1,7 +1,7 @@
-"""How records are spread: over sizes, over time, over keys. Memory is bounded, whatever the log's size.
+"""Distribution of records over sizes, time and keys, in bounded memory.
 
-Rates are counted in steps that double when there are too many; keys that are rare among more than MAX_KEYS are forgotten,
-so that counts of rare keys can be too low.
+Rates are counted in steps that double when there are too many; keys that are rare among more than MAX_KEYS
+are dropped, so counts of rare keys can be too low.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MAX_KEYS = 100_000
 
 
 class Rate:
-    """How many are in each step of time; `step` in ms."""
+    """Counts in steps of time; `step` in ms."""
 
     def __init__(self) -> None:
         self.step = 1000
@@ -41,13 +41,15 @@ class Rate:
 
     @property
     def counts(self) -> list[int]:
-        """Of each step from `begin` on."""
+        """The count of each step from `begin` on."""
         first, last = min(self._steps, default=0), max(self._steps, default=-1)
         return [self._steps[number] for number in range(first, last + 1)]
 
 
 class Distribution:
-    """`sizes`: power of two that a record's bytes do not reach → records; `rate` by store time."""
+    """Distribution of records: `sizes` maps the power of two above a record's size (bytes) to records; `rate`
+    is by store time.
+    """
 
     def __init__(self) -> None:
         self.sizes: Counter[int] = Counter()
@@ -60,7 +62,7 @@ class Distribution:
         self._add_keys(message.keys)
 
     def add_many(self, sizes: Counter[int], seconds: Counter[int], keys: Counter[str]) -> None:
-        """Counts by the bits that a size takes, by seconds of store time, by keys."""
+        """Adds counts by bit length of the size, by second of store time, and by key."""
         for bits, count in sizes.items():
             self.sizes[1 << bits] += count
         for second, count in seconds.items():

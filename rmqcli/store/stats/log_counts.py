@@ -1,4 +1,4 @@
-"""Statistics of a commit log, many records at once where that can be."""
+"""Statistics of the records of a commit log, counted with NumPy as far as columns tell."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from rmqcli.store.stats.distribution import Distribution
 
 
 class Counted(NamedTuple):
-    """What is counted: commit-log offsets or store times, topics (none: all), a queue number."""
+    """The records to count: commit-log offsets or store times, topics (none: all), a queue id."""
 
     range: OffsetRange = OffsetRange()
     topics: frozenset[str] = frozenset()
@@ -34,7 +34,7 @@ class Counted(NamedTuple):
 
 
 class LogCounts:
-    """What was counted."""
+    """The statistics and distribution of the counted records."""
 
     def __init__(self) -> None:
         self.statistics = LogStatistics()
@@ -46,7 +46,7 @@ class LogCounts:
 
 
 class Counting(NamedTuple):
-    """What is counted, as far as it was; `complain` is told of bodies whose size is that as stored."""
+    """A count under way; `complain` receives bodies whose size is counted as stored."""
 
     wanted: Counted
     counts: LogCounts
@@ -54,7 +54,7 @@ class Counting(NamedTuple):
 
 
 def count_records(found: Iterable[Found]) -> LogCounts:
-    """One by one."""
+    """Counts records one by one."""
     counts = LogCounts()
     for _, message in found:
         counts.add(message)
@@ -72,7 +72,7 @@ def count_chosen(
     progress: Progress,
     complain: Complain = overlook,
 ) -> LogCounts:
-    """At most `limit` records; many at once where all that is asked for can be seen without reading them."""
+    """Counts at most `limit` records, with NumPy where no record has to be decoded."""
     bounded = limit is not None or wanted.last is not None or wanted.only_new
     if bounded or not chosen.asks_only("topics", "queue_id"):
         found = islice(log_records(log, wanted, chosen, progress), limit)
@@ -86,7 +86,7 @@ def count_log(
     progress: Progress = lambda size: None,
     complain: Complain = overlook,
 ) -> LogCounts:
-    """DamagedFile at damage. `progress` is told bytes of the log."""
+    """Counts the records of a log. Raises DamagedFile at damage. `progress` receives bytes of the log."""
     counting = Counting(wanted, LogCounts(), complain)
     for file in log.files_in(wanted.range):
         with naming_damage(file), mapped(file) as data:
@@ -117,7 +117,7 @@ def _count_record(file: NamedFile, data: memoryview, position: int, counting: Co
 
 
 def _count_blocks(file: NamedFile, data: memoryview, counting: Counting, progress: Progress) -> int:
-    """The byte behind the records that could be counted many at once."""
+    """Returns the byte behind the records that were counted in blocks."""
     if not is_vectorised():
         return 0
     from rmqcli.store.stats.block_counts import count_blocks

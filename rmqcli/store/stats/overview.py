@@ -1,4 +1,6 @@
-"""A store folder at a glance: what is in it, how far it reaches, what is pending. Reads tables, and only ends of files."""
+"""A store folder at a glance: its folders, queues, lags and pending messages. Reads tables, and only the ends
+of files.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ FOLDERS = ("commitlog", "consumequeue", "consumequeue_ext", "index", "config")
 
 
 class FolderSize(NamedTuple):
-    """`size` is the length of the files, `used` what they take on the disk; bytes."""
+    """A folder: `size` is the length of its files, `used` their space on the disk; bytes."""
 
     name: str
     files: int
@@ -30,7 +32,7 @@ class FolderSize(NamedTuple):
 
 
 class QueueRange(NamedTuple):
-    """One queue: [min_offset, max_offset) and the store times (ms) of both ends; 0 when they cannot be read."""
+    """A queue: [min_offset, max_offset) and the store times (ms) of both ends; 0 when they cannot be read."""
 
     topic: str
     queue_id: int
@@ -45,7 +47,7 @@ class QueueRange(NamedTuple):
 
 
 class GroupLag(NamedTuple):
-    """A group and a topic: committed offsets of `queues` queues, `lag` messages behind."""
+    """Lag of a group in a topic: committed offsets of `queues` queues, `lag` messages behind."""
 
     group: str
     topic: str
@@ -54,7 +56,9 @@ class GroupLag(NamedTuple):
 
 
 class Overview(NamedTuple):
-    """All about a folder. `log_begin` and `log_end` are commit-log offsets, the end that of the last file's data."""
+    """Overview of a folder; `log_begin` and `log_end` are commit-log offsets, the end that of the last file's
+    data.
+    """
 
     folders: list[FolderSize]
     log_begin: int
@@ -70,7 +74,7 @@ class Overview(NamedTuple):
 
 
 def overview(store: Path) -> Overview:
-    """FileNotFoundError when it is no store folder."""
+    """Raises FileNotFoundError when it is not a store folder."""
     store_folder(store)
     queues = queue_ranges(store)
     begin, end = _log_range(store)
@@ -97,7 +101,7 @@ def _folder(folder: Path) -> FolderSize:
 
 
 def _log_range(store: Path) -> tuple[int, int]:
-    """The first byte, and the one behind the last record that can be walked to in the last file that has any."""
+    """Returns the first byte of the log, and the one behind its last record."""
     try:
         files = CommitLogFiles(store).files
     except (FileNotFoundError, NotADirectoryError):
@@ -122,7 +126,9 @@ def _walk_end(data: memoryview, position: int) -> int:
 
 
 def _last_dispatched(store: Path) -> int:
-    """The commit-log offset of the last record that a queue has: what a walk to the log's end may start from; 0: none."""
+    """Returns the commit-log offset of the last record that a queue has, from which a walk finds the end of
+    the log; 0 without any.
+    """
     try:
         queues = queue_folders(store / "consumequeue")
     except (FileNotFoundError, NotADirectoryError):
@@ -135,7 +141,7 @@ def _last_dispatched(store: Path) -> int:
 
 
 def queue_ranges(store: Path) -> list[QueueRange]:
-    """Every queue, by topic and number; its minimum is the first entry whose record is still there."""
+    """Returns every queue by topic and number; its minimum is the first entry whose record is still there."""
     try:
         queues = queue_folders(store / "consumequeue")
         log = LogReader(store)
@@ -153,7 +159,7 @@ def _range(queue: Queue, log: LogReader) -> QueueRange:
 
 
 def _first_kept(queue: Queue, log: LogReader, first: int, end: int) -> int:
-    """Binary search: retention took the records of what comes before."""
+    """Finds the first entry whose record retention did not remove, by binary search."""
     low, high = first, end
     while low < high:
         middle = (low + high) // 2
@@ -172,7 +178,7 @@ def _time(queue: Queue, log: LogReader, queue_offset: int) -> int:
 
 
 def group_lags(store: Path, queues: list[QueueRange]) -> list[GroupLag]:
-    """By group and topic; a queue that is gone counts as one without messages."""
+    """Returns lags by group and topic; a missing queue counts as one without messages."""
     ends = {(queue.topic, queue.queue_id): queue.max_offset for queue in queues}
     found: dict[tuple[str, str], list[int]] = {}
     for one in group_offsets(store):

@@ -1,7 +1,7 @@
-"""Whether a commit log is sound: structure, CRC, places, properties.
+"""The check of a commit log: structure, CRC, places, properties.
 
-A damaged stretch does not end the check: it goes on at the next whole record whose CRC and place are right. Great files are
-cut into parts at such records; a part counts only when the one before it ends where it begins.
+The check goes on behind damage at the next whole record with the right CRC and place. Large files are cut
+into parts at such records; a part counts only when the one before it ends where it begins.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rmqcli.store.verify.findings import Finding, Report
 from rmqcli.store.workers import ALONE, WORTH_A_PROCESS, Workers, usable_cores
 
 PART_BYTES = 32 * 1024 * 1024
-"""Of one file, for one process at a time."""
+"""Bytes of a file that one process checks at a time."""
 _CUT_REACH = 32 * 1024
 _CUT_SEARCH = 8 * 1024 * 1024
 _BLOCK_RECORDS = 4096
@@ -30,7 +30,7 @@ Progress = Callable[[int], None]
 
 
 class LogPart(NamedTuple):
-    """The records of a file that start in [begin, end); `cost` is the bytes there that are no holes."""
+    """The records of a file that start in [begin, end); `cost` is the bytes there that are not holes."""
 
     file: NamedFile
     begin: int
@@ -39,14 +39,17 @@ class LogPart(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """Of a part: `end` is the byte behind its last whole record; None when its file ends in damage."""
+    """Report of a part: `end` is the byte behind its last whole record, None when its file ends in damage."""
 
     report: Report
     end: int | None
 
 
 def workers_for(log: CommitLogFiles, jobs: int | None = None) -> Workers:
-    """So many processes; if that is not said, one for each core, or only this one for a log that is small. To be entered before any thread is started."""
+    """Returns workers for a log: `jobs` processes, by default one for each core, or this one for a small log.
+
+    Enter them before any thread is started.
+    """
     size = sum(file.size for file in log.files)
     return Workers(jobs or (usable_cores() if size >= WORTH_A_PROCESS else 1))
 
@@ -57,7 +60,9 @@ def verify_commit_log(
     workers: Workers = ALONE,
     part_bytes: int = PART_BYTES,
 ) -> Report:
-    """Every record: magic, lengths, CRC, commit-log offset, properties. `progress` is told bytes, not those of holes."""
+    """Checks magic, lengths, CRC, commit-log offset and properties of every record. `progress` receives
+    bytes, without holes.
+    """
     parts = [parts_of(file, part_bytes) for file in log.files]
     found = iter(workers.run(verify_part, [part for several in parts for part in several], progress))
     used = sum(part.cost for several in parts for part in several)
@@ -82,7 +87,7 @@ def parts_of(file: NamedFile, part_bytes: int) -> list[LogPart]:
 
 
 def _cut(file: NamedFile, data: memoryview, start: int) -> int | None:
-    """The next record, looked for in ever wider reach: most are near, and a search costs what it reaches over."""
+    """Finds the next record in growing reach: most are near, and a search costs what it covers."""
     reach = _CUT_REACH
     while reach <= _CUT_SEARCH:
         place = next_record(file, data, start, start + reach)
@@ -93,12 +98,12 @@ def _cut(file: NamedFile, data: memoryview, start: int) -> int | None:
 
 
 def _joined(found: list[tuple[LogPart, Checked]], report: Report) -> int | None:
-    """Reports the parts of a file in order; where its records end."""
+    """Merges the reports of a file's parts; returns where its records end."""
     end: int | None = 0
     for part, checked in found:
         if end is None or end >= part.end > part.begin:
             continue
-        if end != part.begin:  # what looked like a record lies inside of one, or behind the end
+        if end != part.begin:  # what seemed a record lies inside one, or behind the end
             checked = verify_part(part._replace(begin=end))
         report.merge(checked.report)
         end = checked.end
@@ -118,7 +123,7 @@ def verify_part(part: LogPart) -> Checked:
 
 
 def _skip_sound(part: LogPart, data: memoryview, position: int, report: Report) -> int:
-    """The byte behind the records that are sound at first sight."""
+    """Skips sound records; returns the byte behind them."""
     if not is_vectorised() or part.file.base is None:
         return position
     from codec.scan.checks import skip_sound_records
@@ -129,7 +134,9 @@ def _skip_sound(part: LogPart, data: memoryview, position: int, report: Report) 
 
 
 def _look(part: LogPart, data: memoryview, position: int, report: Report) -> int | None:
-    """Looks at records one by one, past the first damage or a block of them; the byte behind. None: the file ends in damage."""
+    """Checks records one by one, past the first damage or for a block; returns the byte behind, None when the
+    file ends in damage.
+    """
     file = part.file
     try:
         for number, (place, record) in enumerate(walk_file(file, data, position)):

@@ -1,4 +1,4 @@
-"""Whether consume queues are sound: no gaps, increasing places, every entry says what its record says."""
+"""The check of consume queues: no gaps, increasing places, and entries that agree with their records."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ Progress = Callable[[int], None]
 
 
 class QueuePart(NamedTuple):
-    """Entries [begin, end) of one file of a queue, counted from its first; `last` is the commit-log offset before them."""
+    """Entries [begin, end) of one file of a queue, counted from its first; `last` is the commit-log offset
+    before them.
+    """
 
     queue: Queue
     file: NamedFile
@@ -45,8 +47,10 @@ class QueuePart(NamedTuple):
 
 
 class Repairs:
-    """Holes that a broker's next start fills: it cuts a queue off at the first, and adds the entries of all records from
-    commit-log offset `dispatched_from` on; None: it does not.
+    """Holes that a broker repairs on its next start.
+
+    It cuts a queue off at its first hole, and adds the entries of all records from commit-log offset
+    `dispatched_from` on; None: it repairs nothing.
     """
 
     def __init__(self, dispatched_from: int | None, log_begin: int = 0) -> None:
@@ -55,7 +59,9 @@ class Repairs:
         self._log_begin = log_begin
 
     def take(self, queue: Queue, file: NamedFile, position: int, last: int) -> bool:
-        """Whether a hole is one of these; `last` is the commit-log offset of the entry before it."""
+        """Returns True, and keeps the hole, when it is repaired; `last` is the commit-log offset of the entry
+        before it.
+        """
         if self._from is None or file not in queue.files.files[-RECOVERED_FILES:]:
             return False
         if last < self._from > self._log_begin:
@@ -73,11 +79,12 @@ def verify_consume_queues(
     progress: Progress = lambda size: None,
     workers: Workers = ALONE,
 ) -> Report:
-    """Every entry of every queue: increasing places, no gaps; against its record when there is a commit log.
+    """Checks every entry of every queue: increasing places, no gaps, and agreement with its record when there
+    is a commit log.
 
-    The commit log is the one given, else that of the queue's store folder. Entries whose records are older than its first
-    file are not damage: retention took the records first. `progress` is told bytes, not those of holes. FileNotFoundError when the
-    one given is not there.
+    The commit log is the given one, else that of the queue's store folder. Entries whose records are older
+    than its first file are sound: retention removes records first. `progress` receives bytes, without holes.
+    Raises FileNotFoundError when the given log is missing.
     """
     logs: dict[Path | None, CommitLogFiles | None] = {}
     # Before the log, which then has the records of all these entries.
@@ -98,7 +105,7 @@ def verify_queues(
     check_crc: bool,
     repairs: Repairs = NO_REPAIRS,
 ) -> Report:
-    """Each against its commit log; the CRCs of records are left out when the log was seen to be sound."""
+    """Checks each queue against its commit log; CRCs need no check when the log was found sound."""
     report = Report()
     parts: list[QueuePart] = []
     for queue, log in queues:
@@ -127,7 +134,7 @@ def _check_gaps(files: list[NamedFile], report: Report) -> None:
 def _parts(
     queue: Queue, log: CommitLogFiles | None, check_crc: bool, report: Report, repairs: Repairs
 ) -> Iterator[QueuePart]:
-    """The written entries; those behind an entry of size 0 are none, and bytes that are not zero there are damage."""
+    """Yields the written entries in parts; bytes that are not zero behind an entry of size 0 are damage."""
     last = -1
     ended: tuple[NamedFile, int] | None = None
     for file in queue.files.files:
@@ -159,7 +166,7 @@ def _written(data: memoryview) -> int:
 
 
 def _last_offset(data: memoryview, begin: int, end: int, last: int) -> int:
-    """Of the last of the entries that is no filler; `last` when all are."""
+    """Returns the commit-log offset of the last entry that is not a filler; `last` when there is none."""
     for number in range(end - 1, begin - 1, -1):
         if not is_filler(data, number):
             return int(ENTRY.unpack_from(data, number * ENTRY.size)[0])
@@ -212,7 +219,7 @@ def _entry(file: NamedFile, raw: bytes, place: int, number: int, begin: int) -> 
 
 
 def _problem(entry: QueueEntry, views: LogViews, queue: Queue) -> str | None:
-    """What is wrong with an entry as its record says; None too when there is no record to look at."""
+    """Returns what is wrong with an entry by its record; None, too, when there is no record to compare."""
     if not views.bases:
         return None
     try:

@@ -1,4 +1,4 @@
-"""What a check of store files found: each finding names the file and the byte."""
+"""Findings of the checks of store files; each names the file and the byte."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 MAX_FINDINGS = 1000
-"""So many are kept; more are only counted, so that a file of garbage costs bounded memory."""
+"""Findings kept; more are only counted, so that a file of garbage costs bounded memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Damage at byte `position` of `path`; `length` bytes cannot be read when that is known.
+    """Damage at byte `position` of `path`; `length` bytes cannot be read, None when unknown.
 
-    With `only_properties` a broker reads the message all the same and drops what does not parse.
+    With `only_properties` a broker still reads the message and drops the pairs that do not parse.
     """
 
     path: Path
@@ -29,7 +29,9 @@ class Finding:
 
 @dataclass(slots=True)
 class Report:
-    """`items` sound records or entries in `files` files of `size` bytes, `used` of them no holes."""
+    """The result of a check: `items` sound records or entries in `files` files of `size` bytes, `used` of
+    them not holes.
+    """
 
     files: int = 0
     items: int = 0

@@ -1,4 +1,4 @@
-"""Whether index files are sound: every item against the record it points at, then the chains of all slots."""
+"""The check of index files: every item against the record it points at, then the chains of all slots."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ Progress = Callable[[int], None]
 
 
 class IndexPart(NamedTuple):
-    """Items [begin, end) of a file with so many slots; `last` is the highest commit-log offset before them. `since` is the time (ms)
-    that their times count from, None when the header has a wrong one.
+    """Items [begin, end) of a file with this many slots; `last` is the highest commit-log offset before them.
+
+    `since` is the time (ms) that their times count from, None when the header has a wrong one.
     """
 
     file: NamedFile
@@ -46,8 +47,10 @@ class IndexPart(NamedTuple):
 
 
 class IndexFinding(NamedTuple):
-    """What of the index a broker's next start drops or makes anew, after a kill; `younger` with the places damaged in each.
-    `growing`: what a broker that runs is writing, of which nothing is said.
+    """The result for an index. After a kill, the next start drops files `without_header` and replaces
+    `younger` ones (with the count of damaged places).
+
+    `growing` files are written by a running broker and not checked.
     """
 
     report: Report
@@ -66,9 +69,9 @@ def verify_index(
     live: bool = False,
     flushed: int,
 ) -> IndexFinding:
-    """Every file of a folder; `flushed` is the checkpoint's time of the index (ms). FileNotFoundError without any file.
+    """Checks every file of a folder. Raises FileNotFoundError without any.
 
-    `live`: a broker runs on it.
+    `flushed` is the index time of the checkpoint (ms). With `live` a broker runs on the folder.
     """
     found = IndexFinding(Report(), [], {}, [])
     parts: list[IndexPart] = []
@@ -96,14 +99,14 @@ def _file(part: IndexPart) -> NamedFile:
 
 
 def _chains(parts: list[IndexPart], reports: dict[IndexPart, Report], found: IndexFinding) -> Chains:
-    """Those of one file, whose items these parts are."""
+    """Returns the chains of the file that has these parts."""
     file, slots = parts[0].file, parts[0].slots
     damaged = frozenset[int]().union(*(damaged_items(reports[part], file, slots) for part in parts))
     return Chains(file, slots, parts[-1].end, damaged, file in found.younger)
 
 
 def _count(report: Report, file: NamedFile, found: IndexFinding) -> None:
-    """The damage of a file that is made anew is no finding."""
+    """Merges a report; damage in a file that the next start replaces is only counted."""
     if file in found.younger:
         found.younger[file] += report.damaged
         report = Report(items=report.items)
@@ -139,7 +142,9 @@ def _parts(
 
 
 def _header_problems(data: memoryview, index: IndexGeometry, log: CommitLogFiles) -> dict[int, str]:
-    """By the byte: offsets and store times that are not those of the first and the last item."""
+    """Returns, by byte, offsets and store times of the header that differ from those of the first and the
+    last item.
+    """
     if not index.items:
         return {}
     header, found = index.header, {}
@@ -159,7 +164,7 @@ def _header_problems(data: memoryview, index: IndexGeometry, log: CommitLogFiles
 
 
 def _store_time(views: LogViews, offset: int) -> int | None:
-    """None for a record that is not there, which is told of by its item."""
+    """Returns None for a missing record, which its item reports."""
     try:
         place = views.place(offset)
         return None if place is None else scan_record(*place).store_timestamp
@@ -175,7 +180,7 @@ def _report(file: NamedFile, problems: Mapping[int, str]) -> Report:
 
 
 def _highest(data: memoryview, slots: int, begin: int, end: int) -> int:
-    """The highest commit-log offset of some items; 0 for none."""
+    """Returns the highest commit-log offset of some items; 0 for none."""
     raw = data[item_position(slots, begin) : item_position(slots, end)]
     if is_vectorised():
         from codec.scan.checks import highest_offset
@@ -229,7 +234,9 @@ def _problem(item: IndexItem, last: int, hashes: _HashesOfRecords, since: int | 
 
 
 class _HashesOfRecords:
-    """Store time and index hashes of the record at an offset, the last one remembered: items of one record follow each other."""
+    """Store times and index hashes of records; the last one is kept, since the items of a record follow each
+    other.
+    """
 
     def __init__(self, views: LogViews) -> None:
         self.views = views
@@ -254,7 +261,7 @@ class _HashesOfRecords:
         return None
 
     def _read(self, offset: int) -> tuple[int, list[int]] | None:
-        """None when retention took the record."""
+        """Returns None when retention removed the record."""
         place = self.views.place(offset)
         if place is None:
             return None

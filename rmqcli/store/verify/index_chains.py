@@ -1,4 +1,6 @@
-"""Whether the slots of index files lead to their newest items, and each item to the one before it in its slot."""
+"""The check that slots of an index file lead to their newest items, and each item to the one before it in its
+slot.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,10 @@ from rmqcli.store.verify.findings import Finding, Report
 
 
 class Chains(NamedTuple):
-    """All items [1, end) of a file with so many slots. Of `damaged` items nothing is said, for their hashes may be wrong.
+    """Items [1, end) of a file with this many slots. Links of `damaged` items are not reported, since their
+    hashes may be wrong.
 
-    With `growing` a broker may add items meanwhile: numbers from `end` on in slots are right.
+    With `growing` a broker may add items meanwhile: slots may have numbers from `end` on.
     """
 
     file: NamedFile
@@ -26,7 +29,7 @@ class Chains(NamedTuple):
 
 
 def verify_chains(chains: Chains) -> Report:
-    """Findings only."""
+    """Returns a report with findings only."""
     report = Report()
     if is_vectorised():
         from codec.scan.index_chains import wrong_links
@@ -42,7 +45,7 @@ def verify_chains(chains: Chains) -> Report:
 
 
 def damaged_items(report: Report, file: NamedFile, slots: int) -> frozenset[int]:
-    """The numbers of the items that a report has findings of."""
+    """Returns the numbers of the items that a report has findings of."""
     first = item_position(slots, 0)
     places = (one.position for one in report.findings if one.path == file.path)
     return frozenset((position - first) // ITEM.size for position in places if position >= first)

@@ -1,7 +1,7 @@
-"""Records before the begin or behind the end of their consume queue: entries that are not there.
+"""The search for missing entries: records before the begin or behind the end of their consume queue.
 
-A topic that was deleted and made anew begins at 0 once more, and its old records stay in the log: those are before the queue's last
-record, and so not behind its end.
+A topic that was deleted and created again begins at 0 once more, and its old records stay in the log: they
+lie before the last record of the queue, and so not behind its end.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class Span(NamedTuple):
 NOTHING = Span(0, 0, -1)
 """A queue without entries."""
 _WITHOUT_END = Span(-(1 << 63), (1 << 63) - 1, -1)
-"""A queue that is not asked for."""
+"""A queue that is not searched."""
 
 
 class Lack(NamedTuple):
-    """Of a queue: entries before its first one, or behind its last one."""
+    """A queue with missing entries: before its first, or behind its last."""
 
     topic: str
     queue_id: int
@@ -57,7 +57,7 @@ def span_of(files: ConsumeQueueFiles) -> Span:
 
 
 def lacking_entries(log: CommitLogFiles, spans: Spans) -> Counter[Lack]:
-    """How many entries there should be. Queues that are not given are left out; so is damage."""
+    """Counts the missing entries of the given queues. Damage is skipped."""
     found: Counter[Lack] = Counter()
     for file in log.files:
         with mapped(file) as data:
@@ -80,7 +80,7 @@ def _skip_complete(data: memoryview, position: int, spans: Spans) -> int:
 
 
 def _look(file: NamedFile, data: memoryview, position: int, spans: Spans, found: Counter[Lack]) -> int:
-    """Counts in a block of records; the byte behind it, `position` itself where no record follows."""
+    """Counts in a block of records; returns the byte behind it, `position` when no record follows."""
     try:
         for number, (place, record) in enumerate(walk_file(file, data, position)):
             if number == _BLOCK_RECORDS:
@@ -93,5 +93,5 @@ def _look(file: NamedFile, data: memoryview, position: int, spans: Spans, found:
                 if is_before or (entry.queue_offset >= span.end and place.offset > span.last_place):
                     found[Lack(*key, is_before)] += 1
     except CorruptionError:
-        return position  # told of by the report of the log
+        return position  # reported with the commit log
     return position

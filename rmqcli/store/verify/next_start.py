@@ -1,4 +1,6 @@
-"""What a broker's start after a kill makes good by itself (Java `CommitLog.recoverAbnormally`, `ConsumeQueue.recover`)."""
+"""What a broker repairs on its start after a kill (Java `CommitLog.recoverAbnormally`,
+`ConsumeQueue.recover`).
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,13 @@ from rmqcli.store.read.files import DamagedFile, mapped
 from rmqcli.store.read.tables import read_checkpoint
 
 RECOVERED_FILES = 3
-"""So many files of a queue, its last, are walked entry by entry; what follows the first that is not written is cut off."""
+"""The last files of a queue that are walked entry by entry; the queue is cut off at the first unwritten
+one.
+"""
 
 
 def known_checkpoint(store: Path) -> Checkpoint:
-    """That of a store folder; one of zeros when it cannot be read, as for a broker."""
+    """Returns the checkpoint of a store folder; zeros when it cannot be read, as a broker takes it."""
     try:
         return read_checkpoint(store) or Checkpoint()
     except DamagedFile:
@@ -25,9 +29,10 @@ def known_checkpoint(store: Path) -> Checkpoint:
 
 
 def dispatched_again_from(log: CommitLogFiles, checkpoint: Checkpoint) -> int:
-    """The commit-log offset from which on every record gets its queue entries once more.
+    """Returns the commit-log offset from which on records are dispatched again.
 
-    That of the last file whose first record was stored, with a margin, before log and queues were flushed; else of the first.
+    That is the begin of the last file whose first record was stored, with a margin, before log and queues
+    were flushed, else of the first file.
     """
     for file in reversed(log.files):
         with mapped(file) as data:
@@ -37,7 +42,7 @@ def dispatched_again_from(log: CommitLogFiles, checkpoint: Checkpoint) -> int:
 
 
 def _first_stored(data: memoryview) -> int:
-    """Store time (ms) of the first record; 0 without one."""
+    """Returns the store time (ms) of the first record; 0 without one."""
     try:
         return store_timestamp_at(data) if peek_record(data, 0).magic in (MAGIC_V1, MAGIC_V2) else 0
     except CorruptionError:

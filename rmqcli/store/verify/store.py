@@ -1,7 +1,7 @@
-"""Whether a whole store folder is sound: log, queues, index, checkpoint and tables, each against the others.
+"""The check of a store folder: log, queues, index, checkpoint and tables, each against the others.
 
-A folder that a broker left without a clean stop is checked as its recovery will find it: a queue or an index that lacks the
-newest records, and a preallocated file of zeros, are no damage. After a clean stop every record must have its entry.
+A folder without a clean stop is checked as recovery will find it: missing entries and items of the newest
+records, and a preallocated file of zeros, are sound. After a clean stop every record must have its entry.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from rmqcli.store.workers import ALONE, Workers
 
 @dataclass(slots=True)
 class StoreReport:
-    """A report of each part, and remarks: what is no damage but worth knowing."""
+    """A report of each part, and remarks: facts that are worth knowing but not damage."""
 
     parts: dict[str, Report] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
@@ -58,7 +58,9 @@ class StoreReport:
 
 
 Steps = Callable[[str, int], AbstractContextManager[Callable[[int], None]]]
-"""Given the name of a part and its bytes that are no holes: a block that gives a function to be told how many more are done."""
+"""Called with the name of a part and its bytes without holes; returns a context manager around a function
+that receives progress.
+"""
 
 
 @contextmanager
@@ -67,7 +69,10 @@ def _silent(name: str, size: int) -> Iterator[Callable[[int], None]]:
 
 
 def verify_store(store: Path, steps: Steps = _silent, workers: Workers = ALONE) -> StoreReport:
-    """FileNotFoundError when it is no store folder. `steps` one for each part, since a byte of one costs more than of another."""
+    """Checks a store folder. Raises FileNotFoundError when it is not one.
+
+    `steps` is called for each part, since a byte of one costs more than of another.
+    """
     folder, found = _folder(store_folder(store)), StoreReport()
     if folder.live:
         found.remarks.append("a broker runs on this folder: checked is what it had written when this began")
@@ -88,7 +93,9 @@ def verify_store(store: Path, steps: Steps = _silent, workers: Workers = ALONE) 
 
 
 def _odd_lengths(files: list[NamedFile]) -> Iterator[str]:
-    """Java's `MappedFileQueue.load`: "length not matched message store config value, please check it manually"."""
+    """Yields remarks on lengths that Java's `MappedFileQueue.load` refuses ("length not matched message store
+    config value").
+    """
     usual = Counter(file.size for file in files).most_common(1)
     for file in files:
         if file.size != usual[0][0]:
@@ -103,7 +110,7 @@ def _used(files: list[NamedFile]) -> int:
 
 
 class _Folder(NamedTuple):
-    """`live`: a broker runs on it; `queues` and `log` are as they were at one moment, queues first."""
+    """A store folder; `live`: a broker runs on it; `queues` and `log` are of one moment, queues first."""
 
     path: Path
     queues: list[Queue]
@@ -120,7 +127,7 @@ def _folder(store: Path) -> _Folder:
 
 
 def log_of(store: Path) -> CommitLogFiles:
-    """Without any file where no message was ever stored."""
+    """Returns the commit log, without files when no message was ever stored."""
     try:
         return CommitLogFiles(store)
     except FileNotFoundError:
@@ -157,7 +164,7 @@ def _queues(folder: _Folder, found: StoreReport, workers: Workers, progress: Cal
     for file, position in repairs.holes:
         found.remarks.append(f"{file.path}: byte {position}: a hole: the next start adds the entries")
     if live or sum(one.messages for one in queue_ranges(store)) == of_log.items:
-        return report  # as many entries as records: none is lacking
+        return report  # as many entries as records: none is missing
     spans = {key: span_of(queue.files) for queue in queues if (key := _key(queue)) is not None}
     known = {key: NOTHING for key in _known_queues(store) if key not in spans}
     for lack, count in sorted(lacking_entries(log, {**known, **spans}).items()):
@@ -185,7 +192,7 @@ def _key(queue: Queue) -> tuple[str, int] | None:
 def _known_queues(store: Path) -> Iterator[tuple[str, int]]:
     try:
         of_topics = topics(store)
-    except DamagedFile:  # told of by the report of the tables
+    except DamagedFile:  # reported with the tables
         return
     for name, one in of_topics.items():
         yield from ((name, number) for number in range(max(one.read_queue_nums, one.write_queue_nums)))
