@@ -1,7 +1,7 @@
 """The state that the handlers and services of one broker share.
 
-There is one value per running broker; only `config` and `config_version` are replaced. Everything runs in one thread, so
-every handler sees and leaves a consistent state.
+There is one value per running broker; only `config` and `config_version` are replaced. Everything runs in one
+thread, so every handler sees and leaves a consistent state.
 """
 
 from __future__ import annotations

@@ -1,46 +1,39 @@
-"""What the server side raises. None of these ever ends a connection by itself: the server turns them into replies or logs."""
+"""Errors of broker and name server.
+
+The server turns them into replies or log lines; none of them ends a connection.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = [
-    "BrokerError",
-    "ConfigError",
-    "PeerUnreachable",
-    "Refusal",
-    "RemoteClosed",
-    "RemoteTimeout",
-    "ServiceFailed",
-]
-
 
 class BrokerError(Exception):
-    """Base of the errors of name server and broker."""
+    """Base of the errors of broker and name server."""
 
 
 class ConfigError(BrokerError):
-    """A configuration file cannot be read, or holds a value of the wrong kind; the text names the property."""
+    """A configuration file cannot be read, or a value is invalid. The text names the property."""
 
 
 class RemoteTimeout(BrokerError):
-    """The peer did not answer our request in time; a late answer is dropped."""
+    """The peer did not reply in time. A late reply is dropped."""
 
 
 class RemoteClosed(BrokerError):
-    """The connection ended before the peer answered, or was closed already when we asked."""
+    """The connection ended before the reply, or was closed before the request."""
 
 
 class PeerUnreachable(BrokerError):
-    """No connection to another node could be made."""
+    """A connection to another node could not be opened."""
 
 
 class ServiceFailed(BrokerError):
-    """A background service met a programming error, which is the cause; the process ends."""
+    """A programming error, the cause, ended a background service, and with it the process."""
 
 
 class Refusal(BrokerError):
-    """Raised by a handler: the request is answered with this response code and remark."""
+    """A handler refuses a request with a response code and remark."""
 
     def __init__(self, code: int, remark: str, ext_fields: Mapping[str, str] | None = None) -> None:
         super().__init__(remark)

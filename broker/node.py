@@ -1,7 +1,8 @@
 """A running broker: store, tables, services, listener, and registration at the name servers.
 
-It starts in this order: bind the address (message ids contain the port), lock and recover the store, load the tables, serve,
-register. It stops in this order, also when cancelled: unregister, close the connections, save the tables, close the store.
+It starts in this order: bind the address (message ids contain the port), lock and recover the store, load the
+tables, serve, register. It stops in this order, also when cancelled: unregister, close the connections, save
+the tables, close the store.
 """
 
 from __future__ import annotations
@@ -87,8 +88,8 @@ async def open_broker(
 ) -> AsyncIterator[BrokerNode]:
     """Runs a broker, registered once, inside the block.
 
-    Raises ConfigError, OSError when the address cannot be bound, StoreError when the folder is in use or cannot be read,
-    ServiceFailed.
+    Raises ConfigError, OSError when the address cannot be bound, StoreError when the folder is in use or
+    cannot be read, ServiceFailed.
     """
     check_values(config)
     _delay_levels(config)
@@ -267,7 +268,8 @@ async def _run(
 ) -> None:
     """Runs listener and services until `stop`.
 
-    Once started it is shielded from cancellation, which sets `stop` in `open_broker`, so that the stop stays orderly.
+    Once started it is shielded from cancellation, which sets `stop` in `open_broker`, so that the stop stays
+    orderly.
     """
     config = broker.config
     with trio.CancelScope() as scope:

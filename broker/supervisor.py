@@ -1,12 +1,14 @@
 """Background services of broker and name server, and the one policy that all of them run under.
 
-* An OSError is logged and counted, and the service starts again after `RETRY_SECONDS`: a disk or a network recovers.
-* Any other exception is a programming error. All services of the block are cancelled, the stores are closed in order,
-  and ServiceFailed leaves the block: `rmq broker`, `rmq namesrv` and `rmq up` print it as their last line and exit with 1.
+* An OSError is logged and counted, and the service starts again after `RETRY_SECONDS`: a disk or a network
+  recovers.
+* Any other exception is a programming error. All services of the block are cancelled, the stores are closed
+  in order, and ServiceFailed leaves the block: `rmq broker`, `rmq namesrv` and `rmq up` print it as their
+  last line and exit with 1.
 * A service that returns has finished its work.
 
-What must survive a restart is state of the service's object, never of its coroutine. A connection is not a service: an
-error ends that connection alone (`broker.net.server`).
+What must survive a restart is state of the service's object, never of its coroutine. A connection is not a
+service: an error ends that connection alone (`broker.net.server`).
 """
 
 from __future__ import annotations

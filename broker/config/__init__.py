@@ -1,7 +1,7 @@
-"""Configuration of broker and name server: files with Java's property names, and changes while running.
+"""Configurations of broker and name server: files with Java's property names, and changes at run time.
 
-A configuration is a frozen value; a change makes another. Values are checked for their kind only (number, truth value,
-text), as Java does. Names nobody knows are reported, never fatal.
+A configuration is a frozen value that a change replaces. Only the kinds of values (number, boolean, text) are
+checked, as in Java; `broker.config.checks` checks their ranges. Unknown names are reported and ignored.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ Config = TypeVar("Config", BrokerConfig, NamesrvConfig)
 ALWAYS_BLACK = frozenset(
     {"configBlackList", "rocketmqHome", "brokerConfigPath", "configStorePath", "kvConfigPath"}
 )
-"""What no request changes, whatever configBlackList says: with these it could write any file."""
+"""Properties that no request can change, whatever configBlackList contains: they name files to write."""
 
 _log = logging.getLogger("broker.config")
 
 
 class ConfigUpdate(NamedTuple):
-    """What a change came to. With any forbidden name nothing is changed: `config` is the old one."""
+    """The result of a change. With a forbidden name nothing changes: `config` is the old one."""
 
     config: Any
     changed: dict[str, str]
@@ -55,28 +55,31 @@ class ConfigUpdate(NamedTuple):
 
 
 def load_config(cls: type[Config], path: str | Path) -> tuple[Config, list[str]]:
-    """The configuration in a properties file, and the names in it that nobody knows (in the order of the file).
+    """Reads a properties file. Returns the configuration and the unknown names, in the order of the file.
 
-    Raises ConfigError when the file cannot be read or a value is of the wrong kind.
+    Raises ConfigError when the file cannot be read or a value has the wrong kind.
     """
     return config_from_properties(cls, read_properties(Path(path)))
 
 
 def config_from_properties(cls: type[Config], entries: Mapping[str, str]) -> tuple[Config, list[str]]:
-    """As load_config, from entries that are read already."""
+    """Converts entries like `load_config`."""
     names = property_names(cls)
     known = {name: value for name, value in entries.items() if name in names}
     return _convert(cls, known), [name for name in entries if name not in names]
 
 
 def warn_unknown(unknown: list[str], source: str) -> None:
-    """One warning per name, on the `broker.config` logger."""
+    """Logs a warning for each name on the logger `broker.config`."""
     for name in unknown:
         _log.warning("%s: unknown property %s is ignored", source, name)
 
 
 def update_config(config: Config, entries: Mapping[str, str]) -> ConfigUpdate:
-    """The entries put over a running configuration (codes 25 and 318). Raises ConfigError on a value of the wrong kind."""
+    """Applies entries to a running configuration (codes 25 and 318).
+
+    Raises ConfigError for a value of the wrong kind.
+    """
     names = property_names(type(config))
     closed = ALWAYS_BLACK | set(config.config_black_list.split(";"))
     forbidden = [name for name in entries if name in closed]
@@ -92,7 +95,7 @@ def update_config(config: Config, entries: Mapping[str, str]) -> ConfigUpdate:
 
 
 def config_properties(config: BrokerConfig | NamesrvConfig) -> dict[str, str]:
-    """Every property that has a value, as Java writes it."""
+    """Every property that has a value, as Java formats it."""
     values = ((name, getattr(config, field)) for name, field in property_names(type(config)).items())
     return {name: _text(value) for name, value in values if value is not None}
 
@@ -109,7 +112,7 @@ def property_names(cls: type[BrokerConfig] | type[NamesrvConfig]) -> dict[str, s
 
 
 def expand_path(text: str) -> Path:
-    """A path of a configuration: `~` and Java's `${user.home}` are the home folder."""
+    """A path of a configuration with `~` or Java's `${user.home}` replaced by the home folder."""
     return Path(text.replace("${user.home}", "~")).expanduser()
 
 

@@ -1,8 +1,9 @@
-"""Every property of a 4.9.8 broker with its Java default: the classes BrokerConfig, MessageStoreConfig,
-NettyServerConfig and NettyClientConfig in one flat value. Sizes in bytes, times in milliseconds unless said otherwise.
+"""Every property of a 4.9.8 broker with its Java default: BrokerConfig, MessageStoreConfig, NettyServerConfig
+and NettyClientConfig in one flat value. Sizes are bytes and times milliseconds unless a comment says
+otherwise.
 
-Properties of thread pools and buffers that have no meaning here are kept so that a broker.conf made for Java loads,
-shows and changes as it does there. The last block is ours.
+Properties of thread pools and buffers that have no effect here are kept, so that a broker.conf made for Java
+can be loaded, shown and changed as in Java. The last block is ours.
 """
 
 from __future__ import annotations
@@ -13,8 +14,6 @@ import msgspec
 
 from broker.config.properties import java_name
 from codec.store.delay_levels import DEFAULT_DELAY_LEVELS
-
-__all__ = ["BrokerConfig"]
 
 
 class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename=java_name):
@@ -221,9 +220,9 @@ class BrokerConfig(msgspec.Struct, frozen=True, kw_only=True, rename=java_name):
     client_close_socket_if_timeout: bool = True
     connect_timeout_millis: int = 3000
     use_tls: bool = False
-    # 5.x: code 222 takes a queue and an offset, too; tools look whether a broker has it
+    # 5.x: code 222 accepts a queue and an offset; tools check if a broker has this property
     use_server_side_reset_offset: bool = True
-    # ours: the address to bind (Java binds every address), connections at a time, bytes waiting for one peer
+    # ours: the address to bind (Java binds all addresses), connections at a time, bytes queued for one peer
     bind_address: str = "0.0.0.0"
     max_connections: int = 16384
     max_outgoing_bytes: int = 64 * 1024 * 1024

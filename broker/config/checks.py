@@ -1,7 +1,8 @@
-"""What a broker or name server does not start with, and what a broker starts without: tables over their configurations.
+"""Tables of the values that a broker or name server refuses, and of the features that a broker does not
+support.
 
-Java takes a text that none of its enums knows for the default without a word. A broker that was meant to flush synchronously
-and does not is worse than one that does not start, so a wrong value is an error here.
+Java silently replaces an unknown enum text with the default. Here an invalid value is an error: a broker that
+does not start is better than one that was configured to flush synchronously and does not.
 """
 
 from __future__ import annotations
@@ -16,14 +17,12 @@ from broker.errors import ConfigError
 from codec.codes import MASTER_ID
 from codec.store.delay_levels import DelayLevels
 
-__all__ = ["check_values", "unsupported"]
-
 LEAST_FILE_SIZE = 4096
-"""Bytes of the smallest commit log or consume queue file: a page."""
+"""Bytes of the smallest commit log or consume queue file: one page."""
 MOST = 2**31 - 1
-"""What a Java int holds: no file or table is larger."""
+"""The largest Java int, which bounds every file and table."""
 MOST_QUEUES = 65_536
-"""Of a topic on one broker: clients believe no more."""
+"""The most queues of a topic on one broker that clients accept."""
 
 
 class _Rule(NamedTuple):
@@ -103,20 +102,20 @@ _BROKER_VALUES: Mapping[str, _Rule] = {
 }
 
 _UNSUPPORTED: Sequence[tuple[str, Any, str]] = (
-    ("acl_enable", True, "there is no access control here: everybody may do everything"),
+    ("acl_enable", True, "requests are not authenticated, every client can do everything"),
     ("use_tls", True, "connections are not encrypted"),
-    ("broker_role", "SLAVE", "nothing is copied from a master, and nothing can be sent to this broker"),
-    ("broker_role", "SYNC_MASTER", "no slave is waited for, messages are on this broker alone"),
-    ("disable_consume_if_consumer_read_slowly", True, "a group that falls behind goes on consuming"),
+    ("broker_role", "SLAVE", "nothing is copied from a master, and this broker accepts no messages"),
+    ("broker_role", "SYNC_MASTER", "sends do not wait for a slave, messages are on this broker alone"),
+    ("disable_consume_if_consumer_read_slowly", True, "a slow group continues to consume"),
     ("enable_d_leger_commit_log", True, "nothing is replicated"),
-    ("transient_store_pool_enable", True, "messages go to the mapped file at once"),
-    ("enable_lmq", True, "light message queues are not kept"),
-    ("enable_multi_dispatch", True, "messages go to one queue only"),
+    ("transient_store_pool_enable", True, "messages are written to the mapped file directly"),
+    ("enable_lmq", True, "light message queues do not exist"),
+    ("enable_multi_dispatch", True, "each message is in one queue only"),
 )
 
 
 def check_values(config: BrokerConfig | NamesrvConfig) -> None:
-    """ConfigError names the first property whose value means nothing, and what is expected."""
+    """Raises ConfigError for the first invalid value, with what is expected."""
     rules = _BROKER_VALUES if isinstance(config, BrokerConfig) else _NAMESRV_VALUES
     for field, rule in rules.items():
         value = getattr(config, field)
@@ -127,7 +126,7 @@ def check_values(config: BrokerConfig | NamesrvConfig) -> None:
 
 
 def unsupported(config: BrokerConfig) -> list[str]:
-    """One line for each property that asks for what this broker does not do."""
+    """One line for each property that enables a feature that this broker does not have."""
     return [
         f"{java_name(field)}={str(value).lower() if value is True else value} is not supported: {consequence}"
         for field, value, consequence in _UNSUPPORTED

@@ -1,4 +1,4 @@
-"""Every property of a 4.9.8 name server with its Java default: the classes NamesrvConfig and NettyServerConfig."""
+"""Every property of a 4.9.8 name server with its Java default: NamesrvConfig and NettyServerConfig."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import msgspec
 
 from broker.config.properties import java_name
 
-__all__ = ["NamesrvConfig"]
-
 
 class NamesrvConfig(msgspec.Struct, frozen=True, kw_only=True, rename=java_name):
-    """Field names are the Java property names in snake_case. `kvConfigPath` or `configStorePath` empty or None: not saved."""
+    """Field names are the Java property names in snake_case.
+
+    An empty `kvConfigPath` or `configStorePath` saves nothing.
+    """
 
     rocketmq_home: str | None = None
     kv_config_path: str | None = "~/namesrv/kvConfig.json"
@@ -34,7 +35,7 @@ class NamesrvConfig(msgspec.Struct, frozen=True, kw_only=True, rename=java_name)
     write_buffer_low_water_mark: int = 0
     server_pooled_byte_buf_allocator_enable: bool = True
     use_epoll_native_selector: bool = False
-    # ours: milliseconds; connections at a time, bytes waiting for one peer
+    # ours: milliseconds; connections at a time, bytes queued for one peer
     scan_not_active_broker_interval: int = 10000
     broker_expired_time: int = 120000
     max_connections: int = 16384

@@ -12,7 +12,10 @@ ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
 
 
 class KVConfig:
-    """All namespaces; `path` None saves nothing. Raises StoreDamaged when both file and backup are unreadable."""
+    """All namespaces; `path` None saves nothing.
+
+    Raises StoreDamaged when both file and backup are unreadable.
+    """
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path

@@ -1,7 +1,8 @@
 """A running name server: its handlers behind a listener, and the expiry of brokers.
 
-A registration lives for `brokerExpiredTime` (120 s). Every `scanNotActiveBrokerInterval` (10 s, the first time after 5 s)
-expired registrations are removed and their connections closed (Java `RouteInfoManager.scanNotActiveBroker`).
+A registration lives for `brokerExpiredTime` (120 s). Every `scanNotActiveBrokerInterval` (10 s, the first
+time after 5 s) expired registrations are removed and their connections closed (Java
+`RouteInfoManager.scanNotActiveBroker`).
 """
 
 from __future__ import annotations
@@ -60,8 +61,8 @@ async def open_name_server(
 ) -> AsyncIterator[NameServer]:
     """Runs a name server inside the block. `port` None is `config.listen_port`, 0 any free port.
 
-    Raises ConfigError, OSError when the address cannot be bound, StoreDamaged when the saved KV entries cannot be read,
-    ServiceFailed.
+    Raises ConfigError, OSError when the address cannot be bound, StoreDamaged when the saved KV entries
+    cannot be read, ServiceFailed.
     """
     config = config or NamesrvConfig()
     check_values(config)

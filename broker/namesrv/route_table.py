@@ -1,9 +1,9 @@
 """The brokers and topics that a name server knows (Java `RouteInfoManager`), without I/O, clock or network.
 
-Five tables: topic → broker name → queue data; broker name → addresses by id; cluster → broker names; address → the
-registration that keeps it alive; address → filter servers. Arguments and results are frozen values or copies. Times are
-milliseconds of the caller's clock. The owner of a registration is a hashable value, the connection that it came over; a
-registration ends with its owner.
+Five tables: topic → broker name → queue data; broker name → addresses by id; cluster → broker names; address
+→ the registration that keeps it alive; address → filter servers. Arguments and results are frozen values or
+copies. Times are milliseconds of the caller's clock. The owner of a registration is a hashable value, the
+connection that it came over; a registration ends with its owner.
 """
 
 from __future__ import annotations
@@ -82,7 +82,8 @@ class RouteTable:
     ) -> Registered:
         """Adds or renews a registration.
 
-        Topics are accepted only from a master, and only with a new data version. Topics that it does not name stay.
+        Topics are accepted only from a master, and only with a new data version. Topics that it does not name
+        stay.
         """
         self._clusters.setdefault(broker.cluster, {})[broker.name] = None
         group = self._brokers.setdefault(broker.name, _Group(broker.cluster))
@@ -191,7 +192,9 @@ class RouteTable:
         return [topic for topic, queues in self._topics.items() if not names.keys().isdisjoint(queues)]
 
     def system_topics(self) -> tuple[list[str], str | None]:
-        """The names of clusters and brokers, which are topics of every broker, and the address of one broker."""
+        """The names of clusters and brokers, which are topics of every broker, and the address of one
+        broker.
+        """
         names = dict.fromkeys((*self._clusters, *(name for one in self._clusters.values() for name in one)))
         addresses = (address for group in self._brokers.values() for address in group.addresses.values())
         return list(names), next(addresses, None)
@@ -208,7 +211,10 @@ class RouteTable:
     # inside
 
     def _put_address(self, group: _Group, broker: Broker) -> bool:
-        """Adds a process; True when it is new. An address has one id: a slave that became master gives up its old id."""
+        """Adds a process; True when it is new.
+
+        An address has one id: a slave that became master gives up its old id.
+        """
         for other in [one for one, address in group.addresses.items() if address == broker.address]:
             if other != broker.id:
                 del group.addresses[other]

@@ -1,8 +1,8 @@
 """Dispatches the requests of a connection to handlers, in order, and sends their replies.
 
-The replies of one read leave in one write; those of a long read in several, so that the peer works while we do. A handler
-is a plain function: it returns the reply, or its encoded (short) frame, or None to send none or a later one. Whatever a
-handler raises becomes a reply and a log line, never the end of the connection.
+The replies of one read leave in one write; those of a long read in several, so that the peer works while we
+do. A handler is a plain function: it returns the reply, or its encoded (short) frame, or None to send none or
+a later one. Whatever a handler raises becomes a reply and a log line, never the end of the connection.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from codec.remoting.frame import RemotingCommand, encode_frame
 Handler = Callable[[Session, RemotingCommand], RemotingCommand | bytes | None]
 HandlerTable = Mapping[int, Handler]
 RunHandler = Callable[[Session, Sequence[RemotingCommand]], Sequence[bytes]]
-"""Handles as many of the next requests as it accepts, whatever their codes, in order; returns one frame for each."""
+"""Handles as many of the next requests as it accepts, whatever their codes, in order; returns one frame
+for each."""
 RunTable = Mapping[int, RunHandler]
 NO_RUNS: RunTable = {}
 
@@ -30,8 +31,8 @@ _log = logging.getLogger("broker.net.server")
 
 
 class Batches(Protocol):
-    """Receives the begin and the end of requests that are handled together: work that can wait until their replies are
-    sent waits for the end."""
+    """Receives the begin and the end of requests that are handled together: work that can wait until their
+    replies are sent waits for the end."""
 
     def begin_batch(self) -> None: ...
 
@@ -65,7 +66,10 @@ def failure_reply(
 
 
 class Dispatcher:
-    """Handlers by request code. A code in `runs` is offered to that handler first, with the requests behind it."""
+    """Handlers by request code.
+
+    A code in `runs` is offered to that handler first, with the requests behind it.
+    """
 
     def __init__(
         self, handlers: HandlerTable, runs: RunTable = NO_RUNS, batches: Batches | None = None, name: str = ""

@@ -1,10 +1,11 @@
 """Accepts connections, and reads and answers each of them in a task of its own.
 
-The task reads what there is, decodes all complete frames and passes them to the dispatcher. A peer that breaks the
-protocol loses its own connection; a programming error outside of handlers ends that one connection, too.
+The task reads what there is, decodes all complete frames and passes them to the dispatcher. A peer that
+breaks the protocol loses its own connection; a programming error outside of handlers ends that one
+connection, too.
 
-Limits (`ServerLimits`): connections at a time, seconds without a byte in either direction, bytes of incomplete frames over
-all connections, and those of each session.
+Limits (`ServerLimits`): connections at a time, seconds without a byte in either direction, bytes of
+incomplete frames over all connections, and those of each session.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ OUT_OF_RESOURCES_PAUSE_SECONDS = 0.1
 class Server:
     """Handlers behind any number of listening sockets. `sessions` are the connections that are open now.
 
-    Requests that a reader of `direct` matches reach their handler with a typed `header`. `runs` and `batches` are as in
-    `Dispatcher`. Services are named after `name`.
+    Requests that a reader of `direct` matches reach their handler with a typed `header`. `runs` and `batches`
+    are as in `Dispatcher`. Services are named after `name`.
     """
 
     def __init__(
@@ -75,7 +76,10 @@ class Server:
         *,
         task_status: trio.TaskStatus[Server] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Serves until cancelled, then closes every connection and listener. `nursery.start` returns the server."""
+        """Serves until cancelled, then closes every connection and listener.
+
+        `nursery.start` returns the server.
+        """
         try:
             async with open_services(self._supervisor) as services:
                 self._nursery = services.nursery

@@ -1,9 +1,9 @@
 """One connection as handlers see it: the addresses of both ends, and how to send to the peer at any time.
 
-Only `request` waits. Bytes to send are queued and leave together: replies of a batch at the end of the batch, everything
-else when the server's flush service runs. Two limits bound the queue. Above `pause_bytes` the connection is not read until
-the queue has drained (back-pressure for the peer). Above `max_outgoing_bytes`, which only pushes and late replies can
-reach, the connection is closed.
+Only `request` waits. Bytes to send are queued and leave together: replies of a batch at the end of the batch,
+everything else when the server's flush service runs. Two limits bound the queue. Above `pause_bytes` the
+connection is not read until the queue has drained (back-pressure for the peer). Above `max_outgoing_bytes`,
+which only pushes and late replies can reach, the connection is closed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class _Waiter:
 class Session:
     """A connection of a server, open until `closed`.
 
-    `id` is unique in this process. `peer` and `local` are (host, port); `peer_text` is "ip:port" as Java prints it.
+    `id` is unique in this process. `peer` and `local` are (host, port); `peer_text` is "ip:port" as Java
+    prints it.
     """
 
     __slots__ = (
@@ -126,7 +127,8 @@ class Session:
     async def request(self, command: RemotingCommand, timeout_s: float) -> RemotingCommand:
         """Sends a request and returns the reply, whatever its code.
 
-        Raises RemoteTimeout after `timeout_s` seconds, RemoteClosed when the connection ends before the reply.
+        Raises RemoteTimeout after `timeout_s` seconds, RemoteClosed when the connection ends before the
+        reply.
         """
         if self.closed:
             raise RemoteClosed(f"{self.peer_text} is disconnected")
@@ -169,7 +171,9 @@ class Session:
     # for the server
 
     def silent_since(self, now: float) -> float:
-        """The time of the last call that found `is_active` set: bytes in either direction since the call before."""
+        """The time of the last call that found `is_active` set: bytes in either direction since the call
+        before.
+        """
         if self.is_active:
             self.is_active = False
             self._silent_since = now

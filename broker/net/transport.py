@@ -1,8 +1,8 @@
-"""Bytes in and out of one connection: a socket, or any trio stream (TLS, in-memory streams of tests).
+"""Bytes of one connection: over a socket, or over any trio stream (TLS, in-memory streams).
 
-A socket is written without waiting whenever the kernel takes the bytes, many buffers in one system call, memory views
-uncopied. `send_now` and `send_some` remove what was sent from the front of the list they are given and return how many
-bytes that was.
+A socket is written without waiting while the kernel accepts bytes, many buffers in one system call, without
+copying memory views. `send_now` and `send_some` remove what was sent from the front of their list and return
+the number of bytes.
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ from typing import Protocol
 
 import trio
 
-__all__ = ["Buffer", "SocketTransport", "StreamTransport", "Transport", "read_buffer"]
-
 Buffer = bytes | memoryview
 
 READ_SIZE = 256 * 1024
-COALESCE_BYTES = 64 * 1024  # below this one copy is cheaper than a vector of buffers
+COALESCE_BYTES = 64 * 1024  # below this size a copy is cheaper than a vector of buffers
 EAGER_BYTES = 16 * 1024
-"""A peer that sent as much at once has more on the way: the next read does without asking the kernel whether there is."""
+"""After a read of this size the next one does not wait for the socket to be readable: more data is likely
+there."""
 STREAM_WRITE_BYTES = 1024 * 1024
 try:
     IOV_MAX = os.sysconf("SC_IOV_MAX")
@@ -29,31 +28,34 @@ except (OSError, ValueError):
 
 
 def read_buffer() -> memoryview:
-    """What the sockets of one thread read into."""
+    """The buffer that all sockets of one thread read into."""
     return memoryview(bytearray(READ_SIZE))
 
 
 class Transport(Protocol):
-    """What a session needs of its connection."""
+    """The I/O of a session."""
 
     async def receive(self) -> bytes:
-        """Some bytes, at most READ_SIZE; empty at the end of the stream. Raises OSError or trio's resource errors."""
+        """Receives up to READ_SIZE bytes; empty at the end of the stream.
+
+        Raises OSError or trio's resource errors.
+        """
 
     def send_now(self, buffers: list[Buffer]) -> int:
-        """Sends what can be sent without waiting."""
+        """Sends what it can without waiting."""
 
     async def send_some(self, buffers: list[Buffer]) -> int:
-        """Waits until at least some bytes could be sent."""
+        """Sends at least one byte, when it can."""
 
     async def close(self) -> None:
-        """Closes at once; bytes not sent yet are lost."""
+        """Closes at once. Bytes that were not sent are dropped."""
 
 
 class SocketTransport:
-    """A connected, non-blocking TCP socket; owned from here on.
+    """A connected TCP socket, which this object owns and closes.
 
-    `buffer` is what it reads into, READ_SIZE bytes shared by all connections of one thread: a fresh block of that size
-    for each read costs far more than the copy of what was read.
+    It reads into `buffer`, READ_SIZE bytes that all connections of one thread share: to allocate so much for
+    each read costs far more than to copy what was read.
     """
 
     def __init__(self, sock: socket.socket, buffer: memoryview) -> None:
@@ -105,7 +107,7 @@ class SocketTransport:
 
 
 class StreamTransport:
-    """Any trio stream. Nothing is ever sent without waiting."""
+    """Any trio stream. It sends only in `send_some`."""
 
     def __init__(self, stream: trio.abc.Stream) -> None:
         self._stream = stream
@@ -117,13 +119,13 @@ class StreamTransport:
         return 0
 
     async def send_some(self, buffers: list[Buffer]) -> int:
-        taken: list[Buffer] = []
+        chunk: list[Buffer] = []
         size = 0
         while buffers and size < STREAM_WRITE_BYTES:
             buffer = buffers.pop(0)
-            taken.append(buffer)
+            chunk.append(buffer)
             size += len(buffer)
-        await self._stream.send_all(b"".join(taken))
+        await self._stream.send_all(b"".join(chunk))
         return size
 
     async def close(self) -> None:
@@ -131,7 +133,10 @@ class StreamTransport:
 
 
 def drop_front(buffers: list[Buffer], count: int) -> None:
-    """Removes `count` bytes from the front; a buffer that was sent in part stays as a view of its rest."""
+    """Removes `count` bytes from the front.
+
+    A buffer that was sent in part is replaced by a view of its rest.
+    """
     whole = 0
     for buffer in buffers:
         if len(buffer) > count:
@@ -144,6 +149,6 @@ def drop_front(buffers: list[Buffer], count: int) -> None:
 
 
 def coalesce(buffers: list[Buffer], size: int) -> None:
-    """Joins many small buffers, `size` bytes in all, into one."""
+    """Joins buffers of `size` bytes in total into one if that is cheaper to send."""
     if len(buffers) > 1 and size <= COALESCE_BYTES:
         buffers[:] = [b"".join(buffers)]

@@ -1,1 +1,3 @@
-"""Services of a broker that run beside its handlers: held pulls, delayed messages, transactions, registration, statistics."""
+"""Services of a broker that run beside its handlers: held pulls, delayed messages, transactions,
+registration, statistics.
+"""

@@ -1,7 +1,8 @@
 """Registers new and changed topics at the name servers at once, not at the next periodic registration.
 
-Changes that arrive during one registration go together into the next. The reply to the request that created a topic waits
-until the name servers know the topic, at most MAX_WAIT_SECONDS, so that its client finds the route.
+Changes that arrive during one registration go together into the next. The reply to the request that created a
+topic waits until the name servers know the topic, at most MAX_WAIT_SECONDS, so that its client finds the
+route.
 """
 
 from __future__ import annotations
@@ -17,14 +18,17 @@ MAX_WAIT_SECONDS = 2.0
 
 
 class Announcer:
-    """Calls `register` with the topics that changed, or with None for all topics; `register` None: no name servers."""
+    """Calls `register` with the topics that changed, or with None for all topics; `register` None: no name
+    servers.
+    """
 
     def __init__(self, register: Callable[[Sequence[TopicConfig] | None], Awaitable[None]] | None) -> None:
         self._register = register
         self._pending: dict[str, TopicConfig] = {}
         self._all = False
         self.asked = 0
-        """The number of calls of `announce`: a caller that compares it knows if its own work announced something."""
+        """The number of calls of `announce`: a caller that compares it knows if its own work announced
+        something."""
         self._done = 0
         self._wake = trio.Event()
         self._progress = trio.Event()

@@ -1,4 +1,6 @@
-"""Removes clients that disconnect or send no heartbeats from their groups (Java `ClientHousekeepingService`)."""
+"""Removes clients that disconnect or send no heartbeats from their groups (Java
+`ClientHousekeepingService`).
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def notify_group(broker: BrokerContext, group: str) -> None:
 
 
 def left_group(broker: BrokerContext, group: str) -> None:
-    """Notifies the other clients of a group that one has left; removes the filters of a group without clients."""
+    """Notifies the other clients of a group that one has left; removes the filters of a group without
+    clients.
+    """
     if broker.consumers.get(group) is None:
         broker.filters.unregister(group)
     notify_group(broker, group)

@@ -1,10 +1,10 @@
 """Delivers delayed messages when they are due (Java `ScheduleMessageService`).
 
-One service for each level sleeps until the next message of its queue is due, or until the store reports a new one. The
-delivered copy keeps the text of all properties, including DELAY, REAL_TOPIC and REAL_QID. A failed delivery is retried. The
-offset advances only after a success, so a crash can deliver a message twice but never loses one. Times are milliseconds of
-the broker's clock; when the clock was set back, a message that would wait longer than its level is delivered at once. A
-slave delivers nothing.
+One service for each level sleeps until the next message of its queue is due, or until the store reports a new
+one. The delivered copy keeps the text of all properties, including DELAY, REAL_TOPIC and REAL_QID. A failed
+delivery is retried. The offset advances only after a success, so a crash can deliver a message twice but
+never loses one. Times are milliseconds of the broker's clock; when the clock was set back, a message that
+would wait longer than its level is delivered at once. A slave delivers nothing.
 """
 
 from __future__ import annotations
@@ -122,7 +122,9 @@ class DelayService:
         return self._put(message, level, position)
 
     def _put(self, message: StoreMessage, level: int, position: int) -> bool:
-        """Stores a message; counts it as put into its topic and as read from its level by SCHEDULE_CONSUMER."""
+        """Stores a message; counts it as put into its topic and as read from its level by
+        SCHEDULE_CONSUMER.
+        """
         broker = self._broker
         result = broker.store.append(message)
         if result.status is not PutStatus.PUT_OK:

@@ -1,8 +1,9 @@
 """Holds pulls until a message arrives: long polling (Java `PullRequestHoldService`).
 
-A held pull is answered when a message that its filter accepts arrives in its queue, or when its time is over (Java checks
-the time only every 5 s). An arrival touches only the held pulls of its own queue. The service sends the replies after the
-batch that stored the messages, so that one reply carries all of them. Times are seconds of trio's clock.
+A held pull is answered when a message that its filter accepts arrives in its queue, or when its time is over
+(Java checks the time only every 5 s). An arrival touches only the held pulls of its own queue. The service
+sends the replies after the batch that stored the messages, so that one reply carries all of them. Times are
+seconds of trio's clock.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True, eq=False)
 class Hold:
-    """A held pull. `accepts` are the tag codes that it accepts, None for all; `wants` filters by properties.
+    """A held pull.
 
-    `request` is what the handler of pulls needs to reply.
+    `accepts` are the tag codes that it accepts, None for all; `wants` filters by properties. `request` is what
+    the handler of pulls needs to reply.
     """
 
     session: Hashable
@@ -49,8 +51,8 @@ Wants = Callable[[Mapping[str, str]], bool]
 class Holds:
     """Held pulls by queue. `answer` is called once for each, unless its session closes first.
 
-    `max_holds` bounds all held pulls, `max_of_session` those of one session. `spare_deadlines` bounds how many deadlines of
-    answered pulls are kept before they are removed together.
+    `max_holds` bounds all held pulls, `max_of_session` those of one session. `spare_deadlines` bounds how
+    many deadlines of answered pulls are kept before they are removed together.
     """
 
     def __init__(

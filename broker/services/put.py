@@ -1,7 +1,8 @@
 """Puts messages into the store for all handlers and services (Java `CommitLog.asyncPutMessage`).
 
-A message with a delay level is parked in SCHEDULE_TOPIC_XXXX: level N in queue N-1, with its topic and queue in the
-properties REAL_TOPIC and REAL_QID. Its properties text is encoded again from all properties, so that WAIT stays in it.
+A message with a delay level is parked in SCHEDULE_TOPIC_XXXX: level N in queue N-1, with its topic and queue
+in the properties REAL_TOPIC and REAL_QID. Its properties text is encoded again from all properties, so that
+WAIT stays in it.
 """
 
 from __future__ import annotations
@@ -43,7 +44,10 @@ _SLAVE = AppendResult(PutStatus.SERVICE_NOT_AVAILABLE)
 
 
 def put(broker: BrokerContext, message: StoreMessage) -> AppendResult:
-    """Stores a message, parked if it has a delay level. Raises LocalProtocolError when its properties are then too long."""
+    """Stores a message, parked if it has a delay level.
+
+    Raises LocalProtocolError when its properties are then too long.
+    """
     if DELAY in message.properties:
         park(broker, message)
     if broker.is_slave:

@@ -1,9 +1,9 @@
 """Registers a broker at every name server (Java `BrokerOuterAPI`, `BrokerController.registerBrokerAll`).
 
-The broker registers at its start, every `registerNameServerPeriod` (30 s, limited to 10 to 60 s) and when topics change: at
-all name servers at once, with a time-out of `registerBrokerTimeoutMills` (6 s) each. With `forceRegister=false` the periodic
-registration skips name servers that have our data version. A name server that is down is logged once and retried at the
-next period.
+The broker registers at its start, every `registerNameServerPeriod` (30 s, limited to 10 to 60 s) and when
+topics change: at all name servers at once, with a time-out of `registerBrokerTimeoutMills` (6 s) each. With
+`forceRegister=false` the periodic registration skips name servers that have our data version. A name server
+that is down is logged once and retried at the next period.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ READ_WRITE = Perm.READ | Perm.WRITE
 class Registration:
     """Registers the broker at `address` ("ip:port"). `config` can be replaced at any time.
 
-    `topics()` returns all current topics. `on_order_topics` receives the order topics of a name server: topic to
-    "broker:queues;…". The connections to the name servers are open while `peers` runs.
+    `topics()` returns all current topics. `on_order_topics` receives the order topics of a name server: topic
+    to "broker:queues;…". The connections to the name servers are open while `peers` runs.
     """
 
     def __init__(
@@ -181,7 +181,9 @@ class Registration:
 
 
 def _limited(topic: TopicConfig, permission: int) -> TopicConfig:
-    """A topic as a broker with less than read and write permission registers it: other fields are the defaults."""
+    """A topic as a broker with less than read and write permission registers it: other fields are the
+    defaults.
+    """
     return TopicConfig(
         topic_name=topic.topic_name,
         read_queue_nums=topic.read_queue_nums,

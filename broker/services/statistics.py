@@ -1,8 +1,9 @@
 """Counters of puts and gets, and their rates (Java `BrokerStatsManager`, `StatsItem`, `StoreStatsService`).
 
-The hot path adds to integers of one cell per queue, or per queue and group. The items that Java names (TOPIC_PUT_NUMS …,
-bodies.md) are sums over cells, computed on request. Samples are taken every 10 s for the minute (7 are kept), 10 min for the
-hour (7) and 1 h for the day (25); an empty sample one period earlier precedes the first. Rates are per second, times in ms.
+The hot path adds to integers of one cell per queue, or per queue and group. The items that Java names
+(TOPIC_PUT_NUMS …, bodies.md) are sums over cells, computed on request. Samples are taken every 10 s for the
+minute (7 are kept), 10 min for the hour (7) and 1 h for the day (25); an empty sample one period earlier
+precedes the first. Rates are per second, times in ms.
 
 Items that Java never increments (GROUP_GET_FROM_DISK_…, BROKER_GET_FROM_DISK_…, COMMERCIAL_…) do not exist.
 """

@@ -1,7 +1,7 @@
 """Totals and rates of the whole broker for GET_BROKER_RUNTIME_INFO (Java `StoreStatsService`, `BrokerStats`).
 
-Totals are sampled every second and 601 samples are kept, for the rates of the last 10 seconds, minute and 10 minutes. The
-durations of puts are those of the last complete minute.
+Totals are sampled every second and 601 samples are kept, for the rates of the last 10 seconds, minute and 10
+minutes. The durations of puts are those of the last complete minute.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ CLASSES = (
 )
 STEPS = ((1, 20), (2, 15), (5, 10), (10, 10), (50, 6), (100, 5), (1000, 9))
 UPPER_ENDS = tuple(accumulate(width for step, times in STEPS for width in repeat(step, times)))
-"""Milliseconds at which the buckets of the percentiles end: 1, 2, … 20, 22, … 10,000; one more holds longer times."""
+"""Milliseconds at which the buckets of the percentiles end: 1, 2, … 20, 22, … 10,000; one more holds
+longer times."""
 LONGEST = (1 << 63) - 1
 """The end of the last bucket, Java's Long.MAX_VALUE."""
 NOTED_MS = UPPER_ENDS[-1] + 1
@@ -38,8 +39,9 @@ NOTED_MS = UPPER_ENDS[-1] + 1
 class PutTimes:
     """Durations of puts in the current minute and in the one before, which is reported.
 
-    Java puts every duration into a bucket. Here only those of 1 ms and more are counted, and the rest is derived from the
-    number of puts, so that a fast put costs nothing. A batch is one put. Durations are whole milliseconds, rounded down.
+    Java puts every duration into a bucket. Here only those of 1 ms and more are counted, and the rest is
+    derived from the number of puts, so that a fast put costs nothing. A batch is one put. Durations are whole
+    milliseconds, rounded down.
     """
 
     def __init__(self) -> None:
@@ -61,14 +63,19 @@ class PutTimes:
         self._puts_before = puts
 
     def distribution(self) -> str:
-        """The number of puts by class as Java prints it. In the first minute all are 0, where Java prints "null"."""
+        """The number of puts by class as Java prints it.
+
+        In the first minute all are 0, where Java prints "null".
+        """
         counts: Counter[int] = Counter()
         for took, count in self._last.items():
             counts[bisect_right(LOWER_ENDS, took) - 1] += count
         return "".join(f"{name}:{counts[at]} " for at, name in enumerate(CLASSES))
 
     def percentile(self, part: float) -> float:
-        """The milliseconds that a part (0 to 1) of the puts did not exceed, interpolated in a bucket; 0 without puts."""
+        """The milliseconds that a part (0 to 1) of the puts did not exceed, interpolated in a bucket; 0
+        without puts.
+        """
         counts: Counter[int] = Counter()
         for took, count in self._last.items():
             counts[bisect_left(UPPER_ENDS, max(took, 1))] += count
@@ -115,7 +122,9 @@ class StoreRates:
         self.put_times.slow(int(seconds * 1000))
 
     def rates(self, *columns: str, unknown: str = "") -> str:
-        """Rates of the sum of some totals over 10 s, 1 min and 10 min; `unknown` where samples are missing."""
+        """Rates of the sum of some totals over 10 s, 1 min and 10 min; `unknown` where samples are
+        missing.
+        """
         samples = self._samples
         parts = []
         for span in SPANS:

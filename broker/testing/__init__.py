@@ -1,1 +1,1 @@
-"""Clusters for tests: embedded on free ports, in memory on a virtual clock, as pytest fixtures."""
+"""Clusters for tests: embedded on free ports, in memory on a virtual clock, or as pytest fixtures."""

@@ -1,9 +1,9 @@
-"""A whole cluster inside this process, for tests and trials: one name server and one broker on free ports.
+"""A cluster inside this process, for tests and trials: one name server and one broker on free ports.
 
-Differences from Java's defaults, all to be light: the store is a temporary folder that is removed; commit log files are
-64 MiB, consume queue files 30,000 entries, an index 100,000 slots and 400,000 keys (all sparse); the name server saves
-nothing. A store folder that holds files already keeps their sizes. Any broker property can be given by its snake_case
-name: `embedded(message_delay_level="1s 2s", auto_create_topic_enable=False)`.
+It uses fewer resources than Java's defaults: the store is a temporary folder that is removed; commit log
+files have 64 MiB, consume queue files 30,000 entries, an index file 100,000 slots and 400,000 entries (all
+sparse); the name server saves nothing. A store folder with files keeps their sizes. Any broker property can
+be set by its snake_case name: `embedded(message_delay_level="1s 2s", auto_create_topic_enable=False)`.
 """
 
 from __future__ import annotations
@@ -31,15 +31,6 @@ from broker.node import open_broker
 from broker.store.segment_list import adopted_size
 from codec.store.index_file import index_file_size
 
-__all__ = [
-    "Cluster",
-    "checked_config",
-    "embedded",
-    "embedded_in_thread",
-    "light_file_sizes",
-    "store_folder",
-]
-
 LIGHT_FILES = {
     "mapped_file_size_commit_log": 64 * 1024 * 1024,
     "mapped_file_size_consume_queue": 30_000 * 20,
@@ -49,7 +40,7 @@ LIGHT_INDEX = {"max_hash_slot_num": 100_000, "max_index_num": 400_000}
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Where the running cluster is: `namesrv` and `broker_address` are "ip:port"."""
+    """A running cluster. `namesrv` and `broker_address` are "ip:port"."""
 
     namesrv: str
     broker_address: str
@@ -69,12 +60,11 @@ async def embedded(
     rng: random.Random | None = None,
     **settings: Any,
 ) -> AsyncIterator[Cluster]:
-    """A name server and a broker that is registered there; both stop with the block, the store is closed cleanly.
+    """Runs a name server and a broker that is registered there inside the block. The store is closed cleanly.
 
-    `store` None is a temporary folder. Raises ConfigError for a setting that no broker has, OSError when a port is
-    taken.
+    `store` None is a temporary folder. Raises ConfigError for an unknown setting, OSError when a port is in
+    use.
     """
-    failure: Exception | None = None
     with store_folder(store) as root:
         names = NamesrvConfig(kv_config_path=None, config_store_path=None)
         async with open_name_server(names, host=host, port=namesrv_port, now_ms=now_ms) as namesrv:
@@ -89,20 +79,14 @@ async def embedded(
                 {"broker_name": "broker-a", **light_file_sizes(root), **settings, **fixed}
             )
             async with open_broker(config, now_ms=now_ms, rng=rng or random.Random()) as broker:
-                cluster = Cluster(
+                yield Cluster(
                     namesrv.address, broker.address, root, config.broker_name, config.broker_cluster_name
                 )
-                try:
-                    yield cluster
-                except Exception as error:  # raised again below, outside the nurseries that would wrap it
-                    failure = error
-    if failure is not None:
-        raise failure
 
 
 @contextmanager
 def store_folder(store: str | Path | None) -> Iterator[Path]:
-    """None: a temporary folder that goes with the block."""
+    """The folder of a store; for None a temporary one, which is removed when the block ends."""
     if store is not None:
         yield Path(store).absolute()
         return
@@ -114,7 +98,10 @@ def store_folder(store: str | Path | None) -> Iterator[Path]:
 
 
 def light_file_sizes(root: Path) -> dict[str, int]:
-    """Small file sizes for a new store; for a folder that has files, what these tell (the log tells the store itself)."""
+    """Small file sizes for a new store.
+
+    For a folder with files, their sizes, except those that the store itself adopts.
+    """
     if not (root / "commitlog").exists():
         return LIGHT_FILES | LIGHT_INDEX
     queues = [size for queue in root.glob("consumequeue/*/*") if (size := adopted_size(queue))]
@@ -126,12 +113,15 @@ def light_file_sizes(root: Path) -> dict[str, int]:
 
 
 def checked_config(settings: dict[str, Any]) -> BrokerConfig:
-    """ConfigError for a property that no broker has, or a value of another kind."""
+    """A configuration from snake_case settings.
+
+    Raises ConfigError for an unknown name or a value of the wrong kind.
+    """
     unknown = settings.keys() - set(BrokerConfig.__struct_fields__)
     if unknown:
         raise ConfigError(f"no broker property is called {', '.join(sorted(unknown))}")
     try:
-        # The way through plain values checks their kinds, which the constructor does not.
+        # the constructor does not check kinds, a conversion does
         return msgspec.convert(msgspec.to_builtins(BrokerConfig(**settings)), BrokerConfig)
     except msgspec.ValidationError as error:
         raise ConfigError(f"configuration: {error}") from error
@@ -139,9 +129,9 @@ def checked_config(settings: dict[str, Any]) -> BrokerConfig:
 
 @contextmanager
 def embedded_in_thread(**settings: Any) -> Iterator[Cluster]:
-    """`embedded` for programs that do not run on trio: it lives in a thread of its own until the block ends.
+    """Runs `embedded` in a thread until the block ends, for programs that do not use trio.
 
-    What goes wrong while it starts or runs is raised here.
+    Raises what `embedded` raises, at its start or at the end of the block.
     """
     started: Future[tuple[Cluster, trio.lowlevel.TrioToken, trio.Event]] = Future()
     ended: Future[None] = Future()
@@ -166,7 +156,7 @@ def _run_in_thread(settings: dict[str, Any], started: Future[Any], ended: Future
 
     try:
         trio.run(main)
-    except BaseException as error:  # handed to the thread that waits for it, whatever it is
+    except BaseException as error:  # passed on to the waiting thread, whatever it is
         (ended if started.done() else started).set_exception(error)
         return
     ended.set_result(None)

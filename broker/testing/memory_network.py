@@ -1,7 +1,8 @@
-"""A network of streams in memory: connections inside one trio program, in no time of trio's clock.
+"""A network of in-memory streams inside one trio program. Transfers take no time of trio's clock.
 
-`OnRequest` hears of every request on its way to a server, in the order of its connection, and says what becomes of it. As long
-as it waits, the requests behind it on that connection wait, too. What servers ask their clients passes unheard.
+`OnRequest` is called for every request to a server, in the order of its connection, and decides what happens
+to it. While it waits, later requests of that connection wait. Requests of servers to clients pass without a
+call.
 """
 
 from __future__ import annotations
@@ -24,8 +25,6 @@ from broker.net.server import Server
 from codec.errors import RemoteProtocolError
 from codec.remoting.frame import RemotingCommand, decode_frame, encode_frame
 
-__all__ = ["LOST", "Lost", "MemoryNetwork", "OnRequest"]
-
 FIRST_CLIENT_PORT = 40_000
 HOST = "127.0.0.1"
 
@@ -33,20 +32,21 @@ MemoryStream = trio.StapledStream[MemorySendStream, MemoryReceiveStream]
 
 
 class Lost(Enum):
-    """The kind of LOST."""
+    """The type of LOST."""
 
     LOST = "lost"
 
 
 LOST: Final = Lost.LOST
-"""The request is lost on its way: nobody answers."""
+"""The request is lost on its way and gets no reply."""
 
 OnRequest = Callable[[str, RemotingCommand], Awaitable[RemotingCommand | Lost | None]]
-"""`await on_request("host:port", request)`: None lets the request pass, a command is the answer instead of the server's."""
+"""`await on_request("host:port", request)` returns None to pass the request on, or a command as the reply
+to it."""
 
 
 class MemoryListener:
-    """An address of a MemoryNetwork."""
+    """A bound address of a MemoryNetwork."""
 
     sockets = ()
 
@@ -65,14 +65,14 @@ class MemoryListener:
         self._listeners.pop(self.address, None)
 
     def cut(self) -> None:
-        """Ends every connection as a broken cable does, for both ends."""
+        """Breaks every connection for both ends, like a cut cable."""
         for stream in list(self.streams):
             stream.send_stream.close()
             stream.receive_stream.close()
 
 
 class MemoryNetwork:
-    """Addresses that are known only here. `nursery` runs what carries the bytes."""
+    """A space of addresses. `nursery` runs the tasks that transfer bytes."""
 
     def __init__(self, nursery: trio.Nursery, on_request: OnRequest | None = None) -> None:
         self._nursery = nursery
@@ -81,13 +81,16 @@ class MemoryNetwork:
         self._client_ports = itertools.count(FIRST_CLIENT_PORT)
 
     def listen(self, host: str, port: int, backlog: int = 0) -> MemoryListener:
-        """Takes an address; OSError when another has it. Port 0 is no address here."""
+        """Binds an address. Raises OSError when it is in use. Port 0 is not supported."""
         if (host, port) in self._listeners:
             raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
         return MemoryListener((host, port), self._listeners)
 
     async def open_stream(self, host: str, port: int) -> trio.abc.Stream:
-        """A connection; ConnectionRefusedError where nobody listens, or after `cut`."""
+        """Connects to an address.
+
+        Raises ConnectionRefusedError without a listener, and for a time after `cut`.
+        """
         listener = self._listeners.get((host, port))
         if listener is None or listener.server is None or trio.current_time() < listener.refuses_until:
             raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
@@ -105,14 +108,14 @@ class MemoryNetwork:
         return ours
 
     def cut(self, host: str, port: int, seconds: float) -> None:
-        """Breaks the connections to an address, and refuses new ones for so long."""
+        """Breaks the connections to an address, and refuses new ones for `seconds`."""
         listener = self._listeners[host, port]
         listener.refuses_until = trio.current_time() + seconds
         listener.cut()
 
 
 async def _carry(work: Awaitable[None], source: MemoryStream, target: MemoryStream) -> None:
-    """Either end's end is the other's."""
+    """Transfers in one direction; closes each end when the other closes."""
     try:
         await work
     except (trio.BrokenResourceError, trio.ClosedResourceError):
@@ -131,16 +134,16 @@ async def _up(
     async for data in client:
         for frame in frames.feed(data):
             request = _request_in(frame)
-            verdict = None if request is None else await hear(request)
-            if verdict is None:
+            decision = None if request is None else await hear(request)
+            if decision is None:
                 await server.send_all(frame)
-            elif not isinstance(verdict, Lost) and request is not None and not request.is_oneway:
+            elif not isinstance(decision, Lost) and request is not None and not request.is_oneway:
                 async with speaking:
-                    await client.send_all(encode_frame(verdict))
+                    await client.send_all(encode_frame(decision))
 
 
 async def _down(server: MemoryStream, client: MemoryStream, speaking: trio.Lock) -> None:
-    """Whole frames only: the answers of `_up` come in between."""
+    """Transfers complete frames only: replies of `_up` are sent between them."""
     frames = _Frames()
     async for data in server:
         for frame in frames.feed(data):
@@ -157,7 +160,7 @@ def _request_in(frame: bytes) -> RemotingCommand | None:
 
 
 class _Frames:
-    """Bytes → whole frames, each with its length field."""
+    """Splits bytes into frames, each with its length field."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()

@@ -1,11 +1,12 @@
-"""Fixtures for test suites that need a RocketMQ: `rmq_cluster` for one test, `rmq_cluster_session` for the whole run.
+"""Fixtures that run a RocketMQ cluster: `rmq_cluster` for one test, `rmq_cluster_session` for the whole
+session.
 
     def test_order(rmq_cluster):
         producer = MyProducer(namesrv=rmq_cluster.namesrv)
 
-Both give a `broker.Cluster` on free ports of 127.0.0.1 that runs in a thread of its own, so they serve plain, asyncio
-and trio tests alike. Override the fixture `rmq_settings` (session scope) to change properties of the broker.
-Nothing but pytest is imported before a fixture is used.
+Both are a `broker.Cluster` on free ports of 127.0.0.1 that runs in its own thread, for plain, asyncio and
+trio tests. Override the fixture `rmq_settings` (session scope) to set properties of the broker. Before a
+fixture is used only pytest is imported.
 """
 
 from __future__ import annotations
@@ -18,18 +19,16 @@ import pytest
 if TYPE_CHECKING:
     from broker.testing.embedded import Cluster
 
-__all__ = ["rmq_cluster", "rmq_cluster_session", "rmq_settings"]
-
 
 @pytest.fixture(scope="session")
 def rmq_settings() -> dict[str, Any]:
-    """Arguments of `broker.embedded`, e.g. `{"auto_create_topic_enable": False}`."""
+    """Arguments of `broker.embedded`, such as `{"auto_create_topic_enable": False}`."""
     return {}
 
 
 @pytest.fixture
 def rmq_cluster(rmq_settings: dict[str, Any]) -> Iterator[Cluster]:
-    """A fresh cluster for this test."""
+    """A new cluster for one test."""
     from broker.testing.embedded import embedded_in_thread
 
     with embedded_in_thread(**rmq_settings) as cluster:
@@ -38,7 +37,7 @@ def rmq_cluster(rmq_settings: dict[str, Any]) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="session")
 def rmq_cluster_session(rmq_settings: dict[str, Any]) -> Iterator[Cluster]:
-    """One cluster that all tests of the run share."""
+    """One cluster that all tests of the session share."""
     from broker.testing.embedded import embedded_in_thread
 
     with embedded_in_thread(**rmq_settings) as cluster:

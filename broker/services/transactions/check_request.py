@@ -1,8 +1,8 @@
 """CHECK_TRANSACTION_STATE (39): requests the state of a transaction from a producer (Java
 `AbstractTransactionalMessageCheckListener`).
 
-The request is one-way, to one connection of the producer group, which answers with an END_TRANSACTION. The body is the half
-message as it would be in its real queue, with the offsets of its newest copy.
+The request is one-way, to one connection of the producer group, which answers with an END_TRANSACTION. The
+body is the half message as it would be in its real queue, with the offsets of its newest copy.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """The records of a transaction (Java `TransactionalMessageBridge`, `EndTransactionProcessor`).
 
-* half: queue 0 of RMQ_SYS_TRANS_HALF_TOPIC; its real topic and queue are properties. It has no transaction bits, so that it
-  gets a queue offset. A delay level takes effect at the commit.
-* op: queue 0 of RMQ_SYS_TRANS_OP_HALF_TOPIC, tag `d`; the body is the queue offset of the half message in decimal. 5.x
-  writes several, with a comma after each.
-* commit: the half message in its real queue, with the commit bits and the commit log offset of the half message.
+* half: queue 0 of RMQ_SYS_TRANS_HALF_TOPIC; its real topic and queue are properties. It has no transaction
+  bits, so that it gets a queue offset. A delay level takes effect at the commit.
+* op: queue 0 of RMQ_SYS_TRANS_OP_HALF_TOPIC, tag `d`; the body is the queue offset of the half message in
+  decimal. 5.x writes several, with a comma after each.
+* commit: the half message in its real queue, with the commit bits and the commit log offset of the half
+  message.
 * TRANS_CHECK_MAX_TIME_TOPIC, 1 queue: half messages that were given up.
 
 Stored properties keep every name: a committed message still has TRAN_MSG, REAL_TOPIC and REAL_QID.
@@ -35,9 +36,11 @@ NEVER_NORMAL = (MessageSysFlag.TRANSACTION_PREPARED, MessageSysFlag.TRANSACTION_
 
 
 def prepare(broker: BrokerContext, message: StoreMessage, *, is_batch: bool) -> None:
-    """Turns a message that requests it into a half message. Raises Refusal when it is invalid or transactions are off.
+    """Turns a message that requests it into a half message. Raises Refusal when it is invalid or transactions
+    are off.
 
-    A retried message (attempts and a delay level) keeps TRAN_MSG from its first send and is stored as a normal message.
+    A retried message (attempts and a delay level) keeps TRAN_MSG from its first send and is stored as a
+    normal message.
     """
     properties = message.properties
     requested = properties.get(P.TRAN_MSG, "").lower() == "true"
@@ -62,7 +65,10 @@ def prepare(broker: BrokerContext, message: StoreMessage, *, is_batch: bool) -> 
 
 
 def half_again(broker: BrokerContext, half: MessageExt, properties: dict[str, str]) -> AppendResult:
-    """Copies a half message to the end of the half queue. Raises LocalProtocolError when the properties are too long."""
+    """Copies a half message to the end of the half queue.
+
+    Raises LocalProtocolError when the properties are too long.
+    """
     return _put_system(broker, half, properties, SystemTopic.TRANS_HALF)
 
 

@@ -1,7 +1,8 @@
-"""Reads from the op queue which half messages are ended (Java `TransactionalMessageServiceImpl.fillOpRemoveMap`).
+"""Reads from the op queue which half messages are ended (Java
+`TransactionalMessageServiceImpl.fillOpRemoveMap`).
 
-A scan reads from the saved progress, in batches of 32. The progress advances only over op messages that are used up: one
-that follows an open half message is read again by the next scan.
+A scan reads from the saved progress, in batches of 32. The progress advances only over op messages that are
+used up: one that follows an open half message is read again by the next scan.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ class OpQueue:
         self.progress = min(max(start, low), high)
         """The offset of the first op message that is still needed."""
         self.late: set[int] = set()
-        """Offsets of half messages before `half_start` that op messages of this scan name: earlier copies, ended late."""
+        """Offsets of half messages before `half_start` that op messages of this scan name: earlier copies,
+        ended late."""
         self._store = store
         self._next = self.progress
         self._half_start = half_start

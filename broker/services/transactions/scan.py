@@ -1,19 +1,23 @@
-"""Checks open half messages with their producers (Java `TransactionalMessageCheckService`, `TransactionalMessageServiceImpl`).
+"""Checks open half messages with their producers (Java `TransactionalMessageCheckService`,
+`TransactionalMessageServiceImpl`).
 
-Every `transactionCheckInterval` (60 s) a scan reads the half queue from the saved progress, for at most 60 s. A half message
+Every `transactionCheckInterval` (60 s) a scan reads the half queue from the saved progress, for at most 60 s.
+A half message
 
 * that an op message ended is skipped;
-* that was checked `transactionCheckMax` (15) times, or was born more than `fileReservedTime` hours ago, moves to
-  TRANS_CHECK_MAX_TIME_TOPIC;
+* that was checked `transactionCheckMax` (15) times, or was born more than `fileReservedTime` hours ago, moves
+  to TRANS_CHECK_MAX_TIME_TOPIC;
 * that was stored since the scan began, or is younger than `transactionTimeOut` (6 s), ends the scan;
-* that is younger than its property CHECK_IMMUNITY_TIME_IN_SECONDS is postponed: copied to the end of the queue;
+* that is younger than its property CHECK_IMMUNITY_TIME_IN_SECONDS is postponed: copied to the end of the
+  queue;
 * otherwise is copied to the end of the queue and checked with its producer.
 
-Every copy counts as an attempt (TRANSACTION_CHECK_TIMES), a postponed one too, as in Java. Ages count from the born
-timestamp of the client; a message from the future is checked at once. A failed write ends the scan, and the next scan
-retries it. A message that has become too large to copy is not checked, but its producer can still end it. The progress is a
-consumer offset, saved at the end of the scan when the copies are on disk; a kill before that leads to a second copy and a
-second check. Op messages are read to the end before a half message counts as open.
+Every copy counts as an attempt (TRANSACTION_CHECK_TIMES), a postponed one too, as in Java. Ages count from
+the born timestamp of the client; a message from the future is checked at once. A failed write ends the scan,
+and the next scan retries it. A message that has become too large to copy is not checked, but its producer can
+still end it. The progress is a consumer offset, saved at the end of the scan when the copies are on disk; a
+kill before that leads to a second copy and a second check. Op messages are read to the end before a half
+message counts as open.
 """
 
 from __future__ import annotations
