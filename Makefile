@@ -1,16 +1,22 @@
 # make demo: set up and run the main job on the embedded broker
-# make test: set up, lint, types, layers, all tests
+# make quick: set up, lint, the tests that take no time: for a contributor, a minute
+# make test: set up, lint, types, layers, all tests, coverage
 PY := .venv/bin/python
 
-.PHONY: demo test lint types layers tests bench crash docs clean
+.PHONY: demo quick test lint types layers tests coverage bench crash docs clean
 
 demo:
 	@.ci/prepare demo
 	@bash docs/demo.sh
 
+quick:
+	@.ci/prepare test
+	@$(MAKE) --no-print-directory lint
+	$(PY) -m pytest -q -n 2 -m "not (slow or spark or foreign or crash or docs)"
+
 test:
 	@.ci/prepare test
-	@$(MAKE) --no-print-directory lint types layers tests
+	@$(MAKE) --no-print-directory lint types layers tests coverage
 
 lint:
 	$(PY) -m ruff format --check .
@@ -24,7 +30,13 @@ layers:
 
 tests:
 	$(PY) -m coverage erase
-	$(PY) -m pytest -n auto --maxprocesses=4 --dist=loadscope --no-loadscope-reorder --cov=codec --cov=broker --cov-report=term:skip-covered --cov-fail-under=90
+	$(PY) -m pytest -n auto --maxprocesses=4 --dist=loadscope --no-loadscope-reorder --cov --cov-report=
+
+coverage:
+	@for package in codec broker rmqcli; do \
+	    printf '%% of the lines of %s: ' $$package; \
+	    $(PY) -m coverage report --include="$$package/*" --format=total --precision=1 --fail-under=90 || exit 1; \
+	done
 
 bench:
 	@.ci/prepare test

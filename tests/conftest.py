@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from tests.markers import mark
 from tests.support import JavaStore, unpack
 from tests.workers import ByGroup, place
 
@@ -48,7 +49,9 @@ def copy_java_store(tmp_path: Path) -> Callable[[str], JavaStore]:
     return lambda name: unpack(name, tmp_path)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    is_whole = config.args == config.getini("testpaths") and not config.getoption("ignore", None)
+    mark(items, is_whole=is_whole)
     items.sort(key=lambda item: place(item.nodeid))
 
 
