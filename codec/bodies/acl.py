@@ -6,16 +6,6 @@ from __future__ import annotations
 from codec.bodies.base import Body
 from codec.bodies.config import DataVersion
 
-__all__ = [
-    "AclConfig",
-    "AclInfo",
-    "ClusterAclVersionInfo",
-    "PlainAccessConfig",
-    "PolicyEntryInfo",
-    "PolicyInfo",
-    "UserInfo",
-]
-
 
 class PlainAccessConfig(Body, frozen=True):
     """An account of 4.x. `topic_perms` and `group_perms` are texts such as "topicA=PUB|SUB"."""

@@ -19,8 +19,6 @@ from codec.bodies.reading import is_plain, reader_of
 from codec.errors import BodyError
 from codec.fastjson import STANDARD, JsonDialect, dumps, loads_finite
 
-__all__ = ["Body", "Int32", "Int64", "decode_body", "encode_body"]
-
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 

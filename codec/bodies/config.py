@@ -9,23 +9,6 @@ from __future__ import annotations
 from codec.bodies.base import Body, Int32, Int64
 from codec.bodies.route import TopicQueueMappingDetail, TopicQueueMappingInfo
 
-__all__ = [
-    "CreateTopicListRequestBody",
-    "CustomizedRetryPolicy",
-    "DataVersion",
-    "ExponentialRetryPolicy",
-    "GroupForbidden",
-    "GroupRetryPolicy",
-    "SimpleSubscriptionData",
-    "SubscriptionGroupConfig",
-    "SubscriptionGroupList",
-    "SubscriptionGroupWrapper",
-    "TopicConfig",
-    "TopicConfigAndMappingSerializeWrapper",
-    "TopicConfigAndQueueMapping",
-    "TopicConfigSerializeWrapper",
-]
-
 
 class DataVersion(Body, frozen=True):
     """The version of a table: equal when all members are; `timestamp` in epoch ms."""

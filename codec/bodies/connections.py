@@ -8,15 +8,6 @@ import msgspec
 from codec.bodies.base import Body, Int32, Int64
 from codec.bodies.heartbeat import ConsumeFromWhere, ConsumeType, MessageModel, SubscriptionData
 
-__all__ = [
-    "ClientConnection",
-    "ConsumerConnection",
-    "GetConsumerListByGroupResponseBody",
-    "ProducerConnection",
-    "ProducerInfo",
-    "ProducerTableInfo",
-]
-
 
 class ClientConnection(Body, frozen=True):
     """One client (Java `body.Connection`). `language` is the name of a LanguageCode."""

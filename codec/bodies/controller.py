@@ -6,19 +6,6 @@ from __future__ import annotations
 from codec.bodies.base import Body, Int32, Int64
 from codec.bodies.route import BrokerMemberGroup
 
-__all__ = [
-    "BrokerReplicasInfo",
-    "ElectMasterResponseBody",
-    "EpochEntry",
-    "EpochEntryCache",
-    "HAClientRuntimeInfo",
-    "HAConnectionRuntimeInfo",
-    "HARuntimeInfo",
-    "ReplicaIdentity",
-    "ReplicasInfo",
-    "SyncStateSet",
-]
-
 
 class HAConnectionRuntimeInfo(Body, frozen=True):
     """One slave as its master sees it."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from codec.bodies.base import Body, Int32, Int64
 
-__all__ = ["BloomFilterData", "ConsumerFilterData", "ConsumerFilterManager", "FilterDataMapByTopic"]
-
 
 class BloomFilterData(Body, frozen=True):
     """Bits of a group in the consume-queue extension; `bit_pos` is a Java array."""

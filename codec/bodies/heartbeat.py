@@ -12,18 +12,6 @@ import msgspec
 
 from codec.bodies.base import Body, Int32, Int64
 
-__all__ = [
-    "CheckClientRequestBody",
-    "ConsumeFromWhere",
-    "ConsumeType",
-    "ConsumerData",
-    "HeartbeatData",
-    "MessageModel",
-    "ProducerData",
-    "QuerySubscriptionResponseBody",
-    "SubscriptionData",
-]
-
 
 class ConsumeType(StrEnum):
     """Pull, push, and the pop of 5.x."""

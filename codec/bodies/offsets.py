@@ -13,21 +13,6 @@ from codec.bodies.base import Body, Int32, Int64
 from codec.bodies.config import DataVersion
 from codec.message_queue import MessageQueue
 
-__all__ = [
-    "ConsumerOffsetSerializeWrapper",
-    "DelayOffsetSerializeWrapper",
-    "GetConsumerStatusBody",
-    "LockBatchRequestBody",
-    "LockBatchResponseBody",
-    "MessageQueueForC",
-    "OffsetMovedEvent",
-    "OffsetSerializeWrapper",
-    "QueryCorrectionOffsetBody",
-    "ResetOffsetBody",
-    "ResetOffsetBodyForC",
-    "UnlockBatchRequestBody",
-]
-
 
 class ConsumerOffsetSerializeWrapper(Body, frozen=True):
     """GET_ALL_CONSUMER_OFFSET (43): "topic@group" → queue number → committed offset."""

@@ -8,19 +8,6 @@ from typing import ClassVar, Final
 from codec.bodies.base import Body, Int32, Int64
 from codec.message_queue import MessageQueue
 
-__all__ = [
-    "AckMsg",
-    "BatchAck",
-    "BatchAckMessageRequestBody",
-    "BatchAckMsg",
-    "MessageQueueAssignment",
-    "MessageRequestModeSerializeWrapper",
-    "PopCheckPoint",
-    "QueryAssignmentRequestBody",
-    "QueryAssignmentResponseBody",
-    "SetMessageRequestModeRequestBody",
-]
-
 _BATCH_ACK: Final = {
     "consumer_group": "c",
     "topic": "t",

@@ -13,14 +13,6 @@ from typing import Final
 
 from codec.errors import BodyError
 
-__all__ = [
-    "decode_properties_text",
-    "encode_properties_text",
-    "format_properties",
-    "load_properties_text",
-    "parse_properties",
-]
-
 _LINE_END: Final = re.compile(r"\r\n|\r|\n")
 _BLANKS: Final = " \t\f"
 _ENTRY: Final = re.compile(r"((?:\\.|[^\\\s=:])*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)

@@ -20,8 +20,6 @@ from codec.errors import BodyError
 from codec.fastjson import loads
 from codec.message_queue import MessageQueue
 
-__all__ = ["is_plain", "reader_of"]
-
 Reader = Callable[[Any], Any]
 
 _MAX_INT_TEXT: Final = 40

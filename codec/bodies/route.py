@@ -7,21 +7,6 @@ from typing import ClassVar
 
 from codec.bodies.base import Body, Int32, Int64
 
-__all__ = [
-    "BrokerData",
-    "BrokerMemberGroup",
-    "ClusterInfo",
-    "GetBrokerMemberGroupResponseBody",
-    "KVConfigSerializeWrapper",
-    "KVTable",
-    "LogicQueueMappingItem",
-    "QueueData",
-    "TopicList",
-    "TopicQueueMappingDetail",
-    "TopicQueueMappingInfo",
-    "TopicRouteData",
-]
-
 
 class QueueData(Body, frozen=True):
     """The queues of a topic on one broker name. `perm`: READ 4, WRITE 2, INHERIT 1."""

@@ -12,15 +12,6 @@ from codec.bodies.base import Body, Int32, Int64
 from codec.bodies.heartbeat import SubscriptionData
 from codec.message_queue import MessageQueue
 
-__all__ = [
-    "CMResult",
-    "ConsumeMessageDirectlyResult",
-    "ConsumeStatus",
-    "ConsumerRunningInfo",
-    "PopProcessQueueInfo",
-    "ProcessQueueInfo",
-]
-
 
 class ProcessQueueInfo(Body, frozen=True):
     """Messages of one queue that a client holds. `droped` is Java's spelling; the Go client writes `dropped`."""

@@ -7,23 +7,6 @@ from codec.bodies.base import Body, Int32, Int64
 from codec.bodies.heartbeat import SubscriptionData
 from codec.message_queue import MessageQueue
 
-__all__ = [
-    "BrokerStatsData",
-    "BrokerStatsItem",
-    "ConsumeQueueData",
-    "ConsumeStats",
-    "ConsumeStatsList",
-    "GroupList",
-    "OffsetWrapper",
-    "QueryConsumeQueueResponseBody",
-    "QueryConsumeTimeSpanBody",
-    "QueueTimeSpan",
-    "TimerMetric",
-    "TimerMetricsSerializeWrapper",
-    "TopicOffset",
-    "TopicStatsTable",
-]
-
 
 class TopicOffset(Body, frozen=True):
     """The ends of a queue; `last_update_timestamp`: store time of its newest message, 0 when it is empty."""

@@ -4,23 +4,6 @@ from __future__ import annotations
 
 from codec.headers.base import Header
 
-__all__ = [
-    "CreateAccessConfigRequestHeader",
-    "CreateAclRequestHeader",
-    "CreateUserRequestHeader",
-    "DeleteAccessConfigRequestHeader",
-    "DeleteAclRequestHeader",
-    "DeleteUserRequestHeader",
-    "GetAclRequestHeader",
-    "GetBrokerAclConfigResponseHeader",
-    "GetUserRequestHeader",
-    "ListAclsRequestHeader",
-    "ListUsersRequestHeader",
-    "UpdateAclRequestHeader",
-    "UpdateGlobalWhiteAddrsConfigRequestHeader",
-    "UpdateUserRequestHeader",
-]
-
 
 class CreateAccessConfigRequestHeader(Header, frozen=True, kw_only=True):
     """UPDATE_AND_CREATE_ACL_CONFIG (50)."""

@@ -21,19 +21,6 @@ from msgspec.structs import astuple
 
 from codec.errors import HeaderError
 
-__all__ = [
-    "Header",
-    "Int32",
-    "Int64",
-    "RpcRequestHeader",
-    "TopicQueueRequestHeader",
-    "TopicRequestHeader",
-    "bool_attributes",
-    "bool_names",
-    "from_ext",
-    "to_ext",
-]
-
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 

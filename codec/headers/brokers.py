@@ -6,21 +6,6 @@ import msgspec
 
 from codec.headers.base import Header, Int32, Int64
 
-__all__ = [
-    "AddBrokerRequestHeader",
-    "CheckRocksdbCqWriteProgressRequestHeader",
-    "ExchangeHAInfoRequestHeader",
-    "ExchangeHAInfoResponseHeader",
-    "ExportRocksDBConfigToJsonRequestHeader",
-    "GetBrokerConfigResponseHeader",
-    "RegisterFilterServerRequestHeader",
-    "RegisterFilterServerResponseHeader",
-    "RegisterMessageFilterClassRequestHeader",
-    "RemoveBrokerRequestHeader",
-    "ResetMasterFlushOffsetHeader",
-    "ViewBrokerStatsDataRequestHeader",
-]
-
 
 class AddBrokerRequestHeader(Header, frozen=True, kw_only=True):
     """ADD_BROKER (902)."""

@@ -6,19 +6,6 @@ import msgspec
 
 from codec.headers.base import Header, Int32
 
-__all__ = [
-    "ConsumeMessageDirectlyResultRequestHeader",
-    "GetAllProducerInfoRequestHeader",
-    "GetConsumerConnectionListRequestHeader",
-    "GetConsumerListByGroupRequestHeader",
-    "GetConsumerListByGroupResponseHeader",
-    "GetConsumerRunningInfoRequestHeader",
-    "GetProducerConnectionListRequestHeader",
-    "NotifyConsumerIdsChangedRequestHeader",
-    "UnregisterClientRequestHeader",
-    "UnregisterClientResponseHeader",
-]
-
 
 class ConsumeMessageDirectlyResultRequestHeader(Header, frozen=True, kw_only=True):
     """CONSUME_MESSAGE_DIRECTLY (309)."""

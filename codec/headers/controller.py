@@ -4,24 +4,6 @@ from __future__ import annotations
 
 from codec.headers.base import Header, Int32, Int64
 
-__all__ = [
-    "AlterSyncStateSetRequestHeader",
-    "AlterSyncStateSetResponseHeader",
-    "ApplyBrokerIdRequestHeader",
-    "ApplyBrokerIdResponseHeader",
-    "CleanControllerBrokerDataRequestHeader",
-    "ElectMasterRequestHeader",
-    "ElectMasterResponseHeader",
-    "GetMetaDataResponseHeader",
-    "GetNextBrokerIdRequestHeader",
-    "GetNextBrokerIdResponseHeader",
-    "GetReplicaInfoRequestHeader",
-    "GetReplicaInfoResponseHeader",
-    "NotifyBrokerRoleChangedRequestHeader",
-    "RegisterBrokerToControllerRequestHeader",
-    "RegisterBrokerToControllerResponseHeader",
-]
-
 
 class AlterSyncStateSetRequestHeader(Header, frozen=True, kw_only=True):
     """CONTROLLER_ALTER_SYNC_STATE_SET (1001)."""

@@ -4,16 +4,6 @@ from __future__ import annotations
 
 from codec.headers.base import Header, RpcRequestHeader, TopicRequestHeader
 
-__all__ = [
-    "DeleteSubscriptionGroupRequestHeader",
-    "GetConsumeStatsInBrokerHeader",
-    "GetConsumeStatsRequestHeader",
-    "GetSubscriptionGroupConfigRequestHeader",
-    "QuerySubscriptionByConsumerRequestHeader",
-    "QueryTopicsByConsumerRequestHeader",
-    "UpdateGroupForbiddenRequestHeader",
-]
-
 
 class DeleteSubscriptionGroupRequestHeader(Header, frozen=True, kw_only=True):
     """DELETE_SUBSCRIPTIONGROUP (207)."""

@@ -4,14 +4,6 @@ from __future__ import annotations
 
 from codec.headers.base import Header
 
-__all__ = [
-    "DeleteKVConfigRequestHeader",
-    "GetKVConfigRequestHeader",
-    "GetKVConfigResponseHeader",
-    "GetKVListByNamespaceRequestHeader",
-    "PutKVConfigRequestHeader",
-]
-
 
 class DeleteKVConfigRequestHeader(Header, frozen=True, kw_only=True):
     """DELETE_KV_CONFIG (102)."""

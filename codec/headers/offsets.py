@@ -4,25 +4,6 @@ from __future__ import annotations
 
 from codec.headers.base import Header, Int32, Int64, RpcRequestHeader
 
-__all__ = [
-    "CloneGroupOffsetRequestHeader",
-    "GetConsumerStatusRequestHeader",
-    "GetEarliestMsgStoretimeRequestHeader",
-    "GetEarliestMsgStoretimeResponseHeader",
-    "GetMaxOffsetRequestHeader",
-    "GetMaxOffsetResponseHeader",
-    "GetMinOffsetRequestHeader",
-    "GetMinOffsetResponseHeader",
-    "QueryConsumerOffsetRequestHeader",
-    "QueryConsumerOffsetResponseHeader",
-    "QueryCorrectionOffsetHeader",
-    "ResetOffsetRequestHeader",
-    "SearchOffsetRequestHeader",
-    "SearchOffsetResponseHeader",
-    "UpdateConsumerOffsetRequestHeader",
-    "UpdateConsumerOffsetResponseHeader",
-]
-
 
 class CloneGroupOffsetRequestHeader(Header, frozen=True, kw_only=True):
     """CLONE_GROUP_OFFSET (314)."""

@@ -4,19 +4,6 @@ from __future__ import annotations
 
 from codec.headers.base import Header, Int32, Int64, TopicQueueRequestHeader
 
-__all__ = [
-    "AckMessageRequestHeader",
-    "ChangeInvisibleTimeRequestHeader",
-    "ChangeInvisibleTimeResponseHeader",
-    "NotificationRequestHeader",
-    "NotificationResponseHeader",
-    "PeekMessageRequestHeader",
-    "PollingInfoRequestHeader",
-    "PollingInfoResponseHeader",
-    "PopMessageRequestHeader",
-    "PopMessageResponseHeader",
-]
-
 
 class AckMessageRequestHeader(TopicQueueRequestHeader, frozen=True, kw_only=True):
     """ACK_MESSAGE (200051)."""

@@ -4,11 +4,6 @@ from __future__ import annotations
 
 from codec.headers.base import Header, Int32, Int64, TopicQueueRequestHeader
 
-__all__ = [
-    "PullMessageRequestHeader",
-    "PullMessageResponseHeader",
-]
-
 
 class PullMessageRequestHeader(TopicQueueRequestHeader, frozen=True, kw_only=True):
     """PULL_MESSAGE (11), LITE_PULL_MESSAGE (361)."""

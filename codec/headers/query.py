@@ -4,13 +4,6 @@ from __future__ import annotations
 
 from codec.headers.base import Header, Int32, Int64
 
-__all__ = [
-    "QueryMessageRequestHeader",
-    "QueryMessageResponseHeader",
-    "ViewMessageRequestHeader",
-    "ViewMessageResponseHeader",
-]
-
 
 class QueryMessageRequestHeader(Header, frozen=True, kw_only=True):
     """QUERY_MESSAGE (12)."""

@@ -7,22 +7,6 @@ from __future__ import annotations
 
 from codec.headers.base import Header, Int32, Int64
 
-__all__ = [
-    "AddWritePermOfBrokerRequestHeader",
-    "AddWritePermOfBrokerResponseHeader",
-    "BrokerHeartbeatRequestHeader",
-    "GetBrokerMemberGroupRequestHeader",
-    "GetRouteInfoRequestHeader",
-    "NotifyMinBrokerIdChangeRequestHeader",
-    "QueryDataVersionRequestHeader",
-    "QueryDataVersionResponseHeader",
-    "RegisterBrokerRequestHeader",
-    "RegisterBrokerResponseHeader",
-    "UnRegisterBrokerRequestHeader",
-    "WipeWritePermOfBrokerRequestHeader",
-    "WipeWritePermOfBrokerResponseHeader",
-]
-
 
 class AddWritePermOfBrokerRequestHeader(Header, frozen=True, kw_only=True):
     """ADD_WRITE_PERM_OF_BROKER (327)."""

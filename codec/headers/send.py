@@ -6,16 +6,6 @@ import msgspec
 
 from codec.headers.base import Header, Int32, Int64, RpcRequestHeader, TopicRequestHeader
 
-__all__ = [
-    "ConsumerSendMsgBackRequestHeader",
-    "RecallMessageRequestHeader",
-    "RecallMessageResponseHeader",
-    "ReplyMessageRequestHeader",
-    "SendMessageRequestHeader",
-    "SendMessageRequestHeaderV2",
-    "SendMessageResponseHeader",
-]
-
 
 class ConsumerSendMsgBackRequestHeader(RpcRequestHeader, frozen=True, kw_only=True):
     """CONSUMER_SEND_MSG_BACK (36)."""

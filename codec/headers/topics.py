@@ -4,21 +4,6 @@ from __future__ import annotations
 
 from codec.headers.base import Header, Int32, Int64, RpcRequestHeader, TopicRequestHeader
 
-__all__ = [
-    "CreateTopicListRequestHeader",
-    "CreateTopicRequestHeader",
-    "DeleteTopicFromNamesrvRequestHeader",
-    "DeleteTopicRequestHeader",
-    "GetAllTopicConfigResponseHeader",
-    "GetTopicConfigRequestHeader",
-    "GetTopicStatsInfoRequestHeader",
-    "GetTopicsByClusterRequestHeader",
-    "QueryConsumeQueueRequestHeader",
-    "QueryConsumeTimeSpanRequestHeader",
-    "QueryTopicConsumeByWhoRequestHeader",
-    "RegisterTopicRequestHeader",
-]
-
 
 class CreateTopicListRequestHeader(RpcRequestHeader, frozen=True, kw_only=True):
     """UPDATE_AND_CREATE_TOPIC_LIST (18)."""

@@ -7,13 +7,6 @@ from __future__ import annotations
 
 from codec.headers.base import Header, Int32, Int64, RpcRequestHeader
 
-__all__ = [
-    "CheckTransactionStateRequestHeader",
-    "EndTransactionRequestHeader",
-    "EndTransactionResponseHeader",
-    "ResumeCheckHalfMessageRequestHeader",
-]
-
 
 class CheckTransactionStateRequestHeader(RpcRequestHeader, frozen=True, kw_only=True):
     """CHECK_TRANSACTION_STATE (39)."""

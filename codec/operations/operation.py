@@ -41,7 +41,6 @@ else:
     RequestBodyT = TypeVar("RequestBodyT")
     ReplyBodyT = TypeVar("ReplyBodyT")
 
-__all__ = ["NOT_SET", "PROPERTIES", "Answer", "AnyOperation", "Operation", "optional"]
 
 PROPERTIES: Final = dict[str, str]
 """A body of `name=value` lines."""

@@ -23,8 +23,6 @@ from codec.operations import (
 )
 from codec.operations.operation import AnyOperation, Operation
 
-__all__ = ["OPERATIONS"]
-
 _AREAS: Final = (
     messages,
     topics,

@@ -23,10 +23,15 @@ from codec.operations.operation import AnyOperation
 
 
 def public_classes(package: types.ModuleType, base: type) -> list[type]:
-    """The classes below `base` that the modules of a package define and make public, by name."""
+    """The classes below `base` that the modules of a package define, by name."""
     modules = [import_module(f"{package.__name__}.{found.name}") for found in iter_modules(package.__path__)]
-    found = {name: getattr(module, name) for module in modules for name in module.__all__}
-    return [cls for _, cls in sorted(found.items()) if isinstance(cls, type) and issubclass(cls, base)]
+    found = {
+        name: value
+        for module in modules
+        for name, value in vars(module).items()
+        if isinstance(value, type) and issubclass(value, base) and value.__module__ == module.__name__
+    }
+    return [cls for _, cls in sorted(found.items())]
 
 
 HEADERS = public_classes(codec.headers, Header)
