@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, cast
 
 import trio
 
+from broker.net.handling import command_of
 from broker.tables import Channel
-from codec.codes import RequestCode
-from codec.remoting.frame import RemotingCommand
+from codec.headers.clients import NotifyConsumerIdsChangedRequestHeader
+from codec.operations.clients import NOTIFY_CONSUMER_IDS_CHANGED
 
 if TYPE_CHECKING:
     from broker.context import BrokerContext
@@ -27,11 +28,10 @@ def notify_group(broker: BrokerContext, group: str) -> None:
         config is not None and not config.notify_consumer_ids_changed_enable
     ):
         return
+    header = NotifyConsumerIdsChangedRequestHeader(consumer_group=group)
     online = broker.consumers.get(group)
     for channel in list(online.channels) if online is not None else ():
-        channel.oneway(
-            RemotingCommand(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, ext_fields={"consumerGroup": group})
-        )
+        channel.oneway(command_of(NOTIFY_CONSUMER_IDS_CHANGED, header, None))
 
 
 def left_group(broker: BrokerContext, group: str) -> None:

@@ -18,29 +18,32 @@ from msgspec.structs import replace
 
 from broker.config.broker import BrokerConfig
 from broker.errors import BrokerError
+from broker.net.handling import command_of
 from broker.net.network import TCP, Network
 from broker.net.peers import Peers
 from broker.supervisor import Supervisor
 from codec.addresses import split_address, split_addresses
-from codec.bodies.base import decode_body, encode_body
 from codec.bodies.config import TopicConfig, TopicConfigSerializeWrapper
 from codec.bodies.registration import RegisterBrokerBody
-from codec.bodies.route import KVTable
-from codec.codes import MASTER_ID, Perm, RequestCode, ResponseCode
+from codec.codes import MASTER_ID, Perm, ResponseCode
 from codec.errors import CodecError
 from codec.hashing import crc32
-from codec.headers.base import from_ext, to_ext
 from codec.headers.routes import (
     QueryDataVersionRequestHeader,
-    QueryDataVersionResponseHeader,
     RegisterBrokerRequestHeader,
     UnRegisterBrokerRequestHeader,
 )
-from codec.remoting.frame import RemotingCommand
+from codec.operations.name_server import QUERY_DATA_VERSION, REGISTER_BROKER, UNREGISTER_BROKER
+from codec.operations.operation import Answer, Operation
 
 Identified = TypeVar(
     "Identified", RegisterBrokerRequestHeader, UnRegisterBrokerRequestHeader, QueryDataVersionRequestHeader
 )
+
+RequestT = TypeVar("RequestT")
+RequestBodyT = TypeVar("RequestBodyT")
+ReplyT = TypeVar("ReplyT")
+ReplyBodyT = TypeVar("ReplyBodyT")
 
 _log = logging.getLogger("broker.services.registration")
 
@@ -82,12 +85,12 @@ class Registration:
 
         Failures are logged. Does nothing unless `peers` runs.
         """
-        await self._everywhere(partial(self._register_at, self._registration(wrapper or self._topics())))
+        await self._everywhere(partial(self._register_at, *self._registration(wrapper or self._topics())))
 
     async def unregister(self) -> None:
         """Unregisters the broker at every name server. Failures are logged."""
         header = self._identity(UnRegisterBrokerRequestHeader)
-        await self._everywhere(partial(self._unregister_at, to_ext(header)))
+        await self._everywhere(partial(self._unregister_at, header))
 
     async def _refresh(self) -> None:
         """Registers as at each period."""
@@ -116,33 +119,36 @@ class Registration:
             _log.info("name server %s: registered again", address)
         self._down.discard(address)
 
-    async def _register_at(self, request: RemotingCommand, address: str) -> None:
-        reply = await self._request_one(address, request)
-        if reply.body and self._on_order_topics is not None:
-            self._on_order_topics(decode_body(KVTable, reply.body).table)
+    async def _register_at(self, header: RegisterBrokerRequestHeader, body: bytes, address: str) -> None:
+        answer = await self._request(address, REGISTER_BROKER, header, body)
+        if answer.body is not None and self._on_order_topics is not None:
+            self._on_order_topics(answer.body.table)
 
-    async def _unregister_at(self, ext_fields: dict[str, str], address: str) -> None:
-        await self._request_one(address, RemotingCommand(RequestCode.UNREGISTER_BROKER, ext_fields))
+    async def _unregister_at(self, header: UnRegisterBrokerRequestHeader, address: str) -> None:
+        await self._request(address, UNREGISTER_BROKER, header, None)
 
     async def _register_if_changed(self, wrapper: TopicConfigSerializeWrapper, address: str) -> None:
-        query = RemotingCommand(
-            RequestCode.QUERY_DATA_VERSION,
-            to_ext(self._identity(QueryDataVersionRequestHeader)),
-            encode_body(wrapper.data_version),
-        )
-        reply = await self._request_one(address, query)
-        if from_ext(QueryDataVersionResponseHeader, reply.ext_fields).changed:
-            await self._register_at(self._registration(wrapper), address)
+        header = self._identity(QueryDataVersionRequestHeader)
+        answer = await self._request(address, QUERY_DATA_VERSION, header, wrapper.data_version)
+        if answer.header.changed:
+            await self._register_at(*self._registration(wrapper), address)
 
-    async def _request_one(self, address: str, request: RemotingCommand) -> RemotingCommand:
-        # a copy for each name server: its connection sets the opaque
+    async def _request(
+        self,
+        address: str,
+        operation: Operation[RequestT, ReplyT, RequestBodyT, ReplyBodyT],
+        header: RequestT,
+        body: RequestBodyT,
+    ) -> Answer[ReplyT, ReplyBodyT]:
         timeout = self.config.register_broker_timeout_mills / 1000
-        reply = await self.peers.request(address, replace(request), timeout)
+        reply = await self.peers.request(address, command_of(operation, header, body), timeout)
         if reply.code != ResponseCode.SUCCESS:
-            raise BrokerError(f"code {request.code} refused with {reply.code}: {reply.remark}")
-        return reply
+            raise BrokerError(f"code {operation.code} refused with {reply.code}: {reply.remark}")
+        return operation.decode_reply(reply)
 
-    def _registration(self, wrapper: TopicConfigSerializeWrapper) -> RemotingCommand:
+    def _registration(
+        self, wrapper: TopicConfigSerializeWrapper
+    ) -> tuple[RegisterBrokerRequestHeader, bytes]:
         body = self._body(wrapper)
         header = replace(
             self._identity(RegisterBrokerRequestHeader),
@@ -150,7 +156,7 @@ class Registration:
             compressed=self.config.compressed_register,
             body_crc32=crc32(body),
         )
-        return RemotingCommand(RequestCode.REGISTER_BROKER, to_ext(header), body)
+        return header, body
 
     def _body(self, wrapper: TopicConfigSerializeWrapper) -> bytes:
         permission = self.config.broker_permission

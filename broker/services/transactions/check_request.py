@@ -10,16 +10,15 @@ from __future__ import annotations
 import logging
 
 from broker.context import BrokerContext
+from broker.net.handling import command_of
 from broker.services.restore import real_place
 from broker.store.values import AppendResult
-from codec.codes import RequestCode
 from codec.errors import LocalProtocolError
-from codec.headers.base import to_ext
 from codec.headers.transactions import CheckTransactionStateRequestHeader
 from codec.ids import pack_host_text
 from codec.message import MessageExt
+from codec.operations.messages import CHECK_TRANSACTION_STATE
 from codec.properties import PropertyName, encode_properties
-from codec.remoting.frame import RemotingCommand
 from codec.store.record_encoder import encode_record
 
 _log = logging.getLogger(__name__)
@@ -47,9 +46,7 @@ def request_check(
         transaction_id=key,
         offset_msg_id=f"{broker.id_prefix}{copy.physical_offset:016X}",
     )
-    producer.channel.oneway(
-        RemotingCommand(RequestCode.CHECK_TRANSACTION_STATE, ext_fields=to_ext(header), body=record)
-    )
+    producer.channel.oneway(command_of(CHECK_TRANSACTION_STATE, header, record))
 
 
 def _record(half: MessageExt, properties: dict[str, str], copy: AppendResult) -> bytes:
