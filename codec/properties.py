@@ -137,7 +137,7 @@ def properties_problem(text: bytes) -> str | None:
     try:
         text.decode()
     except UnicodeDecodeError as error:
-        return f"its properties do not parse: byte {error.start} of them is no UTF-8"
+        return f"its properties do not parse: byte {error.start} of them is not UTF-8"
     bad = next((pair for pair in text.split(PROPERTY_SEPARATOR.encode()) if not _has_name(pair)), None)
     return None if bad is None else f"its properties do not parse: a pair without a name, {bad[:20]!r}"
 

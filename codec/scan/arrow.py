@@ -49,7 +49,7 @@ def scan_batches(
     batch_rows: int = BATCH_ROWS,
     batch_bytes: int = BATCH_BYTES,
 ) -> Iterator[pa.RecordBatch]:
-    """Yields the records that start in start:end in batches, up to a BLANK record or zeros; memory is bounded
+    """Yields the records that start in start:end in batches, up to a filler record or zeros; memory is bounded
     by one batch.
 
     With `encoded`, batches have the encoded schema, and large bodies are views that keep the buffer alive.

@@ -58,7 +58,7 @@ def blocks_backwards(
         rows = fixed_columns(data, places)
         base = int(rows["physical_offset"][0] - places[0]) if base is None else base
         if (rows["physical_offset"] != places + base).any():
-            raise CorruptionError("a record says that it is somewhere else")
+            raise CorruptionError("a record states another offset")
         yield RecordBlock(data, rows, places, int(places[-1] + rows["total_size"][-1]))
 
 

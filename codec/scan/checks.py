@@ -229,8 +229,8 @@ def skip_records_within(
         of_rows = map(by_topic.get, zip(topics, rows["queue_id"].tolist(), strict=True), repeat(_ENDLESS))
         first, end, last_place = np.array(list(of_rows), dtype=np.int64).reshape(-1, 3).T
         behind = (rows["queue_offset"] >= end) & (rows["physical_offset"] > last_place)
-        is_lacking = (rows["queue_offset"] < first) | behind
+        is_missing = (rows["queue_offset"] < first) | behind
         dispatched = PropertyName.INNER_MULTI_DISPATCH.encode() in join_properties(data, rows).text
-        if not len(rows) or is_lacking.any() or dispatched:
+        if not len(rows) or is_missing.any() or dispatched:
             return position
         position = walk.end

@@ -41,7 +41,7 @@ Test: TypeAlias = Callable[[RecordBlock, Array], Array]
 """Returns a mask of the records of a block, given by their numbers, that may be chosen."""
 
 
-def records_to_look_at(
+def candidate_records(
     data: memoryview,
     base: int | None,
     offsets: Bounds,
@@ -57,7 +57,7 @@ def records_to_look_at(
         yield block.end, _passing(block, np.flatnonzero(in_range(block.rows, offsets, times)), tests)
 
 
-def last_to_look_at(
+def last_candidates(
     data: memoryview,
     base: int | None,
     positions: Array,
@@ -72,7 +72,7 @@ def last_to_look_at(
         yield _passing(block, np.arange(len(block.positions)), tests)
 
 
-def entries_to_look_at(raw: memoryview, views: LogViews, chosen: RecordFilter) -> list[int]:
+def candidate_entries(raw: memoryview, views: LogViews, chosen: RecordFilter) -> list[int]:
     """Returns the numbers of the queue entries in `raw` whose records may be chosen, or cannot be read.
     Fillers, and entries whose records retention removed, are left out.
     """

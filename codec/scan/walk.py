@@ -31,7 +31,7 @@ class StopReason(StrEnum):
     END = "end"
     """The end that was given."""
     BLANK = "blank"
-    """A BLANK record: the rest of the file is unused."""
+    """A filler record: the rest of the file is unused."""
     ZERO = "zero"
     """Size 0: nothing was written from here on."""
     CUT = "cut"

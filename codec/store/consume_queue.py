@@ -64,5 +64,5 @@ def is_entry(commit_log_offset: int, size: int) -> bool:
 def decode_entries(buffer: bytes | bytearray | memoryview) -> Iterator[Entry]:
     """Returns all entries, zeros included. Raises CorruptionError when the length is not a multiple of 20."""
     if len(buffer) % ENTRY_SIZE:
-        raise CorruptionError(f"{len(buffer)} bytes are no whole consume queue entries", len(buffer))
+        raise CorruptionError(f"{len(buffer)} bytes are not whole consume queue entries", len(buffer))
     return map(Entry._make, ENTRY.iter_unpack(buffer))

@@ -62,7 +62,7 @@ def encode_unit(unit: Unit) -> bytes:
     try:
         return HEAD.pack(unit.size, unit.tags_code, unit.store_timestamp, len(unit.bit_map)) + unit.bit_map
     except struct.error as error:
-        raise LocalProtocolError(f"a number does not fit the unit: {error}") from None
+        raise LocalProtocolError(f"a number does not fit the entry: {error}") from None
 
 
 def decode_unit(buffer: Buffer, position: int = 0) -> Unit:
@@ -70,10 +70,10 @@ def decode_unit(buffer: Buffer, position: int = 0) -> Unit:
     try:
         size, tags_code, store_timestamp, bit_map_size = HEAD.unpack_from(buffer, position)
     except struct.error:
-        raise CorruptionError("an extension unit is cut short", position) from None
+        raise CorruptionError("an extension entry is cut short", position) from None
     end = position + size
     if bit_map_size < 0 or size != HEAD.size + bit_map_size or end > len(buffer):
-        raise CorruptionError(f"an extension unit of {size} bytes, bit map {bit_map_size}", position)
+        raise CorruptionError(f"an extension entry of {size} bytes, bit map {bit_map_size}", position)
     return Unit(tags_code, store_timestamp, bytes(buffer[position + HEAD.size : end]))
 
 

@@ -53,7 +53,7 @@ class RecordHead(NamedTuple):
 
 
 class RecordScan(NamedTuple):
-    """A checked record with its texts as bytes; only size and magic of a BLANK record are set."""
+    """A checked record with its texts as bytes; only size and magic of a filler record are set."""
 
     total_size: int
     magic: int
@@ -166,7 +166,7 @@ def scan_record(
 ) -> RecordScan:
     """Checks the record at a position as Java's `checkMessageAndReturnSize` does; its texts stay bytes.
 
-    A BLANK record has only its size and MAGIC_BLANK. Raises CorruptionError for zeros, an unknown magic,
+    A filler record has only its size and MAGIC_BLANK. Raises CorruptionError for zeros, an unknown magic,
     lengths that do not add up, a record that extends past `end` (default: the buffer's), and with `check_crc`
     for a wrong CRC.
     """
@@ -174,7 +174,7 @@ def scan_record(
     size, magic = peek_record(buffer, position)
     if magic == MAGIC_BLANK:
         if not BLANK_SIZE <= size <= limit - position:
-            raise CorruptionError(f"a blank record of {size} bytes", position)
+            raise CorruptionError(f"a filler record of {size} bytes", position)
         return RecordScan(size, magic, *_BLANK_REST)
     fields, body_start, body_end, topic_start, topic_end, stop = _split(buffer, position, limit)
     _, _, crc, queue_id, _, queue_offset, offset, sys_flag, _, _, store_timestamp, _, _, _, _ = fields

@@ -169,5 +169,5 @@ def record_size(
 
 
 def encode_blank(remaining: int) -> bytes:
-    """Returns the 8 bytes of a BLANK record that fills the `remaining` bytes of a file."""
+    """Returns the 8 bytes of a filler record that fills the `remaining` bytes of a file."""
     return _pack_blank(remaining, MAGIC_BLANK)

@@ -49,7 +49,7 @@ def explain_record(buffer: bytes | bytearray | memoryview, position: int = 0) ->
             data = bytes(view[position + offset : position + offset + size])
             value = part.parse(data, **known)
         except construct.CheckError:
-            return Explanation(fields, f"what is read up to byte {offset} contradicts itself")
+            return Explanation(fields, f"the fields up to byte {offset} contradict each other")
         except (construct.ConstructError, CorruptionError) as error:
             return Explanation(fields, f"{part.name} at byte {offset}: {str(error).splitlines()[0]}")
         if part.name:

@@ -2,7 +2,7 @@
 
 A record is a prefix of 88 bytes (12 more for each IPv6 host), then body, topic, properties. The sys flag says how wide the
 hosts are, the magic how wide the topic's length is. A topic of a V1 record has at most 127 bytes because old code reads its
-length as a signed byte. A BLANK record ends a commit log file: only its first 8 bytes mean anything.
+length as a signed byte. A filler record ends a commit log file: only its first 8 bytes mean anything.
 
 `RECORD` reads and builds everything and is the specification; `PREFIXES` are the fused readers of the part before the
 body, one for each combination of hosts; `HEAD` is the part before the first host, the same in every record.

@@ -76,11 +76,11 @@ _COLUMNS: Mapping[str, _Kind] = {
 
 def wanted_columns(schema: Any) -> list[str]:
     """Returns the columns of a file that make messages. Raises InputError for a column of another type, and
-    when there is no body.
+    when the body is missing.
     """
     found = [name for name in _COLUMNS if name in schema.names]
     if not {"body", "body_text"} & set(found):
-        raise InputError("there is no column body")
+        raise InputError("column body is missing")
     for name in found:
         _check(name, schema.field(name).type)
     return found

@@ -62,11 +62,11 @@ class Progress:
         self._sent: dict[str, list[tuple[int, int]]] = {}
         self._descriptor = -1
         if path is not None and (path.is_dir() or not path.parent.is_dir()):
-            raise InputError(f"--progress {path}: a file in a folder that is there is expected")
+            raise InputError(f"--progress {path}: expected a file in an existing folder")
         if path is not None and path.exists():
             if not resume:
                 raise InputError(
-                    f"{path} is of an import of this before: go on with --resume, or remove it to send all again"
+                    f"{path} belongs to an earlier import: continue with --resume, or remove it to send all again"
                 )
             self._read(path)
 
@@ -79,7 +79,7 @@ class Progress:
                 sent = msgspec.json.decode(line, type=_Sent)
                 self._sent.setdefault(sent.file, []).extend(sent.rows)
         except msgspec.MsgspecError as error:
-            raise ImportFailed(f"{path}: no progress of an import: {error}") from error
+            raise ImportFailed(f"{path}: not the progress file of an import: {error}") from error
         if head != self._head:
             raise InputError(f"{path} is of an import of {head.source} to topic {head.topic}")
         self._sent = {file: _joined(rows) for file, rows in self._sent.items()}

@@ -153,14 +153,14 @@ def _read_parquet(name: str, path: Path, topic: str) -> Iterator[ImportRow]:
     except InputError as error:
         yield ImportRow(name, number, error)
     except (pa.ArrowException, OSError) as error:
-        reason = f"the file cannot be read on: {error}"
+        reason = f"the file cannot be read further: {error}"
         yield ImportRow(name, number, InputDamaged(reason))
 
 
 def _of_row(name: str, number: int, row: dict[str, Any], topic: str) -> ImportRow:
     body = row.get("body", row.get("body_text"))
     if body is None:
-        return ImportRow(name, number, ImportFailed("there is no body"))
+        return ImportRow(name, number, ImportFailed("the body is missing"))
     try:
         message = message_of(topic, body.encode() if isinstance(body, str) else body, row)
     except ValueError as error:

@@ -105,16 +105,16 @@ class Workers:
         Raises WorkerKilled.
         """
         if self._pool is None or self._ends is None or len(tasks) < 2:
-            return [_told(function(task), task, progress) for task in tasks]
+            return [_with_progress(function(task), task, progress) for task in tasks]
         self._ends.set(len(tasks))
         futures = [
-            self._pool.submit(_unless_taken, function, number, task) for number, task in enumerate(tasks)
+            self._pool.submit(_unless_claimed, function, number, task) for number, task in enumerate(tasks)
         ]
         for future, task in zip(futures, tasks, strict=True):
-            future.add_done_callback(partial(_tell, task, progress))
+            future.add_done_callback(partial(_on_done, task, progress))
         own = {}
         while (number := self._ends.take_back()) is not None:
-            own[number] = _told(function(tasks[number]), tasks[number], progress)
+            own[number] = _with_progress(function(tasks[number]), tasks[number], progress)
         # Waits also for workers that find their task claimed: they would not in the next run. Nothing is
         # cancelled: a pool of Python 3.11 that meets a cancelled future after a process was killed never
         # ends.
@@ -140,37 +140,37 @@ def _context() -> BaseContext:
     return multiprocessing.get_context("fork" if forks else "spawn")
 
 
-def _told(result: Result, task: Task, progress: Callable[[int], None]) -> Result:
+def _with_progress(result: Result, task: Task, progress: Callable[[int], None]) -> Result:
     progress(task.cost)
     return result
 
 
-def _tell(task: Task, progress: Callable[[int], None], done: Future[list[Any]]) -> None:
+def _on_done(task: Task, progress: Callable[[int], None], done: Future[list[Any]]) -> None:
     if not done.cancelled() and done.exception() is None and done.result():
         progress(task.cost)
 
 
-class _Asker:
+class _Caller:
     """A worker's view of the calling process."""
 
     ends: _Ends
 
 
-def _unless_taken(function: Callable[[One], Result], number: int, task: One) -> list[Result]:
+def _unless_claimed(function: Callable[[One], Result], number: int, task: One) -> list[Result]:
     """Runs a task unless the calling process has claimed it."""
-    return [function(task)] if _Asker.ends.take_front(number) else []
+    return [function(task)] if _Caller.ends.take_front(number) else []
 
 
-def _serve(asker: int, ends: _Ends) -> None:
+def _serve(caller: int, ends: _Ends) -> None:
     """Prepares a worker: it ignores Ctrl-C, which the calling process handles, and ends when that process is
     killed.
     """
-    _Asker.ends = ends
+    _Caller.ends = ends
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with, args=(asker,), daemon=True).start()
+    threading.Thread(target=_end_with, args=(caller,), daemon=True).start()
 
 
-def _end_with(asker: int) -> None:
-    while os.getppid() == asker:
+def _end_with(caller: int) -> None:
+    while os.getppid() == caller:
         time.sleep(_LOOK_SECONDS)
     os._exit(1)

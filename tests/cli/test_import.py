@@ -201,8 +201,8 @@ def test_files_that_cannot_be_read(rmq: Run, topic: str, tmp_path: Path) -> None
     lines_of(folder / "c.jsonl", [{"body": "good"}])
     result = rmq("import", str(folder), "--topic", topic)
     assert result.code == ExitCode.PARTLY
-    assert "rmq: not sent: a.parquet: row 1: the file cannot be read on: " in result.err
-    assert "rmq: not sent: b.parquet: row 1: there is no column body" in result.err
+    assert "rmq: not sent: a.parquet: row 1: the file cannot be read further: " in result.err
+    assert "rmq: not sent: b.parquet: row 1: column body is missing" in result.err
     assert [line["body"] for line in rmq("pull", topic, "--json").json_lines] == ["good"]
 
 

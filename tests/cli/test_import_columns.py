@@ -85,7 +85,7 @@ def test_types_that_do_not(tmp_path: Path, name: str, column: list[Any], said: s
         ({"properties": pa.array([[("a", "")]], MAP)}, "property 'a': neither"),
         ({"flag": [1 << 40]}, "flag is not a 32-bit number"),
         ({"keys": [["one two"]]}, "a key holds a blank"),
-        ({"body": pa.nulls(1)}, "there is no body"),
+        ({"body": pa.nulls(1)}, "the body is missing"),
     ],
 )
 def test_values_that_make_no_message(tmp_path: Path, columns: dict[str, Any], said: str) -> None:

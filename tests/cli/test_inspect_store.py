@@ -362,11 +362,15 @@ def test_neighbouring_fields_differ_in_colour_on_a_terminal(store_clean: JavaSto
         (["delay", "{store}", "--delay-levels", "1x"], ExitCode.USAGE, "'1x' is no delay level"),
         (["checkpoint", "{store}/consumequeue"], ExitCode.NOT_FOUND, "there is no checkpoint"),
         (["index", "{store}/config"], ExitCode.NOT_FOUND, "no index file"),
-        (["consumequeue", "{store}/commitlog"], ExitCode.NOT_FOUND, "this is a commit log, no consume queue"),
+        (
+            ["consumequeue", "{store}/commitlog"],
+            ExitCode.NOT_FOUND,
+            "this is a commit log, not a consume queue",
+        ),
         (
             ["consumequeue", "{store}/checkpoint"],
             ExitCode.NOT_FOUND,
-            "4,096 bytes are no whole entries of 20",
+            "4,096 bytes are not whole entries of 20",
         ),
         (["index", "{store}/commitlog/" + "0" * 20], ExitCode.NOT_FOUND, "it is named by an offset"),
         (["index", "{store}/checkpoint"], ExitCode.CORRUPT, "do not fit each other"),

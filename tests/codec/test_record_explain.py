@@ -37,8 +37,8 @@ def test_blank() -> None:
 @pytest.mark.parametrize(
     ("place", "last", "problem"),
     [
-        (0, "properties", "contradicts itself"),
-        (4, "body_length", "contradicts itself"),
+        (0, "properties", "contradict each other"),
+        (4, "body_length", "contradict each other"),
         (84, "body_length", "body at byte 88: a field of"),
         (94, "topic_length", "topic at byte 95: a field of -"),
     ],

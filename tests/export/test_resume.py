@@ -156,9 +156,9 @@ async def test_an_end_in_time_leaves_nothing_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "layout", "said"),
     [
-        (RowFilter(topics=frozenset({"SeedTags"})), Layout(), "was made with --topic None, not SeedTags"),
-        (RowFilter(), Layout(body_text=True), "was made with --columns topic,"),
-        (RowFilter(), Layout(partition_by=("day",)), "was made with --partition-by , not day"),
+        (RowFilter(topics=frozenset({"SeedTags"})), Layout(), "was exported with --topic None, not SeedTags"),
+        (RowFilter(), Layout(body_text=True), "was exported with --columns topic,"),
+        (RowFilter(), Layout(partition_by=("day",)), "was exported with --partition-by , not day"),
     ],
 )
 def test_only_the_same_is_resumed(
@@ -204,7 +204,7 @@ def test_two_at_once_are_kept_apart(store_clean: JavaStore, tmp_path: Path) -> N
     layout, origin = Layout(), Origin(str(store_clean.root.resolve()), None)
     with (
         folder.ExportFolder(tmp_path, origin, layout, resume=True),
-        pytest.raises(OutputExists, match="another export is writing there now"),
+        pytest.raises(OutputExists, match="another export is writing there"),
     ):
         export_store(store_clean.root, tmp_path, RowFilter(), resume=True)
     assert export_store(store_clean.root, tmp_path, RowFilter(), resume=True).rows == 0

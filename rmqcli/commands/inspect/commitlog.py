@@ -77,15 +77,15 @@ def commitlog(
     wanted = parse_range(range_text, now_ms())
     records = chosen.filter(where)
     size = sum(map(data_size, log.files))
-    with complaints() as complain:
+    with complaints() as on_damage:
         with progress("inspect", size, quiet=settings.terminal and not view.stats, sizes=True) as advance:
             found = log_records(log, wanted, records, advance)
             if view.stats:
-                counts = count_chosen(log, wanted, records, count, advance, complain)
+                counts = count_chosen(log, wanted, records, count, advance, on_damage)
             elif view.is_given or settings.json:
                 show_records(settings, found, view, count)
             else:
-                _show_rows(settings, plain_bodies(islice(found, count), complain))
+                _show_rows(settings, plain_bodies(islice(found, count), on_damage))
         if view.stats:
             show_statistics(settings, counts)
 

@@ -26,7 +26,7 @@ from rmqcli.commands.inspect.app import (
 if TYPE_CHECKING:
     from codec.store.record_filter import RecordFilter
     from rmqcli.store import DamagedFile
-    from rmqcli.store.read.log_reader import Complain, Found
+    from rmqcli.store.read.log_reader import Found, OnDamage
     from rmqcli.store.stats.log_counts import LogCounts
 
 _LONGEST_EXPLAINED = 16 * 1024 * 1024
@@ -72,19 +72,19 @@ class Chosen(OptionGroup):
 
 
 @contextmanager
-def complaints() -> Iterator[Complain]:
+def complaints() -> Iterator[OnDamage]:
     """Tells each on standard error; when there was one, exit code 8 follows the block."""
     from rmqcli.render.output import warn
 
     count = 0
 
-    def complain(damage: DamagedFile) -> None:
+    def on_damage(damage: DamagedFile) -> None:
         nonlocal count
         count += 1
         if count <= _MOST_TOLD:
             warn(str(damage))
 
-    yield complain
+    yield on_damage
     if count > _MOST_TOLD:
         warn(f"… and {count - _MOST_TOLD:,} more")
     if count:
@@ -96,8 +96,8 @@ def show_records(settings: Settings, found: Iterable[Found], view: View, count: 
     from rmqcli.store.read.log_reader import plain_bodies
 
     limit = 1 if view.explain and count is None else count
-    with complaints() as complain:
-        plain = plain_bodies(islice(found, limit), complain)
+    with complaints() as on_damage:
+        plain = plain_bodies(islice(found, limit), on_damage)
         if view.explain:
             _explain(settings, plain)
         elif view.stats:

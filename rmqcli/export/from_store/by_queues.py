@@ -102,7 +102,7 @@ def _newest(queues: Sequence[Queue], store: Path) -> int:
     for end, queue in ends:
         if end >= (file.base or 0) + file.size:
             raise UnsoundQueue(
-                f"consume queue {queue.queue_id} of {queue.topic}: leads behind the commit log"
+                f"consume queue {queue.queue_id} of {queue.topic}: points past the end of the commit log"
             )
     return max((end for end, _ in ends), default=0)
 
@@ -137,7 +137,9 @@ def _scan_file(part: Part, rows: RowFilter, places: QueuePlaces, encoded: bool) 
         try:
             yield from scan_part(gap, rows, encoded=encoded, known=True)
         except (CorruptionError, ExportError) as error:
-            raise UnsoundQueue(f"consume queues: they leave out what is no record: {error}") from error
+            raise UnsoundQueue(
+                f"consume queues: a gap between their entries is not records: {error}"
+            ) from error
 
 
 def _read(part: Part, rows: RowFilter, entries: Entries, encoded: bool) -> Iterator[Any]:

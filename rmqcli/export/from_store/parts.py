@@ -131,7 +131,7 @@ def _check_places(batch: Any, position: int, base: int) -> int:
     wrong = np.flatnonzero(said != starts)
     if len(wrong):
         here, there = int(starts[wrong[0]]), int(said[wrong[0]])
-        raise CorruptionError(f"a record that says it is at {base + there} is at {base + here}", here)
+        raise CorruptionError(f"a record with commit-log offset {base + there} is at {base + here}", here)
     return int(ends[-1])
 
 
@@ -146,7 +146,7 @@ def _check_rest(file: NamedFile, data: memoryview, position: int, end: int) -> N
     if following.magic == MAGIC_BLANK:
         return
     if following.physical_offset != (file.base or 0) + position:
-        raise CorruptionError(f"a record that says it is at {following.physical_offset}", position)
+        raise CorruptionError(f"a record with commit-log offset {following.physical_offset}", position)
     found = next_record(file, data, end, position + 1)
     if found != position:
         raise ExportError(

@@ -196,7 +196,7 @@ def _locked(out: Path) -> int:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(descriptor)
-        raise OutputExists(f"{out}: another export is writing there now") from None
+        raise OutputExists(f"{out}: another export is writing there") from None
     except OSError:  # a file system without locks
         return descriptor
     return descriptor

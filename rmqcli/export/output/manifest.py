@@ -82,7 +82,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
             was, is_now = getattr(self, name), getattr(other, name)
             if was != is_now:
                 raise OutputExists(
-                    f"{out}: was made with {option} {_text(was)}, not {_text(is_now)}; "
+                    f"{out}: was exported with {option} {_text(was)}, not {_text(is_now)}; "
                     "give the same to resume, or name a new folder with --out"
                 )
 

@@ -36,24 +36,24 @@ class Watch:
         self._tasks = tasks
         self._look = look
         self._advance = advance
-        self._told = 0
+        self._reported = 0
         self._waited = 0
 
     def poll(self) -> None:
         running, done = self._look()
-        self._tell(done)
-        self._waited = 0 if running or self._told else self._waited + 1
+        self._report(done)
+        self._waited = 0 if running or self._reported else self._waited + 1
         if self._waited == PATIENCE:
             warn("no task has started yet: has the Spark master workers with free cores and memory?")
 
     def end(self) -> None:
         """Reports the rest: the job is finished."""
-        self._tell(self._tasks)
+        self._report(self._tasks)
 
-    def _tell(self, done: int) -> None:
-        if done > self._told:
-            self._advance(done - self._told)
-            self._told = done
+    def _report(self, done: int) -> None:
+        if done > self._reported:
+            self._advance(done - self._reported)
+            self._reported = done
 
 
 @contextmanager

@@ -109,8 +109,8 @@ def _start(builder: Any, master: str, log: Path, verbose: bool) -> Any:
         with _quiet(log, verbose):
             return builder.getOrCreate()
     except Exception as error:  # Py4J and the launcher raise many types; the log has the reason
-        said = log.read_text(errors="replace") if log.exists() else ""
-        reason = start_reason(said or str(error)) or type(error).__name__
+        text = log.read_text(errors="replace") if log.exists() else ""
+        reason = start_reason(text or str(error)) or type(error).__name__
         raise ExportError(f"Spark did not start with --master {master}: {reason}{_remedy(master)}") from error
 
 
@@ -122,9 +122,9 @@ _SAYS_NOTHING = re.compile(
 )
 
 
-def start_reason(said: str) -> str:
+def start_reason(text: str) -> str:
     """Returns the first informative line of an error, without the names of its Java classes."""
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     lines = [line for line in lines if not line.startswith("at ")]
     telling = [line for line in lines if re.search("error|exception", line, re.IGNORECASE)] or lines
     found = [line for line in (_PREFIX.sub("", line).strip() for line in telling) if line]

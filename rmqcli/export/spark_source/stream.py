@@ -51,18 +51,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.options = options
         self.columns = columns
         self.target: Offsets | None = None
-        self.told: Offsets = {}
+        self.committed: Offsets = {}
 
     def initialOffset(self) -> dict[str, Any]:
         """Returns where a new checkpoint starts."""
 
-        async def ask() -> Offsets:
+        async def first_offsets() -> Offsets:
             async with opened(self.options) as consumer:
                 queues = await queues_of(consumer, self.options)
                 start = self.options.start or Position(LATEST)
                 return await resolved(consumer, queues, start, "startingOffsets")
 
-        return queues_to_json(trio.run(ask))
+        return queues_to_json(trio.run(first_offsets))
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Returns the limit of `maxOffsetsPerTrigger`."""
@@ -82,7 +82,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         before = queues_from_json(start)
         # Spark calls this when the batch before is finished; its `commit` comes a batch later, and never for
         # the last.
-        self._tell_group(before)
+        self._commit_to_group(before)
         end = self.target if self.target is not None else trio.run(self._latest)
         end = self._with_absent(before, end)
         if isinstance(limit, ReadMaxRows):
@@ -93,8 +93,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Returns a range of each queue that has new messages."""
         before, after = queues_from_json(start), queues_from_json(end)
-        anew = [queue for queue in after if before.get(queue, after[queue] + 1) > after[queue]]
-        begins = before | trio.run(self._begins, anew)
+        unknown = [queue for queue in after if before.get(queue, after[queue] + 1) > after[queue]]
+        begins = before | trio.run(self._begins, unknown)
         ranges = [QueueRange(queue, begins[queue], after[queue]) for queue in sorted(after)]
         found = [wanted for wanted in ranges if wanted.begin < wanted.end]
         return list(map(QueuePartition, split(found, self.options.min_partitions or 1)))
@@ -105,14 +105,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: dict[str, Any]) -> None:
         """Commits everything before `end` to the group."""
-        self._tell_group(queues_from_json(end))
+        self._commit_to_group(queues_from_json(end))
 
-    def _tell_group(self, offsets: Offsets) -> None:
-        if self.options.group is None or offsets == self.told:
+    def _commit_to_group(self, offsets: Offsets) -> None:
+        if self.options.group is None or offsets == self.committed:
             return
         try:
             trio.run(self._commit, offsets)
-            self.told = offsets
+            self.committed = offsets
         except ClientError as error:
             warn(f"the offsets of group {self.options.group} were not committed: {error}")
 
@@ -144,7 +144,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         for queue, offset in sorted(before.items()):
             if queue not in end:
-                lose(f"{queue} is gone; it was read up to offset {offset}", self.options)
+                lose(f"{queue} no longer exists; it was read up to offset {offset}", self.options)
             elif end[queue] < offset:
                 lose(f"{queue} was read up to offset {offset}, but ends at {end[queue]}", self.options)
         return {**before, **end}

@@ -50,7 +50,7 @@ def check_columns(schema: StructType, options: WriteOptions) -> None:
         if kind not in expected:
             raise OptionError(f"column {column.name} is {kind}, {' or '.join(expected)} is expected")
     if "body" not in schema.names:
-        raise OptionError("there is no column body")
+        raise OptionError("column body is missing")
     if "topic" not in schema.names and options.topic is None:
         raise OptionError("there is neither a column topic nor the option topic")
 

@@ -1,7 +1,7 @@
 """Commit log files: their records in order, their bytes by commit-log offset, and the place of the next whole
 record.
 
-A walk follows the sizes. In a file it ends at the BLANK record, at zeros (the unused rest of a preallocated
+A walk follows the sizes. In a file it ends at the filler record, at zeros (the unused rest of a preallocated
 file), or at damage; a file of zeros is empty. The log of a running broker ends where it was written to at one
 moment: what is appended later is neither damage behind its end nor a record cut in two.
 """
@@ -198,7 +198,7 @@ def walk_file(file: NamedFile, data: memoryview, start: int = 0) -> Iterator[tup
             base = record.physical_offset - position
         if record.physical_offset != base + position:
             raise CorruptionError(
-                f"a record that says it is at {record.physical_offset} is at {base + position}", position
+                f"a record with commit-log offset {record.physical_offset} is at {base + position}", position
             )
         yield Place(file, position, record.total_size, base + position), record
         position += record.total_size

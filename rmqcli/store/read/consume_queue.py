@@ -97,8 +97,8 @@ class ConsumeQueueFiles:
         """
         file = self.files[0]
         with mapped(file) as data:
-            blanks = leading_fillers(data, file.size // ENTRY.size)
-        return self.entries((file.base or 0) // ENTRY.size + blanks)
+            fillers = leading_fillers(data, file.size // ENTRY.size)
+        return self.entries((file.base or 0) // ENTRY.size + fillers)
 
 
 def leading_fillers(data: memoryview, count: int) -> int:
@@ -153,7 +153,7 @@ def queue_folders(path: Path) -> list[Queue]:
             if folders:
                 return [_queue(folder) for folder in folders]
         if root != path or any((path / name).exists() for name in ("commitlog", "lock", "abort")):
-            text = "this store has no consume queue: no message was ever stored, or rebuild makes them anew"
+            text = "this store has no consume queue: no message was ever stored, or `rmq inspect rebuild` restores them"
             raise FileNotFoundError(2, text, str(path))
     return [_queue(root)]
 
@@ -182,9 +182,9 @@ def _refuse_others(file: NamedFile) -> None:
     with mapped(file) as data:
         holds_records = len(data) >= MIN_RECORD_SIZE and peek_record(data).magic in _RECORDS
     if holds_records:
-        raise FileNotFoundError(2, "this is a commit log, no consume queue", str(file.path))
+        raise FileNotFoundError(2, "this is a commit log, not a consume queue", str(file.path))
     if file.base is None and file.size % ENTRY.size:
-        text = f"no consume queue: its {file.size:,} bytes are no whole entries of {ENTRY.size}"
+        text = f"not a consume queue: its {file.size:,} bytes are not whole entries of {ENTRY.size}"
         raise FileNotFoundError(2, text, str(file.path))
 
 

@@ -74,7 +74,7 @@ def index_files(path: Path) -> list[NamedFile]:
     """
     if path.is_file():
         if is_file_name(path.name):
-            raise FileNotFoundError(2, "no index file: it is named by an offset", str(path))
+            raise FileNotFoundError(2, "not an index file: it is named by an offset", str(path))
         return [NamedFile(path, None, path.stat().st_size)]
     folder = path / "index" if (path / "index").is_dir() else path
     found = sorted(item for item in folder.iterdir() if is_index_file_name(item.name) and item.is_file())

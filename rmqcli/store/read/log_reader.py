@@ -21,11 +21,11 @@ from rmqcli.store.read.files import DamagedFile, NamedFile, naming_damage, offse
 
 Found = tuple[Place, MessageExt]
 """The place of a record, and its message."""
-Complain = Callable[[DamagedFile], None]
+OnDamage = Callable[[DamagedFile], None]
 """Receives the damage of each body that stays as stored."""
 
 
-def overlook(damage: DamagedFile) -> None:
+def ignore_damage(damage: DamagedFile) -> None:
     """Ignores the damage."""
 
 
@@ -39,22 +39,22 @@ def stored_message(data: memoryview, position: int) -> MessageExt:
         raise CorruptionError(str(error), position) from None
 
 
-def with_plain_body(message: MessageExt, file: NamedFile, position: int, complain: Complain) -> MessageExt:
+def with_plain_body(message: MessageExt, file: NamedFile, position: int, on_damage: OnDamage) -> MessageExt:
     """Decompresses the body of the message at `position` of a file."""
     if not message.sys_flag & COMPRESSED:
         return message
     try:
         plain = decompress(message.body, message.sys_flag)
     except CorruptionError as error:
-        complain(DamagedFile(file.path, CorruptionError(f"{error}; it is shown as stored", position)))
+        on_damage(DamagedFile(file.path, CorruptionError(f"{error}; it is shown as stored", position)))
         return message
     return msgspec.structs.replace(message, body=plain)
 
 
-def plain_bodies(found: Iterable[Found], complain: Complain) -> Iterator[Found]:
+def plain_bodies(found: Iterable[Found], on_damage: OnDamage) -> Iterator[Found]:
     """Decompresses the bodies of messages."""
     for place, message in found:
-        yield place, with_plain_body(message, place.file, place.position, complain)
+        yield place, with_plain_body(message, place.file, place.position, on_damage)
 
 
 class LogReader(LogViews):

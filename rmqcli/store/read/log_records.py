@@ -69,16 +69,16 @@ def _blocks(
 ) -> Iterable[tuple[int, list[int]]]:
     if not is_vectorised() or (chosen.is_open and wanted == OffsetRange()):
         return ()
-    from codec.scan.predicate import records_to_look_at
+    from codec.scan.predicate import candidate_records
 
-    return records_to_look_at(data, file.base, *wanted.bounds, chosen, block_records())
+    return candidate_records(data, file.base, *wanted.bounds, chosen, block_records())
 
 
 def _message(data: memoryview, position: int, wanted: OffsetRange, chosen: RecordFilter) -> MessageExt | None:
     """Returns the message at a position; None when it is not chosen."""
     message = stored_message(data, position)
-    is_meant = wanted.holds_time(message.store_timestamp) and chosen.accepts(message)
-    return message if is_meant else None
+    is_chosen = wanted.holds_time(message.store_timestamp) and chosen.accepts(message)
+    return message if is_chosen else None
 
 
 Last = tuple[list[int], DamagedFile | None]
@@ -122,11 +122,11 @@ def _last_of(file: NamedFile, data: memoryview, count: int, chosen: RecordFilter
 
 def _from_the_end(file: NamedFile, data: memoryview, count: int, chosen: RecordFilter) -> Last:
     """Raises CorruptionError at an unusual record."""
-    from codec.scan.predicate import last_to_look_at
+    from codec.scan.predicate import last_candidates
 
     found: list[int] = []
     positions, damage = _walked(file, data)
-    for block in last_to_look_at(data, file.base, positions, chosen, block_records()):
+    for block in last_candidates(data, file.base, positions, chosen, block_records()):
         for position in reversed(block):
             if _is_chosen(data, position, chosen):
                 found.append(position)

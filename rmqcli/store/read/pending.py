@@ -18,7 +18,7 @@ from codec.properties import PropertyName
 from codec.store.delay_levels import DEFAULT_LEVELS, DelayLevels
 from rmqcli.store.read.commit_log import Place
 from rmqcli.store.read.consume_queue import ConsumeQueueFiles, QueueEntry, queue_folders
-from rmqcli.store.read.log_reader import LogReader, overlook, plain_bodies
+from rmqcli.store.read.log_reader import LogReader, ignore_damage, plain_bodies
 from rmqcli.store.read.tables import delay_offsets, group_offsets
 
 _TRANSACTION_GROUP = "CID_RMQ_SYS_TRANS"
@@ -119,7 +119,9 @@ def delayed_messages(store: Path, level: DelayLevel) -> Iterator[DelayedMessage]
                 found = log.read(entry.commit_log_offset)
                 if found is not None:
                     place, message = found
-                    yield DelayedMessage(level.level, entry.tags_code, place, _as_meant(entry, message))
+                    yield DelayedMessage(
+                        level.level, entry.tags_code, place, _with_real_topic(entry, message)
+                    )
 
 
 def half_messages(store: Path) -> Iterator[HalfMessage]:
@@ -147,13 +149,13 @@ def _half(entry: QueueEntry, place: Place, message: MessageExt) -> HalfMessage:
     return HalfMessage(
         entry.queue_offset,
         place,
-        _as_meant(entry, message),
+        _with_real_topic(entry, message),
         properties.get(PropertyName.PGROUP, ""),
         int(checks) if checks.isdecimal() else 0,
     )
 
 
-def _as_meant(entry: QueueEntry, message: MessageExt) -> MessageExt:
+def _with_real_topic(entry: QueueEntry, message: MessageExt) -> MessageExt:
     """Returns a message of a system topic with its real topic and queue."""
     queue = message.properties.get(PropertyName.REAL_QID, "")
     return msgspec.structs.replace(
@@ -170,7 +172,7 @@ def _done(store: Path, queue_id: int, log: LogReader) -> set[int]:
     for number, files in _queues(store, SystemTopic.TRANS_OP_HALF):
         for entry in files.entries() if number == queue_id else ():
             found = log.find(entry.commit_log_offset)
-            for _, message in plain_bodies([] if found is None else [found], overlook):
+            for _, message in plain_bodies([] if found is None else [found], ignore_damage):
                 texts = message.body.decode("ascii", "replace").split(",")
                 done.update(int(text) for text in texts if text.isdecimal() and len(text) < 20)
     return done

@@ -124,15 +124,15 @@ def _damaged(path: Path, error: BodyError) -> DamagedFile:
     return DamagedFile(path, CorruptionError(str(error)))
 
 
-def table_problems(store: Path, tell: Callable[[Path, str], None]) -> int:
+def table_problems(store: Path, report: Callable[[Path, str], None]) -> int:
     """Reports every table, and `.bak`, that cannot be read; returns how many were read."""
-    looked = 0
+    read = 0
     for name, kind in _TABLES.items():
         for path in (store / "config" / name, store / "config" / f"{name}.bak"):
             if path.exists() and (data := path.read_bytes()).strip():
-                looked += 1
+                read += 1
                 try:
                     decode_body(kind, data)
                 except BodyError as error:
-                    tell(path, str(error))
-    return looked
+                    report(path, str(error))
+    return read

@@ -120,8 +120,8 @@ def _claims(scan: LogScan, store: Path, look: Look) -> Iterator[_Claim]:
                     continue
                 if record.physical_offset != entry.commit_log_offset or record.total_size != entry.size:
                     continue
-                said = str(record.topic, "utf-8", "replace"), record.queue_id, record.queue_offset
-                agrees = said == (queue.topic, queue.queue_id, entry.queue_offset)
+                stated = str(record.topic, "utf-8", "replace"), record.queue_id, record.queue_offset
+                agrees = stated == (queue.topic, queue.queue_id, entry.queue_offset)
                 yield _Claim(entry.commit_log_offset, entry.size, agrees)
 
 
@@ -144,7 +144,7 @@ def _drop(scan: LogScan, offset: int, size: int, reason: str) -> None:
     file.records -= 1
 
 
-def _gone_by_queues(scan: LogScan, store: Path) -> list[Gone]:
+def _gone_in_queues(scan: LogScan, store: Path) -> list[Gone]:
     """Returns the queue offsets whose entries point into lost stretches or behind the end; 5.x and LMQ queues
     too.
     """
@@ -173,7 +173,7 @@ def lost_tail(scan: LogScan, gone: list[Gone]) -> LostStretch | None:
         if offset - end > _FARTHEST:
             break
         end = max(end, offset + min(size, _FARTHEST))
-    reason = "the end of the log is missing, as consume queues tell"
+    reason = "the end of the log is missing, as consume queues show"
     return LostStretch(begin, end, reason, True) if end > begin else None
 
 
@@ -182,22 +182,22 @@ def gone_offsets(scan: LogScan, store: Path) -> list[Gone]:
 
     A record that would leave more than MAX_GAP of them behind it is itself lost.
     """
-    told = {(gone.topic, gone.queue_id, gone.queue_offset): gone for gone in _gone_by_queues(scan, store)}
+    known = {(gone.topic, gone.queue_id, gone.queue_offset): gone for gone in _gone_in_queues(scan, store)}
     last: dict[tuple[str, int], tuple[int, int]] = {}
     for file in scan.files:
         if file.file.size:
             with mapped(file.file) as data:
                 for begin, end in list(file.kept):
                     for record in records_between(data, file.base, begin, end):
-                        _look_at(scan, record, last, told)
-    return [told[key] for key in sorted(told)]
+                        _compare(scan, record, last, known)
+    return [known[key] for key in sorted(known)]
 
 
-def _look_at(
+def _compare(
     scan: LogScan,
     record: RecordScan,
     last: dict[tuple[str, int], tuple[int, int]],
-    told: dict[tuple[str, int, int], Gone],
+    known: dict[tuple[str, int, int], Gone],
 ) -> None:
     if not has_queue_entry(record.sys_flag):
         return
@@ -211,6 +211,6 @@ def _look_at(
         _drop(scan, offset, record.total_size, f"a queue offset of {record.queue_offset} cannot be")
         return
     for missing in range(previous + 1, record.queue_offset):
-        told.setdefault((*key, missing), Gone(*key, missing, behind, offset))
-    told.pop((*key, record.queue_offset), None)
+        known.setdefault((*key, missing), Gone(*key, missing, behind, offset))
+    known.pop((*key, record.queue_offset), None)
     last[key] = record.queue_offset, stop

@@ -37,7 +37,7 @@ class LostStretch(NamedTuple):
 
 @dataclass(slots=True)
 class FileScan:
-    """A file: kept runs [begin, end) of whole records (the BLANK record included), and the lost stretches
+    """A file: kept runs [begin, end) of whole records (the filler record included), and the lost stretches
     between.
     """
 
@@ -146,9 +146,9 @@ def _whole_record(data: memoryview, position: int, base: int) -> RecordScan:
     record = scan_record(data, position, check_crc=True)
     if record.magic == MAGIC_BLANK:
         if record.total_size != len(data) - position:
-            raise CorruptionError("a blank record that does not end its file", position)
+            raise CorruptionError("a filler record that does not end its file", position)
     elif record.physical_offset != base + position:
-        raise CorruptionError(f"a record that says it is at {record.physical_offset}", position)
+        raise CorruptionError(f"a record with commit-log offset {record.physical_offset}", position)
     return record
 
 

@@ -50,7 +50,7 @@ class EntryChoice:
         if self.key is None or self.log is None or not is_vectorised():
             yield from queue.files.entries(begin, end)
             return
-        yield from entries_to_look_at(queue.files, begin, end, self.log, RecordFilter(self.key))
+        yield from candidate_entries(queue.files, begin, end, self.log, RecordFilter(self.key))
 
     def _accepts(self, queue: Queue, entry: QueueEntry) -> bool:
         if self.codes and entry.tags_code not in self.codes:
@@ -94,7 +94,7 @@ def messages_of(found: Iterable[Entry], log: LogReader) -> Iterator[Found]:
     return (record for record in records if record is not None)
 
 
-def entries_to_look_at(
+def candidate_entries(
     files: ConsumeQueueFiles, begin: int, end: int, log: LogReader, chosen: RecordFilter
 ) -> Iterator[QueueEntry]:
     """Yields the entries with queue offsets in [begin, end) whose records may be chosen, or cannot be read.
@@ -109,7 +109,7 @@ def entries_to_look_at(
             for at in range(max(begin - first, 0), min(end - first, written), block_records()):
                 stop = min(at + block_records(), end - first, written)
                 raw = data[at * ENTRY.size : stop * ENTRY.size]
-                for number in predicate.entries_to_look_at(raw, log, chosen):
+                for number in predicate.candidate_entries(raw, log, chosen):
                     yield entry_at(file, data, at + number)
             if written < file.size // ENTRY.size:
                 return

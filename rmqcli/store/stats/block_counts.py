@@ -32,7 +32,7 @@ def count_blocks(file: NamedFile, data: memoryview, counting: Counting) -> Itera
 
 def _add(file: NamedFile, block: RecordBlock, counting: Counting) -> None:
     data, rows, positions, _ = block
-    wanted, counts, complain = counting
+    wanted, counts, on_damage = counting
     topics = list(cut(data, rows["topic_start"], rows["topic_end"]))
     names: dict[bytes, int] = {}
     codes = np.fromiter((names.setdefault(topic, len(names)) for topic in topics), np.int64, len(topics))
@@ -42,7 +42,7 @@ def _add(file: NamedFile, block: RecordBlock, counting: Counting) -> None:
     bodies = rows["body_end"] - rows["body_start"]
     for row in chosen[rows["sys_flag"][chosen] & COMPRESSED != 0].tolist():
         place = int(positions[row])
-        bodies[row] = len(with_plain_body(stored_message(data, place), file, place, complain).body)
+        bodies[row] = len(with_plain_body(stored_message(data, place), file, place, on_damage).body)
     keys = _keys(data, rows, chosen)
     order = chosen[np.argsort(codes[chosen], kind="stable")]
     known = list(names)

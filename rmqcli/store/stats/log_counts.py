@@ -12,9 +12,9 @@ from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.store.read.commit_log import CommitLogFiles, walk_file
 from rmqcli.store.read.files import NamedFile, mapped, naming_damage
 from rmqcli.store.read.log_reader import (
-    Complain,
     Found,
-    overlook,
+    OnDamage,
+    ignore_damage,
     plain_bodies,
     stored_message,
     with_plain_body,
@@ -46,11 +46,11 @@ class LogCounts:
 
 
 class Counting(NamedTuple):
-    """A count under way; `complain` receives bodies whose size is counted as stored."""
+    """A count under way; `on_damage` receives bodies whose size is counted as stored."""
 
     wanted: Counted
     counts: LogCounts
-    complain: Complain
+    on_damage: OnDamage
 
 
 def count_records(found: Iterable[Found]) -> LogCounts:
@@ -70,24 +70,24 @@ def count_chosen(
     chosen: RecordFilter,
     limit: int | None,
     progress: Progress,
-    complain: Complain = overlook,
+    on_damage: OnDamage = ignore_damage,
 ) -> LogCounts:
     """Counts at most `limit` records, with NumPy where no record has to be decoded."""
     bounded = limit is not None or wanted.last is not None or wanted.only_new
     if bounded or not chosen.asks_only("topics", "queue_id"):
         found = islice(log_records(log, wanted, chosen, progress), limit)
-        return count_records(plain_bodies(found, complain))
-    return count_log(log, Counted(wanted, chosen.topics, chosen.queue_id), progress, complain)
+        return count_records(plain_bodies(found, on_damage))
+    return count_log(log, Counted(wanted, chosen.topics, chosen.queue_id), progress, on_damage)
 
 
 def count_log(
     log: CommitLogFiles,
     wanted: Counted,
     progress: Progress = lambda size: None,
-    complain: Complain = overlook,
+    on_damage: OnDamage = ignore_damage,
 ) -> LogCounts:
     """Counts the records of a log. Raises DamagedFile at damage. `progress` receives bytes of the log."""
-    counting = Counting(wanted, LogCounts(), complain)
+    counting = Counting(wanted, LogCounts(), on_damage)
     for file in log.files_in(wanted.range):
         with naming_damage(file), mapped(file) as data:
             _count_file(file, data, counting, progress)
@@ -113,7 +113,7 @@ def _count_record(file: NamedFile, data: memoryview, position: int, counting: Co
         and (not wanted.topics or message.topic in wanted.topics)
         and wanted.queue_id in (None, message.queue_id)
     ):
-        counting.counts.add(with_plain_body(message, file, position, counting.complain))
+        counting.counts.add(with_plain_body(message, file, position, counting.on_damage))
 
 
 def _count_blocks(file: NamedFile, data: memoryview, counting: Counting, progress: Progress) -> int:

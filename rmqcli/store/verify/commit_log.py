@@ -165,6 +165,6 @@ def _check_end(file: NamedFile, data: memoryview, end: int, following: NamedFile
         if len(next_data) < BLANK_SIZE or not any(next_data[:BLANK_SIZE]):
             return
     if end < len(data) and (len(data) - end < BLANK_SIZE or peek_record(data, end).magic != MAGIC_BLANK):
-        report.add(Finding(file.path, end, "no blank record ends this file, though the next one has records"))
+        report.add(Finding(file.path, end, "no filler record ends this file, but the next one has records"))
     if file.base is not None and following.base != file.base + file.size:
         report.add(Finding(following.path, 0, f"a gap: the file before it ends at {file.base + file.size}"))

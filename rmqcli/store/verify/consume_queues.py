@@ -149,7 +149,7 @@ def _parts(
             except CorruptionError:
                 where, position = ended or (file, count * ENTRY.size)
                 if not repairs.take(queue, where, position, last):
-                    report.add(Finding(where.path, position, "no entry is here, though others follow"))
+                    report.add(Finding(where.path, position, "an entry is missing here, but others follow"))
                 return
             if count < len(data) // ENTRY.size and ended is None:
                 ended = file, count * ENTRY.size
@@ -204,7 +204,9 @@ def _verify_block(
         before = _last_offset(memoryview(raw), 0, place, last)
         problem = _problem(entry, views, part.queue)
         if entry.commit_log_offset <= before:
-            problem = f"its commit-log offset {entry.commit_log_offset} is not behind the one before it"
+            problem = (
+                f"its commit-log offset {entry.commit_log_offset} is not above that of the entry before it"
+            )
         if problem is None:
             report.items += 1
         else:

@@ -151,15 +151,15 @@ def _header_problems(data: memoryview, index: IndexGeometry, log: CommitLogFiles
     ends = decode_item(data, index.slots, 1), decode_item(data, index.slots, index.items)
     with LogViews(log.files) as views:
         times = [_store_time(views, item.phy_offset) for item in ends]
-    says = (
+    stated = (
         (0, "begins at time", header.begin_timestamp, times[0]),
         (8, "ends at time", header.end_timestamp, times[1]),
         (16, "begins at commit-log offset", header.begin_phy_offset, ends[0].phy_offset),
         (24, "ends at commit-log offset", header.end_phy_offset, ends[1].phy_offset),
     )
-    for position, what, said, right in says:
-        if right is not None and said != right:
-            found[position] = f"the header says that the file {what} {said}, its items {right}"
+    for position, what, found_value, right in stated:
+        if right is not None and found_value != right:
+            found[position] = f"the header says that the file {what} {found_value}, its items {right}"
     return found
 
 
@@ -213,10 +213,10 @@ def _verify_block(
         report.items += sound
     if not suspects:
         return
-    looked = set(suspects)
+    suspected = set(suspects)
     for place, number in enumerate(numbers):
         item = decode_item(data, part.slots, number)
-        if place in looked:
+        if place in suspected:
             # While the first item is written, the header still has the end of the file before.
             problem = _problem(item, last, hashes, None if number == 1 else part.since)
             if problem is None:

@@ -35,7 +35,7 @@ _WITHOUT_END = Span(-(1 << 63), (1 << 63) - 1, -1)
 """A queue that is not searched."""
 
 
-class Lack(NamedTuple):
+class MissingEntries(NamedTuple):
     """A queue with missing entries: before its first, or behind its last."""
 
     topic: str
@@ -56,9 +56,9 @@ def span_of(files: ConsumeQueueFiles) -> Span:
     return NOTHING if last is None else Span(first, end, last.commit_log_offset)
 
 
-def lacking_entries(log: CommitLogFiles, spans: Spans) -> Counter[Lack]:
+def find_missing_entries(log: CommitLogFiles, spans: Spans) -> Counter[MissingEntries]:
     """Counts the missing entries of the given queues. Damage is skipped."""
-    found: Counter[Lack] = Counter()
+    found: Counter[MissingEntries] = Counter()
     for file in log.files:
         with mapped(file) as data:
             position = 0
@@ -79,7 +79,9 @@ def _skip_complete(data: memoryview, position: int, spans: Spans) -> int:
     return skip_records_within(data, position, spans)
 
 
-def _look(file: NamedFile, data: memoryview, position: int, spans: Spans, found: Counter[Lack]) -> int:
+def _look(
+    file: NamedFile, data: memoryview, position: int, spans: Spans, found: Counter[MissingEntries]
+) -> int:
     """Counts in a block of records; returns the byte behind it, `position` when no record follows."""
     try:
         for number, (place, record) in enumerate(walk_file(file, data, position)):
@@ -91,7 +93,7 @@ def _look(file: NamedFile, data: memoryview, position: int, spans: Spans, found:
                 span = spans.get(key, _WITHOUT_END)
                 is_before = entry.queue_offset < span.first
                 if is_before or (entry.queue_offset >= span.end and place.offset > span.last_place):
-                    found[Lack(*key, is_before)] += 1
+                    found[MissingEntries(*key, is_before)] += 1
     except CorruptionError:
         return position  # reported with the commit log
     return position

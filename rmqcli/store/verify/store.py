@@ -32,7 +32,7 @@ from rmqcli.store.verify.commit_log import verify_commit_log
 from rmqcli.store.verify.consume_queues import Repairs, verify_queues
 from rmqcli.store.verify.findings import Finding, Report
 from rmqcli.store.verify.index import verify_index
-from rmqcli.store.verify.missing_entries import NOTHING, lacking_entries, span_of
+from rmqcli.store.verify.missing_entries import NOTHING, find_missing_entries, span_of
 from rmqcli.store.verify.next_start import dispatched_again_from, known_checkpoint
 from rmqcli.store.workers import ALONE, Workers
 
@@ -75,7 +75,7 @@ def verify_store(store: Path, steps: Steps = _silent, workers: Workers = ALONE) 
     """
     folder, found = _folder(store_folder(store)), StoreReport()
     if folder.live:
-        found.remarks.append("a broker runs on this folder: checked is what it had written when this began")
+        found.remarks.append("a broker runs on this folder: the check covers what was written when it began")
     elif folder.crashed:
         found.remarks.append(
             "abort is present: a broker runs, or was killed; its next start recovers the tail"
@@ -153,7 +153,7 @@ def _queues(folder: _Folder, found: StoreReport, workers: Workers, progress: Cal
     if not log.files:
         return _without_log(store, queues, found)
     if not queues:
-        found.remarks.append("no consume queues: a broker makes them anew, or `rmq inspect rebuild`")
+        found.remarks.append("no consume queues: the next start rebuilds them, or `rmq inspect rebuild`")
         return Report()
     of_log = found.parts["commitlog"]
     begin = log.files[0].base or 0
@@ -167,21 +167,21 @@ def _queues(folder: _Folder, found: StoreReport, workers: Workers, progress: Cal
         return report  # as many entries as records: none is missing
     spans = {key: span_of(queue.files) for queue in queues if (key := _key(queue)) is not None}
     known = {key: NOTHING for key in _known_queues(store) if key not in spans}
-    for lack, count in sorted(lacking_entries(log, {**known, **spans}).items()):
-        name = f"{lack.topic} queue {lack.queue_id}"
-        if lack.queue in known:
+    for missing, count in sorted(find_missing_entries(log, {**known, **spans}).items()):
+        name = f"{missing.topic} queue {missing.queue_id}"
+        if missing.queue in known:
             found.remarks.append(
-                f"{name} has no consume queue, the log has {count} records of it: the topic was deleted and made anew, or "
-                "`rmq inspect rebuild` brings it back"
+                f"{name} has no consume queue, but the log has {count} records of it: the topic was deleted and created again, or "
+                "`rmq inspect rebuild` restores it"
             )
             continue
-        text = f"{name} lacks the entries of {count} records {'before' if lack.is_before else 'behind'} those it has"
-        if crashed and not lack.is_before:
+        text = f"{name} is missing the entries of {count} records {'before' if missing.is_before else 'behind'} its own"
+        if crashed and not missing.is_before:
             found.remarks.append(f"{text}: the next start adds them")
             continue
-        span = spans[lack.queue]
-        place = store / "consumequeue" / lack.topic / str(lack.queue_id)
-        report.add(Finding(place, (span.first if lack.is_before else span.end) * ENTRY_SIZE, text))
+        span = spans[missing.queue]
+        place = store / "consumequeue" / missing.topic / str(missing.queue_id)
+        report.add(Finding(place, (span.first if missing.is_before else span.end) * ENTRY_SIZE, text))
     return report
 
 
@@ -203,7 +203,7 @@ def _without_log(store: Path, queues: list[Queue], found: StoreReport) -> Report
     bounds = [queue.files.bounds() for queue in queues if queue.files.files]
     entries = sum(end - first for first, end in bounds)
     if entries:
-        lost = f"there is no commit log, though consume queues have {entries} entries"
+        lost = f"there is no commit log, but consume queues have {entries} entries"
         report.add(Finding(store / "commitlog", 0, lost))
     else:
         found.remarks.append("there is no commit log: no message was ever stored")
@@ -224,7 +224,7 @@ def _index(folder: _Folder, found: StoreReport, workers: Workers, progress: Call
         found.remarks.append(f"{file.path.name}: an index file without a header: dropped by the next start")
     for file, damaged in result.younger.items():
         places = f" (items or slots that are wrong: {damaged})" if damaged else ""
-        text = "younger than the checkpoint: made anew by the next start"
+        text = "younger than the checkpoint: rebuilt by the next start"
         found.remarks.append(f"{file.path.name}: {text}{places}")
     return result.report
 

@@ -144,7 +144,7 @@ WRONG = {
     "behind its file": (25, {"place": 1 << 40}, "does not ascend"),
     "before its file": (20, {"place": 7}, "does not ascend"),
     "hole at the end of a file": (29, {"size": 0}, "does not ascend"),
-    "behind the log": (69, {"place": 1 << 40}, "leads behind the commit log"),
+    "behind the log": (69, {"place": 1 << 40}, "points past the end of the commit log"),
     "size": (25, {"size": 9}, "point at other records"),
     "of another topic": (0, {"place": 0}, "point at other records"),
     "of another queue": (25, {"place": 77}, "point at other records"),

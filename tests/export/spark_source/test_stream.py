@@ -160,7 +160,7 @@ def test_a_queue_that_is_gone(source: Source, capsys: pytest.CaptureFixture[str]
     fill(source.namesrv, topic, NUMBERED[:2], queues=1)
     before = {topic: {"broker-a": {"0": 2, "5": 9}}}
     limit = reader(source, topic).getDefaultReadLimit()
-    with pytest.raises(DataLoss, match="StreamGone@broker-a:5 is gone; it was read up to offset 9"):
+    with pytest.raises(DataLoss, match="StreamGone@broker-a:5 no longer exists; it was read up to offset 9"):
         reader(source, topic).latestOffset(before, limit)
     assert reader(source, topic, failOnDataLoss="false").latestOffset(before, limit) == before
     assert "StreamGone@broker-a:5 is gone" in capsys.readouterr().err

@@ -83,7 +83,7 @@ def test_a_stream_from_topic_to_topic(source: Source, tmp_path: Path) -> None:
     ("columns", "options", "text"),
     [
         ("'b' body", {}, "there is neither a column topic nor the option topic"),
-        ("'T' topic", {}, "there is no column body"),
+        ("'T' topic", {}, "column body is missing"),
         ("'b' body, 1 queue_id", {"topic": "T"}, "column queue_id is not written; select from body, topic"),
         ("1 body", {"topic": "T"}, "column body is int, binary or string is expected"),
         ("'b' body", {"topic": "T", "retries": "1"}, "retries: there is no such option"),

@@ -109,7 +109,7 @@ def test_verification_while_a_broker_writes(broker: Broker, monkeypatch: pytest.
     report = verify_store(broker.store, step)
     assert report.sound, report.findings
     assert report.parts["commitlog"].items == report.parts["consumequeue"].items == 10
-    assert report.remarks == ["a broker runs on this folder: checked is what it had written when this began"]
+    assert report.remarks == ["a broker runs on this folder: the check covers what was written when it began"]
     assert len(CommitLogFiles(broker.store).files) > 1
 
 

@@ -171,7 +171,7 @@ def test_a_missing_file_and_a_cut_one(copy_java_store: Copy, tmp_path: Path) -> 
     assert result.lost[-1][:3] == (
         1572864,
         lines[-1]["phy"] + lines[-1]["size"],
-        "the end of the log is missing, as consume queues tell",
+        "the end of the log is missing, as consume queues show",
     )
 
 

@@ -83,7 +83,7 @@ def test_fillers(copy_java_store: Copy) -> None:
     queue.write_bytes(raw[ENTRY_SIZE : 2 * ENTRY_SIZE] + FILLER * 40 + raw[41 * ENTRY_SIZE :])
     (files,) = (one.files for one in queue_folders(queue.parent))
     with LogReader(store.root) as log:
-        looked_at = entries_module.entries_to_look_at(files, 0, 375, log, RecordFilter("key-0"))
+        looked_at = entries_module.candidate_entries(files, 0, 375, log, RecordFilter("key-0"))
         assert not any(entry.is_filler for entry in looked_at)
     assert both(store.root, "key-0") == ([], [])
 

@@ -108,7 +108,7 @@ def test_a_file_without_its_blank_record(copy_java_store: Copy) -> None:
     end = next(int(line["end"].split("@")[1].split()[0]) for line in store.of_kind("commitlog-file"))
     overwrite(store.commit_logs[0], end, bytes(524288 - end))
     report = verify_commit_log(CommitLogFiles(store.root))
-    assert [(finding.position, "no blank record" in finding.problem) for finding in report.findings] == [
+    assert [(finding.position, "no filler record" in finding.problem) for finding in report.findings] == [
         (end, True)
     ]
     overwrite(store.commit_logs[0], end, encode_blank(524288 - end))
@@ -144,7 +144,7 @@ def test_a_queue_with_a_hole_of_zeros(copy_java_store: Copy) -> None:
     overwrite(path, 100, bytes(20))
     finding = queue_finding(store)
     assert (finding.path, finding.position) == (path, 100)
-    assert finding.problem == "no entry is here, though others follow"
+    assert finding.problem == "an entry is missing here, but others follow"
 
 
 def great_log(tmp_path: Path) -> CommitLogFiles:
@@ -279,7 +279,7 @@ def test_the_order_of_entries_needs_no_commit_log(store_clean: JavaStore, tmp_pa
     path.write_bytes(data[:100] + data[120:140] + data[100:120] + data[140:])
     report = verify_consume_queues(queue_folders(queue))
     assert [finding.position for finding in report.findings] == [120]
-    assert "not behind the one before it" in report.findings[0].problem
+    assert "not above that of the entry before it" in report.findings[0].problem
 
 
 def test_an_entry_behind_the_commit_log(copy_java_store: Copy) -> None:

@@ -31,7 +31,7 @@ def test_the_first_file_of_a_queue_is_gone(copy_java_store: Copy) -> None:
     for is_crashed in (False, True):
         (finding,) = verified(store.root).findings
         assert (finding.path, finding.position) == (queue, 6000)
-        assert finding.problem == "SeedNormal queue 1 lacks the entries of 300 records before those it has"
+        assert finding.problem == "SeedNormal queue 1 is missing the entries of 300 records before its own"
         if not is_crashed:
             (store.root / "abort").touch()
 

@@ -133,7 +133,7 @@ def test_damage_in_an_index_that_is_made_anew_is_a_remark(copy_java_store: Copy)
     report = verify_store(store.root)
     assert report.sound
     assert (
-        f"{path.name}: younger than the checkpoint: made anew by the next start (items or slots that are wrong: 1)"
+        f"{path.name}: younger than the checkpoint: rebuilt by the next start (items or slots that are wrong: 1)"
         in report.remarks
     )
 
@@ -144,7 +144,7 @@ def test_a_queue_that_lacks_entries(copy_java_store: Copy) -> None:
     path.write_bytes(path.read_bytes()[:200] + bytes(5800))
     (finding,) = verify_store(store.root).findings
     assert (finding.path, finding.position) == (path.parent, 6200)
-    assert finding.problem == "SeedNormal queue 1 lacks the entries of 65 records behind those it has"
+    assert finding.problem == "SeedNormal queue 1 is missing the entries of 65 records behind its own"
     (store.root / "abort").touch()
     crashed = verify_store(store.root)
     assert crashed.sound
