@@ -38,3 +38,16 @@ def test_long_subjects_are_refused(tmp_path: Path, length: int, status: int) -> 
     message.write_text("x" * length + "\n\nbody\n")
     command = HOOKS["commit-subject"]["entry"].replace("python3", sys.executable)
     assert subprocess.run(["bash", "-c", f"{command} {message}"], check=False).returncode == status
+
+
+EXCERPT = re.compile(r"^```python (\S+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+EXCERPTS = EXCERPT.findall((ROOT / "docs" / "contributing.md").read_text())
+
+
+def test_there_are_excerpts() -> None:
+    assert len(EXCERPTS) > 3
+
+
+@pytest.mark.parametrize(("path", "text"), EXCERPTS, ids=[path for path, _ in EXCERPTS])
+def test_excerpts_stand_in_the_files_that_they_name(path: str, text: str) -> None:
+    assert text.strip() in (ROOT / path).read_text()
