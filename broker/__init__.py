@@ -1,62 +1,38 @@
-"""A name server and broker on trio. Everything named here is imported when first used.
+"""A RocketMQ name server and broker on trio. Names are imported when they are first used.
 
 async with broker.embedded() as cluster:            # in a trio program
-with broker.embedded_in_thread() as cluster:        # anywhere else
+with broker.embedded_in_thread() as cluster:        # in any other program
     cluster.namesrv                                 # "127.0.0.1:port"
-async with broker.embedded_in_memory() as cluster:  # in a trio program, without sockets, for a virtual clock
+async with broker.embedded_in_memory() as cluster:  # in a trio program, without sockets, on a virtual clock
     Producer("group", **cluster.client())
 """
 
+# ruff: noqa: I001 - sorting would split imports that contain "as"
+
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from codec.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from broker.config import BrokerConfig, NamesrvConfig, load_config
-    from broker.namesrv.node import open_name_server
-    from broker.node import open_broker
-    from broker.testing.embedded import Cluster, embedded, embedded_in_thread
-    from broker.testing.in_memory import MemoryCluster, embedded_in_memory
-    from broker.testing.memory_network import LOST, OnRequest
-
-__all__ = [
-    "LOST",
-    "BrokerConfig",
-    "Cluster",
-    "MemoryCluster",
-    "NamesrvConfig",
-    "OnRequest",
-    "embedded",
-    "embedded_in_memory",
-    "embedded_in_thread",
-    "load_config",
-    "open_broker",
-    "open_name_server",
-]
-
-_HOMES = {
-    "LOST": "broker.testing.memory_network",
-    "BrokerConfig": "broker.config",
-    "Cluster": "broker.testing.embedded",
-    "MemoryCluster": "broker.testing.in_memory",
-    "NamesrvConfig": "broker.config",
-    "OnRequest": "broker.testing.memory_network",
-    "embedded": "broker.testing.embedded",
-    "embedded_in_memory": "broker.testing.in_memory",
-    "embedded_in_thread": "broker.testing.embedded",
-    "load_config": "broker.config",
-    "open_broker": "broker.node",
-    "open_name_server": "broker.namesrv.node",
-}
-
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module 'broker' has no attribute {name!r}")
-    return getattr(import_module(home), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(set(globals()) | set(__all__))
+    from broker.config import (
+        BrokerConfig as BrokerConfig,
+        NamesrvConfig as NamesrvConfig,
+        load_config as load_config,
+    )
+    from broker.errors import ServiceFailed as ServiceFailed
+    from broker.namesrv.node import open_name_server as open_name_server
+    from broker.node import open_broker as open_broker
+    from broker.testing.embedded import (
+        Cluster as Cluster,
+        embedded as embedded,
+        embedded_in_thread as embedded_in_thread,
+    )
+    from broker.testing.in_memory import (
+        MemoryCluster as MemoryCluster,
+        embedded_in_memory as embedded_in_memory,
+    )
+    from broker.testing.memory_network import LOST as LOST, OnRequest as OnRequest
+else:
+    __all__, __getattr__ = lazy_names(__name__)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from importlib import import_module
+from linecache import getlines
 from sys import modules
 from typing import Any
 
@@ -22,9 +23,9 @@ def lazy_names(package: str) -> tuple[list[str], Callable[[str], Any]]:
 
     Needs the source of the package; ImportError without it.
     """
-    loader: Any = modules[package].__loader__
-    source: str | None = loader.get_source(package)
-    if source is None:
+    module = modules[package]
+    source = "".join(getlines(module.__file__ or "", vars(module)))
+    if not source:
         raise ImportError(f"the source of {package} is missing")
     home_of = _homes(source)
 

@@ -14,7 +14,7 @@ import codec.lazy
 from codec.lazy import lazy_names
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ["codec.selector", "rmqcli.client", "rmqcli.export.spark_source"]
+PACKAGES = ["broker", "codec.selector", "rmqcli.client", "rmqcli.export.spark_source"]
 
 
 def type_checking_imports(package: str) -> set[str]:
@@ -61,5 +61,6 @@ def test_a_package_without_its_source_cannot_be_lazy(monkeypatch: pytest.MonkeyP
             return None
 
     monkeypatch.setattr(codec.selector, "__loader__", Loader())
+    monkeypatch.setattr(codec.selector, "__file__", "/nowhere/__init__.py")
     with pytest.raises(ImportError, match=r"the source of codec\.selector is missing"):
         lazy_names("codec.selector")
