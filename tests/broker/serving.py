@@ -93,6 +93,12 @@ class Client:
             return True
 
 
+async def connect(address: str) -> Client:
+    """A client of a server at "ip:port"."""
+    host, _, port = address.rpartition(":")
+    return Client(await trio.open_tcp_stream(host, int(port)))
+
+
 def request(code: int = ECHO, opaque: int = 7, **fields: object) -> RemotingCommand:
     return RemotingCommand(code, opaque=opaque, **fields)  # type: ignore[arg-type]
 

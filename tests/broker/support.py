@@ -60,7 +60,7 @@ async def inline(function: Callable[..., Any], *args: Any, **_options: Any) -> A
 class FakeSession:
     """What handlers see of a connection. `answers`: request code → the peer's reply to our request."""
 
-    nursery: trio.Nursery
+    nursery: trio.Nursery | None = None
     peer: tuple[str, int] = ("127.0.0.1", 40000)
     closed: bool = False
     in_batch: bool = False
@@ -100,6 +100,7 @@ class FakeSession:
         """What is sent is there already."""
 
     def spawn(self, function: Callable[..., Awaitable[Any]], *args: object) -> None:
+        assert self.nursery is not None
         self.nursery.start_soon(function, *args)
 
     def on_close(self, callback: Callable[[], None]) -> None:

@@ -21,16 +21,11 @@ from codec.headers.pull import PullMessageRequestHeader
 from codec.headers.send import SendMessageRequestHeaderV2
 from codec.remoting.frame import RemotingCommand
 from codec.store.record import decode_records
-from tests.broker.serving import Client
+from tests.broker.serving import connect
 from tests.support import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 WITHOUT_PLUGIN = not entry_points(group="pytest11", name="rmq")
-
-
-async def connect(address: str) -> Client:
-    host, port = address.split(":")
-    return Client(await trio.open_tcp_stream(host, int(port)))
 
 
 async def route(namesrv: str, topic: str) -> TopicRouteData | None:

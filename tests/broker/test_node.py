@@ -18,9 +18,9 @@ from broker.store import StoreDamaged, StoreLocked
 from codec.bodies.base import decode_body
 from codec.bodies.route import TopicRouteData
 from codec.headers.base import to_ext
-from codec.remoting.connection import Connection
 from codec.remoting.frame import RemotingCommand
 from codec.store.record import decode_records
+from tests.broker.serving import Client, connect
 from tests.broker.support import SMALL_FILES, pull_header, send_header
 from tests.support import PATIENCE
 
@@ -32,46 +32,33 @@ def config(root: Path, **settings: Any) -> BrokerConfig:
     return BrokerConfig(**{**values, "store_path_root_dir": str(root)})
 
 
-class Peer:
-    """One connection that asks one thing at a time."""
+async def ask(
+    client: Client, code: int, ext: dict[str, str] | None = None, body: bytes = b""
+) -> RemotingCommand:
+    with trio.fail_after(PATIENCE):
+        return await client.ask(RemotingCommand(code, ext, body))
 
-    def __init__(self, stream: trio.SocketStream) -> None:
-        self.stream = stream
-        self.connection = Connection()
 
-    @classmethod
-    async def connect(cls, address: str) -> Peer:
-        host, _, port = address.rpartition(":")
-        return cls(await trio.open_tcp_stream(host, int(port)))
-
-    async def ask(self, code: int, ext: dict[str, str] | None = None, body: bytes = b"") -> RemotingCommand:
-        await self.stream.send_all(self.connection.request(RemotingCommand(code, ext, body), object()))
-        with trio.fail_after(PATIENCE):
-            while True:
-                for reply in self.connection.receive(await self.stream.receive_some()):
-                    if reply.is_response:
-                        return reply
-
-    async def send(self, topic: str, body: bytes = b"x", **fields: Any) -> RemotingCommand:
-        return await self.ask(310, to_ext(send_header(topic, **fields)), body)
+async def send(client: Client, topic: str, body: bytes = b"x") -> RemotingCommand:
+    return await ask(client, 310, to_ext(send_header(topic)), body)
 
 
 async def test_it_serves_and_a_restart_finds_everything(tmp_path: Path) -> None:
     started = time.process_time()
     async with open_broker(config(tmp_path)) as node:
         assert time.process_time() - started < 10 * TARGET_START_SECONDS
-        peer = await Peer.connect(node.address)
+        peer = await connect(node.address)
         port = int(node.address.rpartition(":")[2])
-        reply = await peer.send("T", b"first")
+        reply = await send(peer, "T", b"first")
         assert (reply.ext_fields or {})["msgId"] == f"7F000001{port:08X}{0:016X}"
-        await peer.ask(15, {"consumerGroup": "G", "topic": "T", "queueId": "0", "commitOffset": "1"})
+        await ask(peer, 15, {"consumerGroup": "G", "topic": "T", "queueId": "0", "commitOffset": "1"})
         assert node.store_path == tmp_path
     assert not (tmp_path / "abort").exists()
     async with open_broker(config(tmp_path)) as node:
-        peer = await Peer.connect(node.address)
-        pulled = await peer.ask(11, pull_header("T"))
+        peer = await connect(node.address)
+        pulled = await ask(peer, 11, pull_header("T"))
         assert [m.body for m in decode_records(pulled.body)] == [b"first"]
-        offset = await peer.ask(14, {"consumerGroup": "G", "topic": "T", "queueId": "0"})
+        offset = await ask(peer, 14, {"consumerGroup": "G", "topic": "T", "queueId": "0"})
         assert offset.ext_fields == {"offset": "1"}
 
 
@@ -79,14 +66,14 @@ async def test_a_new_topic_has_a_route_when_its_creator_is_answered(tmp_path: Pa
     names = NamesrvConfig(kv_config_path=None, config_store_path=None)
     async with open_name_server(names, host="127.0.0.1", port=0) as namesrv:
         async with open_broker(config(tmp_path, namesrv_addr=namesrv.address)) as node:
-            peer, finder = await Peer.connect(node.address), await Peer.connect(namesrv.address)
+            peer, finder = await connect(node.address), await connect(namesrv.address)
 
             async def route(topic: str) -> RemotingCommand:
-                return await finder.ask(105, {"topic": topic})
+                return await ask(finder, 105, {"topic": topic})
 
             assert (await route("TBW102")).code == 0, "registered before it serves"
             assert (await route("Auto")).code == 17
-            assert (await peer.send("Auto")).code == 0
+            assert (await send(peer, "Auto")).code == 0
             data = decode_body(TopicRouteData, (await route("Auto")).body)
             assert data.broker_datas[0].broker_addrs == {0: node.address}
             header = {
@@ -96,7 +83,7 @@ async def test_a_new_topic_has_a_route_when_its_creator_is_answered(tmp_path: Pa
                 "writeQueueNums": "3",
                 "perm": "6",
             }
-            await peer.ask(17, header)
+            await ask(peer, 17, header)
             assert decode_body(TopicRouteData, (await route("Made")).body).queue_datas[0].read_queue_nums == 3
             assert (await route("Auto")).code == 0, "an incremental registration takes nothing away"
         assert (await route("Auto")).code == 17, "unregistered at the stop"
@@ -107,14 +94,14 @@ async def test_a_cancelled_broker_stops_cleanly(tmp_path: Path) -> None:
     async with open_name_server(names, host="127.0.0.1", port=0) as namesrv:
         with trio.CancelScope() as scope:
             async with open_broker(config(tmp_path, namesrv_addr=namesrv.address)) as node:
-                peer = await Peer.connect(node.address)
-                await peer.send("T")
-                await peer.ask(15, {"consumerGroup": "G", "topic": "T", "queueId": "0", "commitOffset": "1"})
+                peer = await connect(node.address)
+                await send(peer, "T")
+                await ask(peer, 15, {"consumerGroup": "G", "topic": "T", "queueId": "0", "commitOffset": "1"})
                 scope.cancel()
                 await trio.sleep_forever()
         assert scope.cancelled_caught
-        finder = await Peer.connect(namesrv.address)
-        assert (await finder.ask(105, {"topic": "T"})).code == 17
+        finder = await connect(namesrv.address)
+        assert (await ask(finder, 105, {"topic": "T"})).code == 17
     assert not (tmp_path / "abort").exists()
     assert '"T@G":{0:1' in (tmp_path / "config" / "consumerOffset.json").read_text()
 
@@ -128,9 +115,9 @@ async def test_what_the_block_raises_comes_out_bare(tmp_path: Path) -> None:
 
 async def test_clients_that_connect_are_answered_though_no_name_server_is_there(tmp_path: Path) -> None:
     async with open_broker(config(tmp_path, namesrv_addr="127.0.0.1:1")) as node:
-        peer = await Peer.connect(node.address)
+        peer = await connect(node.address)
         with trio.fail_after(PATIENCE):
-            assert (await peer.send("T")).code == 0
+            assert (await send(peer, "T")).code == 0
 
 
 async def test_a_store_is_served_once(tmp_path: Path) -> None:
@@ -185,13 +172,13 @@ async def test_a_java_store_is_served_message_for_message(copy_java_store: Any) 
 
 async def served(node: BrokerNode, topic: str) -> Any:
     """Every message of a topic as a client pulls it."""
-    peer = await Peer.connect(node.address)
+    peer = await connect(node.address)
     topic_config = node.context.topics.get(topic)
     assert topic_config is not None
     for queue_id in range(topic_config.read_queue_nums):
         offset = 0
         while True:
-            reply = await peer.ask(11, pull_header(topic, queue_id, offset))
+            reply = await ask(peer, 11, pull_header(topic, queue_id, offset))
             offset = int((reply.ext_fields or {})["nextBeginOffset"])
             if reply.code == 19:
                 break

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from broker.config import NamesrvConfig
@@ -15,23 +14,9 @@ from codec.bodies.registration import RegisterBrokerBody
 from codec.codes import RequestCode
 from codec.hashing import crc32
 from codec.remoting.frame import RemotingCommand
+from tests.broker.support import FakeSession
 
 NO_FILES = NamesrvConfig(kv_config_path=None, config_store_path=None)
-
-
-class FakeSession:
-    """A connection that can only be lost."""
-
-    def __init__(self) -> None:
-        self.peer_text = "10.0.0.9:5555"
-        self.callbacks: list[Callable[[], None]] = []
-
-    def on_close(self, callback: Callable[[], None]) -> None:
-        self.callbacks.append(callback)
-
-    def lose(self) -> None:
-        for callback in self.callbacks:
-            callback()
 
 
 class NameServerUnderTest:

@@ -12,7 +12,6 @@ from codec.codes import RequestCode, ResponseCode
 from codec.errors import CodecError, HeaderError
 from codec.remoting.frame import RemotingCommand
 from tests.broker.namesrv.support import (
-    FakeSession,
     NameServerUnderTest,
     checksum,
     identity,
@@ -20,6 +19,7 @@ from tests.broker.namesrv.support import (
     topic,
     wrapper,
 )
+from tests.broker.support import FakeSession
 
 REGISTER, ROUTE = RequestCode.REGISTER_BROKER, RequestCode.GET_ROUTEINFO_BY_TOPIC
 
@@ -152,9 +152,9 @@ def test_a_lost_connection_takes_what_was_registered_over_it_last(server: NameSe
     server.register(topic("T"), session=first)
     server.register(topic("U"), name="broker-b", address="10.0.0.5:10911", session=first)
     server.register(topic("T"), session=second)
-    first.lose()
+    first.close()
     assert topics(server) == {"T"}
-    second.lose()
+    second.close()
     assert topics(server) == set()
 
 
@@ -166,7 +166,7 @@ def test_of_a_broker_that_left_nothing_is_known(server: NameServerUnderTest, lea
     if leaves == "unregistered":
         server.ask(RequestCode.UNREGISTER_BROKER, **identity())
     elif leaves == "lost":
-        server.session.lose()
+        server.session.close()
     else:
         server.state.routes.touch("10.0.0.5:10911", server.now + 1)
         assert server.state.routes.expire(server.now + 1) == [server.session]

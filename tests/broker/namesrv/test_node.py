@@ -24,16 +24,11 @@ from codec.bodies.config import DataVersion
 from codec.codes import RequestCode, ResponseCode
 from codec.remoting.frame import RemotingCommand
 from tests.broker.namesrv.support import NO_FILES, identity, registration, topic
-from tests.broker.serving import Client
+from tests.broker.serving import Client, connect
 from tests.support import PATIENCE
 
 REGISTER = RemotingCommand(RequestCode.REGISTER_BROKER, identity(), registration(topic("T")))
 ROUTE = RemotingCommand(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "T"})
-
-
-async def connect(address: str) -> Client:
-    host, port = address.split(":")
-    return Client(await trio.open_tcp_stream(host, int(port)))
 
 
 async def test_it_serves_as_soon_as_it_is_open_and_frees_its_port() -> None:

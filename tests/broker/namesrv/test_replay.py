@@ -20,7 +20,8 @@ from codec.bodies.route import KVTable, TopicList
 from codec.codes import RequestCode, ResponseCode
 from codec.fastjson import loads
 from codec.remoting.frame import RemotingCommand, decode_frame
-from tests.broker.namesrv.support import FakeSession, NameServerUnderTest
+from tests.broker.namesrv.support import NameServerUnderTest
+from tests.broker.support import FakeSession
 from tests.codec.wire import KINDS, load_wire
 
 OURS = {"maxConnections", "maxOutgoingBytes", "scanNotActiveBrokerInterval", "brokerExpiredTime"}

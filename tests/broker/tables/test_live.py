@@ -23,7 +23,7 @@ def test_a_lock_that_is_older_than_60_s_is_free(age_ms: int, taken: list[Message
 
 @pytest.mark.parametrize(("version", "tags"), [(1, "old"), (2, "old"), (3, "new")])
 def test_a_subscription_is_replaced_by_a_greater_version_only(version: int, tags: str) -> None:
-    table, session = ConsumerTable(), FakeSession(nursery=None)  # type: ignore[arg-type]
+    table, session = ConsumerTable(), FakeSession()
     for text, number in (("old", 2), ("new", version)):
         data = ConsumerData(group_name="G", subscription_data_set=[subscription("T", text, number)])
         table.register(data, ClientChannel(session, "client", 0, 409, 0))

@@ -109,7 +109,7 @@ def test_offsets_say_when_they_changed() -> None:
 
 def test_one_producer_connection_can_be_in_many_groups() -> None:
     producers = ProducerTable()
-    session = FakeSession(nursery=None)  # type: ignore[arg-type]
+    session = FakeSession()
     for group in ("P", "Q"):
         producers.register(group, ClientChannel(session, "c", 0, 409, 1))
     assert set(producers.groups()) == {"P", "Q"}
@@ -121,7 +121,7 @@ def test_one_producer_connection_can_be_in_many_groups() -> None:
 
 def test_a_producer_whose_connection_is_closed_is_not_asked() -> None:
     producers = ProducerTable()
-    sessions = [FakeSession(nursery=None) for _ in range(3)]  # type: ignore[arg-type]
+    sessions = [FakeSession() for _ in range(3)]
     for number, session in enumerate(sessions):
         producers.register("P", ClientChannel(session, f"c{number}", 0, 409, 1))
     sessions[1].closed = True

@@ -17,7 +17,7 @@ from codec.headers.transactions import CheckTransactionStateRequestHeader
 from codec.ids import parse_offset_msg_id
 from codec.remoting.frame import RemotingCommand
 from codec.store.record import decode_record, decode_records
-from tests.broker.serving import Client
+from tests.broker.serving import Client, connect
 from tests.broker.support import pull_header, send_header
 from tests.broker.transactions.support import (
     COMMIT,
@@ -31,11 +31,6 @@ from tests.support import PATIENCE
 
 FAST: dict[str, Any] = {"transaction_check_interval": 100, "transaction_time_out": 100}
 ONE_WAY = 2
-
-
-async def connect(address: str) -> Client:
-    host, port = address.split(":")
-    return Client(await trio.open_tcp_stream(host, int(port)))
 
 
 async def connect_producer(address: str, client_id: str = REQUESTER) -> Client:
