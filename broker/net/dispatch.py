@@ -25,6 +25,10 @@ for each."""
 RunTable = Mapping[int, RunHandler]
 NO_RUNS: RunTable = {}
 
+Gate = Callable[[Session, RemotingCommand], None]
+"""Admits a request or raises Refusal. Every request passes it before any handler or run: checks of signatures
+and permissions, counts and limits belong there. A request that a DirectReader read has a `header`, no ext fields."""
+
 REPLIES_PER_WRITE = 32
 
 _log = logging.getLogger("broker.net.server")
@@ -68,16 +72,22 @@ def failure_reply(
 class Dispatcher:
     """Handlers by request code.
 
-    A code in `runs` is offered to that handler first, with the requests behind it.
+    A code in `runs` is offered to that handler first, with the requests behind it. `gate` None admits all.
     """
 
     def __init__(
-        self, handlers: HandlerTable, runs: RunTable = NO_RUNS, batches: Batches | None = None, name: str = ""
+        self,
+        handlers: HandlerTable,
+        runs: RunTable = NO_RUNS,
+        batches: Batches | None = None,
+        name: str = "",
+        gate: Gate | None = None,
     ) -> None:
         self._handlers = handlers
         self._runs = runs
         self._batches = batches or _NoBatches()
         self._name = name
+        self._gate = gate
 
     async def handle(self, session: Session, commands: list[RemotingCommand]) -> None:
         """Handles what one read brought; waits while the peer does not read its replies."""
@@ -108,6 +118,30 @@ class Dispatcher:
         return position
 
     def _handle_run(self, session: Session, run: RunHandler, commands: list[RemotingCommand]) -> int:
+        """Handles some of the next requests; returns how many."""
+        if self._gate is None:
+            return self._call_run(session, run, commands)
+        admitted: list[RemotingCommand] = []
+        for command in commands:
+            if command.code != commands[0].code or command.flag & RPC_RESPONSE:
+                break
+            try:
+                self._gate(session, command)
+            except Exception as error:  # as for a handler
+                self._handle_admitted(session, run, admitted)
+                self._reply_failure(session, command, error)
+                return len(admitted) + 1
+            admitted.append(command)
+        self._handle_admitted(session, run, admitted)
+        return len(admitted)
+
+    def _handle_admitted(self, session: Session, run: RunHandler, commands: list[RemotingCommand]) -> None:
+        """Handles requests that passed the gate; those that the run does not accept one by one."""
+        handled = self._call_run(session, run, commands) if len(commands) > 1 else 0
+        for command in commands[handled:]:
+            self._call_handler(session, command)
+
+    def _call_run(self, session: Session, run: RunHandler, commands: list[RemotingCommand]) -> int:
         try:
             frames = run(session, commands)
         except Exception as error:  # as for one request, which it counts as
@@ -117,13 +151,21 @@ class Dispatcher:
         return len(frames)
 
     def _handle(self, session: Session, command: RemotingCommand) -> None:
-        flag = command.flag
-        if flag & RPC_RESPONSE:
+        if command.flag & RPC_RESPONSE:
             session.answered(command)
             return
+        if self._gate is not None:
+            try:
+                self._gate(session, command)
+            except Exception as error:  # as for a handler
+                self._reply_failure(session, command, error)
+                return
+        self._call_handler(session, command)
+
+    def _call_handler(self, session: Session, command: RemotingCommand) -> None:
         try:
             reply = self._handlers.get(command.code, unsupported)(session, command)
-            if flag & RPC_ONEWAY or reply is None:
+            if command.flag & RPC_ONEWAY or reply is None:
                 return
             session.queue_reply(reply if isinstance(reply, bytes) else encode_frame(reply))
         except Exception as error:  # whatever a handler raises, the connection and its other requests go on

@@ -19,7 +19,7 @@ from functools import partial
 import trio
 
 from broker.errors import RemoteClosed
-from broker.net.dispatch import NO_RUNS, Batches, Dispatcher, HandlerTable, RunTable
+from broker.net.dispatch import NO_RUNS, Batches, Dispatcher, Gate, HandlerTable, RunTable
 from broker.net.limits import PartialFrames, ServerLimits
 from broker.net.session import Session
 from broker.net.transport import SocketTransport, StreamTransport, Transport, read_buffer
@@ -39,8 +39,8 @@ OUT_OF_RESOURCES_PAUSE_SECONDS = 0.1
 class Server:
     """Handlers behind any number of listening sockets. `sessions` are the connections that are open now.
 
-    Requests that a reader of `direct` matches reach their handler with a typed `header`. `runs` and `batches`
-    are as in `Dispatcher`. Services are named after `name`.
+    Requests that a reader of `direct` matches reach their handler with a typed `header`. `runs`, `batches`
+    and `gate` are as in `Dispatcher`. Services are named after `name`.
     """
 
     def __init__(
@@ -52,10 +52,11 @@ class Server:
         batches: Batches | None = None,
         direct: DirectReaders = NO_DIRECT,
         runs: RunTable = NO_RUNS,
+        gate: Gate | None = None,
         supervisor: Supervisor | None = None,
     ) -> None:
         self.sessions: set[Session] = set()
-        self._dispatcher = Dispatcher(handlers, runs, batches, name)
+        self._dispatcher = Dispatcher(handlers, runs, batches, name, gate)
         self._limits = limits or ServerLimits()
         self._name = name
         self._direct = direct

@@ -145,7 +145,12 @@ def from_ext(cls: type[HeaderT], ext: dict[str, str] | None) -> HeaderT:
     try:
         return _convert(ext, cls, strict=False)
     except (msgspec.ValidationError, UnicodeEncodeError):
-        return _from_ext_slowly(cls, ext)
+        pass
+    if cls.__struct_config__.forbid_unknown_fields:
+        known = {name: ext[name] for name in cls.__struct_encode_fields__ if name in ext}
+        if len(known) < len(ext):
+            return from_ext(cls, known)
+    return _from_ext_slowly(cls, ext)
 
 
 def _text_of(value: Any) -> str:

@@ -107,8 +107,13 @@ _COMPACT = dict(
 )
 
 
-class SendMessageRequestHeaderV2(Header, frozen=True, kw_only=True, rename=_COMPACT.get):
-    """SEND_MESSAGE_V2 (310), SEND_BATCH_MESSAGE (320), SEND_REPLY_MESSAGE_V2 (325): one-letter wire names."""
+class SendMessageRequestHeaderV2(
+    Header, frozen=True, kw_only=True, rename=_COMPACT.get, forbid_unknown_fields=True
+):
+    """SEND_MESSAGE_V2 (310), SEND_BATCH_MESSAGE (320), SEND_REPLY_MESSAGE_V2 (325): one-letter wire names.
+
+    A request with more ext fields, such as a signature, is no business of a DirectReader: it would lose them.
+    """
 
     producer_group: str
     topic: str

@@ -133,11 +133,17 @@ def decode_json_header(header: bytes, body: bytes) -> RemotingCommand:
 
 
 class DirectReader(Generic[HeaderT]):
-    """Reads the requests of one code with their typed header; `beginning` is how the header of such a one begins."""
+    """Reads the requests of one code with their typed header; `beginning` is how the header of such a one begins.
+
+    The header class forbids unknown fields, so that a request with more ext fields (AccessKey, Signature, …) is read the
+    general way, which keeps them all.
+    """
 
     BEGINNING_SIZE: Final = len(b'{"code":310,')
 
     def __init__(self, code: int, header: type[HeaderT]) -> None:
+        if not header.__struct_config__.forbid_unknown_fields:
+            raise TypeError(f"{header.__name__} must forbid unknown fields: a DirectReader would lose them")
         self.beginning = f'{{"code":{code},"extFields":'.encode()[: self.BEGINNING_SIZE]
         self._read = msgspec.json.Decoder(_DirectHeader[header], strict=False).decode  # type: ignore[valid-type]
         # msgspec reads "1" as true, Java as false; looking for it costs as much as half of the reading.

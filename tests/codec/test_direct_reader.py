@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from codec.errors import RemoteProtocolError
 from codec.headers.base import from_ext, to_ext
+from codec.headers.pull import PullMessageRequestHeader
 from codec.headers.send import SendMessageRequestHeaderV2
 from codec.remoting.connection import Connection
 from codec.remoting.frame import DirectReader, RemotingCommand, decode_frame, encode_frame
@@ -89,6 +90,7 @@ def test_any_header_that_can_be_written(header: SendMessageRequestHeaderV2) -> N
         {**EXT, "d": None},
         {name: text for name, text in EXT.items() if name != "b"},
         {**EXT, "i": {"nested": 1}},
+        {**EXT, "AccessKey": "RocketMQ", "Signature": "abc="},
     ],
 )
 def test_what_only_the_tolerant_way_can_read_is_left_to_it(ext: Any) -> None:
@@ -128,3 +130,8 @@ def test_a_broken_header_breaks_the_connection() -> None:
     frame = (4 + len(data)).to_bytes(4, "big") + len(data).to_bytes(4, "big") + data
     with pytest.raises(RemoteProtocolError):
         _received(frame)
+
+
+def test_a_header_that_would_lose_ext_fields_is_refused() -> None:
+    with pytest.raises(TypeError, match="forbid unknown fields"):
+        DirectReader(11, PullMessageRequestHeader)
