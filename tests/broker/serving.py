@@ -24,7 +24,9 @@ def echo(_session: Session, request: RemotingCommand) -> RemotingCommand:
 
 
 class Wire:
-    """A transport that gives all it has at once; `answered` is what was written, `deeds` the sizes of the writes."""
+    """A transport that receives one block of data; `answered` is what was sent, `deeds` the sizes of the
+    writes.
+    """
 
     def __init__(self, data: bytes, deeds: list[object] | None = None) -> None:
         self.incoming = [data, b""]

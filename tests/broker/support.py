@@ -1,4 +1,6 @@
-"""A broker without sockets: its real store, tables and services, and clients that talk to its handlers in memory."""
+"""A broker without sockets: its real store, tables and services, and clients that talk to its handlers in
+memory.
+"""
 
 from __future__ import annotations
 
@@ -46,19 +48,19 @@ SMALL_FILES: dict[str, Any] = {
 
 
 def virtual_now() -> int:
-    """Wall clock of the tests: trio's clock, from START_MS on."""
+    """The wall clock of tests: trio's clock, starting at START_MS."""
     return START_MS + round(trio.current_time() * 1000)
 
 
 async def inline(function: Callable[..., Any], *args: Any, **_options: Any) -> Any:
-    """Instead of a worker thread, so that a virtual clock does not run ahead of it."""
+    """Replaces worker threads, which a virtual clock would overtake."""
     await trio.lowlevel.checkpoint()
     return function(*args)
 
 
 @dataclass(eq=False)
 class FakeSession:
-    """What handlers see of a connection. `answers`: request code → the peer's reply to our request."""
+    """A connection as handlers see it. `answers`: request code → the reply of the peer."""
 
     nursery: trio.Nursery | None = None
     peer: tuple[str, int] = ("127.0.0.1", 40000)
@@ -97,7 +99,7 @@ class FakeSession:
         return self.answers[command.code](command)
 
     def flush(self) -> None:
-        """What is sent is there already."""
+        """Does nothing: everything is sent at once."""
 
     def spawn(self, function: Callable[..., Awaitable[Any]], *args: object) -> None:
         assert self.nursery is not None
@@ -137,7 +139,7 @@ class Client:
     def post(
         self, code: int, header: Header | Mapping[str, str] | None = None, body: bytes = b"", flag: int = 0
     ) -> int:
-        """Sends a request; its opaque number."""
+        """Sends a request and returns its opaque."""
         self._opaque += 1
         ext = to_ext(header) if isinstance(header, Header) else dict(header) if header is not None else None
         request = RemotingCommand(
@@ -161,13 +163,13 @@ class Client:
         ]
 
     def ask(self, code: int, header: Header | Mapping[str, str] | None = None, body: bytes = b"") -> Reply:
-        """The reply to a request that is answered at once."""
+        """Sends a request and returns its immediate reply."""
         replies = self.replies(self.post(code, header, body))
         assert len(replies) == 1, f"code {code}: {len(replies)} replies at once"
         return replies[0]
 
     async def wait(self, opaque: int) -> Reply:
-        """The reply to a request that may be answered later, within a minute."""
+        """Waits up to a minute for the reply to a request."""
         with trio.fail_after(60):
             while not self.replies(opaque):
                 await self.session.news.wait()

@@ -1,4 +1,4 @@
-"""broker.conf and namesrv.conf as people write them, and changes while running."""
+"""Configuration files of broker and name server, and changes at run time."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ brokerip1=x
 """
 
 
-def test_a_broker_conf_is_read_by_javas_names(tmp_path: Path) -> None:
+def test_a_broker_conf_is_read_with_java_names(tmp_path: Path) -> None:
     path = tmp_path / "broker.conf"
     path.write_text(BROKER_CONF.replace("@@", "  "))
     config, unknown = load_config(BrokerConfig, path)
@@ -76,7 +76,7 @@ def test_a_broker_conf_is_read_by_javas_names(tmp_path: Path) -> None:
     assert store.message_delay_level == "1s 2s"
 
 
-def test_javas_own_listing_of_its_properties_holds_nothing_unknown() -> None:
+def test_every_property_that_java_lists_is_known() -> None:
     seen = 0
     wire = load_wire("json")
     kinds: dict[object, type] = {26: BrokerConfig, 319: NamesrvConfig}
@@ -92,7 +92,7 @@ def test_javas_own_listing_of_its_properties_holds_nothing_unknown() -> None:
 
 
 @pytest.mark.parametrize("kind", [BrokerConfig, NamesrvConfig])
-def test_a_configuration_outlives_its_own_text(kind: type[BrokerConfig] | type[NamesrvConfig]) -> None:
+def test_a_configuration_is_read_back_from_its_text(kind: type[BrokerConfig] | type[NamesrvConfig]) -> None:
     config = kind()
     assert config_from_properties(kind, parse_properties(config_text(config))) == (config, [])  # type: ignore[type-var]
 
@@ -101,7 +101,7 @@ def test_a_configuration_outlives_its_own_text(kind: type[BrokerConfig] | type[N
     ("entry", "named"),
     [("listenPort=many", "listenPort"), ("autoCreateTopicEnable=perhaps", "autoCreateTopicEnable")],
 )
-def test_a_value_of_the_wrong_kind_is_refused_by_name(tmp_path: Path, entry: str, named: str) -> None:
+def test_a_value_of_the_wrong_kind_is_refused_with_its_name(tmp_path: Path, entry: str, named: str) -> None:
     path = tmp_path / "broker.conf"
     path.write_text(entry)
     with pytest.raises(ConfigError, match=named):
@@ -115,7 +115,7 @@ def test_a_value_of_the_wrong_kind_is_refused_by_name(tmp_path: Path, entry: str
         ("aclEnable=perhaps", "aclEnable=perhaps: true or false is expected"),
     ],
 )
-def test_a_value_of_the_wrong_kind_is_told_as_it_was_written(entry: str, text: str) -> None:
+def test_a_value_of_the_wrong_kind_is_quoted_as_written(entry: str, text: str) -> None:
     with pytest.raises(ConfigError, match=f"^{text}$"):
         config_from_properties(BrokerConfig, parse_properties(entry))
 
@@ -155,7 +155,7 @@ def test_a_value_of_the_wrong_kind_is_told_as_it_was_written(entry: str, text: s
         "maxOutgoingBytes=0",
     ],
 )
-def test_a_value_that_means_nothing_is_refused_by_name(entry: str) -> None:
+def test_an_invalid_value_is_refused_with_its_name(entry: str) -> None:
     config, _ = config_from_properties(BrokerConfig, parse_properties(entry))
     with pytest.raises(ConfigError, match=f"^{entry}: .* is expected$"):
         check_values(config)
@@ -173,14 +173,14 @@ def test_a_value_that_means_nothing_is_refused_by_name(entry: str) -> None:
         "maxOutgoingBytes=0",
     ],
 )
-async def test_a_name_server_does_not_start_with_a_value_that_means_nothing(entry: str) -> None:
+async def test_a_name_server_does_not_start_with_an_invalid_value(entry: str) -> None:
     config, _ = config_from_properties(NamesrvConfig, parse_properties(f"kvConfigPath=\n{entry}"))
     with pytest.raises(ConfigError, match=f"^{entry}: .* is expected$"):
         async with open_name_server(config):
             pass
 
 
-def test_what_java_means_by_its_values_is_taken() -> None:
+def test_special_values_of_java_are_accepted() -> None:
     check_values(NamesrvConfig())
     check_values(BrokerConfig())
     entries = "deleteWhen=04; 16\nflushDiskType=SYNC_FLUSH\nbrokerRole=SLAVE\nbrokerId=1\nlistenPort=0\nfileReservedTime=0"
@@ -188,7 +188,7 @@ def test_what_java_means_by_its_values_is_taken() -> None:
     check_values(config)
 
 
-def test_what_is_not_supported_is_told_by_name() -> None:
+def test_unsupported_features_are_reported_by_name() -> None:
     assert unsupported(BrokerConfig()) == []
     config = BrokerConfig(acl_enable=True, use_tls=True, broker_role="SLAVE")
     assert [text.partition(" is not supported: ")[0] for text in unsupported(config)] == [
@@ -199,8 +199,8 @@ def test_what_is_not_supported_is_told_by_name() -> None:
     assert len(unsupported(BrokerConfig(broker_role="SYNC_MASTER"))) == 1
 
 
-def test_a_slave_does_not_take_the_place_of_its_master() -> None:
-    """As in Java: it would register with id 0, and its master's clients would come to it."""
+def test_a_slave_does_not_register_with_the_id_of_its_master() -> None:
+    """It would register with id 0, as in Java, and the clients of its master would connect to it."""
     with pytest.raises(ConfigError, match="brokerId=0 is the master's"):
         check_values(BrokerConfig(broker_role="SLAVE"))
     check_values(BrokerConfig(broker_role="SLAVE", broker_id=1))
@@ -214,7 +214,7 @@ def test_a_file_that_cannot_be_read_is_a_config_error(tmp_path: Path) -> None:
         load_config(BrokerConfig, tmp_path / "latin.conf")
 
 
-def test_a_change_gives_a_new_configuration_and_says_what_changed() -> None:
+def test_a_change_returns_a_new_configuration_and_the_changed_names() -> None:
     old = BrokerConfig(namesrv_addr=None, broker_config_path=None)
     update = update_config(old, {"brokerPermission": "4", "listenPort": "10911", "huh": "1"})
     assert update.config.broker_permission == 4
@@ -223,7 +223,7 @@ def test_a_change_gives_a_new_configuration_and_says_what_changed() -> None:
     assert old.broker_permission == 6
 
 
-def test_a_change_does_not_bring_back_defaults() -> None:
+def test_a_change_does_not_restore_defaults() -> None:
     update = update_config(NamesrvConfig(kv_config_path=None), {"clusterTest": "true"})
     assert update.config == NamesrvConfig(kv_config_path=None, cluster_test=True)
 
@@ -236,7 +236,7 @@ def test_a_forbidden_name_forbids_the_whole_change() -> None:
         update_config(old, {"brokerPermission": "all"})
 
 
-def test_unknown_names_are_warned_about_one_by_one(caplog: pytest.LogCaptureFixture) -> None:
+def test_each_unknown_name_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     warn_unknown(["a", "b"], "broker.conf")
     assert [record.getMessage() for record in caplog.records] == [
@@ -254,7 +254,7 @@ def test_limits_and_paths_come_from_the_configuration() -> None:
     assert expand_path("${user.home}/store") == expand_path("~/store") == Path.home() / "store"
 
 
-def test_a_properties_file_is_replaced_whole(tmp_path: Path) -> None:
+def test_a_properties_file_is_replaced_in_one_step(tmp_path: Path) -> None:
     path = tmp_path / "x.properties"
     write_properties(path, {"a": "1"})
     write_properties(path, {"a": "2", "b": "x y"})
@@ -262,6 +262,6 @@ def test_a_properties_file_is_replaced_whole(tmp_path: Path) -> None:
     assert [one.name for one in tmp_path.iterdir()] == ["x.properties"]
 
 
-def test_blanks_at_the_end_of_a_value_do_not_count() -> None:
+def test_trailing_blanks_of_a_value_are_removed() -> None:
     config, _ = config_from_properties(BrokerConfig, {"listenPort": "1 ", "brokerName": "a\t"})
     assert (config.listen_port, config.broker_name) == (1, "a")

@@ -1,4 +1,4 @@
-"""A whole cluster in this process, from trio, from a thread, and as a pytest fixture; spoken to with raw frames."""
+"""Embedded clusters in trio, in a thread, and as pytest fixtures, with clients that send raw frames."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ async def bodies(address: str, topic: str) -> list[bytes]:
     return [bytes(message.body) for message in decode_records(reply.body)]
 
 
-async def test_the_route_leads_from_the_name_server_to_the_broker_and_back_come_messages() -> None:
+async def test_a_client_finds_the_broker_and_receives_messages() -> None:
     async with broker.embedded() as cluster:
         default = await route(cluster.namesrv, "TBW102")
         assert default is not None
@@ -92,7 +92,7 @@ async def test_the_route_leads_from_the_name_server_to_the_broker_and_back_come_
     assert not cluster.store_path.exists()
 
 
-async def test_a_store_of_its_own_outlives_the_cluster(tmp_path: Path) -> None:
+async def test_a_given_store_is_kept(tmp_path: Path) -> None:
     for round_ in range(2):
         async with broker.embedded(store=tmp_path / "store") as cluster:
             producer = await connect(cluster.broker_address)
@@ -111,7 +111,7 @@ async def test_a_store_of_its_own_outlives_the_cluster(tmp_path: Path) -> None:
     ],
 )
 async def test_a_store_keeps_the_sizes_of_its_files(tmp_path: Path, sizes: dict[str, Any]) -> None:
-    """Files of another size are no trouble for who opens the folder again without naming it."""
+    """A folder opens again without the sizes of its files."""
     written = [b"body %d" % number for number in range(300)]
     async with broker.embedded(store=tmp_path / "store", **sizes) as cluster:
         producer = await connect(cluster.broker_address)
@@ -133,19 +133,19 @@ async def test_settings_are_broker_properties() -> None:
 @pytest.mark.parametrize(
     ("settings", "named"), [({"brokername": "x"}, "brokername"), ({"broker_id": "first"}, "brokerId")]
 )
-async def test_a_wrong_setting_is_refused_by_name(settings: dict[str, Any], named: str) -> None:
+async def test_a_wrong_setting_is_refused_with_its_name(settings: dict[str, Any], named: str) -> None:
     with pytest.raises(ConfigError, match=named):
         async with broker.embedded(**settings):
             pass
 
 
-async def test_what_the_block_raises_comes_out_bare() -> None:
+async def test_an_exception_of_the_block_is_not_grouped() -> None:
     with pytest.raises(ZeroDivisionError):
         async with broker.embedded():
             raise ZeroDivisionError
 
 
-def test_a_cluster_in_a_thread_serves_whoever_asks() -> None:
+def test_a_cluster_in_a_thread_serves_all_clients() -> None:
     with broker.embedded_in_thread() as cluster:
         trio.run(check_send, cluster.broker_address)
     with pytest.raises(OSError, match="connect"):
@@ -157,14 +157,14 @@ async def check_send(address: str) -> None:
     assert (await client.ask(send("T", b"x"))).code == ResponseCode.SUCCESS
 
 
-def test_what_goes_wrong_in_the_thread_is_raised_here() -> None:
+def test_an_exception_of_the_thread_is_raised_in_the_caller() -> None:
     with pytest.raises(ConfigError, match="nonsense"), broker.embedded_in_thread(nonsense=1):
         pass
     with pytest.raises(ZeroDivisionError), broker.embedded_in_thread():
         raise ZeroDivisionError
 
 
-def test_the_package_and_the_plugin_import_nothing_heavy() -> None:
+def test_the_package_and_the_plugin_import_little() -> None:
     code = (
         "import sys, broker, broker.testing.pytest_plugin\n"
         "heavy = {'trio', 'msgspec', 'numpy', 'construct', 'ssl'}\n"

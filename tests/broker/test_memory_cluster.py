@@ -1,4 +1,4 @@
-"""A cluster in memory on the virtual clock: real clients and broker, faults on the way, nothing that a machine's speed changes."""
+"""Clusters in memory on the virtual clock: real clients and brokers, and injected faults."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ QUEUE = MessageQueue(TOPIC, "broker-a", 0)
 
 
 def fate(code: int, verdict: Callable[[RemotingCommand], Awaitable[Any]]) -> broker.OnRequest:
-    """What becomes of the requests of one code."""
+    """Decides what happens to the requests of one code."""
 
     async def on_request(address: str, request: RemotingCommand) -> Any:
         return await verdict(request) if request.code == code else None
@@ -62,8 +62,8 @@ async def test_half_an_hour_passes_at_once(autojump_clock: Any) -> None:
         assert cluster.now_ms() == 1_700_000_000_000 + round(trio.current_time() * 1000)
 
 
-async def test_the_same_program_says_the_same_at_the_same_times(autojump_clock: Any) -> None:
-    """How often, and in which order at one moment, is trio's choice: it shuffles tasks."""
+async def test_a_program_repeats_with_the_same_times(autojump_clock: Any) -> None:
+    """Only times are compared: trio shuffles tasks that run at the same time."""
 
     async def run() -> set[tuple[float, str, int]]:
         begun = trio.current_time()
@@ -87,7 +87,7 @@ async def test_the_same_program_says_the_same_at_the_same_times(autojump_clock: 
     assert await run() == first
 
 
-async def test_a_lost_request_has_no_answer(autojump_clock: Any) -> None:
+async def test_a_lost_request_gets_no_reply(autojump_clock: Any) -> None:
     waiting = [broker.LOST]
 
     async def lost(request: RemotingCommand) -> Any:
@@ -105,7 +105,7 @@ async def test_a_lost_request_has_no_answer(autojump_clock: Any) -> None:
         assert (await producer.send(Message.of(TOPIC, b"x"))).queue_offset == 0
 
 
-async def test_an_answer_in_place_of_the_brokers(autojump_clock: Any) -> None:
+async def test_a_reply_replaces_that_of_the_broker(autojump_clock: Any) -> None:
     async def busy(request: RemotingCommand) -> Any:
         return request.reply(ResponseCode.SYSTEM_BUSY, "not now")
 
@@ -119,7 +119,7 @@ async def test_an_answer_in_place_of_the_brokers(autojump_clock: Any) -> None:
             assert await consumer.max_offset(QUEUE) == 0
 
 
-async def test_a_request_that_takes_long(autojump_clock: Any) -> None:
+async def test_a_delayed_request(autojump_clock: Any) -> None:
     async def slow(request: RemotingCommand) -> Any:
         await trio.sleep(2)
 
@@ -132,8 +132,8 @@ async def test_a_request_that_takes_long(autojump_clock: Any) -> None:
         assert trio.current_time() - begun == pytest.approx(2)
 
 
-async def test_answers_come_between_whole_replies(autojump_clock: Any) -> None:
-    """Pulls bring megabytes through the same connection that other requests are answered on."""
+async def test_replies_of_the_test_are_sent_between_complete_replies(autojump_clock: Any) -> None:
+    """Pulls transfer megabytes over the connection that carries the other replies."""
     answered = 0
 
     async def answer(request: RemotingCommand) -> Any:
@@ -163,7 +163,7 @@ async def test_answers_come_between_whole_replies(autojump_clock: Any) -> None:
 
 
 @pytest.mark.parametrize("hears", [False, True])
-async def test_a_cut_connection_and_an_address_that_refuses(autojump_clock: Any, hears: bool) -> None:
+async def test_a_cut_breaks_connections_and_refuses_new_ones(autojump_clock: Any, hears: bool) -> None:
     async def watch(address: str, request: RemotingCommand) -> None:
         return None
 
@@ -189,13 +189,13 @@ async def test_a_cut_connection_and_an_address_that_refuses(autojump_clock: Any,
         assert (await producer.send(Message.of(TOPIC, b"x"), queue=QUEUE)).queue_offset == 1
 
 
-async def test_no_server_is_cut(autojump_clock: Any) -> None:
+async def test_a_cut_of_an_unknown_address_is_an_error(autojump_clock: Any) -> None:
     async with broker.embedded_in_memory() as cluster:
         with pytest.raises(KeyError):
             cluster.cut("127.0.0.1:1")
 
 
-async def test_a_second_broker_comes_and_goes_and_comes_back(autojump_clock: Any, tmp_path: Path) -> None:
+async def test_a_second_broker_can_stop_and_return(autojump_clock: Any, tmp_path: Path) -> None:
     b: Any = {"broker_name": "broker-b", "store": tmp_path}
     async with (
         broker.embedded_in_memory(broker_name="broker-a") as cluster,
@@ -229,7 +229,7 @@ async def test_a_disk_that_takes_long(autojump_clock: Any) -> None:
         assert trio.current_time() - begun == pytest.approx(1)
 
 
-async def test_what_goes_wrong_comes_out_bare(autojump_clock: Any) -> None:
+async def test_an_exception_is_not_grouped(autojump_clock: Any) -> None:
     with pytest.raises(ConfigError, match="no broker property is called nonsense"):
         async with broker.embedded_in_memory(nonsense=1):
             pytest.fail("entered")
@@ -244,6 +244,6 @@ async def test_what_goes_wrong_comes_out_bare(autojump_clock: Any) -> None:
 
 
 async def test_filters_are_had_without_threads(autojump_clock: Any) -> None:
-    """The grammar is read at the start; the clock stands still meanwhile."""
+    """The grammar is loaded at the start, while the clock stands still."""
     async with broker.embedded_in_memory(enable_property_filter=True):
         assert trio.current_time() == 0

@@ -1,4 +1,4 @@
-"""Streams in memory: whole frames, ends of connections, addresses."""
+"""The in-memory network: complete frames, ends of connections, addresses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ASK, NEWS = 11, 40
 
 
 class Listening:
-    """A server that leaves its end of the connection to the test."""
+    """A server whose end of the connection belongs to the test."""
 
     def __init__(self) -> None:
         self.stream: Any = None
@@ -38,7 +38,7 @@ async def answer(address: str, request: RemotingCommand) -> RemotingCommand | No
     return request.reply(0, "from the test") if request.code == ASK else None
 
 
-async def test_an_answer_does_not_come_inside_of_a_frame(nursery: trio.Nursery) -> None:
+async def test_a_reply_is_not_sent_inside_a_frame(nursery: trio.Nursery) -> None:
     network = MemoryNetwork(nursery, answer)
     server = served(network)
     ours = await network.open_stream(HOST, PORT)
@@ -52,7 +52,7 @@ async def test_an_answer_does_not_come_inside_of_a_frame(nursery: trio.Nursery) 
     assert [(command.opaque, bytes(command.body)) for command in got] == [(77, b""), (5, b"body")]
 
 
-async def test_requests_in_pieces_and_many_at_once(nursery: trio.Nursery) -> None:
+async def test_requests_in_pieces_and_many_together(nursery: trio.Nursery) -> None:
     heard: list[int] = []
 
     async def hear(address: str, request: RemotingCommand) -> None:
@@ -71,7 +71,7 @@ async def test_requests_in_pieces_and_many_at_once(nursery: trio.Nursery) -> Non
 
 
 @pytest.mark.parametrize("hears", [False, True])
-async def test_the_end_of_either_side_is_heard_by_the_other(nursery: trio.Nursery, hears: bool) -> None:
+async def test_each_side_sees_the_other_close(nursery: trio.Nursery, hears: bool) -> None:
     network = MemoryNetwork(nursery, answer if hears else None)
     server = served(network)
     ours = await network.open_stream(HOST, PORT)
@@ -82,7 +82,7 @@ async def test_the_end_of_either_side_is_heard_by_the_other(nursery: trio.Nurser
     assert await ours.receive_some() == b""
 
 
-async def test_what_is_no_frame_passes(nursery: trio.Nursery) -> None:
+async def test_bytes_that_are_not_a_frame_pass(nursery: trio.Nursery) -> None:
     network = MemoryNetwork(nursery, answer)
     server = served(network)
     ours = await network.open_stream(HOST, PORT)

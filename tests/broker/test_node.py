@@ -1,4 +1,4 @@
-"""A whole broker on a socket: its start, its stop however it comes, and what a restart finds."""
+"""A broker on a socket: start, stop, and restart."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def send(client: Client, topic: str, body: bytes = b"x") -> RemotingComman
     return await ask(client, 310, to_ext(send_header(topic)), body)
 
 
-async def test_it_serves_and_a_restart_finds_everything(tmp_path: Path) -> None:
+async def test_a_restart_finds_all_messages_and_offsets(tmp_path: Path) -> None:
     started = time.process_time()
     async with open_broker(config(tmp_path)) as node:
         assert time.process_time() - started < 10 * TARGET_START_SECONDS
@@ -62,7 +62,7 @@ async def test_it_serves_and_a_restart_finds_everything(tmp_path: Path) -> None:
         assert offset.ext_fields == {"offset": "1"}
 
 
-async def test_a_new_topic_has_a_route_when_its_creator_is_answered(tmp_path: Path) -> None:
+async def test_a_new_topic_has_a_route_before_its_creator_gets_the_reply(tmp_path: Path) -> None:
     names = NamesrvConfig(kv_config_path=None, config_store_path=None)
     async with open_name_server(names, host="127.0.0.1", port=0) as namesrv:
         async with open_broker(config(tmp_path, namesrv_addr=namesrv.address)) as node:
@@ -106,14 +106,14 @@ async def test_a_cancelled_broker_stops_cleanly(tmp_path: Path) -> None:
     assert '"T@G":{0:1' in (tmp_path / "config" / "consumerOffset.json").read_text()
 
 
-async def test_what_the_block_raises_comes_out_bare(tmp_path: Path) -> None:
+async def test_an_exception_of_the_block_is_not_grouped(tmp_path: Path) -> None:
     with pytest.raises(KeyError, match="mine"):
         async with open_broker(config(tmp_path)):
             raise KeyError("mine")
     assert not (tmp_path / "abort").exists()
 
 
-async def test_clients_that_connect_are_answered_though_no_name_server_is_there(tmp_path: Path) -> None:
+async def test_a_broker_serves_without_a_name_server(tmp_path: Path) -> None:
     async with open_broker(config(tmp_path, namesrv_addr="127.0.0.1:1")) as node:
         peer = await connect(node.address)
         with trio.fail_after(PATIENCE):
@@ -139,7 +139,7 @@ async def test_unreadable_tables_stop_the_start_and_change_nothing(tmp_path: Pat
     assert (folder / "topics.json.bak").read_bytes() == b"garbage"
 
 
-async def test_bad_settings_are_named(tmp_path: Path) -> None:
+async def test_invalid_settings_are_reported(tmp_path: Path) -> None:
     for settings, text in (
         ({"message_delay_level": "1s soon"}, "messageDelayLevel"),
         ({"broker_ip1": "no.such.host.invalid"}, "brokerIP1"),
@@ -149,7 +149,7 @@ async def test_bad_settings_are_named(tmp_path: Path) -> None:
                 raise AssertionError("it started")
 
 
-async def test_a_taken_port_is_an_os_error(tmp_path: Path) -> None:
+async def test_a_port_in_use_is_an_os_error(tmp_path: Path) -> None:
     async with open_broker(config(tmp_path / "one")) as node:
         port = int(node.address.rpartition(":")[2])
         with pytest.raises(OSError, match="in use"):
@@ -186,6 +186,6 @@ async def served(node: BrokerNode, topic: str) -> Any:
                 yield message.topic, message.queue_id, message.queue_offset
 
 
-def test_the_address_that_clients_reach() -> None:
+def test_the_address_for_clients() -> None:
     assert own_address("127.0.0.1") == "127.0.0.1"
     assert own_address("0.0.0.0").count(".") == 3

@@ -1,4 +1,4 @@
-"""A broker's registration against name servers of our own, over loopback sockets and a virtual clock."""
+"""Registration of a broker at name servers, over loopback sockets and a virtual clock."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ REGISTER, QUERY, UNREGISTER = (
 
 
 class Recorder:
-    """A name server that notes what it is asked, and answers with `code` or not at all."""
+    """A name server that records requests, and replies with `code`, or never when that is None."""
 
     def __init__(self, code: int | None = 0) -> None:
         self.code = code
@@ -78,14 +78,14 @@ def registration(namesrv: str, **settings: object) -> Registration:
 
 
 async def launch(nursery: trio.Nursery, broker: Registration) -> None:
-    """As a broker does."""
+    """Starts a registration as a broker does."""
     await nursery.start(broker.peers.run)
     await broker.register()
     nursery.start_soon(broker.run)
 
 
 @pytest.mark.parametrize("compressed", [False, True])
-async def test_a_broker_is_known_to_every_name_server_when_it_has_started(
+async def test_a_broker_registers_at_every_name_server_before_it_has_started(
     nursery: trio.Nursery, compressed: bool
 ) -> None:
     async with open_name_server(NO_FILES, port=0) as one, open_name_server(NO_FILES, port=0) as two:
@@ -110,9 +110,7 @@ async def test_a_broker_is_known_to_every_name_server_when_it_has_started(
 
 
 @pytest.mark.parametrize(("role", "broker_id"), [("ASYNC_MASTER", 0), ("SYNC_MASTER", 0), ("SLAVE", 7)])
-async def test_a_master_is_number_0_whatever_it_was_given(
-    nursery: trio.Nursery, role: str, broker_id: int
-) -> None:
+async def test_a_master_registers_with_id_0(nursery: trio.Nursery, role: str, broker_id: int) -> None:
     async with open_name_server(NO_FILES, port=0) as server:
         broker = registration(server.address, broker_role=role, broker_id=7)
         await launch(nursery, broker)
@@ -121,7 +119,7 @@ async def test_a_master_is_number_0_whatever_it_was_given(
         assert server.state.routes.member_group("broker-a") == {}
 
 
-async def test_it_registers_again_every_period_within_its_bounds(
+async def test_it_registers_at_each_period_within_bounds(
     nursery: trio.Nursery, clock: trio.testing.MockClock
 ) -> None:
     recorder, hasty = Recorder(), Recorder()
@@ -137,7 +135,7 @@ async def test_it_registers_again_every_period_within_its_bounds(
     assert header["brokerId"] == "0"
 
 
-async def test_without_force_it_registers_only_what_is_news(
+async def test_without_force_it_registers_only_changes(
     nursery: trio.Nursery, clock: trio.testing.MockClock
 ) -> None:
     recorder = Recorder()
@@ -151,7 +149,7 @@ async def test_without_force_it_registers_only_what_is_news(
     assert bytes(recorder.requests[3].body) == b'{"counter":1,"timestamp":1}'
 
 
-async def test_a_broker_that_may_not_write_says_so_of_every_topic(nursery: trio.Nursery) -> None:
+async def test_the_permission_of_a_broker_limits_every_topic(nursery: trio.Nursery) -> None:
     recorder = Recorder()
     await recorder.start(nursery)
     await launch(nursery, registration(recorder.address, broker_permission=4))
@@ -162,7 +160,7 @@ async def test_a_broker_that_may_not_write_says_so_of_every_topic(nursery: trio.
     }
 
 
-async def test_a_name_server_that_is_down_is_named_once_and_found_again(
+async def test_a_name_server_that_is_down_is_logged_once_and_retried(
     nursery: trio.Nursery, clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "broker.services.registration")
@@ -197,13 +195,13 @@ async def test_a_name_server_that_refuses_or_is_silent_does_not_stop_the_broker(
     assert ("told so" if code else "did not answer") in caplog.text
 
 
-async def test_before_it_runs_nothing_happens() -> None:
+async def test_nothing_happens_before_it_runs() -> None:
     broker = registration("127.0.0.1:1")
     await broker.register()
     await broker.unregister()
 
 
-async def test_a_lost_connection_is_made_again(nursery: trio.Nursery) -> None:
+async def test_a_lost_connection_is_opened_again(nursery: trio.Nursery) -> None:
     recorder = Recorder()
     sessions: list[Session] = []
     listener = TCP.listen("127.0.0.1", 0)
@@ -229,7 +227,7 @@ async def test_a_lost_connection_is_made_again(nursery: trio.Nursery) -> None:
     assert len({session.id for session in sessions}) == 2
 
 
-async def test_a_request_without_an_answer_leaves_nothing_behind(
+async def test_a_request_that_fails_leaves_no_waiter(
     nursery: trio.Nursery, clock: trio.testing.MockClock
 ) -> None:
     recorder = Recorder(code=None)

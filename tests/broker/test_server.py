@@ -21,6 +21,7 @@ from tests.broker.serving import (
     SILENT,
     VIEWS,
     Client,
+    Wire,
     echo,
     in_memory,
     over_tcp,
@@ -52,7 +53,7 @@ async def test_requests_are_answered_in_order_whatever_the_chunks(nursery: trio.
         (Refusal(17, "no such topic"), ResponseCode.TOPIC_NOT_EXIST, "no such topic"),
     ],
 )
-async def test_a_failing_handler_is_answered_and_the_connection_goes_on(
+async def test_an_error_in_a_handler_becomes_a_reply(
     nursery: trio.Nursery, error: Exception, code: int, remark: str
 ) -> None:
     client, _ = await in_memory(nursery, {ECHO: echo, FAIL: raising(error)})
@@ -62,7 +63,7 @@ async def test_a_failing_handler_is_answered_and_the_connection_goes_on(
     assert (success.body, success.opaque) == (b"still here", 2)
 
 
-async def test_only_unexpected_errors_leave_a_traceback(
+async def test_only_unexpected_errors_are_logged_with_a_traceback(
     nursery: trio.Nursery, caplog: pytest.LogCaptureFixture
 ) -> None:
     client, _ = await in_memory(
@@ -126,7 +127,7 @@ async def test_a_bad_frame_closes_its_own_connection_only_after_what_came_before
     assert any("frame" in record.getMessage() for record in caplog.records)
 
 
-async def test_a_tls_hello_is_refused_by_name(
+async def test_a_tls_handshake_is_refused_with_the_reason(
     nursery: trio.Nursery, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "broker")
@@ -155,7 +156,7 @@ async def test_bodies_sent_as_views_arrive_whole(nursery: trio.Nursery, carrier:
         assert reply.body == bytes(store[:700_000]) * 2
 
 
-async def test_our_own_requests_are_answered_timed_out_or_lost(
+async def test_requests_to_the_peer_return_time_out_or_lose_the_connection(
     nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
 ) -> None:
     outcomes: list[object] = []
@@ -194,7 +195,7 @@ async def test_our_own_requests_are_answered_timed_out_or_lost(
         await session.request(request(), 1)
 
 
-async def test_deferred_work_may_fail_without_harm(
+async def test_an_error_in_deferred_work_ends_only_this_work(
     nursery: trio.Nursery, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def fail() -> None:
@@ -238,7 +239,7 @@ async def test_close_callbacks_run_once_each_even_when_one_fails(nursery: trio.N
     assert sessions[0].outgoing_bytes == 0
 
 
-async def test_pushes_from_elsewhere_leave_at_once_and_together(nursery: trio.Nursery) -> None:
+async def test_pushes_are_sent_at_once_and_together(nursery: trio.Nursery) -> None:
     connect, server = await over_tcp(nursery, {ECHO: echo})
     client = Client(connect())
     await client.ask(request())
@@ -251,7 +252,22 @@ async def test_pushes_from_elsewhere_leave_at_once_and_together(nursery: trio.Nu
     assert session.outgoing_bytes == 0
 
 
-async def test_a_connection_of_ours_needs_a_running_server() -> None:
+async def test_adopting_a_connection_needs_a_running_server() -> None:
     near, _ = trio.testing.memory_stream_pair()
     with pytest.raises(RemoteClosed):
         await Server({}).adopt(near, ("127.0.0.1", 1))
+
+
+async def test_a_programming_error_ends_one_connection(
+    nursery: trio.Nursery, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Faulty(Wire):
+        async def receive(self) -> bytes:
+            raise KeyError("x")
+
+    client, server = await in_memory(nursery, {ECHO: echo})
+    await server.serve_transport(Faulty(b""))
+    assert "broker: 127.0.0.1:1 closed" in caplog.text
+    assert "KeyError: 'x'" in caplog.text
+    assert (await client.ask(request())).code == 0
+    assert len(server.sessions) == 1

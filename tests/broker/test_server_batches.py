@@ -1,4 +1,4 @@
-"""What the server does with requests that came together: replies first, then what could wait for them."""
+"""Requests that arrive together: their replies are sent first, then deferred work runs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def _served(deeds: list[object], data: bytes, limits: ServerLimits | None 
     await server.serve_transport(Wire(data, deeds))
 
 
-async def test_the_end_of_a_batch_is_told_when_its_replies_are_on_the_way() -> None:
+async def test_a_batch_ends_after_its_replies_are_sent() -> None:
     deeds: list[object] = []
     frames = [encode_frame(request(opaque=n)) for n in range(3)]
     replies = [len(encode_frame(echo(None, request(opaque=n)))) for n in range(3)]  # type: ignore[arg-type]
@@ -46,8 +46,8 @@ async def test_a_long_batch_is_answered_in_parts() -> None:
     assert deeds == [*part, *part, "begin", reply, "end"]
 
 
-async def test_nobody_waits_inside_a_batch() -> None:
-    """Over the mark what is there is sent, and if need be the peer waited for: the batch has ended before."""
+async def test_a_wait_for_the_peer_is_outside_of_batches() -> None:
+    """Above the limit the queue is sent, and the server may wait for the peer, after the batch has ended."""
     deeds: list[object] = []
     body = bytes(1000)
     await _served(
@@ -93,7 +93,7 @@ async def _in_runs(run: RunHandler, count: int) -> list[tuple[int, int, str | No
     return [(reply.opaque, reply.code, reply.remark) for reply in wire.replies()]
 
 
-async def test_a_run_takes_what_it_likes_and_the_rest_goes_one_by_one() -> None:
+async def test_a_run_handles_what_it_accepts_and_the_rest_goes_one_by_one() -> None:
     offered = []
 
     def two_of_five(_session: Session, commands: Sequence[RemotingCommand]) -> list[bytes]:
@@ -110,7 +110,7 @@ async def test_a_run_takes_what_it_likes_and_the_rest_goes_one_by_one() -> None:
     assert offered == [[0, 1, 2, 3, 4], [1, 2, 3, 4], [3, 4]], "one that is alone is not offered"
 
 
-async def test_a_run_that_fails_costs_one_request_an_error() -> None:
+async def test_an_error_in_a_run_fails_one_request() -> None:
     def failing(_session: Session, commands: Sequence[RemotingCommand]) -> list[bytes]:
         if commands[0].opaque == 1:
             raise ZeroDivisionError("a bug")

@@ -1,4 +1,4 @@
-"""Silent, deaf and too many peers: what they cost is bounded, and the others are served."""
+"""Bounds on what peers cost that are silent, do not read, or are too many, while others are served."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.broker.serving import ECHO, LATER, VIEWS, Client, echo, in_memory, ov
 from tests.support import PATIENCE
 
 
-async def test_too_much_deferred_work_stops_reading_until_some_is_done(nursery: trio.Nursery) -> None:
+async def test_too_much_deferred_work_pauses_reading(nursery: trio.Nursery) -> None:
     gate = trio.Event()
     started: list[int] = []
 
@@ -80,7 +80,7 @@ async def test_a_peer_that_does_not_read_pushes_is_closed_at_the_bound(nursery: 
     assert highest < 5 << 20
 
 
-async def test_readers_that_do_not_read_and_idle_ones_cost_little_and_others_are_served(
+async def test_peers_that_do_not_read_and_idle_peers_do_not_slow_others(
     nursery: trio.Nursery,
 ) -> None:
     block = memoryview(bytes(256 << 10))
@@ -113,7 +113,7 @@ async def test_readers_that_do_not_read_and_idle_ones_cost_little_and_others_are
         await stream.aclose()
 
 
-async def test_a_process_out_of_descriptors_serves_those_it_has_and_recovers(
+async def test_a_process_without_descriptors_serves_open_connections_and_recovers(
     nursery: trio.Nursery, caplog: pytest.LogCaptureFixture
 ) -> None:
     connect, _ = await over_tcp(nursery, {ECHO: echo})
@@ -133,7 +133,7 @@ async def test_a_process_out_of_descriptors_serves_those_it_has_and_recovers(
     assert (await late.ask(request(body=b"after"))).body == b"after"
 
 
-async def test_pushes_beyond_the_bound_in_one_go_leave_if_the_kernel_takes_them(
+async def test_pushes_beyond_the_bound_are_sent_when_the_kernel_accepts_them(
     nursery: trio.Nursery,
 ) -> None:
     limits = ServerLimits(session=SessionLimits(max_outgoing_bytes=64 << 10))
@@ -160,7 +160,7 @@ async def send_and_settle(client: Client, data: bytes) -> None:
     await trio.testing.wait_all_tasks_blocked(0.01)
 
 
-async def test_of_many_half_frames_the_largest_is_given_up(nursery: trio.Nursery) -> None:
+async def test_of_many_partial_frames_the_largest_is_closed(nursery: trio.Nursery) -> None:
     connect, server = await over_tcp(nursery, {ECHO: echo}, ServerLimits(max_partial_bytes=100_000))
     small, large, last = (Client(connect()) for _ in range(3))
     for client, size in ((small, 30_000), (large, 50_000), (last, 40_000)):
@@ -172,7 +172,7 @@ async def test_of_many_half_frames_the_largest_is_given_up(nursery: trio.Nursery
     assert len(server.sessions) == 2
 
 
-async def test_what_was_held_is_free_when_the_frame_is_whole_or_its_connection_gone(
+async def test_bytes_of_a_frame_are_released_when_it_is_complete_or_its_connection_ends(
     nursery: trio.Nursery,
 ) -> None:
     connect, server = await over_tcp(nursery, {ECHO: echo}, ServerLimits(max_partial_bytes=100_000))

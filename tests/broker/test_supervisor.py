@@ -1,4 +1,4 @@
-"""The policy for background services, and what is left of a cluster after each of them has failed once."""
+"""The policy for background services, and a cluster in which each of them fails once."""
 
 from __future__ import annotations
 
@@ -59,11 +59,13 @@ BROKER = [
 NAMESRV = ["broker expiry", "namesrv flush", "namesrv idle connections", "namesrv accept"]
 SERVICES = [*STORE, *BROKER, *NAMESRV]
 ONLY_ASYNC = "page ahead"
-"""With SYNC_FLUSH there is none."""
+"""A service that SYNC_FLUSH does not have."""
 
 
 class Breaking(Supervisor):
-    """Makes the first wait of one service fail; `runs` are the names of all services in the order of their starts."""
+    """Makes the first wait of one service fail; `runs` are the names of all services in the order of their
+    starts.
+    """
 
     def __init__(self, broken: str = "", error: Exception | None = None) -> None:
         super().__init__()
@@ -239,7 +241,7 @@ async def test_errors_of_several_tasks_of_a_service_count_as_one(clock: trio.tes
     assert [time - times[0] for time in times] == [0, RETRY_SECONDS, 2 * RETRY_SECONDS]
 
 
-async def test_what_a_block_raises_comes_out_bare() -> None:
+async def test_an_exception_of_the_block_is_not_grouped() -> None:
     with pytest.raises(LookupError, match="of the block"):
         async with open_services() as services:
             services.start("test", trio.sleep_forever)

@@ -1,4 +1,4 @@
-"""New topics reach the name servers at once, together when they come together, and nobody waits for ever."""
+"""Registration of new topics: at once, together when they arrive together, with a bounded wait."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def test_waiting_is_bounded(nursery: trio.Nursery, autojump_clock: trio.ab
     assert trio.current_time() - start == pytest.approx(MAX_WAIT_SECONDS, abs=0.1)
 
 
-async def test_the_creator_of_a_topic_is_answered_when_it_is_known(
+async def test_the_creator_of_a_topic_gets_the_reply_when_it_is_registered(
     tmp_path: Path, autojump_clock: trio.abc.Clock
 ) -> None:
     registry = Registry(0.5)
@@ -84,7 +84,7 @@ async def test_the_creator_of_a_topic_is_answered_when_it_is_known(
         assert registry.calls[-1] == ["U"]
 
 
-async def test_a_registration_that_fails_is_made_again_with_all_changes(
+async def test_a_failed_registration_is_retried_with_all_changes(
     nursery: trio.Nursery, autojump_clock: trio.abc.Clock
 ) -> None:
     registry = Registry(0)

@@ -1,4 +1,4 @@
-"""Delayed messages: when they come, what they are, and what a stop in between costs."""
+"""Delayed messages: their time, their content, and a restart before they are due."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from codec.store.delay_levels import DelayLevels
 from tests.broker.support import START_MS, fake_broker, pull_header, virtual_now
 
 
-async def test_a_delayed_message_comes_at_its_time(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
+async def test_a_delayed_message_is_delivered_when_due(
+    tmp_path: Path, autojump_clock: trio.abc.Clock
+) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
         reply = client.send("T", b"later", queue_id=3, properties={"DELAY": "2", "WAIT": "true", "TAGS": "A"})
@@ -39,10 +41,10 @@ async def test_a_delayed_message_comes_at_its_time(tmp_path: Path, autojump_cloc
         assert parked.properties == message.properties
 
 
-async def test_a_clock_that_is_set_back_holds_nothing_up(
+async def test_a_clock_that_is_set_back_delays_nothing(
     tmp_path: Path, autojump_clock: trio.abc.Clock
 ) -> None:
-    """As in Java: what would wait for longer than its level comes now."""
+    """A message that would wait longer than its level is delivered now, as in Java."""
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
         client.send("T", properties={"DELAY": "3"})
@@ -86,7 +88,7 @@ async def test_deliveries_are_counted(tmp_path: Path, autojump_clock: trio.abc.C
 async def test_levels(
     tmp_path: Path, autojump_clock: trio.abc.Clock, level: str, stored: str, seconds: int
 ) -> None:
-    """One above the highest is stored as the highest."""
+    """A level above the highest is stored as the highest."""
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
         client.send("T", properties={"DELAY": level})
@@ -98,14 +100,14 @@ async def test_levels(
 
 
 @pytest.mark.parametrize("level", ["0", "-3", "x", "9" * 20])
-async def test_no_level_is_no_delay(tmp_path: Path, level: str) -> None:
+async def test_a_message_without_a_level_is_not_delayed(tmp_path: Path, level: str) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
         client.send("T", properties={"DELAY": level})
         assert len(client.pulled("T")) == 1
 
 
-async def test_the_levels_are_configured(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
+async def test_levels_are_configurable(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
     async with fake_broker(tmp_path, message_delay_level="2s 1m") as broker:
         client = broker.client()
         client.send("T", b"last", properties={"DELAY": "9"})
@@ -116,7 +118,9 @@ async def test_the_levels_are_configured(tmp_path: Path, autojump_clock: trio.ab
         assert [m.body for m in client.pulled("T")] == [b"first", b"last"]
 
 
-async def test_many_of_one_level_come_in_order(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
+async def test_messages_of_one_level_are_delivered_in_order(
+    tmp_path: Path, autojump_clock: trio.abc.Clock
+) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
         for n in range(200):
@@ -126,9 +130,7 @@ async def test_many_of_one_level_come_in_order(tmp_path: Path, autojump_clock: t
         assert bodies == [str(n).encode() for n in range(200)]
 
 
-async def test_a_stop_in_between_loses_and_repeats_nothing(
-    tmp_path: Path, autojump_clock: trio.abc.Clock
-) -> None:
+async def test_a_restart_loses_and_repeats_nothing(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
         client.send("T", b"soon", properties={"DELAY": "1"})
@@ -160,7 +162,7 @@ async def test_offsets_outside_their_queue_are_corrected(
         assert len(client.pulled("T")) == 1
 
 
-async def test_a_delivery_that_fails_is_tried_again(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
+async def test_a_failed_delivery_is_retried(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
         client.send("T", properties={"DELAY": "1"})
@@ -172,7 +174,7 @@ async def test_a_delivery_that_fails_is_tried_again(tmp_path: Path, autojump_clo
         assert len(client.pulled("T")) == 1
 
 
-async def test_a_delay_never_fits_without_room_for_its_properties(tmp_path: Path) -> None:
+async def test_a_delay_is_refused_when_its_properties_do_not_fit(tmp_path: Path) -> None:
     async with fake_broker(tmp_path) as broker:
         reply = broker.client().send("T", properties={"DELAY": "1", "a": "x" * 32_720})
         assert reply.code == ResponseCode.MESSAGE_ILLEGAL
@@ -184,7 +186,7 @@ def test_bad_level_tables(text: str) -> None:
         DelayLevels(text)
 
 
-async def test_what_cannot_be_delivered_does_not_hold_up_the_rest(
+async def test_a_message_that_cannot_be_delivered_does_not_block_others(
     tmp_path: Path, autojump_clock: trio.abc.Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with fake_broker(tmp_path) as broker:
@@ -211,7 +213,7 @@ async def test_what_cannot_be_delivered_does_not_hold_up_the_rest(
         assert caplog.text.count("names no topic") == 6
 
 
-async def test_a_message_that_became_too_large_is_told_of_once_and_waits(
+async def test_a_message_that_became_too_large_is_logged_once_and_waits(
     tmp_path: Path, autojump_clock: trio.abc.Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with fake_broker(tmp_path) as broker:
@@ -226,7 +228,7 @@ async def test_a_message_that_became_too_large_is_told_of_once_and_waits(
         assert len(client.pulled("T")) == 1
 
 
-async def test_messages_of_a_level_that_is_no_more_are_told_of(
+async def test_messages_of_a_level_that_no_longer_exists_are_logged(
     tmp_path: Path, autojump_clock: trio.abc.Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with fake_broker(tmp_path, message_delay_level="1s 1s 1s") as broker:

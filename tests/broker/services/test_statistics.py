@@ -1,4 +1,4 @@
-"""Rates over a minute, an hour, a day, and the broker's totals."""
+"""Rates over a minute, an hour and a day, and totals of the broker."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_items_are_sums_over_queues_and_groups() -> None:
     assert statistics.consume_tps("T", "G") == 0.0
 
 
-def test_the_first_sample_makes_a_rate_of_ten_seconds() -> None:
+def test_the_first_sample_covers_ten_seconds() -> None:
     clock = Clock()
     statistics = Statistics(clock, "C")
     clock.now += 9_000
@@ -87,7 +87,7 @@ def test_the_first_sample_makes_a_rate_of_ten_seconds() -> None:
         assert (data.stats_minute.sum, data.stats_minute.tps, data.stats_minute.avgpt) == figures
 
 
-def test_rates_need_samples_enough() -> None:
+def test_rates_need_enough_samples() -> None:
     clock = Clock()
     rates = StoreRates(clock)
     for _ in range(60):
@@ -98,7 +98,7 @@ def test_rates_need_samples_enough() -> None:
     assert (float(ten), float(minute), ten_minutes) == (5.0, 5.0, "")
 
 
-def test_times_of_puts_are_those_of_the_last_minute() -> None:
+def test_durations_of_puts_are_those_of_the_last_minute() -> None:
     clock = Clock()
     rates = StoreRates(clock)
     rates.put_messages = 10
@@ -143,7 +143,7 @@ def test_times_of_puts_are_those_of_the_last_minute() -> None:
 def test_percentiles_are_interpolated_in_buckets(
     fast: int, slow: dict[int, int], part: float, expected: float
 ) -> None:
-    """Buckets of 1 ms up to 20, of 2 up to 50 … of 1000 up to 10 s; a rank stands at its share of its bucket."""
+    """Buckets of 1 ms up to 20, of 2 up to 50 … of 1000 up to 10 s; a rank is interpolated in its bucket."""
     times = PutTimes()
     for took, count in slow.items():
         for _ in range(count):

@@ -1,4 +1,4 @@
-"""Producers that send half messages and are asked about them, and the records that come of it."""
+"""Producers that send half messages and answer checks, and the records that result."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GROUP = "PG"
 
 
 def producer(broker: FakeBroker, group: str = GROUP, client_id: str | None = None) -> Client:
-    """A client that names a producer group in a heartbeat, every 30 s until its connection is closed."""
+    """A client that sends heartbeats of a producer group every 30 s until its connection is closed."""
     client = broker.client()
     data = HeartbeatData(
         client_id=client_id or f"client-{client.session.peer[1]}",
@@ -79,7 +79,7 @@ def end(client: Client, sent: Reply, state: int = COMMIT) -> Reply:
 
 
 def questions(client: Client) -> list[tuple[CheckTransactionStateRequestHeader, MessageExt]]:
-    """What the broker has asked a producer."""
+    """The checks that a producer has received."""
     return [
         (from_ext(CheckTransactionStateRequestHeader, one.ext_fields), decode_record(one.body))
         for one in client.session.pushed
@@ -88,7 +88,7 @@ def questions(client: Client) -> list[tuple[CheckTransactionStateRequestHeader, 
 
 
 def answer(client: Client, state: int, number: int = -1) -> Reply:
-    """Answers a question, the last one unless told."""
+    """Answers a check, by default the last one."""
     header, _ = questions(client)[number]
     return client.ask(37, end_header(header.tran_state_table_offset, header.commit_log_offset, state))
 
@@ -111,7 +111,7 @@ def bodies(broker: FakeBroker, topic: str = "T") -> list[bytes]:
 
 
 def progress(broker: FakeBroker) -> tuple[int, int]:
-    """How far the half and the op queue have been checked; -1 when never."""
+    """The progress in the half and the op queue; -1 without any."""
     offsets = broker.context.offsets
     return offsets.query("CID_RMQ_SYS_TRANS", HALF, 0), offsets.query("CID_RMQ_SYS_TRANS", OP, 0)
 

@@ -1,4 +1,4 @@
-"""Open half messages are found and their producers are asked, on a virtual clock."""
+"""Checks of open half messages with their producers, on a virtual clock."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.broker.transactions.support import (
 MINUTE = 60
 
 
-async def test_an_open_half_message_is_asked_about_and_committed(
+async def test_an_open_half_message_is_checked_and_committed(
     tmp_path: Path, autojump_clock: trio.abc.Clock
 ) -> None:
     async with fake_broker(tmp_path) as broker:
@@ -64,7 +64,7 @@ async def test_an_open_half_message_is_asked_about_and_committed(
         assert progress(broker) == (2, 1)
 
 
-async def test_ended_half_messages_are_passed_over(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
+async def test_ended_half_messages_are_skipped(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
     async with fake_broker(tmp_path) as broker:
         client = producer(broker)
         sent = [send_half(client, str(n).encode()) for n in range(100)]
@@ -123,7 +123,9 @@ async def test_interval_timeout_and_number_of_checks_are_configured(
         assert bodies(broker, GIVEN_UP) == [b"half"]
 
 
-async def test_after_15_questions_it_is_given_up(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
+async def test_a_half_message_is_given_up_after_15_checks(
+    tmp_path: Path, autojump_clock: trio.abc.Clock
+) -> None:
     async with fake_broker(tmp_path) as broker:
         client = producer(broker)
         send_half(client, properties={"DELAY": "1"})
@@ -175,7 +177,7 @@ async def test_resumes_that_are_refused(tmp_path: Path, msg_id: str | None) -> N
         assert len(log(broker.context.store)) == 1
 
 
-async def test_what_is_older_than_the_files_is_given_up(
+async def test_a_half_message_older_than_the_files_is_given_up(
     tmp_path: Path, autojump_clock: trio.abc.Clock
 ) -> None:
     async with fake_broker(tmp_path, file_reserved_time=2) as broker:
@@ -187,7 +189,7 @@ async def test_what_is_older_than_the_files_is_given_up(
         assert given_up.properties["TRANSACTION_CHECK_TIMES"] == "1"
 
 
-async def test_a_message_from_the_future_is_asked_about_at_once(
+async def test_a_message_from_the_future_is_checked_at_once(
     tmp_path: Path, autojump_clock: trio.abc.Clock
 ) -> None:
     async with fake_broker(tmp_path) as broker:
@@ -197,7 +199,7 @@ async def test_a_message_from_the_future_is_asked_about_at_once(
         assert len(questions(client)) == 1
 
 
-async def test_the_immunity_of_a_message_puts_the_question_off(
+async def test_the_immunity_of_a_message_postpones_the_check(
     tmp_path: Path, autojump_clock: trio.abc.Clock
 ) -> None:
     async with fake_broker(tmp_path) as broker:
@@ -216,7 +218,7 @@ async def test_the_immunity_of_a_message_puts_the_question_off(
 
 
 @pytest.mark.parametrize("text", ["-1", "soon", "9" * 40])
-async def test_an_immunity_that_is_no_number_is_the_timeout(
+async def test_an_invalid_immunity_is_the_timeout(
     tmp_path: Path, autojump_clock: trio.abc.Clock, text: str
 ) -> None:
     async with fake_broker(tmp_path) as broker:
@@ -244,7 +246,7 @@ async def test_an_end_that_names_an_earlier_copy_ends_the_newest(
         assert len(broker.context.half_copies) == 0
 
 
-async def test_producers_take_turns_and_closed_ones_are_left_out(
+async def test_producers_take_turns_and_closed_ones_are_skipped(
     tmp_path: Path, autojump_clock: trio.abc.Clock
 ) -> None:
     async with fake_broker(tmp_path) as broker:
@@ -264,7 +266,9 @@ async def test_producers_take_turns_and_closed_ones_are_left_out(
         ]
 
 
-async def test_without_a_producer_it_counts_and_waits(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
+async def test_without_a_producer_the_check_counts_and_waits(
+    tmp_path: Path, autojump_clock: trio.abc.Clock
+) -> None:
     async with fake_broker(tmp_path) as broker:
         send_half(broker.client())
         await trio.sleep(2 * MINUTE + 1)
@@ -274,7 +278,7 @@ async def test_without_a_producer_it_counts_and_waits(tmp_path: Path, autojump_c
         assert message.properties["TRANSACTION_CHECK_TIMES"] == "3"
 
 
-async def test_a_full_disk_ends_the_walk_and_loses_nothing(
+async def test_a_full_disk_ends_the_scan_and_loses_nothing(
     tmp_path: Path, autojump_clock: trio.abc.Clock
 ) -> None:
     async with fake_broker(tmp_path, transaction_check_max=1) as broker:
@@ -327,7 +331,7 @@ async def test_copies_are_on_the_disk_before_the_progress_counts(
         assert seen == [True]
 
 
-async def test_a_message_that_became_too_large_does_not_hold_up_the_rest(
+async def test_a_message_that_became_too_large_does_not_block_others(
     tmp_path: Path, autojump_clock: trio.abc.Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with fake_broker(tmp_path) as broker:
@@ -343,7 +347,7 @@ async def test_a_message_that_became_too_large_does_not_hold_up_the_rest(
         assert bodies(broker) == [b"x" * 2000]
 
 
-async def test_a_slave_asks_nobody(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
+async def test_a_slave_checks_nothing(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
     async with fake_broker(tmp_path) as broker:
         client = producer(broker)
         send_half(client)
@@ -352,7 +356,7 @@ async def test_a_slave_asks_nobody(tmp_path: Path, autojump_clock: trio.abc.Cloc
         assert questions(client) == []
 
 
-async def test_a_walk_gives_others_their_turn_and_ends_after_60_s(
+async def test_a_scan_yields_to_other_tasks_and_ends_after_60_s(
     tmp_path: Path, autojump_clock: trio.abc.Clock
 ) -> None:
     async with fake_broker(tmp_path) as broker:

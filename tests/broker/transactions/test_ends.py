@@ -27,7 +27,7 @@ from tests.broker.transactions.support import (
 )
 
 
-async def test_a_half_message_is_seen_after_its_commit(tmp_path: Path) -> None:
+async def test_a_half_message_is_visible_after_its_commit(tmp_path: Path) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
         sent = send_half(client, properties={"KEYS": "k", "TAGS": "A"})
@@ -59,7 +59,7 @@ async def test_a_rollback_stores_no_message(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("state", [UNKNOWN, 4, 99])
-async def test_who_does_not_know_is_not_answered(tmp_path: Path, state: int) -> None:
+async def test_an_unknown_state_gets_no_reply(tmp_path: Path, state: int) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
         sent = send_half(client)
@@ -88,7 +88,7 @@ async def test_wrong_ends_are_refused_as_by_java(tmp_path: Path) -> None:
         assert len(log(broker.context.store)) == 2, "nothing was stored"
 
 
-async def test_a_record_within_a_body_is_no_half_message(tmp_path: Path) -> None:
+async def test_a_record_inside_a_body_is_not_a_half_message(tmp_path: Path) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
         sent = send_half(client)
@@ -137,7 +137,7 @@ async def test_a_slave_ends_nothing(tmp_path: Path) -> None:
         assert broker.client().ask(37, end_header(0, 0)).code == ResponseCode.SLAVE_NOT_AVAILABLE
 
 
-async def test_a_delay_counts_from_the_commit(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
+async def test_a_delay_starts_at_the_commit(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
         sent = send_half(client, properties={"DELAY": "2"})
@@ -176,7 +176,7 @@ async def test_transactions_can_be_switched_off(tmp_path: Path) -> None:
         {"sys_flag": 4, "code": 320, "batch": True},
     ],
 )
-async def test_what_cannot_be_a_half_message_is_not_stored(tmp_path: Path, fields: dict[str, object]) -> None:
+async def test_an_invalid_half_message_is_not_stored(tmp_path: Path, fields: dict[str, object]) -> None:
     async with fake_broker(tmp_path) as broker:
         reply = broker.client().send("T", **fields)  # type: ignore[arg-type]
         assert reply.code == ResponseCode.MESSAGE_ILLEGAL
@@ -191,7 +191,9 @@ async def test_tran_msg_that_says_no_is_a_normal_message(tmp_path: Path, value: 
         assert len(client.pulled("T")) == 1
 
 
-async def test_a_retried_message_is_not_half_again(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
+async def test_a_retried_message_is_not_a_half_message(
+    tmp_path: Path, autojump_clock: trio.abc.Clock
+) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
         properties = {"TRAN_MSG": "true", "DELAY": "1", "RETRY_TOPIC": "T"}
@@ -202,7 +204,7 @@ async def test_a_retried_message_is_not_half_again(tmp_path: Path, autojump_cloc
         assert message.sys_flag == 0
 
 
-async def test_properties_that_leave_no_room_are_refused(tmp_path: Path) -> None:
+async def test_properties_that_are_too_long_are_refused(tmp_path: Path) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
         fixed = "UNIQ_KEY_KEY-half_WAIT_true_TRAN_MSG_true_PGROUP_PG_CLUSTER_DefaultCluster_x_"
@@ -210,7 +212,7 @@ async def test_properties_that_leave_no_room_are_refused(tmp_path: Path) -> None
         assert log(broker.context.store) == []
 
 
-async def test_the_half_topic_is_made_on_use_and_nobody_may_send_to_it(tmp_path: Path) -> None:
+async def test_the_half_topic_is_created_on_use_and_refuses_sends(tmp_path: Path) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
         assert broker.context.topics.get(HALF) is None

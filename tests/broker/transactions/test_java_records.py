@@ -1,4 +1,4 @@
-"""What a Java broker wrote into its log for transactions, written again by this one from the same requests."""
+"""The transaction records of a Java broker, written by this one from the same requests."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def of(records: Iterable[MessageExt], topic: str, body: bytes | None = None) -> 
 
 
 def content(record: MessageExt) -> tuple[object, ...]:
-    """All of a record but where and when it was stored, and by which client."""
+    """A record without the place, time and client of its storage."""
     return (
         record.topic,
         record.queue_id,
@@ -82,7 +82,7 @@ def content(record: MessageExt) -> tuple[object, ...]:
 
 
 def send_as(client: Client, half: MessageExt) -> None:
-    """Sends what became this half message."""
+    """Sends the message that became this half message."""
     properties = {name: value for name, value in half.properties.items() if name not in ADDED}
     reply = client.send(
         half.properties["REAL_TOPIC"],
@@ -97,7 +97,7 @@ def send_as(client: Client, half: MessageExt) -> None:
     assert reply.code == 0
 
 
-async def test_half_commit_and_op_records_are_javas(tmp_path: Path, java: list[MessageExt]) -> None:
+async def test_half_commit_and_op_records_equal_those_of_java(tmp_path: Path, java: list[MessageExt]) -> None:
     halves = [one for one in of(java, HALF) if "TRANSACTION_CHECK_TIMES" not in one.properties]
     assert len(halves) > 30
     at = {half.commit_log_offset: half for half in of(java, HALF)}
@@ -129,7 +129,7 @@ async def test_half_commit_and_op_records_are_javas(tmp_path: Path, java: list[M
 
 
 @pytest.mark.parametrize("body", [UNENDED, IMMUNE])
-async def test_checked_half_messages_are_javas(
+async def test_checked_half_messages_equal_those_of_java(
     tmp_path: Path, java: list[MessageExt], autojump_clock: trio.abc.Clock, body: bytes
 ) -> None:
     theirs = [one for one in of(java, HALF, body) if body == UNENDED or "CHECK_IMM" in str(one.properties)]
@@ -166,10 +166,10 @@ async def test_checked_half_messages_are_javas(
         assert mine.properties == commit.properties
 
 
-async def test_a_folder_of_java_is_gone_on_with(
+async def test_checks_continue_in_a_folder_of_java(
     copy_java_store: Callable[[str], JavaStore], an_hour_later: NowMs, autojump_clock: trio.abc.Clock
 ) -> None:
-    """Everything in it is ended or given up; the walk begins where Java's ended."""
+    """Everything in it is ended or given up; the scan starts at the progress of Java."""
     root = copy_java_store("store-clean").root
     async with fake_broker(root, an_hour_later, **JAVA_FILES) as broker:
         store = broker.context.store
@@ -184,13 +184,13 @@ async def test_a_folder_of_java_is_gone_on_with(
         assert store.max_offset(HALF, 0) == 178
 
 
-async def test_java_walked_again_asks_only_for_what_is_open(
+async def test_a_second_scan_of_a_java_folder_checks_only_open_messages(
     java: list[MessageExt],
     copy_java_store: Callable[[str], JavaStore],
     an_hour_later: NowMs,
     autojump_clock: trio.abc.Clock,
 ) -> None:
-    """Without the saved progress every half message is looked at; those with op messages are passed over."""
+    """Without saved progress every half message is read; those with op messages are skipped."""
     root = copy_java_store("store-clean").root
     (root / "config" / "consumerOffset.json").unlink()
     (root / "config" / "consumerOffset.json.bak").unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The op queue as one walk of the half queue reads it."""
+"""The op queue as one scan of the half queue reads it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def read_all(queue: OpQueue) -> int:
     return batches
 
 
-async def test_progress_goes_over_what_is_used_up_only(tmp_path: Path) -> None:
+async def test_progress_advances_over_used_up_messages_only(tmp_path: Path) -> None:
     async with fake_broker(tmp_path) as broker:
         write(broker, b"2", b"0", b"1")
         queue = OpQueue(broker.context.store, 0, 0)
@@ -37,7 +37,7 @@ async def test_progress_goes_over_what_is_used_up_only(tmp_path: Path) -> None:
         assert queue.progress == 4
 
 
-async def test_half_messages_before_the_walk_need_nothing(tmp_path: Path) -> None:
+async def test_half_messages_before_the_scan_are_not_needed(tmp_path: Path) -> None:
     async with fake_broker(tmp_path) as broker:
         write(broker, b"4", b"9", b"5")
         queue = OpQueue(broker.context.store, 0, 6)
@@ -55,7 +55,7 @@ async def test_two_ends_of_one_half_message(tmp_path: Path) -> None:
         assert queue.progress == 2
 
 
-async def test_lists_of_5x_are_understood_and_nonsense_is_used_up(tmp_path: Path) -> None:
+async def test_lists_of_5x_are_read_and_invalid_bodies_are_used_up(tmp_path: Path) -> None:
     async with fake_broker(tmp_path) as broker:
         write(broker, b"1,3,3,2,", b"", b"x", b"-5", b"9" * 500, b"\xff\xfe", b"0,")
         queue = OpQueue(broker.context.store, 0, 0)
@@ -64,7 +64,7 @@ async def test_lists_of_5x_are_understood_and_nonsense_is_used_up(tmp_path: Path
         assert (taken, queue.progress) == ([0, 1, 2, 3], 7)
 
 
-async def test_many_are_read_in_batches_from_the_progress_on(tmp_path: Path) -> None:
+async def test_op_messages_are_read_in_batches_from_the_progress(tmp_path: Path) -> None:
     async with fake_broker(tmp_path) as broker:
         write(broker, *(str(n).encode() for n in range(400)))
         queue = OpQueue(broker.context.store, 100, 100)

@@ -1,4 +1,4 @@
-"""Request-reply: answers on their way through the broker to who asked."""
+"""Request-reply: replies that the broker pushes to the requester."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.broker.transactions.support import (
 
 
 def requester(broker: FakeBroker, code: int | None = 0) -> Client:
-    """Who asked; it answers a pushed reply with `code`, never when that is None."""
+    """The requester: it acknowledges a pushed reply with `code`, or never when that is None."""
     client = producer(broker, "asking", REQUESTER)
     if code is not None:
         client.session.answers[326] = lambda command: command.reply(code)
@@ -40,7 +40,7 @@ async def reply_to(client: Client, body: bytes = b"answer", code: int = 325, **f
 
 
 @pytest.mark.parametrize("code", [324, 325])
-async def test_a_reply_is_pushed_to_who_asked_and_stored(
+async def test_a_reply_is_pushed_to_the_requester_and_stored(
     tmp_path: Path, autojump_clock: trio.abc.Clock, code: int
 ) -> None:
     async with fake_broker(tmp_path) as broker:
@@ -81,7 +81,7 @@ async def test_a_reply_is_pushed_to_who_asked_and_stored(
         assert stored.properties == REPLY_PROPERTIES
 
 
-async def test_a_reply_nobody_waits_for_is_stored_all_the_same(tmp_path: Path) -> None:
+async def test_a_reply_without_a_requester_is_stored(tmp_path: Path) -> None:
     async with fake_broker(tmp_path) as broker:
         reply = await reply_to(broker.client())
         assert (reply.code, reply.remark) == (
@@ -100,7 +100,7 @@ async def test_a_reply_without_an_address_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("code", "seconds"), [(1, 0), (None, 10)])
-async def test_who_asked_fails_or_is_silent(
+async def test_the_requester_fails_or_is_silent(
     tmp_path: Path, autojump_clock: trio.abc.Clock, code: int | None, seconds: int
 ) -> None:
     async with fake_broker(tmp_path) as broker:
@@ -111,7 +111,7 @@ async def test_who_asked_fails_or_is_silent(
         assert trio.current_time() - start == seconds
 
 
-async def test_who_asked_goes_away(tmp_path: Path) -> None:
+async def test_the_requester_disconnects(tmp_path: Path) -> None:
     def leave(_command: RemotingCommand) -> RemotingCommand:
         raise RemoteClosed("gone")
 
@@ -180,7 +180,7 @@ async def test_topics_are_checked_as_for_a_send(tmp_path: Path) -> None:
         assert log(broker.context.store) == []
 
 
-async def test_before_the_opening_time_and_without_fields_nothing_is_taken(tmp_path: Path) -> None:
+async def test_early_requests_and_requests_without_fields_are_refused(tmp_path: Path) -> None:
     async with fake_broker(tmp_path, start_accept_send_request_time_stamp=START_MS * 2) as broker:
         reply = await reply_to(broker.client())
         assert (reply.code, (reply.remark or "")[:35]) == (1, "broker unable to service, until 207")

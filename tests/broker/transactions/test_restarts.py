@@ -70,7 +70,7 @@ async def test_progress_is_saved_as_java_names_it(tmp_path: Path, autojump_clock
         assert bodies(broker) == [b"0", b"1", b"2", b"open"]
 
 
-async def test_a_kill_asks_again_only_before_the_walk_has_ended(
+async def test_a_kill_repeats_a_check_only_before_the_scan_has_ended(
     tmp_path: Path, autojump_clock: trio.abc.Clock
 ) -> None:
     async with fake_broker(tmp_path / "a") as broker:
@@ -85,7 +85,7 @@ async def test_a_kill_asks_again_only_before_the_walk_has_ended(
         assert [message.properties["TRANSACTION_CHECK_TIMES"] for _, message in questions(client)] == ["2"]
 
 
-async def test_a_kill_before_the_progress_is_saved_asks_again(
+async def test_a_kill_before_the_progress_is_saved_repeats_the_check(
     tmp_path: Path, autojump_clock: trio.abc.Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with fake_broker(tmp_path / "a", transaction_check_interval=62_000) as broker:
@@ -112,7 +112,7 @@ async def test_a_kill_before_the_progress_is_saved_asks_again(
         assert progress(broker)[0] == len(of_topic(broker, HALF))
 
 
-async def test_a_message_that_was_put_off_is_ended_by_its_first_place_after_a_restart(
+async def test_a_postponed_message_is_ended_by_its_first_offset_after_a_restart(
     tmp_path: Path, autojump_clock: trio.abc.Clock
 ) -> None:
     async with fake_broker(tmp_path) as broker:
@@ -146,7 +146,7 @@ async def test_saved_progress_outside_the_queues_is_corrected(
         assert progress(broker) == (2, 1)
 
 
-async def test_removed_half_messages_are_passed_over(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
+async def test_removed_half_messages_are_skipped(tmp_path: Path, autojump_clock: trio.abc.Clock) -> None:
     async with fake_broker(tmp_path, mapped_file_size_commit_log=64 << 10) as broker:
         client = producer(broker)
         send_half(client, b"gone")

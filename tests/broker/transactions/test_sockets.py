@@ -73,7 +73,7 @@ async def test_a_transaction_is_checked_and_committed(tmp_path: Path) -> None:
             assert header.commit_log_offset > first
 
 
-async def test_a_reply_finds_who_asked(tmp_path: Path) -> None:
+async def test_a_reply_reaches_the_requester(tmp_path: Path) -> None:
     with trio.fail_after(PATIENCE):
         async with broker.embedded(store=tmp_path) as cluster:
             asking = await connect_producer(cluster.broker_address)
