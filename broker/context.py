@@ -118,9 +118,17 @@ class BrokerContext:
         self.checked_topics.clear()
 
     def topics_changed(self, configs: Sequence[TopicConfig] = ()) -> None:
-        """Saves the topics now and registers `configs` soon, or all topics when there are none."""
-        self.files.save_topics()
+        """Saves the topics before the request has its reply, and announces `configs` (or all topics) to the name servers soon."""
+        self.files.topics_changed()
+        self.store.barrier = self.files.save_changed
         self.announcer.announce(configs)
 
+    async def topics_known(self) -> None:
+        """Returns once the topics are saved and the name servers know them. OSError if the disk refuses."""
+        await self.files.save_changed()
+        await self.announcer.settled()
+
     def groups_changed(self) -> None:
-        self.files.save_groups()
+        """Saves the groups before the request has its reply."""
+        self.files.groups_changed()
+        self.store.barrier = self.files.save_changed

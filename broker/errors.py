@@ -5,7 +5,7 @@ The server turns them into replies or log lines; none of them ends a connection.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 
 class BrokerError(Exception):
@@ -40,3 +40,32 @@ class Refusal(BrokerError):
         self.code = code
         self.remark = remark
         self.ext_fields = dict(ext_fields) if ext_fields is not None else None
+
+
+class StoreError(Exception):
+    """Base of the errors that the store raises. Each text names the file and the remedy."""
+
+
+class StoreLocked(StoreError):
+    """Another broker (Java's or ours) holds the `lock` file of the folder."""
+
+
+class StoreSizeMismatch(StoreError):
+    """A file's length is not the configured one; Java refuses to load such a folder too."""
+
+
+class StoreDamaged(StoreError):
+    """Files are missing or unreadable in a way that recovery must not hide."""
+
+
+class NotReady(Exception):
+    """A request needs pages or files that only the disk can provide.
+
+    Raised before anything was stored: `await error.ready()` waits for the disk in a worker, then the request is handled again.
+    `in_order`: later requests of the same connection wait for this one.
+    """
+
+    def __init__(self, ready: Callable[[], Awaitable[None]], *, in_order: bool = False) -> None:
+        super().__init__("the disk is needed first")
+        self.ready = ready
+        self.in_order = in_order

@@ -21,6 +21,7 @@ from broker.clock import NowMs, system_now_ms
 from broker.config import BrokerConfig
 from broker.config.checks import check_values
 from broker.context import BrokerContext
+from broker.disk import REAL, Disk
 from broker.errors import ConfigError
 from broker.filters import BitMaps, FilterTable
 from broker.handlers import DIRECT_READERS, handler_table, run_table
@@ -39,7 +40,7 @@ from broker.services.table_files import TableFiles
 from broker.services.transactions import check_transactions
 from broker.store import MessageStore, open_store
 from broker.store.config import StoreConfig
-from broker.store.flush import InThread
+from broker.store.readiness import InThread
 from broker.supervisor import Services, Supervisor, open_services
 from broker.tables import (
     ConsumerTable,
@@ -84,6 +85,7 @@ async def open_broker(
     rng: random.Random | None = None,
     network: Network = TCP,
     in_thread: InThread = trio.to_thread.run_sync,
+    disk: Disk = REAL,
     supervisor: Supervisor | None = None,
 ) -> AsyncIterator[BrokerNode]:
     """Runs a broker, registered once, inside the block.
@@ -100,7 +102,12 @@ async def open_broker(
         settings = StoreConfig.of(config)
         store_host = await packed_address(host, port)
         async with open_store(
-            settings, now_ms=now_ms, store_host=store_host, in_thread=in_thread, supervisor=supervisor
+            settings,
+            now_ms=now_ms,
+            store_host=store_host,
+            in_thread=in_thread,
+            supervisor=supervisor,
+            disk=disk,
         ) as store:
             broker, registration = assemble(
                 config,
@@ -112,8 +119,10 @@ async def open_broker(
                 in_thread,
                 network,
                 supervisor,
+                disk,
             )
             delays = DelayService(broker)
+            await in_thread(broker.files.load)
             listen_to_store(broker, delays)
             stop = trio.Event()
             try:
@@ -126,7 +135,8 @@ async def open_broker(
                     finally:
                         stop.set()
             finally:
-                broker.files.save_all()
+                with trio.CancelScope(shield=True):
+                    await broker.files.save_all()
     finally:
         listener.close()
 
@@ -148,6 +158,7 @@ def assemble(
     in_thread: InThread = trio.to_thread.run_sync,
     network: Network = TCP,
     supervisor: Supervisor | None = None,
+    disk: Disk = REAL,
 ) -> tuple[BrokerContext, Registration]:
     """Creates the state of a broker and its registration, which refer to each other. Raises ConfigError."""
     root = store.config.root
@@ -158,7 +169,7 @@ def assemble(
 
     def order_topics(table: Mapping[str, str]) -> None:
         if topics.set_order_topics(table):
-            broker.files.topics_later()
+            broker.files.topics_changed()
 
     async def register(configs: Sequence[TopicConfig] | None) -> None:
         registration.config = broker.config
@@ -195,6 +206,7 @@ def assemble(
             delays=delay_offsets,
             filters=filters,
             in_thread=in_thread,
+            disk=disk,
         ),
         announcer=Announcer(register if config.namesrv_addr else None),
         started=now_ms(),
@@ -242,13 +254,12 @@ def start_services(broker: BrokerContext, delays: DelayService, services: Servic
 
 
 def listen_to_store(broker: BrokerContext, delays: DelayService) -> None:
-    """Loads the tables, and connects them to the messages that the store receives."""
+    """Connects the broker to its store, once the tables are loaded: delayed and held requests follow what is stored."""
     maps = BitMaps(broker.filters)
 
     def bit_map(topic: str, properties: Mapping[str, str]) -> bytes | None:
         return maps.of(topic, properties) if broker.config.enable_calc_filter_bit_map else None
 
-    broker.files.load()
     broker.store.set_bit_map(bit_map)
     delays.correct_offsets()
     broker.store.add_arrival_listener(broker.holds.arrived)

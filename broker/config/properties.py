@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from broker.disk import REAL, Disk, save_table
 from broker.errors import ConfigError
 from codec.bodies.properties import format_properties, parse_properties
 
@@ -24,18 +25,16 @@ def java_name(field: str) -> str:
     return _CAPITALS.get(field) or first + "".join(word[:1].upper() + word[1:] for word in rest)
 
 
-def read_properties(path: Path) -> dict[str, str]:
-    """The entries of a file. Raises ConfigError when it cannot be read or is not UTF-8."""
+def read_properties(path: Path, disk: Disk = REAL) -> dict[str, str]:
+    """The entries of a file. Raises ConfigError when it cannot be read or is not UTF-8. Blocks."""
     try:
-        return parse_properties(path.read_text(encoding="utf-8"))
+        return parse_properties(disk.read(path).decode())
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not UTF-8 at byte {error.start}") from error
 
 
-def write_properties(path: Path, entries: Mapping[str, str]) -> None:
-    """Replaces a file in one step: a reader sees the old entries or the new ones. Raises OSError."""
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(format_properties(entries), encoding="utf-8")
-    temporary.replace(path)
+def write_properties(path: Path, entries: Mapping[str, str], disk: Disk = REAL) -> None:
+    """Replaces a file in one step and keeps its previous content beside it as `.bak`. Blocks; OSError."""
+    save_table(disk, path, format_properties(entries).encode())

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-import shutil
+from functools import partial
 
 from broker.config import config_properties, expand_path, update_config
 from broker.config.checks import check_values
-from broker.config.properties import read_properties, write_properties
 from broker.context import BrokerContext
 from broker.errors import ConfigError, Refusal
 from broker.net.handling import Reply, Request
@@ -35,21 +34,23 @@ def update_broker_config(broker: BrokerContext, request: Request[None, dict[str,
     if update.changed:
         broker.reconfigure(update.config)
         broker.config_version = next_version(broker.config_version, broker.now_ms)
-        _save(broker, update.changed)
+        broker.store.barrier = partial(_save, broker, update.changed)
     if "brokerPermission" in update.changed:
         # A name server replaces the topics of a broker only when their version has changed.
         broker.topics.renew_version()
-        broker.topics_changed()
+        broker.files.topics_changed()
+        broker.announcer.announce(())
     return Reply()
 
 
-def _save(broker: BrokerContext, changed: dict[str, str]) -> None:
-    """Writes the change to the configuration file that the broker was started with, if any."""
+async def _save(broker: BrokerContext, changed: dict[str, str]) -> None:
+    """Saves topics that changed, and the change in the configuration file that the broker was started with, if any."""
+    await broker.files.save_changed()
     if not broker.config.broker_config_path:
         return
     path = expand_path(broker.config.broker_config_path)
     try:
-        write_properties(path, {**(read_properties(path) if path.exists() else {}), **changed})
+        await broker.files.update_properties(path, changed)
     except (OSError, ConfigError) as error:  # the change holds until the next start, as in Java
         _log.error("cannot save the configuration to %s: %s", path, error)
 
@@ -64,7 +65,7 @@ def broker_config(
 
 def delete_expired_files(broker: BrokerContext, _request: Request[None, None]) -> Reply[None, None]:
     """329: removes expired commit log files now."""
-    broker.store.delete_expired_files()
+    broker.store.barrier = broker.store.delete_expired_files
     return Reply()
 
 
@@ -140,8 +141,7 @@ def _traffic(broker: BrokerContext) -> dict[str, str]:
 def _store_state(broker: BrokerContext) -> dict[str, str]:
     store = broker.store
     folder = store.config.commit_log_folder
-    # The folder of a store that never held a message does not exist yet.
-    usage = shutil.disk_usage(next(path for path in (folder, *folder.parents) if path.exists()))
+    usage = store.retention.usage
     ratio = str(-(-usage.used * 100 // max(1, usage.used + usage.free)) / 100)
     unflushed = store.stats.commit_log_max_offset - store.stats.flushed_offset
     return {

@@ -70,11 +70,7 @@ def _put_topics(broker: BrokerContext, configs: list[TopicConfig]) -> Answered[N
         broker.topics.put(config)
     if configs:
         broker.topics_changed(configs)
-    return Reply() if broker.announcer.is_settled else _reply_when_known(broker)
-
-
-async def _reply_when_known(broker: BrokerContext) -> Reply[None, None]:
-    await broker.announcer.settled()
+        broker.store.barrier = broker.topics_known
     return Reply()
 
 
@@ -108,22 +104,27 @@ def delete_topic(
     topic = request.header.topic
     _refuse_wrong(broker, topic)
     if broker.topics.remove(topic):
-        broker.files.save_topics()
+        broker.files.topics_changed()
     broker.checked_topics.pop(topic, None)
     broker.statistics.forget_topic(topic)
-    broker.store.delete_topic(topic)
+
+    async def delete() -> None:
+        await broker.files.save_changed()
+        await broker.store.delete_topic(topic)
+
+    broker.store.barrier = delete
     return Reply()
 
 
 def clean_unused(broker: BrokerContext, _request: Request[None, None]) -> Reply[None, None]:
     """316: removes the consume queues of topics without a config."""
-    broker.store.clean_unused(set(broker.topics))
+    broker.store.barrier = lambda: broker.store.clean_unused(set(broker.topics))
     return Reply()
 
 
 def clean_expired_queues(broker: BrokerContext, _request: Request[None, None]) -> Reply[None, None]:
     """306: removes the consume queues whose messages have all expired."""
-    broker.store.clean_expired_consume_queues()
+    broker.store.barrier = broker.store.clean_expired_consume_queues
     return Reply()
 
 

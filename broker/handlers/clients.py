@@ -53,7 +53,7 @@ def _ensure_group(broker: BrokerContext, consumer: ConsumerData) -> None:
     """Creates the group and its retry topic. They are saved a little later: the next heartbeat would create them again."""
     config, made = broker.groups.find(consumer.group_name)
     if made:
-        broker.files.groups_later()
+        broker.files.groups_changed()
     if config is None:
         return
     topic, created = broker.topics.ensure(
@@ -62,7 +62,7 @@ def _ensure_group(broker: BrokerContext, consumer: ConsumerData) -> None:
         sys_flag=UNIT_SUB if consumer.unit_mode else 0,
     )
     if created:
-        broker.files.topics_later()
+        broker.files.topics_changed()
         broker.announcer.announce([topic])
 
 

@@ -178,7 +178,7 @@ def _check(broker: BrokerContext, session: Session, header: PullMessageRequestHe
         raise Refusal(ResponseCode.NO_PERMISSION, f"the broker[{broker.host}] pulling message is forbidden")
     group, made = broker.groups.find(header.consumer_group)
     if made:
-        broker.files.groups_later()
+        broker.files.groups_changed()
     if group is None:
         remark = f"subscription group [{header.consumer_group}] does not exist, {FAQ}"
         raise Refusal(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)

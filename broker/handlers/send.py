@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from broker.context import BrokerContext
 from broker.errors import Refusal
 from broker.handlers.common import FAQ, no_topic, put_refusal, valid_topic
+from broker.net.dispatch import Barrier
 from broker.net.handling import Answered, Reply, Request
 from broker.net.session import Session
 from broker.services.put import put, put_batch
@@ -69,7 +70,6 @@ def send(
     broker: BrokerContext, request: Request[SendHeader, bytes]
 ) -> Answered[SendMessageResponseHeader, None]:
     """Stores one message or one batch."""
-    announced = broker.announcer.asked
     header, command = request.header, request.command
     if broker.config.start_accept_send_request_time_stamp:
         check_open(broker)
@@ -85,16 +85,13 @@ def send(
     if result.status is not PUT_OK:
         raise put_refusal(broker, result)
     must_flush = broker.sync_flush and message.wait_store
-    made_topic = broker.announcer.asked != announced and not broker.announcer.is_settled
-    if not (must_flush or made_topic or result.physical_offsets or command.serialize_type):
+    if not (must_flush or result.physical_offsets or command.serialize_type):
         return broker.send_replies.json_frame(
             command.opaque, result.physical_offset, queue_id, result.queue_offset
         )
     reply = _reply(broker, queue_id, result)
-    if (must_flush or made_topic) and not command.is_oneway:
-        return _flushed_reply(
-            broker, reply, result.physical_offset + result.size if must_flush else 0, made_topic
-        )
+    if must_flush:
+        return _flushed_reply(broker, reply, result.physical_offset + result.size, broker.store.barrier)
     return reply
 
 
@@ -107,12 +104,12 @@ def _reply(broker: BrokerContext, queue_id: int, result: AppendResult) -> SendRe
 
 
 async def _flushed_reply(
-    broker: BrokerContext, reply: SendReply, flush_to: int, made_topic: bool
+    broker: BrokerContext, reply: SendReply, flush_to: int, barrier: Barrier | None
 ) -> SendReply:
-    if flush_to and not await broker.store.wait_flushed(flush_to):
+    if not await broker.store.wait_flushed(flush_to):
         reply = replace(reply, code=ResponseCode.FLUSH_DISK_TIMEOUT)
-    if made_topic:
-        await broker.announcer.settled()
+    if barrier is not None:
+        await barrier()
     return reply
 
 
@@ -166,6 +163,7 @@ def _create_topic(broker: BrokerContext, header: SendHeader) -> TopicConfig:
     if config is None:
         raise no_topic(topic)
     broker.topics_changed([config])
+    broker.store.barrier = broker.topics_known
     return config
 
 
@@ -241,7 +239,7 @@ def _is_exhausted(broker: BrokerContext, request: Request[SendHeader, bytes]) ->
             ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group not exist, {group} {FAQ}"
         )
     if made:
-        broker.files.groups_later()
+        broker.files.groups_changed()
     limit = config.retry_max_times
     if request.command.version >= MAX_RECONSUME_SINCE_VERSION and header.max_reconsume_times is not None:
         limit = header.max_reconsume_times
@@ -253,4 +251,5 @@ def _dead_letter_topic(broker: BrokerContext, retry: str) -> str:
     config, made = broker.topics.ensure(topic, DLQ_QUEUES)
     if made:
         broker.topics_changed([config])
+        broker.store.barrier = broker.topics_known
     return topic

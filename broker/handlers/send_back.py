@@ -102,7 +102,7 @@ def _group(broker: BrokerContext, name: str) -> SubscriptionGroupConfig:
             ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group not exist, {name} {FAQ}"
         )
     if made:
-        broker.files.groups_later()
+        broker.files.groups_changed()
     return config
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 
 from broker.config import config_properties, expand_path, update_config, warn_unknown
 from broker.config.checks import check_values
@@ -31,16 +32,15 @@ def set_config(state: NameServerState, request: Request[None, dict[str, str]]) -
         raise Refusal(ResponseCode.NO_PERMISSION, "Can not update config in black list.")
     warn_unknown(update.unknown, f"request of {request.session.peer_text}")
     state.config = update.config
-    _save(state)
+    state.barrier = partial(_save, state)
     return Reply()
 
 
-def _save(state: NameServerState) -> None:
+async def _save(state: NameServerState) -> None:
     if not state.config.config_store_path:
         return
     path = expand_path(state.config.config_store_path)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_properties(path, config_properties(state.config))
+        await state.in_thread(write_properties, path, config_properties(state.config), state.disk)
     except OSError as error:  # the change holds until the next start, as in Java
         _log.error("cannot save the configuration to %s: %s", path, error)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from broker.store.tables_file import load_table, save_table
+import trio
+
+from broker.disk import REAL, Disk, load_table, save_table
+from broker.store.readiness import InThread
 from codec.bodies.base import decode_body, encode_body
 from codec.bodies.route import KVConfigSerializeWrapper
 
@@ -12,16 +15,21 @@ ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
 
 
 class KVConfig:
-    """All namespaces; `path` None saves nothing.
+    """All namespaces. `path` None: nothing is saved."""
 
-    Raises StoreDamaged when both file and backup are unreadable.
-    """
-
-    def __init__(self, path: Path | None = None) -> None:
+    def __init__(
+        self, path: Path | None = None, *, disk: Disk = REAL, in_thread: InThread = trio.to_thread.run_sync
+    ) -> None:
         self._path = path
+        self._disk = disk
+        self._in_thread = in_thread
+        self._changing = trio.Lock()
         self._namespaces: dict[str, dict[str, str]] = {}
-        if path is not None:
-            self._namespaces = load_table(path, _decode) or {}
+
+    def load(self) -> None:
+        """Reads the file if there is one. Blocks. StoreDamaged when file and backup are unreadable."""
+        if self._path is not None:
+            self._namespaces = load_table(self._disk, self._path, _decode) or {}
 
     def get(self, namespace: str, key: str) -> str | None:
         return self._namespaces.get(namespace, {}).get(key)
@@ -31,20 +39,24 @@ class KVConfig:
         entries = self._namespaces.get(namespace)
         return None if entries is None else dict(entries)
 
-    def put(self, namespace: str, key: str, value: str) -> None:
-        """Sets an entry. Raises OSError when it cannot be saved; it then does not change."""
-        self._replace(namespace, {**self._namespaces.get(namespace, {}), key: value})
+    async def put(self, namespace: str, key: str, value: str) -> None:
+        """Sets an entry, once it is saved. OSError when it cannot be saved: it does not exist then."""
+        async with self._changing:
+            await self._replace(namespace, {**self._namespaces.get(namespace, {}), key: value})
 
-    def delete(self, namespace: str, key: str) -> None:
-        """Deletes an entry. Raises OSError when that cannot be saved; the entry then stays."""
-        entries = self._namespaces.get(namespace)
-        if entries is not None and key in entries:
-            self._replace(namespace, {name: value for name, value in entries.items() if name != key})
+    async def delete(self, namespace: str, key: str) -> None:
+        """Removes an entry, once that is saved. OSError when it cannot be saved: the entry still exists then."""
+        async with self._changing:
+            entries = self._namespaces.get(namespace)
+            if entries is not None and key in entries:
+                rest = {name: value for name, value in entries.items() if name != key}
+                await self._replace(namespace, rest)
 
-    def _replace(self, namespace: str, entries: dict[str, str]) -> None:
+    async def _replace(self, namespace: str, entries: dict[str, str]) -> None:
         namespaces = {**self._namespaces, namespace: entries}
         if self._path is not None:
-            save_table(self._path, encode_body(KVConfigSerializeWrapper(config_table=namespaces)))
+            text = encode_body(KVConfigSerializeWrapper(config_table=namespaces))
+            await self._in_thread(save_table, self._disk, self._path, text)
         self._namespaces = namespaces
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from broker.errors import Refusal
 from broker.namesrv.state import NameServerState
 from broker.net.handling import Reply, Request
@@ -19,7 +21,7 @@ from codec.headers.kv import (
 def put_kv(state: NameServerState, request: Request[PutKVConfigRequestHeader, None]) -> Reply[None, None]:
     """100: stores an entry."""
     header = request.header
-    state.kv.put(header.namespace, header.key, header.value)
+    state.barrier = partial(state.kv.put, header.namespace, header.key, header.value)
     return Reply()
 
 
@@ -40,7 +42,7 @@ def delete_kv(
 ) -> Reply[None, None]:
     """102: deletes an entry."""
     header = request.header
-    state.kv.delete(header.namespace, header.key)
+    state.barrier = partial(state.kv.delete, header.namespace, header.key)
     return Reply()
 
 

@@ -18,6 +18,7 @@ from broker.clock import NowMs, system_now_ms
 from broker.config import expand_path
 from broker.config.checks import check_values
 from broker.config.namesrv import NamesrvConfig
+from broker.disk import REAL, Disk
 from broker.namesrv.handlers import bound_handlers
 from broker.namesrv.kv_config import KVConfig
 from broker.namesrv.state import NameServerState
@@ -25,6 +26,7 @@ from broker.net.limits import ServerLimits
 from broker.net.network import TCP, Network
 from broker.net.server import Server
 from broker.net.session import Session
+from broker.store.readiness import InThread
 from broker.supervisor import Supervisor, open_services
 from codec.addresses import join_address
 
@@ -57,6 +59,8 @@ async def open_name_server(
     port: int | None = None,
     now_ms: NowMs = system_now_ms,
     network: Network = TCP,
+    in_thread: InThread = trio.to_thread.run_sync,
+    disk: Disk = REAL,
     supervisor: Supervisor | None = None,
 ) -> AsyncIterator[NameServer]:
     """Runs a name server inside the block. `port` None is `config.listen_port`, 0 any free port.
@@ -66,13 +70,19 @@ async def open_name_server(
     """
     config = config or NamesrvConfig()
     check_values(config)
-    kv = KVConfig(expand_path(config.kv_config_path) if config.kv_config_path else None)
-    state = NameServerState(config, kv, now_ms)
+    kv_path = expand_path(config.kv_config_path) if config.kv_config_path else None
+    kv = KVConfig(kv_path, disk=disk, in_thread=in_thread)
+    await in_thread(kv.load)
+    state = NameServerState(config, kv, now_ms, disk=disk, in_thread=in_thread)
     listener = network.listen(
         host, config.listen_port if port is None else port, config.server_socket_backlog
     )
     server = Server(
-        bound_handlers(state), limits=ServerLimits.of(config), name="namesrv", supervisor=supervisor
+        bound_handlers(state),
+        limits=ServerLimits.of(config),
+        name="namesrv",
+        batches=state,
+        supervisor=supervisor,
     )
     try:
         async with open_services(supervisor) as services:

@@ -8,10 +8,10 @@ a later one. Whatever a handler raises becomes a reply and a log line, never the
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
-from broker.errors import Refusal
+from broker.errors import NotReady, Refusal
 from broker.net.session import Session
 from codec.codes import RPC_ONEWAY, RPC_RESPONSE, ResponseCode
 from codec.errors import CodecError
@@ -29,14 +29,22 @@ Gate = Callable[[Session, RemotingCommand], None]
 """Admits a request or raises Refusal. Every request passes it before any handler or run: checks of signatures
 and permissions, counts and limits belong there. A request that a DirectReader read has a `header`, no ext fields."""
 
+Barrier = Callable[[], Awaitable[object]]
+"""Work that ends before a reply is sent. OSError becomes the reply."""
+
 REPLIES_PER_WRITE = 32
 
 _log = logging.getLogger("broker.net.server")
 
 
 class Batches(Protocol):
-    """Receives the begin and the end of requests that are handled together: work that can wait until their
-    replies are sent waits for the end."""
+    """Receives the begin and the end of requests that are handled together: work that can wait until their replies are
+    sent waits for the end.
+
+    A handler that sets `barrier` has its reply sent once that returned.
+    """
+
+    barrier: Barrier | None
 
     def begin_batch(self) -> None: ...
 
@@ -44,6 +52,8 @@ class Batches(Protocol):
 
 
 class _NoBatches:
+    barrier: Barrier | None = None
+
     def begin_batch(self) -> None: ...
 
     def end_batch(self) -> None: ...
@@ -67,6 +77,20 @@ def failure_reply(
     else:
         _log.error("%s: %s: code %d failed", server, session.peer_text, command.code, exc_info=error)
     return command.reply(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
+
+
+async def _reply_behind(
+    session: Session, request: RemotingCommand, reply: RemotingCommand | bytes, work: Barrier
+) -> None:
+    try:
+        await work()
+    except OSError as error:
+        reply = request.reply(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
+    if isinstance(reply, RemotingCommand):
+        session.respond(request, reply)
+    elif not request.is_oneway:
+        session.queue_reply(reply)
+        session.flush()
 
 
 class Dispatcher:
@@ -93,12 +117,20 @@ class Dispatcher:
         """Handles what one read brought; waits while the peer does not read its replies."""
         position = 0
         while position < len(commands):
-            position = self._handle_some(session, commands, position)
+            position, missing = self._handle_some(session, commands, position)
+            if missing is not None:
+                barrier = self._batches.barrier
+                if await self._is_ready(session, commands[position], missing):
+                    await self._retry(session, commands[position], barrier)
+                position += 1
             if session.is_congested:
                 await session.drained()
 
-    def _handle_some(self, session: Session, commands: list[RemotingCommand], position: int) -> int:
-        """Handles commands from `position` on for one write; returns the position behind them."""
+    def _handle_some(
+        self, session: Session, commands: list[RemotingCommand], position: int
+    ) -> tuple[int, NotReady | None]:
+        """Handles commands from `position` on for one write; returns the position behind them, or of one that must wait."""
+        missing: NotReady | None = None
         runs = self._runs
         session.in_batch = True
         self._batches.begin_batch()
@@ -110,12 +142,14 @@ class Dispatcher:
                 position += handled
                 if handled:
                     continue
-            self._handle(session, commands[position])
+            missing = self._handle(session, commands[position])
+            if missing is not None:
+                break
             position += 1
         session.in_batch = False
         session.flush()
         self._batches.end_batch()
-        return position
+        return position, missing
 
     def _handle_run(self, session: Session, run: RunHandler, commands: list[RemotingCommand]) -> int:
         """Handles some of the next requests; returns how many."""
@@ -138,8 +172,11 @@ class Dispatcher:
     def _handle_admitted(self, session: Session, run: RunHandler, commands: list[RemotingCommand]) -> None:
         """Handles requests that passed the gate; those that the run does not accept one by one."""
         handled = self._call_run(session, run, commands) if len(commands) > 1 else 0
-        for command in commands[handled:]:
-            self._call_handler(session, command)
+        for position in range(handled, len(commands)):
+            missing = self._call_handler(session, commands[position])
+            if missing is not None:
+                session.spawn(self._handle_when_ready, session, commands[position:], missing)
+                return
 
     def _call_run(self, session: Session, run: RunHandler, commands: list[RemotingCommand]) -> int:
         try:
@@ -150,26 +187,78 @@ class Dispatcher:
         session.queue_replies(frames)
         return len(frames)
 
-    def _handle(self, session: Session, command: RemotingCommand) -> None:
+    def _handle(self, session: Session, command: RemotingCommand) -> NotReady | None:
+        """Handles one command; returns the reason if it and those behind it must wait."""
         if command.flag & RPC_RESPONSE:
             session.answered(command)
-            return
+            return None
         if self._gate is not None:
             try:
                 self._gate(session, command)
             except Exception as error:  # as for a handler
                 self._reply_failure(session, command, error)
-                return
-        self._call_handler(session, command)
+                return None
+        return self._call_handler(session, command)
 
-    def _call_handler(self, session: Session, command: RemotingCommand) -> None:
+    def _call_handler(self, session: Session, command: RemotingCommand) -> NotReady | None:
         try:
             reply = self._handlers.get(command.code, unsupported)(session, command)
+            if self._batches.barrier is not None:
+                self._hold_back(session, command, reply)
+                return None
             if command.flag & RPC_ONEWAY or reply is None:
-                return
+                return None
             session.queue_reply(reply if isinstance(reply, bytes) else encode_frame(reply))
+        except NotReady as missing:
+            if missing.in_order:
+                return missing
+            session.spawn(self._handle_when_ready, session, [command], missing)
         except Exception as error:  # whatever a handler raises, the connection and its other requests go on
             self._reply_failure(session, command, error)
+        return None
+
+    def _hold_back(
+        self, session: Session, command: RemotingCommand, reply: RemotingCommand | bytes | None
+    ) -> None:
+        """Sends a reply once the barrier that its handler set has returned."""
+        barrier, self._batches.barrier = self._batches.barrier, None
+        if reply is not None and barrier is not None:
+            session.spawn(_reply_behind, session, command, reply, barrier)
+
+    async def _handle_when_ready(
+        self, session: Session, commands: list[RemotingCommand], missing: NotReady
+    ) -> None:
+        """Handles requests that passed the gate, the first of them after the disk did what it needs."""
+        if not await self._is_ready(session, commands[0], missing):
+            commands = commands[1:]
+        for command in commands:
+            await self._retry(session, command, None)
+
+    async def _retry(self, session: Session, command: RemotingCommand, barrier: Barrier | None) -> None:
+        """Handles a request that passed the gate, again whenever the disk did what it needs.
+
+        `barrier` was set when it was handled before.
+        """
+        while True:
+            session.in_batch = True
+            self._batches.begin_batch()
+            self._batches.barrier = barrier
+            missing = self._call_handler(session, command)
+            barrier = self._batches.barrier
+            session.in_batch = False
+            session.flush()
+            self._batches.end_batch()
+            if missing is None or not await self._is_ready(session, command, missing):
+                return
+
+    async def _is_ready(self, session: Session, command: RemotingCommand, missing: NotReady) -> bool:
+        """Waits for the disk; False if it refused, which is the reply then."""
+        try:
+            await missing.ready()
+        except OSError as error:
+            self._reply_failure(session, command, error)
+            return False
+        return True
 
     def _reply_failure(self, session: Session, command: RemotingCommand, error: Exception) -> None:
         session.respond(command, failure_reply(session, command, error, self._name))

@@ -72,7 +72,7 @@ class DelayService:
     async def _run_level(self, level: int) -> None:
         while True:
             self._arrivals[level - 1] = trio.Event()
-            wait = self._deliver_due(level)
+            wait = await self._broker.store.when_ready(self._deliver_due, level)
             if wait is None:
                 await self._arrivals[level - 1].wait()
             else:

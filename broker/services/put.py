@@ -37,8 +37,8 @@ PUT_CODES = {
 """Response code and remark of a put that stored nothing; `{limit}` and `{disk}` are placeholders."""
 
 DELAY = PropertyName.DELAY
-NEVER_PARKED = frozenset((SystemTopic.TRANS_HALF, SystemTopic.TRANS_CHECK_MAX_TIME))
-"""A half message keeps its delay level for the commit."""
+NEVER_PARKED = frozenset((SystemTopic.TRANS_HALF, SystemTopic.TRANS_CHECK_MAX_TIME, SystemTopic.SCHEDULE))
+"""A half message keeps its delay level for the commit; one in the schedule topic is parked already."""
 PUT_OK = PutStatus.PUT_OK
 _SLAVE = AppendResult(PutStatus.SERVICE_NOT_AVAILABLE)
 

@@ -1,26 +1,28 @@
 """The tables on disk: `config/*.json` in the store folder, in the text that Java reads and writes (store.md §7).
 
-Topics and groups are written on each change before anything that depends on them is acknowledged; those that a client's
-next heartbeat would make again may wait for the end of the turn. Offsets are written every flushConsumerOffsetInterval,
-delivered delay levels every flushDelayOffsetInterval, SQL92 filters every 10 s, all only when they changed and at the end.
-Offsets and delay levels say that messages were dealt with, often by writing others (a retry, a copy): they are written when all
-of that is on the disk.
+Topics and groups are saved on each change, before a request that depends on them is acknowledged; those that a client's next
+heartbeat would create again may be saved a little later. Offsets are saved every flushConsumerOffsetInterval, delivered delay levels
+every flushDelayOffsetInterval, SQL92 filters every 10 s, all only after a change, and at the stop. Offsets and delay levels state
+that messages were processed, often by writing others (a retry, a copy): they are saved once all of these are on the disk.
+
+Text is formatted and written in worker threads, from a copy of the table.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 
 import msgspec
 import trio
 
+from broker.config.properties import read_properties, write_properties
+from broker.disk import REAL, Disk, load_table, save_table
 from broker.filters import FilterTable
-from broker.store.flush import InThread
-from broker.store.tables_file import load_table, save_table
+from broker.store.readiness import InThread
 from broker.supervisor import Services
 from broker.tables import DelayOffsets, GroupTable, OffsetTable, TopicTable
 from codec.bodies.base import decode_body, encode_body
@@ -29,12 +31,11 @@ from codec.bodies.filters import ConsumerFilterManager
 from codec.bodies.offsets import ConsumerOffsetSerializeWrapper, DelayOffsetSerializeWrapper
 from codec.fastjson import FASTJSON
 
-__all__ = ["TableFiles", "table_text"]
-
-TableT = TypeVar("TableT", bound=msgspec.Struct)
-
 SHORTEST_PERIOD_MS = 100
 FILTERS_MS = 10_000
+
+Durable = Callable[[], Awaitable[bool]]
+"""Flushes the log; False if the disk refuses."""
 
 _log = logging.getLogger(__name__)
 
@@ -44,14 +45,43 @@ def table_text(table: msgspec.Struct) -> bytes:
     return encode_body(table, dialect=FASTJSON, pretty=True)
 
 
-Durable = Callable[[], Awaitable[bool]]
-"""Puts the log on the disk; False when it cannot."""
+class _TableFile:
+    """One table and its file. `dirty` says that they differ."""
 
+    def __init__(
+        self, disk: Disk, in_thread: InThread, path: Path, table: Any, body: type[msgspec.Struct]
+    ) -> None:
+        self.path = path
+        self.dirty = False
+        self._disk = disk
+        self._in_thread = in_thread
+        self._table = table
+        self._body = body
+        self._writing = trio.Lock()
 
-class _Due(NamedTuple):
-    table: OffsetTable | DelayOffsets | FilterTable
-    path: Path
-    text: bytes
+    def load(self) -> None:
+        """Loads the file if there is one. StoreDamaged. Blocks."""
+        loaded = load_table(self._disk, self.path, lambda content: decode_body(self._body, content))
+        if loaded is not None:
+            self._table.load(loaded)
+
+    async def save(self, durable: Durable | None = None) -> None:
+        """Saves what changed up to now, once `durable` has flushed the log. OSError if the disk refuses; False leaves it dirty."""
+        async with self._writing:
+            self.dirty |= getattr(self._table, "dirty", False)
+            if not self.dirty:
+                return
+            saved = self.dirty = self._table.dirty = False
+            try:
+                wrapper = self._table.wrapper()
+                if durable is None or await durable():
+                    await self._in_thread(self._write, wrapper)
+                    saved = True
+            finally:
+                self.dirty |= not saved
+
+    def _write(self, wrapper: msgspec.Struct) -> None:
+        save_table(self._disk, self.path, table_text(wrapper))
 
 
 class TableFiles:
@@ -67,137 +97,84 @@ class TableFiles:
         delays: DelayOffsets,
         filters: FilterTable,
         in_thread: InThread = trio.to_thread.run_sync,
+        disk: Disk = REAL,
     ) -> None:
+        def file(name: str, table: Any, body: type[msgspec.Struct]) -> _TableFile:
+            return _TableFile(disk, in_thread, root / "config" / name, table, body)
+
+        self._topics = file("topics.json", topics, TopicConfigSerializeWrapper)
+        self._groups = file("subscriptionGroup.json", groups, SubscriptionGroupWrapper)
+        self._offsets = file("consumerOffset.json", offsets, ConsumerOffsetSerializeWrapper)
+        self._delays = file("delayOffset.json", delays, DelayOffsetSerializeWrapper)
+        self._filters = file("consumerFilter.json", filters, ConsumerFilterManager)
+        self._filter_table = filters
+        self._disk = disk
         self._in_thread = in_thread
-        self._folder = root / "config"
-        self._topics = topics
-        self._groups = groups
-        self._offsets = offsets
-        self._delays = delays
-        self._filters = filters
-        self._late: dict[str, Callable[[], None]] = {}
         self._wake = trio.Event()
-        self._writing = trio.Lock()
 
     def load(self) -> None:
-        """Takes over what is saved. StoreDamaged when a table and its .bak are there but cannot be read."""
-        self._load("topics.json", TopicConfigSerializeWrapper, self._topics)
-        self._load("subscriptionGroup.json", SubscriptionGroupWrapper, self._groups)
-        self._load("consumerOffset.json", ConsumerOffsetSerializeWrapper, self._offsets)
-        self._load("delayOffset.json", DelayOffsetSerializeWrapper, self._delays)
-        self._load("consumerFilter.json", ConsumerFilterManager, self._filters)
+        """Loads what is saved. StoreDamaged when a table and its .bak exist but cannot be read. Blocks."""
+        for file in (self._topics, self._groups, self._offsets, self._delays, self._filters):
+            file.load()
 
-    def save_topics(self) -> None:
-        """Writes topics.json now. OSError if the disk refuses."""
-        self._late.pop("topics", None)
-        save_table(self._folder / "topics.json", table_text(self._topics.wrapper()))
-
-    def save_groups(self) -> None:
-        """Writes subscriptionGroup.json now. OSError if the disk refuses."""
-        self._late.pop("groups", None)
-        save_table(self._folder / "subscriptionGroup.json", table_text(self._groups.wrapper()))
-
-    def save_offsets(self) -> None:
-        """Writes consumerOffset.json if an offset changed since the last time."""
-        self._write(self._offsets_due())
-
-    def save_delays(self) -> None:
-        """Writes delayOffset.json if a message was delivered since the last time."""
-        self._write(self._delays_due())
-
-    def save_filters(self) -> None:
-        """Writes consumerFilter.json if a filter came, went or died since the last time."""
-        self._write(self._filters_due())
-
-    def topics_later(self) -> None:
-        """Writes topics.json at the end of this turn, once for all changes of the turn."""
-        self._late["topics"] = self.save_topics
+    def topics_changed(self) -> None:
+        """Saves topics.json soon, once for several changes."""
+        self._topics.dirty = True
         self._wake.set()
 
-    def groups_later(self) -> None:
-        """Writes subscriptionGroup.json at the end of this turn, once for all changes of the turn."""
-        self._late["groups"] = self.save_groups
+    def groups_changed(self) -> None:
+        """Saves subscriptionGroup.json soon, once for several changes."""
+        self._groups.dirty = True
         self._wake.set()
 
-    def save_all(self) -> None:
-        """What has not been written yet; at the end."""
-        self._save_late()
-        self.save_offsets()
-        self.save_delays()
-        self.save_filters()
+    async def save_changed(self) -> None:
+        """Returns once the topics and groups are saved as they are now. OSError if the disk refuses."""
+        await self._topics.save()
+        await self._groups.save()
+
+    async def save_offsets(self) -> None:
+        """Saves consumerOffset.json without waiting for its time."""
+        await self._offsets.save()
+
+    async def save_all(self) -> None:
+        """Saves what is not saved yet; at the stop."""
+        self._filter_table.clean()
+        for file in (self._topics, self._groups, self._offsets, self._delays, self._filters):
+            await self._try(file)
+
+    async def update_properties(self, path: Path, changed: Mapping[str, str]) -> None:
+        """Changes entries of a properties file. OSError, ConfigError."""
+
+        def update() -> None:
+            known = read_properties(path, self._disk) if self._disk.state(path) is not None else {}
+            write_properties(path, {**known, **changed}, self._disk)
+
+        await self._in_thread(update)
 
     def start(self, services: Services, durable: Durable, *, offsets_ms: int, delays_ms: int) -> None:
         """Starts the services that save."""
-        services.start("save offsets", partial(self._every, offsets_ms, self._offsets_due, durable))
-        services.start("save delay offsets", partial(self._every, delays_ms, self._delays_due, durable))
-        services.start("save filters", partial(self._every, FILTERS_MS, self._filters_due))
-        services.start("save topics and groups", self._run_late)
+        services.start("save offsets", partial(self._every, offsets_ms, self._offsets, durable))
+        services.start("save delay offsets", partial(self._every, delays_ms, self._delays, durable))
+        services.start("save filters", partial(self._every, FILTERS_MS, self._filters))
+        services.start("save topics and groups", self._save_changed)
 
-    async def offsets_now(self) -> None:
-        """Writes consumerOffset.json without waiting for its time."""
-        await self._save(self._offsets_due, None)
-
-    async def _run_late(self) -> None:
+    async def _save_changed(self) -> None:
         while True:
             await self._wake.wait()
             self._wake = trio.Event()
-            self._save_late()
+            await self._try(self._topics)
+            await self._try(self._groups)
 
-    async def _every(
-        self, period_ms: int, due: Callable[[], _Due | None], durable: Durable | None = None
-    ) -> None:
+    async def _every(self, period_ms: int, file: _TableFile, durable: Durable | None = None) -> None:
         while True:
             await trio.sleep(max(period_ms, SHORTEST_PERIOD_MS) / 1000)
-            await self._save(due, durable)
+            if file is self._filters:
+                self._filter_table.clean()
+            await self._try(file, durable)
 
-    async def _save(self, due: Callable[[], _Due | None], durable: Durable | None) -> None:
-        """Writes what is due now, if anything is, behind what the log holds by then."""
-        async with self._writing:
-            work = due()
-            if work is None:
-                return
-            written = False
-            try:
-                if durable is None or await durable():
-                    await self._in_thread(self._write, work)
-                    written = True
-            finally:
-                work.table.dirty |= not written
-
-    def _offsets_due(self) -> _Due | None:
-        return self._due(self._offsets, "consumerOffset.json")
-
-    def _delays_due(self) -> _Due | None:
-        return self._due(self._delays, "delayOffset.json")
-
-    def _filters_due(self) -> _Due | None:
-        self._filters.clean()
-        return self._due(self._filters, "consumerFilter.json")
-
-    def _due(self, table: OffsetTable | DelayOffsets | FilterTable, name: str) -> _Due | None:
-        if not table.dirty:
-            return None
-        table.dirty = False
-        return _Due(table, self._folder / name, table_text(table.wrapper()))
-
-    def _save_late(self) -> None:
-        for save in list(self._late.values()):
-            try:
-                save()
-            except OSError as error:
-                _log.error("cannot save in %s: %s", self._folder, error)
-
-    @staticmethod
-    def _write(due: _Due | None) -> None:
-        if due is None:
-            return
+    async def _try(self, file: _TableFile, durable: Durable | None = None) -> None:
+        """Saves; a refusal is logged, and the next time tries again."""
         try:
-            save_table(due.path, due.text)
+            await file.save(durable)
         except OSError as error:
-            due.table.dirty = True
-            _log.error("cannot save %s: %s", due.path, error)
-
-    def _load(self, name: str, body: type[TableT], table: Any) -> None:
-        loaded = load_table(self._folder / name, lambda data: decode_body(body, data))
-        if loaded is not None:
-            table.load(loaded)
+            _log.error("cannot save %s: %s", file.path, error)

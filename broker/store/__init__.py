@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from broker.errors import StoreDamaged, StoreError, StoreLocked, StoreSizeMismatch
 from broker.store.config import StoreConfig
-from broker.store.errors import StoreDamaged, StoreError, StoreLocked, StoreSizeMismatch
 from broker.store.store import MessageStore, open_store
-from broker.store.tables_file import load_table, save_table
 from broker.store.values import (
     AppendResult,
     Arrival,
@@ -32,7 +31,5 @@ __all__ = [
     "StoreLocked",
     "StoreMessage",
     "StoreSizeMismatch",
-    "load_table",
     "open_store",
-    "save_table",
 ]

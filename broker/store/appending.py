@@ -1,8 +1,8 @@
-"""The write path: a message becomes a record and a queue unit before `append` returns, index entries and news for the
-listeners then or, for the messages of a batch of requests, when that has been answered.
+"""The write path: a message becomes a record and a queue entry before `append` returns. Index items are added and listeners called
+then too or, for a batch of requests, once the batch has its replies.
 
-Limits (`DefaultMessageStore.checkMessage`, `CommitLog`): topic 127 bytes, properties 32767 bytes, body
-`maxMessageSize`, record that plus 64 KiB. The store timestamp is taken when the record's place is known.
+Limits (`DefaultMessageStore.checkMessage`, `CommitLog`): topic 127 bytes, properties 32767 bytes, body `maxMessageSize`, record
+that plus 64 KiB. The store timestamp is read when the record's place is known.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from broker.store.commit_log import BLANK_ROOM, CommitLog
+from broker.store.commit_log import FILLER_ROOM, CommitLog
 from broker.store.config import StoreConfig
 from broker.store.consume_queue import ConsumeQueue
 from broker.store.consume_queues import ConsumeQueues
 from broker.store.index import Index
+from broker.store.readiness import Readiness
+from broker.store.segment import SegmentList
 from broker.store.statistics import Statistics
 from broker.store.values import AppendResult, Arrival, ArrivalListener, BitMapOf, PutStatus, StoreMessage
 from codec.codes import MessageSysFlag
@@ -28,8 +30,6 @@ from codec.properties import PropertyName, decode_properties
 from codec.store.delay_levels import DelayLevels
 from codec.store.dispatch import delivery_time, has_index_items, has_queue_entry
 from codec.store.record_encoder import RecordEncoder
-
-__all__ = ["Appender"]
 
 MAX_TOPIC_BYTES = 127
 MAX_PROPERTIES_BYTES = 32767
@@ -43,11 +43,12 @@ _SCHEDULE = SystemTopic.SCHEDULE
 _ILLEGAL = AppendResult(PutStatus.MESSAGE_ILLEGAL)
 _TOO_MANY_PROPERTIES = AppendResult(PutStatus.PROPERTIES_SIZE_EXCEEDED)
 _NOT_AVAILABLE = AppendResult(PutStatus.SERVICE_NOT_AVAILABLE)
+_NO_FILE = AppendResult(PutStatus.CREATE_MAPEDFILE_FAILED)
 _log = logging.getLogger(__name__)
 
 
 class Appender:
-    """Serves `MessageStore.append` and `append_batch`."""
+    """Serves `MessageStore.append` and `append_batch`. Raises NotReady when `readiness` is strict and a file has to be created first."""
 
     def __init__(
         self,
@@ -56,6 +57,7 @@ class Appender:
         queues: ConsumeQueues,
         index: Index | None,
         statistics: Statistics,
+        readiness: Readiness,
         *,
         now_ms: Callable[[], int],
         store_host: bytes,
@@ -65,6 +67,7 @@ class Appender:
         self._by_topic = queues.by_topic
         self._index = index
         self._statistics = statistics
+        self._readiness = readiness
         self._now_ms = now_ms
         self._encoder = RecordEncoder(store_host)
         self.configure(config)
@@ -77,7 +80,7 @@ class Appender:
         self.schedule_tags_code: Callable[[StoreMessage, int], int] = self._deliver_time
 
     def configure(self, config: StoreConfig) -> None:
-        """Takes the limits of a configuration."""
+        """Applies the limits of a configuration."""
         self._max_body = config.max_message_size
 
     def _deliver_time(self, message: StoreMessage, store_timestamp: int) -> int:
@@ -91,6 +94,8 @@ class Appender:
         if refusal is not None:
             return refusal
         queue = self._queue(topic, message.queue_id) if has_queue_entry(message.sys_flag) else None
+        if queue is not None and self._readiness.strict and self._lacks_file(queue, 1):
+            return _NO_FILE
         queue_offset = 0 if queue is None else queue.next_offset
         timestamp = self._now_ms()
         offset = self._log.end
@@ -109,10 +114,10 @@ class Appender:
         return result
 
     def append_run(self, messages: Sequence[StoreMessage]) -> list[AppendResult]:
-        """Stores messages with one write: the hot path. What could be a call of its own is written out.
+        """Stores messages with one write: the hot path, without calls that can be avoided.
 
-        It ends before the first that needs more than a record and a unit (a transaction, an extension, a delay, a queue
-        or a file that is to be made, a refusal), with the results of those before: `append` is for that one.
+        It ends before the first message that needs more than a record and an entry (a transaction, an extension, a delay, a new
+        queue or file, a refusal), with the results of those before: `append` is for that one.
         """
         log, topics, by_topic, pieces_of = self._log, self._topics, self._by_topic, self._encoder.pieces
         timestamp = self._now_ms()
@@ -120,7 +125,7 @@ class Appender:
         last_end = begin + log.room if self._statistics.writable else begin
         results: list[AppendResult] = []
         pieces: list[bytes | memoryview] = []
-        units: list[tuple[ConsumeQueue, int, int, int]] = []
+        entries: list[tuple[ConsumeQueue, int, int, int]] = []
         next_offsets: dict[ConsumeQueue, int] = {}
         for message in messages:
             topic, queue_id, sys_flag = message.topic, message.queue_id, message.sys_flag
@@ -138,6 +143,8 @@ class Appender:
             ):
                 break
             queue_offset = next_offsets.get(queue) or queue.next_offset
+            if queue_offset >= queue.full_at:
+                break
             try:
                 size, record = pieces_of(
                     sized_topic,
@@ -160,29 +167,24 @@ class Appender:
                 break
             next_offsets[queue] = queue_offset + 1
             pieces += record
-            units.append((queue, end, size, message.tags_code))
+            entries.append((queue, end, size, message.tags_code))
             results.append(AppendResult(_PUT_OK, end, size, queue_offset, timestamp))
             end += size
-        return self._stored(messages, results, units, b"".join(pieces)) if results else results
+        return self._stored(messages, results, entries, b"".join(pieces)) if results else results
 
     def _stored(
         self,
         messages: Sequence[StoreMessage],
         results: list[AppendResult],
-        units: list[tuple[ConsumeQueue, int, int, int]],
+        entries: list[tuple[ConsumeQueue, int, int, int]],
         run: bytes,
     ) -> list[AppendResult]:
-        """Writes the records of a run, then its units."""
+        """Writes the records of a run, then its queue entries."""
         self._log.write(run)
         self._statistics.last_store_timestamp = results[0].store_timestamp
-        whole = 0
-        try:
-            for queue, offset, size, tags_code in units:
-                queue.append(offset, size, tags_code)
-                whole += 1
-        except OSError as error:
-            results[whole:] = [self._half_stored(error)]
-        self._arrivals += zip(messages[:whole], results[:whole], strict=True)
+        for queue, offset, size, code in entries:
+            queue.append(offset, size, code)
+        self._arrivals += zip(messages, results, strict=False)
         if not self._in_batch:
             self.announce()
         return results
@@ -195,6 +197,8 @@ class Appender:
         if refusal is not None or not items:
             return refusal or _ILLEGAL
         queue = self._queue(message.topic, message.queue_id)
+        if self._readiness.strict and self._lacks_file(queue, len(items)):
+            return _NO_FILE
         first = queue.next_offset
         timestamp = self._now_ms()
         start = end = self._log.end
@@ -220,7 +224,7 @@ class Appender:
         return AppendResult(_PUT_OK, offsets[0], end - offsets[0], first, timestamp, tuple(offsets))
 
     def begin_batch(self) -> None:
-        """From now on nobody hears of what is stored until `end_batch`."""
+        """Index and listeners wait until `end_batch`."""
         self._in_batch = True
 
     def end_batch(self) -> None:
@@ -228,7 +232,7 @@ class Appender:
         self.announce()
 
     def announce(self) -> None:
-        """Index entries and news of what was stored and not told yet."""
+        """Adds index items, and calls the listeners, for what was stored since the last call."""
         if not self._arrivals:
             return
         arrivals, self._arrivals = self._arrivals, []
@@ -241,7 +245,7 @@ class Appender:
             listener(arrivals)
 
     def _items(self, message: StoreMessage) -> list[StoreMessage]:
-        """One message for each item; its properties are its own and those of the whole batch behind them."""
+        """One message for each item, with its own properties and then those of the whole batch."""
         items = []
         for item in decode_batch(message.body):
             text = _joined(bytes(item.properties), message.properties_text)
@@ -259,7 +263,7 @@ class Appender:
         return items
 
     def _sized_topic(self, topic: str) -> bytes:
-        """The name behind the byte that holds its length; nothing for one that is too long."""
+        """The name behind a byte with its length; empty for one that is too long."""
         encoded = topic.encode("utf-8", "replace")
         if len(encoded) > MAX_TOPIC_BYTES:
             return b""
@@ -281,21 +285,38 @@ class Appender:
         return _TOO_MANY_PROPERTIES if len(message.properties_text) > MAX_PROPERTIES_BYTES else None
 
     def _make_room(self, size: int) -> AppendResult | None:
-        """Opens the next file for a run of `size` bytes; a refusal if it is too long or the file cannot be made."""
-        if size + BLANK_ROOM > self._log.segments.size:
+        """Opens the next file for a run of `size` bytes; a refusal if it is too long or the file cannot be created."""
+        segments = self._log.segments
+        if size + FILLER_ROOM > segments.size:
             return _ILLEGAL
+        if self._readiness.strict and self._is_refused(segments, self._log.next_start):
+            return _NO_FILE
         try:
             self._log.roll()
         except OSError as error:
             _log.error("the next commit log file cannot be created: %s", error)
-            return AppendResult(PutStatus.CREATE_MAPEDFILE_FAILED)
+            return _NO_FILE
         return None
 
+    def _lacks_file(self, queue: ConsumeQueue, entries: int) -> bool:
+        """True if the disk refused the file that so many entries need; NotReady if it has to be created first."""
+        missing = queue.missing_file(entries)
+        return missing is not None and self._is_refused(*missing)
+
+    def _is_refused(self, segments: SegmentList, start: int) -> bool:
+        if segments.is_ready(start):
+            return False
+        error, segments.refused = segments.refused, None
+        if error is None:
+            raise self._readiness.building(segments, start)
+        _log.error("a file cannot be created in %s: %s", segments.folder, error)
+        return True
+
     def _half_stored(self, error: OSError) -> AppendResult:
-        """The record is in the log but its queue or index file cannot be made: only a new start puts that right."""
+        """Refuses further messages: the record is in the log without its queue entry or index item until the store is opened again."""
         _log.error("the store takes no more messages until it is opened again: %s", error)
         self._statistics.set_damaged()
-        return AppendResult(PutStatus.CREATE_MAPEDFILE_FAILED)
+        return _NO_FILE
 
     def _encode(
         self, message: StoreMessage, topic: bytes, queue_offset: int, offset: int, timestamp: int

@@ -1,37 +1,35 @@
 """The commit log: records of all topics one after the other (Java `CommitLog`).
 
-* A run of bytes never crosses a file: if it and the 8 bytes of a BLANK record do not fit, a BLANK record ends the file.
-* A run is written behind its first four bytes, the total size, which come last: whoever is killed in between leaves no record.
+* A run of bytes never crosses a file: if it and the 8 bytes of a filler record do not fit, a filler record ends the file.
+* A run is written behind its first four bytes, the total size, which come last: a process killed in between leaves no record.
 * Written and read pages leave the resident memory after `TRIM_BYTES`; they stay in the page cache.
-* Who writes much (`AHEAD_AFTER` into one file) is told of the pages that come next, so that they can be had beforehand.
-* A mapped page that the disk has no room for ends the process: every `SPACE_STEP` bytes somebody looks how much there is.
+* A busy writer (`AHEAD_AFTER` bytes into one file) asks for the pages that come next, so that they are allocated beforehand.
+* A mapped page that the disk has no room for ends the process: the free space is checked every `SPACE_STEP` bytes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from broker.store.segment import Segment
-from broker.store.segment_list import SegmentList
+from broker.store.segment import Segment, SegmentList
 from codec.errors import CorruptionError
 from codec.store.record import peek_record, store_timestamp_at
 from codec.store.record_encoder import encode_blank
 from codec.store.record_layout import MAGIC_BLANK, MIN_RECORD_SIZE
 
-__all__ = ["BLANK_ROOM", "CommitLog"]
-
 TRIM_BYTES = 8 * 1024 * 1024
 AHEAD_AFTER = 1024 * 1024
 AHEAD_BYTES = 4 * 1024 * 1024
-"""More would be of no use to a slow writer: the next flush takes back what he has not come to yet."""
+"""More would not help a slow writer: the next flush takes back the pages that it has not reached."""
 SPACE_STEP = 1024 * 1024
-BLANK_ROOM = 8
+FILLER_ROOM = 8
 
 
 class CommitLog:
-    """`end` is the offset of the next record, `flushed` what is known to be on the disk.
+    """`end` is the offset of the next record, `flushed` the end of what is known to be on the disk.
 
-    `pages_wanted` is called when `pages_ahead` has something to say, `space_wanted` when the disk should be looked at.
+    `pages_wanted` is called when `pages_ahead` has an answer, `space_wanted` when the free space should be checked, `rolled` after
+    a new file was begun.
     """
 
     __slots__ = (
@@ -42,12 +40,12 @@ class CommitLog:
         "_position",
         "_read_since_trim",
         "_space_at",
-        "_spare",
         "_trim_at",
         "_view",
         "end",
         "flushed",
         "pages_wanted",
+        "rolled",
         "segments",
         "space_wanted",
     )
@@ -56,14 +54,14 @@ class CommitLog:
         self.segments = segments
         self.end = 0
         self.flushed = 0
-        self._spare: Segment | None = None
         self._view = memoryview(b"")
         self._position = segments.size
-        self._last_end = segments.size - BLANK_ROOM
+        self._last_end = segments.size - FILLER_ROOM
         self._trim_at = self._ahead_at = self._ahead_end = self._space_at = self._attend_at = segments.size
         self._read_since_trim = 0
         self.pages_wanted: Callable[[], None] | None = None
         self.space_wanted: Callable[[], None] | None = None
+        self.rolled: Callable[[], None] | None = None
 
     @property
     def start(self) -> int:
@@ -76,7 +74,7 @@ class CommitLog:
         return self._last_end - self._position
 
     def end_at(self, end: int) -> None:
-        """Everything from `end` on is removed; the next record goes there."""
+        """Removes everything from `end` on; the next record goes there. Blocks."""
         self.segments.cut(end)
         self.end = self.flushed = end
         segment = self.segments.find(end)
@@ -85,22 +83,22 @@ class CommitLog:
         else:
             self._attach(segment, end - segment.start)
 
+    @property
+    def next_start(self) -> int:
+        """Where the file behind the current one begins."""
+        return self.end + self.segments.size - self._position
+
     def roll(self) -> None:
-        """Ends the current file with a BLANK record and opens the next one. OSError if it cannot be created."""
-        room = self.segments.size - self._position
-        start = self.end + room
-        segment = self._take_spare(start)
+        """Ends the current file with a filler record and begins the next one. OSError if it cannot be created."""
+        start = self.next_start
+        segment = self.segments.append(start)
+        room = start - self.end
         if room:
-            self._view[self._position : self._position + BLANK_ROOM] = encode_blank(room)
+            self._view[self._position : self._position + FILLER_ROOM] = encode_blank(room)
         self._attach(segment, 0)
         self.end = start
-
-    def _take_spare(self, start: int) -> Segment:
-        spare, self._spare = self._spare, None
-        if spare is None or spare.start != start:
-            return self.segments.create(start)
-        self.segments.segments.append(spare)
-        return spare
+        if self.rolled is not None:
+            self.rolled()
 
     def _attach(self, segment: Segment, position: int) -> None:
         self._view = segment.view
@@ -131,7 +129,7 @@ class CommitLog:
         return True
 
     def _attend(self, end: int) -> None:
-        """What is due now and then, when the writer has come to `end`."""
+        """Does what is due at times, once the writer has reached `end`."""
         if end >= self._trim_at:
             self._trim(end)
         if end >= self._ahead_at:
@@ -145,7 +143,7 @@ class CommitLog:
         self._set_attend()
 
     def pages_ahead(self) -> tuple[Segment, int, int]:
-        """Segment, position and length of what will be written next; from now on it counts as had."""
+        """Segment, position and length of what will be written next; from now on these pages count as allocated."""
         segment = self.segments.segments[-1]
         start = max(self._position, self._ahead_end)
         self._ahead_end = min(start + AHEAD_BYTES, segment.size)
@@ -159,25 +157,12 @@ class CommitLog:
         self._trim_at = end + TRIM_BYTES
 
     def note_read(self, size: int) -> None:
-        """Counts bytes that readers touched; lets go of the pages of all files now and then."""
+        """Counts bytes that readers touched; releases the pages of all files at times."""
         self._read_since_trim += size
         if self._read_since_trim > TRIM_BYTES:
             self._read_since_trim = 0
             for segment in self.segments.segments:
                 segment.release_pages(0, segment.size)
-
-    def spare_wanted(self) -> int | None:
-        """Start of the file that should be created before it is needed; None if it is there or nothing was written."""
-        if not self.segments.segments or self._spare is not None:
-            return None
-        return self.segments.segments[-1].end
-
-    def offer_spare(self, segment: Segment) -> None:
-        """Takes a file that was created ahead, or throws it away if the log rolled meanwhile."""
-        if self._spare is None and segment.start == self.segments.segments[-1].end:
-            self._spare = segment
-        else:
-            segment.close()
 
     def slice(self, offset: int, size: int) -> memoryview | None:
         """The bytes [offset, offset + size); None unless they are all in one file of the log."""
@@ -188,6 +173,18 @@ class CommitLog:
         if position + size > segment.size:
             return None
         return segment.view[position : position + size]
+
+    def place(self, offset: int, size: int) -> tuple[Segment, int, int] | None:
+        """File, position and length of the part of [offset, offset + size) that is in one file; None outside of the log."""
+        segment = self.segments.find(offset)
+        if segment is None or size < 0 or offset >= self.end:
+            return None
+        position = offset - segment.start
+        return segment, position, min(size, self.written_in(segment) - position)
+
+    def written_in(self, segment: Segment) -> int:
+        """Position in a file from which on nothing is written."""
+        return min(self.end - segment.start, segment.size)
 
     def record(self, offset: int) -> memoryview | None:
         """The record that starts at `offset`; None if there is none."""
@@ -212,10 +209,6 @@ class CommitLog:
         return offset + self.segments.size - offset % self.segments.size
 
     def close(self) -> None:
-        """Closes; a file that was created ahead and not used is removed, as Java does."""
         self._view = memoryview(b"")
         self._position = self.segments.size
-        if self._spare is not None:
-            self._spare.destroy()
-            self._spare = None
         self.segments.close()

@@ -15,12 +15,10 @@ from broker.config import BrokerConfig, expand_path
 __all__ = [
     "COMMIT_LOG_FILE_SIZE",
     "CONSUME_QUEUE_FILE_SIZE",
-    "PAGE",
     "StoreConfig",
     "physical_memory",
 ]
 
-PAGE = 4096
 _JAVA = BrokerConfig()
 COMMIT_LOG_FILE_SIZE = _JAVA.mapped_file_size_commit_log
 CONSUME_QUEUE_FILE_SIZE = _JAVA.mapped_file_size_consume_queue

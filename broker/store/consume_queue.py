@@ -1,27 +1,23 @@
-"""One consume queue: 20-byte units (commit-log offset, record size, tags code), addressed by queue offset (Java `ConsumeQueue`).
+"""One consume queue: 20-byte entries (commit log offset, record size, tags code), addressed by queue offset (Java `ConsumeQueue`).
 
-* A queue whose first unit is not number 0 starts with blank units (0, 0x7FFFFFFF, 0) up to it; they count as below the minimum.
-* `put` is idempotent: a unit whose record ends at or before `max_physical_offset` is already there.
-* With an extension (consume_queue_ext.py) the tags code of a unit may be the address of what is meant.
-* A unit is valid if its offset is >= 0 and its size > 0; recovery keeps what precedes the first invalid one.
+* A queue whose first entry is not number 0 starts with filler entries (0, 0x7FFFFFFF, 0); they count as below the minimum.
+* `put` is idempotent: an entry whose record ends at or before `max_physical_offset` exists already.
+* With an extension (consume_queue_ext.py) the tags code of an entry may be the address of an extension entry.
+* An entry is valid if its offset is >= 0 and its size > 0; recovery keeps what precedes the first invalid one.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
 
+from broker.disk import Disk
 from broker.store.consume_queue_ext import QueueExtension
-from broker.store.segment import Segment
-from broker.store.segment_list import SegmentList
-from codec.store.consume_queue import ENTRY, FILLER, FILLER_SIZE
+from broker.store.segment import Segment, SegmentList
+from codec.store.consume_queue import ENTRY, ENTRY_SIZE, FILLER, FILLER_SIZE
 from codec.store.consume_queue_ext import Unit, is_address
 
-__all__ = ["UNIT", "ConsumeQueue", "QueueGap"]
-
-UNIT: Final = ENTRY.size
 RECOVERED_FILES = 3
 _pack = ENTRY.struct.pack_into
 _unpack = ENTRY.struct.unpack_from
@@ -29,13 +25,13 @@ _walk = ENTRY.struct.iter_unpack
 
 
 class QueueGap(Exception):
-    """A unit was put behind the end of the queue: units between are missing and must be rebuilt."""
+    """An entry was put behind the end of the queue: entries between are missing and must be rebuilt."""
 
 
 class ConsumeQueue:
-    """`next_offset` is the queue's max offset; `min_offset` its first readable one.
+    """`next_offset` is the queue's max offset, `min_offset` its first readable one, `full_at` the first that needs another file.
 
-    `lacks_extension` says after `recover` that addresses lead nowhere: the queue must be rebuilt.
+    `must_rebuild` says after `load` and `recover` that files or extensions are missing.
     """
 
     __slots__ = (
@@ -44,9 +40,10 @@ class ConsumeQueue:
         "_view",
         "extension",
         "flushed",
-        "lacks_extension",
+        "full_at",
         "max_physical_offset",
         "min_offset",
+        "must_rebuild",
         "next_offset",
         "queue_id",
         "topic",
@@ -54,6 +51,7 @@ class ConsumeQueue:
 
     def __init__(
         self,
+        disk: Disk,
         topic: str,
         queue_id: int,
         folder: Path,
@@ -62,41 +60,43 @@ class ConsumeQueue:
     ) -> None:
         self.topic = topic
         self.queue_id = queue_id
-        self._segments = SegmentList(folder, file_size // UNIT * UNIT, "mappedFileSizeConsumeQueue")
+        size = file_size // ENTRY_SIZE * ENTRY_SIZE
+        self._segments = SegmentList(disk, folder, size, "mappedFileSizeConsumeQueue")
         self._view = memoryview(b"")
         self._position = self._segments.size
         self.next_offset = 0
+        self.full_at = 0
         self.min_offset = 0
         self.max_physical_offset = 0
         self.flushed = 0
         self.extension = extension
-        self.lacks_extension = False
+        self.must_rebuild = False
 
     @property
     def segments(self) -> SegmentList:
         return self._segments
 
     def append(self, physical_offset: int, size: int, tags_code: int) -> None:
-        """Adds the unit of the next queue offset. The hot path: no checks."""
+        """Adds the entry of the next queue offset. The hot path: no checks."""
         position = self._position
         if position == self._segments.size:
             self._roll()
             position = 0
         _pack(self._view, position, physical_offset, size, tags_code)
-        self._position = position + UNIT
+        self._position = position + ENTRY_SIZE
         self.next_offset += 1
         self.max_physical_offset = physical_offset + size
 
     def put(
         self, queue_offset: int, physical_offset: int, size: int, tags_code: int, store_timestamp: int
     ) -> None:
-        """Adds a unit on dispatch of a stored record, if it is not there yet. QueueGap if units before it are missing."""
+        """Adds an entry on dispatch of a stored record, if it does not exist. QueueGap if entries before it are missing."""
         if physical_offset + size <= self.max_physical_offset or queue_offset < self.next_offset:
             return
         if queue_offset > self.next_offset:
             if self._segments.segments:
                 raise QueueGap(
-                    f"{self.topic}-{self.queue_id}: unit {queue_offset} after {self.next_offset - 1}"
+                    f"{self.topic}-{self.queue_id}: entry {queue_offset} after {self.next_offset - 1}"
                 )
             self.start_at(queue_offset)
         if self.extension is not None:
@@ -104,10 +104,10 @@ class ConsumeQueue:
         self.append(physical_offset, size, tags_code)
 
     def start_at(self, queue_offset: int) -> None:
-        """Makes an empty queue begin at `queue_offset`, with blank units before it in its first file."""
-        position = queue_offset * UNIT % self._segments.size
-        segment = self._segments.create(queue_offset * UNIT - position)
-        segment.view[:position] = FILLER * (position // UNIT)
+        """Makes an empty queue begin at `queue_offset`, with filler entries before it in its first file."""
+        position = queue_offset * ENTRY_SIZE % self._segments.size
+        segment = self._segments.append(queue_offset * ENTRY_SIZE - position)
+        segment.view[:position] = FILLER * (position // ENTRY_SIZE)
         self._attach(segment, position)
         self.min_offset = queue_offset
         self.flushed = segment.start
@@ -115,129 +115,170 @@ class ConsumeQueue:
     def _roll(self) -> None:
         if self._segments.segments:
             self._segments.segments[-1].release_pages(0, self._segments.size)
-        self._attach(self._segments.create(self.next_offset * UNIT), 0)
+        self._attach(self._segments.append(self.next_offset * ENTRY_SIZE), 0)
 
     def _attach(self, segment: Segment, position: int) -> None:
         self._view = segment.view
         self._position = position
-        self.next_offset = (segment.start + position) // UNIT
+        self.next_offset = (segment.start + position) // ENTRY_SIZE
+        self.full_at = segment.end // ENTRY_SIZE
 
-    def unit(self, queue_offset: int) -> tuple[int, int, int]:
-        """Commit-log offset, size, tags code of one existing unit. IndexError if it is not there."""
-        segment = self._segments.find(queue_offset * UNIT)
+    def missing_file(self, entries: int) -> tuple[SegmentList, int] | None:
+        """The list that needs a file, and where this begins, before so many entries can be added without waiting; None if none."""
+        if self.next_offset + entries > self.full_at:
+            start = self.next_file_start()
+            if not self._segments.is_ready(start):
+                return self._segments, start
+        return self.extension.missing_file(entries) if self.extension is not None else None
+
+    def next_file_start(self) -> int:
+        """Byte offset at which the file behind the current one begins."""
+        segments = self._segments.segments
+        return (
+            segments[-1].end
+            if segments
+            else self.next_offset * ENTRY_SIZE // self._segments.size * self._segments.size
+        )
+
+    @property
+    def nearly_full(self) -> bool:
+        """True if the last file has no more than a quarter left and no other is prepared."""
+        left = (self.full_at - self.next_offset) * ENTRY_SIZE
+        return (
+            bool(self.full_at)
+            and left * 4 <= self._segments.size
+            and not self._segments.is_ready(self.next_file_start())
+        )
+
+    def entry(self, queue_offset: int) -> tuple[int, int, int]:
+        """Commit log offset, size, tags code of one existing entry. IndexError if it does not exist."""
+        segment = self._segments.find(queue_offset * ENTRY_SIZE)
         if segment is None or queue_offset >= self.next_offset:
             raise IndexError(queue_offset)
-        return _unpack(segment.view, queue_offset * UNIT - segment.start)
+        return _unpack(segment.view, queue_offset * ENTRY_SIZE - segment.start)
 
-    def units(self, queue_offset: int, count: int) -> Iterator[tuple[int, int, int]]:
-        """At most `count` units from `queue_offset` on, never beyond the file that holds it."""
-        start = queue_offset * UNIT
+    def place(self, queue_offset: int, count: int) -> tuple[Segment, int, int] | None:
+        """File, position and length of at most `count` entries from `queue_offset` on, never beyond the file that holds it."""
+        start = queue_offset * ENTRY_SIZE
         segment = self._segments.find(start)
         if segment is None:
+            return None
+        end = min(start + count * ENTRY_SIZE, segment.end, self.next_offset * ENTRY_SIZE)
+        return segment, start - segment.start, max(end - start, 0)
+
+    def entries(self, queue_offset: int, count: int) -> Iterator[tuple[int, int, int]]:
+        """The entries there."""
+        place = self.place(queue_offset, count)
+        if place is None:
             return iter(())
-        end = min(start + count * UNIT, segment.end, self.next_offset * UNIT)
-        return _walk(segment.view[start - segment.start : max(end, start) - segment.start])
+        segment, position, length = place
+        return _walk(segment.view[position : position + length])
+
+    def written_in(self, segment: Segment) -> int:
+        """Position in a file from which on nothing is written."""
+        return min(self.next_offset * ENTRY_SIZE - segment.start, segment.size)
 
     def extended(self, code: int) -> Unit | None:
-        """What a unit's tags code is the address of; None if it is none, or leads nowhere."""
+        """The extension entry whose address a tags code is; None if it is no address, or leads nowhere."""
         return self.extension.get(code) if self.extension is not None and is_address(code) else None
 
     def next_file_offset(self, queue_offset: int) -> int:
-        """Queue offset of the first unit of the next file (Java `rollNextFile`)."""
-        per_file = self._segments.size // UNIT
+        """Queue offset of the first entry of the next file (Java `rollNextFile`)."""
+        per_file = self._segments.size // ENTRY_SIZE
         return queue_offset + per_file - queue_offset % per_file
 
     def load(self) -> None:
-        self._segments.load()
+        """Maps the files. StoreSizeMismatch; a queue with a gap between its files must be rebuilt."""
+        self.must_rebuild = not self._segments.load(derived=True)
         if self.extension is not None:
             self.extension.load()
 
     def recover(self) -> None:
-        """Finds the end of the valid units, from the third-last file on, and zeroes what follows."""
+        """Finds the end of the valid entries, from the third-last file on, and zeroes what follows. Blocks."""
         segments = self._segments.segments
-        self.min_offset = self._segments.start // UNIT
+        self.min_offset = self._segments.start // ENTRY_SIZE
         end = self._segments.start
         for segment in segments[-RECOVERED_FILES:]:
             end = segment.start
             for offset, size, _ in _walk(segment.view):
                 if offset < 0 or size <= 0:
                     break
-                end += UNIT
+                end += ENTRY_SIZE
                 self.max_physical_offset = offset + size if size != FILLER_SIZE else self.max_physical_offset
             if end != segment.end:
                 break
         self._end_at(end)
 
     def truncate(self, physical_end: int) -> None:
-        """Removes the units of records at or after `physical_end` (Java `truncateDirtyLogicFiles`)."""
+        """Removes the entries of records at or after `physical_end` (Java `truncateDirtyLogicFiles`). Blocks."""
         if self.max_physical_offset <= physical_end:
             return
         self.max_physical_offset = 0
-        first = self._segments.start // UNIT
+        first = self._segments.start // ENTRY_SIZE
         keep = self.first_at(physical_end)
-        self._end_at(keep * UNIT)
-        while self._segments.segments and self._segments.segments[-1].start == keep * UNIT:
-            self._segments.segments.pop().destroy()
+        self._end_at(keep * ENTRY_SIZE)
+        self._segments.drop_from(keep * ENTRY_SIZE)
         if keep > first:
-            offset, size, _ = self.unit(keep - 1)
+            offset, size, _ = self.entry(keep - 1)
             self.max_physical_offset = offset + size if size != FILLER_SIZE else 0
-        self._end_at(keep * UNIT)
+        self._end_at(keep * ENTRY_SIZE)
 
     def _offset_of(self, queue_offset: int) -> int:
-        offset, size, _ = self.unit(queue_offset)
+        offset, size, _ = self.entry(queue_offset)
         return -1 if size == FILLER_SIZE else offset
 
     def _end_at(self, end: int) -> None:
         self._segments.cut(end)
-        self.next_offset = end // UNIT
+        self.next_offset = end // ENTRY_SIZE
         self.flushed = end
         segment = self._segments.find(end)
         if segment is None:
-            self._view, self._position = memoryview(b""), self._segments.size
+            self.release_views()
         else:
-            self._view, self._position = segment.view, end - segment.start
-        if self.extension is not None:
-            self.lacks_extension = not self.extension.end_behind(self._last_address())
+            self._attach(segment, end - segment.start)
+        if self.extension is not None and not self.extension.end_behind(self._last_address()):
+            self.must_rebuild = True
 
     def _last_address(self) -> int | None:
-        """Where the last unit's extension is; the queue may have been without one for a while."""
-        for number in range(self.next_offset - 1, self._segments.start // UNIT - 1, -1):
-            code = self.unit(number)[2]
+        """Address of the last extension entry; the queue may have been without one for a while."""
+        for number in range(self.next_offset - 1, self._segments.start // ENTRY_SIZE - 1, -1):
+            code = self.entry(number)[2]
             if is_address(code):
                 return code
         return None
 
     def first_at(self, physical_offset: int) -> int:
-        """Queue offset of the first unit whose record begins at or after `physical_offset`; the queue's end if none."""
-        first = self._segments.start // UNIT
+        """Queue offset of the first entry whose record begins at or after `physical_offset`; the queue's end if none."""
+        first = self._segments.start // ENTRY_SIZE
         return first + bisect_left(range(first, self.next_offset), physical_offset, key=self._offset_of)
 
     def correct_min(self, physical_min: int) -> None:
-        """Moves the minimum to the first unit whose record still exists."""
-        first = self._segments.start // UNIT
-        self.min_offset = first + bisect_left(
-            range(first, self.next_offset), max(physical_min, 0), key=self._offset_of
-        )
-        if self.extension is not None and self.min_offset < self.next_offset:
-            code = self.unit(self.min_offset)[2]
-            if is_address(code):
-                self.extension.drop_before(code)
+        """Moves the minimum to the first entry whose record still exists."""
+        self.min_offset = self.first_at(max(physical_min, 0))
 
-    def drop_expired(self, physical_min: int) -> int:
-        """Removes files whose last unit lies before `physical_min`, never the last file. Returns how many."""
-        dropped = 0
-        segments = self._segments.segments
-        while len(segments) > 1:
-            offset, size, _ = _unpack(segments[0].view, self._segments.size - UNIT)
+    def take_expired(self, physical_min: int) -> list[Segment]:
+        """Takes out the files whose last entry lies before `physical_min`, never the last file; then corrects the minimum.
+
+        The caller destroys them, extension files too.
+        """
+        taken = []
+        while len(self._segments.segments) > 1:
+            first = self._segments.segments[0]
+            offset, size, _ = _unpack(first.view, self._segments.size - ENTRY_SIZE)
             if size != FILLER_SIZE and offset >= physical_min:
                 break
-            self._segments.drop_first()
-            dropped += 1
-        return dropped
+            taken.append(self._segments.take_first())
+        self.correct_min(physical_min)
+        if self.extension is not None and self.min_offset < self.next_offset:
+            code = self.entry(self.min_offset)[2]
+            if is_address(code):
+                taken += self.extension.take_before(code)
+        return taken
 
     def release_views(self) -> None:
         self._view = memoryview(b"")
         self._position = self._segments.size
+        self.full_at = 0
 
     def close(self) -> None:
         self.release_views()
@@ -245,8 +286,15 @@ class ConsumeQueue:
         if self.extension is not None:
             self.extension.close()
 
-    def destroy(self) -> None:
+    def take_all(self) -> Callable[[], None]:
+        """Empties the queue. The result removes its files; it blocks."""
         self.release_views()
-        self._segments.destroy()
-        if self.extension is not None:
-            self.extension.destroy()
+        destroy = self._segments.take_all()
+        destroy_extension = self.extension.take_all() if self.extension is not None else None
+
+        def destroy_both() -> None:
+            destroy()
+            if destroy_extension is not None:
+                destroy_extension()
+
+        return destroy_both

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from broker.disk import Disk
 from broker.store.consume_queue import ConsumeQueue
 from broker.store.consume_queue_ext import QueueExtension
-from broker.store.files import remove_empty_folder
-
-__all__ = ["ConsumeQueues"]
 
 
 class ConsumeQueues:
-    """Queues by topic and id; a queue comes into being with its first unit.
+    """Queues by topic and id; a queue is created with its first entry.
 
     `extensions` is the folder of their extensions and the size of its files in bytes, None for queues without.
     """
 
-    __slots__ = ("_by_topic", "_extensions", "_file_size", "_folder")
+    __slots__ = ("_by_topic", "_disk", "_extensions", "_file_size", "_folder")
 
-    def __init__(self, folder: Path, file_size: int, extensions: tuple[Path, int] | None = None) -> None:
+    def __init__(
+        self, disk: Disk, folder: Path, file_size: int, extensions: tuple[Path, int] | None = None
+    ) -> None:
+        self._disk = disk
         self._folder = folder
         self._file_size = file_size
         self._extensions = extensions
@@ -44,28 +45,22 @@ class ConsumeQueues:
         if queue is None:
             folder = self._folder / topic / str(queue_id)
             extension = self._extension(topic, queue_id)
-            queue = queues[queue_id] = ConsumeQueue(topic, queue_id, folder, self._file_size, extension)
+            queue = ConsumeQueue(self._disk, topic, queue_id, folder, self._file_size, extension)
+            queues[queue_id] = queue
         return queue
 
     def _extension(self, topic: str, queue_id: int) -> QueueExtension | None:
         if self._extensions is None:
             return None
         folder, file_size = self._extensions
-        return QueueExtension(folder / topic / str(queue_id), file_size)
-
-    def _remove_folder(self, topic: str) -> None:
-        """The folders of a topic that has no queue left."""
-        remove_empty_folder(self._folder / topic)
-        if self._extensions is not None:
-            remove_empty_folder(self._extensions[0] / topic)
+        return QueueExtension(self._disk, folder / topic / str(queue_id), file_size)
 
     def load(self) -> None:
-        """Maps every queue folder. StoreSizeMismatch, StoreDamaged."""
-        if not self._folder.is_dir():
-            return
-        for topic in sorted(self._folder.iterdir()):
-            for folder in sorted(topic.iterdir()) if topic.is_dir() else ():
-                if folder.is_dir() and folder.name.isdigit():
+        """Maps every queue folder. StoreSizeMismatch, StoreDamaged. Blocks."""
+        for topic in self._disk.list(self._folder):
+            for folder in self._disk.list(topic):
+                state = self._disk.state(folder)
+                if state is not None and state.is_folder and folder.name.isdigit():
                     self.ensure(topic.name, int(folder.name)).load()
 
     @property
@@ -76,25 +71,30 @@ class ConsumeQueues:
     def topics(self) -> list[str]:
         return list(self._by_topic)
 
-    def destroy_topic(self, topic: str) -> int:
-        """Removes a topic's queues and folder. Returns how many queues there were."""
-        queues = self._by_topic.pop(topic, {})
-        for queue in queues.values():
-            queue.destroy()
-        self._remove_folder(topic)
-        return len(queues)
+    def take(self, queues: Iterable[ConsumeQueue]) -> Callable[[], None]:
+        """Takes queues out. The result removes their files and folders; it blocks."""
+        destroyers, topics = [], set()
+        for queue in queues:
+            of_topic = self._by_topic.get(queue.topic, {})
+            of_topic.pop(queue.queue_id, None)
+            if not of_topic:
+                self._by_topic.pop(queue.topic, None)
+                topics.add(queue.topic)
+            destroyers.append(queue.take_all())
 
-    def destroy_queue(self, queue: ConsumeQueue) -> None:
-        queues = self._by_topic.get(queue.topic, {})
-        queues.pop(queue.queue_id, None)
-        queue.destroy()
-        if not queues:
-            self._by_topic.pop(queue.topic, None)
-            self._remove_folder(queue.topic)
+        def destroy() -> None:
+            for one in destroyers:
+                one()
+            for topic in topics:
+                self._disk.remove_empty_folder(self._folder / topic)
+                if self._extensions is not None:
+                    self._disk.remove_empty_folder(self._extensions[0] / topic)
 
-    def destroy(self, topics: Iterable[str] | None = None) -> None:
-        for topic in list(self._by_topic if topics is None else topics):
-            self.destroy_topic(topic)
+        return destroy
+
+    def destroy(self, queues: Iterable[ConsumeQueue]) -> None:
+        """Takes queues out and removes their files. Blocks."""
+        self.take(queues)()
 
     def close(self) -> None:
         for queue in self:

@@ -1,7 +1,7 @@
-"""From a stored record to its queue unit and index entries (Java `ReputMessageService`, `CommitLogDispatcher`).
+"""From a stored record to its queue entry and index entries (Java `ReputMessageService`, `CommitLogDispatcher`).
 
 Used when records are read back: on recovery. A send dispatches the same way without reading its record again.
-Prepared and rolled-back transaction messages get no unit, rolled-back ones no index entry.
+Prepared and rolled-back transaction messages get no entry, rolled-back ones no index entry.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ from codec.store.delay_levels import DelayLevels
 from codec.store.dispatch import entry_tags_code, has_index_items, has_queue_entry, index_hashes
 from codec.store.record import RecordScan
 
-__all__ = ["Dispatcher", "record_code"]
-
 
 @lru_cache(maxsize=4096)
 def _topic_text(topic: bytes) -> str:
@@ -30,9 +28,9 @@ def record_code(levels: DelayLevels, topic: str, scan: RecordScan) -> int:
 
 
 class Dispatcher:
-    """Puts units and index entries that are not there yet. `gaps` collects queues whose units must be rebuilt.
+    """Puts queue entries and index items that do not exist yet. `gaps` collects queues that must be rebuilt.
 
-    `partial` says that dispatching begins behind the start of the log, so that an empty queue may lack units before.
+    `partial` says that dispatching begins behind the start of the log, so that entries of an empty queue may be missing before.
     `indexed` is the offset of the last message that the index knows.
     """
 
@@ -44,7 +42,7 @@ class Dispatcher:
         self.gaps: set[tuple[str, int]] = set()
         self.partial = False
 
-    def put_unit(self, offset: int, scan: RecordScan) -> None:
+    def put_entry(self, offset: int, scan: RecordScan) -> None:
         if not has_queue_entry(scan.sys_flag):
             return
         queue = self._queues.ensure(_topic_text(scan.topic), scan.queue_id)
@@ -63,7 +61,7 @@ class Dispatcher:
 
     def _restart(self, queue: ConsumeQueue) -> ConsumeQueue:
         """A younger record with queue offset 0: the topic was deleted and made again in between."""
-        self._queues.destroy_queue(queue)
+        self._queues.destroy([queue])
         return self._queues.ensure(queue.topic, queue.queue_id)
 
     def put_index(self, offset: int, scan: RecordScan) -> None:
@@ -73,10 +71,7 @@ class Dispatcher:
         if hashes:
             self._index.add(hashes, offset, scan.store_timestamp)
 
-    def put_unit_of(self, wanted: set[tuple[str, int]], offset: int, scan: RecordScan) -> None:
-        """Like `put_unit`, for some queues only."""
+    def put_entry_of(self, wanted: set[tuple[str, int]], offset: int, scan: RecordScan) -> None:
+        """Like `put_entry`, for some queues only."""
         if (_topic_text(scan.topic), scan.queue_id) in wanted:
-            self.put_unit(offset, scan)
-
-    def queue_of(self, key: tuple[str, int]) -> ConsumeQueue | None:
-        return self._queues.find(*key)
+            self.put_entry(offset, scan)

@@ -1,39 +1,44 @@
 """When written pages reach the disk (Java `FlushRealTimeService`, `GroupCommitService`, `FlushConsumeQueueService`).
 
 ASYNC_FLUSH: every 500 ms if at least 4 pages are dirty, everything every 10 s. SYNC_FLUSH: one fdatasync in a worker thread
-for all who wait. Queues: every second those with 2 dirty pages, all every 60 s, and the checkpoint then.
-The values that the checkpoint gets are taken before the flush they describe. A flush that fails closes the store for writes.
+for all waiting sends. Queues: every second those with 2 dirty pages, all every 60 s, and then the checkpoint, whose values are
+read before the flush they describe. A flush that fails closes the store for writes.
 """
 
 from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import trio
 
+from broker.disk import PAGE, Disk
 from broker.store.checkpoint import Checkpoint
 from broker.store.commit_log import CommitLog
-from broker.store.config import PAGE, StoreConfig
-from broker.store.consume_queue import UNIT, ConsumeQueue
+from broker.store.config import StoreConfig
+from broker.store.consume_queue import ConsumeQueue
 from broker.store.consume_queue_ext import QueueExtension
 from broker.store.consume_queues import ConsumeQueues
-from broker.store.files import sync_file, sync_files
 from broker.store.index import Index
+from broker.store.readiness import InThread
 from broker.store.segment import Segment
-from broker.store.segment_list import SegmentList
 from broker.store.statistics import Statistics
 from broker.supervisor import Services
-
-__all__ = ["Flusher", "InThread"]
-
-InThread = Callable[..., Any]
-"""`await in_thread(function, *arguments)`, as `trio.to_thread.run_sync`."""
+from codec.store.consume_queue import ENTRY_SIZE
 
 _log = logging.getLogger(__name__)
+
+
+def sync_files(disk: Disk, paths: Iterable[Path], folders: Iterable[Path] = ()) -> None:
+    """Makes files durable, then the names in folders. Blocks."""
+    for path in paths:
+        disk.sync_file(path)
+    for folder in folders:
+        disk.sync_folder(folder)
 
 
 class Flusher:
@@ -41,6 +46,7 @@ class Flusher:
 
     def __init__(
         self,
+        disk: Disk,
         config: StoreConfig,
         log: CommitLog,
         queues: ConsumeQueues,
@@ -50,6 +56,7 @@ class Flusher:
         in_thread: InThread,
     ) -> None:
         self.config = config
+        self._disk = disk
         self._log = log
         self._queues = queues
         self._index = index
@@ -146,7 +153,7 @@ class Flusher:
 
     async def _flush_queues(self, least_pages: int) -> None:
         dirty = [queue for queue in self._queues if _unflushed_pages(queue) >= least_pages]
-        ends = [(queue, queue.next_offset * UNIT) for queue in dirty]
+        ends = [(queue, queue.next_offset * ENTRY_SIZE) for queue in dirty]
         await self._flush_extensions([queue.extension for queue in dirty if queue.extension is not None])
         segments: list[Segment] = []
         for queue, end in ends:
@@ -157,7 +164,7 @@ class Flusher:
             queue.flushed = max(queue.flushed, end)
 
     async def _flush_extensions(self, extensions: list[QueueExtension]) -> None:
-        """Before the queues, whose units hold addresses of theirs."""
+        """Called before the queues, whose entries hold addresses of extension entries, are flushed."""
         ends = [(extension, extension.end) for extension in extensions]
         segments: list[Segment] = []
         for extension, end in ends:
@@ -169,9 +176,8 @@ class Flusher:
 
     async def _sync(self, segments: list[Segment], folders: list[Path], *, release: bool = False) -> None:
         fresh = {segment.path.parent for segment in segments if segment.fresh}
-        await self._in_thread(
-            sync_files, [segment.path for segment in segments], [f for f in folders if f in fresh]
-        )
+        paths = [segment.path for segment in segments]
+        await self._in_thread(sync_files, self._disk, paths, [f for f in folders if f in fresh])
         for segment in segments:
             segment.fresh = False
             if release:
@@ -179,29 +185,17 @@ class Flusher:
 
     async def flush_index_file(self, path: Path, end_timestamp: int) -> None:
         """Makes a full index file durable and notes it in the checkpoint."""
-        await self._guarded(lambda: self._in_thread(sync_file, path))
+        await self._guarded(lambda: self._in_thread(sync_files, self._disk, [path], [path.parent]))
         self._checkpoint.index = max(self._checkpoint.index, end_timestamp)
 
     async def flush_everything(self) -> None:
         """For the stop: log, index, queues, checkpoint, in this order. OSError if the disk refuses."""
         await self.flush_log()
         if self._index is not None:
-            self._index.drain()
-            await self._in_thread(sync_files, [file.path for file in self._index.files[-1:]])
+            await self._in_thread(partial(self._index.drain, may_create=True))
+            paths = [file.path for file in self._index.files[-1:]]
+            await self._in_thread(sync_files, self._disk, paths, {path.parent for path in paths})
         await self.flush_all_queues()
-
-    async def create_ahead(self) -> None:
-        """Creates the next log file in a worker thread when it is missing (Java `AllocateMappedFileService`)."""
-        start = self._log.spare_wanted()
-        if start is None:
-            return
-        segments: SegmentList = self._log.segments
-        try:
-            spare = await self._in_thread(segments.build, start)
-        except OSError as error:
-            _log.warning("the next commit log file cannot be created ahead: %s", error)
-            return
-        self._log.offer_spare(spare)
 
 
 def _dirty_pages(flushed: int, end: int) -> int:
@@ -209,4 +203,4 @@ def _dirty_pages(flushed: int, end: int) -> int:
 
 
 def _unflushed_pages(queue: ConsumeQueue) -> int:
-    return _dirty_pages(queue.flushed, queue.next_offset * UNIT)
+    return _dirty_pages(queue.flushed, queue.next_offset * ENTRY_SIZE)

@@ -1,8 +1,8 @@
 """The message index: finds messages by key, UNIQ_KEY included (Java `IndexService`).
 
-Items are gathered and written `BATCH` or more at a time, before every query, at every flush and at the stop: that costs a
-send less, and what a killed process had gathered is put again by recovery. A batch is small enough to be written while a
-client that has been answered makes its next request.
+Items are gathered and written `BATCH` or more at a time, before every query, at every flush and at the stop: that makes a send
+cheaper, and recovery puts what a killed process had gathered again. A batch is small enough to be written while a client that got
+its reply prepares the next request. Items that need a new file stay gathered until a worker has created it (`deferred`).
 """
 
 from __future__ import annotations
@@ -11,17 +11,19 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from broker.store.errors import StoreSizeMismatch
+from broker.disk import Disk
+from broker.errors import StoreSizeMismatch
 from broker.store.index_file import IndexFile, IndexItem
+from broker.store.segment import Segment
 from broker.store.values import Arrival
 from codec.hashing import index_key_hash
 from codec.store.dispatch import index_keys
 from codec.store.file_names import index_file_name, index_file_name_after
 from codec.store.index_file import index_file_size
 
-__all__ = ["Index", "IndexHits"]
-
 BATCH = 32
+MOST_PENDING = 1 << 20
+"""Items that may wait for a file; then the file is created at once."""
 RELEASE_ITEMS = 1 << 16
 
 
@@ -34,21 +36,29 @@ class IndexHits(NamedTuple):
 
 
 class Index:
-    """All index files of a store, oldest first."""
+    """All index files of a store, oldest first.
+
+    `deferred`: `drain` creates no file, but calls `file_wanted`; `build` and `offer` bring it.
+    """
 
     __slots__ = (
         "_completed",
+        "_disk",
         "_folder",
         "_items",
         "_items_since_release",
         "_now_ms",
         "_pending",
         "_slots",
+        "_spare",
+        "deferred",
+        "file_wanted",
         "files",
     )
 
     def __init__(
         self,
+        disk: Disk,
         folder: Path,
         slots: int,
         items: int,
@@ -56,7 +66,8 @@ class Index:
         now_ms: Callable[[], int],
         completed: Callable[[IndexFile], None],
     ) -> None:
-        """`completed` is told of every file that became full."""
+        """`completed` is called with every file that became full."""
+        self._disk = disk
         self._folder = folder
         self._slots = slots
         self._items = items
@@ -64,24 +75,28 @@ class Index:
         self._completed = completed
         self._pending: list[IndexItem] = []
         self._items_since_release = 0
+        self._spare: IndexFile | None = None
+        self.deferred = False
+        self.file_wanted: Callable[[], None] = lambda: None
         self.files: list[IndexFile] = []
 
     def load(self) -> None:
         """Maps the files. StoreSizeMismatch names a file of another geometry."""
         size = index_file_size(self._slots, self._items)
-        for path in sorted(self._folder.iterdir()) if self._folder.is_dir() else ():
-            if not path.name.isdigit():
+        for path in self._disk.list(self._folder):
+            state = self._disk.state(path)
+            if state is None or not path.name.isdigit():
                 continue
-            length = path.stat().st_size
+            length = state.size
             if length == 0:
-                path.unlink()
+                self._disk.unlink(path)
                 continue
             if length != size:
                 raise StoreSizeMismatch(
                     f"{path} is {length} bytes long, but maxHashSlotNum {self._slots} and maxIndexNum {self._items} "
                     f"make {size}: set them as the folder was written with, or move the index folder away (it is rebuilt)"
                 )
-            self.files.append(IndexFile(path, self._slots, self._items))
+            self.files.append(IndexFile(self._disk, path, self._slots, self._items))
 
     def drop_after(self, timestamp: int) -> None:
         """Removes files that were not complete and flushed at `timestamp` ms (load after an unclean stop)."""
@@ -90,7 +105,7 @@ class Index:
             file.destroy()
 
     def take_back(self) -> None:
-        """After an unclean stop: takes back the last message, whose keys may be there in part, and what came behind it."""
+        """After an unclean stop: takes back the last message, whose keys may be incomplete, and what came behind it."""
         while self.files:
             self.files[-1].take_back()
             if self.files[-1].count > 1:
@@ -98,14 +113,14 @@ class Index:
             self.files.pop().destroy()
 
     def truncate(self, end: int) -> None:
-        """Removes files that know messages at or after `end`: what they say of those will not be true any more."""
+        """Removes files that know messages at or after `end`, which will be other messages from now on."""
         for file in [file for file in self.files if file.end_offset >= end and file.count > 1]:
             self.files.remove(file)
             file.destroy()
 
     @property
     def end_offset(self) -> int:
-        """Commit-log offset of the last message that was indexed; -1 if none."""
+        """Commit log offset of the last message that was indexed; -1 if none."""
         return (
             self.files[-1].end_offset
             if self.files and (self.files[-1].count > 1 or len(self.files) > 1)
@@ -129,16 +144,50 @@ class Index:
         if len(self._pending) >= BATCH:
             self.drain()
 
-    def drain(self) -> None:
-        """Writes what was gathered."""
-        items, self._pending = self._pending, []
-        start = 0
+    def drain(self, *, may_create: bool = False) -> None:
+        """Writes what was gathered, as far as there are files for it, or all of it (which may block)."""
+        items, start = self._pending, 0
+        if not items:
+            return
         while start < len(items):
+            if self.needs_file and self.deferred and not may_create and len(items) - start < MOST_PENDING:
+                self.file_wanted()
+                break
             file = self._current()
             room = file.capacity - file.count
             file.put(items[start : start + room])
             start += room
+        self._pending = items[start:]
         self._release(len(items))
+
+    @property
+    def waits(self) -> bool:
+        """True if items wait for a file."""
+        return bool(self._pending) and self.needs_file
+
+    @property
+    def needs_file(self) -> bool:
+        """True if the next item needs a file that is not prepared."""
+        return self._spare is None and (not self.files or self.files[-1].full)
+
+    @property
+    def should_prepare(self) -> bool:
+        """True if a file should be built: one is needed now, or will be soon."""
+        if self._spare is not None:
+            return False
+        return self.files[-1].nearly_full if self.files else bool(self._pending)
+
+    def build(self) -> IndexFile:
+        """Creates the next file. Blocks; safe in a worker thread."""
+        self._disk.make_folder(self._folder)
+        return IndexFile(self._disk, self._free_name(), self._slots, self._items)
+
+    def offer(self, file: IndexFile) -> None:
+        """Keeps a file that was built ahead."""
+        if self._spare is None:
+            self._spare = file
+        else:
+            file.close()
 
     def _release(self, count: int) -> None:
         self._items_since_release += count
@@ -150,13 +199,12 @@ class Index:
     def _current(self) -> IndexFile:
         if self.files and not self.files[-1].full:
             return self.files[-1]
-        self._folder.mkdir(parents=True, exist_ok=True)
-        file = IndexFile(self._free_name(), self._slots, self._items)
+        file, self._spare = self._spare or self.build(), None
         if self.files:
             full = self.files[-1]
             file.seed(full.end_timestamp, full.end_offset)
             self._completed(full)
-        self.files.append(file)
+        self.files = [*self.files, file]
         return file
 
     def _free_name(self) -> Path:
@@ -165,14 +213,26 @@ class Index:
             self.files[-1].path.name if self.files else "", index_file_name(self._now_ms())
         )
 
-    def query(self, topic: str, key: str, limit: int, begin: int, end: int) -> IndexHits:
-        """Offsets of messages that may have the key (hash equality), newest first, times in ms at second precision."""
-        self.drain()
+    def query(
+        self,
+        topic: str,
+        key: str,
+        limit: int,
+        begin: int,
+        end: int,
+        require: Callable[[Segment, int, int], None],
+    ) -> IndexHits:
+        """Offsets of messages that may have the key (hash equality), newest first, times in ms at second precision.
+
+        `require(segment, position, length)` is called before bytes of files are read.
+        """
+        self.drain(may_create=True)
         key_hash = index_key_hash(topic, key)
         offsets: dict[int, None] = {}
         for file in reversed(self.files):
             if file.overlaps(begin, end):
-                offsets.update(dict.fromkeys(file.select(key_hash, limit - len(offsets), begin, end)))
+                found = file.select(key_hash, limit - len(offsets), begin, end, require)
+                offsets.update(dict.fromkeys(found))
             if file.begin_timestamp < begin or len(offsets) >= limit:
                 break
         newest = self.files[-1] if self.files else None
@@ -180,17 +240,20 @@ class Index:
             list(offsets), newest.end_timestamp if newest else 0, newest.end_offset if newest else 0
         )
 
-    def drop_expired(self, physical_min: int) -> int:
-        """Removes files that end before `physical_min`, never the last. Returns how many."""
-        dropped = 0
+    def take_expired(self, physical_min: int) -> list[Segment]:
+        """Takes out the files that end before `physical_min`, never the last. The caller destroys them."""
+        taken = []
         while len(self.files) > 1 and self.files[0].end_offset < physical_min:
-            self.files.pop(0).destroy()
-            dropped += 1
-        return dropped
+            taken.append(self.files[0].segment)
+            self.files = self.files[1:]
+        return taken
 
     def close(self) -> None:
-        """Lets go of the files; what was gathered and not drained is lost, as for a killed process."""
+        """Closes the files; what was gathered and not drained is lost, as for a killed process."""
         self._pending = []
+        if self._spare is not None:
+            self._spare.destroy()
+            self._spare = None
         for file in self.files:
             file.close()
         self.files = []

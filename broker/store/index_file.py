@@ -3,15 +3,16 @@
 Item numbers begin at 1; the file is full when the next number reaches the item capacity. Times inside are whole seconds
 after the begin timestamp. A slot or chain value that is not between 1 and the item count means empty.
 
-A run of puts first raises the item count, then writes items and slots, then the rest of the header: whoever is killed in
-between leaves every chain whole, and `take_back` finds what the header does not know of.
+A run of puts first raises the item count, then writes items and slots, then the rest of the header: a process killed in between
+leaves every chain whole, and `take_back` finds what the header does not know of.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from broker.disk import Disk
 from broker.store.segment import Segment
 from codec.store.index_file import (
     HEADER,
@@ -22,8 +23,6 @@ from codec.store.index_file import (
     slot_position,
     time_difference,
 )
-
-__all__ = ["IndexFile", "IndexItem"]
 
 IndexItem = tuple[int, int, int]
 """Key hash, commit-log offset, store timestamp in ms."""
@@ -47,8 +46,8 @@ class IndexFile:
         "used_slots",
     )
 
-    def __init__(self, path: Path, slots: int, items: int) -> None:
-        self._segment = Segment(path, 0, index_file_size(slots, items))
+    def __init__(self, disk: Disk, path: Path, slots: int, items: int) -> None:
+        self._segment = Segment(disk, path, 0, index_file_size(slots, items))
         self._slots = slots
         self._items_at = item_position(slots, 0)
         self.capacity = items
@@ -62,11 +61,19 @@ class IndexFile:
         return self._segment.path
 
     @property
+    def segment(self) -> Segment:
+        return self._segment
+
+    @property
+    def nearly_full(self) -> bool:
+        return self.count * 8 >= self.capacity * 7
+
+    @property
     def full(self) -> bool:
         return self.count >= self.capacity
 
     def seed(self, timestamp: int, offset: int) -> None:
-        """Gives a new file the end of the one before it as its begin and end."""
+        """Sets begin and end of a new file to the end of the one before it."""
         self.begin_timestamp = self.end_timestamp = timestamp
         self.begin_offset = self.end_offset = offset
         HEADER.struct.pack_into(self._segment.view, 0, timestamp, timestamp, offset, offset, 0, 0)
@@ -75,7 +82,7 @@ class IndexFile:
         """Adds items, which must fit (`capacity - count`), in order."""
         if not items:
             return
-        if self.count == 1 and len(items) > 1:  # the times of all others are told from that of the first
+        if self.count == 1 and len(items) > 1:  # the times of all others are relative to that of the first
             self.put(items[:1])
             items = items[1:]
         view, slots, slots_at, slot_size = self._segment.view, self._slots, HEADER.size, SLOT.size
@@ -116,9 +123,9 @@ class IndexFile:
         )
 
     def take_back(self) -> None:
-        """Undoes the last message's items, and a run of puts that was cut off behind them: they are to be put again.
+        """Undoes the last message's items, and a run of puts that was cut off behind them, so that they can be put again.
 
-        `end_timestamp` is then true to the second only.
+        `end_timestamp` is then exact to the second only.
         """
         before = self.count
         while self.count > 1 and not self._is_settled(self.count - 1):
@@ -134,7 +141,7 @@ class IndexFile:
         return ITEM.unpack_from(self._segment.view, self._items_at + number * ITEM.size)
 
     def _is_settled(self, number: int) -> bool:
-        """Whether it belongs to a message before the last that the header knows. What is not linked was not written."""
+        """True if it belongs to a message before the last that the header knows. What is not linked was not written."""
         key_hash, offset, _, _ = self._item(number)
         newest: int = SLOT.unpack_from(self._segment.view, slot_position(key_hash % self._slots))[0]
         return newest >= number and offset < self.end_offset
@@ -151,17 +158,25 @@ class IndexFile:
         self.count = number
 
     def overlaps(self, begin: int, end: int) -> bool:
-        """Whether the file may hold items of [begin, end] ms (Java `isTimeMatched`)."""
+        """True if the file may hold items of [begin, end] ms (Java `isTimeMatched`)."""
         return begin <= self.end_timestamp and end >= self.begin_timestamp
 
-    def select(self, key_hash: int, limit: int, begin: int, end: int) -> list[int]:
-        """Commit-log offsets of items with this hash and a time in [begin, end] ms, newest first, at most `limit`."""
+    def select(
+        self, key_hash: int, limit: int, begin: int, end: int, require: Callable[[Segment, int, int], None]
+    ) -> list[int]:
+        """Commit log offsets of items with this hash and a time in [begin, end] ms, newest first, at most `limit`.
+
+        `require(segment, position, length)` is called before bytes are read.
+        """
         found: list[int] = []
-        view = self._segment.view
-        number: int = SLOT.unpack_from(view, slot_position(key_hash % self._slots))[0]
+        segment, view = self._segment, self._segment.view
+        slot_at = slot_position(key_hash % self._slots)
+        require(segment, slot_at, SLOT.size)
+        number: int = SLOT.unpack_from(view, slot_at)[0]
         if number >= self.count:
             return found
         while number > 0 and len(found) < limit:
+            require(segment, self._items_at + number * ITEM.size, ITEM.size)
             hash_read, offset, seconds, previous = ITEM.unpack_from(view, self._items_at + number * ITEM.size)
             time_read = self.begin_timestamp + seconds * 1000
             if seconds < 0:

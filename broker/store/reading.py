@@ -1,39 +1,40 @@
-"""Reads of one queue: a window of units, filtered, and the records they point at (Java `DefaultMessageStore.getMessage`).
+"""Reads of one queue: a window of entries, filtered, and the records they point at (Java `DefaultMessageStore.getMessage`).
 
-The window is `max(16000, max_nums * 20)` bytes of units and ends with the queue file. A batch is full by count or bytes;
+The window is `max(16000, max_nums * 20)` bytes of entries and ends with the queue file. A batch is full by count or bytes;
 the limits are smaller when the records are far behind the log's end ("in disk": more than 40 % of the machine's RAM).
-Neighbouring records are given out as one view.
+Neighbouring records are returned as one view.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from broker.store.commit_log import CommitLog
 from broker.store.config import StoreConfig, physical_memory
-from broker.store.consume_queue import UNIT, ConsumeQueue
+from broker.store.consume_queue import ConsumeQueue
+from broker.store.readiness import Chunk, Readiness
 from broker.store.values import GetResult, GetStatus
+from codec.store.consume_queue import ENTRY_SIZE
 from codec.store.consume_queue_ext import HIGHEST_ADDRESS, Unit
-
-__all__ = ["Reader"]
 
 WINDOW_BYTES = 16_000
 
 AcceptsCode = Callable[[int], bool]
 AcceptsRecord = Callable[[memoryview], bool]
-AcceptsUnit = Callable[[Unit | None], bool]
-"""Judges the extension of a queue unit; None: it has none."""
+AcceptsExtension = Callable[[Unit | None], bool]
+"""Judges the extension of a queue entry; None: it has none."""
 
 
 class Reader:
-    """Serves `MessageStore.get`."""
+    """Serves `MessageStore.get`. Raises NotReady when `readiness` is strict and pages have to be read first."""
 
-    def __init__(self, config: StoreConfig, log: CommitLog) -> None:
+    def __init__(self, config: StoreConfig, log: CommitLog, readiness: Readiness) -> None:
         self._log = log
+        self._readiness = readiness
         self.configure(config)
 
     def configure(self, config: StoreConfig) -> None:
-        """Takes the limits of a configuration."""
+        """Applies the limits of a configuration."""
         self.memory_limit = physical_memory() * config.access_message_in_memory_max_ratio // 100
         self._in_memory = (
             config.max_transfer_bytes_on_message_in_memory,
@@ -51,9 +52,9 @@ class Reader:
         max_nums: int,
         accepts_code: AcceptsCode | None,
         accepts_record: AcceptsRecord | None,
-        accepts_unit: AcceptsUnit | None,
+        accepts_unit: AcceptsExtension | None,
     ) -> GetResult:
-        """Records from `offset` on, at most `max_nums` (the first is always given, whatever its size)."""
+        """Records from `offset` on, at most `max_nums` (always the first, whatever its size)."""
         if queue is None:
             return GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0, [])
         refusal = _range_status(queue, offset)
@@ -69,15 +70,17 @@ class Reader:
         max_nums: int,
         accepts_code: AcceptsCode | None,
         accepts_record: AcceptsRecord | None,
-        accepts_unit: AcceptsUnit | None,
+        accepts_unit: AcceptsExtension | None,
     ) -> GetResult:
         log = self._log
         status = GetStatus.NO_MATCHED_MESSAGE
         batch = _Batch()
+        window = max(WINDOW_BYTES, max_nums * ENTRY_SIZE) // ENTRY_SIZE
+        self._require_entries(queue, offset, window)
         removed_before = -1
         physical = 0
         scanned = 0
-        for physical, size, code in queue.units(offset, max(WINDOW_BYTES, max_nums * UNIT) // UNIT):
+        for physical, size, code in queue.entries(offset, window):
             if physical < removed_before:
                 scanned += 1
                 continue
@@ -99,13 +102,18 @@ class Reader:
                 removed_before = log.next_file(physical)
                 continue
             removed_before = -1
-            if accepts_record is not None and not accepts_record(record):
-                continue
+            if accepts_record is not None:
+                if self._must_stop(physical, size, scanned):
+                    scanned -= 1
+                    break
+                if not accepts_record(record):
+                    continue
             batch.add(record, physical, size, log)
             status = GetStatus.FOUND
         if not scanned:
             begin = queue.next_file_offset(offset)
             return GetResult(GetStatus.OFFSET_FOUND_NULL, begin, queue.min_offset, queue.next_offset, [])
+        self._require_records(batch.spans)
         log.note_read(batch.size)
         slow = log.end - physical > self.memory_limit
         return GetResult(
@@ -119,6 +127,27 @@ class Reader:
             slow,
         )
 
+    def _require_entries(self, queue: ConsumeQueue, offset: int, count: int) -> None:
+        if self._readiness.strict and (place := queue.place(offset, count)) is not None:
+            self._readiness.require(*place, queue.written_in(place[0]))
+
+    def _require_records(self, spans: Iterable[tuple[int, int]]) -> None:
+        if self._readiness.strict:
+            cold = [chunk for offset, size in spans for chunk in self._cold(offset, size)]
+            if cold:
+                raise self._readiness.loading(cold)
+
+    def _must_stop(self, offset: int, size: int, scanned: int) -> bool:
+        """True if a record must be read from the disk: then the result is what was found before. NotReady for the first one."""
+        cold = self._cold(offset, size) if self._readiness.strict else []
+        if cold and scanned == 1:
+            raise self._readiness.loading(cold)
+        return bool(cold)
+
+    def _cold(self, offset: int, size: int) -> list[Chunk]:
+        place = self._log.place(offset, size)
+        return [] if place is None else self._readiness.cold(*place, self._log.written_in(place[0]))
+
     def _full(self, batch: _Batch, max_nums: int, size: int, behind: int) -> bool:
         if batch.count >= max_nums:
             return True
@@ -127,13 +156,13 @@ class Reader:
 
 
 def _passes(queue: ConsumeQueue, address: int, accepts_code: AcceptsCode) -> bool:
-    """Whether the tags code at an address is wanted; one that cannot be found may be, as in Java."""
-    unit = queue.extended(address)
-    return unit is None or accepts_code(unit.tags_code)
+    """True if the tags code at an address is wanted; one that cannot be found may be, as in Java."""
+    extension = queue.extended(address)
+    return extension is None or accepts_code(extension.tags_code)
 
 
 def _range_status(queue: ConsumeQueue, offset: int) -> tuple[GetStatus, int] | None:
-    """Why nothing can be read at `offset`, and where to go on; None if it is in range."""
+    """The reason why nothing can be read at `offset`, and where to continue; None if it is in range."""
     if queue.next_offset == 0:
         return GetStatus.NO_MESSAGE_IN_QUEUE, 0
     if offset < queue.min_offset:
@@ -148,9 +177,10 @@ def _range_status(queue: ConsumeQueue, offset: int) -> tuple[GetStatus, int] | N
 class _Batch:
     """Records found so far; one that follows the previous one in the log lengthens its view."""
 
-    __slots__ = ("_end", "_start", "count", "size", "views")
+    __slots__ = ("_end", "_start", "count", "size", "spans", "views")
 
     def __init__(self) -> None:
+        self.spans: list[tuple[int, int]] = []
         self.views: list[memoryview] = []
         self.count = 0
         self.size = 0
@@ -160,8 +190,10 @@ class _Batch:
         joined = log.slice(self._start, offset + size - self._start) if offset == self._end else None
         if joined is not None:
             self.views[-1] = joined
+            self.spans[-1] = self._start, offset + size - self._start
         else:
             self.views.append(record)
+            self.spans.append((offset, size))
             self._start = offset
         self._end = offset + size
         self.count += 1

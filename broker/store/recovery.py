@@ -1,16 +1,16 @@
 """What a store does when it opens (Java `DefaultMessageStore.recover`, `CommitLog.recoverNormally`, `recoverAbnormally`).
 
-1. Queues: valid units from the third-last file of each on.
+1. Queues: valid entries from the third-last file of each on.
 2. Log: record by record with CRC, from the third-last file after a clean stop; after an unclean one from the last file
    whose first record is older than the checkpoint, dispatching each record again (puts are idempotent).
-3. The log ends at the first record that is not whole; what follows is removed. Queue units beyond it go too.
-4. After a clean stop the log behind the last queue unit is dispatched.
-5. The index gets what it lacks; after an unclean stop the last message that it knows is put again, with all its keys.
+3. The log ends at the first record that is not whole; what follows is removed. Queue entries beyond it are removed too.
+4. After a clean stop the log behind the last queue entry is dispatched.
+5. The index gets what is missing; after an unclean stop the last message that it knows is put again, with all its keys.
 
-Beyond Java: if the machine was not started anew since (clean stop, or a kill), all pages are what was written, so only the
-last 64 MiB that the queues know, and what follows, are checked. A queue that lacks units of records in the log, or their extensions, is rebuilt from the whole log, bytes behind the end are
-zeroed so that they cannot come to life behind new records, and after a kill (same boot of the machine, so the page cache
-is whole) index files are kept and completed instead of removed.
+Beyond Java: if the machine was not restarted since (clean stop, or a kill), all pages are what was written, so only the last
+64 MiB that the queues know, and what follows, are checked, and index files are kept and completed instead of removed. A queue
+without entries for records in the log, or without their extensions, is rebuilt from the whole log. Bytes behind the end are zeroed
+so that they cannot come to life behind new records.
 """
 
 from __future__ import annotations
@@ -29,8 +29,6 @@ from broker.store.segment import Segment
 from codec.errors import CorruptionError
 from codec.store.record import RecordScan, peek_record, scan_record, store_timestamp_at
 from codec.store.record_layout import MAGIC_BLANK, MAGIC_V1, MAGIC_V2
-
-__all__ = ["RecoveryReport", "recover", "walk"]
 
 RECOVERED_FILES = 3
 INDEX_CATCH_UP = 2 << 30
@@ -96,7 +94,7 @@ def _walk_segment(
 
 
 def _is_torn(view: memoryview, position: int, scan: RecordScan) -> bool:
-    """Whether the last record's end never came to the disk: no checksum covers topic and properties."""
+    """True if the end of the last record never reached the disk: no checksum covers topic and properties."""
     if not scan.properties.endswith(b"\0"):
         return False
     behind = position + scan.total_size
@@ -121,7 +119,7 @@ def recover(
     for queue in queues:
         queue.recover()
     if not log.segments.segments:
-        queues.destroy()
+        queues.destroy(list(queues))
         log.end_at(0)
         if index is not None:
             index.truncate(0)
@@ -130,14 +128,14 @@ def recover(
     if clean or same_boot:
         start = max(start, _record_before_end(log, queues))
     dispatcher.partial = start > log.start
-    visit = _look if clean else dispatcher.put_unit
+    visit = _look if clean else dispatcher.put_entry
     end, count = walk(log, start, visit, check_crc=config.check_crc_on_recover)
     log.end_at(end)
     if not clean:
         log.flushed = min(start, end)
     for queue in queues:
         queue.truncate(end)
-        if queue.lacks_extension:
+        if queue.must_rebuild:
             dispatcher.gaps.add((queue.topic, queue.queue_id))
     behind = clean and _dispatch_tail(log, queues, dispatcher)
     rebuilt = _rebuild_gaps(log, queues, dispatcher)
@@ -176,7 +174,7 @@ def _record_before_end(log: CommitLog, queues: ConsumeQueues) -> int:
         return 0
     last = max(queues, key=lambda queue: queue.max_physical_offset)
     number = last.first_at(target)
-    offset, size, _ = last.unit(number)
+    offset, size, _ = last.entry(number)
     record = log.segments.find(offset)
     if record is None:
         return 0
@@ -209,15 +207,15 @@ def _catch_up_index(log: CommitLog, index: Index, dispatcher: Dispatcher) -> Non
 
 
 def _dispatch_tail(log: CommitLog, queues: ConsumeQueues, dispatcher: Dispatcher) -> bool:
-    """Gives records behind the last unit of any queue their units; tells whether there were any."""
+    """Gives records behind the last entry of any queue their entries; True if there were any."""
     start = max(queues.max_physical_offset, log.start)
     dispatcher.partial = False
-    reached, count = walk(log, start, dispatcher.put_unit, end=log.end)
+    reached, count = walk(log, start, dispatcher.put_entry, end=log.end)
     if reached < log.end:
         _log.warning("no record begins at %d, where the consume queues end: they are rebuilt", start)
-        queues.destroy()
+        queues.destroy(list(queues))
         dispatcher.gaps.clear()
-        walk(log, log.start, dispatcher.put_unit, end=log.end)
+        walk(log, log.start, dispatcher.put_entry, end=log.end)
         return True
     return count > 0
 
@@ -226,15 +224,12 @@ def _rebuild_gaps(log: CommitLog, queues: ConsumeQueues, dispatcher: Dispatcher)
     gaps, dispatcher.gaps = dispatcher.gaps, set()
     if not gaps:
         return 0
-    _log.warning("consume queues lack units and are rebuilt: %s", sorted(gaps))
-    for key in gaps:
-        queue = dispatcher.queue_of(key)
-        if queue is not None:
-            queues.destroy_queue(queue)
+    _log.warning("entries of consume queues are missing, they are rebuilt: %s", sorted(gaps))
+    queues.destroy([queue for key in gaps if (queue := queues.find(*key)) is not None])
     dispatcher.partial = False
 
     def visit(offset: int, scan: RecordScan) -> None:
-        dispatcher.put_unit_of(gaps, offset, scan)
+        dispatcher.put_entry_of(gaps, offset, scan)
 
     walk(log, log.start, visit, end=log.end)
     return len(gaps)

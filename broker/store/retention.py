@@ -1,102 +1,144 @@
 """What is deleted, and when (Java `CleanCommitLogService`, `CleanConsumeQueueService`). See store.md §8.
 
-A run removes log files whose last modification is older than `fileReservedTime`, at most 10, oldest first, never the
-last file. It happens in the hours of `deleteWhen`, above `diskMaxUsedSpaceRatio`, or when asked for. Above 85 % of the disk
-files go whether expired or not; above 90 % the store also refuses messages until there is room again. It does so, too, with
-less than `LEAST_FREE` bytes left, which the writer has looked at every megabyte.
+A run removes log files whose last modification is older than `fileReservedTime`, at most 10, oldest first, never the last file.
+It happens in the hours of `deleteWhen`, above `diskMaxUsedSpaceRatio`, or on request. Above 85 % of the disk files go whether
+expired or not; above 90 % the store also refuses messages until there is room again. It does so, too, with less than `LEAST_FREE`
+bytes left, which is checked after every megabyte that was written.
 Queue and index files follow: those that only know records before the start of the log.
+
+Removals are made durable one by one, oldest first: after a power cut no file is missing between two others.
 """
 
 from __future__ import annotations
 
 import logging
-import shutil
 import time
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import trio
 
+from broker.disk import Disk, Usage
 from broker.store.commit_log import CommitLog
 from broker.store.config import StoreConfig
 from broker.store.consume_queues import ConsumeQueues
 from broker.store.index import Index
+from broker.store.readiness import InThread, Readiness
+from broker.store.segment import Segment
 from broker.store.statistics import Statistics
-
-__all__ = ["Retention"]
 
 FIRST_RUN_S = 60
 MANUAL_RUNS = 20
 HOUR_MS = 3_600_000
 LEAST_FREE = 32 * 1024 * 1024
-"""More than what one megabyte of small messages can take in log, queues and the slots of an index file (20 MB)."""
+"""More than one megabyte of small messages can need in log, queues and the slots of an index file (20 MB)."""
 _log = logging.getLogger(__name__)
 
 
-def used_percent(path: Path) -> float:
-    """How full the file system of a folder is."""
-    usage = shutil.disk_usage(path)
-    return usage.used * 100 / usage.total
-
-
-def free_bytes(path: Path) -> int:
-    """What is left for us on the file system of a folder."""
-    return shutil.disk_usage(path).free
-
-
 class Retention:
-    """Decides and deletes. `config` may be replaced; `disk_percent` and `disk_free` are in tests."""
+    """Decides and deletes. `config` may be replaced. `usage` is that of the fullest file system when it was last checked."""
 
     def __init__(
         self,
+        disk: Disk,
         config: StoreConfig,
         log: CommitLog,
         queues: ConsumeQueues,
         index: Index | None,
         statistics: Statistics,
         now_ms: Callable[[], int],
+        readiness: Readiness,
+        in_thread: InThread,
     ) -> None:
         self.config = config
+        self.usage = Usage(1, 0, 1)
+        self._disk = disk
         self._log = log
         self._queues = queues
         self._index = index
         self._statistics = statistics
         self._now_ms = now_ms
+        self._readiness = readiness
+        self._in_thread = in_thread
         self._manual_runs = 0
         self._cleaned_up_to = 0
-        self.disk_percent: Callable[[Path], float] = used_percent
-        self.disk_free: Callable[[Path], int] = free_bytes
+        self._space_wanted = trio.Event()
 
     async def run(self) -> None:
-        """The service."""
+        """The service that deletes."""
         await trio.sleep(FIRST_RUN_S)
         while True:
             await self.run_once()
             await trio.sleep(self.config.clean_resource_interval / 1000)
 
+    async def watch_space(self) -> None:
+        """The service that checks the free space when `want_check` was called."""
+        while True:
+            await self._space_wanted.wait()
+            self._space_wanted = trio.Event()
+            self.check_space(await self._in_thread(self.usages))
+
+    def want_check(self) -> None:
+        """Asks for a check of the free space."""
+        self._space_wanted.set()
+
     async def run_once(self) -> int:
-        """One run with pauses between files. Returns how many log files went."""
-        at_once = self._look_at_disk()
+        """One run with pauses between files. Returns the number of log files deleted."""
+        at_once = self._judge(await self._in_thread(self.usages))
         deleted = 0
         if at_once is not None or self._manual_runs > 0 or self._is_time():
             self._manual_runs = max(self._manual_runs - 1, 0)
-            while deleted < self.config.delete_files_batch_max and self._drop_first(at_once=bool(at_once)):
-                deleted += 1
-                await trio.sleep(self.config.delete_commit_log_files_interval / 1000)
-        self.follow_log()
+            pause_s = self.config.delete_commit_log_files_interval / 1000
+            deleted = await self._delete(at_once=bool(at_once), pause_s=pause_s)
+        await self.follow_log()
         return deleted
 
     def request_runs(self) -> None:
         """Makes the next 20 runs delete, whatever the hour (code 329)."""
         self._manual_runs = MANUAL_RUNS
 
-    def delete_expired(self) -> int:
-        """Deletes expired files now, without pauses. Returns how many log files went."""
-        deleted = 0
-        while deleted < self.config.delete_files_batch_max and self._drop_first(at_once=False):
-            deleted += 1
-        self.follow_log()
+    async def delete_expired(self) -> int:
+        """Deletes expired files now, without pauses. Returns the number of log files deleted."""
+        deleted = await self._delete(at_once=False, pause_s=0)
+        await self.follow_log()
         return deleted
+
+    async def _delete(self, *, at_once: bool, pause_s: float) -> int:
+        deleted = 0
+        while deleted < self.config.delete_files_batch_max and await self._delete_first(at_once=at_once):
+            deleted += 1
+            await trio.sleep(pause_s)
+        return deleted
+
+    async def _delete_first(self, *, at_once: bool) -> bool:
+        segments = self._log.segments
+        if len(segments.segments) < 2:
+            return False
+        first = segments.segments[0]
+        if not at_once:
+            age = self._now_ms() - await self._in_thread(lambda: first.modified_ms)
+            if age < self.config.file_reserved_time * HOUR_MS:
+                return False
+        if segments.segments[0] is first and len(segments.segments) > 1:
+            _log.info("deleting %s", first.path)
+            await self._destroy([segments.take_first()])
+        return True
+
+    async def follow_log(self) -> int:
+        """Removes files of queues and index that lie before the log's start. Returns their number."""
+        start = self._log.start
+        if start <= self._cleaned_up_to:
+            return 0
+        self._cleaned_up_to = start
+        taken = self._index.take_expired(start) if self._index is not None else []
+        for queue in list(self._queues):
+            taken += queue.take_expired(start)
+        await self._destroy(taken)
+        return len(taken)
+
+    async def _destroy(self, segments: Sequence[Segment]) -> None:
+        if segments:
+            await self._readiness.change_files(partial(_destroy, self._disk, segments))
 
     def _is_time(self) -> bool:
         hour = time.localtime(self._now_ms() // 1000).tm_hour
@@ -104,52 +146,38 @@ class Retention:
             text.strip().isdigit() and int(text) == hour for text in self.config.delete_when.split(";")
         )
 
-    def _look_at_disk(self) -> bool | None:
+    # --- space
+
+    def usages(self) -> list[Usage]:
+        """Usage of the file systems that the store lies on. Blocks."""
+        log = self.config.commit_log_path
+        return [self._disk.usage(path) for path in (self.config.root, log) if path is not None]
+
+    def _judge(self, usages: Sequence[Usage]) -> bool | None:
         """None: there is room. False: delete expired files. True: delete even those that are not expired."""
         config = self.config
-        percent = max(map(self.disk_percent, self._folders()))
+        percent = max(usage.percent for usage in usages)
         full = percent > config.disk_space_warning_level_ratio
         if full and not self._statistics.disk_full:
             _log.error("the disk of %s is %.0f %% full: the store refuses messages", config.root, percent)
         self._statistics.set_disk(percent / 100, full=full)
-        self.look_for_space()
+        self.check_space(usages)
         if percent > config.disk_space_clean_forcibly_ratio:
             return config.clean_file_forcibly_enable
         return False if percent > min(max(config.disk_max_used_space_ratio, 10), 95) else None
 
-    def look_for_space(self) -> None:
+    def check_space(self, usages: Sequence[Usage]) -> None:
         """Makes the store refuse messages when there is hardly any room left."""
-        free = min(map(self.disk_free, self._folders()))
+        self.usage = max(usages, key=lambda usage: usage.percent)
+        free = min(usage.free for usage in usages)
         if free >= LEAST_FREE or self._statistics.disk_full:
             return
         root = self.config.root
         _log.error("the disk of %s has %d MB left: the store refuses messages", root, free // 1_000_000)
-        self._statistics.set_disk(max(map(self.disk_percent, self._folders())) / 100, full=True)
+        self._statistics.set_disk(self.usage.percent / 100, full=True)
 
-    def _folders(self) -> list[Path]:
-        log = self.config.commit_log_path
-        return [self.config.root, *([log] if log is not None and log.exists() else [])]
 
-    def _drop_first(self, *, at_once: bool) -> bool:
-        segments = self._log.segments
-        if len(segments.segments) < 2:
-            return False
-        first = segments.segments[0]
-        age = self._now_ms() - first.modified_ms
-        if not at_once and age < self.config.file_reserved_time * HOUR_MS:
-            return False
-        _log.info("deleting %s", first.path)
-        segments.drop_first()
-        return True
-
-    def follow_log(self) -> int:
-        """Cleans queues and index of what lies before the log's start. Returns how many files went."""
-        start = self._log.start
-        if start <= self._cleaned_up_to:
-            return 0
-        self._cleaned_up_to = start
-        dropped = self._index.drop_expired(start) if self._index is not None else 0
-        for queue in self._queues:
-            dropped += queue.drop_expired(start)
-            queue.correct_min(start)
-        return dropped
+def _destroy(disk: Disk, segments: Sequence[Segment]) -> None:
+    for segment in segments:
+        segment.destroy()
+        disk.sync_folder(segment.path.parent)

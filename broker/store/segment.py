@@ -1,50 +1,59 @@
-"""One preallocated, memory-mapped file of a rolling queue (Java `MappedFile`).
+"""Preallocated, memory-mapped files of a rolling queue, named by their start offset (Java `MappedFile`, `MappedFileQueue`).
 
 * Files are created at full size, sparse. The name is the start offset, 20 digits.
-* Slices of `view` may outlive the segment: removing it unlinks the file at once, the memory goes when the last slice does.
-* Pages that were written survive the death of the process; `sync_file` makes them survive the loss of power.
+* Slices of `view` may outlive the segment: removing it unlinks the file at once, the memory is freed with the last slice.
+* Lists of segments are replaced, never changed in place, so that worker threads may read them.
+
+Loading ignores other names, removes an empty last file (created, never sized), and extends a short last file with zeros, which
+leaves it to recovery; any other length is refused with the file, the size and the setting.
 """
 
 from __future__ import annotations
 
-import contextlib
-import errno
-import mmap
-import os
+import logging
+from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
-from broker.store.config import PAGE
+from broker.disk import Disk
+from broker.errors import StoreDamaged, StoreSizeMismatch
+from codec.store.file_names import file_name, is_file_name
 
-__all__ = ["Segment"]
-
-MADV_POPULATE_WRITE = 23
-"""Not among the constants of the module mmap."""
+_log = logging.getLogger(__name__)
 
 
 class Segment:
     """A mapped file; `view[position]` is the byte at queue offset `start + position`.
 
-    `found_size` is how long the file was when it was opened: a short one was cut, nothing behind can be whole.
+    `found_size` is the length of the file when it was opened, `size` for a new one: behind it nothing can be whole. `fresh` says
+    that the folder does not durably know the file yet.
     """
 
-    __slots__ = ("_map", "found_size", "fresh", "path", "size", "start", "view")
+    __slots__ = (
+        "_disk",
+        "_file",
+        "found_size",
+        "fresh",
+        "is_resident",
+        "load_pages",
+        "path",
+        "size",
+        "start",
+        "view",
+    )
 
-    def __init__(self, path: Path, start: int, size: int) -> None:
+    def __init__(self, disk: Disk, path: Path, start: int, size: int) -> None:
         """Opens the file, creates or extends it with zeros to `size`. OSError if the disk refuses."""
+        self._disk = disk
         self.path = path
         self.start = start
         self.size = size
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            length = os.fstat(fd).st_size
-            if length != size:
-                os.ftruncate(fd, size)
-            self._map = mmap.mmap(fd, size)
-        finally:
-            os.close(fd)
-        self.fresh = length == 0
-        self.found_size = length or size
-        self.view = memoryview(self._map)
+        self._file = disk.open_mapped(path, size)
+        self.fresh = self._file.found_size == 0
+        self.found_size = self._file.found_size or size
+        self.view = self._file.view
+        self.is_resident = self._file.is_resident
+        self.load_pages = self._file.load_pages
 
     @property
     def end(self) -> int:
@@ -52,73 +61,194 @@ class Segment:
 
     @property
     def modified_ms(self) -> int:
-        """Modification time in ms; 0 if the file is gone."""
-        try:
-            return self.path.stat().st_mtime_ns // 1_000_000
-        except FileNotFoundError:
-            return 0
+        """Modification time in ms; 0 if the file is gone. Blocks."""
+        state = self._disk.state(self.path)
+        return 0 if state is None else state.modified_ms
 
     def clear_from(self, position: int) -> None:
         """Zeroes everything from `position` on, so that no old bytes come to life behind new ones.
 
         Keeps the modification time, on which search by time and retention depend. Touches nothing if all is zero.
         """
-        if position >= self.size or not self._has_data(position):
-            return
-        state = self.path.stat()
-        fd = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
-        try:
-            os.ftruncate(fd, position)
-            os.ftruncate(fd, self.size)
-        finally:
-            os.close(fd)
-        os.utime(self.path, ns=(state.st_atime_ns, state.st_mtime_ns))
-
-    def _has_data(self, position: int) -> bool:
-        page_end = min(-(-position // PAGE) * PAGE, self.size)
-        if any(self.view[position:page_end]):
-            return True
-        if page_end >= self.size:
-            return False
-        fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            found = os.lseek(fd, page_end, os.SEEK_DATA)
-        except OSError as error:
-            if error.errno != errno.ENXIO:
-                raise
-            return False
-        finally:
-            os.close(fd)
-        return found < self.size
+        if position < self.size:
+            self._file.clear_from(position)
 
     def release_pages(self, position: int, length: int) -> None:
-        """Takes pages out of this process's resident memory; they stay in the page cache, dirty ones included."""
-        first = -(-position // PAGE) * PAGE
-        last = (position + length) // PAGE * PAGE
-        if last > first:
-            self._map.madvise(mmap.MADV_DONTNEED, first, last - first)
+        """Drops pages from the resident memory of this process; they stay in the page cache."""
+        self._file.release_pages(position, length)
 
     def populate_pages(self, position: int, length: int) -> bool:
-        """Has pages given and mapped that will be written soon; False where the kernel cannot (Linux before 5.14).
-
-        To be called in a worker thread: mmap.madvise would keep all other threads from running, this does not.
-        """
-        import ctypes
-
-        first = position // PAGE * PAGE
-        held = ctypes.c_char.from_buffer(self._map, first)  # as long as it lives nothing is unmapped
-        madvise = ctypes.CDLL(None).madvise
-        madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-        failed: int = madvise(ctypes.addressof(held), position + length - first, MADV_POPULATE_WRITE)
-        return not failed
+        """Allocates and maps pages that will be written soon; False where the kernel cannot. Blocks."""
+        return self._file.populate_pages(position, length)
 
     def close(self) -> None:
-        """Unmaps, now or when the last slice that was given out goes."""
-        self.view.release()
-        with contextlib.suppress(BufferError):
-            self._map.close()
+        """Unmaps, now or when the last slice that was given out is gone."""
+        self._file.close()
 
     def destroy(self) -> None:
-        """Removes the file and closes."""
-        self.path.unlink(missing_ok=True)
+        """Removes the file and closes. Blocks."""
+        self._disk.unlink(self.path)
         self.close()
+
+
+def _files(disk: Disk, folder: Path) -> list[Path]:
+    return [path for path in disk.list(folder) if is_file_name(path.name)]
+
+
+def adopted_size(disk: Disk, folder: Path) -> int | None:
+    """The segment size that the files of a folder imply: by the first two names, else by the only file; None if empty."""
+    files = _files(disk, folder)
+    if len(files) > 1:
+        return int(files[1].name) - int(files[0].name)
+    return (_length(disk, files[0]) or None) if files else None
+
+
+def _length(disk: Disk, path: Path) -> int:
+    state = disk.state(path)
+    return 0 if state is None else state.size
+
+
+class SegmentList:
+    """Segments in order of their start; `size` is the length of each."""
+
+    __slots__ = ("_gone", "_spare", "disk", "folder", "refused", "segments", "setting", "size")
+
+    def __init__(self, disk: Disk, folder: Path, size: int, setting: str) -> None:
+        self.disk = disk
+        self.folder = folder
+        self.size = size
+        self.setting = setting
+        self.segments: list[Segment] = []
+        self.refused: OSError | None = None
+        """Why the file that was wanted last could not be built ahead."""
+        self._spare: Segment | None = None
+        self._gone = False
+
+    def load(self, *, derived: bool = False) -> bool:
+        """Maps the files of the folder. StoreSizeMismatch.
+
+        A file missing between two others is StoreDamaged, or for `derived` data False: all of it must be rebuilt.
+        """
+        files = _files(self.disk, self.folder)
+        while files and _length(self.disk, files[-1]) == 0:
+            self.disk.unlink(files.pop())
+        for path in files:
+            self._check_length(path, last=path is files[-1])
+        starts = [int(path.name) for path in files]
+        whole = True
+        for previous, start in pairwise(starts):
+            if start == previous + self.size:
+                continue
+            whole = False
+            if not derived:
+                raise StoreDamaged(
+                    f"{self.folder}: {file_name(previous + self.size)} is missing before {file_name(start)}; "
+                    f"restore it, or move the files before it away (their content is lost then)"
+                )
+        self.segments = [
+            Segment(self.disk, path, start, self.size) for path, start in zip(files, starts, strict=True)
+        ]
+        return whole
+
+    def _check_length(self, path: Path, *, last: bool) -> None:
+        length = _length(self.disk, path)
+        if length == self.size:
+            return
+        if last and length < self.size:
+            text = "%s is %d bytes short of %d; recovery decides what of it is valid"
+            _log.warning(text, path, self.size - length, self.size)
+            return
+        raise StoreSizeMismatch(
+            f"{path} is {length} bytes long, but {self.setting} is {self.size}: "
+            f"set {self.setting}={length}, or use another folder"
+        )
+
+    @property
+    def start(self) -> int:
+        """Offset of the first byte; 0 if there is no segment."""
+        segments = self.segments
+        return segments[0].start if segments else 0
+
+    def find(self, offset: int) -> Segment | None:
+        """The segment that holds the byte at `offset`."""
+        segments = self.segments
+        if not segments:
+            return None
+        index = (offset - segments[0].start) // self.size
+        return segments[index] if 0 <= index < len(segments) else None
+
+    # --- growing
+
+    def is_ready(self, start: int) -> bool:
+        """True if `append(start)` needs nothing of the disk."""
+        return self._spare is not None and self._spare.start == start
+
+    def wants(self, start: int) -> bool:
+        """True if the file that begins at `start` is the next one and neither here nor prepared."""
+        follows = not self.segments or self.segments[-1].end == start
+        return follows and not self._gone and not self.is_ready(start)
+
+    def append(self, start: int) -> Segment:
+        """Adds the segment that begins at `start`, which follows the last one: the prepared one, or a new one (blocks, OSError)."""
+        spare, self._spare = self._spare, None
+        segment = spare if spare is not None and spare.start == start else self.build(start)
+        self.segments = [*self.segments, segment]
+        return segment
+
+    def build(self, start: int) -> Segment:
+        """Creates the file without adding it. Blocks; safe in a worker thread."""
+        self.disk.make_folder(self.folder)
+        return Segment(self.disk, self.folder / file_name(start), start, self.size)
+
+    def offer(self, segment: Segment) -> None:
+        """Keeps a file that was built ahead for `append`; closes it if it is not wanted any more."""
+        if self.wants(segment.start):
+            self._spare = segment
+        else:
+            segment.close()
+
+    # --- shrinking
+
+    def cut(self, end: int) -> None:
+        """Removes segments that begin after `end` and zeroes the bytes from `end` on. Blocks."""
+        while self.segments and self.segments[-1].start > end:
+            last, self.segments = self.segments[-1], self.segments[:-1]
+            last.destroy()
+        for segment in self.segments[-2:]:
+            segment.clear_from(max(end - segment.start, 0))
+
+    def drop_from(self, start: int) -> None:
+        """Removes the last segment if it begins at `start`. Blocks."""
+        if self.segments and self.segments[-1].start == start:
+            last, self.segments = self.segments[-1], self.segments[:-1]
+            last.destroy()
+
+    def take_first(self) -> Segment:
+        """Takes the first segment out; the caller destroys it."""
+        first, self.segments = self.segments[0], self.segments[1:]
+        return first
+
+    def take_all(self) -> Callable[[], None]:
+        """Takes all segments out. The result removes their files, and the folder if that leaves it empty; it blocks."""
+        segments = [*self.segments, *([self._spare] if self._spare is not None else [])]
+        self.segments, self._spare, self._gone = [], None, True
+
+        def destroy() -> None:
+            for segment in segments:
+                segment.destroy()
+            self.disk.remove_empty_folder(self.folder)
+
+        return destroy
+
+    def between(self, start: int, end: int) -> list[Segment]:
+        """Segments that hold any byte of [start, end)."""
+        return [segment for segment in self.segments if segment.start < end and segment.end > start]
+
+    def close(self) -> None:
+        """Unmaps all; a file that was prepared and not used is removed, as Java does."""
+        if self._spare is not None:
+            self._spare.destroy()
+            self._spare = None
+        for segment in self.segments:
+            segment.close()
+        self.segments = []

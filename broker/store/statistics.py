@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from broker.store.commit_log import CommitLog
 
-__all__ = ["Statistics"]
-
 
 class Statistics:
     """Since the store was opened. Times are ms, sizes bytes."""
@@ -43,7 +41,7 @@ class Statistics:
 
     @property
     def flushed_offset(self) -> int:
-        """Up to where the log is known to be on the disk."""
+        """End of the part of the log that is known to be on the disk."""
         return self._log.flushed
 
     @property
@@ -59,13 +57,13 @@ class Statistics:
             self.get_missed += 1
 
     def set_disk(self, ratio: float, *, full: bool) -> None:
-        """`full` makes the store refuse messages until it is told otherwise."""
+        """`full` makes the store refuse messages until the next call without it."""
         self.disk_ratio = ratio
         self.disk_full = full
         self._decide()
 
     def set_damaged(self) -> None:
-        """A flush failed or a file could not be made: nothing more is accepted, and the stop is not a clean one."""
+        """Refuses everything from now on: a flush failed or a file could not be created. The stop is not a clean one."""
         self.damaged = True
         self._decide()
 

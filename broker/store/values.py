@@ -1,4 +1,4 @@
-"""What goes into a store and what comes out: plain values, no behaviour."""
+"""Messages on their way into a store and out of it: plain values, no behaviour."""
 
 from __future__ import annotations
 
@@ -8,20 +8,8 @@ from typing import NamedTuple
 
 import msgspec
 
-__all__ = [
-    "AppendResult",
-    "Arrival",
-    "ArrivalListener",
-    "BitMapOf",
-    "GetResult",
-    "GetStatus",
-    "PutStatus",
-    "QueryResult",
-    "StoreMessage",
-]
-
 BitMapOf = Callable[[str, dict[str, str]], bytes | None]
-"""Gives the bit map of a message by topic and properties, for the extension of its queue; None: it has none."""
+"""Returns the bit map of a message by topic and properties, for the extension of its queue; None: it has none."""
 
 
 class PutStatus(Enum):
@@ -72,7 +60,7 @@ class StoreMessage(msgspec.Struct, gc=False):
 
 
 class AppendResult(msgspec.Struct, frozen=True, gc=False):
-    """What became of an append; offsets are -1 unless `status` is PUT_OK."""
+    """The outcome of an append; offsets are -1 unless `status` is PUT_OK."""
 
     status: PutStatus
     physical_offset: int = -1
@@ -83,10 +71,10 @@ class AppendResult(msgspec.Struct, frozen=True, gc=False):
 
 
 Arrival = tuple[StoreMessage, AppendResult]
-"""A message that got a queue offset, and what became of it; its `tags_code` is what its queue unit says."""
+"""A message with a queue offset, and the outcome; its `tags_code` is that of its queue entry."""
 
 ArrivalListener = Callable[[Sequence[Arrival]], None]
-"""Hears of messages in the order in which they were stored."""
+"""Called with messages in the order in which they were stored."""
 
 
 class GetResult(NamedTuple):

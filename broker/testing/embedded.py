@@ -25,10 +25,11 @@ import trio
 from broker.clock import NowMs, system_now_ms
 from broker.config.broker import BrokerConfig
 from broker.config.namesrv import NamesrvConfig
+from broker.disk import REAL, Disk
 from broker.errors import ConfigError
 from broker.namesrv.node import open_name_server
 from broker.node import open_broker
-from broker.store.segment_list import adopted_size
+from broker.store.segment import adopted_size
 from codec.store.index_file import index_file_size
 
 LIGHT_FILES = {
@@ -97,16 +98,17 @@ def store_folder(store: str | Path | None) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def light_file_sizes(root: Path) -> dict[str, int]:
+def light_file_sizes(root: Path, disk: Disk = REAL) -> dict[str, int]:
     """Small file sizes for a new store.
 
     For a folder with files, their sizes, except those that the store itself adopts.
     """
-    if not (root / "commitlog").exists():
+    if disk.state(root / "commitlog") is None:
         return LIGHT_FILES | LIGHT_INDEX
-    queues = [size for queue in root.glob("consumequeue/*/*") if (size := adopted_size(queue))]
-    index = next(root.glob("index/*"), None)
-    light = index is None or index.stat().st_size == index_file_size(*LIGHT_INDEX.values())
+    folders = [queue for topic in disk.list(root / "consumequeue") for queue in disk.list(topic)]
+    queues = [size for folder in folders if (size := adopted_size(disk, folder))]
+    index = [state.size for path in disk.list(root / "index") if (state := disk.state(path)) is not None]
+    light = not index or index[0] == index_file_size(*LIGHT_INDEX.values())
     return ({"mapped_file_size_consume_queue": max(queues)} if queues else {}) | (
         LIGHT_INDEX if light else {}
     )

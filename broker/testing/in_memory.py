@@ -1,9 +1,9 @@
 """A whole cluster and its network inside one trio program, for tests on a virtual clock: minutes pass in milliseconds.
 
-Nothing waits for the outside: connections are in memory, what a broker does in worker threads is done in its own (it takes
-`disk_seconds` of trio's clock), wall-clock time is trio's, random numbers have a seed. On `MockClock(autojump_threshold=0)`
-a program has the same times on every machine; tasks of one moment run in any order, as always in trio. Only the files of the
-store are real.
+Nothing waits for the outside: connections and files are in memory (a store folder that is given is real), work for worker threads
+runs in place (it takes `disk_seconds` of trio's clock), wall-clock time is trio's, random numbers have a seed. On
+`MockClock(autojump_threshold=0)` a program has the same times on every machine; tasks of one moment run in any order, as always
+in trio.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ import trio
 
 from broker.clock import NowMs
 from broker.config.namesrv import NamesrvConfig
+from broker.disk import REAL, Disk
 from broker.namesrv.node import open_name_server
 from broker.node import open_broker
-from broker.store.flush import InThread
+from broker.store.readiness import InThread
 from broker.supervisor import open_services
-from broker.testing.embedded import Cluster, checked_config, light_file_sizes, store_folder
+from broker.testing.disk import SimulatedDisk
+from broker.testing.embedded import Cluster, checked_config, light_file_sizes
 from broker.testing.memory_network import HOST, MemoryNetwork, OnRequest
 
 __all__ = ["MemoryCluster", "embedded_in_memory"]
@@ -69,11 +71,16 @@ class MemoryCluster(Cluster):
         return self.surroundings.now_ms()
 
     def broker(
-        self, *, store: str | Path | None = None, disk_seconds: float = 0.0, **settings: Any
+        self,
+        *,
+        store: str | Path | None = None,
+        disk: Disk | None = None,
+        disk_seconds: float = 0.0,
+        **settings: Any,
     ) -> AbstractAsyncContextManager[Cluster]:
-        """One more broker, until its block ends; give it a `broker_name` of its own. Settings as for `embedded`, `listen_port`
-        too, for one that comes back."""
-        return _open(self.surroundings, store, disk_seconds, settings)
+        """One more broker, until its block ends; give it a `broker_name` of its own. Settings as for `embedded`, also
+        `listen_port`, for one that comes back."""
+        return _open(self.surroundings, store, disk, disk_seconds, settings)
 
     def cut(self, address: str, seconds: float = 0.0) -> None:
         """Breaks all connections to a server ("host:port") now; new ones are refused for so many seconds.
@@ -88,6 +95,7 @@ class MemoryCluster(Cluster):
 async def embedded_in_memory(
     *,
     store: str | Path | None = None,
+    disk: Disk | None = None,
     on_request: OnRequest | None = None,
     disk_seconds: float = 0.0,
     start_ms: int = START_MS,
@@ -96,8 +104,9 @@ async def embedded_in_memory(
 ) -> AsyncIterator[MemoryCluster]:
     """A name server, a broker that is registered there, and their network; all end with the block.
 
-    `on_request` may see, delay, answer or lose requests (`broker.testing.memory_network`). `disk_seconds`: how long the broker's work
-    on files takes. `start_ms` is the wall-clock time at the start, epoch ms. Settings as for `embedded`. Raises ConfigError.
+    `store` is a real folder; without it files are in memory, on `disk` (e.g. a SimulatedDisk) if one is given. `on_request` may see,
+    delay, answer or lose requests (`broker.testing.memory_network`). `disk_seconds`: the time that each piece of work on files takes.
+    `start_ms` is the wall-clock time at the start, epoch ms. Settings as for `embedded`. Raises ConfigError.
     """
     begun = trio.current_time()
 
@@ -108,7 +117,13 @@ async def embedded_in_memory(
     async with open_services() as services:
         network = MemoryNetwork(services.nursery, on_request)
         async with open_name_server(
-            names, host=HOST, port=NAMESRV_PORT, now_ms=now_ms, network=network
+            names,
+            host=HOST,
+            port=NAMESRV_PORT,
+            now_ms=now_ms,
+            network=network,
+            in_thread=_in_place_of_threads(disk_seconds),
+            disk=SimulatedDisk(now_ms=now_ms),
         ) as namesrv:
             around = _Surroundings(
                 network=network,
@@ -117,7 +132,7 @@ async def embedded_in_memory(
                 rng=random.Random(seed),
                 ports=itertools.count(FIRST_PORT, PORT_STEP),
             )
-            async with _open(around, store, disk_seconds, settings) as broker:
+            async with _open(around, store, disk, disk_seconds, settings) as broker:
                 yield MemoryCluster(
                     broker.namesrv,
                     broker.broker_address,
@@ -130,26 +145,34 @@ async def embedded_in_memory(
 
 @asynccontextmanager
 async def _open(
-    around: _Surroundings, store: str | Path | None, disk_seconds: float, settings: dict[str, Any]
+    around: _Surroundings,
+    store: str | Path | None,
+    disk: Disk | None,
+    disk_seconds: float,
+    settings: dict[str, Any],
 ) -> AsyncIterator[Cluster]:
-    with store_folder(store) as root:
-        defaults = {"broker_name": "broker-a", **light_file_sizes(root)}
-        fixed = {
-            "listen_port": settings.get("listen_port") or next(around.ports),
-            "namesrv_addr": around.namesrv,
-            "bind_address": HOST,
-            "broker_ip1": HOST,
-            "store_path_root_dir": str(root),
-        }
-        config = checked_config({**defaults, **settings, **fixed})
-        async with open_broker(
-            config,
-            now_ms=around.now_ms,
-            rng=around.another_rng(),
-            network=around.network,
-            in_thread=_in_place_of_threads(disk_seconds),
-        ) as node:
-            yield Cluster(around.namesrv, node.address, root, config.broker_name, config.broker_cluster_name)
+    name = settings.get("broker_name", "broker-a")
+    root = Path("/", name) if store is None else Path(store)
+    if disk is None:
+        disk = SimulatedDisk(now_ms=around.now_ms, loses_power=False) if store is None else REAL
+    defaults = {"broker_name": name, **light_file_sizes(root, disk)}
+    fixed = {
+        "listen_port": settings.get("listen_port") or next(around.ports),
+        "namesrv_addr": around.namesrv,
+        "bind_address": HOST,
+        "broker_ip1": HOST,
+        "store_path_root_dir": str(root),
+    }
+    config = checked_config({**defaults, **settings, **fixed})
+    async with open_broker(
+        config,
+        now_ms=around.now_ms,
+        rng=around.another_rng(),
+        network=around.network,
+        in_thread=_in_place_of_threads(disk_seconds),
+        disk=disk,
+    ) as node:
+        yield Cluster(around.namesrv, node.address, root, config.broker_name, config.broker_cluster_name)
 
 
 def _in_place_of_threads(seconds: float) -> InThread:

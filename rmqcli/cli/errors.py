@@ -74,8 +74,12 @@ LAYER_CODES: Mapping[str, Mapping[str, ExitCode]] = {
     },
     "rmqcli.grammar.errors": {"GrammarError": ExitCode.USAGE},
     "rmqcli.store.workers": {"WorkerKilled": ExitCode.FAILED},
-    "broker.store.errors": {"StoreDamaged": ExitCode.CORRUPT, "StoreError": ExitCode.FAILED},
-    "broker.errors": {"ConfigError": ExitCode.USAGE, "BrokerError": ExitCode.FAILED},
+    "broker.errors": {
+        "StoreDamaged": ExitCode.CORRUPT,
+        "StoreError": ExitCode.FAILED,
+        "ConfigError": ExitCode.USAGE,
+        "BrokerError": ExitCode.FAILED,
+    },
 }
 
 

@@ -8,10 +8,12 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import trio
+import trio.testing
 
 from broker.clock import NowMs
 from broker.config import BrokerConfig
@@ -151,6 +153,12 @@ class Client:
             reply = request.reply(refusal.code, refusal.remark, refusal.ext_fields)
         if isinstance(reply, bytes):
             reply = decode_frame(reply[4:])
+        barrier, self.broker.context.store.barrier = self.broker.context.store.barrier, None
+        if barrier is not None and not self.broker.context.announcer.is_settled:
+            self.broker.behind(barrier, partial(self.session.respond, request, reply) if reply else None)
+            return self._opaque
+        if barrier is not None:
+            self.broker.behind(barrier)
         if reply is not None:
             self.session.respond(request, reply)
         return self._opaque
@@ -269,6 +277,22 @@ class FakeBroker:
         self.handlers = handler_table(context)
         self._ports = iter(range(40000, 65000))
 
+    def behind(
+        self, barrier: Callable[[], Awaitable[object]], reply: Callable[[], None] | None = None
+    ) -> None:
+        """Runs what a reply has to wait for. Here only one that waits for name servers does; see `saved`."""
+
+        async def run() -> None:
+            await barrier()
+            if reply is not None:
+                reply()
+
+        self.nursery.start_soon(run)
+
+    async def saved(self) -> None:
+        """Returns when everything that replies should have waited for is done."""
+        await trio.testing.wait_all_tasks_blocked()
+
     def client(self, **options: Any) -> Client:
         return Client(self, next(self._ports), **options)
 
@@ -286,8 +310,9 @@ async def fake_broker(
         address = f"{HOST[0]}:{HOST[1]}"
         context, _ = assemble(config, address, store_host, now_ms, random.Random(7), store, inline)
         delays = DelayService(context)
+        context.files.load()
         listen_to_store(context, delays)
         async with open_services() as services:
             start_services(context, delays, services)
             yield FakeBroker(context, services.nursery)
-        context.files.save_all()
+        await context.files.save_all()

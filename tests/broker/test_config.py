@@ -259,7 +259,7 @@ def test_a_properties_file_is_replaced_in_one_step(tmp_path: Path) -> None:
     write_properties(path, {"a": "1"})
     write_properties(path, {"a": "2", "b": "x y"})
     assert read_properties(path) == {"a": "2", "b": "x y"}
-    assert [one.name for one in tmp_path.iterdir()] == ["x.properties"]
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["x.properties", "x.properties.bak"]
 
 
 def test_trailing_blanks_of_a_value_are_removed() -> None:

@@ -286,4 +286,5 @@ async def test_the_answer_has_something_in_it(
         header, body = CASES[code].ask(scene)
         ext_fields = to_ext(header) if isinstance(header, Header) else header
         reply = await scene.admin.wait(scene.admin.post(code, ext_fields, body))
+        await broker.saved()
         assert CASES[code].holds(scene, reply), reply

@@ -221,8 +221,10 @@ async def test_a_disk_that_takes_long(autojump_clock: Any) -> None:
     settings: Any = {"flush_disk_type": "SYNC_FLUSH", "sync_flush_timeout": 1000}
     async with (
         broker.embedded_in_memory(disk_seconds=2.0, **settings) as cluster,
-        Producer(**cluster.client()) as producer,
+        Producer(**cluster.client(), send_timeout=60) as producer,
     ):
+        for _ in range(4):
+            await producer.send(Message.of(TOPIC, b"creates the topic, and the file of a queue"))
         begun = trio.current_time()
         result = await producer.send(Message.of(TOPIC, b"x"))
         assert result.status is SendStatus.FLUSH_DISK_TIMEOUT

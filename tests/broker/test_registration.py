@@ -89,7 +89,7 @@ async def test_a_broker_registers_at_every_name_server_before_it_has_started(
     nursery: trio.Nursery, compressed: bool
 ) -> None:
     async with open_name_server(NO_FILES, port=0) as one, open_name_server(NO_FILES, port=0) as two:
-        one.state.kv.put("ORDER_TOPIC_CONFIG", "T", "broker-a:4")
+        await one.state.kv.put("ORDER_TOPIC_CONFIG", "T", "broker-a:4")
         heard: list[Mapping[str, str]] = []
         config = BrokerConfig(
             broker_name="broker-a",

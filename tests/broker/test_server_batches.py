@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from broker.net.dispatch import REPLIES_PER_WRITE, RunHandler
+from broker.net.dispatch import REPLIES_PER_WRITE, Barrier, RunHandler
 from broker.net.limits import ServerLimits, SessionLimits
 from broker.net.server import Server
 from broker.net.session import Session
@@ -17,6 +17,8 @@ from tests.broker.serving import ECHO, Wire, echo, request
 class Heard:
     def __init__(self, deeds: list[object]) -> None:
         self.deeds = deeds
+
+    barrier: Barrier | None = None
 
     def begin_batch(self) -> None:
         self.deeds.append("begin")

@@ -34,7 +34,9 @@ STORE = [
     "flush commit log",
     "flush consume queues",
     "retention",
-    "store chores",
+    "free space",
+    "prepared files",
+    "residency",
     "page ahead",
 ]
 BROKER = [

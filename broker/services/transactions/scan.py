@@ -76,15 +76,18 @@ class _Scan:
 
     async def run(self) -> None:
         try:
-            while all(self._has_time() and self._step() for _ in range(STEPS_PER_TURN)):
-                await trio.lowlevel.checkpoint()
+            steps = 0
+            while self._has_time() and await self._broker.store.when_ready(self._step):
+                steps += 1
+                if steps % STEPS_PER_TURN == 0:
+                    await trio.lowlevel.checkpoint()
             if self._wrote:
                 await self._broker.store.make_durable()
         finally:
             _save(self._broker, _TOPIC, self._position)
             _save(self._broker, SystemTopic.TRANS_OP_HALF, self._ops.progress)
         if self._wrote:
-            await self._broker.files.offsets_now()
+            await self._broker.files.save_offsets()
 
     def _has_time(self) -> bool:
         return self._broker.now_ms() - self._started <= SCAN_LIMIT_MS

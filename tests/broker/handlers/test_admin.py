@@ -73,6 +73,7 @@ async def test_topics_are_created_overwritten_and_deleted(tmp_path: Path) -> Non
         client.send("T", b"x")
         assert client.ask(215, {"topic": "T"}).code == 0
         assert client.ask(351, {"topic": "T"}).code == 17
+        await broker.saved()
         assert not (tmp_path / "consumequeue" / "T").exists()
         assert '"T"' not in (tmp_path / "config" / "topics.json").read_text()
 
@@ -83,8 +84,10 @@ async def test_what_is_made_is_saved_and_announced_before_the_answer(tmp_path: P
         told = announcer.asked
         client.ask(17, create("Made"))
         assert announcer.asked == told + 1
+        await broker.saved()
         assert '"Made"' in (tmp_path / "config" / "topics.json").read_text()
         client.ask(200, {}, b'{"groupName":"MadeGroup"}')
+        await broker.saved()
         assert '"MadeGroup"' in (tmp_path / "config" / "subscriptionGroup.json").read_text()
         told = announcer.asked
         client.heartbeat("Fresh", "Made")
@@ -118,9 +121,12 @@ async def test_queues_whose_messages_have_expired_are_removed(tmp_path: Path) ->
         for file in (tmp_path / "commitlog").iterdir():
             os.utime(file, (long_ago, long_ago))
         assert client.ask(329).code == 0
+        await broker.saved()
         assert int(client.ask(31, {"topic": "T", "queueId": "0"}).ext["offset"]) > 0
         assert queue.exists(), "files of the log were asked to go, no queues"
-        assert client.ask(306).code == 0 and not queue.exists()
+        assert client.ask(306).code == 0
+        await broker.saved()
+        assert not queue.exists()
         assert (tmp_path / "consumequeue" / "T" / "0").exists()
 
 
@@ -373,6 +379,7 @@ async def test_configuration_changes_while_running(tmp_path: Path) -> None:
         reply = client.ask(26)
         assert "autoCreateTopicEnable=false" in reply.body.decode().splitlines()
         assert msgspec.json.decode(reply.ext["version"])["counter"] == 1
+        await broker.saved()
         assert "autoCreateTopicEnable=false" in path.read_text()
         black = client.ask(25, None, b"brokerConfigPath=/tmp/x")
         assert (black.code, black.remark) == (16, "Can not update config in black list.")
@@ -411,6 +418,7 @@ async def test_a_configuration_that_cannot_be_saved_counts_all_the_same(
         client = broker.client()
         assert client.ask(25, None, b"maxMessageSize=10\n").code == 0
         assert client.send("T", bytes(11)).code == 13
+        await broker.saved()
         assert f"cannot save the configuration to {path}" in caplog.text
 
 
@@ -505,6 +513,7 @@ async def test_cleaning(tmp_path: Path) -> None:
         client.send("T")
         broker.context.topics.remove("T")
         assert [client.ask(code).code for code in (306, 316, 329)] == [0, 0, 0]
+        await broker.saved()
         assert not (tmp_path / "consumequeue" / "T").exists()
 
 

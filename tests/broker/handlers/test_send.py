@@ -60,6 +60,7 @@ async def test_an_unknown_topic_is_made_from_the_default_topic(tmp_path: Path) -
         assert few is not None and many is not None
         assert (few.read_queue_nums, few.write_queue_nums, few.perm) == (4, 4, 6)
         assert many.write_queue_nums == 8
+        await broker.saved()
         assert (tmp_path / "config" / "topics.json").read_text().count('"Few"') == 2
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import trio
+
 from broker.config import NamesrvConfig
 from broker.errors import Refusal
 from broker.namesrv.handlers import bound_handlers
@@ -46,6 +48,9 @@ class NameServerUnderTest:
         except Refusal as refusal:
             return request.reply(refusal.code, refusal.remark, refusal.ext_fields)
         assert isinstance(reply, RemotingCommand)
+        barrier, self.state.barrier = self.state.barrier, None
+        if barrier is not None:
+            trio.run(barrier)
         return reply
 
     def register(self, *topics: TopicConfig, **options: Any) -> RemotingCommand:

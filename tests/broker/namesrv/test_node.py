@@ -12,6 +12,7 @@ import trio
 import trio.testing
 
 from broker.config import NamesrvConfig
+from broker.errors import StoreDamaged
 from broker.namesrv import open_name_server
 from broker.namesrv.handlers import bound_handlers
 from broker.namesrv.kv_config import KVConfig
@@ -19,7 +20,6 @@ from broker.namesrv.node import run_expiry
 from broker.namesrv.route_table import Broker, LiveBroker
 from broker.namesrv.state import NameServerState
 from broker.net.server import Server
-from broker.store.errors import StoreDamaged
 from codec.bodies.config import DataVersion
 from codec.codes import RequestCode, ResponseCode
 from codec.remoting.frame import RemotingCommand

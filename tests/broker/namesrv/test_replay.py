@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+import trio
 
 from broker.namesrv.kv_config import ORDER_TOPIC_CONFIG
 from codec.bodies.base import decode_body
@@ -124,7 +125,7 @@ def test_recorded_requests_get_the_recorded_replies(kind: str) -> None:
         command for row, command in zip(rows, commands, strict=True) if row.get("reqcode") == 103
     )
     for key, value in decode_body(KVTable, first_registration.body).table.items():
-        replay.server.state.kv.put(ORDER_TOPIC_CONFIG, key, value)
+        trio.run(replay.server.state.kv.put, ORDER_TOPIC_CONFIG, key, value)
     for row, command in zip(rows, commands, strict=True):
         (replay.request if row["dir"] == "c2s" else replay.reply)(row["conn"], command)
     assert not replay.asked

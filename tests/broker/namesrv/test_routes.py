@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from broker.config import NamesrvConfig, load_config
-from broker.errors import Refusal
+from broker.errors import Refusal, StoreDamaged
 from broker.namesrv.kv_config import KVConfig
-from broker.store.errors import StoreDamaged
 from codec.bodies.base import decode_body, encode_body
 from codec.bodies.route import TopicList, TopicRouteData
 from codec.codes import RequestCode, ResponseCode
@@ -129,36 +128,42 @@ def test_kv_entries(server: NameServerUnderTest) -> None:
     assert server.ask(RequestCode.GET_KV_CONFIG, namespace="N", key="k").code == 22
 
 
-def test_kv_entries_outlive_the_name_server_and_a_damaged_file(tmp_path: Path) -> None:
+def loaded_kv(path: Path) -> KVConfig:
+    kv = KVConfig(path)
+    kv.load()
+    return kv
+
+
+async def test_kv_entries_outlive_the_name_server_and_a_damaged_file(tmp_path: Path) -> None:
     path = tmp_path / "namesrv" / "kvConfig.json"
     kv = KVConfig(path)
-    kv.put("N", "k", "v")
-    kv.put("N", "k2", "é")
+    await kv.put("N", "k", "v")
+    await kv.put("N", "k2", "é")
     assert path.read_bytes() == '{"configTable":{"N":{"k":"v","k2":"é"}}}'.encode()
-    assert KVConfig(path).namespace("N") == {"k": "v", "k2": "é"}
-    kv.put("N", "k3", "v")
-    kv.delete("N", "k3")
-    assert KVConfig(path).namespace("N") == {"k": "v", "k2": "é"}
+    assert loaded_kv(path).namespace("N") == {"k": "v", "k2": "é"}
+    await kv.put("N", "k3", "v")
+    await kv.delete("N", "k3")
+    assert loaded_kv(path).namespace("N") == {"k": "v", "k2": "é"}
     path.write_bytes(b'{"configTable":')
-    assert KVConfig(path).namespace("N") == {"k": "v", "k2": "é", "k3": "v"}
+    assert loaded_kv(path).namespace("N") == {"k": "v", "k2": "é", "k3": "v"}
     path.with_name("kvConfig.json.bak").write_bytes(b"\x00garbage")
     with pytest.raises(StoreDamaged):
-        KVConfig(path)
+        loaded_kv(path)
 
 
-def test_a_kv_change_that_cannot_be_saved_did_not_happen(tmp_path: Path) -> None:
+async def test_a_kv_change_that_cannot_be_saved_did_not_happen(tmp_path: Path) -> None:
     kv = KVConfig(tmp_path / "namesrv" / "kvConfig.json")
-    kv.put("N", "k", "v")
+    await kv.put("N", "k", "v")
     (tmp_path / "namesrv").rename(tmp_path / "gone")
     (tmp_path / "namesrv").write_text("in the way")
-    changes: list[Callable[[], object]] = [
+    changes: list[Callable[[], Awaitable[None]]] = [
         lambda: kv.put("N", "k", "new"),
         lambda: kv.put("M", "k", "v"),
         lambda: kv.delete("N", "k"),
     ]
     for change in changes:
         with pytest.raises(OSError, match="namesrv"):
-            change()
+            await change()
     assert (kv.namespace("N"), kv.namespace("M")) == ({"k": "v"}, None)
 
 

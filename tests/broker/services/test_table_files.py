@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from broker.disk import Disk
 from broker.filters import FilterTable
 from broker.services.table_files import TableFiles, table_text
 from broker.store import StoreDamaged
@@ -65,6 +66,7 @@ async def test_topics_and_groups_are_saved_on_each_change(
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
         client.send("Auto")
+        await broker.saved()
         assert '"Auto"' in (tmp_path / "config" / "topics.json").read_text()
         client.heartbeat("G", "Auto")
         await trio.sleep(0.01)
@@ -106,7 +108,7 @@ async def test_a_delivery_is_on_the_disk_before_it_is_counted(
     ) as broker:
         client, store = broker.client(), broker.context.store
 
-        def watched(written: Path, text: bytes) -> None:
+        def watched(_disk: Disk, written: Path, text: bytes) -> None:
             if written == path:
                 seen.append((text.count(b"1:1"), store.flushed_offset == store.commit_log_max_offset))
 
@@ -125,7 +127,7 @@ async def test_what_was_sent_back_is_on_the_disk_before_the_offset_behind_it(
         sent = await client.wait(client.post(310, send_header("T"), b"x"))
         offset = str(int(sent.ext["msgId"][16:], 16))
 
-        def watched(written: Path, text: bytes) -> None:
+        def watched(_disk: Disk, written: Path, text: bytes) -> None:
             if written == path:
                 seen.append(store.flushed_offset == store.commit_log_max_offset)
 
@@ -181,20 +183,23 @@ def test_two_damaged_copies_stop_the_start(copy_java_store: Callable[[str], Java
     assert f"{name}.bak" in str(refused.value)
 
 
-def test_a_full_disk_keeps_the_change_for_the_next_time(
+async def test_a_full_disk_keeps_the_change_for_the_next_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     tables, _, _, offsets, _ = files(tmp_path)
     offsets.commit("G", "T", 0, 1)
 
-    def refuse(_path: Path, _data: bytes) -> None:
+    def refuse(_disk: Disk, _path: Path, _data: bytes) -> None:
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
         patched.setattr("broker.services.table_files.save_table", refuse)
-        tables.save_offsets()
-        tables.topics_later()
-        tables.save_all()
-    assert "No space left on device" in caplog.text
-    tables.save_offsets()
+        tables.topics_changed()
+        await tables.save_all()
+        with pytest.raises(OSError, match="No space"):
+            await tables.save_changed()
+    assert caplog.text.count("No space left on device") == 2
+    await tables.save_offsets()
+    await tables.save_changed()
     assert (tmp_path / "config" / "consumerOffset.json").exists()
+    assert (tmp_path / "config" / "topics.json").exists()

@@ -9,6 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import trio
+
+from broker.disk import REAL, Disk
 from broker.store import MessageStore, StoreConfig, StoreMessage
 from codec.hashing import index_key_hash, tags_code
 from codec.ids import pack_host
@@ -49,6 +52,7 @@ class Clock:
 
 async def inline(function: Any, *arguments: Any) -> Any:
     """Stands for a worker thread where the clock is virtual."""
+    await trio.lowlevel.checkpoint()
     return function(*arguments)
 
 
@@ -64,9 +68,9 @@ def small_config(root: Path, **settings: Any) -> StoreConfig:
 
 
 @contextlib.contextmanager
-def loaded(config: StoreConfig, clock: Clock | None = None) -> Iterator[MessageStore]:
-    """A store without services; leaving the block lets go of it as a killed process would."""
-    store = MessageStore(config, now_ms=clock or Clock(step=7), store_host=HOST, in_thread=inline)
+def loaded(config: StoreConfig, clock: Clock | None = None, disk: Disk = REAL) -> Iterator[MessageStore]:
+    """A store without services; leaving the block closes it as a killed process would."""
+    store = MessageStore(config, now_ms=clock or Clock(step=7), store_host=HOST, in_thread=inline, disk=disk)
     try:
         store.load()
         yield store

@@ -352,10 +352,10 @@ def test_records_and_units_that_are_being_removed(tmp_path: Path) -> None:
     with loaded(small_config(tmp_path)) as store:
         for number in range(60):
             store.append(message(number, size=600))
-        store._log.segments.drop_first()
+        store._log.segments.take_first().destroy()
         first = store.get("TopicA", 0, 0, 32)
         second = store.get("TopicA", 0, UNITS_A_FILE, 32)
-        store._queues.ensure("TopicA", 0).segments.drop_first()
+        store._queues.ensure("TopicA", 0).segments.take_first().destroy()
         third = store.get("TopicA", 0, 3, 32)
     assert (first.status, first.next_begin_offset, first.count) == (
         GetStatus.MESSAGE_WAS_REMOVING,

@@ -96,7 +96,7 @@ def test_nothing_is_taken_when_the_store_is_not_writable(tmp_path: Path) -> None
         assert store.append_run([message(1)]) == []
 
 
-def test_a_unit_that_cannot_be_written_fails_its_message_and_those_behind(
+def test_an_entry_that_cannot_be_written_fails_its_message_and_those_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heard: list[Arrival] = []
@@ -109,16 +109,15 @@ def test_a_unit_that_cannot_be_written_fails_its_message_and_those_behind(
         def refuse(_start: int) -> None:
             raise OSError(errno.ENOSPC, "No space left on device")
 
-        monkeypatch.setattr(type(queue.segments), "create", lambda _self, start: refuse(start))
+        monkeypatch.setattr(type(queue.segments), "append", lambda _self, start: refuse(start))
         results = store.append_run([message(number) for number in range(1, room + 5)])
-        assert [result.status for result in results] == [PutStatus.PUT_OK] * room + [
-            PutStatus.CREATE_MAPEDFILE_FAILED
-        ]
+        assert [result.status for result in results] == [PutStatus.PUT_OK] * room, "up to the end of the file"
         assert [arrival.queue_offset for _, arrival in heard] == list(range(1, room + 1))
+        assert store.append(message(room + 1)).status is PutStatus.CREATE_MAPEDFILE_FAILED
         assert store.append(message(99)).status is PutStatus.SERVICE_NOT_AVAILABLE
         monkeypatch.undo()
     with loaded(small_config(tmp_path), Clock()) as store:
-        assert numbers(store, "TopicA", 0) == list(range(room + 5))
+        assert numbers(store, "TopicA", 0) == list(range(room + 2))
 
 
 @pytest.mark.parametrize("written", [0, 1, 50, 300])

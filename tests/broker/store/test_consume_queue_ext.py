@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from broker.disk import REAL, Disk
 from broker.store import GetStatus, MessageStore, StoreConfig
 from broker.store.consume_queue_ext import QueueExtension
 from codec.hashing import tags_code
@@ -83,9 +84,9 @@ def test_the_bytes_are_those_of_java(tmp_path: Path) -> None:
 
 
 def test_a_unit_leaves_four_bytes_behind_it(tmp_path: Path) -> None:
-    extension = QueueExtension(tmp_path / "e", 2 * 20 + 4)
+    extension = QueueExtension(REAL, tmp_path / "e", 2 * 20 + 4)
     assert [extension.put(n, n) for n in range(3)] == [LOWEST, LOWEST + 20, LOWEST + 44]
-    narrow = QueueExtension(tmp_path / "n", 2 * 20 + 3)
+    narrow = QueueExtension(REAL, tmp_path / "n", 2 * 20 + 3)
     assert [narrow.put(n, n) for n in range(3)] == [LOWEST, LOWEST + 43, LOWEST + 86]
     assert narrow.get(LOWEST + 43) == Unit(1, 1, b"")
     assert [narrow.get(LOWEST + offset) for offset in (20, 21, 42, 200)] == [None] * 4
@@ -93,7 +94,7 @@ def test_a_unit_leaves_four_bytes_behind_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("bit_map", [bytes(EXT_SIZE), bytes(40_000)], ids=["file too small", "no int16"])
 def test_what_does_not_fit_is_left_out(tmp_path: Path, bit_map: bytes) -> None:
-    extension = QueueExtension(tmp_path / "e", EXT_SIZE)
+    extension = QueueExtension(REAL, tmp_path / "e", EXT_SIZE)
     assert extension.put(77, START_MS, bit_map) == 77
     assert is_address(extension.put(77, START_MS))
 
@@ -210,11 +211,11 @@ def test_switched_off_everything_passes_and_switched_on_it_goes_on(tmp_path: Pat
         ]
 
 
-def test_files_go_with_the_records_that_they_are_about(tmp_path: Path) -> None:
+async def test_files_go_with_the_records_that_they_are_about(tmp_path: Path) -> None:
     with loaded(extended(tmp_path, file_reserved_time=0), Clock(2_000_000_000_000)) as store:
         fill(store, 150)
         before = len(files(tmp_path))
-        assert store.delete_expired_files() > 0
+        assert await store.delete_expired_files() > 0
         first = store.consume_queue_units("TopicA", 0, 0, 1)[0]
         assert first[3] is not None
         left = [int(name) for name in files(tmp_path)]
@@ -224,10 +225,10 @@ def test_files_go_with_the_records_that_they_are_about(tmp_path: Path) -> None:
         assert numbers(store, "TopicA", 0) == list(range(low, 150))
 
 
-def test_a_topic_that_is_deleted_leaves_nothing(tmp_path: Path) -> None:
+async def test_a_topic_that_is_deleted_leaves_nothing(tmp_path: Path) -> None:
     with loaded(extended(tmp_path)) as store:
         fill(store, 10)
-        store.delete_topic("TopicA")
+        await store.delete_topic("TopicA")
         assert not (tmp_path / "consumequeue_ext" / "TopicA").exists()
         fill(store, 1)
         assert codes(tmp_path) == [LOWEST]
@@ -236,7 +237,7 @@ def test_a_topic_that_is_deleted_leaves_nothing(tmp_path: Path) -> None:
 async def test_a_flush_takes_the_extension_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[str] = []
 
-    def note(paths: list[Path], folders: list[Path]) -> None:
+    def note(_disk: Disk, paths: list[Path], folders: list[Path]) -> None:
         synced.extend(path.parts[-4] for path in paths)
 
     monkeypatch.setattr("broker.store.flush.sync_files", note)

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from broker.store import StoreDamaged, StoreError, StoreLocked, load_table, save_table
-from broker.store.lock import store_lock
+from broker.disk import REAL, load_table, save_table
+from broker.disk.lock import hold_lock
+from broker.store import StoreDamaged, StoreError, StoreLocked
 from broker.store.segment import Segment
 from codec.errors import BodyError
 
@@ -25,21 +26,21 @@ def _decode(data: bytes) -> Any:
 
 def test_a_table_keeps_its_previous_content(tmp_path: Path) -> None:
     path = tmp_path / "config" / "topics.json"
-    assert load_table(path, _decode) is None
-    save_table(path, b"1")
-    save_table(path, b"2")
+    assert load_table(REAL, path, _decode) is None
+    save_table(REAL, path, b"1")
+    save_table(REAL, path, b"2")
     assert (path.read_bytes(), path.with_name("topics.json.bak").read_bytes()) == (b"2", b"1")
-    assert load_table(path, _decode) == 2
+    assert load_table(REAL, path, _decode) == 2
     assert sorted(file.name for file in path.parent.iterdir()) == ["topics.json", "topics.json.bak"]
 
 
 @pytest.mark.parametrize("damage", [b"", b"  \n", b"{", b"!", None])
 def test_a_damaged_table_is_read_from_its_backup(tmp_path: Path, damage: bytes | None) -> None:
     path = tmp_path / "topics.json"
-    save_table(path, b"1")
-    save_table(path, b"2")
+    save_table(REAL, path, b"1")
+    save_table(REAL, path, b"2")
     path.unlink() if damage is None else path.write_bytes(damage)
-    assert load_table(path, _decode) == 1
+    assert load_table(REAL, path, _decode) == 1
 
 
 def test_two_damaged_tables_are_not_an_empty_one(tmp_path: Path) -> None:
@@ -47,7 +48,7 @@ def test_two_damaged_tables_are_not_an_empty_one(tmp_path: Path) -> None:
     path.write_bytes(b"{")
     path.with_name("topics.json.bak").write_bytes(b"!")
     with pytest.raises(StoreDamaged, match=r"topics.json.*topics.json.bak: not a table.*move"):
-        load_table(path, _decode)
+        load_table(REAL, path, _decode)
 
 
 def test_the_lock_is_seen_by_other_processes(tmp_path: Path) -> None:
@@ -64,9 +65,9 @@ def test_the_lock_is_seen_by_other_processes(tmp_path: Path) -> None:
             [sys.executable, "-c", attempt, str(path)], capture_output=True, text=True, check=True
         ).stdout.strip()
 
-    with store_lock(path):
+    with hold_lock(path):
         assert other() == "held"
-        with pytest.raises(StoreLocked, match="this process"), store_lock(path):
+        with pytest.raises(StoreLocked, match="this process"), hold_lock(path):
             pass
         assert other() == "held"
     assert other() == "free"
@@ -89,11 +90,11 @@ def test_a_lock_of_another_process_is_respected(tmp_path: Path) -> None:
     )
     try:
         assert holder.stdout is not None and holder.stdout.readline() == b"held\n"
-        with pytest.raises(StoreLocked, match="another process"), store_lock(path):
+        with pytest.raises(StoreLocked, match="another process"), hold_lock(path):
             pass
     finally:
         holder.communicate(b"")
-    with store_lock(path):
+    with hold_lock(path):
         assert path.read_bytes() == b"lock"
 
 
@@ -101,13 +102,13 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with (
         pytest.raises(StoreError, match="choose a store folder"),
-        store_lock(tmp_path / "file" / "store" / "lock"),
+        hold_lock(tmp_path / "file" / "store" / "lock"),
     ):
         pass
 
 
 def test_clearing_keeps_time_and_length(tmp_path: Path) -> None:
-    segment = Segment(tmp_path / "s", 0, 64 * 1024)
+    segment = Segment(REAL, tmp_path / "s", 0, 64 * 1024)
     segment.view[100:200] = b"x" * 100
     segment.view[50_000:50_003] = b"abc"
     os.utime(segment.path, ns=(0, 1_000_000_000_000))
@@ -121,7 +122,7 @@ def test_clearing_keeps_time_and_length(tmp_path: Path) -> None:
 
 
 def test_files_are_sparse_and_pages_can_be_released(tmp_path: Path) -> None:
-    segment = Segment(tmp_path / "s", 0, 1 << 30)
+    segment = Segment(REAL, tmp_path / "s", 0, 1 << 30)
     segment.view[:5] = b"first"
     segment.release_pages(0, 1 << 30)
     assert bytes(segment.view[:5]) == b"first"

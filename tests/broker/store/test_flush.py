@@ -8,10 +8,17 @@ import pytest
 import trio
 import trio.testing
 
+from broker.disk import REAL
 from broker.store import PutStatus, StoreLocked, open_store
 from broker.store.checkpoint import Checkpoint
 from tests.broker.store.support import HOST, LOG_SIZE, START_MS, Clock, loaded, message, numbers, small_config
 from tests.broker.store.threads import Threads, opened
+
+
+def saved_checkpoint(root: Path) -> Checkpoint:
+    checkpoint = Checkpoint(REAL, root / "checkpoint")
+    checkpoint.load(START_MS)
+    return checkpoint
 
 
 async def test_async_flush_waits_for_four_pages_or_ten_seconds(
@@ -42,10 +49,10 @@ async def test_queues_and_checkpoint_each_minute(
         store.append(message(501, topic="One"))
         await trio.sleep(1.1)
         assert [names for _, names in threads.flushed if "0" in names] == [["0"]]
-        assert Checkpoint(tmp_path / "checkpoint", START_MS).logics == 0
+        assert saved_checkpoint(tmp_path).logics == 0
         await trio.sleep(59)
         assert threads.flushed[-1] == (60.0, ["0"])
-        saved = Checkpoint(tmp_path / "checkpoint", START_MS)
+        saved = saved_checkpoint(tmp_path)
         assert saved.physic == saved.logics == store.stats.last_store_timestamp
 
 
@@ -106,7 +113,7 @@ async def test_a_clean_stop_flushes_all(tmp_path: Path, autojump_clock: trio.tes
     assert not (tmp_path / "abort").exists()
     assert (tmp_path / "lock").read_bytes() == b"lock"
     assert len(list((tmp_path / "commitlog").iterdir())) == 1
-    checkpoint = Checkpoint(tmp_path / "checkpoint", START_MS)
+    checkpoint = saved_checkpoint(tmp_path)
     assert (checkpoint.physic, checkpoint.logics) == (last, last)
     assert (tmp_path / "checkpoint").stat().st_size == 4096
     with loaded(small_config(tmp_path)) as store:
@@ -136,7 +143,7 @@ async def test_full_index_files_are_flushed_and_noted(
         ends = [file.end_timestamp for file in store._index.files] if store._index else []
         assert len(ends) > 2
         await trio.sleep(61)
-        assert Checkpoint(tmp_path / "checkpoint", START_MS).index == ends[-2]
+        assert saved_checkpoint(tmp_path).index == ends[-2]
 
 
 async def test_one_store_for_a_folder(tmp_path: Path) -> None:

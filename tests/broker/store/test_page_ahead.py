@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import trio
 
+from broker.disk import REAL
 from broker.store import MessageStore, open_store
 from broker.store.segment import Segment
 from tests.broker.store.support import HOST, LOG_SIZE, Clock, message, numbers, small_config
@@ -92,7 +93,7 @@ async def test_a_kernel_that_cannot_is_asked_once(
 
 
 def test_content_stays(tmp_path: Path) -> None:
-    segment = Segment(tmp_path / "s", 0, 1 << 20)
+    segment = Segment(REAL, tmp_path / "s", 0, 1 << 20)
     segment.view[5000:5010] = b"0123456789"
     segment.populate_pages(4097, 100_000)
     assert bytes(segment.view[4990:5020]) == bytes(10) + b"0123456789" + bytes(10)

@@ -43,14 +43,14 @@ async def test_from_asynchronous_to_synchronous_flush_and_back(
         assert store.flushed_offset < end
 
 
-def test_files_that_have_expired(tmp_path: Path) -> None:
+async def test_files_that_have_expired(tmp_path: Path) -> None:
     clock = Clock(START_MS)
     with loaded(small_config(tmp_path), clock) as store:
         for number in range(100):
             store.append(message(number, size=300))
         files = len(list((tmp_path / "commitlog").iterdir()))
         store.reconfigure(replace(store.config, file_reserved_time=-1_000_000))
-        assert store.delete_expired_files() == files - 1
+        assert await store.delete_expired_files() == files - 1
 
 
 def test_what_files_are_made_of_stays(tmp_path: Path) -> None:

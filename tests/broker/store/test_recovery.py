@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from broker.disk import REAL
 from broker.store import StoreDamaged, StoreSizeMismatch
 from broker.store.checkpoint import Checkpoint
 from codec.store.consume_queue import ENTRY
@@ -182,7 +183,8 @@ def test_damage_that_loses_nothing(
 
 def test_queues_are_rebuilt_whole_though_recovery_starts_late(folder: Path) -> None:
     """The checkpoint lets recovery start at the last file; a queue folder that is gone needs the first one."""
-    checkpoint = Checkpoint(folder / "checkpoint", START_MS)
+    checkpoint = Checkpoint(REAL, folder / "checkpoint")
+    checkpoint.load(START_MS)
     checkpoint.physic = checkpoint.logics = START_MS + 1_000_000
     checkpoint.save(checkpoint.content())
     shutil.rmtree(folder / "consumequeue" / "TopicA" / "2")
@@ -244,9 +246,9 @@ def test_first_files_and_queues_gone_fills_with_blank_units(folder: Path) -> Non
         assert store.min_offset("TopicA", 0) == kept[0]
 
 
-def test_a_topic_made_again_starts_at_zero(folder: Path) -> None:
+async def test_a_topic_created_again_starts_at_zero(folder: Path) -> None:
     with loaded(small_config(folder)) as store:
-        assert store.delete_topic("TopicA") == 3
+        assert await store.delete_topic("TopicA") == 3
         assert not (folder / "consumequeue" / "TopicA").exists()
         for number in range(5):
             assert store.append(message(number)).queue_offset == number

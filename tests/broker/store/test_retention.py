@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 import trio
 import trio.testing
 
-from broker.store import GetStatus, MessageStore, PutStatus
+from broker.disk import Usage
+from broker.disk.real import RealDisk
+from broker.store import GetStatus, MessageStore, PutStatus, open_store
 from broker.store.commit_log import SPACE_STEP
 from broker.store.retention import LEAST_FREE
-from tests.broker.store.support import LOG_SIZE, Clock, loaded, message, numbers, small_config
+from tests.broker.store.support import HOST, LOG_SIZE, Clock, inline, loaded, message, numbers, small_config
 
 HOUR = 3_600_000
 NOW = 1_800_000_000_000
@@ -27,15 +28,33 @@ def clock() -> Clock:
     return Clock(NOW)
 
 
+class FilledDisk(RealDisk):
+    """The disk of the tests' folder, as full as `percent` says, with `least_free` bytes left."""
+
+    percent = 50.0
+    least_free = LEAST_FREE
+
+    def __init__(self) -> None:
+        self.checks = 0
+
+    def usage(self, path: Path) -> Usage:
+        self.checks += 1
+        return Usage(100 * LEAST_FREE, int(self.percent * LEAST_FREE), self.least_free)
+
+
 @pytest.fixture
-def store(tmp_path: Path, clock: Clock) -> Iterator[MessageStore]:
+def disk() -> FilledDisk:
+    return FilledDisk()
+
+
+@pytest.fixture
+def store(tmp_path: Path, clock: Clock, disk: FilledDisk) -> Iterator[MessageStore]:
     """230 messages in seven log files, the disk half full, no hour to delete."""
-    with loaded(small_config(tmp_path, delete_when=NEVER), clock) as store:
+    with loaded(small_config(tmp_path, delete_when=NEVER), clock, disk) as store:
         for number in range(COUNT):
             store.append(message(number, size=300))
         assert len(logs(tmp_path)) == 7
         age(tmp_path, 1)
-        store.retention.disk_percent = lambda path: 50.0
         yield store
 
 
@@ -78,7 +97,7 @@ async def test_queue_and_index_files_follow(
     store.query("TopicA", "all", 1, 0, 1)
     index_files = len(list((tmp_path / "index").iterdir()))
     age(tmp_path, 73)
-    assert store.delete_expired_files() == 6
+    assert await store.delete_expired_files() == 6
     assert len(list((tmp_path / "consumequeue" / "TopicA" / "0").iterdir())) < queue_files - 8
     assert len(list((tmp_path / "index").iterdir())) < index_files
     assert store.query("TopicA", f"k{COUNT - 1}", 9, 0, 1 << 50).views
@@ -98,6 +117,7 @@ async def test_queue_and_index_files_follow(
 async def test_a_full_disk_deletes(
     tmp_path: Path,
     store: MessageStore,
+    disk: FilledDisk,
     autojump_clock: trio.testing.MockClock,
     percent: float,
     expired: int,
@@ -105,44 +125,49 @@ async def test_a_full_disk_deletes(
     writable: bool,
 ) -> None:
     age(tmp_path, 73, expired)
-    store.retention.disk_percent = lambda path: percent
+    disk.percent = percent
     assert await store.retention.run_once() == deleted
     assert store.writable is writable
     assert (store.append(message()).status is PutStatus.PUT_OK) is writable
-    store.retention.disk_percent = lambda path: 50.0
+    disk.percent = 50.0
     await store.retention.run_once()
     assert store.writable
 
 
-async def test_a_disk_with_hardly_any_room_left_is_seen_by_who_writes(
-    store: MessageStore, autojump_clock: trio.testing.MockClock
+async def test_a_disk_with_hardly_any_room_left_is_noticed_while_writing(
+    tmp_path: Path, disk: FilledDisk, autojump_clock: trio.testing.MockClock
 ) -> None:
-    store.retention.disk_free = lambda path: LEAST_FREE - 1
-    results = [store.append(message(number, size=300)).status for number in range(100)]
-    refused = results.index(PutStatus.SERVICE_NOT_AVAILABLE)
-    assert set(results[:refused]) == {PutStatus.PUT_OK}
-    assert set(results[refused:]) == {PutStatus.SERVICE_NOT_AVAILABLE}
-    await store.retention.run_once()
-    assert not store.writable
-    store.retention.disk_free = lambda path: LEAST_FREE
-    await store.retention.run_once()
-    assert store.append(message()).status is PutStatus.PUT_OK
+    config = small_config(tmp_path, delete_when=NEVER, mapped_file_size_commit_log=16 << 20)
+    async with open_store(config, now_ms=Clock(NOW), store_host=HOST, in_thread=inline, disk=disk) as store:
+        disk.least_free -= 1
+        results = []
+        for number in range(2000):
+            results.append(store.append(message(number, size=900)).status)
+            await trio.lowlevel.checkpoint()
+        refused = results.index(PutStatus.SERVICE_NOT_AVAILABLE)
+        assert 0 < refused < SPACE_STEP / 900 + 10
+        assert set(results[:refused]) == {PutStatus.PUT_OK}
+        assert set(results[refused:]) == {PutStatus.SERVICE_NOT_AVAILABLE}
+        await store.retention.run_once()
+        assert not store.writable
+        disk.least_free = LEAST_FREE
+        await store.retention.run_once()
+        assert store.append(message()).status is PutStatus.PUT_OK
 
 
-def test_room_is_looked_for_every_megabyte(tmp_path: Path) -> None:
-    with loaded(small_config(tmp_path, mapped_file_size_commit_log=16 << 20)) as store:
-        looks = []
-
-        def free(_path: Path) -> int:
-            looks.append(store.commit_log_max_offset)
-            return LEAST_FREE
-
-        store.retention.disk_free = free
+async def test_room_is_checked_every_megabyte(
+    tmp_path: Path, disk: FilledDisk, autojump_clock: trio.testing.MockClock
+) -> None:
+    config = small_config(tmp_path, mapped_file_size_commit_log=16 << 20)
+    async with open_store(config, now_ms=Clock(NOW), store_host=HOST, in_thread=inline, disk=disk) as store:
+        disk.checks = 0
         for number in range(4000):
             store.append(message(number, size=900))
-    assert len(looks) == store.commit_log_max_offset // SPACE_STEP + 1
-    assert looks[0] < 2000
-    assert all(SPACE_STEP <= after - before < SPACE_STEP + 2000 for before, after in pairwise(looks))
+            await trio.lowlevel.checkpoint()
+        assert disk.checks in (
+            store.commit_log_max_offset // SPACE_STEP,
+            store.commit_log_max_offset // SPACE_STEP + 1,
+        )
 
 
 async def test_views_of_deleted_files_stay_readable(
@@ -150,7 +175,7 @@ async def test_views_of_deleted_files_stay_readable(
 ) -> None:
     view = store.get("TopicA", 0, 0, 1).views[0]
     age(tmp_path, 73)
-    assert store.delete_expired_files() == 6
+    assert await store.delete_expired_files() == 6
     assert not (tmp_path / "commitlog" / f"{0:020d}").exists()
     assert bytes(view)[88:90] == b"0:"
 
@@ -174,11 +199,10 @@ async def test_the_service_runs_each_ten_seconds(
 
 async def test_the_hour_of_delete_when(tmp_path: Path, autojump_clock: trio.testing.MockClock) -> None:
     every_hour = ";".join(f"{hour:02d}" for hour in range(24))
-    with loaded(small_config(tmp_path, delete_when=every_hour), Clock(NOW)) as store:
+    with loaded(small_config(tmp_path, delete_when=every_hour), Clock(NOW), FilledDisk()) as store:
         for number in range(50):
             store.append(message(number, size=300))
         age(tmp_path, 73)
-        store.retention.disk_percent = lambda path: 50.0
         assert await store.retention.run_once() == 1
 
 
@@ -188,14 +212,14 @@ async def test_queues_without_records_are_cleaned(
     for number in range(120):
         store.append(message(number, topic="Other", size=300))
     age(tmp_path, 73)
-    assert store.delete_expired_files() == 9
+    assert await store.delete_expired_files() == 9
     assert store.max_offset("TopicA", 0) == store.min_offset("TopicA", 0) == COUNT
-    assert store.clean_expired_consume_queues() == 1
+    assert await store.clean_expired_consume_queues() == 1
     assert store.topics() == ["Other"]
 
 
-def test_unused_topics_go(store: MessageStore) -> None:
+async def test_unused_topics_go(store: MessageStore) -> None:
     for topic in ("Other", "%LMQ%a", "SCHEDULE_TOPIC_XXXX"):
         store.append(message(topic=topic))
-    assert store.clean_unused(["Other"]) == 1
+    assert await store.clean_unused(["Other"]) == 1
     assert store.topics() == ["Other", "%LMQ%a", "SCHEDULE_TOPIC_XXXX"]

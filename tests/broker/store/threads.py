@@ -11,7 +11,7 @@ import trio
 import trio.testing
 
 from broker.store import MessageStore, open_store
-from broker.store.files import sync_files
+from broker.store.flush import sync_files
 from tests.broker.store.support import HOST, Clock, small_config
 
 
@@ -29,7 +29,7 @@ class Threads:
         if function is sync_files:
             if self.failing:
                 raise OSError("no disk")
-            names = [path.parent.name for path in arguments[0]]
+            names = [path.parent.name for path in arguments[1]]
             self.flushed.append((round(trio.current_time() - self.opened_at, 3), names))
         return function(*arguments)
 

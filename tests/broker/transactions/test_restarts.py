@@ -96,7 +96,7 @@ async def test_a_kill_before_the_progress_is_saved_repeats_the_check(
         async def killed() -> None:
             shutil.copytree(tmp_path / "a", tmp_path / "b")
 
-        monkeypatch.setattr(broker.context.files, "offsets_now", killed)
+        monkeypatch.setattr(broker.context.files, "save_offsets", killed)
         await trio.sleep(MINUTE + 3)
         assert len(questions(client)) == 1
     assert not (tmp_path / "b" / "config" / "consumerOffset.json").exists()

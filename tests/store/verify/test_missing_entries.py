@@ -7,6 +7,8 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import trio
+
 from rmqcli.store.read.vectorised import vectorising
 from rmqcli.store.verify.store import StoreReport, verify_store
 from tests.broker.store.support import loaded, message, small_config
@@ -65,7 +67,7 @@ def test_a_topic_that_was_deleted_and_made_anew(tmp_path: Path) -> None:
     with loaded(small_config(tmp_path)) as store:
         for number in range(10):
             store.append(message(number))
-        store.delete_topic("TopicA")
+        trio.run(store.delete_topic, "TopicA")
         for number in range(3):
             store.append(message(number))
     (tmp_path / "abort").unlink(missing_ok=True)

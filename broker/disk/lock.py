@@ -1,8 +1,8 @@
 """The `lock` file: one broker per store folder.
 
 Java holds `FileChannel.tryLock(0, 1, false)`, which is a POSIX record lock on byte 0, and writes the text `lock`.
-POSIX locks belong to the process, so a second store of this process is refused by our own set, and no other descriptor
-of the file may be closed while the lock is held.
+POSIX locks belong to the process: a second store of this process is refused by our own set, and no other descriptor of the
+file may be closed while the lock is held.
 """
 
 from __future__ import annotations
@@ -13,19 +13,17 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from broker.store.errors import StoreError, StoreLocked
-
-__all__ = ["store_lock"]
+from broker.errors import StoreError, StoreLocked
 
 _held: set[tuple[int, int]] = set()
 
 
 @contextlib.contextmanager
-def store_lock(path: Path) -> Iterator[None]:
-    """Holds the lock for the block. Raises StoreLocked at once if anyone has it."""
+def hold_lock(path: Path) -> Iterator[None]:
+    """Holds the lock for the block. StoreLocked at once if another broker holds it; StoreError if it cannot be created."""
     fd = _open(path)
     try:
-        identity = _take(fd, path)
+        identity = _acquire(fd, path)
         try:
             yield
         finally:
@@ -38,7 +36,7 @@ def _open(path: Path) -> int:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if _identity(path) in _held:
-            raise _locked(path, "this process")
+            raise locked(path, "this process")
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:
         raise StoreError(
@@ -46,11 +44,11 @@ def _open(path: Path) -> int:
         ) from error
 
 
-def _take(fd: int, path: Path) -> tuple[int, int]:
+def _acquire(fd: int, path: Path) -> tuple[int, int]:
     try:
         fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
     except OSError as error:
-        raise _locked(path, "another process") from error
+        raise locked(path, "another process") from error
     state = os.fstat(fd)
     identity = (state.st_dev, state.st_ino)
     _held.add(identity)
@@ -66,7 +64,8 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return state.st_dev, state.st_ino
 
 
-def _locked(path: Path, holder: str) -> StoreLocked:
+def locked(path: Path, holder: str) -> StoreLocked:
+    """The error for a lock file that `holder` holds."""
     return StoreLocked(
         f"{path} is held by {holder}: a broker already runs on this folder; stop it or choose another one"
     )

@@ -1,0 +1,108 @@
+"""The operations that a broker needs of a disk, and their results."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+PAGE = 4096
+"""Bytes of a page, the unit in which mapped files are read and written."""
+
+
+class FileState(NamedTuple):
+    """Size in bytes (0 for a folder), modification time in ms since the epoch."""
+
+    size: int
+    modified_ms: int
+    is_folder: bool
+
+
+class Usage(NamedTuple):
+    """Bytes of a file system; `free` counts those that this process may use."""
+
+    total: int
+    used: int
+    free: int
+
+    @property
+    def percent(self) -> float:
+        """The used part, 0 to 100."""
+        return self.used * 100 / self.total
+
+
+class MappedFile(Protocol):
+    """A file mapped into memory from its first to its last byte; slices of `view` may outlive it.
+
+    `found_size` is the length the file had before it was extended to `size`; 0 for a new file.
+    """
+
+    @property
+    def found_size(self) -> int: ...
+
+    @property
+    def view(self) -> memoryview: ...
+
+    def is_resident(self, position: int, length: int) -> bool:
+        """True if reading these bytes does not wait for the disk. Does not block."""
+
+    def release_pages(self, position: int, length: int) -> None:
+        """Drops whole pages from the resident memory of this process; they stay in the page cache, dirty ones too."""
+
+    def populate_pages(self, position: int, length: int) -> bool:
+        """Allocates and maps pages before they are written. False if the kernel cannot; ValueError once closed. Blocks."""
+
+    def load_pages(self, position: int, length: int) -> None:
+        """Reads pages into the page cache. Blocks; does nothing for a file that was removed."""
+
+    def clear_from(self, position: int) -> None:
+        """Zeroes everything from `position` on and keeps the modification time. Blocks."""
+
+    def close(self) -> None:
+        """Unmaps now, or when the last slice of `view` is gone."""
+
+
+class Disk(Protocol):
+    """Files and folders, by absolute path."""
+
+    def open_mapped(self, path: Path, size: int) -> MappedFile:
+        """Maps a file, which is created or extended with zeros to `size` bytes (sparse)."""
+
+    def read(self, path: Path) -> bytes:
+        """The whole content. FileNotFoundError."""
+
+    def write(self, path: Path, content: bytes) -> None:
+        """Makes `content` the whole content, in place: after a power cut any mix of old and new pages may be there."""
+
+    def state(self, path: Path) -> FileState | None:
+        """Size and time of a file or folder; None if there is none."""
+
+    def list(self, folder: Path) -> list[Path]:
+        """The paths in a folder, sorted; none if it does not exist or is a file."""
+
+    def make_folder(self, path: Path) -> None:
+        """Creates a folder and its parents where they are missing, durably."""
+
+    def replace(self, source: Path, target: Path) -> None:
+        """Renames a file within its folder; an existing target is replaced at once."""
+
+    def unlink(self, path: Path) -> None:
+        """Removes a file if it exists."""
+
+    def remove_empty_folder(self, path: Path) -> None:
+        """Removes a folder if nothing is in it."""
+
+    def sync_file(self, path: Path) -> None:
+        """Makes the content of a file durable, including pages written through mappings. A missing file is fine."""
+
+    def sync_folder(self, path: Path) -> None:
+        """Makes creations, renames and removals in a folder durable. A missing folder is fine."""
+
+    def usage(self, path: Path) -> Usage:
+        """Usage of the file system that holds a path, or would hold it."""
+
+    def lock(self, path: Path) -> AbstractContextManager[None]:
+        """Holds the lock file of a store for a block. StoreLocked at once if another broker holds it."""
+
+    def boot_id(self) -> bytes:
+        """Differs after each start of the machine; empty if unknown."""

@@ -1,0 +1,61 @@
+"""Small files that are replaced as a whole (topics.json, kvConfig.json, broker.conf), each with its previous version as `.bak`.
+
+Save: write and sync `.tmp`, rename the file to `.bak`, rename `.tmp` to the file, sync the folder; a crash at any point leaves
+a whole file under one of the two names. Load: the file, else `.bak` (missing, empty or unreadable alike); neither existing is a
+fresh start (Java `ConfigManager.load`, `MixAll.string2File`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from broker.disk.interface import Disk
+from broker.errors import StoreDamaged
+from codec.errors import CodecError
+
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+
+
+def save_table(disk: Disk, path: Path, content: bytes) -> None:
+    """Replaces the file and keeps the previous content as `.bak`. Blocks; OSError if the disk refuses."""
+    disk.make_folder(path.parent)
+    fresh = path.with_name(path.name + ".tmp")
+    disk.write(fresh, content)
+    disk.sync_file(fresh)
+    if disk.state(path) is not None:
+        disk.replace(path, _backup(path))
+    disk.replace(fresh, path)
+    disk.sync_folder(path.parent)
+
+
+def load_table(disk: Disk, path: Path, decode: Callable[[bytes], T]) -> T | None:
+    """The decoded file, or its `.bak`; None if neither exists or both are empty.
+
+    `decode` refuses bytes with CodecError or ValueError. StoreDamaged if a file exists but neither can be decoded.
+    """
+    refused: list[str] = []
+    for candidate in (path, _backup(path)):
+        try:
+            content = disk.read(candidate)
+        except FileNotFoundError:
+            continue
+        if not content.strip():
+            continue
+        try:
+            return decode(content)
+        except (CodecError, ValueError) as error:
+            _log.warning("%s cannot be read: %s", candidate, error)
+            refused.append(f"{candidate}: {error}")
+    if refused:
+        raise StoreDamaged(
+            f"{'; '.join(refused)}. Repair the file, or move it and its .bak away to start with an empty table"
+        )
+    return None
+
+
+def _backup(path: Path) -> Path:
+    return path.with_name(path.name + ".bak")

@@ -1,0 +1,107 @@
+"""Files and pages that are prepared in worker threads before the writer needs them (Java `AllocateMappedFileService`).
+
+Files: the next one of the commit log as soon as the last one was begun, of a consume queue or the index when the last one is
+nearly full. Pages of the commit log: the first touch of a page costs the writer more than everything else the kernel does for a
+message (memory is found and zeroed, 2 µs a KB), so the next megabytes are allocated meanwhile. Not with SYNC_FLUSH, where every
+flush would have to write what is still empty.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import trio
+
+from broker.store.commit_log import CommitLog
+from broker.store.consume_queues import ConsumeQueues
+from broker.store.flush import Flusher
+from broker.store.index import Index
+from broker.store.index_file import IndexFile
+from broker.store.readiness import InThread, Readiness
+from broker.store.segment import Segment
+
+PERIOD_SECONDS = 1.0
+_log = logging.getLogger(__name__)
+
+
+class Preparer:
+    """Prepares files. `full_index_files` are flushed on the way."""
+
+    def __init__(
+        self,
+        log: CommitLog,
+        queues: ConsumeQueues,
+        index: Index | None,
+        flusher: Flusher,
+        readiness: Readiness,
+        in_thread: InThread,
+    ) -> None:
+        self._log = log
+        self._queues = queues
+        self._index = index
+        self._flusher = flusher
+        self._readiness = readiness
+        self._in_thread = in_thread
+        self._wake = trio.Event()
+        self.full_index_files: list[IndexFile] = []
+
+    def wake(self) -> None:
+        """Looks at once for what is to be prepared."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """The service."""
+        self._log.rolled = self.wake
+        if self._index is not None:
+            self._index.deferred = True
+            self._index.file_wanted = self.wake
+        while True:
+            await self._prepare()
+            with trio.move_on_after(PERIOD_SECONDS):
+                await self._wake.wait()
+            self._wake = trio.Event()
+
+    async def _prepare(self) -> None:
+        segments = self._log.segments
+        if segments.segments:
+            await self._readiness.build(segments, segments.segments[-1].end)
+        await self.index_file()
+        while self.full_index_files:
+            file = self.full_index_files.pop(0)
+            await self._flusher.flush_index_file(file.path, file.end_timestamp)
+        for queue in [queue for queue in self._queues if queue.nearly_full]:
+            await self._readiness.build(queue.segments, queue.next_file_start())
+
+    async def index_file(self) -> None:
+        """Builds the next index file if one is needed, now or soon, and writes what waited for it."""
+        index = self._index
+        if index is None or not index.should_prepare:
+            return
+        file = await self._in_thread(index.build)
+        index.offer(file)
+        index.drain()
+
+
+async def allocate_pages(log: CommitLog, in_thread: InThread) -> None:
+    """Allocates pages of the log ahead of the writer until cancelled, or until the kernel turns out not to know how."""
+    wanted = trio.Event()
+
+    def want() -> None:
+        wanted.set()
+
+    log.pages_wanted = want
+    try:
+        while True:
+            await wanted.wait()
+            wanted = trio.Event()
+            if not await in_thread(_populate, *log.pages_ahead()):
+                return
+    finally:
+        log.pages_wanted = None
+
+
+def _populate(segment: Segment, position: int, length: int) -> bool:
+    try:
+        return not length or segment.populate_pages(position, length)
+    except ValueError:  # the file was closed meanwhile
+        return True

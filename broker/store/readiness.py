@@ -1,0 +1,129 @@
+"""Keeps the event loop from waiting for the disk: pages that are not in memory, files that do not exist yet.
+
+While `strict` is set, code that would wait raises NotReady before it has changed anything. Its `ready()` does the work in a worker
+thread, and the caller tries again. Outside of that (recovery, tests) everything blocks as usual.
+
+Residency is asked of the kernel (mincore) once a second for each `CHUNK` of a file, and cold chunks are read as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import trio
+
+from broker.errors import NotReady
+from broker.store.segment import Segment, SegmentList
+
+CHUNK = 256 * 1024
+KNOWN_SECONDS = 1.0
+"""How long a chunk counts as resident after it was seen so."""
+
+InThread = Callable[..., Any]
+"""`await in_thread(function, *arguments)`, as `trio.to_thread.run_sync`."""
+
+Chunk = tuple[Segment, int]
+
+
+class Readiness:
+    """What the disk has to do before a call can be made in the event loop."""
+
+    def __init__(self, in_thread: InThread) -> None:
+        self.strict = False
+        self._in_thread = in_thread
+        self._resident: set[Chunk] = set()
+        self._times: dict[Segment, int] = {}
+        self._files = trio.Lock()
+        """Held by creations and removals of files, so that a name can be used again: in the order of the calls."""
+
+    async def forget(self) -> None:
+        """The service: what is known gets old."""
+        while True:
+            await trio.sleep(KNOWN_SECONDS)
+            self._resident = set()
+            self._times = {}
+
+    # --- pages
+
+    def require(self, segment: Segment, position: int, length: int, limit: int | None = None) -> None:
+        """NotReady if reading these bytes of a file would wait. Nothing is written from position `limit` on."""
+        if self.strict:
+            cold = self.cold(segment, position, length, limit)
+            if cold:
+                raise self.loading(cold)
+
+    def cold(self, segment: Segment, position: int, length: int, limit: int | None = None) -> list[Chunk]:
+        """The chunks of a range that are not resident."""
+        first, last = position // CHUNK, (position + max(length, 1) - 1) // CHUNK
+        if first == last and (segment, first) in self._resident:
+            return []
+        return [
+            (segment, number)
+            for number in range(first, last + 1)
+            if not self._is_resident(segment, number, segment.size if limit is None else limit)
+        ]
+
+    def _is_resident(self, segment: Segment, number: int, limit: int) -> bool:
+        chunk = segment, number
+        if chunk in self._resident:
+            return True
+        start = number * CHUNK
+        length = min(CHUNK, limit - start)
+        if length <= 0 or segment.is_resident(start, length):
+            self._resident.add(chunk)
+            return True
+        return False
+
+    def loading(self, chunks: Iterable[Chunk]) -> NotReady:
+        """The error to raise for chunks that are not resident."""
+        wanted = list(dict.fromkeys(chunks))
+
+        def load() -> None:
+            for segment, number in wanted:
+                start = number * CHUNK
+                segment.load_pages(start, min(CHUNK, segment.size - start))
+
+        async def ready() -> None:
+            await self._in_thread(load)
+            self._resident.update(wanted)
+
+        return NotReady(ready)
+
+    def modified_ms(self, segments: list[Segment], segment: Segment) -> int:
+        """Modification time of one of these files, in ms. NotReady if strict and not asked in the last second."""
+        if not self.strict:
+            return segment.modified_ms
+        known = self._times.get(segment)
+        if known is not None:
+            return known
+
+        async def ready() -> None:
+            times = await self._in_thread(lambda: [one.modified_ms for one in segments])
+            self._times.update(zip(segments, times, strict=True))
+
+        raise NotReady(ready)
+
+    # --- files
+
+    def building(self, segments: SegmentList, start: int) -> NotReady:
+        """The error to raise for a file that the next message needs."""
+
+        async def ready() -> None:
+            await self.build(segments, start)
+
+        return NotReady(ready, in_order=True)
+
+    async def build(self, segments: SegmentList, start: int) -> None:
+        """Creates the file that begins at `start`, if it is still wanted; a refusal of the disk is kept for `append`."""
+        async with self._files:
+            if segments.wants(start):
+                try:
+                    segments.offer(await self._in_thread(segments.build, start))
+                except OSError as error:
+                    segments.refused = error
+
+    async def change_files(self, change: Callable[[], None]) -> None:
+        """Runs a removal or creation of files in a worker."""
+        async with self._files:
+            await self._in_thread(change)

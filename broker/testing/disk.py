@@ -1,0 +1,311 @@
+"""A disk in memory that can lose power, be slow in parts and forget its page cache.
+
+    disk = SimulatedDisk(seed=7)
+    async with open_store(config, disk=disk, …) as store: …
+    after = disk.power_cut()        # what a machine finds when it starts again
+
+A power cut keeps what was synced, and of the rest a random part: single 4 KiB pages, lengths of files, and creations, renames and
+removals, each or not, whatever their order. The seed decides. Files are sparse; time stamps are those of `now_ms`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import mmap
+import os
+import random
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from broker.clock import NowMs, system_now_ms
+from broker.disk import PAGE, FileState, MappedFile, Usage
+from broker.disk.lock import locked
+
+CAPACITY = 1 << 40
+ODDS = (0.0, 0.1, 0.5, 0.9, 1.0)
+"""How likely an unsynced page or operation survives; one of them is drawn for each power cut, for pages and operations apart."""
+CHANGES_SEEN = 1 << 20
+"""Up to this size a file's modification time follows writes through a mapping; that of a larger one its syncs."""
+
+
+class _File:
+    """Content now, and as it is on the platter. `cold` holds numbers of pages that are not in the page cache."""
+
+    def __init__(self, now_ms: int) -> None:
+        self.buffer: mmap.mmap | bytes = b""
+        self.durable = b""
+        self.modified_ms = now_ms
+        self.cold: set[int] = set()
+        self.checksum = 0
+
+    def resize(self, size: int) -> None:
+        buffer = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        kept = min(size, len(self.buffer))
+        buffer[:kept] = self.buffer[:kept]
+        self.buffer = buffer
+
+    def content(self) -> bytes:
+        return self.buffer[:]
+
+    def see(self) -> bool:
+        """True if the content is another than when it was last seen; always False for a large file."""
+        if len(self.buffer) > CHANGES_SEEN:
+            return False
+        before, self.checksum = self.checksum, zlib.crc32(self.buffer)
+        return before != self.checksum
+
+
+class _Mapped:
+    """A mapping of a simulated file."""
+
+    def __init__(self, disk: SimulatedDisk, file: _File, found_size: int) -> None:
+        self._disk = disk
+        self._file = file
+        self.found_size = found_size
+        self.view = memoryview(file.buffer)
+
+    def _pages(self, position: int, length: int) -> range:
+        return range(position // PAGE, -(-(position + length) // PAGE))
+
+    def is_resident(self, position: int, length: int) -> bool:
+        return self._file.cold.isdisjoint(self._pages(position, length)) if self._file.cold else True
+
+    def release_pages(self, position: int, length: int) -> None:
+        """The page cache keeps them."""
+
+    def populate_pages(self, position: int, length: int) -> bool:
+        self._disk.call("populate")
+        _ = self.view[position]  # ValueError once closed
+        return True
+
+    def load_pages(self, position: int, length: int) -> None:
+        self._disk.call("load")
+        self._file.cold.difference_update(self._pages(position, length))
+
+    def clear_from(self, position: int) -> None:
+        self._disk.call("clear")
+        zeros = bytes(max(len(self.view) - position, 0))
+        if self.view[position:].tobytes() != zeros:
+            self.view[position:] = zeros
+            self._file.see()
+
+    def close(self) -> None:
+        self.view.release()
+
+
+_Change = dict[Path, _File | None]
+"""Names that an operation gave a file, or None to; one operation is done as a whole or not at all."""
+
+
+class SimulatedDisk:
+    """Files in memory; see `Disk`, and the module for power cuts.
+
+    `loses_power` False records no more than a running broker needs: synced content is not kept then, which costs time for large
+    files. `on_call` is called with the name of each operation that would block, and may raise OSError or take time.
+    """
+
+    def __init__(
+        self,
+        seed: int = 0,
+        *,
+        now_ms: NowMs = system_now_ms,
+        loses_power: bool = True,
+        on_call: Callable[[str], None] | None = None,
+    ) -> None:
+        self._rng = random.Random(seed)
+        self._seed = seed
+        self._now_ms = now_ms
+        self._loses_power = loses_power
+        self._boot = 1
+        self._files: dict[Path, _File] = {}
+        self._folders: set[Path] = set()
+        self._durable: dict[Path, _File] = {}
+        self._changes: dict[Path, list[_Change]] = {}
+        self._locks: set[Path] = set()
+        self.on_call = on_call
+        self.calls: Counter[str] = Counter()
+        self.used = 0
+        """Bytes that other programs use, of 1 TiB."""
+
+    def call(self, name: str) -> None:
+        """Counts a blocking operation."""
+        self.calls[name] += 1
+        if self.on_call is not None:
+            self.on_call(name)
+
+    # --- the interface
+
+    def open_mapped(self, path: Path, size: int) -> MappedFile:
+        self.call("open")
+        file = self._create(path)
+        found = len(file.buffer)
+        if found != size or isinstance(file.buffer, bytes):
+            file.resize(size)
+        file.see()
+        return _Mapped(self, file, found)
+
+    def read(self, path: Path) -> bytes:
+        self.call("read")
+        file = self._files.get(path)
+        if file is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+        return file.content()
+
+    def write(self, path: Path, content: bytes) -> None:
+        self.call("write")
+        file = self._create(path)
+        file.buffer = content
+        file.see()
+        file.modified_ms = self._now_ms()
+
+    def state(self, path: Path) -> FileState | None:
+        self.call("state")
+        if path in self._folders:
+            return FileState(0, 0, True)
+        file = self._files.get(path)
+        if file is None:
+            return None
+        if file.see():
+            file.modified_ms = self._now_ms()
+        return FileState(len(file.buffer), file.modified_ms, False)
+
+    def list(self, folder: Path) -> list[Path]:
+        self.call("list")
+        return sorted({path for path in (*self._files, *self._folders) if path.parent == folder})
+
+    def make_folder(self, path: Path) -> None:
+        self.call("make_folder")
+        self._folders.update((path, *path.parents))
+
+    def replace(self, source: Path, target: Path) -> None:
+        self.call("replace")
+        if source not in self._files:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(source))
+        self._files[target] = self._files.pop(source)
+        self._changes.setdefault(source.parent, []).append({source: None, target: self._files[target]})
+
+    def unlink(self, path: Path) -> None:
+        self.call("unlink")
+        if self._files.pop(path, None) is not None:
+            self._changes.setdefault(path.parent, []).append({path: None})
+
+    def remove_empty_folder(self, path: Path) -> None:
+        self.call("remove_folder")
+        if not self.list(path):
+            self._folders.discard(path)
+
+    def sync_file(self, path: Path) -> None:
+        self.call("sync_file")
+        file = self._files.get(path)
+        if file is None:
+            return
+        if self._loses_power:
+            file.durable = file.content()
+        if len(file.buffer) > CHANGES_SEEN:
+            file.modified_ms = self._now_ms()
+
+    def sync_folder(self, path: Path) -> None:
+        self.call("sync_folder")
+        for change in self._changes.pop(path, ()):
+            _apply(change, self._durable)
+
+    def usage(self, path: Path) -> Usage:
+        self.call("usage")
+        return Usage(CAPACITY, self.used, CAPACITY - self.used)
+
+    @contextlib.contextmanager
+    def lock(self, path: Path) -> Iterator[None]:
+        if path in self._locks:
+            raise locked(path, "this process")
+        self.make_folder(path.parent)
+        self.write(path, b"lock")
+        self._locks.add(path)
+        try:
+            yield
+        finally:
+            self._locks.discard(path)
+
+    def boot_id(self) -> bytes:
+        return b"boot %d of %d" % (self._boot, self._seed)
+
+    # --- what happens to a disk
+
+    def set_modified(self, path: Path, modified_ms: int) -> None:
+        """Sets the modification time of a file. KeyError."""
+        file = self._files[path]
+        file.see()
+        file.modified_ms = modified_ms
+
+    def forget_pages(self) -> None:
+        """Empties the page cache: whatever is read next has to come from the disk."""
+        for file in self._files.values():
+            file.cold.update(range(-(-len(file.buffer) // PAGE)))
+
+    def killed(self) -> SimulatedDisk:
+        """The disk as the next process finds it after this one died: every write is there, locks are free."""
+        after = SimulatedDisk(self._seed, now_ms=self._now_ms)
+        after._rng, after._boot = self._rng, self._boot
+        after._folders = set(self._folders)
+        for path, file in self._files.items():
+            after._files[path] = _copied(file.content(), file)
+        after._durable = dict(after._files)
+        return after
+
+    def power_cut(self) -> SimulatedDisk:
+        """The disk as it is after power was lost now. This one stays as it is."""
+        rng = self._rng
+        page_odds, operation_odds = rng.choice(ODDS), rng.choice(ODDS)
+        names = dict(self._durable)
+        for changes in self._changes.values():
+            for change in changes:
+                if rng.random() < operation_odds:
+                    _apply(change, names)
+        after = SimulatedDisk(rng.getrandbits(32), now_ms=self._now_ms)
+        after._boot = self._boot + 1
+        after._folders = set(self._folders)
+        for path, file in names.items():
+            after._files[path] = _copied(_survived(file, rng, page_odds), file)
+        after._durable = dict(after._files)
+        return after
+
+    def _create(self, path: Path) -> _File:
+        if path in self._folders:
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if path.parent not in self._folders:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+        file = self._files.get(path)
+        if file is None:
+            file = self._files[path] = _File(self._now_ms())
+            self._changes.setdefault(path.parent, []).append({path: file})
+        return file
+
+
+def _apply(change: _Change, names: dict[Path, _File]) -> None:
+    for path, file in change.items():
+        if file is None:
+            names.pop(path, None)
+        else:
+            names[path] = file
+
+
+def _copied(content: bytes, file: _File) -> _File:
+    copy = _File(file.modified_ms)
+    copy.buffer = copy.durable = content
+    copy.see()
+    return copy
+
+
+def _survived(file: _File, rng: random.Random, odds: float) -> bytes:
+    """The synced content with some of the pages that were written since, and the length of then or of now."""
+    now, durable = file.content(), file.durable
+    if now == durable:
+        return durable
+    length = len(now) if rng.random() < odds else len(durable)
+    pages = []
+    for start in range(0, length, PAGE):
+        new, old = (content[start : start + PAGE].ljust(PAGE, b"\0") for content in (now, durable))
+        pages.append(new if new != old and rng.random() < odds else old)
+    return b"".join(pages)[:length]
