@@ -1,8 +1,8 @@
 """The client library: producers, consumers and administration over the remoting protocol, on trio.
 
-`async with Producer(...) as producer:`, likewise `PullConsumer` and `Admin`; leaving the block ends every task and connection
-it started. Units: timeouts are seconds (float) on trio's clock, timestamps epoch milliseconds, sizes bytes. Every failure is
-a `ClientError`; a refusal is never an empty result.
+Every client is an async context manager, `async with Producer(...) as producer:`; leaving the block ends all
+tasks and connections that it started. Timeouts are seconds (float) on trio's clock, timestamps epoch
+milliseconds, sizes bytes. Every failure is a `ClientError`; a refusal never looks like an empty result.
 """
 
 # ruff: noqa: I001 - sorting would split imports that contain "as"

@@ -1,7 +1,8 @@
-"""What can go wrong between us and a cluster. The type says what a caller can do about it.
+"""Errors of the client library; the type tells a caller how to react.
 
-Every message is one line and names the address, the request and the response code by name, and the remedy where there is
-one. Foreign errors (trio, OSError, ssl, codec) are mapped to these at the border; none gets out of `rmqcli.client`.
+Every message is one line with the address, the name of the request, the name of the response code and, where
+there is one, the remedy. Errors of trio, OSError, ssl and codec are mapped to these types; none leaves
+`rmqcli.client`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ _ACL_REMARK = "org.apache.rocketmq.acl"
 
 
 def code_name(code: int) -> str:
-    """`NO_PERMISSION (16)`; a number nobody named is `response code 4711`."""
+    """`NO_PERMISSION (16)`, or `response code 4711` for an unknown number."""
     try:
         return f"{ResponseCode(code).name} ({code})"
     except ValueError:
@@ -22,7 +23,7 @@ def code_name(code: int) -> str:
 
 
 def request_name(code: int) -> str:
-    """`SEND_MESSAGE_V2`; a number nobody named is `request code 4711`."""
+    """`SEND_MESSAGE_V2`, or `request code 4711` for an unknown number."""
     try:
         return RequestCode(code).name
     except ValueError:
@@ -32,7 +33,7 @@ def request_name(code: int) -> str:
 class ClientError(Exception):
     """Base of every error that `rmqcli.client` raises.
 
-    `tries` and `brokers` are filled by a producer that gave up after retries; both show in the text.
+    A producer that gave up after retries sets `tries` and `brokers`; both are part of the text.
     """
 
     tries: int = 1
@@ -46,11 +47,11 @@ class ClientError(Exception):
 
 
 class InvalidRequest(ClientError, ValueError):
-    """The caller's message, name or option breaks a rule of the protocol; nothing was sent."""
+    """A message, name or option that breaks a rule of the protocol; nothing was sent."""
 
 
 class ConnectionFailed(ClientError):
-    """No connection could be made to `address` ("host:port")."""
+    """A failed attempt to connect to `address` ("host:port")."""
 
     def __init__(self, address: str, reason: str) -> None:
         super().__init__(f"cannot connect to {address}: {reason}")
@@ -59,7 +60,7 @@ class ConnectionFailed(ClientError):
 
 
 class ConnectionLost(ClientError):
-    """The connection to `address` ended before the answer came; the request may or may not have been carried out."""
+    """The end of the connection to `address` before the reply; the request may have been carried out."""
 
     def __init__(self, address: str, reason: str = "closed by the peer") -> None:
         super().__init__(f"connection to {address} lost: {reason}")
@@ -67,7 +68,7 @@ class ConnectionLost(ClientError):
 
 
 class NoNameServer(ConnectionFailed):
-    """None of the name servers answered; `address` is the whole list, `causes` one error for each."""
+    """No answer from any name server; `address` is the whole list, `causes` has one error for each."""
 
     def __init__(self, addresses: tuple[str, ...], causes: tuple[ClientError, ...] = ()) -> None:
         only = causes[0] if len(causes) == 1 else None
@@ -78,7 +79,7 @@ class NoNameServer(ConnectionFailed):
 
 
 def seconds_text(seconds: float) -> str:
-    """`2 s`: what was left of it for one of several steps is told as the person gave it, not as 1.99902."""
+    """`2 s`, rounded: the rest of a timeout after earlier steps is shown as it was given, not as 1.99902."""
     return f"{seconds:.0f} s" if seconds >= 100 else f"{seconds:.2g} s"
 
 
@@ -92,11 +93,13 @@ class RequestTimeout(ClientError):
 
 
 UNREACHED = (ConnectionFailed, ConnectionLost, RequestTimeout)
-"""An address that does not answer; others may well."""
+"""Errors of an address that does not answer, while others may."""
 
 
 class UnexpectedReply(ClientError):
-    """`address` sent something that is not the protocol, or a reply without what its code promises."""
+    """Bytes from `address` that are not the protocol, or a reply without a header or body that its operation
+    has.
+    """
 
     def __init__(self, address: str, request: str, reason: str) -> None:
         super().__init__(f"{address} answered {request} with something unreadable: {reason}")
@@ -104,18 +107,18 @@ class UnexpectedReply(ClientError):
 
 
 class CorruptReply(ClientError):
-    """A broker sent stored messages that are damaged."""
+    """Damaged stored messages in a reply of a broker."""
 
     def __init__(self, broker: str, reason: str) -> None:
         super().__init__(f"{broker} sent damaged messages: {reason}")
 
 
 class BrokerRefused(ClientError):
-    """A broker or name server answered with an error code.
+    """An error code from a broker or name server.
 
-    `code` is the response code, `remark` the peer's whole text (may be many lines), `address` who said it, `request` the
-    name of the request code. `concluded`: nobody refused, this library found it out from the answer to `request`, and
-    `remark` is all there is to say.
+    `code` is the response code, `remark` the whole text of the peer (perhaps several lines), `address` the
+    peer, `request` the name of the request. `concluded`: no peer refused; the library concluded `remark` from
+    the reply to `request`.
     """
 
     remedy: ClassVar[str] = ""
@@ -148,7 +151,7 @@ class BrokerBusy(BrokerRefused):
 
 
 class NotSupported(BrokerRefused):
-    """REQUEST_CODE_NOT_SUPPORTED (3): an older server, or a role that lacks this request."""
+    """REQUEST_CODE_NOT_SUPPORTED (3): an older server, or a role that does not serve this request."""
 
 
 class NotPermitted(BrokerRefused):
@@ -156,7 +159,7 @@ class NotPermitted(BrokerRefused):
 
 
 class NotFound(BrokerRefused):
-    """QUERY_NOT_FOUND (22), and the base of all that is not there."""
+    """QUERY_NOT_FOUND (22), and the base of the errors for something that does not exist."""
 
 
 class TopicNotFound(NotFound):
@@ -166,7 +169,7 @@ class TopicNotFound(NotFound):
 
 
 class NoRoute(TopicNotFound):
-    """The name server knows no route of `topic`, nor one of TBW102 to create it."""
+    """No route of `topic` in the name server, nor one of TBW102 to create it."""
 
     def __init__(self, topic: str, address: str, remark: str | None = None) -> None:
         super().__init__(
@@ -192,7 +195,7 @@ class ConsumerOffline(BrokerRefused):
 
 
 class OnlineResetUnsupported(ClientError):
-    """Running consumers cannot be moved to these offsets: brokers of 4.x only take a time for the whole topic."""
+    """A reset that running consumers cannot follow: brokers of 4.x accept only a time for the whole topic."""
 
     def __init__(self, group: str, clients: int, wanted: str) -> None:
         super().__init__(
@@ -216,7 +219,7 @@ _REFUSALS: dict[int, type[BrokerRefused]] = {
 
 
 def refusal(code: int, remark: str | None, address: str, request: int) -> BrokerRefused:
-    """The error for an error reply to `request`."""
+    """The error that represents an error reply to `request`."""
     kind = _REFUSALS.get(code, BrokerRefused)
     if code == ResponseCode.SYSTEM_ERROR and _ACL_REMARK in (remark or ""):
         kind = NotPermitted

@@ -1,4 +1,4 @@
-"""Functions of the application: async ones are awaited, plain ones run in a worker thread."""
+"""Calls of application functions: async functions are awaited, plain ones run in a worker thread."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import trio
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """Whether calling it gives something to await."""
+    """True if the function is async, also behind a partial or as `__call__` of an object."""
     inner = function.func if isinstance(function, partial) else function
     return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(
         getattr(type(inner), "__call__", None)  # noqa: B004  an object whose call is async
@@ -24,7 +24,7 @@ async def called(
     abandon: bool = False,
     limiter: trio.CapacityLimiter | None = None,
 ) -> Any:
-    """What the function returns; `abandon`: a cancellation does not wait for the thread."""
+    """The result of the function; with `abandon`, a cancellation does not wait for the thread."""
     if is_async(function):
         return await function(*arguments)
     return await trio.to_thread.run_sync(function, *arguments, abandon_on_cancel=abandon, limiter=limiter)

@@ -1,7 +1,7 @@
-"""What all clients of a process share: identity, connections, name servers, routes, and the nursery they live in.
+"""The state that clients of a process can share: identity, connections, name servers, routes, and a nursery.
 
-An instance is entered once (`async with`); a Producer, PullConsumer or Admin that is given none makes its own. Leaving it
-ends every task and connection. An exception of the block comes out as it is, never wrapped in a group.
+An instance is entered once (`async with`); a client without one creates its own. Leaving it ends every task
+and connection. An exception of the block is raised unchanged, never wrapped in a group.
 """
 
 from __future__ import annotations
@@ -58,13 +58,14 @@ def _now_ms() -> int:
 
 
 class InstanceOptions(TypedDict, total=False):
-    """Options that every client takes. `timeout`: seconds for a request, connecting included.
+    """Options of every client (Java `ClientConfig`). `timeout`: seconds for a request, including the
+    connection.
 
-    `instance_name` is one of the members of a group on a host; without it a client has one of its own, a broadcasting consumer
-    DEFAULT. `namespace`: the names of topics and groups are those of one instance among several in the cluster (Namespace);
-    None takes that of an address `http://MQ_INST_….host:port`, a text counts more, "" is none.
-    `unit_name` is added to the client id, `unit_mode` told to brokers. `vip_channel`: sends, offsets and
-    other short requests (VIP_CODES) go to the broker's port - 2, where Java brokers listen, too; brokers of this project do not.
+    `instance_name` distinguishes the members of a group on one host; the default is unique, or DEFAULT for a
+    broadcasting consumer. `namespace` prefixes the names of topics and groups (see Namespace); None derives
+    it from an address `http://MQ_INST_….host:port`, and "" is none. `unit_name` is part of the client id;
+    `unit_mode` is sent to brokers. `vip_channel`: sends, offsets and other short requests (VIP_CODES) go to
+    the port two below the broker's, on which brokers of Java listen; brokers of this project do not.
     """
 
     namesrv: str | Iterable[str]
@@ -82,7 +83,10 @@ class InstanceOptions(TypedDict, total=False):
 
 
 class ClientInstance:
-    """The shared core. Java class `MQClientInstance`; `client_id` is `ip@pid#nanos` as there, or `ip@name[@unit]`."""
+    """The shared state (Java `MQClientInstance`).
+
+    `client_id` is `ip@pid#nanos` as in Java, or `ip@name[@unit]`.
+    """
 
     def __init__(
         self,
@@ -143,7 +147,8 @@ class ClientInstance:
         await self.heartbeats.leave_all()
         self.nursery.cancel_scope.cancel()
         self._nursery = None
-        # A Cancelled may be the nursery's own (one of our tasks failed): it must get it back. Anything else is the block's.
+        # A Cancelled may belong to the nursery, if one of our tasks failed; any other exception belongs to
+        # the block
         if isinstance(error, trio.Cancelled):
             await self._manager.__aexit__(kind, error, trace)
         else:
@@ -151,7 +156,7 @@ class ClientInstance:
 
     @property
     def nursery(self) -> trio.Nursery:
-        """Where background tasks of this instance run."""
+        """The nursery for background tasks of this instance."""
         if self._nursery is None:
             raise InvalidRequest("a client works only inside its `async with` block")
         return self._nursery
@@ -159,7 +164,9 @@ class ClientInstance:
     async def _shelter(
         self, *, task_status: trio.TaskStatus[trio.Nursery] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        """Keeps tasks and connections going while the block is cancelled: whoever leaves has things to say to brokers."""
+        """Keeps tasks and connections running while the block is cancelled, because leaving sends requests to
+        brokers.
+        """
         with trio.CancelScope(shield=True):
             async with trio.open_nursery() as nursery:
                 task_status.started(nursery)
@@ -167,17 +174,19 @@ class ClientInstance:
 
     @property
     def lasting_id(self) -> str:
-        """The client id that is the same in the next process, too, with the name DEFAULT where none was given: offsets files
-        are found again by it."""
+        """The client id that is the same in the next process, with the name DEFAULT by default.
+
+        It is part of the path of an offsets file.
+        """
         name = DEFAULT_NAME if self._instance_name is None else self._instance_name
         return client_id(self.ip, name, self._unit_name)
 
     def keep_name(self) -> None:
-        """From now on `client_id` is the `lasting_id`."""
+        """Sets `client_id` to the `lasting_id`."""
         self.client_id = self.lasting_id
 
     def start(self, function: Callable[[], Awaitable[None]], name: str) -> trio.CancelScope:
-        """Runs a background task; cancel the scope to end it before the instance ends."""
+        """Starts a background task and returns a scope that cancels it."""
         scope = trio.CancelScope()
 
         async def run() -> None:
@@ -197,7 +206,7 @@ class ClientInstance:
         timeout: float | None = None,
         ok: Iterable[int] = (ResponseCode.SUCCESS,),
     ) -> RemotingCommand:
-        """The reply of a broker whose code is in `ok`; BrokerRefused for any other code."""
+        """The reply of a broker; BrokerRefused when its code is not in `ok`."""
         ext = to_ext(header) if isinstance(header, Header) else None if header is None else dict(header)
         reply = await self.pool.request(address, command(code, ext, body), timeout or self.timeout)
         if reply.code not in ok:
@@ -213,9 +222,11 @@ class ClientInstance:
         *,
         timeout: float | None = None,
     ) -> Answer[ReplyT, ReplyBodyT]:
-        """The typed answer of a broker or name server; None stands for a header or body that the operation does not have.
+        """The typed answer of a broker or name server; None stands for a header or body that the operation
+        does not have.
 
-        BrokerRefused for an error code, UnexpectedReply for an answer that cannot be read, and what `Link.request` raises.
+        BrokerRefused for an error code, UnexpectedReply for an answer that cannot be read, and what
+        `Link.request` raises.
         """
         request = request_of(operation, header, body)
         reply = await self.pool.request(address, request, timeout or self.timeout)
@@ -231,7 +242,10 @@ class ClientInstance:
     async def ask_queue(
         self, queue: MessageQueue, operation: Operation[RequestT, ReplyT, None, ReplyBodyT], header: RequestT
     ) -> Answer[ReplyT, ReplyBodyT]:
-        """The typed answer of the broker of a queue, or of a slave when the master cannot be reached; errors as from `ask`."""
+        """The typed answer of the broker of a queue, or of a slave when the master cannot be reached.
+
+        Errors as from `ask`.
+        """
         ext, _ = operation.encode_request(header, None)
         reply = await self.read_queue(queue, operation.code, ext or {})
         return answer_of(operation, reply, queue.broker_name)
@@ -267,13 +281,13 @@ class ClientInstance:
         await self.pool.oneway(address, request, timeout or self.timeout)
 
     async def route(self, topic: str, *, create: bool = False, timeout: float | None = None) -> Route:
-        """The route of a topic, from the cache if it is there."""
+        """The route of a topic, from the cache if possible."""
         return await self.routes.find(topic, timeout or self.timeout, create=create)
 
     async def broker_addresses(self, queue: MessageQueue, *, prefer: int = MASTER_ID) -> list[str]:
-        """Addresses of the broker of `queue`, the preferred id first, then the master, then slaves."""
+        """Addresses of the broker of `queue`: the preferred id first, then the master, then slaves."""
         if self.routes.is_doubtful(queue.topic):
-            with contextlib.suppress(ClientError):  # what is known may still do
+            with contextlib.suppress(ClientError):  # the known route may still work
                 await self.route(queue.topic)
         table = self.routes.brokers.get(queue.broker_name)
         if table is None:
@@ -299,7 +313,7 @@ class ClientInstance:
         prefer: int = MASTER_ID,
         ok: Iterable[int] = (ResponseCode.SUCCESS,),
     ) -> RemotingCommand:
-        """Asks the broker of a queue something; a slave when the master cannot be reached."""
+        """The reply of the broker of a queue, or of a slave when the master cannot be reached."""
         addresses = await self.broker_addresses(queue, prefer=prefer)
         while True:
             try:
@@ -316,7 +330,7 @@ class ClientInstance:
 
 
 class Client:
-    """Base of Producer, PullConsumer and Admin: an instance of its own, or one that is shared and already entered."""
+    """Base of all clients: creates an instance, or shares one that is already entered."""
 
     def __init__(self, instance: ClientInstance | None, options: InstanceOptions) -> None:
         self._owns = instance is None

@@ -1,7 +1,8 @@
-"""Names of one instance among several that share a cluster: `NAMESPACE%name` (Java classes `NamespaceUtil`, `ClientConfig`).
+"""Namespaces, which several tenants of a cluster use: `NAMESPACE%name` (Java `NamespaceUtil`,
+`ClientConfig`).
 
-An application says and sees short names; brokers and name servers only know long ones. What belongs to the system has no long
-name. `%RETRY%` and `%DLQ%` stay in front: `%RETRY%NAMESPACE%group`.
+An application uses short names, brokers and name servers know long names. System names have no long form.
+`%RETRY%` and `%DLQ%` stay in front: `%RETRY%NAMESPACE%group`.
 """
 
 from __future__ import annotations
@@ -27,20 +28,20 @@ def _is_system(name: str) -> bool:
 
 
 def _parts(name: str) -> tuple[str, str]:
-    """`%RETRY%`, `%DLQ%` or nothing, and what follows."""
+    """The prefix (`%RETRY%`, `%DLQ%` or none) and the rest of a name."""
     prefix = next((prefix for prefix in (RETRY_PREFIX, DLQ_PREFIX) if name.startswith(prefix)), "")
     return prefix, name[len(prefix) :]
 
 
 def without_namespace(name: str) -> str:
-    """The short name, whatever the namespace is."""
+    """The short name of any namespace."""
     prefix, rest = _parts(name)
     before, separator, short = rest.partition(SEPARATOR)
     return prefix + short if separator and before and not _is_system(name) else name
 
 
 class Namespace:
-    """One namespace; the empty one, which is false, leaves all names as they are."""
+    """One namespace; the empty one is false and leaves names unchanged."""
 
     __slots__ = ("_start", "name")
 
@@ -52,14 +53,14 @@ class Namespace:
         return bool(self.name)
 
     def wrap(self, name: str) -> str:
-        """The long name; a long name stays as it is."""
+        """The long name; a long name is returned unchanged."""
         if not self.name or not name or _is_system(name):
             return name
         prefix, rest = _parts(name)
         return name if rest.startswith(self._start) else f"{prefix}{self._start}{rest}"
 
     def unwrap(self, name: str) -> str:
-        """The short name; a name of another namespace stays as it is."""
+        """The short name; a name of another namespace is returned unchanged."""
         if not self.name or not _parts(name)[1].startswith(self._start):
             return name
         return without_namespace(name)
@@ -77,28 +78,28 @@ class Namespace:
         return [self.unwrap_queue(queue) for queue in queues]
 
     def wrap_message(self, message: Message) -> Message:
-        """As it is sent; INSTANCE_ID says the namespace."""
+        """The message to send, with the namespace in INSTANCE_ID."""
         properties = dict(message.properties) | {PropertyName.INSTANCE_ID: self.name}
         return self._renamed(message, properties)
 
     def wrap_item(self, message: Message) -> Message:
-        """As part of a batch, which has the INSTANCE_ID of them all."""
+        """The message as part of a batch; the batch has the INSTANCE_ID."""
         return self._renamed(message, message.properties)
 
     def _renamed(self, message: Message, properties: dict[str, str]) -> Message:
-        # A reply goes by a topic of the cluster, which no namespace has
+        # The reply topic belongs to the cluster, not to a namespace
         reply = message.properties.get(PropertyName.MSG_TYPE) == REPLY_TYPE
         topic = message.topic if reply else self.wrap(message.topic)
         return Message(topic=topic, body=message.body, flag=message.flag, properties=properties)
 
     def unwrap_messages(self, messages: Iterable[MessageExt]) -> None:
-        """Messages that were received show their short topic."""
+        """Sets the short topic of received messages."""
         if self.name:
             for message in messages:
                 force_setattr(message, "topic", self.unwrap(message.topic))
 
     def wrap_selector(self, selector: QueueSelector, message: Message) -> QueueSelector:
-        """A selector sees short names, of the queues and of `message`."""
+        """A selector that receives short names, of the queues and of `message`."""
 
         def select(queues: Sequence[MessageQueue], wrapped: Message) -> MessageQueue:
             return self.wrap_queue(selector(self.unwrap_queues(queues), message))

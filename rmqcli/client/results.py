@@ -1,4 +1,4 @@
-"""What sending and pulling give back: frozen values. Times are epoch milliseconds, offsets are queue offsets."""
+"""Results of sends and pulls: frozen values. Times are epoch milliseconds, offsets are queue offsets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ DEFAULT_REGION = "DefaultRegion"
 
 
 class SendStatus(Enum):
-    """All four mean that the broker has stored the message; three of them that a promise beyond that was not kept."""
+    """The message is stored in all four cases.
+
+    Three of them report that flush or replication did not complete in time.
+    """
 
     SEND_OK = ResponseCode.SUCCESS
     FLUSH_DISK_TIMEOUT = ResponseCode.FLUSH_DISK_TIMEOUT
@@ -26,8 +29,9 @@ class SendStatus(Enum):
 class SendResult(NamedTuple):
     """An acknowledged message or batch (Java `SendResult`).
 
-    `msg_id` is the UNIQ_KEY, `offset_msg_id` what the broker made of host and position; both are comma-joined for a batch,
-    whose `queue_offset` is that of the first message. `trace_on`: the broker does not mind traces.
+    `msg_id` is the UNIQ_KEY, `offset_msg_id` the broker's id, from its host and the position; both are
+    comma-joined for a batch, whose `queue_offset` is that of the first message. `trace_on`: the broker
+    accepts traces.
     """
 
     status: SendStatus
@@ -47,7 +51,7 @@ def send_result(
     header: SendMessageResponseHeader,
     fields: Mapping[str, str],
 ) -> SendResult:
-    """What a broker says with `header`, among the other ext `fields` of its answer, of a message that went to `queue`."""
+    """The result of a send to `queue`, from the header and the ext fields of the reply."""
     if header.queue_id != queue.queue_id:
         queue = MessageQueue(queue.topic, queue.broker_name, header.queue_id)
     return SendResult(
@@ -72,9 +76,10 @@ class PullStatus(Enum):
 
 
 class PullResult(NamedTuple):
-    """One pull. `next_begin_offset` is where to go on, whatever the status; messages are in queue order.
+    """The result of one pull. `next_begin_offset` is the offset of the next pull, for any status; messages
+    are in queue order.
 
-    FOUND may come with no messages: the broker matched tag hashes, the client re-checks the tags themselves.
+    FOUND may have no messages, because the broker matches hashes of tags and the client compares the tags.
     """
 
     status: PullStatus

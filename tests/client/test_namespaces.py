@@ -10,6 +10,7 @@ import pytest
 import trio
 
 import broker
+from codec.addresses import split_address
 from codec.bodies.heartbeat import ConsumeFromWhere
 from codec.message import Message, MessageExt
 from codec.message_queue import MessageQueue
@@ -349,13 +350,18 @@ def test_an_address_that_names_the_instance(address: str, namespace: str, server
     Admin(namesrv=address)
 
 
-async def test_the_namespace_of_an_address_is_that_of_its_traces_too(
-    cluster: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_namespace_of_an_address_is_that_of_its_traces_too(cluster: Any) -> None:
     endpoint = f"http://{NS}_x.localhost:80"
-    monkeypatch.setattr("rmqcli.client.instance.name_servers", lambda address: (cluster.namesrv,))
+    namesrv, namesrv_port = split_address(cluster.namesrv)
+
+    async def open_stream(host: str, port: int) -> trio.SocketStream:
+        """The name server is behind its public address."""
+        return await trio.open_tcp_stream(*((namesrv, namesrv_port) if port == 80 else (host, port)))
+
     wanted = {f"{NS}_x%T", f"{NS}_x%Traces"}
-    assert await trace_topics({"namesrv": endpoint, "timeout": PATIENCE}, cluster) == (wanted, {f"{NS}_x"})
+    assert await trace_topics(
+        {"namesrv": endpoint, "timeout": PATIENCE, "open_stream": open_stream}, cluster
+    ) == (wanted, {f"{NS}_x"})
 
 
 def test_an_administrator_has_no_namespace() -> None:

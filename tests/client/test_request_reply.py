@@ -16,7 +16,7 @@ from codec.message import Message, MessageExt
 from codec.properties import decode_properties, encode_properties
 from codec.remoting.frame import RemotingCommand, decode_frame
 from rmqcli.client import BrokerRefused, InvalidRequest, ReplyTimeout, RequestTimeout, create_reply_message
-from rmqcli.client.produce.request_reply import _Reply
+from rmqcli.client.produce.request_reply import PendingReply
 from tests.client.scripted import Network, refuse, sent
 from tests.client.sending import SEND, TOPIC, A, Cluster, producing
 from tests.codec.wire import load_wire
@@ -232,7 +232,7 @@ async def test_whoever_asked_is_gone(cluster: Cluster, autojump_clock: Any) -> N
 
 @pytest.mark.parametrize(
     ("missing", "reason"),
-    [("CLUSTER", r"property\[CLUSTER\] is null"), ("REPLY_TO_CLIENT", "asks for no reply")],
+    [("CLUSTER", r"property\[CLUSTER\] is null"), ("REPLY_TO_CLIENT", "is not a request")],
 )
 def test_what_is_no_request_has_no_reply(missing: str, reason: str) -> None:
     properties = {name: value for name, value in REQUEST.items() if name != missing}
@@ -253,7 +253,7 @@ async def test_replies_that_javas_broker_pushed(cluster: Cluster, autojump_clock
     async with producing(cluster.network) as producer:
         for command in frames:
             named = decode_properties((command.ext_fields or {})["properties"])
-            waiting = _Reply()
+            waiting = PendingReply()
             producer._requests._waiting[named["CORRELATION_ID"]] = waiting
             answer = await _reply_to(producer, command)
             message = waiting.message

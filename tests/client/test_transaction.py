@@ -339,10 +339,7 @@ async def test_a_check_that_cannot_be_read_is_left(
         await producer.send(Message.of(TOPIC, b"still there"))
 
 
-async def test_more_checks_than_may_wait(
-    cluster: Cluster, autojump_clock: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("rmqcli.client.produce.transaction.CHECKS_WAITING", 2)
+async def test_more_checks_than_may_wait(cluster: Cluster, autojump_clock: Any) -> None:
     asked: list[str] = []
 
     async def check(message: MessageExt) -> TransactionState:
@@ -350,7 +347,7 @@ async def test_more_checks_than_may_wait(
         await trio.sleep(1)
         return COMMIT
 
-    async with transacting(cluster, check) as producer:
+    async with transacting(cluster, check, checks_waiting=2) as producer:
         await connected(cluster, producer)
         await cluster.a.push(check_request(uniq_key="0"))
         await trio.testing.wait_all_tasks_blocked()

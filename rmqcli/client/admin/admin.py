@@ -27,9 +27,9 @@ ADMIN_TIMEOUT = 5.0  # seconds; DefaultMQAdminExt.timeoutMillis
 class Admin(Client):
     """Administration calls by area: `topics`, `groups`, `offsets`, `clients`, `brokers`, `messages`.
 
-    `timeout` is seconds for one request; see InstanceOptions for the other options. An Admin has no namespace: it takes whole
-    names of topics and groups. A call that goes to several brokers sends its requests concurrently. An area is imported
-    when it is first used.
+    `timeout` is seconds for one request; see InstanceOptions for the other options. An Admin has no
+    namespace: it takes whole names of topics and groups. A call that goes to several brokers sends its
+    requests concurrently. An area is imported when it is first used.
     """
 
     def __init__(self, *, instance: ClientInstance | None = None, **options: Unpack[InstanceOptions]) -> None:

@@ -34,8 +34,8 @@ Asked = TypeVar("Asked", bound=object)
 class Area:
     """Base of the areas: the instance, and requests to several brokers at once.
 
-    A call to several brokers raises when one of them fails. With `failures` (broker name → error) it adds the errors to that
-    dict and returns what the other brokers answered; it raises only when all of them fail.
+    A call to several brokers raises when one of them fails. With `failures` (broker name → error) it adds the
+    errors to that dict and returns what the other brokers answered; it raises only when all of them fail.
     """
 
     def __init__(self, admin: Admin) -> None:
@@ -82,7 +82,10 @@ def reachable(targets: Mapping[str, str], failures: Mapping[str, ClientError] | 
 async def gather(
     names: Collection[Asked] | Mapping[Asked, object], ask: Callable[[Asked], Awaitable[Answer]]
 ) -> tuple[dict[Asked, Answer], dict[Asked, ClientError]]:
-    """Runs `ask` for every name, AT_ONCE concurrently; returns answers and errors by name, in the order of `names`."""
+    """Runs `ask` for every name, AT_ONCE concurrently.
+
+    Returns answers and errors by name, in the order of `names`.
+    """
     answers: dict[Asked, Answer] = {}
     failures: dict[Asked, ClientError] = {}
     limit = trio.CapacityLimiter(AT_ONCE)

@@ -24,7 +24,10 @@ from rmqcli.client.errors import UNREACHED, ClientError, GroupNotFound, InvalidR
 
 
 class GroupAdmin(FormerMethod, Area):
-    """Calls about consumer groups. They ask every master of the cluster, because each has its own table of groups."""
+    """Calls about consumer groups.
+
+    They ask every master of the cluster, because each has its own table of groups.
+    """
 
     former = "groups"
 
@@ -53,7 +56,10 @@ class GroupAdmin(FormerMethod, Area):
         return sorted(name for name in names if system or not is_system_group(name))
 
     async def _groups_with_offsets(self, failures: Mapping[str, ClientError] | None) -> set[str]:
-        """Groups in the offset tables of the brokers (code 43, keys `topic@group`); skips brokers that refuse."""
+        """Groups in the offset tables of the brokers (code 43, keys `topic@group`).
+
+        Skips brokers that refuse.
+        """
 
         async def ask(address: str) -> set[str]:
             table = (await self.instance.ask(address, GET_ALL_CONSUMER_OFFSET, None, None)).body.offset_table
@@ -104,7 +110,9 @@ class GroupAdmin(FormerMethod, Area):
     async def create(
         self, config: SubscriptionGroupConfig, *, brokers: Collection[str] = (), cluster: str | None = None
     ) -> TopicChange:
-        """Creates a group, or overwrites its settings (code 200), on the masters of brokers, of a cluster, or of all."""
+        """Creates a group, or overwrites its settings (code 200), on the masters of brokers, of a cluster, or
+        of all.
+        """
         try:
             check_group(config.group_name)
         except ValueError as error:
@@ -124,7 +132,8 @@ class GroupAdmin(FormerMethod, Area):
         brokers: Collection[str] = (),
         cluster: str | None = None,
     ) -> TopicChange:
-        """Changes fields of SubscriptionGroupConfig on every broker that has the group, or on those named or of a cluster.
+        """Changes fields of SubscriptionGroupConfig on every broker that has the group, or on those named or
+        of a cluster.
 
         GroupNotFound when none of them has it.
         """

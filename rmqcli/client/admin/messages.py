@@ -1,6 +1,7 @@
 """Messages by key or id (Java `MQAdminImpl`).
 
-The index holds hashes, so messages from a broker are compared with the topic and key here; a collision never shows.
+The index holds hashes, so messages from a broker are compared with the topic and key here; a collision never
+shows.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ class MessageAdmin(Area):
     async def query_by_key(
         self, topic: str, key: str, *, max_num: int = 64, begin: int = 0, end: int | None = None
     ) -> QueryResult:
-        """Messages of `topic` with `key` among their keys, stored between `begin` and `end` (epoch ms), oldest first.
+        """Messages of `topic` with `key` among their keys, stored between `begin` and `end` (epoch ms),
+        oldest first.
 
         A broker returns at most `max_num` matches, the newest. The result is empty when there are none.
         """

@@ -28,7 +28,10 @@ class OffsetAdmin(FormerMethod, OffsetCalls, Area):
     async def stats(
         self, group: str, topic: str | None = None, *, failures: dict[str, ClientError] | None = None
     ) -> ConsumeStats:
-        """Offsets of a group and of its queues (code 208), merged from all masters; empty for an unknown group."""
+        """Offsets of a group and of its queues (code 208), merged from all masters.
+
+        Empty for an unknown group.
+        """
         header = GetConsumeStatsRequestHeader(consumer_group=group, topic=topic)
 
         async def ask(address: str) -> ConsumeStats:
@@ -46,7 +49,10 @@ class OffsetAdmin(FormerMethod, OffsetCalls, Area):
     async def lags(
         self, group: str, topic: str | None = None, *, failures: dict[str, ClientError] | None = None
     ) -> list[QueueLag]:
-        """Every queue on which the group has an offset, in order of topic, broker and number; NotFound for none."""
+        """Every queue on which the group has an offset, in order of topic, broker and number.
+
+        NotFound for none.
+        """
         connection = await self._admin.clients.connected(group, failures)
         stats = await self.stats_on(group, topic, connection, failures)
         if not stats.offset_table:
@@ -61,7 +67,9 @@ class OffsetAdmin(FormerMethod, OffsetCalls, Area):
         connection: ConsumerConnection | None,
         failures: dict[str, ClientError] | None,
     ) -> ConsumeStats:
-        """`stats`, but empty for a topic that the group neither consumes nor has offsets on, for which brokers answer 0."""
+        """`stats`, but empty for a topic that the group neither consumes nor has offsets on, for which
+        brokers answer 0.
+        """
         stats = await self.stats(group, topic, failures=failures)
         if topic is None or (connection is not None and topic in connection.subscription_table):
             return stats
@@ -107,7 +115,10 @@ class OffsetAdmin(FormerMethod, OffsetCalls, Area):
         ]
 
     async def positions(self, group: str, topic: str) -> dict[MessageQueue, int]:
-        """The next offset of each queue on which the group has one, as running clients report it; NotFound for none."""
+        """The next offset of each queue on which the group has one, as running clients report it.
+
+        NotFound for none.
+        """
         clients = self._admin.clients
         lags = await self.lags(group, topic)
         held = await clients.activity(group, await clients.consumer_ids(group, topic))
@@ -128,9 +139,9 @@ class OffsetAdmin(FormerMethod, OffsetCalls, Area):
     ) -> ResetPlan:
         """The effect of a reset on every queue, within the offsets that exist. Changes nothing.
 
-        `queue_id` selects that queue of every broker, `queues` exactly these; NotFound when the topic has none of them. Running
-        clients are asked for their position, which they commit only every few seconds. OnlineResetUnsupported when they
-        cannot be moved to the target.
+        `queue_id` selects that queue of every broker, `queues` exactly these; NotFound when the topic has
+        none of them. Running clients are asked for their position, which they commit only every few seconds.
+        OnlineResetUnsupported when they cannot be moved to the target.
         """
         from rmqcli.client.admin.resets import Resets
 
@@ -139,8 +150,9 @@ class OffsetAdmin(FormerMethod, OffsetCalls, Area):
     async def reset(self, plan: ResetPlan, *, settle: float = SETTLE) -> ResetResult:
         """Carries out a plan and reads the offsets back.
 
-        Waits up to `settle` seconds for running consumers to move; a queue that was not seen to move by then has
-        `confirmed=False`. Failures are reported per queue; OnlineResetUnsupported is raised before anything is changed.
+        Waits up to `settle` seconds for running consumers to move; a queue that was not seen to move by then
+        has `confirmed=False`. Failures are reported per queue; OnlineResetUnsupported is raised before
+        anything is changed.
         """
         from rmqcli.client.admin.resets import Resets
 

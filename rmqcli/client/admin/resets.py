@@ -1,12 +1,12 @@
 """Resets of a group's offsets: a plan that changes nothing, then its application.
 
-Offline: every offset is committed (15) and read back (14).
-Online: running consumers would overwrite a commit within seconds, so the broker must notify them (222, which sends 220). A
-4.x broker accepts one time for all queues of the topic, which covers start (time 0), end (-1) and a time; it writes nothing
-itself, and Java's clients wait 10 s before they move (see `settling`). A 5.x broker accepts single queues and offsets and
-writes them at once; the broker of `rmq up` accepts them and notifies the clients. Both report the property
-useServerSideResetOffset. A broker without it would ignore these fields and move the whole topic.
-A plan that the broker cannot carry out raises OnlineResetUnsupported.
+Offline: every offset is committed (15) and read back (14). Online: running consumers would overwrite a commit
+within seconds, so the broker must notify them (222, which sends 220). A 4.x broker accepts one time for all
+queues of the topic, which covers start (time 0), end (-1) and a time; it writes nothing itself, and Java's
+clients wait 10 s before they move (see `settling`). A 5.x broker accepts single queues and offsets and writes
+them at once; the broker of `rmq up` accepts them and notifies the clients. Both report the property
+useServerSideResetOffset. A broker without it would ignore these fields and move the whole topic. A plan that
+the broker cannot carry out raises OnlineResetUnsupported.
 """
 
 from __future__ import annotations
@@ -106,7 +106,10 @@ class Resets:
         return base[target.kind] + (target.value if target.kind in ("offset", "shift") else 0)
 
     async def _offset_at(self, queue: MessageQueue, time: int, high: int) -> int:
-        """The first message stored at `time` or later. A 4.9 broker returns the last message for a time after it, too."""
+        """The first message stored at `time` or later.
+
+        A 4.9 broker returns the last message for a time after it, too.
+        """
         found = await self._offsets.search_offset(queue, time)
         if found != high - 1:
             return found
@@ -151,8 +154,8 @@ class Resets:
     async def _commit_positions(self, plan: ResetPlan) -> None:
         """Commits the positions that the clients would commit within seconds.
 
-        A broker refuses to reset the whole topic while the group has no offset on one of its queues (for which it answers 0),
-        and an offset behind the clients would look like one that was moved.
+        A broker refuses to reset the whole topic while the group has no offset on one of its queues (for
+        which it answers 0), and an offset behind the clients would look like one that was moved.
         """
         places = {r.queue: r.min_offset if r.old is None else r.old for r in plan.queues}
         known = await gather_all(places, lambda queue: self._offsets.committed(queue, plan.group))
@@ -160,7 +163,10 @@ class Resets:
         await gather_all(behind, lambda queue: self._offsets.commit(queue, places[queue], plan.group))
 
     async def _takes_queues(self, address: str) -> bool:
-        """True if the configuration of a broker (26) says that it resets single queues; False if it cannot be read."""
+        """True if the configuration of a broker (26) says that it resets single queues.
+
+        False if it cannot be read.
+        """
         reply = await self._admin.invoke(address, GET_BROKER_CONFIG.code)
         return SERVER_SIDE_RESET in bytes(reply.body).decode("utf-8", "replace").splitlines()
 

@@ -1,10 +1,11 @@
 """Confirmation that running consumers have moved to the offsets of a reset.
 
-A client that moves commits the new offset once, then its progress from there with every pull, perhaps milliseconds later.
-Java's clients first wait 10 s for listeners, ours until these have ended. So a queue has moved when its committed offset is
-the new one, or lies between the new and the old one. A short replay may be over before the first look; the committed offset
-is then the old one again, and only the owner of the queue has evidence: it has consumed there since the reset, although it
-had reached the end before and no message was added. (The owner's position is ahead of the broker's by some seconds.)
+A client that moves commits the new offset once, then its progress from there with every pull, perhaps
+milliseconds later. Java's clients first wait 10 s for listeners, ours until these have ended. So a queue has
+moved when its committed offset is the new one, or lies between the new and the old one. A short replay may be
+over before the first look; the committed offset is then the old one again, and only the owner of the queue
+has evidence: it has consumed there since the reset, although it had reached the end before and no message was
+added. (The owner's position is ahead of the broker's by some seconds.)
 """
 
 from __future__ import annotations

@@ -114,9 +114,11 @@ class TopicAdmin(FormerMethod, Area):
         order: bool = False,
         attributes: str | None = None,
     ) -> TopicChange:
-        """Creates the topic, or overwrites its settings, on the masters of the named brokers, of a cluster, or of all.
+        """Creates the topic, or overwrites its settings, on the masters of the named brokers, of a cluster,
+        or of all.
 
-        `attributes` is the text `+key=value,-key` of 5.x. `order` also stores the queue layout in the name servers.
+        `attributes` is the text `+key=value,-key` of 5.x. `order` also stores the queue layout in the name
+        servers.
         """
         try:
             check_topic(topic)
@@ -198,8 +200,8 @@ class TopicAdmin(FormerMethod, Area):
     ) -> TopicChange:
         """Deletes the topic on the masters that have it (of one cluster), then from every name server.
 
-        When a broker fails, the name servers keep the route, because that broker would register the topic again. Brokers that
-        `failures` lists as unreachable are skipped and count as failed.
+        When a broker fails, the name servers keep the route, because that broker would register the topic
+        again. Brokers that `failures` lists as unreachable are skipped and count as failed.
         """
         return _checked(await self.try_delete(topic, cluster, failures))
 

@@ -1,4 +1,7 @@
-"""What the admin calls give back: frozen values. Times are epoch milliseconds, offsets are queue offsets, lags messages."""
+"""Results of administration calls: frozen values.
+
+Times are epoch milliseconds, offsets queue offsets, lags messages.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,10 @@ from rmqcli.client.errors import ClientError
 
 
 class BrokerSummary(NamedTuple):
-    """One broker address of the cluster. `runtime` is the table of GET_BROKER_RUNTIME_INFO, None when it did not answer."""
+    """One broker address of the cluster.
+
+    `runtime` is the table of GET_BROKER_RUNTIME_INFO, None with an `error`.
+    """
 
     cluster: str
     broker_name: str
@@ -35,14 +41,17 @@ class ConnectedProducer(NamedTuple):
 
 
 class TopicChange(NamedTuple):
-    """Which brokers took a topic or group change, and which did not and why."""
+    """The brokers that applied a change of a topic or group, and the errors of the others."""
 
     brokers: tuple[str, ...]
     failures: Mapping[str, ClientError]
 
 
 class QueueLag(NamedTuple):
-    """One queue of a group. `consumer_offset` is None when nothing was ever committed; lag is never negative."""
+    """One queue of a group. `consumer_offset` is None without a committed offset.
+
+    The lag is never negative.
+    """
 
     queue: MessageQueue
     min_offset: int
@@ -60,7 +69,7 @@ class QueueLag(NamedTuple):
 
 
 class GroupSummary(NamedTuple):
-    """One line of a list of groups."""
+    """A group in a list of groups."""
 
     name: str
     clients: int
@@ -76,7 +85,7 @@ class GroupSummary(NamedTuple):
 
 
 class GroupDescription(NamedTuple):
-    """A group: who is connected, what they subscribe to, how far they are."""
+    """A group: its connected clients, subscriptions and progress."""
 
     name: str
     connections: tuple[ClientConnection, ...]
@@ -97,15 +106,16 @@ class GroupDescription(NamedTuple):
 
 
 class QueryResult(NamedTuple):
-    """Messages found, oldest first, and the brokers that could not be asked."""
+    """The messages found, oldest first, and the errors of brokers that could not be asked."""
 
     messages: tuple[MessageExt, ...]
     failures: Mapping[str, ClientError]
 
 
 class ResetTarget(NamedTuple):
-    """Where a reset goes: `start`, `end`, `offset` N, `shift` ±N from the committed offset, `time` epoch ms, or `exact`
-    offsets for each queue (an undo)."""
+    """The target of a reset: `start`, `end`, `offset` N, `shift` ±N from the committed offset, `time` (epoch
+    ms), or `exact` offsets of queues (an undo).
+    """
 
     kind: Literal["start", "end", "offset", "shift", "time", "exact"]
     value: int = 0
@@ -117,7 +127,7 @@ class ResetTarget(NamedTuple):
 
 
 class QueueReset(NamedTuple):
-    """One queue of a plan. `old` is None when the group never committed there."""
+    """One queue of a plan. `old` is None without a committed offset."""
 
     queue: MessageQueue
     old: int | None
@@ -127,18 +137,18 @@ class QueueReset(NamedTuple):
 
     @property
     def replayed(self) -> int:
-        """Messages that will be consumed a second time."""
+        """The number of messages that will be consumed again."""
         return max(0, (self.old or 0) - self.new) if self.old is not None else 0
 
     @property
     def skipped(self) -> int:
-        """Messages that will never be consumed."""
+        """The number of messages that will not be consumed."""
         start = self.min_offset if self.old is None else max(self.old, self.min_offset)
         return max(0, self.new - start)
 
 
 class ResetPlan(NamedTuple):
-    """What a reset will do; nothing has been done yet. `clients` are the ids of running consumers of the topic."""
+    """The effect of a reset before it is applied. `clients` are the ids of running consumers of the topic."""
 
     group: str
     topic: str
@@ -160,7 +170,10 @@ class ResetPlan(NamedTuple):
 
 
 class QueueResetResult(NamedTuple):
-    """`found` is the committed offset read back. `error` says why the queue was not moved."""
+    """The result for one queue. `found` is the committed offset after the reset.
+
+    `error` is the reason of a failure.
+    """
 
     queue: MessageQueue
     wanted: int
@@ -170,7 +183,7 @@ class QueueResetResult(NamedTuple):
 
 
 class ResetResult(NamedTuple):
-    """What a reset did. `online` tells the way: through the running clients, or by committing directly."""
+    """The result of a reset. `online`: it was carried out by running clients, not by commits."""
 
     group: str
     topic: str

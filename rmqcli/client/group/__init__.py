@@ -1,1 +1,1 @@
-"""Membership in a consumer group: heartbeats, rebalance, offsets, requests of brokers."""
+"""Membership in a consumer group: heartbeats, subscriptions, rebalance, offsets."""

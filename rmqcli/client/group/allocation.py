@@ -1,7 +1,8 @@
-"""Who of a group gets which queues: Java's strategies, as pure functions of the same sorted input.
+"""Strategies that allocate the queues of a topic to the members of a group (Java
+`AllocateMessageQueueStrategy`).
 
-Every member computes the same division from the same two lists, so each queue has one owner. `queues` are sorted by topic,
-broker and number, `clients` lexicographically; `client` must be one of them.
+Every member computes the same division from the same two lists, so each queue has one owner. `queues` are
+sorted by topic, broker and number, `clients` lexicographically; `client` must be one of them.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from itertools import chain
 from codec.message_queue import MessageQueue
 
 Allocate = Callable[[str, Sequence[MessageQueue], Sequence[str]], list[MessageQueue]]
-"""(my client id, all queues, all client ids) → my queues."""
+"""(own client id, all queues, all client ids) → own queues."""
 
 VIRTUAL_NODES = 10
 
 
 def averagely(client: str, queues: Sequence[MessageQueue], clients: Sequence[str]) -> list[MessageQueue]:
-    """Neighbouring queues, the first members get one more (AVG, the default)."""
+    """Contiguous queues; the first members get one more (AVG, the default)."""
     index, (share, rest) = clients.index(client), divmod(len(queues), len(clients))
     start = index * share + min(index, rest)
     return list(queues[start : start + share + (index < rest)])
@@ -29,14 +30,14 @@ def averagely(client: str, queues: Sequence[MessageQueue], clients: Sequence[str
 def averagely_by_circle(
     client: str, queues: Sequence[MessageQueue], clients: Sequence[str]
 ) -> list[MessageQueue]:
-    """Queues dealt out like cards (AVG_BY_CIRCLE)."""
+    """Queues in turn to each member (AVG_BY_CIRCLE)."""
     return list(queues[clients.index(client) :: len(clients)])
 
 
 def consistent_hash(
     client: str, queues: Sequence[MessageQueue], clients: Sequence[str], nodes: int = VIRTUAL_NODES
 ) -> list[MessageQueue]:
-    """A ring of MD5 hashes: few queues move when a member comes or goes (CONSISTENT_HASH)."""
+    """A ring of MD5 hashes; few queues move when a member joins or leaves (CONSISTENT_HASH)."""
     ring = {_hash(f"{member}-{number}"): member for member in clients for number in range(nodes)}
     places = sorted(ring)
 
@@ -48,7 +49,7 @@ def consistent_hash(
 
 
 def by_config(mine: Collection[MessageQueue]) -> Allocate:
-    """A fixed list, whatever the group looks like (CONFIG)."""
+    """A fixed list, independent of the group (CONFIG)."""
     fixed = list(mine)
     return lambda client, queues, clients: list(fixed)
 
@@ -68,7 +69,7 @@ def by_machine_room(rooms: Collection[str]) -> Allocate:
 def machine_room_nearby(
     inner: Allocate, room_of_queue: Callable[[MessageQueue], str], room_of_client: Callable[[str], str]
 ) -> Allocate:
-    """`inner` inside each room; a room without members is shared by all (MACHINE_ROOM_NEARBY)."""
+    """`inner` within each room; all members share a room without members (MACHINE_ROOM_NEARBY)."""
 
     def allocate(client: str, queues: Sequence[MessageQueue], clients: Sequence[str]) -> list[MessageQueue]:
         own = room_of_client(client)

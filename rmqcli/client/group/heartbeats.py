@@ -1,8 +1,8 @@
-"""Telling brokers which groups live in this client: every 30 s, and at once when a new broker appears in a route
-or a connection to one was opened again.
+"""Heartbeats: the groups of this client, sent to brokers every 30 s, and at once when a new broker appears in
+a route or a connection to one is opened again.
 
-Producers only: masters; with consumers: slaves too (Java `sendHeartbeatToAllBroker`). A broker that cannot be reached is
-left to the next round. The version in the reply is the broker's.
+With producers only, masters get them; with consumers, slaves too (Java `sendHeartbeatToAllBroker`). An
+unreachable broker has to wait for the next round. The version in the reply is that of the broker.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ _MASTER = 0
 
 
 class Heartbeats:
-    """The groups of one client instance. `versions` is what brokers said of themselves (address → MQVersion number)."""
+    """The groups of one client instance. `versions` maps the address of a broker to its MQVersion number."""
 
     def __init__(self, instance: ClientInstance) -> None:
         self._instance = instance
         self._producers: Counter[str] = Counter()
         self._consumers: dict[str, ConsumerData] = {}
         self._running: trio.CancelScope | None = None
-        self._told: dict[str, Link | None] = {}
-        self._telling: set[str] = set()
+        self._informed: dict[str, Link | None] = {}
+        self._informing: set[str] = set()
         self.versions: dict[str, int] = {}
 
     def join_producer(self, group: str) -> None:
-        """Registers a producer group from the next route on."""
+        """Registers a producer group at the brokers of all later routes."""
         self._producers[group] += 1
         self._start()
 
@@ -51,7 +51,7 @@ class Heartbeats:
         self._start()
 
     async def leave_producer(self, group: str) -> None:
-        """Unregisters the group at every broker that was told of it, unless another producer still uses it."""
+        """Unregisters the group at every broker that knows it, unless another producer still uses it."""
         self._producers[group] -= 1
         if self._producers[group] <= 0:
             del self._producers[group]
@@ -66,7 +66,7 @@ class Heartbeats:
             )
 
     async def leave_all(self) -> None:
-        """Unregisters everything that is left; takes LEAVE_TIMEOUT at most, even when cancelled."""
+        """Unregisters all groups that remain, in LEAVE_TIMEOUT at most, even when cancelled."""
         client_id = self._instance.client_id
         headers = [
             *(
@@ -83,19 +83,22 @@ class Heartbeats:
         await self._leave(headers)
 
     async def send_all(self) -> None:
-        """One heartbeat to every broker that should know, all at the same time."""
+        """Sends one heartbeat to every broker, concurrently."""
         await self._send_to(self._addresses())
 
     async def introduce(self, addresses: Iterable[str]) -> None:
-        """A heartbeat to those of the brokers that have had none on the connection in use: they know this client then."""
+        """Sends a heartbeat to those brokers that have received none on the connection in use."""
         link = self._instance.pool.link
         await self._send_to(
-            [a for a in addresses if self._told.get(a) is None or self._told[a] is not link(a)]
+            [a for a in addresses if self._informed.get(a) is None or self._informed[a] is not link(a)]
         )
 
     def connected(self, address: str) -> None:
-        """A broker that is connected again may have restarted and know no group: Java's waits up to 30 s to tell it."""
-        if address in self._told and address not in self._telling:
+        """Sends a heartbeat to a broker that is connected again, since it may have restarted.
+
+        Java waits up to 30 s.
+        """
+        if address in self._informed and address not in self._informing:
             self._instance.nursery.start_soon(self.introduce, [address], name=f"heartbeat to {address}")
 
     async def _send_to(self, addresses: Iterable[str]) -> None:
@@ -131,23 +134,23 @@ class Heartbeats:
         }
 
     async def _send(self, address: str, body: bytes) -> None:
-        self._telling.add(address)
+        self._informing.add(address)
         try:
             reply = await self._instance.call(address, HEART_BEAT.code, body=body)
         except ClientError:
             return
         finally:
-            self._telling.discard(address)
-        self._told[address] = self._instance.pool.link(address)
+            self._informing.discard(address)
+        self._informed[address] = self._instance.pool.link(address)
         self.versions[address] = reply.version
 
     async def _leave(self, headers: list[UnregisterClientRequestHeader]) -> None:
-        told = self._told.keys() & set(self._instance.pool.addresses)
-        if not headers or not told:
+        informed = self._informed.keys() & set(self._instance.pool.addresses)
+        if not headers or not informed:
             return
         with trio.move_on_after(LEAVE_TIMEOUT, shield=True):
             async with trio.open_nursery() as nursery:
-                for address in told:
+                for address in informed:
                     nursery.start_soon(self._unregister, address, headers)
 
     async def _unregister(self, address: str, headers: list[UnregisterClientRequestHeader]) -> None:

@@ -1,7 +1,7 @@
-"""Where a group's offsets are kept: at the brokers (clustering) or in a file of this client (broadcasting).
+"""Stores of a group's offsets: at the brokers (clustering) or in a file of this client (broadcasting).
 
-An offset is that of the next message to consume. In between they live in memory: `update` is at once, `persist` sends or
-writes. Java classes `RemoteBrokerOffsetStore` and `LocalFileOffsetStore`; the file is theirs too.
+An offset is that of the next message to consume. `update` changes it in memory, `persist` sends or writes it.
+Java classes `RemoteBrokerOffsetStore` and `LocalFileOffsetStore`; the format of the file is Java's.
 """
 
 from __future__ import annotations
@@ -30,36 +30,36 @@ PERSIST_INTERVAL = 5.0  # seconds; ClientConfig.persistConsumerOffsetInterval
 
 
 class OffsetFileDamaged(ClientError):
-    """Neither offsets.json nor its .bak can be read."""
+    """Unreadable offsets.json and .bak."""
 
 
 class OffsetFileUnwritable(ClientError):
-    """offsets.json cannot be written now; what was to go there waits for the next time."""
+    """A failed write of offsets.json; the offsets are written the next time."""
 
 
 class OffsetStore(Protocol):
-    """What both kinds do."""
+    """The interface of both stores."""
 
     async def load(self) -> None:
-        """Once, before the first read."""
+        """Prepares the store, once, before the first read."""
 
     def update(self, queue: MessageQueue, offset: int, *, increase_only: bool = True) -> None: ...
 
     def memory(self, queue: MessageQueue) -> int | None: ...
 
     async def read(self, queue: MessageQueue) -> int | None:
-        """The stored offset, None when there is none; ClientError when nobody can say."""
+        """The stored offset, or None; ClientError when it cannot be read now."""
 
     async def persist(
         self, queues: Iterable[MessageQueue], *, sure: bool = False, all_of: bool = True
     ) -> None:
-        """Saves offsets of these queues; `sure` waits for the answers, `all_of` includes those that did not change.
+        """Saves offsets of these queues. `sure` waits for the replies, `all_of` includes unchanged offsets.
 
-        Raises OffsetFileUnwritable; a broker that does not take them is left to the next time.
+        Raises OffsetFileUnwritable; offsets that a broker did not accept are sent again the next time.
         """
 
     def remove(self, queue: MessageQueue) -> None:
-        """Forgets what is in memory."""
+        """Removes the offset from memory."""
 
     def table(self, topic: str) -> dict[MessageQueue, int]: ...
 
@@ -82,7 +82,7 @@ class _Memory:
 
 
 class RemoteBrokerOffsetStore(_Memory, OffsetCalls):
-    """Offsets at the broker of each queue. A broker that cannot be reached is left to the next round."""
+    """Offsets at the broker of each queue."""
 
     def __init__(self, instance: ClientInstance, group: str) -> None:
         super().__init__()
@@ -134,8 +134,11 @@ def offsets_file(folder: Path | None, client_id: str, group: str) -> Path:
 
 
 class LocalFileOffsetStore(_Memory):
-    """Offsets in a file, with the previous one beside it as .bak. Other consumers of the group on this machine write the same
-    file: each changes the offsets of the queues that it consumed and leaves the others as they are."""
+    """Offsets in a file, with the previous version beside it as .bak.
+
+    Other consumers of the group on this machine share the file; each changes only the offsets of queues that
+    it consumed.
+    """
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -164,7 +167,7 @@ class LocalFileOffsetStore(_Memory):
         self._written.update(moved)
 
     def remove(self, queue: MessageQueue) -> None:
-        """Keeps it: a broadcasting client comes back to all its queues."""
+        """Does nothing: a broadcasting client returns to all its queues."""
 
     def _load(self) -> dict[MessageQueue, int]:
         damaged = False
@@ -198,7 +201,7 @@ class LocalFileOffsetStore(_Memory):
 
     def _replace(self, table: Mapping[MessageQueue, int]) -> None:
         body = OffsetSerializeWrapper(offset_table=dict(sorted(table.items())))
-        # Java's consumers know of no lock
+        # A name of its own, because Java's consumers do not use the lock
         temporary = self.path.with_name(f"{self.path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
         try:
             with temporary.open("wb") as file:
@@ -215,7 +218,7 @@ class LocalFileOffsetStore(_Memory):
 def offset_store(
     instance: ClientInstance, group: str, *, broadcasting: bool, folder: Path | None
 ) -> OffsetStore:
-    """Where a consumer keeps its offsets: broadcasting in a file below `folder`, else at the brokers."""
+    """The offset store of a consumer: a file below `folder` when broadcasting, else the brokers."""
     if broadcasting:
         return LocalFileOffsetStore(offsets_file(folder, instance.lasting_id, group))
     return RemoteBrokerOffsetStore(instance, group)

@@ -1,7 +1,7 @@
 """Rebalance: the share of this member in the queues of its topics (Java `RebalanceImpl`).
 
-A round runs every 20 s, and at once when a broker reports that members came or went (40). Every member divides the same
-queues among the same clients, so the client list of a set of brokers is read once per round.
+A round runs every 20 s, and at once when a broker reports that members came or went (40). Every member
+divides the same queues among the same clients, so the client list of a set of brokers is read once per round.
 """
 
 from __future__ import annotations
@@ -106,7 +106,10 @@ class Rebalance:
                 await self._member.divided(topic, share)
 
     async def share(self, topic: str) -> Share | None:
-        """The current share in a topic; None when brokers know no member, ClientError when they cannot be asked."""
+        """The current share in a topic.
+
+        None when brokers know no member, ClientError when they cannot be asked.
+        """
         self._clients_of.clear()
         return await self._divide(topic)
 
@@ -145,7 +148,8 @@ OnChange = Callable[[str, Sequence[MessageQueue], Sequence[MessageQueue]], Await
 
 
 class PullRebalance:
-    """Rebalance of a consumer that pulls itself (Java `RebalancePullImpl`): `on_change` is called only for changes.
+    """Rebalance of a consumer that pulls itself (Java `RebalancePullImpl`): `on_change` is called only for
+    changes.
 
     Runs between `start` and `stop`, for the topics in `topics`.
     """

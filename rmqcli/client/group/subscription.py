@@ -1,7 +1,8 @@
-"""What a group wants of its topics, as its heartbeats and pulls say it.
+"""Subscriptions of a group, as sent in heartbeats and pulls.
 
-A version is epoch ms and the newer wins at the broker, which refuses a pull with a version that it has not heard of (25).
-So `version` is what heartbeats say, and pulls use it only after a heartbeat has been everywhere (`announced`).
+A version is epoch ms. The broker keeps the newest, and refuses a pull with a newer version than it has
+received (25). So heartbeats carry `data.sub_version`, and pulls use it only after every broker has received a
+heartbeat (`announced`).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from rmqcli.client.instance import ClientInstance
 
 
 class MessageSelector(NamedTuple):
-    """What is wanted of a topic: a tag expression, or a SQL92 condition on properties."""
+    """The filter of a subscription: a tag expression, or a SQL92 condition on properties."""
 
     expression: str
     expression_type: str = "TAG"
@@ -32,7 +33,10 @@ class MessageSelector(NamedTuple):
 
 
 class Subscription:
-    """One topic. `tags` is empty when every message is wanted, or a SQL92 condition decides at the broker."""
+    """The subscription to one topic.
+
+    `tags` is empty for all messages, and for a SQL92 condition, which the broker evaluates.
+    """
 
     def __init__(self, topic: str, selector: MessageSelector, version: int) -> None:
         self.selector = selector
@@ -45,7 +49,7 @@ class Subscription:
         return self.selector.expression_type != "TAG"
 
     def renew(self, now_ms: int) -> None:
-        """A new version, for the next heartbeat."""
+        """Sets a new version for the next heartbeat."""
         version = max(now_ms, self.data.sub_version + 1)
         self.data = msgspec.structs.replace(self.data, sub_version=version)
 
@@ -71,7 +75,7 @@ def _data(topic: str, selector: MessageSelector, version: int) -> SubscriptionDa
 
 
 def subscription_of(topic: str, given: str | MessageSelector, version: int) -> Subscription:
-    """InvalidRequest when the topic's name or the expression is none."""
+    """The subscription to a topic; InvalidRequest for an invalid name or expression."""
     try:
         check_topic(topic)
     except ValueError as error:
@@ -83,7 +87,7 @@ def subscription_of(topic: str, given: str | MessageSelector, version: int) -> S
 def subscriptions(
     wanted: Mapping[str, str | MessageSelector], group: str, version: int, *, with_retry: bool
 ) -> dict[str, Subscription]:
-    """The copy that a consumer works with: what was asked for, and in clustering the group's retry topic."""
+    """The subscriptions of a consumer: the wanted topics, and with `with_retry` the retry topic of the group."""
     if not wanted:
         raise InvalidRequest("a push consumer needs at least one topic")
     found: dict[str, Subscription] = {}
@@ -96,13 +100,13 @@ def subscriptions(
 
 
 async def check_at(instance: ClientInstance, address: str, group: str, data: SubscriptionData) -> None:
-    """BrokerRefused for a SQL92 condition that this broker does not take (code 46)."""
+    """Raises BrokerRefused for a SQL92 condition that this broker does not accept (code 46)."""
     body = CheckClientRequestBody(client_id=instance.client_id, group=group, subscription_data=data)
     await instance.ask(address, CHECK_CLIENT_CONFIG, None, body)
 
 
 async def check_at_broker(instance: ClientInstance, group: str, data: SubscriptionData) -> None:
-    """As `check_at`, at any broker of the topic."""
+    """`check_at` a random broker of the topic."""
     route = await instance.route(data.topic)
     addresses = [table[min(table)] for table in route.brokers.values() if table]
     await check_at(instance, instance.random.choice(addresses), group, data)

@@ -1,7 +1,8 @@
-"""One queue of a lite pull consumer: what was pulled and not yet polled, and how far the application is.
+"""One queue of a lite pull consumer: messages that were pulled and not yet polled, and the progress of the
+application (Java `AssignedMessageQueue`).
 
-All offsets are queue offsets. `next_offset` is the next to pull (None: nobody knows yet); `consumed` is behind the last
-message that `poll` gave; `done` is what may be committed: what calls of `poll` before the last one gave.
+All offsets are queue offsets. `next_offset` is the next to pull (None: not known yet); `consumed` follows the
+last polled message; `done` may be committed: it follows the messages of all polls before the last one.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ from codec.message_queue import MessageQueue
 
 
 class AssignedQueue:
-    """The state of one queue. Cancel `step` and its pull is begun anew; `dropped`: it is not ours any more."""
+    """The state of one queue. Cancelling `step` restarts its pull.
+
+    `dropped`: it belongs to another member.
+    """
 
     def __init__(self, queue: MessageQueue) -> None:
         self.queue = queue
@@ -31,11 +35,11 @@ class AssignedQueue:
 
     @property
     def span(self) -> int:
-        """Last minus first offset of what waits."""
+        """The last offset minus the first of the cached messages."""
         return self.batches[-1][-1].queue_offset - self.batches[0][0].queue_offset if self.batches else 0
 
     def begin(self, offset: int) -> None:
-        """Where to start, unless it was moved meanwhile."""
+        """Sets the start offset, unless a seek has set one."""
         if self.next_offset is None:
             self.next_offset = self.consumed = self.done = offset
 
@@ -45,7 +49,7 @@ class AssignedQueue:
         self.size += sum(len(message.body) for message in messages)
 
     def take(self) -> list[MessageExt]:
-        """The oldest batch; the application has it now."""
+        """Removes and returns the oldest batch."""
         batch = self.batches.popleft()
         self.count -= len(batch)
         self.size -= sum(len(message.body) for message in batch)
@@ -53,14 +57,14 @@ class AssignedQueue:
         return batch
 
     def seek(self, offset: int) -> None:
-        """Forgets what waits and goes on at `offset`."""
+        """Discards cached messages and continues at `offset`."""
         self.batches.clear()
         self.count = self.size = 0
         self.next_offset = self.consumed = self.done = offset
         self.step.cancel()
 
     def refetch(self) -> None:
-        """Forgets what waits, to pull it once more."""
+        """Discards cached messages, which are pulled again."""
         self.batches.clear()
         self.count = self.size = 0
         self.next_offset = self.consumed

@@ -1,8 +1,8 @@
-"""`LitePullConsumer`: the application polls, pulling goes on behind it (Java `DefaultLitePullConsumer`).
+"""`LitePullConsumer`: background pulls for an application that polls (Java `DefaultLitePullConsumer`).
 
-Either `subscribe` (the queues of topics are shared with the other members of the group) or `assign` (these queues and no
-others), not both. What `poll` gave counts as consumed when `poll` is called again, or when the block is left without an
-exception; only that is committed by itself. So a message may come more than once, never less.
+Either `subscribe` (the group shares the queues of topics) or `assign` (exactly these queues), not both.
+Messages of `poll` count as consumed when `poll` is called again, or when the block is left without an
+exception; only consumed messages are committed automatically. Delivery is at least once.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from rmqcli.client.group.subscription import MessageSelector, Subscription, chec
 from rmqcli.client.instance import Client, ClientInstance, InstanceOptions
 from rmqcli.client.lite.assigned_queue import AssignedQueue
 from rmqcli.client.lite.pulling import Pulling
+from rmqcli.client.lite.queue_watch import watch
 from rmqcli.client.lite.settings import LiteSettings
-from rmqcli.client.lite.watching import watch
 from rmqcli.client.processor.consumer import ConsumerProcessor
 from rmqcli.client.processor.running_info import lite_info
-from rmqcli.client.pull.consumer import PullConsumer, QueuesChanged, tell
+from rmqcli.client.pull.consumer import PullConsumer, QueuesChanged, notify
 from rmqcli.client.trace.consumer_tracer import consume_tracer
 
 log = logging.getLogger("rmqcli.client.lite")
@@ -41,7 +41,8 @@ EVERYTHING: Mapping[str, str | MessageSelector] = MappingProxyType({})
 
 
 class LitePullConsumer(Client):
-    """`async with LitePullConsumer("group") as consumer: await consumer.subscribe("topic"); await consumer.poll()`.
+    """`async with LitePullConsumer("group") as consumer: await consumer.subscribe("topic"); await
+    consumer.poll()`.
 
     One task polls. More options: LiteSettings, InstanceOptions.
     """
@@ -122,7 +123,7 @@ class LitePullConsumer(Client):
 
     @property
     def assignment(self) -> list[MessageQueue]:
-        """The queues that are ours now, sorted."""
+        """The queues that are allocated or assigned to this consumer, sorted."""
         return self._namespace.unwrap_queues(sorted(self._held))
 
     async def subscribe(
@@ -132,10 +133,11 @@ class LitePullConsumer(Client):
         *,
         on_change: QueuesChanged | None = None,
     ) -> None:
-        """Shares the queues of `topic` with the group; `selector` is a tag expression or MessageSelector.by_sql.
+        """Subscribes to a topic; `selector` is a tag expression or MessageSelector.by_sql.
 
-        `on_change` hears of all its queues and ours whenever they change. Raises InvalidRequest after `assign`, NoRoute for
-        an unknown topic, BrokerRefused for a SQL92 condition that the broker does not take.
+        `on_change` is called with all queues of the topic and those of this member when they change. Raises
+        InvalidRequest after `assign`, NoRoute for an unknown topic, BrokerRefused for a SQL92 condition that
+        the broker does not accept.
         """
         if self._assigned:
             raise InvalidRequest("Subscribe and assign are mutually exclusive.")
@@ -150,7 +152,7 @@ class LitePullConsumer(Client):
         self._rebalance.start()
 
     async def unsubscribe(self, topic: str) -> None:
-        """Gives the queues of `topic` up."""
+        """Releases the queues of `topic`."""
         topic = self._namespace.wrap(topic)
         self._rebalance.topics.discard(topic)
         self._rebalance.forget(topic)
@@ -164,9 +166,10 @@ class LitePullConsumer(Client):
         queues: Iterable[MessageQueue],
         selectors: Mapping[str, str | MessageSelector] = EVERYTHING,
     ) -> None:
-        """Reads exactly these queues, instead of those assigned before; of the topics in `selectors` only what those say.
+        """Reads exactly these queues, filtered by `selectors` (by topic); replaces an earlier assignment.
 
-        Raises InvalidRequest after `subscribe`, BrokerRefused for a SQL92 condition that the broker does not take.
+        Raises InvalidRequest after `subscribe`, BrokerRefused for a SQL92 condition that the broker does not
+        accept.
         """
         if self._rebalance.topics:
             raise InvalidRequest("Subscribe and assign are mutually exclusive.")
@@ -191,15 +194,16 @@ class LitePullConsumer(Client):
         return subscription
 
     def _begin_again(self, topic: str) -> None:
-        """What waits of this topic was chosen by what was wanted before."""
+        """Discards cached messages of the topic, which a former filter selected."""
         for held in self._held.values():
             if held.queue.topic == topic:
                 held.refetch()
 
     async def poll(self, timeout: float | None = None) -> list[MessageExt]:
-        """The next messages, all of one queue and in its order; none when `timeout` seconds (5) brought nothing.
+        """The next messages, of one queue and in its order; an empty list after `timeout` seconds (5) without
+        any.
 
-        Messages of earlier calls count as consumed now, and are committed when the commit interval has passed.
+        Messages of earlier calls count as consumed, and are committed when the commit interval has passed.
         """
         self._acknowledge()
         deadline = trio.current_time() + (self._settings.poll_timeout if timeout is None else timeout)
@@ -214,7 +218,10 @@ class LitePullConsumer(Client):
                 await self._arrival.wait()
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
-        """The next poll gives messages from `offset` on. InvalidRequest outside of the queue, or when it is not ours."""
+        """Continues at `offset`.
+
+        InvalidRequest for an offset outside the queue, or a queue of another consumer.
+        """
         self._ours(queue)
         low, high = await self._pull.min_offset(queue), await self._pull.max_offset(queue)
         if not low <= offset <= high:
@@ -224,20 +231,22 @@ class LitePullConsumer(Client):
         self._ours(queue).seek(offset)
 
     async def seek_to_begin(self, queue: MessageQueue) -> None:
-        """The next poll gives the oldest messages that are there."""
+        """Continues at the oldest message of the queue."""
         self._ours(queue)
         offset = await self._pull.min_offset(queue)
         self._ours(queue).seek(offset)
 
     async def seek_to_end(self, queue: MessageQueue) -> None:
-        """The next poll gives what is sent from now on."""
+        """Continues with messages sent from now on."""
         self._ours(queue)
         offset = await self._pull.max_offset(queue)
         self._ours(queue).seek(offset)
 
     def pause(self, queues: Iterable[MessageQueue]) -> None:
-        """Neither pulls these queues nor gives what waits of them, until `resume`. InvalidRequest, and nothing done, when one is
-        not ours; a queue that went and came back is not paused."""
+        """Suspends pulls and polls of these queues until `resume`, or until a rebalance takes them away.
+
+        InvalidRequest, without any effect, for a queue of another consumer.
+        """
         for held in [self._ours(queue) for queue in queues]:
             held.pause()
 
@@ -247,7 +256,10 @@ class LitePullConsumer(Client):
         self._has_arrived()
 
     async def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
-        """Stores these next offsets; without any, those behind all that `poll` gave. ClientError when a broker cannot."""
+        """Stores these next offsets, by default those behind all polled messages.
+
+        ClientError when a broker fails.
+        """
         if offsets is None:
             offsets = {q: held.consumed for q, held in self._held.items() if held.consumed is not None}
         offsets = self._namespace.wrap_queues(offsets)
@@ -259,13 +271,16 @@ class LitePullConsumer(Client):
             await self._offsets.persist(offsets)
 
     async def committed(self, queue: MessageQueue) -> int | None:
-        """The stored next offset of the group; None when it has none there."""
+        """The stored next offset of the group, or None."""
         if self._settings.broadcasting:
             return self._offsets.memory(self._namespace.wrap_queue(queue))
         return await self._pull.committed(queue)
 
     async def offset_for_timestamp(self, queue: MessageQueue, timestamp_ms: int) -> int:
-        """The offset of the first message stored at `timestamp_ms` (epoch) or later; the end when there is none."""
+        """The offset of the first message stored at `timestamp_ms` (epoch) or later.
+
+        The end when there is none.
+        """
         return await self._pull.search_offset(queue, timestamp_ms)
 
     async def message_queues(self, topic: str) -> list[MessageQueue]:
@@ -273,8 +288,11 @@ class LitePullConsumer(Client):
         return await self._pull.message_queues(topic)
 
     async def watch_queues(self, topic: str) -> trio.MemoryReceiveChannel[list[MessageQueue]]:
-        """A channel that gives the queues of `topic` whenever they became others (Java
-        `registerTopicMessageQueueChangeListener`); the newest state only, looked at every 30 s."""
+        """A channel of the queues of `topic` when they change (Java
+        `registerTopicMessageQueueChangeListener`).
+
+        It holds the newest state only, which is read every `queue_check_interval` (30 s).
+        """
         known = await self.message_queues(topic)
         sender, receiver = trio.open_memory_channel[list[MessageQueue]](1)
 
@@ -291,13 +309,13 @@ class LitePullConsumer(Client):
         return held
 
     def _acknowledge(self) -> None:
-        """What the last poll gave is consumed."""
+        """Counts the messages of the last poll as consumed."""
         if self._last is not None:
             self._last.done = self._last.consumed
             self._last = None
 
     def _take(self) -> list[MessageExt]:
-        """The oldest batch of the queue whose turn it is."""
+        """The oldest batch of the next queue in turn."""
         for held in self._turn:
             if held.batches and not held.paused:
                 batch = held.take()
@@ -328,7 +346,7 @@ class LitePullConsumer(Client):
             log.error("%s", error)
 
     def _remember(self, queues: Collection[MessageQueue]) -> None:
-        """Takes what is consumed over into the offset store."""
+        """Puts the offsets of consumed messages into the offset store."""
         for queue in queues:
             done = self._held[queue].done
             if done is not None:
@@ -338,12 +356,12 @@ class LitePullConsumer(Client):
         self, topic: str, queues: Sequence[MessageQueue], mine: Sequence[MessageQueue]
     ) -> None:
         if topic not in self._selectors:
-            return  # given up while the division was asked for
+            return  # unsubscribed during the rebalance
         await self._own(topic, mine)
-        await tell(self._listeners.get(topic), self._namespace, topic, queues, mine)
+        await notify(self._listeners.get(topic), self._namespace, topic, queues, mine)
 
     async def _own(self, topic: str, mine: Collection[MessageQueue]) -> None:
-        """Makes `mine` the queues of `topic` that are ours."""
+        """Releases and adds queues so that those of `topic` are `mine`."""
         leaving = [queue for queue in self._held if queue.topic == topic and queue not in mine]
         if self._settings.auto_commit:
             self._remember(leaving)

@@ -1,4 +1,6 @@
-"""The pulls of a lite pull consumer: one task a queue, held back while enough waits (Java `DefaultLitePullConsumerImpl`)."""
+"""The pulls of a lite pull consumer, suspended while enough is cached (Java
+`DefaultLitePullConsumerImpl.PullTaskImpl`).
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ log = logging.getLogger("rmqcli.client.lite")
 
 
 class Pulling:
-    """Fills the queues that are ours; `arrived` is called when one got messages."""
+    """The pull tasks; `arrived` is called when a queue has received messages."""
 
     def __init__(
         self,
@@ -47,14 +49,14 @@ class Pulling:
         self._operation = LITE_PULL_MESSAGE
 
     async def run(self, held: AssignedQueue) -> None:
-        """Until the queue is dropped."""
+        """Pulls until the queue is dropped."""
         while not held.dropped:
             with trio.CancelScope() as held.step:
                 pause = self._hold_back(held) or await self._step(held)
                 await trio.sleep(pause)
 
     def _hold_back(self, held: AssignedQueue) -> float:
-        """Seconds to wait instead of pulling; 0 to pull."""
+        """Seconds to wait before a pull; 0 to pull now."""
         limits = self._settings
         if held.paused:
             return PAUSED
@@ -67,7 +69,7 @@ class Pulling:
         return FLOW_CONTROL if full else 0.0
 
     async def _step(self, held: AssignedQueue) -> float:
-        """One pull; gives the seconds to wait before the next."""
+        """Pulls once; returns the seconds until the next pull."""
         try:
             if held.next_offset is None:
                 held.begin(await self._starts.find(held.queue))
@@ -75,7 +77,7 @@ class Pulling:
             result = await self._pull(held.queue, held.next_offset)
         except ClientError as error:
             return self._after_failure(held, error)
-        if not held.step.cancel_called:  # else it was moved while the answer was on its way
+        if not held.step.cancel_called:  # else a seek has moved it meanwhile
             self._take(held, result)
         return 0.0
 
@@ -107,7 +109,7 @@ class Pulling:
     def _take(self, held: AssignedQueue, result: PullResult) -> None:
         if result.status is PullStatus.OFFSET_ILLEGAL:
             log.warning(
-                "offset %s of %s is not in the queue; going on at %d",
+                "offset %s of %s is not in the queue; continuing at %d",
                 held.next_offset,
                 held.queue,
                 result.next_begin_offset,
@@ -117,7 +119,7 @@ class Pulling:
             held.put(result.messages)
             self._arrived()
         elif not held.batches and held.consumed == held.done:
-            # Everything up to here was consumed, or is not wanted
+            # All messages up to here are consumed or excluded by the filter
             held.consumed = held.done = result.next_begin_offset
 
 

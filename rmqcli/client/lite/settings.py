@@ -1,4 +1,7 @@
-"""How a lite pull consumer reads: Java `DefaultLitePullConsumer`'s options and defaults. Times are seconds, sizes bytes."""
+"""Settings of lite pull consumers: options and defaults of Java's `DefaultLitePullConsumer`.
+
+Seconds and bytes.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +21,10 @@ MIB = 1024 * 1024
 class LiteSettings:
     """Options of a LitePullConsumer; InvalidRequest when one is out of its range.
 
-    `all_messages`, `queue_messages`, `queue_bytes` and `max_span` bound what waits here for `poll`. `commit_interval`:
-    `poll` commits what earlier calls gave when so much time has passed (1 s at least). `from_timestamp` is epoch ms (None:
-    half an hour before the start). `offsets_folder` is where broadcasting keeps offsets (None: ~/.rocketmq_offsets, as Java).
+    `all_messages`, `queue_messages`, `queue_bytes` and `max_span` limit the messages that wait for `poll`.
+    `commit_interval`: seconds between two automatic commits by `poll` (at least 1). `from_timestamp` is epoch
+    ms (None: half an hour before the start). `offsets_folder`: folder of the offsets of broadcasting
+    consumers (None: ~/.rocketmq_offsets, as Java).
     """
 
     message_model: MessageModel = MessageModel.CLUSTERING

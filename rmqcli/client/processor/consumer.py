@@ -17,7 +17,9 @@ from rmqcli.client.processor.processor import BrokerRequest
 
 
 class ConsumerProcessor:
-    """`offsets` returns the offsets of a topic, `running_info` the state of the consumer, with thread stacks or without."""
+    """`offsets` returns the offsets of a topic, `running_info` the state of the consumer, with thread stacks
+    or without.
+    """
 
     def __init__(
         self,
@@ -33,7 +35,10 @@ class ConsumerProcessor:
         self._is_open = False
 
     def open(self) -> None:
-        """Registers the handlers, once; InvalidRequest when the instance has another consumer of the group."""
+        """Registers the handlers, once.
+
+        InvalidRequest when the instance has another consumer of the group.
+        """
         if self._is_open:
             return
         self._requests.check_free(self._group)

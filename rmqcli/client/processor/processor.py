@@ -1,8 +1,9 @@
 """Dispatch of requests that brokers send to this client (Java `ClientRemotingProcessor`).
 
-Handlers are registered for an operation and a group, so that each client of an instance gets the requests of its own group.
-Requests without a group in their header (39, 326) go to every handler of the operation; each knows from the body whether it
-is meant. The first reply that is not None is sent. A request for a group that has no member here is refused with 1.
+Handlers are registered for an operation and a group, so that each client of an instance gets the requests of
+its own group. Requests without a group in their header (39, 326) go to every handler of the operation; each
+knows from the body whether it is meant. The first reply that is not None is sent. A request for a group that
+has no member here is refused with 1.
 """
 
 from __future__ import annotations
@@ -104,7 +105,9 @@ class ClientRemotingProcessor:
         return (GET_CONSUMER_RUNNING_INFO.code, group) in self._handlers
 
     def check_free(self, group: str) -> None:
-        """InvalidRequest when the instance has a consumer of this group: brokers identify one by client id and group."""
+        """InvalidRequest when the instance has a consumer of this group: brokers identify one by client id
+        and group.
+        """
         if self.has_consumer(group):
             raise InvalidRequest(f"the group {group} has a consumer in this client instance already")
 

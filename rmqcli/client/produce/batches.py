@@ -1,7 +1,7 @@
-"""Many messages in one request (code 320): one topic, one queue, all or none.
+"""Batches: many messages in one request (code 320), for one topic and queue, stored together or not at all.
 
-Rules of Java's `MessageBatch.generateFromList`: same topic, same WAIT, no delay level, no retry topic. The broker takes
-`max_bytes` of encoded items at most, and no compression.
+Rules of Java's `MessageBatch.generateFromList`: same topic, same WAIT, no delay level, no retry topic. The
+broker accepts at most `max_bytes` of encoded items, uncompressed.
 """
 
 from __future__ import annotations
@@ -15,9 +15,7 @@ from rmqcli.client.errors import InvalidRequest
 from rmqcli.client.produce.outgoing import MAX_MESSAGE_SIZE, Outgoing, Preparer, properties_bytes
 
 ITEM_HEAD = 22  # bytes of an item besides body and properties
-UNIQ_KEY_SIZE = (
-    66  # bytes of a UNIQ_KEY property that is still to be added: name, two separators, up to 56 characters
-)
+UNIQ_KEY_SIZE = 66  # bytes of a UNIQ_KEY property to be added: name, two separators, up to 56 characters
 
 
 def _size(message: Message) -> int:
@@ -28,10 +26,10 @@ def _size(message: Message) -> int:
 def split_batch(
     messages: Iterable[Message], max_bytes: int = MAX_MESSAGE_SIZE, max_count: int = 0
 ) -> Iterator[list[Message]]:
-    """Cuts messages into lists that each fit one batch, in order: one topic and `max_bytes` encoded at most.
+    """Splits messages, in order, into lists that fit one batch: one topic, at most `max_bytes` encoded.
 
-    `max_count` bounds the messages of a list (0: no bound). A message too large for any batch makes a list of its own,
-    and the send refuses it by name.
+    `max_count` limits the messages of a list (0: no limit). A message that is too large for any batch gets a
+    list of its own, which the send refuses.
     """
     part: list[Message] = []
     room = max_bytes
@@ -48,7 +46,7 @@ def split_batch(
 
 
 def check_batch(messages: Sequence[Message]) -> None:
-    """InvalidRequest when these messages cannot travel together."""
+    """Raises InvalidRequest when these messages cannot form a batch."""
     if not messages:
         raise InvalidRequest("a batch needs at least one message")
     topic, wait = messages[0].topic, messages[0].properties.get(PropertyName.WAIT, "true")
@@ -64,7 +62,7 @@ def check_batch(messages: Sequence[Message]) -> None:
 
 
 def batch_outgoing(messages: Sequence[Message], preparer: Preparer, namespace: str = "") -> Outgoing:
-    """The batch as one request body; InvalidRequest when a rule or the size limit is broken.
+    """The batch as one request body; InvalidRequest when it breaks a rule or the size limit.
 
     Brokers add the properties of the batch to those of each item.
     """

@@ -1,7 +1,8 @@
-"""A message made ready to travel: names checked, UNIQ_KEY given, body compressed, properties as text.
+"""Preparation of messages: check of names, UNIQ_KEY, compression of the body, properties as text.
 
-Limits (message.md): body MAX_MESSAGE_SIZE before compression, properties 32767 bytes. Bodies from COMPRESS_IN_THREAD bytes on
-are compressed in a worker thread, so that one large message does not hold up the others.
+Limits (message.md): body MAX_MESSAGE_SIZE before compression, properties 32767 bytes. Bodies of
+COMPRESS_IN_THREAD bytes and more are compressed in a worker thread, so that a large message does not delay
+others.
 """
 
 from __future__ import annotations
@@ -34,14 +35,17 @@ COMPRESS_IN_THREAD = 64 * 1024
 COMPRESSIONS = ("zlib", "lz4", "zstd")
 UNIQ_KEY, TRAN_MSG, MSG_TYPE = PropertyName.UNIQ_KEY, PropertyName.TRAN_MSG, PropertyName.MSG_TYPE
 REPLY_TYPE = "reply"
-"""MSG_TYPE of a message that answers a request: brokers hand it to the client that asked."""
+"""MSG_TYPE of the reply to a request; brokers pass it to the requesting client."""
 
 
 SendOperation = Operation[SendMessageRequestHeaderV2, SendMessageResponseHeader, bytes, None]
 
 
 class Outgoing(NamedTuple):
-    """What a send request needs of a message. `msg_id` is the UNIQ_KEY, comma-joined for a batch."""
+    """The parts of a send request that come from a message.
+
+    `msg_id` is the UNIQ_KEY, comma-joined for a batch.
+    """
 
     topic: str
     body: bytes
@@ -54,7 +58,7 @@ class Outgoing(NamedTuple):
     batch: bool = False
     reply: bool = False
     is_plain: bool = False
-    """All but topic, body, properties and id is as above."""
+    """True if all fields but topic, body, properties and id have their defaults."""
 
     @property
     def operation(self) -> SendOperation:
@@ -64,7 +68,7 @@ class Outgoing(NamedTuple):
 
 
 class Preparer:
-    """Makes Outgoing messages; `next_id` gives the unique ids."""
+    """Creates Outgoing messages; `next_id` returns unique ids."""
 
     def __init__(
         self,
@@ -92,7 +96,7 @@ class Preparer:
         self._checked: set[str] = set()
 
     async def single(self, message: Message) -> Outgoing:
-        """One message; InvalidRequest when a limit or a name is broken."""
+        """Prepares one message; InvalidRequest when it breaks a limit or has an invalid name."""
         topic, body = message.topic, message.body
         if topic not in self._checked or not 0 < len(body) <= self.max_message_size:
             self.check(message)
@@ -120,7 +124,7 @@ class Preparer:
         return message.with_properties({PropertyName.UNIQ_KEY: self._next_id()})
 
     def check(self, message: Message) -> None:
-        """InvalidRequest when the topic's name or the body's size is not allowed."""
+        """Raises InvalidRequest for an invalid topic or size of the body."""
         topic = message.topic
         if topic not in self._checked:
             try:
@@ -146,7 +150,7 @@ class Preparer:
 
 
 def properties_bytes(properties: Mapping[str, str]) -> bytes:
-    """The properties as they travel; InvalidRequest over the limit, or with a separator inside."""
+    """The encoded properties; InvalidRequest over the limit, or for a separator in a property."""
     try:
         data = encode_properties(properties)
     except LocalProtocolError as error:
@@ -160,7 +164,7 @@ def properties_text(properties: Mapping[str, str]) -> str:
     """`properties_bytes` as text."""
     try:
         text = PROPERTY_SEPARATOR.join(map(NAME_VALUE_SEPARATOR.join, properties.items()))
-    except TypeError:  # a value is no text
+    except TypeError:  # a value that is not text
         return properties_bytes(properties).decode()
     is_right = text.isascii() and len(text) <= MAX_PROPERTIES_LENGTH
     if is_right and text.count(PROPERTY_SEPARATOR) == len(properties) - 1:
@@ -169,7 +173,7 @@ def properties_text(properties: Mapping[str, str]) -> str:
 
 
 def _retry_counts(properties: dict[str, str]) -> tuple[int, int | None]:
-    """Takes RECONSUME_TIME and MAX_RECONSUME_TIMES out: for a retry topic they travel in the header."""
+    """Removes RECONSUME_TIME and MAX_RECONSUME_TIMES, which a message to a retry topic has in its header."""
     times = properties.pop(PropertyName.RECONSUME_TIME, None)
     maximum = properties.pop(PropertyName.MAX_RECONSUME_TIMES, None)
     try:

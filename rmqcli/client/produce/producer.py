@@ -1,7 +1,9 @@
-"""Sending (Java `DefaultMQProducer`): choose a queue, send, and on failure try another broker while time is left.
+"""Sending (Java `DefaultMQProducer`): choose a queue, send, and on failure try another broker while time is
+left.
 
-A send may be carried out twice when the answer is lost: the message then exists twice with the same UNIQ_KEY. Only an answer
-makes a SendResult; every failure raises. The timeout covers route, connecting, all tries and the answer.
+A send may be carried out twice when the answer is lost: the message then exists twice with the same UNIQ_KEY.
+Only an answer makes a SendResult; every failure raises. The timeout covers route, connecting, all tries and
+the answer.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ RETRY_CODES = frozenset(
         ResponseCode.NOT_IN_CURRENT_UNIT,
     }
 )
-"""Answers after which another broker is tried (`retryResponseCodes`)."""
+"""Response codes after which another broker is tried (`retryResponseCodes`)."""
 _STATUS = {status.value.value: status for status in SendStatus}
 
 
@@ -68,15 +70,16 @@ class ProducerOptions(InstanceOptions, total=False):
 
 
 class Producer(SendingSoon, Requesting, Client):
-    """Sends messages; any number of tasks may send at the same time over one connection a broker.
+    """Sends messages; any number of tasks may send concurrently, over one connection per broker.
 
-    `group` is the producer group, `send_timeout` seconds, `retries` further tries after the first (synchronous sends to a
-    queue of the producer's own choice only), `compress_over` and `max_message_size` bytes, `compression` zlib, lz4, zstd or
-    None, `compress_level` 1 (quick) to 9 (small). `allow_empty` sends empty bodies, which Java's producer refuses.
-    `latency_faults` leaves brokers alone that answer slowly or not at all; `retry_unstored` tries another broker after a
-    SendStatus other than SEND_OK too (the message may then exist twice). `trace`: True writes traces to
-    RMQ_SYS_TRACE_TOPIC, a text to another topic, by its whole name. `in_flight`: sends in the background (`send_soon`) at
-    once. With a shared `instance`, `namespace` may be another than its. More options: InstanceOptions.
+    `group` is the producer group, `send_timeout` seconds, `retries` further attempts (without `queue` or
+    `selector` only), `compress_over` and `max_message_size` bytes, `compression` zlib, lz4, zstd or None,
+    `compress_level` 1 (quick) to 9 (small). `allow_empty` sends empty bodies, which Java's producer refuses.
+    `latency_faults` avoids brokers that respond slowly or not at all. `retry_unstored` also retries on
+    another broker after a SendStatus other than SEND_OK, which may store the message twice. `trace`: True
+    writes traces to RMQ_SYS_TRACE_TOPIC, a text to that topic (by its whole name). `in_flight`: concurrent
+    sends of `send_soon`. With a shared `instance`, `namespace` may differ from that of the instance. More
+    options: InstanceOptions.
     """
 
     def __init__(
@@ -158,16 +161,16 @@ class Producer(SendingSoon, Requesting, Client):
 
     @property
     def traces_dropped(self) -> int:
-        """How many trace records were not written: there were too many at once, or no broker took them."""
+        """The number of trace records that were not written: too many at once, or no broker accepted them."""
         return 0 if self._trace is None else self._trace.dropped
 
     @property
     def trace_trouble(self) -> ClientError | None:
-        """Why the last of them could not be sent; None when there were too many at once."""
+        """The error of the last trace record that could not be sent, if any."""
         return None if self._trace is None else self._trace.trouble
 
     async def message_queues(self, topic: str) -> list[MessageQueue]:
-        """The queues that a message to `topic` may go to; those it would get when the topic is yet to be created."""
+        """The writable queues of `topic`, or those that it would get when it does not exist yet."""
         deadline = trio.current_time() + self.instance.timeout
         route = await self._targets.route(self._namespace.wrap(topic), deadline)
         return self._namespace.unwrap_queues(route.publish)
@@ -180,10 +183,11 @@ class Producer(SendingSoon, Requesting, Client):
         selector: QueueSelector | None = None,
         timeout: float | None = None,
     ) -> SendResult:
-        """Sends one message and waits for the answer.
+        """Sends one message and waits for the reply.
 
-        Raises InvalidRequest before anything is sent, NoRoute, ConnectionFailed, ConnectionLost, RequestTimeout, or
-        BrokerRefused with the broker's code; with `queue` or `selector` there is one try.
+        Raises InvalidRequest before anything is sent, NoRoute, ConnectionFailed, ConnectionLost,
+        RequestTimeout, or BrokerRefused with the broker's code. With `queue` or `selector` there is one
+        attempt.
         """
         deadline = trio.current_time() + (self._send_timeout if timeout is None else timeout)
         if self._namespace.name:
@@ -199,7 +203,10 @@ class Producer(SendingSoon, Requesting, Client):
         selector: QueueSelector | None = None,
         timeout: float | None = None,
     ) -> SendResult:
-        """Sends messages of one topic to one queue in one request; all are stored or none. See `split_batch`."""
+        """Sends messages of one topic to one queue in one request; all or none are stored.
+
+        See `split_batch`.
+        """
         deadline = trio.current_time() + (self._send_timeout if timeout is None else timeout)
         if self._namespace.name and messages:
             wrap = self._namespace.wrap_item
@@ -215,9 +222,10 @@ class Producer(SendingSoon, Requesting, Client):
         selector: QueueSelector | None = None,
         timeout: float | None = None,
     ) -> str:
-        """Sends without an answer; returns the message id when the operating system has the request.
+        """Sends without a reply; returns the message id when the operating system has the request.
 
-        Nobody tells whether it was stored. One try; raises as `send`, but never BrokerRefused for the message itself.
+        It is unknown whether the message is stored. One attempt; raises as `send`, but BrokerRefused only for
+        the route.
         """
         deadline = trio.current_time() + (self._send_timeout if timeout is None else timeout)
         if self._namespace.name:
@@ -241,7 +249,7 @@ class Producer(SendingSoon, Requesting, Client):
         selector: QueueSelector | None,
         wrap: Callable[[Message], Message] | None = None,
     ) -> tuple[list[Message], MessageQueue | None, QueueSelector | None]:
-        """What is sent, and where, with the long names of the namespace."""
+        """Messages, queue and selector with the long names of the namespace."""
         space = self._namespace
         return (
             list(map(wrap or space.wrap_message, messages)),
@@ -267,7 +275,7 @@ class Producer(SendingSoon, Requesting, Client):
         while True:
             route = cached(outgoing.topic) or await self._targets.route(outgoing.topic, deadline)
             if failure is not None and deadline <= trio.current_time():
-                # Asking for the route again took the rest of the time
+                # Reading the route again took the rest of the time
                 if unstored is not None:
                     return unstored
                 raise failure
@@ -300,7 +308,7 @@ class Producer(SendingSoon, Requesting, Client):
 
     def _worth_another(self, error: ClientError, route: Route) -> bool:
         if isinstance(error, BrokerRefused):
-            # The same account is refused everywhere
+            # Every broker refuses the same account
             return error.code in RETRY_CODES and not (isinstance(error, NotPermitted) and error.code == 1)
         self.instance.routes.doubt(route.topic)
         return True
@@ -314,23 +322,23 @@ class Producer(SendingSoon, Requesting, Client):
         tries_left: int,
         messages: Sequence[Message],
     ) -> SendResult:
-        """`_request`, judged and traced."""
+        """`_request` with its latency recorded and traced."""
         began, began_ms = trio.current_time(), self.instance.now_ms()
         try:
             result = await self._request(address, queue, outgoing, deadline, tries_left, messages)
         except ClientError as error:
-            # Whoever refuses what no broker takes is in good health
-            self._judge(
+            # A broker that refuses what no broker accepts is not at fault
+            self._record_latency(
                 queue, began, failed=not isinstance(error, BrokerRefused) or error.code in RETRY_CODES
             )
             raise
-        self._judge(queue, began)
+        self._record_latency(queue, began)
         if self._trace is not None and result.trace_on:
             cost = trio.current_time() - began
             self._trace.put(published(self.group, messages, result, address, began_ms, cost))
         return result
 
-    def _judge(self, queue: MessageQueue, began: float, *, failed: bool = False) -> None:
+    def _record_latency(self, queue: MessageQueue, began: float, *, failed: bool = False) -> None:
         if self._faults is not None:
             self._faults.update(queue.broker_name, trio.current_time() - began, failed=failed)
 
@@ -345,8 +353,8 @@ class Producer(SendingSoon, Requesting, Client):
     ) -> SendResult:
         request = self._headers.request(outgoing, queue)
         left = deadline - trio.current_time()
-        # Connecting must leave time for the other tries; waiting for an answer may take all there is, since a second
-        # try of a request that was sent makes a second message.
+        # Connecting must leave time for the other tries; waiting for an answer may take all there is, since a
+        # second try of a request that was sent makes a second message.
         reply = await self.instance.pool.request(
             address, request, left, deadline=deadline, connect_timeout=left / (tries_left + 1)
         )

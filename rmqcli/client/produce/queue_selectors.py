@@ -1,4 +1,6 @@
-"""Which queue a message goes to: round-robin from a random start, or a selector (Java `MessageQueueSelector`)."""
+"""Choice of the queue of a message: round robin from a random start, or a selector (Java
+`MessageQueueSelector`).
+"""
 
 from __future__ import annotations
 
@@ -11,17 +13,20 @@ from codec.message import Message
 from codec.message_queue import MessageQueue
 
 QueueSelector = Callable[[Sequence[MessageQueue], Message], MessageQueue]
-"""Chooses one of the writable queues of the topic; never called with none. Its choice is not retried elsewhere."""
+"""Selects one of the writable queues of a topic, of which there is at least one.
+
+A failed send is not retried elsewhere.
+"""
 
 
 class RoundRobin:
-    """The producer's own choice (Java `TopicPublishInfo.selectOneMessageQueue`)."""
+    """The default choice (Java `TopicPublishInfo.selectOneMessageQueue`)."""
 
     def __init__(self, rng: random.Random) -> None:
         self._index = rng.randrange(1 << 31)
 
     def choose(self, queues: Sequence[MessageQueue], avoid: str | None = None) -> MessageQueue:
-        """The next queue; after a failure one of another broker than `avoid`, if there is any."""
+        """The next queue, if possible on a broker other than `avoid`, which failed before."""
         count = len(queues)
         if avoid is not None:
             for _ in range(count):
@@ -34,18 +39,21 @@ class RoundRobin:
 
 
 def by_hash(key: str) -> QueueSelector:
-    """Messages with the same key go to the same queue (Java `SelectMessageQueueByHash` on a String)."""
+    """The same queue for the same key (Java `SelectMessageQueueByHash` with a String)."""
     number = java_string_hash(key)
 
     def select(queues: Sequence[MessageQueue], message: Message) -> MessageQueue:
-        # Java's % keeps the sign and the selector then drops it
+        # In Java % keeps the sign, which the selector then drops
         return queues[abs(number) % len(queues)]
 
     return select
 
 
 def by_queue_id(queue_id: int, broker_name: str | None = None) -> QueueSelector:
-    """The queue with this number, on the named broker or on the first that has it. ValueError when there is none."""
+    """The queue with this number, on the named broker or the first that has it.
+
+    ValueError when there is none.
+    """
 
     def select(queues: Sequence[MessageQueue], message: Message) -> MessageQueue:
         for queue in queues:
@@ -58,13 +66,16 @@ def by_queue_id(queue_id: int, broker_name: str | None = None) -> QueueSelector:
 
 
 def by_random(rng: random.Random | None = None) -> QueueSelector:
-    """Any queue (Java `SelectMessageQueueByRandom`)."""
+    """A random queue (Java `SelectMessageQueueByRandom`)."""
     source = rng or random.Random()
     return lambda queues, message: source.choice(queues)
 
 
 def by_machine_room(rooms: Collection[str]) -> QueueSelector:
-    """In turn, queues of brokers named `room@name` with one of these rooms. ValueError when there is none."""
+    """In turn, the queues of brokers named `room@name` with one of these rooms.
+
+    ValueError when there are none.
+    """
     turn = itertools.count()
 
     def select(queues: Sequence[MessageQueue], message: Message) -> MessageQueue:
@@ -77,6 +88,6 @@ def by_machine_room(rooms: Collection[str]) -> QueueSelector:
 
 
 def room_of(queue: MessageQueue) -> str | None:
-    """The machine room in a broker's name; None when it names none."""
+    """The machine room in the name of a broker, or None."""
     room, at, name = queue.broker_name.partition("@")
     return room if at and "@" not in name else None

@@ -1,8 +1,8 @@
-"""Requests through topics: a producer sends a message and waits for the message that answers it (Java 4.6 and later).
+"""Request and reply through topics: a producer sends a message and waits for its reply (Java 4.6 and later).
 
-The consumer of the request sends its reply to the topic `<cluster>_REPLY_TOPIC`; the broker hands it straight to the client
-that asked (326), which it knows by the client id of its heartbeats. So a broker must have heard of this client before the
-request: one heartbeat goes ahead when there was none on the connection. Timeouts are seconds.
+The consumer of the request sends its reply to the topic `<cluster>_REPLY_TOPIC`; the broker passes it
+directly to the requesting client (326), which it knows by the client id of its heartbeats. So a request is
+preceded by a heartbeat to each broker that has received none on the connection. Timeouts are seconds.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _COPIED = (PropertyName.CORRELATION_ID, PropertyName.REPLY_TO_CLIENT, PropertyNa
 
 
 class ReplyTimeout(RequestTimeout):
-    """The request was stored, but nobody replied in time (Java's code 10006)."""
+    """A request that was stored but got no reply in time (Java's code 10006)."""
 
     def __init__(self, topic: str, msg_id: str, timeout: float) -> None:
         ClientError.__init__(self, f"no reply to request {msg_id} of topic {topic} within {timeout:g} s")
@@ -47,27 +47,30 @@ class ReplyTimeout(RequestTimeout):
 def create_reply_message(
     request: MessageExt, body: bytes | str, properties: Mapping[str, str] | None = None
 ) -> Message:
-    """The message that answers `request`; InvalidRequest when that is not one (Java `MessageUtil.createReplyMessage`)."""
+    """The reply to `request`.
+
+    InvalidRequest for another kind of message (Java `MessageUtil.createReplyMessage`).
+    """
     cluster = request.properties.get(PropertyName.CLUSTER)
     if not cluster:
         raise InvalidRequest("create reply message fail, requestMessage error, property[CLUSTER] is null.")
     if not request.properties.get(PropertyName.REPLY_TO_CLIENT):
-        raise InvalidRequest(f"message {request.msg_id} asks for no reply")
+        raise InvalidRequest(f"message {request.msg_id} is not a request")
     copied = {name: request.properties[name] for name in _COPIED if name in request.properties}
     own = dict(properties or {}) | copied | {PropertyName.MSG_TYPE: REPLY_TYPE}
     return Message.of(reply_topic(cluster), body, properties=own)
 
 
-class _Reply:
-    """One request that waits."""
+class PendingReply:
+    """A request that waits for its reply."""
 
     def __init__(self) -> None:
-        self.came = trio.Event()
+        self.arrived = trio.Event()
         self.message: MessageExt | None = None
 
 
 class Sending(Protocol):
-    """What requests need of a Producer."""
+    """The method of a Producer that requests use."""
 
     async def send(
         self,
@@ -85,7 +88,7 @@ class Requests:
     def __init__(self, instance: ClientInstance, namespace: Namespace) -> None:
         self._instance = instance
         self._namespace = namespace
-        self._waiting: dict[str, _Reply] = {}
+        self._waiting: dict[str, PendingReply] = {}
 
     def open(self) -> None:
         self._instance.requests.register(PUSH_REPLY_MESSAGE_TO_CLIENT, self._on_reply)
@@ -110,7 +113,7 @@ class Requests:
                 PropertyName.TTL: str(round(timeout * 1000)),
             }
         )
-        reply = self._waiting[correlation_id] = _Reply()
+        reply = self._waiting[correlation_id] = PendingReply()
         try:
             topic = self._namespace.wrap(message.topic)
             route = await self._instance.route(topic, create=True, timeout=timeout)
@@ -120,7 +123,7 @@ class Requests:
             left = max(0.0, deadline - trio.current_time())
             sent = await sending.send(asked, queue=queue, selector=selector, timeout=left)
             with trio.move_on_at(deadline):
-                await reply.came.wait()
+                await reply.arrived.wait()
             if reply.message is None:
                 raise ReplyTimeout(message.topic, sent.msg_id, timeout)
             return reply.message
@@ -128,7 +131,9 @@ class Requests:
             del self._waiting[correlation_id]
 
     def _on_reply(self, request: PushedReply) -> RemotingCommand:
-        """PUSH_REPLY_MESSAGE_TO_CLIENT (326): 0, also when nobody waits any more; 1 when it cannot be read."""
+        """PUSH_REPLY_MESSAGE_TO_CLIENT (326): replies 0, also when no request waits, or 1 for an unreadable
+        message.
+        """
         try:
             message = _read_reply(request.header, bytes(request.body), self._instance.now_ms())
         except CodecError as error:
@@ -136,7 +141,7 @@ class Requests:
         waiting = self._waiting.get(message.properties.get(PropertyName.CORRELATION_ID, ""))
         if waiting is not None and waiting.message is None:
             waiting.message = message
-            waiting.came.set()
+            waiting.arrived.set()
         return request.reply(None)
 
 
@@ -178,10 +183,10 @@ class Requesting:
         selector: QueueSelector | None = None,
         timeout: float = REQUEST_TIMEOUT,
     ) -> MessageExt:
-        """Sends a message and waits for the reply to it: `timeout` seconds for both.
+        """Sends a message and waits for its reply, within `timeout` seconds in total.
 
-        Raises ReplyTimeout when the request was stored and no reply came, else as `send`. The reply's `body`, `properties`
-        and hosts are those of the reply; it has no place in a queue.
+        Raises ReplyTimeout when the request was stored but no reply came, else as `send`. The reply has no
+        queue offset.
         """
         return await self._requests.ask(self, message, queue, selector, timeout)
 
@@ -193,7 +198,7 @@ class Requesting:
         properties: Mapping[str, str] | None = None,
         timeout: float | None = None,
     ) -> SendResult:
-        """Answers a request that was consumed. BrokerRefused (1) when the client that asked is gone."""
+        """Replies to a consumed request; BrokerRefused (1) when the requesting client has disconnected."""
         return await self.send(create_reply_message(request, body, properties), timeout=timeout)
 
 

@@ -1,4 +1,7 @@
-"""Send requests. Those of plain messages to the same queue differ in two header fields only: the rest is kept as written."""
+"""Send requests.
+
+Those of plain messages to one queue differ in two header fields, so the rest is encoded once.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ MAX_KEPT = 4096  # queues whose header is kept
 
 
 class SendHeaders:
-    """Of one producer group."""
+    """The send requests of one producer group."""
 
     def __init__(self, instance: ClientInstance, group: str) -> None:
         self._instance = instance
@@ -25,7 +28,7 @@ class SendHeaders:
         self._kept: dict[MessageQueue, SendTemplate] = {}
 
     def request(self, outgoing: Outgoing, queue: MessageQueue) -> RemotingCommand | SendRequest:
-        """A new one for every try. InvalidRequest when a name cannot be sent."""
+        """A new request for every attempt; InvalidRequest when a name cannot be sent."""
         if not outgoing.is_plain:
             return self.command(outgoing, queue)
         template = self._kept.get(queue)
@@ -36,7 +39,7 @@ class SendHeaders:
         return SendRequest(template, self._instance.now_ms(), outgoing.properties, outgoing.body)
 
     def command(self, outgoing: Outgoing, queue: MessageQueue) -> RemotingCommand:
-        """The same request written the general way."""
+        """The same request without a template."""
         return request_of(outgoing.operation, self._header(outgoing, queue), outgoing.body)
 
     def _template(self, outgoing: Outgoing, queue: MessageQueue) -> SendTemplate:

@@ -1,7 +1,7 @@
-"""Sends that the application does not wait for, each with a callback (Java `send(Message, SendCallback)`).
+"""Asynchronous sends with callbacks (Java `send(Message, SendCallback)`).
 
-Limits: `in_flight` sends at once, their callbacks included; `send_soon` waits while there are so many. Only inside of a
-callback it does not wait: if all were callbacks that send again, each would wait for the others.
+Limits: `in_flight` concurrent sends, including their callbacks; `send_soon` waits for room. Inside a callback
+it does not wait, because callbacks that all send again would wait for each other.
 """
 
 from __future__ import annotations
@@ -26,13 +26,16 @@ IN_FLIGHT = 1000
 log = logging.getLogger("rmqcli.client.produce.send_soon")
 
 SendCallback = Callable[[SendResult | Exception], Awaitable[object] | object]
-"""Gets what `send` returned or raised. An async function, or a plain one, which runs in trio's thread and must not block."""
+"""Called with the result or exception of `send`.
+
+A plain function runs in trio's thread and must not block.
+"""
 
 _Send = Callable[[], Awaitable[SendResult]]
 
 
 class Underway:
-    """The sends of one producer that nobody waits for, between `open` and `close`."""
+    """The asynchronous sends of one producer, between `open` and `close`."""
 
     def __init__(self, instance: ClientInstance, limit: int) -> None:
         if limit < 1:
@@ -49,7 +52,7 @@ class Underway:
         self._open = True
 
     async def close(self, *, wait: bool) -> None:
-        """Waits for what is under way, callbacks included; without `wait`, or when cancelled, cancels it."""
+        """Waits for all sends and callbacks; without `wait`, or when cancelled, cancels them."""
         try:
             while wait and self._scopes:
                 await self._closing.park()
@@ -63,7 +66,7 @@ class Underway:
                     await self._closing.park()
 
     async def start(self, send: _Send, callback: SendCallback | None) -> None:
-        """Returns when `send` is under way."""
+        """Returns when `send` has started."""
         await trio.lowlevel.checkpoint()
         while self._open and len(self._scopes) >= self._limit and not self._is_callback():
             await self._waiting.park()
@@ -90,7 +93,7 @@ class Underway:
         try:
             outcome = await send()
         except Exception as error:
-            # Whatever it is: the callback is the one to know it, as the caller of `send` would
+            # The callback gets every exception, as the caller of `send` would
             outcome = error
         if callback is None:
             if isinstance(outcome, Exception):
@@ -103,14 +106,14 @@ class Underway:
             if inspect.isawaitable(said):
                 await said
         except Exception:
-            # Of the application: one bad callback must not end the sends of others
+            # Of the application; it must not end other sends
             log.exception("the callback of a send failed")
         finally:
             self._calling.discard(task)
 
 
 class SendingProducer(Sending, Protocol):
-    """What this needs of a Producer."""
+    """The attributes of a Producer that SendingSoon uses."""
 
     _underway: Underway
 
@@ -129,12 +132,12 @@ class SendingSoon:
         selector: QueueSelector | None = None,
         timeout: float | None = None,
     ) -> None:
-        """Sends in the background; returns as soon as fewer than `in_flight` sends were under way.
+        """Sends in the background; waits only while `in_flight` sends are running.
 
-        `callback` gets the SendResult, or the exception that `send` would have raised; without one a failure is logged.
-        Messages may overtake each other. Leaving the producer's block waits for what is under way, callbacks included.
-        Leaving it by an exception or a cancellation cancels that: no callback is called then, and whether a message was
-        stored is not known.
+        `callback` is called with the SendResult, or with the exception that `send` would have raised; without
+        a callback a failure is logged. Messages may overtake each other. Leaving the block of the producer
+        waits for all sends and callbacks. Leaving it by an exception or a cancellation cancels them: no
+        callback is called, and the messages may have been stored or not.
         """
 
         async def send() -> SendResult:

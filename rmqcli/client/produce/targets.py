@@ -1,4 +1,4 @@
-"""Where a producer's message goes: the route of its topic, a queue of it, the master of that broker."""
+"""Destination of a message: the route of its topic, a queue, the master of its broker."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC.name
 
 
 class Targets:
-    """Of one producer. With `faults`, brokers that are slow or do not answer are left alone."""
+    """The destinations of one producer. With `faults`, brokers that are slow or do not answer are avoided."""
 
     def __init__(self, instance: ClientInstance, faults: LatencyFaults | None) -> None:
         self._instance = instance
@@ -25,7 +25,7 @@ class Targets:
         self._round_robin = RoundRobin(instance.random)
 
     async def route(self, topic: str, deadline: float) -> Route:
-        """The topic's, which brokers may be about to create; NoRoute, or as the name servers fail."""
+        """The route of a topic, or of TBW102 for a new topic; NoRoute, and errors of name servers."""
         routes = self._instance.routes
         return routes.cached(topic) or await routes.find(
             topic, max(0.0, deadline - trio.current_time()), create=True
@@ -34,8 +34,10 @@ class Targets:
     def queue(
         self, route: Route, message: Message, selector: QueueSelector | None, avoid: str | None
     ) -> MessageQueue:
-        """By the selector, else by turns, after a failure of broker `avoid` on another. NotPermitted when none is writable,
-        InvalidRequest when the selector fails."""
+        """The queue from the selector, else the next in turn, if possible not on broker `avoid`.
+
+        NotPermitted when no queue is writable, InvalidRequest when the selector fails.
+        """
         if not route.publish:
             remark = (
                 f"topic {route.topic} has no writable queue on a broker with a master; "
@@ -53,7 +55,7 @@ class Targets:
             raise InvalidRequest(f"the queue selector failed: {error}") from error
 
     def master(self, route: Route, queue: MessageQueue) -> str:
-        """Its address; NotFound when the queue's broker has none."""
+        """The address of the queue's master; NotFound when its broker has none."""
         address = route.brokers.get(queue.broker_name, {}).get(MASTER_ID)
         if address is None:
             remark = f"topic {queue.topic} has no master on broker {queue.broker_name}"

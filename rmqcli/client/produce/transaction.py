@@ -1,10 +1,11 @@
-"""Sends that take part in a local transaction (Java `TransactionMQProducer`).
+"""Transactional sends (Java `TransactionMQProducer`).
 
-A half message is stored where no consumer sees it; then the local transaction runs, and its outcome is told to the broker
-one-way. When the broker hears nothing, or UNKNOW, it asks a producer of the group after some seconds (`check`), again and
-again, and at last gives the half message up. So every half message ends as the check says, even if this process dies.
+A half message is stored invisibly to consumers; then the local transaction runs, and its outcome is sent to
+the broker one-way. Without an outcome, or after UNKNOW, the broker asks a producer of the group after some
+seconds (`check`), repeats this, and finally discards the half message. So the check decides about every half
+message, even if this process dies.
 
-Limits: CHECKS_WAITING checks wait for their turn, further ones are dropped (the broker asks again).
+Limits: `checks_waiting` checks are queued, further ones are dropped (the broker asks again).
 """
 
 from __future__ import annotations
@@ -32,14 +33,17 @@ from rmqcli.client.produce.queue_selectors import QueueSelector
 from rmqcli.client.results import SendResult, SendStatus
 from rmqcli.client.trace import MessageType, TransactionEnd
 
-CHECKS_WAITING = 2000
-END_TIMEOUT = 3.0  # seconds to hand an outcome to the operating system, even when cancelled
+CHECKS_WAITING = 2000  # checkRequestHoldMax
+END_TIMEOUT = 3.0  # seconds to write an outcome, even when cancelled
 
 log = logging.getLogger("rmqcli.client.produce.transaction")
 
 
 class TransactionState(Enum):
-    """What became of a local transaction (Java `LocalTransactionState`); the value is what END_TRANSACTION says."""
+    """The outcome of a local transaction (Java `LocalTransactionState`).
+
+    Values are those of END_TRANSACTION.
+    """
 
     COMMIT_MESSAGE = 8
     ROLLBACK_MESSAGE = 12
@@ -48,15 +52,20 @@ class TransactionState(Enum):
 
 Outcome = TransactionState | None
 LocalTransaction = Callable[[Message], Outcome | Awaitable[Outcome]]
-"""The local transaction; the message has its UNIQ_KEY. An async function, or a plain one that runs in a worker thread."""
+"""The local transaction; the message has a UNIQ_KEY.
+
+An async function, or a plain one, run in a worker thread.
+"""
 TransactionCheck = Callable[[MessageExt], Outcome | Awaitable[Outcome]]
-"""What became of the transaction of this half message? An async function, or a plain one that runs in a worker thread."""
+"""Returns the outcome for a half message. An async function, or a plain one, run in a worker thread."""
 CheckAnswered = Callable[[MessageExt, TransactionState, bool], object]
-"""Hears of a check that was answered: the half message, the answer, whether it was handed over (else the broker asks again)."""
+"""Called after a check with the half message, the outcome, and True if it was sent (else the broker asks
+again).
+"""
 
 
 class TransactionResult(NamedTuple):
-    """A half message and its local outcome. `told`: the outcome was handed over; else the broker will ask."""
+    """A half message and its local outcome. `told`: the outcome was sent; else the broker will ask."""
 
     sent: SendResult
     state: TransactionState
@@ -70,11 +79,11 @@ class _Check(NamedTuple):
 
 
 class TransactionProducer(Producer):
-    """A producer of transactions, and of plain messages. `check` is asked about half messages of the group, `checks` at once,
-    and `on_answered` hears of each that was answered.
+    """A producer of transactional and plain messages.
 
-    Any producer of the group may be asked about any half message of it, so the answer must come from what all of them know
-    (a database), not from the memory of one. More options: Producer.
+    The broker asks any producer of the group about any half message, so `check` must answer from shared
+    knowledge (a database), not from the memory of one process. `checks` run concurrently, `checks_waiting`
+    are queued; `on_answered` is called after each. More options: Producer.
     """
 
     def __init__(
@@ -83,6 +92,7 @@ class TransactionProducer(Producer):
         check: TransactionCheck,
         *,
         checks: int = 1,
+        checks_waiting: int = CHECKS_WAITING,
         on_answered: CheckAnswered | None = None,
         **options: Unpack[ProducerOptions],
     ) -> None:
@@ -91,7 +101,7 @@ class TransactionProducer(Producer):
         self._on_answered = on_answered
         self._checks = checks
         self._tasks: list[trio.CancelScope] = []
-        self._asked, self._questions = trio.open_memory_channel[_Check](CHECKS_WAITING)
+        self._asked, self._questions = trio.open_memory_channel[_Check](checks_waiting)
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()
@@ -118,11 +128,11 @@ class TransactionProducer(Producer):
         selector: QueueSelector | None = None,
         timeout: float | None = None,
     ) -> TransactionResult:
-        """Stores a half message, runs `local`, tells the broker what it returned (None is UNKNOW).
+        """Stores a half message, runs `local`, and sends the outcome to the broker (None is UNKNOW).
 
-        Raises as `send` when the half message was not stored; `local` is not run then. A half message that was stored, but
-        not as promised (any SendStatus but SEND_OK), is rolled back without running `local`. What `local` raises comes out
-        here after the broker was told UNKNOW: it will ask. A delay level is taken off the message, as Java does.
+        Raises as `send`, without running `local`, when the half message was not stored. A half message whose
+        SendStatus is not SEND_OK is rolled back without running `local`. An exception of `local` is raised
+        after UNKNOW was sent, so the broker will ask. A delay level is removed from the message, as in Java.
         """
         half = self._preparer.identified(_half(message, self.group))
         sent = await self.send(half, selector=selector, timeout=timeout)
@@ -132,7 +142,7 @@ class TransactionProducer(Producer):
         try:
             state = await _outcome(local, half, abandon=False)
         except Exception as error:
-            # Whatever it is: the caller gets it, the broker is told that nothing is known
+            # The caller gets every exception; the broker gets UNKNOW
             await self._end(
                 half, sent, TransactionState.UNKNOW, f"executeLocalTransactionBranch exception: {error}"
             )
@@ -142,15 +152,15 @@ class TransactionProducer(Producer):
     async def _end(
         self, half: Message, sent: SendResult, state: TransactionState, remark: str | None = None
     ) -> bool:
-        """Tells the broker of the half message; a failure is no error, since the broker asks when it hears nothing."""
+        """Sends the outcome to the broker; False after a failure, when the broker will ask."""
         try:
             _, _, offset = parse_offset_msg_id(sent.offset_msg_id or sent.msg_id)
-            # The outcome is known now: a cancellation must not turn it into a question
+            # A cancellation must not lose the known outcome
             with trio.CancelScope(shield=True):
                 queue = self._namespace.wrap_queue(sent.message_queue)
                 address = (await self.instance.broker_addresses(queue))[0]
         except (CodecError, ClientError) as error:
-            log.warning("%s of %s was not told: %s", state.name, sent.msg_id, error)
+            log.warning("%s of %s was not sent: %s", state.name, sent.msg_id, error)
             return False
         header = EndTransactionRequestHeader(
             producer_group=self.group,
@@ -161,18 +171,18 @@ class TransactionProducer(Producer):
             transaction_id=sent.transaction_id or sent.msg_id,
             bname=sent.message_queue.broker_name,
         )
-        told = await self._tell(address, header, remark)
+        told = await self._send_end(address, header, remark)
         self._trace_end(half, header, address, state, sent.region_id)
         return told
 
-    async def _tell(self, address: str, header: EndTransactionRequestHeader, remark: str | None) -> bool:
+    async def _send_end(self, address: str, header: EndTransactionRequestHeader, remark: str | None) -> bool:
         with trio.CancelScope(shield=True):
             try:
                 await self.instance.send_oneway(
                     address, END_TRANSACTION, header, timeout=END_TIMEOUT, remark=remark
                 )
             except ClientError as error:
-                log.warning("the end of %s was not told: %s", header.msg_id, error)
+                log.warning("the outcome of %s was not sent: %s", header.msg_id, error)
                 return False
         return True
 
@@ -222,7 +232,7 @@ class TransactionProducer(Producer):
             try:
                 state = await _outcome(self._check, check.message, abandon=True)
             except Exception as error:
-                # Of the application: it is told of in the log, and the broker asks again
+                # Of the application; the broker asks again
                 log.exception("the transaction check of %s failed", check.message.msg_id)
                 state, remark = TransactionState.UNKNOW, f"checkLocalTransactionState Exception: {error}"
             await self._answer_check(check, state, remark)
@@ -239,7 +249,7 @@ class TransactionProducer(Producer):
             transaction_id=asked.transaction_id,
             bname=asked.bname,
         )
-        told = await self._tell(check.address, header, remark)
+        told = await self._send_end(check.address, header, remark)
         if self._on_answered is not None:
             self._on_answered(message, state, told)
         region = message.properties.get(PropertyName.MSG_REGION)

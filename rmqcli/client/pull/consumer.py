@@ -1,8 +1,8 @@
-"""Reading queues at one's own pace (Java `DefaultMQPullConsumer`): pull, long poll, offsets. Moves no offset unless told to
-`commit`, and joins the group only when told to `register` topics, to share their queues with other members.
+"""`PullConsumer`: pulls from single queues, long polls, offsets (Java `DefaultMQPullConsumer`).
 
-The broker matches hashes of tags; tags are compared again here, so a hash collision never shows. Bodies come decompressed.
-A slave is read when the master cannot be reached, or when the broker suggests it.
+It moves offsets only with `commit`, and joins the group only with `register`, to share queues with other
+members. The broker matches hashes of tags; the client compares the tags, so a hash collision never shows.
+Bodies are decompressed. Pulls go to a slave when the master cannot be reached or the broker suggests it.
 """
 
 from __future__ import annotations
@@ -36,16 +36,19 @@ from rmqcli.client.wire.requests import read_answer
 TOOLS_GROUP = "TOOLS_CONSUMER"  # a group that every broker knows, even when it creates none by itself
 MAX_BATCH = 1024
 BLOCK_SUSPEND = 20.0  # seconds; brokerSuspendMaxTimeMillis
-BLOCK_TIMEOUT = 10.0  # seconds more until the answer must be here; consumerTimeoutMillisWhenSuspend is 30 s
+BLOCK_TIMEOUT = 10.0  # seconds more for the reply; consumerTimeoutMillisWhenSuspend is 30 s
 QueuesChanged = Callable[[str, Sequence[MessageQueue], Sequence[MessageQueue]], Awaitable[None] | None]
-"""Hears (topic, all queues, our queues) when the division of a topic changed; async, or plain and quick."""
+"""Called with (topic, all queues, own queues) when the division of a topic changed.
+
+Async, or plain and quick.
+"""
 log = logging.getLogger("rmqcli.client.pull")
 PullOperation = Operation[PullMessageRequestHeader, PullMessageResponseHeader, None, bytes]
 _STATUS = {status.value.value: status for status in PullStatus}
 
 
 class PullConsumer(OffsetCalls, Client):
-    """Reads messages by queue and offset. `group` names the reader to the broker (permissions, statistics, offsets)."""
+    """Reads messages by queue and offset. The broker uses `group` for permissions, statistics and offsets."""
 
     def __init__(
         self,
@@ -76,11 +79,11 @@ class PullConsumer(OffsetCalls, Client):
         await super().__aexit__(kind, error, trace)
 
     async def register(self, topics: Mapping[str, QueuesChanged | None]) -> None:
-        """Joins the group for these topics. A topic's listener hears of its queues and ours: at once, and when they change; it takes
-        the place of an earlier one.
+        """Joins the group for these topics, with a listener for each, which replaces an earlier one.
 
-        Raises NoRoute for an unknown topic, InvalidRequest when the group has another consumer in this client instance. A listener
-        that raises is logged.
+        A listener is called with the queues of the topic and those of this member, at once and when they
+        change; its exceptions are logged. Raises NoRoute for an unknown topic, InvalidRequest when the client
+        instance has another consumer of the group.
         """
         listeners = {self._namespace.wrap(topic): listener for topic, listener in topics.items()}
         for topic in listeners:
@@ -119,7 +122,7 @@ class PullConsumer(OffsetCalls, Client):
         return [tag_subscription(topic, "*", self._version) for topic in sorted(self._listeners)]
 
     async def queues_in_balance(self, topic: str) -> list[MessageQueue]:
-        """Our share of the queues of a topic that was registered, as it is now (Java `fetchMessageQueuesInBalance`)."""
+        """The current queues of this member in a registered topic (Java `fetchMessageQueuesInBalance`)."""
         name = self._namespace.wrap(topic)
         if name not in self._listeners:
             raise InvalidRequest(f"topic {topic} is not registered")
@@ -128,10 +131,13 @@ class PullConsumer(OffsetCalls, Client):
     async def _on_change(
         self, topic: str, queues: Sequence[MessageQueue], mine: Sequence[MessageQueue]
     ) -> None:
-        await tell(self._listeners.get(topic), self._namespace, topic, queues, mine)
+        await notify(self._listeners.get(topic), self._namespace, topic, queues, mine)
 
     async def message_queues(self, topic: str) -> list[MessageQueue]:
-        """The readable queues of a topic, sorted by broker name and number; NoRoute when the topic is unknown."""
+        """The readable queues of a topic, sorted by broker name and number.
+
+        NoRoute when the topic is unknown.
+        """
         route = await self.instance.route(self._namespace.wrap(topic))
         return self._namespace.unwrap_queues(route.subscribe)
 
@@ -146,10 +152,11 @@ class PullConsumer(OffsetCalls, Client):
         timeout: float | None = None,
         expression_type: str = "TAG",
     ) -> PullResult:
-        """Messages from `offset` on; go on at `next_begin_offset`.
+        """Messages from `offset` on; the next pull starts at `next_begin_offset`.
 
-        `suspend`: seconds the broker may wait for a message when there is none (long poll); `timeout` (seconds) is added
-        to it. An offset outside the queue is the status OFFSET_ILLEGAL, not an error; whatever the broker refuses raises.
+        `suspend`: seconds for which the broker may wait for a message (long poll); `timeout` (seconds) is
+        added to it. An offset outside the queue is the status OFFSET_ILLEGAL, not an error; a refusal raises
+        BrokerRefused.
         """
         return await self.pull_as(
             PULL_MESSAGE,
@@ -171,7 +178,7 @@ class PullConsumer(OffsetCalls, Client):
         *,
         expression_type: str = "TAG",
     ) -> PullResult:
-        """As `pull`; when there is nothing the broker waits BLOCK_SUSPEND seconds for a message, we BLOCK_TIMEOUT more."""
+        """`pull` with a long poll of BLOCK_SUSPEND seconds and a timeout of BLOCK_TIMEOUT seconds more."""
         return await self.pull(
             queue,
             offset,
@@ -241,14 +248,14 @@ class PullConsumer(OffsetCalls, Client):
         return PullResult(status, header.next_begin_offset, header.min_offset, header.max_offset, messages)
 
 
-async def tell(
+async def notify(
     listener: QueuesChanged | None,
     namespace: Namespace,
     topic: str,
     queues: Sequence[MessageQueue],
     mine: Sequence[MessageQueue],
 ) -> None:
-    """Calls a listener; what it raises is logged, since the next division must still reach it."""
+    """Calls a listener and logs its exceptions."""
     if listener is None:
         return
     try:

@@ -1,8 +1,8 @@
-"""A task for every queue that is ours, called again and again (Java `MQPullConsumerScheduleService`).
+"""Periodic tasks for the queues of a pull consumer (Java `MQPullConsumerScheduleService`).
 
-A task does one round of work on one queue, pull included, and returns the seconds until its next round (None: NEXT). Tasks
-begin when their queue becomes ours and are cancelled when it goes; at most `at_once` run at a time. A task that raises is
-logged and called again after FAILED seconds.
+A task does one round of work on one queue, including the pull, and returns the seconds until its next round
+(None: NEXT). Rebalance starts and cancels tasks; at most `at_once` run at a time. An exception of a task is
+logged, and the task is called again after FAILED seconds.
 """
 
 from __future__ import annotations
@@ -23,11 +23,14 @@ AT_ONCE = 20
 log = logging.getLogger("rmqcli.client.pull.scheduled")
 
 PullTask = Callable[[PullConsumer, MessageQueue], Awaitable[float | None]]
-"""One round on one queue; commits offsets itself, with `consumer.commit`."""
+"""One round on one queue; it commits offsets itself, with `consumer.commit`."""
 
 
 class ScheduledPull:
-    """`await ScheduledPull(consumer, {"topic": task}).run()` works until it is cancelled; `consumer` has been entered."""
+    """`await ScheduledPull(consumer, {"topic": task}).run()` runs until it is cancelled.
+
+    `consumer` must be entered.
+    """
 
     def __init__(
         self, consumer: PullConsumer, tasks: Mapping[str, PullTask], *, at_once: int = AT_ONCE
@@ -39,11 +42,11 @@ class ScheduledPull:
 
     @property
     def queues(self) -> list[MessageQueue]:
-        """The queues that have a task now, sorted."""
+        """The queues that have a task, sorted."""
         return sorted(self._running)
 
     async def run(self) -> None:
-        """Joins the group for all topics; NoRoute for an unknown one."""
+        """Joins the group for all topics and runs their tasks; NoRoute for an unknown topic."""
         async with trio.open_nursery() as nursery:
 
             def divided(topic: str, queues: Sequence[MessageQueue], mine: Sequence[MessageQueue]) -> None:
@@ -72,7 +75,7 @@ class ScheduledPull:
             try:
                 following: float | None = await called(task, self._consumer, queue)
             except Exception:
-                # Of the application: one bad round must not end the others
+                # Of the application; it must not end the other tasks
                 log.exception("the pull task of %s failed", queue)
                 return FAILED
         return NEXT if following is None else following

@@ -1,4 +1,4 @@
-"""Push consumption: rebalance, pull loops, listeners, offsets (Java package `impl.consumer`)."""
+"""Push consumers: pull loops, process queues, listeners, locks (Java package `impl.consumer`)."""
 
 from __future__ import annotations
 

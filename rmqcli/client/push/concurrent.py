@@ -1,8 +1,8 @@
-"""Messages to a concurrent listener, any order (Java `ConsumeMessageConcurrentlyService`).
+"""Delivery to a concurrent listener, in any order (Java `ConsumeMessageConcurrentlyService`).
 
-A fixed number of worker tasks takes batches from one list: a quick listener costs no task and no wake-up per message. Every
-FAIR batches a worker lets other tasks run. From the listener's return to the new offset there is no await, so what a listener
-acknowledged is counted even when the consumer is cancelled.
+A fixed number of worker tasks takes batches from one list, so a quick listener costs no task and no wake-up
+per message. A worker lets other tasks run every FAIR batches. Nothing awaits between the return of the
+listener and the new offset, so an acknowledgement counts even when the consumer is cancelled.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Batch = list[MessageExt]
 
 
 class ConcurrentService:
-    """`submit` takes pulled messages; `consumers` tasks run the listener on them."""
+    """Runs the listener on submitted messages, in `consumers` tasks."""
 
     def __init__(self, state: GroupState, call: Call, back: SendBack) -> None:
         self._state = state
@@ -45,7 +45,7 @@ class ConcurrentService:
             self._nursery.start_soon(self._expire)
 
     def submit(self, held: ProcessQueue, messages: Sequence[MessageExt]) -> None:
-        """Cuts pulled messages into batches for the listener."""
+        """Splits pulled messages into batches for the listener."""
         size = self._state.settings.batch_size
         self._ready.extend(
             (held, list(messages[start : start + size])) for start in range(0, len(messages), size)
@@ -53,14 +53,15 @@ class ConcurrentService:
         self._idle.unpark()
 
     async def consume_queue(self, held: ProcessQueue) -> None:
-        """Nothing to do for a single queue."""
+        """Does nothing; queues share the workers."""
 
     async def _work(self) -> None:
         ready, state, turn = self._ready, self._state, 0
         while True:
             if not ready:
                 await self._idle.park()
-                # One worker wakes the next, as long as there is something left: a quick listener then needs only one.
+                # A worker wakes the next one only while batches remain, so a quick listener needs a single
+                # worker
                 if len(ready) > 1:
                     self._idle.unpark()
                 continue
@@ -97,8 +98,10 @@ class ConcurrentService:
     async def _ask(self, batch: Batch, context: ConsumeContext) -> ConsumeResult | None:
         try:
             result: ConsumeResult | None = await self._call(batch, context)
-        except Exception:  # the application's: whatever it is, these messages are not consumed
-            log.warning("the listener failed on %s; it comes again", batch[0].msg_id, exc_info=True)
+        except Exception:  # of the application; the messages are not consumed
+            log.warning(
+                "the listener failed on %s; it is consumed again later", batch[0].msg_id, exc_info=True
+            )
             return None
         return result
 
@@ -126,14 +129,14 @@ class ConcurrentService:
         return ConsumeContext(self._state.instance.namespace.unwrap_queue(queue))
 
     async def consume_directly(self, message: MessageExt, context: ConsumeContext) -> ConsumeResult | None:
-        """One message on request of an administrator; raises what the listener raises."""
+        """Consumes one message on request of an administrator; raises what the listener raises."""
         as_original([message], retry_topic(self._state.group))
         self._state.instance.namespace.unwrap_messages([message])
         result: ConsumeResult | None = await self._call([message], context)
         return result
 
     async def _expire(self) -> None:
-        """Sends back what a listener has had for longer than `consume_timeout`."""
+        """Sends back messages that a listener has held for longer than `consume_timeout`."""
         timeout = self._state.settings.consume_timeout
         while True:
             await trio.sleep(timeout)
@@ -155,7 +158,7 @@ class ConcurrentService:
 
 
 def _acknowledged(result: ConsumeResult | None, context: ConsumeContext, size: int) -> int:
-    """How many of the batch were consumed: all, none, or those up to the ack index."""
+    """The number of consumed messages: all, none, or those up to the ack index."""
     if result is not ConsumeResult.SUCCESS:
         return 0
     return max(0, min(context.ack_index + 1, size))

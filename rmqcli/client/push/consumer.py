@@ -1,10 +1,13 @@
-"""`PushConsumer`: a member of a group that gets its share of messages as they come (Java `DefaultMQPushConsumer`).
+"""`PushConsumer`: a member of a group that receives its share of messages as they arrive (Java
+`DefaultMQPushConsumer`).
 
-Start: subscriptions with the group's retry topic, offsets, routes, heartbeat to all brokers, rebalance at once. Leaving the
-block goes the other way round, cancelled or not: no new listener call, running ones get `grace` seconds, offsets are stored,
-queues unlocked, the client is unregistered; what brokers must answer for that takes LEAVE seconds at most.
+Entering sets up subscriptions with the retry topic, offsets and routes, sends heartbeats to all brokers, and
+rebalances. Leaving, cancelled or not, starts no more listener calls, gives running ones `grace` seconds,
+stores offsets, unlocks queues and unregisters the client; replies of brokers are awaited for at most LEAVE
+seconds.
 
-A message may come more than once (a member left, a broker restarted, an answer was lost), never less.
+Delivery is at least once: a message may come again after a member left, a broker restarted or a reply was
+lost.
 """
 
 from __future__ import annotations
@@ -55,7 +58,7 @@ from rmqcli.client.trace.consumer_tracer import consume_tracer
 INNER_PRODUCER = "CLIENT_INNER_PRODUCER"
 LEAVE = 3.0
 FULL_PERSIST = 12
-"""Every so many rounds offsets that did not change are sent too: a broker may have restarted with older ones."""
+"""Rounds between two that send unchanged offsets too, since a broker may have restarted with older ones."""
 
 DEFAULTS = PushSettings()
 CONSUMED = frozenset({ConsumeResult.SUCCESS, OrderlyResult.SUCCESS, OrderlyResult.COMMIT})
@@ -65,11 +68,11 @@ Topics = Mapping[str, str | MessageSelector]
 class PushConsumer(Client):
     """Consumes topics in a group: `async with PushConsumer("group", {"topic": "tag || tag"}, listener): ...`.
 
-    `listener(messages, context)` is an async or a plain function; with `orderly` it gets each queue's messages in order and
-    gives an OrderlyResult, else a ConsumeResult. RECONSUME_LATER, None and exceptions bring the messages again later.
-    Entering raises InvalidRequest, NoNameServer, RequestTimeout, BrokerRefused (a SQL92 condition that the broker does not
-    take), OffsetFileDamaged. Later trouble with brokers is logged and tried again. More options: PushSettings,
-    InstanceOptions.
+    `listener(messages, context)` is an async or a plain function. With `orderly` it receives the messages of
+    each queue in order and returns an OrderlyResult, else a ConsumeResult. After RECONSUME_LATER, None or an
+    exception the messages are consumed again later. Entering raises InvalidRequest, NoNameServer,
+    RequestTimeout, BrokerRefused (for a SQL92 condition that the broker does not accept), OffsetFileDamaged.
+    Later failures of brokers are logged and retried. More options: PushSettings, InstanceOptions.
     """
 
     @overload
@@ -166,12 +169,12 @@ class PushConsumer(Client):
 
     @property
     def queues(self) -> list[MessageQueue]:
-        """The queues that are ours now, sorted."""
+        """The queues that are allocated to this consumer, sorted."""
         mine = sorted(queue for queue, held in self._state.queues.items() if not held.dropped)
         return self.instance.namespace.unwrap_queues(mine)
 
     def troubles(self, topic: str) -> dict[str, ClientError]:
-        """Why nothing comes of a topic, or of some of its queues: what failed when it was tried last, by the name of either."""
+        """The last error of a topic and of each of its queues that fail, by name of topic or queue."""
         wrapped, unwrap = self.instance.namespace.wrap(topic), self.instance.namespace.unwrap_queue
         return {
             topic if isinstance(place, str) else str(unwrap(place)): error
@@ -180,23 +183,24 @@ class PushConsumer(Client):
         }
 
     async def divided(self) -> None:
-        """Waits until the queues have been divided for the first time, or that was tried."""
+        """Waits until the end of the first rebalance, successful or not."""
         await self._rebalance.begun.wait()
 
     @property
     def traces_dropped(self) -> int:
-        """How many trace records were not written: there were too many at once, or no broker took them."""
+        """The number of trace records that were not written: too many at once, or no broker accepted them."""
         return 0 if self._tracer is None else self._tracer.dropped
 
     @property
     def trace_trouble(self) -> ClientError | None:
-        """Why the last of them could not be sent; None when there were too many at once."""
+        """The error of the last trace record that could not be sent, if any."""
         return None if self._tracer is None else self._tracer.trouble
 
     async def subscribe(self, topic: str, selector: str | MessageSelector = ALL) -> None:
-        """Adds a topic, or changes what is wanted of one; brokers know when this returns, queues follow.
+        """Subscribes to a topic, or changes its filter; brokers know it when this returns, queues follow.
 
-        Raises InvalidRequest, BrokerRefused for a SQL92 condition that the broker does not take, NoNameServer.
+        Raises InvalidRequest, NoNameServer, BrokerRefused for a SQL92 condition that the broker does not
+        accept.
         """
         topic = self.instance.namespace.wrap(topic)
         subscription = subscription_of(topic, selector, self.instance.now_ms())
@@ -206,13 +210,13 @@ class PushConsumer(Client):
         self._state.rebalance_soon()
 
     async def unsubscribe(self, topic: str) -> None:
-        """Gives up the queues of a topic; their offsets are stored."""
+        """Releases the queues of a topic and stores their offsets."""
         if self._state.subscriptions.pop(self.instance.namespace.wrap(topic), None) is not None:
             await self._state.announce()
             self._state.rebalance_soon()
 
     def pause(self) -> None:
-        """No pulls until `resume`; what is here is still consumed."""
+        """Stops pulls until `resume`; messages already pulled are still consumed."""
         self._state.paused = True
 
     def resume(self) -> None:
@@ -236,7 +240,7 @@ class PushConsumer(Client):
         self._in_intake(self._rebalance.run, "rebalance")
 
     async def _prepare(self, topic: str, subscription: Subscription) -> None:
-        """A topic that is not there yet may come; its route is asked for with every rebalance."""
+        """Checks a subscription. A topic may be created later; every rebalance asks for its route."""
         with contextlib.suppress(NoRoute):
             await self.instance.route(topic)
             if subscription.is_sql:
@@ -261,7 +265,7 @@ class PushConsumer(Client):
             self._ended.set()
 
     def _in_intake(self, function: Callable[..., Any], name: str) -> None:
-        """Runs what brings messages here: it ends first."""
+        """Starts a task that brings messages in; these tasks end first."""
 
         scope = trio.CancelScope()
         self._intake.append(scope)
@@ -274,7 +278,7 @@ class PushConsumer(Client):
             self._nursery.start_soon(run, name=f"{name} of {self.group}")
 
     def _begin(self, held: ProcessQueue) -> None:
-        """A queue became ours. Its pulls end with its scope, a call of the listener goes on."""
+        """Starts the tasks of a new queue. Its scope ends the pulls, but not a call of the listener."""
         if self._nursery is None or self._state.stopping:
             return
         self._nursery.start_soon(self._loops.run, held, name=f"pulls of {held.queue}")
@@ -296,7 +300,7 @@ class PushConsumer(Client):
     async def _stop(self) -> None:
         state = self._state
         state.stopping = True
-        # When the instance failed its connections are gone, and nobody can be told
+        # A failed instance has no connections over which to unregister
         failed = self._ended.is_set()
         for scope in (*self._intake, *(held.scope for held in state.queues.values())):
             scope.cancel()

@@ -1,7 +1,8 @@
-"""What an application gives a push consumer: a listener, async or plain, and what the listener says back.
+"""Listeners of push consumers, their contexts and results.
 
-A listener gets a list of messages of one queue and a context. An async function runs in the consumer's tasks; a plain one in
-worker threads, at most `consumers` at once. An exception counts as "not now": it is logged and the messages come again.
+A listener receives a list of messages of one queue and a context. An async function runs in the tasks of the
+consumer, a plain one in worker threads, at most `consumers` at once. An exception is logged, and the messages
+are consumed again later.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ class ConsumeResult(Enum):
 
 
 class OrderlyResult(Enum):
-    """Java `ConsumeOrderlyStatus`. COMMIT and ROLLBACK are for contexts whose `auto_commit` was set to False."""
+    """Java `ConsumeOrderlyStatus`.
+
+    COMMIT and ROLLBACK are for contexts whose `auto_commit` was set to False.
+    """
 
     SUCCESS = "SUCCESS"
     SUSPEND = "SUSPEND_CURRENT_QUEUE_A_MOMENT"
@@ -36,8 +40,11 @@ class OrderlyResult(Enum):
 
 
 class ConsumeContext:
-    """Of one call. `ack_index`: the last message that succeeded, when not all did. `delay_level` of the retry: 0 leaves it
-    to the broker (3 + times consumed), -1 makes dead letters at once."""
+    """The context of one call.
+
+    `ack_index`: index of the last message that succeeded, when not all did. `delay_level` of the retry: with
+    0 the broker decides (3 + times consumed), -1 makes a dead letter at once.
+    """
 
     __slots__ = ("ack_index", "delay_level", "queue")
 
@@ -48,7 +55,10 @@ class ConsumeContext:
 
 
 class OrderlyContext:
-    """Of one call. `suspend_time`: seconds until the queue goes on after SUSPEND (None: as the settings say)."""
+    """The context of one call. `suspend_time`: seconds until the queue continues after SUSPEND.
+
+    None: that of the settings.
+    """
 
     __slots__ = ("auto_commit", "queue", "suspend_time")
 
@@ -68,12 +78,12 @@ Call = Callable[[list[MessageExt], Any], Awaitable[Any]]
 
 
 def callable_listener(listener: Callable[..., Any], limiter: trio.CapacityLimiter) -> Call:
-    """The listener as something to await."""
+    """The listener as an async function."""
     if is_async(listener):
         return listener
 
     async def in_thread(messages: list[MessageExt], context: Any) -> Any:
-        # The consumer waits `grace` seconds for a thread; a thread that takes longer must not hold up its end.
+        # The consumer waits `grace` seconds for a thread; a longer one must not delay its end
         return await trio.to_thread.run_sync(
             partial(listener, messages, context), abandon_on_cancel=True, limiter=limiter
         )

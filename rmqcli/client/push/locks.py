@@ -1,6 +1,8 @@
-"""The broker's locks on queues, which let one orderly consumer of a group have a queue (Java `RebalanceImpl.lock`).
+"""Locks of queues at the broker, which give a queue to one orderly consumer of a group (Java
+`RebalanceImpl.lock`).
 
-A broker keeps a lock for 60 s; here it counts for 30 s and is renewed every 20 s, so it is given up here first.
+A broker keeps a lock for 60 s. The client trusts it for 30 s and renews it every 20 s, so the client gives it
+up first.
 """
 
 from __future__ import annotations
@@ -22,14 +24,14 @@ LOCK_TIMEOUT = 1.0
 
 
 class Locks:
-    """All locks of one consumer. `held`: queues that a broker may think are ours."""
+    """The locks of one consumer. `held`: queues that a broker may have locked for it."""
 
     def __init__(self, state: GroupState) -> None:
         self._state = state
         self.held: set[MessageQueue] = set()
 
     async def run(self) -> None:
-        """Renews all locks for ever."""
+        """Renews all locks, without end."""
         await trio.sleep(FIRST_LOCK)
         while True:
             await self.renew()
@@ -57,7 +59,7 @@ class Locks:
                     held.unlock()
 
     async def lock(self, queue: MessageQueue) -> bool:
-        """Whether the broker has given us this queue; False also when it cannot be asked."""
+        """True if the broker has locked the queue for this consumer; False also when it cannot be asked."""
         try:
             granted = queue in await self._ask([queue])
         except ClientError:
@@ -68,7 +70,7 @@ class Locks:
         return granted
 
     async def unlock(self, queues: Iterable[MessageQueue]) -> None:
-        """Gives locks back; what a broker does not hear of expires there."""
+        """Returns locks; a lock whose broker is not reached expires there."""
         by_broker: dict[str, list[MessageQueue]] = {}
         for queue in self.held.intersection(queues):
             by_broker.setdefault(queue.broker_name, []).append(queue)
@@ -90,7 +92,7 @@ class Locks:
             consumer_group=self._state.group, client_id=self._state.instance.client_id, mq_set=queues
         )
         address = await self._master(queues[0])
-        # Before the request: when its answer is lost the broker holds locks in our name all the same.
+        # Before the request, because the broker holds the locks also when its reply is lost
         self.held.update(queues)
         answer = await self._state.instance.ask(address, LOCK_BATCH_MQ, None, body, timeout=LOCK_TIMEOUT)
         return set(answer.body.lock_ok_mq_set)

@@ -1,9 +1,9 @@
-"""Messages to an orderly listener: one call at a time for each queue, in the order of the queue, while the broker's lock is
-ours (Java `ConsumeMessageOrderlyService`).
+"""Delivery to an orderly listener: one call at a time per queue, in queue order, while the broker's lock is
+valid (Java `ConsumeMessageOrderlyService`).
 
-Each queue has a task; at most `consumers` of them have a turn at once. A turn lasts as long as there are messages, CONTINUOUS
-seconds at most while others may wait (`rocketmq.client.maxTimeConsumeContinuously`). From the listener's return to the new offset
-there is no await.
+Each queue has a task; at most `consumers` of them have a turn at once. A turn ends when there are no
+messages, or after CONTINUOUS seconds (`rocketmq.client.maxTimeConsumeContinuously`). Nothing awaits between
+the return of the listener and the new offset.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Batch = list[MessageExt]
 
 
 class OrderlyService:
-    """`consume_queue` runs for as long as the queue is ours."""
+    """Runs the listener on queues; `consume_queue` is the task of one queue."""
 
     def __init__(self, state: GroupState, call: Call, back: SendBack, locks: Locks) -> None:
         self._state = state
@@ -41,10 +41,10 @@ class OrderlyService:
         self._turns = trio.Semaphore(state.settings.consumers)
 
     async def run(self) -> None:
-        """Queues bring their own tasks."""
+        """Does nothing; every queue has its own task."""
 
     def submit(self, held: ProcessQueue, messages: Sequence[MessageExt]) -> None:
-        """The queue's task sees them by itself."""
+        """Does nothing; the task of the queue takes messages from it."""
 
     async def consume_queue(self, held: ProcessQueue) -> None:
         while not held.dropped:
@@ -58,10 +58,10 @@ class OrderlyService:
                 await trio.sleep(pause)
 
     async def _turn(self, held: ProcessQueue) -> float:
-        """Batch after batch; gives the seconds to wait before the next turn."""
+        """Consumes batch after batch; returns the seconds until the next turn."""
         state, begun = self._state, trio.current_time()
         while held.messages:
-            # Waiting for a turn took time, and so did the last batch: the lock may be gone now, or the queue.
+            # The lock or the queue may have been lost during the wait for the turn or the last batch
             if held.dropped or state.stopping or (state.needs_locks and not held.locked):
                 return LOCKED_AGAIN
             if trio.current_time() - begun > CONTINUOUS:
@@ -77,7 +77,7 @@ class OrderlyService:
         await trio.sleep(LOCKED_AGAIN if granted else LOCK_REFUSED)
 
     async def _consume(self, held: ProcessQueue) -> float:
-        """One batch; gives the seconds to wait before the next."""
+        """Consumes one batch; returns the seconds until the next."""
         state = self._state
         batch = held.take(state.settings.batch_size)
         held.last_consume_ms = state.instance.now_ms()
@@ -102,7 +102,7 @@ class OrderlyService:
     async def _ask(self, batch: Batch, context: OrderlyContext) -> OrderlyResult:
         try:
             result: OrderlyResult | None = await self._call(batch, context)
-        except Exception:  # the application's: whatever it is, the queue waits and tries again
+        except Exception:  # of the application; the queue waits and retries
             log.warning("the listener failed on %s; its queue waits", batch[0].msg_id, exc_info=True)
             return OrderlyResult.SUSPEND
         return OrderlyResult.SUSPEND if result is None else result
@@ -112,7 +112,7 @@ class OrderlyService:
     ) -> float:
         if context.auto_commit and result is not OrderlyResult.SUSPEND:
             if result is not OrderlyResult.SUCCESS:
-                log.warning("%s needs a context with auto_commit=False; taken as SUCCESS", result.name)
+                log.warning("%s needs a context with auto_commit=False; treated as SUCCESS", result.name)
             self._state.acknowledge(held, held.commit())
             return 0.0
         if result is OrderlyResult.SUCCESS:
@@ -134,7 +134,7 @@ class OrderlyService:
         return 0.0
 
     async def _all_given_up(self, batch: Batch) -> bool:
-        """Whether every message was consumed often enough and is now in the retry topic, to become a dead letter."""
+        """True if every message reached the limit and is in the retry topic, where it becomes a dead letter."""
         given_up = 0
         for message in batch:
             if message.reconsume_times < self._limit or not await self._back.send_to_retry_topic(message):
@@ -151,7 +151,7 @@ class OrderlyService:
         return OrderlyContext(self._state.instance.namespace.unwrap_queue(queue))
 
     async def consume_directly(self, message: MessageExt, context: OrderlyContext) -> OrderlyResult | None:
-        """One message on request of an administrator; raises what the listener raises."""
+        """Consumes one message on request of an administrator; raises what the listener raises."""
         as_original([message], retry_topic(self._state.group))
         self._state.instance.namespace.unwrap_messages([message])
         result: OrderlyResult | None = await self._call([message], context)

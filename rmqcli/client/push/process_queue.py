@@ -1,7 +1,7 @@
-"""The messages of one queue that are here and not yet acknowledged (Java `ProcessQueue`), by ascending queue offset.
+"""The pulled and unacknowledged messages of one queue (Java `ProcessQueue`), by ascending queue offset.
 
-The lowest offset in it is the group's offset: everything before is done. Sizes are bytes of bodies, times are seconds on
-trio's clock; `*_ms` are epoch milliseconds for the running info.
+The lowest offset in it is the offset of the group. Sizes are bytes of bodies, times are seconds on trio's
+clock; `*_ms` are epoch milliseconds for the running info.
 """
 
 from __future__ import annotations
@@ -21,9 +21,13 @@ NOTHING = -1
 
 
 class ProcessQueue:
-    """`dropped`: nothing new is begun. `closed`: its offset has been given away, acknowledgements no longer count.
-    `retiring`: another task than the rebalance removes it. `illegal`: that is because its offset was outside the broker's.
-    `unlock_tries`: how often it should have been given up and a listener was busy with it."""
+    """One queue of a consumer.
+
+    `dropped`: no pull and no listener call begins. `closed`: its offset is stored, and acknowledgements no
+    longer count. `retiring`: a task other than the rebalance removes it. `illegal`: it retires because its
+    offset was not in the broker's queue. `unlock_tries`: failed attempts to release it while a listener was
+    busy.
+    """
 
     def __init__(self, queue: MessageQueue, next_offset: int, now_ms: int) -> None:
         self.queue = queue
@@ -43,7 +47,7 @@ class ProcessQueue:
         self.unlock_tries = 0
         self.locked_at = -math.inf
         self.pulled_at = trio.current_time()
-        # As in Java: mqadmin takes a queue for blocked that holds messages and was last consumed long ago
+        # As in Java: mqadmin reports a queue with messages that was last consumed long ago as blocked
         self.last_pull_ms = self.last_consume_ms = self.last_lock_ms = now_ms
         self._quiet = trio.lowlevel.ParkingLot()
         self._arrival = trio.lowlevel.ParkingLot()
@@ -54,12 +58,12 @@ class ProcessQueue:
 
     @property
     def span(self) -> int:
-        """Last offset minus first offset of what is here."""
+        """The last offset minus the first."""
         return next(reversed(self.messages)) - next(iter(self.messages)) if self.messages else 0
 
     @property
     def locked(self) -> bool:
-        """The broker's lock is ours and fresh."""
+        """True while the lock of the broker is valid."""
         return trio.current_time() - self.locked_at <= LOCK_VALIDITY
 
     def lock(self, now_ms: int) -> None:
@@ -74,7 +78,7 @@ class ProcessQueue:
         return trio.current_time() - self.pulled_at > PULL_MAX_IDLE
 
     def put(self, messages: Sequence[MessageExt]) -> list[MessageExt]:
-        """Takes pulled messages, gives those that were not here already."""
+        """Adds pulled messages; returns those that are new."""
         known, taken = self.messages, self.taken
         fresh = [m for m in messages if m.queue_offset not in known and m.queue_offset not in taken]
         for message in fresh:
@@ -86,7 +90,10 @@ class ProcessQueue:
         return fresh
 
     def remove(self, messages: Iterable[MessageExt]) -> int:
-        """Forgets what was consumed; gives the offset everything before which is done (-1: nothing was here)."""
+        """Removes consumed messages.
+
+        Returns the offset below which all are consumed (-1: the queue was empty).
+        """
         known = self.messages
         if not known:
             return NOTHING
@@ -96,7 +103,7 @@ class ProcessQueue:
         return next(iter(known)) if known else self.end
 
     def take(self, count: int) -> list[MessageExt]:
-        """The first messages, for an orderly listener; they stay uncommitted here."""
+        """The first messages, for an orderly listener; they stay uncommitted."""
         batch: list[MessageExt] = []
         while self.messages and len(batch) < count:
             offset, message = self.messages.popitem(last=False)
@@ -105,7 +112,7 @@ class ProcessQueue:
         return batch
 
     def commit(self) -> int:
-        """All that were taken are done; gives the next offset (-1: there were none)."""
+        """Removes the taken messages; returns the next offset (-1: there were none)."""
         if not self.taken:
             return NOTHING
         next_offset = next(reversed(self.taken)) + 1
@@ -114,7 +121,7 @@ class ProcessQueue:
         return next_offset
 
     def put_back(self, batch: Iterable[MessageExt] | None = None) -> None:
-        """Taken messages (None: all of them) will be taken again, in order."""
+        """Returns taken messages (None: all of them) to the queue, in order."""
         chosen = list(self.taken.values() if batch is None else batch)
         for message in reversed(chosen):
             if self.taken.pop(message.queue_offset, None) is not None:
@@ -130,13 +137,13 @@ class ProcessQueue:
             self._quiet.unpark_all()
 
     def drop(self) -> None:
-        """No more pulls, and no call of the listener begins."""
+        """Ends pulls, and lets no more listener calls begin."""
         self.dropped = True
         self.scope.cancel()
         self._arrival.unpark_all()
 
     async def wait_quiet(self, timeout: float) -> bool:
-        """Waits until no listener works on this queue; False when `timeout` seconds were not enough."""
+        """Waits until no listener works on the queue; False after `timeout` seconds."""
         with trio.move_on_after(timeout):
             while self.in_flight:
                 await self._quiet.park()

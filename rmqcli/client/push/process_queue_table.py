@@ -1,8 +1,9 @@
-"""The process queues of a push consumer after a rebalance (Java `RebalanceImpl.updateProcessQueueTableInRebalance`).
+"""The process queues of a push consumer after a rebalance (Java
+`RebalanceImpl.updateProcessQueueTableInRebalance`).
 
-A queue that was lost stops at once, waits up to RELEASE seconds for its listener, stores its offset and returns its lock, so
-that the next owner continues there. A queue that was won starts when its offset is known and, in an orderly consumer, when
-the broker has locked it; else the next round tries again.
+A queue that was lost stops at once, waits up to RELEASE seconds for its listener, stores its offset and
+returns its lock, so that the next owner continues there. A queue that was won starts when its offset is known
+and, in an orderly consumer, when the broker has locked it; else the next round tries again.
 """
 
 from __future__ import annotations
@@ -34,7 +35,10 @@ class ProcessQueueTable:
         self._begin = begin
 
     async def topics(self) -> Iterable[str] | None:
-        """The subscribed topics, after the queues of others are released; None while the consumer is paused."""
+        """The subscribed topics, after the queues of others are released.
+
+        None while the consumer is paused.
+        """
         state = self._state
         if state.paused:
             return None
@@ -91,7 +95,10 @@ class ProcessQueueTable:
         return released
 
     async def release(self, held: ProcessQueue, timeout: float) -> bool:
-        """Gives a queue up; False when an orderly listener is still busy with it: then the next round tries again."""
+        """Gives a queue up.
+
+        False when an orderly listener is still busy with it: then the next round tries again.
+        """
         state, queue = self._state, held.queue
         held.drop()
         if not await held.wait_quiet(timeout) and state.needs_locks:

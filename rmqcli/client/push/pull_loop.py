@@ -1,8 +1,8 @@
-"""One queue's pulls: as long as the queue is ours, one long poll after the other, held back while enough waits here
+"""The pulls of a queue: one long poll after the other, suspended while enough messages are cached
 (Java `DefaultMQPushConsumerImpl.pullMessage`).
 
-Delays are seconds: FLOW_CONTROL when too much is cached here, BUSY when the broker said FLOW_CONTROL, FAILED after any error,
-ILLEGAL until a queue whose offset was outside of the broker's is given up and rebuilt.
+Delays are seconds: FLOW_CONTROL while too much is cached, BUSY after the broker's FLOW_CONTROL, FAILED after
+any error, ILLEGAL until a queue whose offset was not in the broker's queue is released and created again.
 """
 
 from __future__ import annotations
@@ -35,19 +35,22 @@ _STATUS = {status.value.value: status for status in PullStatus}
 
 
 class Submit(Protocol):
-    """Where pulled messages go."""
+    """The service that consumes pulled messages."""
 
     def submit(self, held: ProcessQueue, messages: list[MessageExt]) -> None: ...
 
 
 async def _listener_first() -> None:
-    """With no backlog the broker has nothing for the next pull yet. Tasks of one round run in any order: the second is sure."""
+    """Lets the listener run first: without a backlog, the next pull would find nothing yet.
+
+    Tasks of one scheduler round run in any order, so it takes two rounds.
+    """
     await trio.lowlevel.checkpoint()
     await trio.lowlevel.checkpoint()
 
 
 class PullLoop:
-    """Pulls for all queues of one consumer; `run` is one task a queue."""
+    """The pulls of one consumer; `run` is the task of one queue."""
 
     def __init__(self, state: GroupState, sink: Submit, starts: StartOffsets) -> None:
         self._state = state
@@ -66,7 +69,7 @@ class PullLoop:
             await self._retire(held)
 
     def _hold_back(self, held: ProcessQueue) -> float:
-        """Seconds to wait instead of pulling; 0 to pull."""
+        """Seconds to wait before a pull; 0 to pull now."""
         state = self._state
         held.pulled_at = trio.current_time()
         held.last_pull_ms = state.instance.now_ms()
@@ -80,7 +83,7 @@ class PullLoop:
         return FAILED if state.needs_locks and not held.locked else 0.0
 
     async def _pull(self, held: ProcessQueue) -> float:
-        """One pull; gives the seconds to wait before the next."""
+        """Pulls once; returns the seconds until the next pull."""
         subscription = self._state.subscriptions.get(held.queue.topic)
         if subscription is None:
             return FAILED
@@ -112,7 +115,7 @@ class PullLoop:
         return FAILED
 
     async def _begin_locked(self, held: ProcessQueue) -> None:
-        """With the lock in hand the offset is read again: the last owner may have stored it meanwhile."""
+        """Reads the offset again after the first lock, because the last owner may have stored it meanwhile."""
         if self._state.needs_locks and not held.previously_locked:
             held.next_offset = await self._starts.find(held.queue)
             held.previously_locked = True
@@ -132,7 +135,7 @@ class PullLoop:
         settings, queue = self._state.settings, held.queue
         flags = int(PullSysFlag.SUSPEND)
         commit = self._state.offsets.memory(queue) or 0
-        # A slave does not take offsets
+        # A slave does not accept offsets
         if commit > 0 and not settings.broadcasting and held.suggested_broker == MASTER_ID:
             flags |= PullSysFlag.COMMIT_OFFSET
         if settings.post_subscription:
@@ -194,18 +197,18 @@ class PullLoop:
             return 0.0
         held.next_offset = header.next_begin_offset
         if messages:
-            # What follows the last of them was not wanted: when they are done, it is done too
+            # The filter excluded all messages behind the last one, so they are consumed with it
             held.end = max(held.end, held.next_offset)
             self._sink.submit(held, held.put(messages))
             return self._state.settings.pull_interval
         if not held.count:
-            # Everything up to here is consumed, or was not wanted
+            # All messages up to here are consumed or excluded by the filter
             self._state.acknowledge(held, held.next_offset)
         return 0.0
 
     def _illegal(self, held: ProcessQueue, next_offset: int) -> None:
         log.warning(
-            "offset %d of %s is not in the queue; going on at %d", held.next_offset, held.queue, next_offset
+            "offset %d of %s is not in the queue; continuing at %d", held.next_offset, held.queue, next_offset
         )
         self._state.offsets.update(held.queue, next_offset, increase_only=False)
         held.closed = held.retiring = held.illegal = True

@@ -1,6 +1,7 @@
-"""Messages that were not consumed go back: to the broker that stored them (36), else as a new message to %RETRY%group.
+"""Return of messages that were not consumed: to the broker that stored them (36), else as new messages to
+%RETRY%group.
 
-The broker delivers them again after a delay, or makes dead letters of them when they were consumed often enough.
+The broker delivers them again after a delay, or makes dead letters of them after too many attempts.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ FIRST_RETRY_LEVEL = 3
 
 
 class SendBack:
-    """Of one consumer; `producer` is the instance's CLIENT_INNER_PRODUCER."""
+    """The returns of one consumer; `producer` is the CLIENT_INNER_PRODUCER of the instance."""
 
     def __init__(self, state: GroupState, producer: Producer) -> None:
         self._state = state
@@ -28,16 +29,21 @@ class SendBack:
         self._limit = state.settings.reconsume_limit(state.orderly)
 
     async def send_back(self, message: MessageExt, delay_level: int) -> bool:
-        """Whether the message is safe at a broker; `delay_level` 0: the broker decides, -1: dead letter."""
+        """Returns a message; True if a broker has it.
+
+        `delay_level` 0: the broker decides, -1: dead letter.
+        """
         try:
             await self._to_broker(message, delay_level)
         except ClientError as error:
-            log.warning("%s was not taken back, sending it to the retry topic: %s", message.msg_id, error)
+            log.warning(
+                "the broker refused to take %s back; sending it to the retry topic: %s", message.msg_id, error
+            )
             return await self.send_to_retry_topic(message)
         return True
 
     async def send_to_retry_topic(self, message: MessageExt) -> bool:
-        """The same as a send, which any broker of the retry topic takes."""
+        """Sends a message to the retry topic, of which any broker will do; True if it was stored."""
         try:
             await self._producer.send(self._retry_message(message), timeout=SEND_BACK_TIMEOUT)
         except ClientError as error:
@@ -74,7 +80,7 @@ class SendBack:
 
 
 def as_original(messages: list[MessageExt], retry: str) -> None:
-    """Retried messages show their first topic to the listener."""
+    """Sets the original topic of retried messages, for the listener."""
     for message in messages:
         original = message.properties.get(PropertyName.RETRY_TOPIC)
         if original and message.topic == retry:
@@ -82,5 +88,5 @@ def as_original(messages: list[MessageExt], retry: str) -> None:
 
 
 def consumed_again(message: MessageExt) -> None:
-    """Counts one more consumption of a message that stayed here."""
+    """Counts one more consumption of a message that stays in the client."""
     msgspec.structs.force_setattr(message, "reconsume_times", message.reconsume_times + 1)

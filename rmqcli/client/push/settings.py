@@ -1,4 +1,4 @@
-"""How a push consumer consumes: Java `DefaultMQPushConsumer`'s options, its defaults and its ranges.
+"""Settings of push consumers: options, defaults and ranges of Java's `DefaultMQPushConsumer`.
 
 Times are seconds, sizes bytes, unless a name says otherwise (Java's are milliseconds and MiB).
 """
@@ -23,12 +23,13 @@ DEFAULT_RECONSUME_TIMES = 16
 class PushSettings:
     """Options of a PushConsumer; InvalidRequest when one is out of its range.
 
-    `consumers` listeners run at once (20 to 64 is sensible, 1000 the most), `batch_size` messages go into one call.
-    `from_timestamp` is epoch ms (None: half an hour before the start). `max_reconsume_times` -1: 16 when concurrent, without
-    end when orderly. A topic's thresholds (-1: none) are shared out over the queues owned. `grace`: how long running
-    listeners may take to end when the consumer is left; then they are cancelled, and their messages come again.
-    `trace`: True writes traces to RMQ_SYS_TRACE_TOPIC, a text to another topic.
-    `offsets_folder` is where broadcasting keeps offsets (None: ~/.rocketmq_offsets, as Java).
+    `consumers`: concurrent listener calls (20 to 64 is sensible, 1000 the maximum); `batch_size`: messages
+    per call. `from_timestamp` is epoch ms (None: half an hour before the start). `max_reconsume_times` -1: 16
+    for a concurrent listener, unlimited for an orderly one. Thresholds of a topic (-1: none) are divided
+    among its queues. `grace`: seconds that running listeners get when the consumer is left; then they are
+    cancelled, and their messages are consumed again. `trace`: True writes traces to RMQ_SYS_TRACE_TOPIC, a
+    text to that topic. `offsets_folder`: folder of the offsets of broadcasting consumers (None:
+    ~/.rocketmq_offsets, as Java).
     """
 
     message_model: MessageModel = MessageModel.CLUSTERING
@@ -69,7 +70,7 @@ class PushSettings:
         return self.message_model is MessageModel.BROADCASTING
 
     def reconsume_limit(self, orderly: bool) -> int:
-        """How often a message is consumed again before it becomes a dead letter."""
+        """The number of retries before a message becomes a dead letter."""
         if self.max_reconsume_times != -1:
             return self.max_reconsume_times
         return MAX_DELAY_ORDERLY if orderly else DEFAULT_RECONSUME_TIMES

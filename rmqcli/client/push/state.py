@@ -1,4 +1,4 @@
-"""What all rooms of one push consumer share: who it is, what it wants, which queues it holds."""
+"""The state that the parts of one push consumer share: settings, subscriptions, queues, offsets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ log = logging.getLogger("rmqcli.client.push")
 
 @dataclass(slots=True)
 class Thresholds:
-    """How much of one queue may wait here: messages, bytes."""
+    """The limits of the cache of one queue: messages, bytes."""
 
     messages: int
     size: int
@@ -29,8 +29,11 @@ class Thresholds:
 
 @dataclass(slots=True)
 class GroupState:
-    """One consumer. `paused` holds pulls back; `stopping` lets no listener begin. `troubles`: why a topic could not be divided, or a
-    queue not be begun or pulled, when that was tried last."""
+    """One consumer. `paused` suspends pulls; `stopping` lets no listener call begin.
+
+    `troubles`: the last errors of topics that could not be divided, and of queues that could not be started
+    or pulled.
+    """
 
     instance: ClientInstance
     group: str
@@ -60,7 +63,7 @@ class GroupState:
         return found
 
     def share_out(self, topic: str) -> None:
-        """Divides the thresholds of a topic over the queues owned."""
+        """Divides the thresholds of a topic among its queues."""
         owned = max(1, sum(queue.topic == topic for queue in self.queues))
         given, found = self.settings, self.threshold(topic)
         if given.topic_messages != -1:
@@ -69,14 +72,14 @@ class GroupState:
             found.size = max(1, given.topic_bytes // owned)
 
     def acknowledge(self, held: ProcessQueue, offset: int) -> None:
-        """Everything before `offset` is done, as long as the queue is ours."""
+        """Records that all messages before `offset` are consumed, unless the queue is closed."""
         if offset >= 0 and not held.closed:
             self.offsets.update(held.queue, offset)
 
     async def persist(
         self, queues: Iterable[MessageQueue] | None = None, *, sure: bool = False, all_of: bool = True
     ) -> None:
-        """Saves the offsets of these queues (None: of all that are held)."""
+        """Stores the offsets of these queues; None: of all."""
         chosen = list(self.queues) if queues is None else queues
         try:
             await self.offsets.persist(chosen, sure=sure, all_of=all_of)
@@ -93,9 +96,9 @@ class GroupState:
         )
 
     async def announce(self) -> None:
-        """Tells all brokers the subscriptions as they are now; pulls use their versions afterwards."""
-        told = [(wanted, wanted.data.sub_version) for wanted in self.subscriptions.values()]
+        """Sends the current subscriptions to all brokers; later pulls use their versions."""
+        sent = [(wanted, wanted.data.sub_version) for wanted in self.subscriptions.values()]
         self.instance.heartbeats.join_consumer(self.heartbeat())
         await self.instance.heartbeats.send_all()
-        for wanted, version in told:
+        for wanted, version in sent:
             wanted.announced = version

@@ -1,8 +1,9 @@
-"""How much is pulled and consumed, and how long it takes: per topic, over the last minute and hour, as Java reports it.
+"""Counts and times of pulls and consumption per topic, over the last minute and hour (Java
+`ConsumerStatsManager`).
 
-Totals are sampled every 10 s (seven samples make a minute) and every 10 min (seven make an hour); a rate is the difference of
-the newest and oldest sample over their distance. Sampling begins with the first addition: the sample before is one of nothing, an
-interval earlier. Java classes `ConsumerStatsManager`, `StatsItem`. Times are milliseconds.
+Totals are sampled every 10 s (seven samples span a minute) and every 10 min (seven span an hour); a rate is
+the difference of the newest and oldest sample divided by their distance (Java `StatsItem`). Sampling begins
+with the first addition, after a sample of zero one interval earlier. Times are milliseconds.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from codec.bodies.running import ConsumeStatus
 SAMPLE_INTERVAL = 10.0
 SAMPLES = 7
 SAMPLES_AN_HOUR = 60
-"""Samples of ten seconds in the ten minutes between two samples of an hour."""
+"""10 s samples in the 10 min between two samples of the hour."""
 
 
 class _Sample(NamedTuple):
@@ -56,11 +57,11 @@ class _Item:
         return (last.value - first.value) / (last.at - first.at) if last.at > first.at else 0.0
 
     def average(self) -> float:
-        """Per addition, over the minute."""
+        """The average per addition over the minute."""
         return self._average(self._minute)
 
     def latest_average(self) -> float:
-        """Per addition, over the minute; over the hour when the minute comes to nothing."""
+        """The average per addition over the minute, or over the hour when that is 0."""
         return self._average(self._minute) or self._average(self._hour)
 
     def _average(self, samples: deque[_Sample]) -> float:
@@ -107,7 +108,7 @@ class TopicStatistics:
 
 
 class Statistics(dict[str, TopicStatistics]):
-    """topic → totals, made when first asked for."""
+    """Topic → totals, created on first access."""
 
     _count = 0
 
@@ -116,7 +117,7 @@ class Statistics(dict[str, TopicStatistics]):
         return fresh
 
     def sample(self, at: float) -> None:
-        """Every SAMPLE_INTERVAL seconds; `at` is seconds on any clock."""
+        """Takes a sample; called every SAMPLE_INTERVAL seconds. `at` is seconds on any clock."""
         hour = self._count % SAMPLES_AN_HOUR == 0
         self._count += 1
         for topic in self.values():

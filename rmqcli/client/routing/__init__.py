@@ -1,1 +1,1 @@
-"""Routes of topics: name servers, queues, brokers that respond badly."""
+"""Routes of topics: name servers, queues, brokers that respond slowly."""

@@ -1,7 +1,7 @@
-"""Which brokers answer badly and are left alone for a while (Java `MQFaultStrategy`, `LatencyFaultToleranceImpl`).
+"""Avoidance of brokers that respond slowly or fail (Java `MQFaultStrategy`, `LatencyFaultToleranceImpl`).
 
-The time that a send took puts its broker aside: from 550 ms on for 30 s, up to 600 s. A send that failed counts as
-30 s, which is 600 s aside. Times are seconds on trio's clock.
+The latency of a send makes its broker unavailable: from 550 ms for 30 s, up to 600 s. A failed send counts as
+a latency of 30 s, which is 600 s unavailable. Times are seconds on trio's clock.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FAILED = 30.0
 
 
 def aside_for(latency: float) -> float:
-    """How long a broker is left alone after a send that took `latency`."""
+    """The seconds for which a broker is avoided after a send that took `latency` seconds."""
     place = bisect_right(LATENCY_MAX, latency)
     return NOT_AVAILABLE[place - 1] if place else 0.0
 
@@ -32,7 +32,7 @@ class _Fault(NamedTuple):
 
 
 class LatencyFaults:
-    """What one producer learned of its brokers."""
+    """The latencies that one producer measured."""
 
     def __init__(self, rng: random.Random) -> None:
         self._random = rng
@@ -40,7 +40,7 @@ class LatencyFaults:
         self._turn = rng.randrange(1 << 31)
 
     def update(self, broker: str, latency: float, *, failed: bool = False) -> None:
-        """A send to `broker` took `latency` seconds; `failed`: nobody knows how long it would have taken."""
+        """Records a send to `broker` that took `latency` seconds, or that failed."""
         seconds = FAILED if failed else latency
         self._faults[broker] = _Fault(seconds, trio.current_time() + aside_for(seconds))
 
@@ -51,8 +51,10 @@ class LatencyFaults:
     def choose(
         self, queues: Sequence[MessageQueue], following: Callable[[Sequence[MessageQueue]], MessageQueue]
     ) -> MessageQueue:
-        """A queue of an available broker; when there is none, of one of the better half. `following` takes the next of
-        some queues in turn."""
+        """A queue of an available broker, else of one of the better half.
+
+        `following` selects among queues in turn.
+        """
         good = [queue for queue in queues if self.is_available(queue.broker_name)]
         if not good:
             broker = self._one_of_the_better({queue.broker_name for queue in queues})
@@ -60,7 +62,7 @@ class LatencyFaults:
         return following(good)
 
     def _one_of_the_better(self, brokers: set[str]) -> str:
-        """All are aside: the better half takes turns."""
+        """The next broker of the better half, when all are unavailable."""
         ranked = sorted(brokers, key=lambda broker: self._faults[broker])
         self._turn += 1
         return ranked[self._turn % max(1, len(ranked) // 2)]

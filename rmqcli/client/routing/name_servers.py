@@ -1,6 +1,6 @@
-"""The list of name servers: one is used as long as it answers (sticky), the next one when it does not.
+"""The list of name servers: one is used as long as it answers, then the next one.
 
-Name servers do not talk to each other, so an error code is an answer and not a reason to ask the next.
+Name servers do not replicate, so an error code is an answer, not a reason to try the next one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rmqcli.client.wire.pool import Pool
 
 
 class NameServers:
-    """Requests to whichever name server answers."""
+    """Requests to the first name server that answers."""
 
     def __init__(self, addresses: Sequence[str], pool: Pool) -> None:
         self.addresses = tuple(addresses)
@@ -24,11 +24,14 @@ class NameServers:
 
     @property
     def current(self) -> str:
-        """The address that is asked first."""
+        """The address that is tried first."""
         return self.addresses[self._current]
 
     async def request(self, command: RemotingCommand, timeout: float) -> RemotingCommand:
-        """The reply of the first that answers, within `timeout` seconds in all; NoNameServer when none does."""
+        """The reply of the first that answers, within `timeout` seconds in total.
+
+        NoNameServer when none does.
+        """
         deadline = trio.current_time() + timeout
         causes: list[ClientError] = []
         count = len(self.addresses)

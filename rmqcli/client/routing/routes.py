@@ -1,7 +1,7 @@
-"""Where the queues of a topic are: the answer of the name server, kept, and read again every 30 s or after a failure.
+"""Routes of topics: cached answers of the name server, read again every 30 s or after a failure.
 
-A topic without a route is sent to as TBW102 says (Java `tryToFindTopicPublishInfo`): the broker then creates it with
-`default_queues` queues at most. Only publishing falls back so; who reads an unknown topic gets NoRoute.
+A producer uses the route of TBW102 for a topic without one (Java `tryToFindTopicPublishInfo`); the broker
+then creates the topic with at most `default_queues` queues. Consumers of an unknown topic get NoRoute.
 """
 
 from __future__ import annotations
@@ -24,15 +24,13 @@ from rmqcli.client.wire.requests import answer_of, request_of
 
 REFRESH_INTERVAL = 30.0  # seconds; ClientConfig.pollNameServerInterval
 LOCK_SLACK = 0.05  # seconds
-MAX_QUEUES = 65_536  # of one topic; a reply with more is not believed
-MIN_AGE = 1.0  # seconds; a route that looks stale is not asked for more often than this
-DOUBT_TIMEOUT = (
-    1.0  # seconds; then the route is used as it was, and the time left is for the brokers that are there
-)
+MAX_QUEUES = 65_536  # of one topic; a reply with more is rejected
+MIN_AGE = 1.0  # seconds between two reads of a route that looks stale
+DOUBT_TIMEOUT = 1.0  # seconds; then the old route is used, and the rest of the time is for its brokers
 
 
 class Route(NamedTuple):
-    """The route of one topic, ready to use. `fallback`: made from TBW102, the topic may not exist yet."""
+    """The route of one topic. `fallback`: it is derived from TBW102, and the topic may not exist yet."""
 
     topic: str
     data: TopicRouteData
@@ -71,7 +69,7 @@ def _name(queues: QueueData) -> str:
 
 
 def _ordered(topic: str, conf: str) -> list[MessageQueue]:
-    """The queues of "broker-a:4;broker-b:2", in that order; parts that say nothing readable are left out."""
+    """The queues of "broker-a:4;broker-b:2", in that order, without unreadable parts."""
     pairs = (part.rpartition(":") for part in conf.split(";"))
     queues = (
         MessageQueue(topic, name, queue_id)
@@ -87,7 +85,7 @@ def _addresses(brokers: tuple[BrokerData, ...] | list[BrokerData]) -> dict[str, 
 
 
 class Routes:
-    """All routes one client instance has asked for, and through them the addresses of brokers by name."""
+    """The routes that one client instance has read, and the addresses of their brokers by name."""
 
     def __init__(self, name_servers: NameServers, *, default_queues: int = 4) -> None:
         self._name_servers = name_servers
@@ -100,16 +98,17 @@ class Routes:
         self.changed = trio.Event()
 
     def cached(self, topic: str) -> Route | None:
-        """The route if it is known and nothing speaks against it."""
+        """The route, if it is known and not doubtful."""
         return None if topic in self._stale else self._routes.get(topic)
 
     async def find(self, topic: str, timeout: float, *, create: bool = False) -> Route:
-        """The route of `topic`; with `create` that of TBW102 when there is none. NoRoute when neither exists."""
+        """The route of `topic`, or with `create` that of TBW102; NoRoute when neither exists."""
         route = self.cached(topic)
         if route is not None and (create or not route.fallback):
             return route
         deadline = trio.current_time() + timeout
-        # The lock is waited for no longer than the answer; the slack lets the answer's own error come first
+        # The wait for the lock is as long as that for the answer; the slack lets the error of the answer come
+        # first
         with trio.move_on_at(deadline + LOCK_SLACK):
             async with self._locks.setdefault(topic, trio.Lock()):
                 known = self._routes.get(topic)
@@ -123,7 +122,10 @@ class Routes:
         raise RequestTimeout(self._name_servers.current, GET_ROUTEINFO_BY_TOPIC.name, timeout)
 
     async def _read_again(self, known: Route, timeout: float, *, create: bool) -> Route:
-        """A doubtful route as the name server has it now; as it was when none answers, for some of its brokers may."""
+        """The current route of a doubtful topic.
+
+        The old one when no name server answers, since some brokers may.
+        """
         try:
             return await self.read(known.topic, min(timeout, DOUBT_TIMEOUT), create=create)
         except UNREACHED:
@@ -131,7 +133,7 @@ class Routes:
             return kept
 
     def doubt(self, topic: str) -> None:
-        """A broker of this topic could not be reached: ask again before the route is used next."""
+        """Marks the route of a topic whose broker could not be reached: it is read again before its next use."""
         if topic in self._routes:
             self._stale.add(topic)
 
@@ -139,7 +141,9 @@ class Routes:
         return topic in self._stale
 
     async def refresh(self, timeout: float) -> None:
-        """Reads every known route again; a route that cannot be read now is kept. Brokers that no route names are forgotten."""
+        """Reads every known route again, keeps those that cannot be read now, and forgets brokers without a
+        route.
+        """
         for topic, route in list(self._routes.items()):
             try:
                 await self.read(topic, timeout, create=route.fallback)
@@ -148,13 +152,15 @@ class Routes:
         self._forget_gone()
 
     def _forget_gone(self) -> None:
-        """Else they get heartbeats for ever, each of which waits for its timeout (Java `cleanOfflineBroker`)."""
+        """Ends heartbeats to brokers that are gone, each of which would wait for its timeout (Java
+        `cleanOfflineBroker`).
+        """
         named = {name for route in self._routes.values() for name in route.brokers}
         for name in self.brokers.keys() - named - self._learned:
             del self.brokers[name]
 
     async def fetch(self, topic: str, timeout: float) -> TopicRouteData:
-        """The route as the name server has it now; NoRoute when it has none."""
+        """The current route from the name server; NoRoute when it has none."""
         header = GetRouteInfoRequestHeader(topic=topic, accept_standard_json_only=True)
         request = request_of(GET_ROUTEINFO_BY_TOPIC, header, None)
         reply = await self._name_servers.request(request, timeout)
@@ -168,7 +174,7 @@ class Routes:
         return data
 
     async def read(self, topic: str, timeout: float, *, create: bool = False) -> Route:
-        """The route as the name server has it now, kept for later."""
+        """The current route from the name server, which is cached."""
         fallback = False
         try:
             data = await self.fetch(topic, timeout)
@@ -194,15 +200,15 @@ class Routes:
         route = Route(topic, data, publish, subscribe, brokers, trio.current_time(), fallback)
         self._routes[topic] = route
         self._stale.discard(topic)
-        self._take(brokers)
+        self._add(brokers)
         return route
 
     def learn(self, brokers: Mapping[str, Mapping[int, str]]) -> None:
-        """Takes addresses of brokers that no route needs to name; `changed` is set when one was not known."""
+        """Adds addresses of brokers that need no route; `changed` is set when one is new."""
         self._learned.update(brokers)
-        self._take(brokers)
+        self._add(brokers)
 
-    def _take(self, brokers: Mapping[str, Mapping[int, str]]) -> None:
+    def _add(self, brokers: Mapping[str, Mapping[int, str]]) -> None:
         if any(self.brokers.get(name) != addresses for name, addresses in brokers.items()):
             self.brokers.update(brokers)
             self.changed.set()

@@ -1,4 +1,4 @@
-"""Message trace: who sent, got and finished a message, written to a topic in Java's format."""
+"""Message trace: records of sends and consumption, written to a topic in Java's format."""
 
 from __future__ import annotations
 

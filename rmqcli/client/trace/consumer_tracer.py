@@ -1,4 +1,4 @@
-"""The tracer of a consumer, with producers of the same instance behind it."""
+"""The tracer of a consumer, which sends with a producer of the same instance."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from rmqcli.client.trace import ConsumeTracer
 
 
 def consume_tracer(instance: ClientInstance, group: str, trace: bool | str) -> ConsumeTracer | None:
-    """None when `trace` is False; True traces to RMQ_SYS_TRACE_TOPIC, a text to another topic, by its whole name."""
+    """The tracer, or None when `trace` is False.
+
+    True: RMQ_SYS_TRACE_TOPIC, a text: that topic, by its whole name.
+    """
     if not trace:
         return None
     producer = partial(Producer, instance=instance, namespace=instance.address_namespace)

@@ -1,6 +1,6 @@
-"""Trace records of what a listener got and how it ended (Java `ConsumeMessageTraceHookImpl`).
+"""Trace records of calls of a listener (Java `ConsumeMessageTraceHookImpl`).
 
-Messages whose broker said TRACE_ON=false are left out. Nothing here waits.
+Messages with TRACE_ON=false from their broker are not traced. Nothing here waits.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Call = Callable[[list[MessageExt], Any], Awaitable[Any]]
 
 
 class ConsumeMark(NamedTuple):
-    """One call of a listener, from `before` for `after`."""
+    """One call of a listener, between `before` and `after`."""
 
     request_id: str
     messages: Sequence[MessageExt]
@@ -27,7 +27,7 @@ class ConsumeMark(NamedTuple):
 
 
 class ConsumeTracer:
-    """Of one consumer group. `trace`: True, or the name of another trace topic."""
+    """The tracer of one consumer group. `trace`: True, or the name of another trace topic."""
 
     def __init__(
         self,
@@ -44,23 +44,23 @@ class ConsumeTracer:
 
     @property
     def dropped(self) -> int:
-        """How many records were not written."""
+        """The number of records that were not written."""
         return self._dispatcher.dropped
 
     @property
     def trouble(self) -> ClientError | None:
-        """Why the last of them could not be sent."""
+        """The error of the last record that could not be sent."""
         return self._dispatcher.trouble
 
     async def start(self) -> None:
         await self._dispatcher.start()
 
     async def close(self) -> None:
-        """Sends what waits, a second at most."""
+        """Sends the remaining records, for a second at most."""
         await self._dispatcher.close()
 
     def before(self, messages: Sequence[MessageExt]) -> ConsumeMark:
-        """A listener is about to get these."""
+        """Records that a listener is called with these messages."""
         traced = [m for m in messages if m.properties.get(PropertyName.TRACE_ON) != "false"]
         mark = ConsumeMark(uuid4().hex.upper(), traced, self._now_ms())
         self._dispatcher.put(
@@ -82,7 +82,7 @@ class ConsumeTracer:
         return (self._now_ms() - mark.began_ms) / 1000
 
     def after(self, mark: ConsumeMark, success: bool, code: ContextCode | None = None) -> None:
-        """The listener has ended; the time it took is shared out to its messages, as Java does."""
+        """Records the end of the call; its time is divided among the messages, as in Java."""
         if code is None:
             code = ContextCode.SUCCESS if success else ContextCode.FAILED
         now = self._now_ms()
@@ -103,15 +103,17 @@ class ConsumeTracer:
 
 
 def traced(call: Call, tracer: ConsumeTracer, good: Container[object], timeout: float) -> Call:
-    """A listener whose calls are traced. `good` are the results that mean success; a call that took `timeout` seconds is
-    told as timed out. A call that is cancelled has no end."""
+    """A listener whose calls are traced.
+
+    `good` are the results that mean success. A call of `timeout` seconds or more is recorded as timed out; a
+    cancelled call has no end.
+    """
 
     async def listener(messages: list[MessageExt], context: Any) -> Any:
         mark = tracer.before(messages)
         try:
             result = await call(messages, context)
         except Exception:
-            # Whatever it is, the caller deals with it
             tracer.after(mark, False, ContextCode.EXCEPTION)
             raise
         tracer.after(mark, result in good, _code(result, good, tracer.age(mark) >= timeout))

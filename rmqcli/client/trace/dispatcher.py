@@ -1,9 +1,9 @@
-"""Sends trace records behind the application's back: in batches, and never so that the application waits (Java
+"""Background sends of trace records, in batches; the application never waits for them (Java
 `AsyncTraceDispatcher`).
 
-Up to BATCH records, or what came within LINGER seconds, go into one message of at most MAX_BODY bytes; its KEYS are the ids
-and keys of the traced messages, by which `rmq trace` and Java's tools find it. When MAX_WAITING records wait, further ones
-are dropped and counted; so are those whose sending failed.
+Up to BATCH records, or those of LINGER seconds, go into one message of at most MAX_BODY bytes; its KEYS are
+the ids and keys of the traced messages, by which `rmq trace` and Java's tools find it. While `max_waiting`
+records wait, further ones are dropped and counted, as are those whose send failed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _counter = itertools.count()
 
 
 class TraceProducer(Protocol):
-    """What sends: a `Producer` without a trace of its own."""
+    """The methods of the `Producer` that sends traces; it is not traced itself."""
 
     async def __aenter__(self) -> object: ...
     async def __aexit__(self, kind: None, error: None, trace: None) -> object: ...
@@ -44,17 +44,23 @@ class TraceProducer(Protocol):
 
 
 OpenProducer = Callable[[str], TraceProducer]
-"""A producer of the group of this name, on the same instance; InvalidRequest when the name is too long."""
+"""Returns a producer of the group with this name, on the same instance.
+
+InvalidRequest when the name is too long.
+"""
 
 
 def trace_topic(trace: bool | str) -> str | None:
-    """The topic that an option `trace` means; None for no trace."""
+    """The topic of an option `trace`, or None for no trace."""
     return TRACE_TOPIC if trace is True else trace or None
 
 
 class TraceDispatcher:
-    """Of one producer or consumer group; `kind` is PRODUCE or CONSUME. Use between `start` and `close`. `trouble` is why the last
-    records that could not be sent were not."""
+    """The dispatcher of one producer or consumer group, between `start` and `close`; `kind` is PRODUCE or
+    CONSUME.
+
+    `trouble` is the last error of a send.
+    """
 
     def __init__(
         self, instance: ClientInstance, group: str, kind: str, topic: str, open_producer: OpenProducer
@@ -72,7 +78,7 @@ class TraceDispatcher:
         self._scope: trio.CancelScope | None = None
 
     def put(self, records: Iterable[TraceRecord]) -> None:
-        """Takes records; never waits."""
+        """Queues records; never waits."""
         for record in records:
             if len(self._waiting) >= MAX_WAITING:
                 self.dropped += 1
@@ -86,13 +92,13 @@ class TraceDispatcher:
     async def start(self) -> None:
         try:
             self._producer = self._open_producer(self._group)
-        except InvalidRequest:  # only the length can be wrong: the group's name was checked
+        except InvalidRequest:  # only the length can be invalid, because the name of the group was checked
             self._producer = self._open_producer(self._group[:100])
         await self._producer.__aenter__()
         self._scope = self._instance.start(self._run, "trace")
 
     async def close(self) -> None:
-        """Sends what waits, for CLOSE_TIMEOUT seconds at most, even when cancelled."""
+        """Sends the remaining records, for CLOSE_TIMEOUT seconds at most, even when cancelled."""
         if self._scope is None:
             return
         with trio.move_on_after(CLOSE_TIMEOUT, shield=True):
@@ -129,7 +135,7 @@ class TraceDispatcher:
 
 
 class _Parcel:
-    """One trace message in the making."""
+    """One trace message that is being assembled."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -138,7 +144,7 @@ class _Parcel:
         self._key_size = 0
 
     def add(self, data: bytes, keys: Iterable[str]) -> bool:
-        """False, and nothing added, when there is no room left."""
+        """Adds a record; False when there is no room for it."""
         fresh = [key for key in keys if key not in self._keys]
         size, key_size = self._size + len(data), self._key_size + _size_of(fresh)
         if self._parts and (size > MAX_BODY or key_size > MAX_KEYS):
@@ -169,7 +175,7 @@ def pack(records: Iterable[TraceRecord], topic: str) -> Iterator[tuple[Message, 
 
 
 def _keys(record: TraceRecord) -> list[str]:
-    """The id and the keys; only the id when no message could carry them all."""
+    """The id and the keys, or only the id when the keys are too long for a message."""
     keys = [key for key in (record.keys or "").split(" ") if key]
     return [record.msg_id, *keys] if _size_of(keys) <= MAX_KEYS // 2 else [record.msg_id]
 

@@ -1,4 +1,6 @@
-"""Trace records of sends and of transactions (Java `SendMessageTraceHookImpl`, `EndTransactionTraceHookImpl`)."""
+"""Trace records of sends and of transactions (Java `SendMessageTraceHookImpl`,
+`EndTransactionTraceHookImpl`).
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ def message_type(message: Message) -> MessageType:
 def published(
     group: str, messages: Sequence[Message], result: SendResult, address: str, began_ms: int, cost: float
 ) -> Iterator[Published]:
-    """One record a message, of a batch too; `cost` seconds are shared out as Java does."""
+    """One record per message, also of a batch; `cost` seconds are divided among them, as in Java."""
     ids, stored = result.msg_id.split(","), result.offset_msg_id.split(",")
     for place, message in enumerate(messages):
         yield Published(

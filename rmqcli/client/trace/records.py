@@ -1,7 +1,7 @@
-r"""What a trace message says, and its text: fields separated by \x01, every record ended by \x02 (Java `TraceDataEncoder`).
+r"""Trace records and their text: fields separated by \x01, records ended by \x02 (Java `TraceDataEncoder`).
 
-Timestamps are epoch ms, costs ms. A missing text is written `null`, as Java does. Whoever reads gets the records that can
-be read: of types that nobody here knows (5.x has `Recall`) and of damaged ones nothing comes back.
+Timestamps are epoch ms, costs ms. A missing text is written as `null`, as in Java. A reader skips damaged
+records and those of unknown types (5.x has `Recall`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class ContextCode(IntEnum):
 
 
 class Published(NamedTuple):
-    """`Pub`: an acknowledged send. `store_host` is the broker's address."""
+    """`Pub`: an acknowledged send. `store_host` is the address of the broker."""
 
     timestamp: int
     region: str | None
@@ -53,7 +53,7 @@ class Published(NamedTuple):
 
 
 class ConsumeStart(NamedTuple):
-    """`SubBefore`: a listener got the message. `request_id` is that of the matching ConsumeEnd."""
+    """`SubBefore`: a listener received the message. `request_id` is that of the matching ConsumeEnd."""
 
     timestamp: int
     region: str | None
@@ -65,7 +65,7 @@ class ConsumeStart(NamedTuple):
 
 
 class ConsumeEnd(NamedTuple):
-    """`SubAfter`. Old clients write no time and no group."""
+    """`SubAfter`: a listener has ended. Old clients write neither time nor group."""
 
     request_id: str
     msg_id: str
@@ -78,7 +78,10 @@ class ConsumeEnd(NamedTuple):
 
 
 class TransactionEnd(NamedTuple):
-    """`EndTransaction`: what a producer said of a half message. `state` is COMMIT_MESSAGE, ROLLBACK_MESSAGE or UNKNOW."""
+    """`EndTransaction`: the outcome of a half message.
+
+    `state` is COMMIT_MESSAGE, ROLLBACK_MESSAGE or UNKNOW.
+    """
 
     timestamp: int
     region: str | None
@@ -129,7 +132,7 @@ def _text(value: object) -> str:
         return "true" if value else "false"
     if isinstance(value, int):
         return str(int(value))
-    # A property may hold \x01; here it would be the end of the field
+    # A property may contain \x01, which would end the field here
     return str(value).replace(FIELD, " ").replace(RECORD, " ")
 
 
@@ -142,7 +145,7 @@ def _true(text: str) -> bool:
 
 
 def _published(f: list[str]) -> Published:
-    """12 fields: no offset id; 13; 14 (older): the client's address behind."""
+    """Reads 12 fields (no offset id), 13, or 14 (older clients append their address)."""
     offset_id, success = (None, f[11]) if len(f) == 12 else (_none(f[11]), f[12])
     return Published(
         int(f[0]),

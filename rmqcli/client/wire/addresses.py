@@ -1,4 +1,6 @@
-"""Addresses as RocketMQ writes them: "host:port", "[v6]:port", lists joined with `;` (commas and blanks are accepted)."""
+"""Addresses as RocketMQ writes them: "host:port", "[v6]:port", lists joined with `;` (commas and blanks are
+accepted).
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ def split_address(address: str, default_port: int | None = None) -> tuple[str, i
 
 
 def name_servers(given: str | Iterable[str]) -> tuple[str, ...]:
-    """The list of name servers, each "host:port" (9876 when no port is given), duplicates removed, order kept."""
+    """The list of name servers, each "host:port" (9876 when no port is given), duplicates removed, order
+    kept.
+    """
     texts = [given] if isinstance(given, str) else list(given)
     parts = [part.removeprefix("http://") for text in texts for part in split_addresses(text)]
     found = [join_address(*split_address(part, DEFAULT_NAMESRV_PORT)) for part in parts]
@@ -34,14 +38,18 @@ def name_servers(given: str | Iterable[str]) -> tuple[str, ...]:
 
 
 def instance_of(name_servers: Sequence[str]) -> str:
-    """The instance that the first address names, `http://MQ_INST_….host:port` with or without the scheme; "" for none
-    (Java `NameServerAddressUtils.parseInstanceIdFromEndpoint`)."""
+    """The instance that the first address names, `http://MQ_INST_….host:port` with or without the scheme; ""
+    for none (Java `NameServerAddressUtils.parseInstanceIdFromEndpoint`).
+    """
     found = _INSTANCE.match(name_servers[0]) if name_servers else None
     return found[1] if found else ""
 
 
 def local_ip() -> str:
-    """This machine's address as others see it; 127.0.0.1 when it has none. Sends nothing (a UDP connect only routes)."""
+    """The address of this machine as others see it, or 127.0.0.1.
+
+    Sends nothing, because a UDP connect only routes.
+    """
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.1", 9))

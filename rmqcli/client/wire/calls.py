@@ -1,4 +1,4 @@
-"""A request on its way, and the task that waits for its reply."""
+"""A request in flight and the task that waits for its reply."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ import trio
 from codec.remoting.frame import RemotingCommand
 
 Answer = RemotingCommand | str | None
-"""The reply; or why the connection was lost; or None: it did not come in time."""
+"""The reply, the reason for which the connection was lost, or None after a time-out."""
 
 
 class Call:
-    """Ends once, with an answer. `heard`: how often the peer had been heard when the request was made.
+    """A request that ends once, with an answer. `heard`: the number of reads from the peer before the
+    request.
 
-    `reads`: its task reads the connection itself, so it will find the answer; else the task in `wait` is woken.
+    `reads`: its task reads the connection itself and finds the answer; else the task in `wait` is woken.
     """
 
     __slots__ = ("answer", "deadline", "heard", "is_over", "opaque", "reads", "task")
@@ -37,7 +38,7 @@ class Call:
             trio.lowlevel.reschedule(self.task)
 
     async def wait(self, give_up: Callable[[], None]) -> None:
-        """Until the end; `give_up` is called instead when the task is cancelled."""
+        """Waits for the end; a cancellation calls `give_up`."""
 
         def abort(_: object) -> trio.lowlevel.Abort:
             give_up()

@@ -1,8 +1,9 @@
-"""One connection to one address: many requests in flight, replies paired by opaque number, requests of the peer handed on.
+"""One connection to one address: requests in flight, replies paired by opaque number, requests of the peer
+passed on.
 
-Three tasks: a reader, the writer of the outbox, and an alarm for late replies (one for the whole link: a cancel scope a
-request would cost more than the request). A late reply is dropped. When a request times out and the peer has been silent
-since it was sent, the link is given up, as the Java client does (`clientCloseSocketIfTimeout`).
+It has three tasks: a reader, the writer of the outbox, and one alarm for late replies (a cancel scope per
+request would cost more than the request). A late reply is dropped. When a request times out and the peer has
+been silent since it was sent, the link is closed, as by the Java client (`clientCloseSocketIfTimeout`).
 
 Times are seconds on trio's clock.
 """
@@ -33,9 +34,9 @@ OnRequest = Callable[["Link", RemotingCommand], RemotingCommand | None]
 
 
 class Link:
-    """A connection in use. `run` in a nursery keeps it going until the peer, an error or `close` ends it.
+    """A connection in use. `run`, in a nursery, serves it until the peer, an error or `close` ends it.
 
-    `on_request` gets every request of the peer and may return a reply (None: no reply, as Java answers unknown codes).
+    `on_request` is called with every request of the peer and returns a reply, or None for no reply.
     """
 
     def __init__(self, address: str, stream: Stream, on_request: OnRequest | None = None) -> None:
@@ -62,7 +63,7 @@ class Link:
         return max(len(self._calls), self._protocol.waiting)
 
     def close(self, reason: str = "closed by this client") -> None:
-        """Ends the link now; whoever waits gets ConnectionLost."""
+        """Ends the link; requests in flight raise ConnectionLost."""
         if self._lost is None:
             self._lost = reason
             self._scope.cancel()
@@ -85,9 +86,10 @@ class Link:
     async def request(
         self, command: Request, timeout: float, deadline: float | None = None
     ) -> RemotingCommand:
-        """The reply, whatever its code. RequestTimeout after `timeout` seconds, ConnectionLost when the link ends first.
+        """The reply, whatever its code. RequestTimeout after `timeout` seconds, ConnectionLost when the link
+        ends first.
 
-        `deadline`: when that will be, for whoever knows.
+        `deadline` is the end of the timeout, if the caller has it.
         """
         if deadline is None:
             deadline = trio.current_time() + timeout
@@ -123,7 +125,7 @@ class Link:
         raise ConnectionLost(self.address, answer)
 
     async def send_oneway(self, command: RemotingCommand, timeout: float) -> None:
-        """Returns when the request has been given to the operating system."""
+        """Returns when the operating system has the request."""
         deadline = trio.current_time() + timeout
         if self._outbox.is_full:
             await self._wait_for_room(command, deadline, timeout)
@@ -141,7 +143,7 @@ class Link:
         raise RequestTimeout(self.address, request_name(command.code), timeout)
 
     def send_frame(self, frame: bytes) -> None:
-        """Queues bytes that need no answer (a reply to a request of the peer)."""
+        """Queues a frame that gets no answer (a reply to a request of the peer)."""
         if self._lost is None:
             self._outbox.put(frame)
 
@@ -175,7 +177,7 @@ class Link:
             self.close(_reason(error))
 
     def _received(self, data: bytes) -> list[RemotingCommand]:
-        """Ends the calls that are answered; the requests of the peer are left to the caller."""
+        """Ends the calls that are answered and returns the requests of the peer."""
         self._heard += 1
         lost = None if data else "closed by the peer"
         try:

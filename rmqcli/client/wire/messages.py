@@ -1,7 +1,7 @@
 """Stored messages in the body of a pull, query or view reply.
 
-Decompression of more than SMALL_PACKED bytes, or to more than SMALL_PLAIN, runs in a worker thread: 64 KiB of compressed
-messages take about 1 ms, a thread about 0.1 ms.
+Decompression of more than SMALL_PACKED bytes, or to more than SMALL_PLAIN, runs in a worker thread: 64 KiB of
+compressed messages take about 1 ms, a thread about 0.1 ms.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ async def read_messages(
 ) -> list[MessageExt]:
     """The messages of a reply body in order, decompressed; CorruptReply when a record is damaged.
 
-    A body that cannot be decompressed, or not within `limit` bytes together with those before it, stays as stored and is
-    logged: one such message must not keep those behind it from their readers. Java's client drops all messages of the reply.
+    A body that cannot be decompressed, or not within `limit` bytes together with those before it, stays as
+    stored and is logged: one such message must not keep those behind it from their readers. Java's client
+    drops all messages of the reply.
     """
     try:
         messages = decode_records(body)

@@ -1,9 +1,9 @@
-"""Frames on their way out of one connection: gathered while others are being sent, sent in one go.
+"""Outgoing frames of one connection: collected while others are being sent, then sent together.
 
-Waking the writer's task costs more than a write to a socket that has room. So a frame that nothing can follow goes out at
-once, and of many frames every TOGETHER: the peer works on those while the rest is still being made.
+Waking the writer task costs more than a write to a socket that has room. So a frame that stands alone is
+written at once, and many frames in groups of TOGETHER, on which the peer works while more are encoded.
 
-Limits: MAX_QUEUED bytes wait here; whoever would exceed it waits in `wait_for_room`.
+Limits: MAX_QUEUED bytes wait here; a task that would exceed it waits in `wait_for_room`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ TOGETHER = 8
 
 
 class Outbox:
-    """`run` is the writer; errors of the stream come out of it."""
+    """`run` is the writer; it raises errors of the stream."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
@@ -36,7 +36,7 @@ class Outbox:
         return self.queued > MAX_QUEUED
 
     def put(self, frame: bytes, *, alone: bool = False) -> None:
-        """`alone`: the peer has nothing else to do."""
+        """Queues a frame. `alone`: the peer has no other request."""
         frames = self._frames
         if alone and not frames and self._send_now is not None and not self._sending:
             sent = self._send_now(frame)
@@ -52,12 +52,12 @@ class Outbox:
             trio.lowlevel.reschedule(writer)
 
     async def wait_for_room(self) -> None:
-        """Until there is room, or `release`."""
+        """Waits until there is room, or until `release`."""
         while self.is_full:
             await self._room.park()
 
     async def wait_sent(self) -> object:
-        """Until all that was put has been given to the operating system: None, or what `release` said."""
+        """Waits until the operating system has all frames; returns None, or the reason of `release`."""
         if not self._frames and not self._sending:
             await trio.lowlevel.checkpoint()
             return None
@@ -72,7 +72,7 @@ class Outbox:
         return await trio.lowlevel.wait_task_rescheduled(give_up)
 
     def release(self, reason: str | None) -> None:
-        """Nothing more goes out: whoever waits is told why."""
+        """Drops all frames and ends all waits with `reason`."""
         self._frames.clear()
         self.queued = 0
         for task in (*self._leaving, *self._queuing):
@@ -102,7 +102,7 @@ class Outbox:
         self._sent(self._leaving)
 
     def _hand_over(self, send_now: SendNow) -> None:
-        """What the socket has no room for is left for the writer, which also finds out what is wrong with it."""
+        """Writes frames at once; the writer sends the rest, and meets the error of a broken socket."""
         data = b"".join(self._frames)
         sent = send_now(data)
         self._frames[:] = [data[sent:]] if sent < len(data) else []

@@ -1,8 +1,8 @@
-"""Whether a task looks for its reply before it sleeps until the system wakes it.
+"""The choice between polling for a reply and sleeping until the system wakes the task.
 
-To be put to sleep and woken can cost more than the whole answer of a broker on the same machine; where others want the
-processor, looking only keeps the broker from it. So both ways are tried and the quicker one is kept. A look is a turn of
-trio's scheduler, in which all other tasks go on, and it gives way to other processes.
+Sleeping and waking can cost more than the whole reply of a broker on the same machine; on a busy processor,
+polling only keeps the broker from running. So both ways are timed and the quicker one is used. A look is a
+turn of trio's scheduler, in which all other tasks run, and it yields to other processes.
 """
 
 from __future__ import annotations
@@ -12,18 +12,20 @@ import os
 import trio
 
 LOOKS = 32
-LOOK_SECONDS = 150e-6  # as long as that many take where nobody else wants the processor
+LOOK_SECONDS = 150e-6  # the time of LOOKS on an idle processor
 TRIAL = 9  # requests that are timed for each way; odd
-FIRST_PERIOD = 32  # requests until the other way is tried; twice as many each time it was no better
+FIRST_PERIOD = 32  # requests until the other way is tried; doubled each time it was not better
 MAX_PERIOD = 1024
 BETTER = 7 / 8
-"""Of the median of the way in use: what takes more is not worth a change."""
+"""The share of the median of the way in use that a better way must stay below."""
 
 
 class Polling:
-    """For one connection, whose requests come one by one. `left`: looks for the reply that is awaited now.
+    """The choice for one connection with one request at a time. `left`: remaining looks for the current
+    reply.
 
-    Times are on trio's clock. One pause of the system in a trial decides nothing: most of its requests must be quicker.
+    Times are on trio's clock. Most requests of a trial must be quicker, so one pause of the system decides
+    nothing.
     """
 
     def __init__(self) -> None:
@@ -37,19 +39,19 @@ class Polling:
         self._votes = {True: 0, False: 0}
 
     def begin(self) -> None:
-        """A request is on its way."""
+        """Starts the timing of a request."""
         self.left = LOOKS if self._is_looking is not self._is_trial else 0
         self._begun = trio.current_time()
 
     def in_vain(self) -> None:
-        """Nothing had come yet."""
+        """Counts a look without a result."""
         if self.left:
             os.sched_yield()
             in_time = trio.current_time() - self._begun < LOOK_SECONDS
             self.left = self.left - 1 if in_time else 0
 
     def end(self) -> None:
-        """The reply is there."""
+        """Ends the timing of a request."""
         if self._is_trial:
             self._vote(trio.current_time() - self._begun < self._limit)
             return

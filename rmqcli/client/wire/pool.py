@@ -1,6 +1,6 @@
-"""Address → link. One connection an address, opened when first needed, opened again after it was lost.
+"""One connection per address, opened when it is first needed and again after it was lost.
 
-Whoever asks first connects; others for the same address wait for that attempt. Everything ends with the nursery.
+The first request for an address connects; others wait for that attempt. All connections end with the nursery.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from rmqcli.client.wire.vip_channel import VIP_CODES, vip_address
 
 
 class Pool:
-    """All connections of one client instance; `nursery` gives the one they run in, `on_open` hears of new ones.
-    `vip`: VIP_CODES go to the port two below, over connections of their own.
+    """All connections of one client instance. `nursery` returns the nursery they run in; `on_open` is called
+    for new ones.
+
+    `vip`: requests of VIP_CODES use the VIP channel, over connections of their own.
 
     Timeouts are seconds and include the time to connect.
     """
@@ -55,7 +57,7 @@ class Pool:
 
     @property
     def in_flight(self) -> int:
-        """Requests that wait for an answer, over all connections."""
+        """Requests that wait for a reply, over all connections."""
         return sum(link.in_flight for link in self._links.values())
 
     def request(
@@ -67,7 +69,10 @@ class Pool:
         deadline: float | None = None,
         connect_timeout: float | None = None,
     ) -> Coroutine[Any, Any, RemotingCommand]:
-        """The reply of `address`, whatever its code. `deadline`: when the timeout ends, for whoever knows."""
+        """The reply of `address`, whatever its code.
+
+        `deadline` is the end of the timeout, if the caller has it.
+        """
         if self._vip and command.code in VIP_CODES:
             address = vip_address(address)
         link = self._links.get(address)

@@ -1,11 +1,12 @@
-"""Who reads a connection: the background, or the task that waits for the only reply.
+"""The reader of a connection: a background task, or the task that waits for the only reply.
 
-Waking a task for the reply that another has read costs a turn of the scheduler, as much as all the rest of a request. So a
-task whose request is alone reads until its reply is there, and gives way to the background then. It looks for what a near
-peer answers before it sleeps, where that pays (`polling`). Where requests follow each other one by one, the background waits for a pause of
-PAUSE seconds before it reads again.
+Waking a task for a reply that another task has read costs a turn of the scheduler, as much as the rest of a
+request. So a task whose request is alone reads until its reply has come, then hands over to the background.
+It polls before it sleeps where that is quicker (`polling`). While requests follow one by one, the background
+reads again only after a pause of PAUSE seconds.
 
-Any trio stream is read by the background only: a wait for bytes can be given up at any moment on a DirectStream.
+Only a DirectStream allows this, because its wait for bytes can be abandoned at any time; any other trio
+stream is read by the background only.
 """
 
 from __future__ import annotations
@@ -20,16 +21,17 @@ from rmqcli.client.wire.polling import Polling
 from rmqcli.client.wire.streams import READ_SIZE, DirectStream, Stream
 
 PAUSE = 0.005
-ALONE_BEFORE = 2  # requests one by one, after which the next is expected to be alone, too
+ALONE_BEFORE = 2  # lone requests, after which the next is expected to be alone, too
 
 Received = Callable[[bytes], list[RemotingCommand]]
-"""Takes what was read; the requests of the peer that were in it."""
+"""Called with the bytes read; returns the requests of the peer in them."""
 
 
 class Reader:
-    """`run` is the background; it hands requests of the peer to `asked`, whoever read them. `calls` are those in flight.
+    """`run` is the background task; it passes all requests of the peer to `asked`. `calls` are the requests
+    in flight.
 
-    Errors of the stream come out of `run` and `read_for`.
+    `run` and `read_for` raise errors of the stream.
     """
 
     def __init__(
@@ -48,10 +50,10 @@ class Reader:
         self._is_awaited = False  # the background waits for the end of the call that reads
         self._call: Call | None = None
         self.is_free = self._direct is not None
-        """A task may read itself."""
+        """True while the task of a request may read."""
 
     async def run(self) -> None:
-        """Reads when no other does, until it is cancelled."""
+        """Reads while no other task does, until it is cancelled."""
         seen: Call | None = None
         while True:
             self._hand_over()
@@ -76,7 +78,7 @@ class Reader:
         self._recent = self._alone >= ALONE_BEFORE and self._direct is not None
 
     def expects(self) -> bool:
-        """A request has gone out: whether its task is to read (`read_for`) instead of waiting to be woken."""
+        """Called for a request that was sent; True if its task shall `read_for` it instead of waiting."""
         if len(self._calls) == 1:
             self._alone += 1
             return self.is_free
@@ -87,7 +89,7 @@ class Reader:
 
     @trio.lowlevel.enable_ki_protection
     async def read_for(self, call: Call) -> None:
-        """Reads until the call is over; for the call's own task."""
+        """Reads until the call is over; called by the task of the call."""
         assert self._direct is not None
         wait_readable, read_now, polling = self._direct.wait_readable, self._direct.read_now, self._polling
         self.is_free = False
@@ -122,7 +124,7 @@ class Reader:
             self._wake()
 
     def call_off(self) -> None:
-        """The task that reads finds its call over."""
+        """Ends the wait of the task that reads."""
         if self._direct is not None:
             self._direct.call_off()
 

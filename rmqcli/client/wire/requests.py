@@ -1,4 +1,6 @@
-"""Requests of this client, and the answers in replies: what the table of operations (`codec.operations`) says, once."""
+"""Requests of this client, and the answers in replies: what the table of operations (`codec.operations`)
+says, once.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,10 @@ def request_of(
 def answer_of(
     operation: Operation[RequestT, ReplyT, RequestBodyT, ReplyBodyT], reply: RemotingCommand, address: str
 ) -> Answer[ReplyT, ReplyBodyT]:
-    """The header and body of a reply; BrokerRefused for an error code, UnexpectedReply when they cannot be read."""
+    """The header and body of a reply.
+
+    BrokerRefused for an error code, UnexpectedReply when they cannot be read.
+    """
     if reply.code != ResponseCode.SUCCESS:
         raise refusal(reply.code, reply.remark, address, operation.code)
     return read_answer(operation, reply, address)

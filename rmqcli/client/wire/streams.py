@@ -1,6 +1,7 @@
-"""The one door to the network: how a connection is opened. Tests put a scripted stream behind it.
+"""Streams to brokers and name servers, and how they are opened; tests replace `OpenStream`.
 
-A stream is trio's: `send_all`, `receive_some`, `aclose`. Errors of opening are mapped here, those of use in `link`.
+A stream has trio's methods `send_all`, `receive_some`, `aclose`. Errors of opening are mapped here, later
+ones in `link`.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ CONNECT_TIMEOUT = 3.0  # seconds; NettyClientConfig.connectTimeoutMillis
 
 
 class Stream(Protocol):
-    """What a link needs of a connection (TcpStream, trio.SSLStream, trio.testing's streams).
+    """The methods of a connection that a link uses (TcpStream, trio.SSLStream, streams of trio.testing).
 
-    One that has `send_now`, too, spares the link a switch of tasks for most requests; a DirectStream one for most replies.
+    `send_now`, if it exists, saves the link a task switch for most requests; a DirectStream saves one for
+    most replies.
     """
 
     async def send_all(self, data: bytes) -> None: ...
@@ -34,28 +36,31 @@ class Stream(Protocol):
 
 
 SendNow = Callable[[bytes], int]
-"""Takes as much as it can without waiting: how many bytes. 0 when the connection is broken, too."""
+"""Writes without waiting and returns the number of bytes written; 0 also for a broken connection."""
 
 
 @runtime_checkable
 class DirectStream(Stream, Protocol):
-    """One whose reader may be called off, or change, at any moment: no byte is lost by that."""
+    """A stream whose reader may stop or change at any time without losing a byte."""
 
     async def wait_readable(self) -> None:
-        """ClosedResourceError when the stream was closed, or `call_off` called."""
+        """Waits for bytes; ClosedResourceError when the stream is closed or `call_off` is called."""
 
     def read_now(self, max_bytes: int) -> bytes | None:
-        """What has come; None when another took it, empty at the end. OSError, or ClosedResourceError once closed."""
+        """The bytes that have come: None if there are none, empty at the end. OSError.
+
+        ClosedResourceError when closed.
+        """
 
     def call_off(self) -> None:
-        """Ends a `wait_readable` under way."""
+        """Ends the current `wait_readable`."""
 
 
 class TcpStream:
     """A plain TCP connection for one reader and one writer.
 
-    Reading waits first: trio's own stream tries first, which costs a system call and an exception for each reply that a
-    request in flight alone waits for.
+    Reading waits first. A stream of trio tries first, which costs a system call and an exception for each
+    reply to a lone request.
     """
 
     def __init__(self, stream: trio.SocketStream) -> None:
@@ -73,7 +78,7 @@ class TcpStream:
 
     def read_now(self, max_bytes: int) -> bytes | None:
         """See DirectStream."""
-        if self._closed:  # the number may be another file's by now
+        if self._closed:  # the descriptor may belong to another file by now
             raise trio.ClosedResourceError
         try:
             return os.read(self._fd, max_bytes)
@@ -143,7 +148,7 @@ class TcpStreams:
 
 
 def _reason(error: BaseException) -> str:
-    """The innermost words of an OS error: trio wraps the errors of all addresses it tried."""
+    """The innermost text of an OS error; trio wraps the errors of all addresses that it tried."""
     inner = error.exceptions[0] if isinstance(error, BaseExceptionGroup) else error.__cause__
     if isinstance(inner, OSError | BaseExceptionGroup):
         return _reason(inner)
@@ -155,7 +160,10 @@ def _reason(error: BaseException) -> str:
 
 
 async def opened(open_stream: OpenStream, address: str, timeout: float) -> Stream:
-    """A stream to "host:port" within `timeout` seconds, or ConnectionFailed; at once when there is no time left."""
+    """A stream to "host:port".
+
+    ConnectionFailed after `timeout` seconds, at once when there is no time left.
+    """
     timeout = max(0.0, timeout)
     try:
         host, port = split_address(address)

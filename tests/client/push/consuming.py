@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import trio
@@ -25,12 +26,13 @@ def consumer(
     topics: Any = None,
     orderly: bool = False,
     instance: ClientInstance | None = None,
+    clock: Callable[[], int] = now_ms,
     **settings: Any,
 ) -> PushConsumer:
     """A consumer of the model cluster that reads from the first message on; `name` is its client id."""
     settings.setdefault("consume_from", ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET)
     options: Any = (
-        {} if instance else {"namesrv": NAMESRV, "open_stream": cluster.open_stream, "now_ms": now_ms}
+        {} if instance else {"namesrv": NAMESRV, "open_stream": cluster.open_stream, "now_ms": clock}
     )
     made = PushConsumer(
         GROUP,

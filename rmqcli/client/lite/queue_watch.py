@@ -1,4 +1,4 @@
-"""Hears of new queues of a topic (Java `TopicMessageQueueChangeListener`)."""
+"""Changes of the queues of a topic (Java `TopicMessageQueueChangeListener`)."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ async def watch(
     interval: float,
     sender: trio.MemorySendChannel[list[MessageQueue]],
 ) -> None:
-    """Looks at the readable queues of `topic` every `interval` seconds and sends them when they became others; until nobody
-    receives them any more."""
+    """Reads the readable queues of `topic` every `interval` seconds and sends them when they change.
+
+    Ends when the channel has no receiver.
+    """
     async with sender:
         while True:
             await trio.sleep(interval)
