@@ -168,7 +168,7 @@ async def test_a_failure_inside_ends_the_block(cluster: ModelCluster, autojump_c
         return now_ms()
 
     with pytest.raises(BaseExceptionGroup) as caught:
-        async with consumer(cluster, Taken(), clock=clock):
+        async with consumer(cluster, Taken(), clock=clock, long_poll=1.0):
             await trio.sleep_forever()
     assert caught.group_contains(RuntimeError, match="broken")
     assert trio.current_time() < 5 + BOUND
