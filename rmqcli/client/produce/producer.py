@@ -33,7 +33,7 @@ from rmqcli.client.produce.send_headers import SendHeaders
 from rmqcli.client.produce.send_soon import IN_FLIGHT, SendingSoon, Underway
 from rmqcli.client.produce.targets import Targets
 from rmqcli.client.results import SendResult, SendStatus, send_result
-from rmqcli.client.routing.latency_faults import LatencyFaults
+from rmqcli.client.routing.latency_fault_tolerance import LatencyFaults
 from rmqcli.client.routing.routes import Route
 from rmqcli.client.trace import TraceDispatcher, published, trace_topic
 from rmqcli.client.wire.requests import read_answer

@@ -10,7 +10,7 @@ from codec.message_queue import MessageQueue
 from rmqcli.client.errors import InvalidRequest, NotFound, NotPermitted
 from rmqcli.client.instance import ClientInstance
 from rmqcli.client.produce.queue_selectors import QueueSelector, RoundRobin
-from rmqcli.client.routing.latency_faults import LatencyFaults
+from rmqcli.client.routing.latency_fault_tolerance import LatencyFaults
 from rmqcli.client.routing.routes import Route
 
 _ROUTE = RequestCode.GET_ROUTEINFO_BY_TOPIC.name

@@ -52,8 +52,7 @@ from rmqcli.client.push.send_back import SendBack
 from rmqcli.client.push.settings import PushSettings
 from rmqcli.client.push.state import GroupState
 from rmqcli.client.push.statistics import SAMPLE_INTERVAL
-from rmqcli.client.trace import traced
-from rmqcli.client.trace.consumer_tracer import consume_tracer
+from rmqcli.client.trace import consume_tracer, traced
 
 INNER_PRODUCER = "CLIENT_INNER_PRODUCER"
 LEAVE = 3.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rmqcli.client.trace.consuming import ConsumeMark, ConsumeTracer, traced
+from rmqcli.client.trace.consuming import ConsumeMark, ConsumeTracer, consume_tracer, traced
 from rmqcli.client.trace.dispatcher import (
     TRACE_TOPIC,
     OpenProducer,
@@ -38,6 +38,7 @@ __all__ = [
     "TraceProducer",
     "TraceRecord",
     "TransactionEnd",
+    "consume_tracer",
     "decode_trace",
     "encode_record",
     "message_type",

@@ -6,12 +6,14 @@ Messages with TRACE_ON=false from their broker are not traced. Nothing here wait
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Container, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 from uuid import uuid4
 
 from codec.message import MessageExt, PropertyName
 from rmqcli.client.errors import ClientError
 from rmqcli.client.instance import ClientInstance
+from rmqcli.client.namespaces import without_namespace
 from rmqcli.client.trace.dispatcher import OpenProducer, TraceDispatcher, trace_topic
 from rmqcli.client.trace.records import ConsumeEnd, ConsumeStart, ContextCode
 
@@ -100,6 +102,19 @@ class ConsumeTracer:
             )
             for message in mark.messages
         )
+
+
+def consume_tracer(instance: ClientInstance, group: str, trace: bool | str) -> ConsumeTracer | None:
+    """The tracer of a consumer, which sends with a producer of the same instance; None when `trace` is False.
+
+    True: to RMQ_SYS_TRACE_TOPIC; a text: to that topic, by its whole name.
+    """
+    if not trace:
+        return None
+    from rmqcli.client.produce.producer import Producer  # which imports this package
+
+    producer = partial(Producer, instance=instance, namespace=instance.address_namespace)
+    return ConsumeTracer(instance, without_namespace(group), producer, trace)
 
 
 def traced(call: Call, tracer: ConsumeTracer, good: Container[object], timeout: float) -> Call:

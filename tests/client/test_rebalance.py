@@ -12,7 +12,7 @@ import trio
 from codec.codes import RequestCode
 from codec.message_queue import MessageQueue
 from rmqcli.client import InvalidRequest, NoRoute, PullConsumer, PullStatus, ScheduledPull, UnexpectedReply
-from tests.client.polling import GROUP, TOPIC, PollingCluster, pulling
+from tests.client.polling import GROUP, TOPIC, PollingCluster, lite, pulling
 
 
 @pytest.fixture
@@ -244,3 +244,48 @@ async def test_whoever_the_broker_does_not_know_has_no_queues(
         del cluster.trouble[RequestCode.GET_CONSUMER_LIST_BY_GROUP]
         await trio.sleep(21)
     assert heard == [4, 0, 4]
+
+
+async def test_a_group_without_a_known_member_keeps_its_queues(
+    cluster: PollingCluster, autojump_clock: Any
+) -> None:
+    heard: list[int] = []
+
+    def listener(topic: str, queues: Sequence[MessageQueue], mine: Sequence[MessageQueue]) -> None:
+        heard.append(len(mine))
+
+    async with pulling(cluster) as consumer:
+        await consumer.register({TOPIC: listener})
+        await trio.sleep(1)
+        body = b'{"consumerIdList":[]}'
+        cluster.trouble[RequestCode.GET_CONSUMER_LIST_BY_GROUP] = lambda c: c.reply(0, None, None, body)
+        await trio.sleep(60)
+        assert await consumer.queues_in_balance(TOPIC) == []
+    assert heard == [4]
+
+
+async def test_a_strategy_that_fails_keeps_the_queues(
+    cluster: PollingCluster, autojump_clock: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    def allocate(me: str, queues: Sequence[MessageQueue], clients: Sequence[str]) -> list[MessageQueue]:
+        if trio.current_time() > 10:
+            raise LookupError("bad strategy")
+        return list(queues)
+
+    async with lite(cluster, allocate=allocate) as consumer:
+        await consumer.subscribe(TOPIC)
+        await trio.sleep(60)
+        assert len(consumer.assignment) == 4
+    assert "bad strategy" in caplog.text
+
+
+async def test_a_round_reads_the_client_list_once_for_all_topics(
+    nursery: trio.Nursery, autojump_clock: Any
+) -> None:
+    cluster = PollingCluster(nursery, {TOPIC: 2, "U": 2, "V": 2})
+    async with pulling(cluster) as consumer:
+        await consumer.register(dict.fromkeys([TOPIC, "U", "V"]))
+        await trio.sleep(1)
+        cluster.asked.clear()
+        await trio.sleep(20)
+        assert cluster.count(RequestCode.GET_CONSUMER_LIST_BY_GROUP) == 1
