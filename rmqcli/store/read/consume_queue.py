@@ -158,6 +158,14 @@ def queue_folders(path: Path) -> list[Queue]:
     return [_queue(root)]
 
 
+def queues_of(store: Path) -> list[Queue]:
+    """Returns all queues of a store folder; [] when it has none."""
+    try:
+        return queue_folders(store / "consumequeue")
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
 def _require_listable(root: Path) -> None:
     """Raises PermissionError for a folder that may not be read: a glob would skip it."""
     for pattern in ("*/", "*/*/"):

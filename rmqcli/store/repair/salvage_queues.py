@@ -19,7 +19,7 @@ from codec.store.consume_queue import ENTRY
 from codec.store.dispatch import has_queue_entry
 from codec.store.record import RecordScan, scan_record
 from rmqcli.store.read.commit_log import LogViews
-from rmqcli.store.read.consume_queue import Queue, QueueEntry, queue_folders
+from rmqcli.store.read.consume_queue import Queue, QueueEntry, queues_of
 from rmqcli.store.read.files import mapped
 from rmqcli.store.read.vectorised import is_vectorised
 from rmqcli.store.repair.queue_writer import MAX_GAP, is_folder
@@ -43,13 +43,6 @@ class Gone(NamedTuple):
     after: int
     before: int
     size: int = 0
-
-
-def _queues(store: Path) -> list[Queue]:
-    try:
-        return queue_folders(store / "consumequeue")
-    except (FileNotFoundError, NotADirectoryError):
-        return []
 
 
 def drop_contradicted(scan: LogScan, store: Path) -> None:
@@ -105,7 +98,7 @@ def _suspect_entries(scan: LogScan, queue: Queue) -> Iterator[QueueEntry]:
 def _claims(scan: LogScan, store: Path, look: Look) -> Iterator[_Claim]:
     with ExitStack() as stack:
         views = [stack.enter_context(mapped(file.file)) if file.file.size else None for file in scan.files]
-        for queue in _queues(store):
+        for queue in queues_of(store):
             if (queue.topic or "").startswith(LMQ_PREFIX):
                 continue
             for entry in look(scan, queue):
@@ -151,7 +144,7 @@ def _gone_in_queues(scan: LogScan, store: Path) -> list[Gone]:
     found: list[Gone] = []
     lost = scan.lost
     begins = [stretch.begin for stretch in lost]
-    for queue in _queues(store):
+    for queue in queues_of(store):
         if queue.topic is None or queue.queue_id is None:
             continue
         for entry in queue.files.entries():

@@ -12,7 +12,7 @@ from codec.store.checkpoint import Checkpoint
 from codec.store.record import peek_record
 from codec.store.record_layout import BLANK_SIZE
 from rmqcli.store.read.commit_log import CommitLogFiles
-from rmqcli.store.read.consume_queue import Queue, queue_folders
+from rmqcli.store.read.consume_queue import Queue, queues_of
 from rmqcli.store.read.files import mapped
 from rmqcli.store.read.lock import is_locked
 from rmqcli.store.read.log_reader import LogReader
@@ -129,10 +129,7 @@ def _last_dispatched(store: Path) -> int:
     """Returns the commit-log offset of the last record that a queue has, from which a walk finds the end of
     the log; 0 without any.
     """
-    try:
-        queues = queue_folders(store / "consumequeue")
-    except (FileNotFoundError, NotADirectoryError):
-        return 0
+    queues = queues_of(store)
     lasts = (next(queue.files.entries(queue.files.bounds()[1] - 1), None) for queue in queues)
     offset = max((entry.commit_log_offset for entry in lasts if entry is not None), default=0)
     with LogReader(store) as log:
@@ -143,12 +140,11 @@ def _last_dispatched(store: Path) -> int:
 def queue_ranges(store: Path) -> list[QueueRange]:
     """Returns every queue by topic and number; its minimum is the first entry whose record is still there."""
     try:
-        queues = queue_folders(store / "consumequeue")
         log = LogReader(store)
     except (FileNotFoundError, NotADirectoryError):
         return []
     with log:
-        return [_range(queue, log) for queue in queues if queue.topic is not None]
+        return [_range(queue, log) for queue in queues_of(store) if queue.topic is not None]
 
 
 def _range(queue: Queue, log: LogReader) -> QueueRange:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from codec.store.consume_queue import ENTRY_SIZE
 from rmqcli.store.read.commit_log import CommitLogFiles
-from rmqcli.store.read.consume_queue import Queue, queue_folders
+from rmqcli.store.read.consume_queue import Queue, queues_of
 from rmqcli.store.read.files import DamagedFile, NamedFile, data_size
 from rmqcli.store.read.index import index_files
 from rmqcli.store.read.lock import is_locked
@@ -120,7 +120,7 @@ class _Folder(NamedTuple):
 
 
 def _folder(store: Path) -> _Folder:
-    live, queues = is_locked(store), _queue_folders(store)
+    live, queues = is_locked(store), queues_of(store)
     if live:
         queues = [queue.as_written() for queue in queues]
     return _Folder(store, queues, log_of(store), (store / "abort").exists(), live)
@@ -132,13 +132,6 @@ def log_of(store: Path) -> CommitLogFiles:
         return CommitLogFiles(store)
     except FileNotFoundError:
         return CommitLogFiles.without_files()
-
-
-def _queue_folders(store: Path) -> list[Queue]:
-    try:
-        return queue_folders(store / "consumequeue")
-    except (FileNotFoundError, NotADirectoryError):
-        return []
 
 
 def _index_files(store: Path) -> list[NamedFile]:
