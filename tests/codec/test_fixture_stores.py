@@ -1,4 +1,4 @@
-"""Everything in the store folders of a Java broker, compared with what Java's own decoder says of it."""
+"""The store folders of a Java broker, compared with what Java's own decoder says of them."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def test_every_acknowledged_message_is_stored(store_killed: JavaStore) -> None:
         for ack in acks
         if (ack.topic, ack.queue_id, ack.queue_offset, ack.uniq_key, ack.offset_msg_id) not in stored
     ]
-    # Delayed messages are acknowledged with the topic asked for and stored in the schedule topic.
+    # Delayed messages are acknowledged with the requested topic and stored in the schedule topic.
     scheduled = {(item[3], item[4]) for item in stored if item[0] == SystemTopic.SCHEDULE}
     assert [ack for ack in missing if (ack.uniq_key, ack.offset_msg_id) not in scheduled] == []
 

@@ -1,4 +1,6 @@
-"""Mutated real records: seeded, so that a failure can be repeated. Only the codec's own errors get out of any reader."""
+"""Mutated real records, seeded so that a failure can be repeated. Readers raise only the codec's own
+errors.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The readers of a stored record agree with its declaration, on good bytes and on bad ones."""
+"""The readers of a stored record agree with its declaration, on sound and on damaged bytes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def by_struct(data: bytes) -> dict[str, Any]:
 
 
 def outcome(reader: Any, data: bytes) -> dict[str, Any] | None:
-    """None when the reader refuses; anything else than its own errors gets out."""
+    """Returns None when the reader refuses; errors other than the codec's own propagate."""
     try:
         values: dict[str, Any] = reader(data)
     except (CodecError, construct.ConstructError):

@@ -1,4 +1,4 @@
-"""What a broker writes is what the declaration of a record makes of the same values, in both versions."""
+"""The record encoder agrees with the declaration of a record, in both versions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Conditions over columns and properties, and how records are spread."""
+"""Conditions over columns and properties, and the distribution of records."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_sparkline() -> None:
     ],
 )
 def test_conditions_over_a_table_that_cannot_be_meant(where: str, said: str) -> None:
-    """No row would meet them, or only a part of them would count."""
+    """No row, or only a part of the rows, could meet them."""
     with pytest.raises(SelectorError, match=re.escape(said)):
         row_test(["topic", "maxOffset"], where)
 

@@ -1,4 +1,4 @@
-"""The columns of a scan hold what reading record by record gives."""
+"""The columns of a scan equal what reading record by record returns."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MOMENTS = ("born_timestamp", "store_timestamp")
 
 
 def as_row(message: MessageExt, broker_name: str | None = None) -> dict[str, Any]:
-    """A decoded message as the row that it must become; times in microseconds."""
+    """Returns a decoded message as its expected row; times in microseconds."""
     columns = {name: getattr(message, name) for name in schema().names}
     limit = (2**63 - 1) // 1000
     moments = {name: min(max(columns[name], -limit), limit) * 1000 for name in MOMENTS}
@@ -157,7 +157,7 @@ def test_columns_of_one_value_and_of_several(records: list[tuple[bytes, bytes, b
 
 @pytest.mark.parametrize("texts", [["aa", "a", "aaa"], ["a", "aa", ""], ["", ""], ["b", None], ["x"], []])
 def test_texts_of_which_there_are_few(texts: list[str | None]) -> None:
-    """Together some are as long as if they were one and the same."""
+    """Different texts can have the total length of equal ones."""
     found = dictionary(pa.array(texts, pa.string()))
     found.validate(full=True)
     assert found.to_pylist() == texts
@@ -248,7 +248,7 @@ def test_a_walk_between_two_places() -> None:
     walk = scan_positions(RECORD * 5, size, 3 * size)
     assert walk.positions.tolist() == [size, 2 * size]
     assert (walk.end, walk.reason) == (3 * size, StopReason.END)
-    # the record that starts before the end belongs to it
+    # the record that starts before the end is included
     walk = scan_positions(RECORD * 5, 0, 2 * size + 1)
     assert (len(walk.positions), walk.end, walk.reason) == (3, 3 * size, StopReason.END)
     assert sum(batch.num_rows for batch in scan_batches(RECORD * 5, 0, 2 * size + 1, batch_rows=2)) == 3

@@ -1,4 +1,4 @@
-"""Properties texts looked at all at once parse exactly when each of them does."""
+"""Properties texts checked at once parse exactly when each of them does."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_as_one_by_one(texts: list[bytes], good: int) -> None:
     ("tail", "expected"), [(b"\x01v", True), (b"\x01v\x02", True), (b"\x02", False), (b"", False)]
 )
 def test_every_length(length: int, tail: bytes, expected: bool) -> None:
-    """The last text, and one that another follows."""
+    """The last text, and one followed by another."""
     text = b"n" * (length + 1) + tail
     assert parse([text]) is parse([text, b"a\x01b\x02"]) is expected
 

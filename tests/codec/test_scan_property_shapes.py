@@ -1,4 +1,4 @@
-"""Properties texts that are taken apart together give what each gives by itself."""
+"""Properties texts of one shape, split together, equal those split one by one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TEXTS = st.one_of(
 
 
 def split(texts: list[bytes]) -> list[tuple[dict[str, str], str | None, str | None]]:
-    """Properties, TAGS and KEYS of each text."""
+    """Returns properties, TAGS and KEYS of each text."""
     ends = np.cumsum([len(text) + 1 for text in texts], dtype=np.int64)
     data = b"".join(b"\xff" + text for text in texts)
     found = split_properties(pa.py_buffer(data), ends - np.array(list(map(len, texts))), ends)
@@ -62,7 +62,7 @@ def test_any_texts_of_which_some_are_alike(texts: list[bytes], order: list[int])
 @settings(deadline=None)
 @given(st.lists(st.tuples(NAMES, st.integers(1, 3)), max_size=4), st.data())
 def test_values_of_the_same_widths(shape: list[tuple[str, int]], data: st.DataObject) -> None:
-    """Each value may hold what only looks like a separator, or is one."""
+    """Values may contain a separator, or something that resembles one."""
     letters = st.sampled_from("xy\x01\x02\x03\0é")
     texts = [
         "\x02".join(

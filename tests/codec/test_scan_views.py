@@ -1,4 +1,4 @@
-"""Bodies that stay where they are are the bodies."""
+"""Views of bodies equal the bodies."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_bodies_that_are_too_far_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     near = views(pa.py_buffer(data), starts[:7], ends[:7])
     assert far.to_pylist() == LARGE
     assert near.to_pylist() == LARGE[:7]
-    # what is copied is not kept from being collected, what is shown is
+    # A copy does not keep the data alive; a view does.
     assert len(far.buffers()[2]) != len(data)
     assert len(near.buffers()[2]) == len(data)
 

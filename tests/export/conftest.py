@@ -1,4 +1,6 @@
-"""One Spark session for the whole run: the exports under test use the session that is there. What exports read is counted."""
+"""One Spark session for the whole run, which the exports under test use; and a count of the records that they
+read.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +19,14 @@ __all__ = ["SparkRun", "cli", "cluster", "own_folders", "read", "rmq", "spark", 
 
 
 class SparkRun(NamedTuple):
-    """`said` is the file that the driver's standard error went to while Spark started."""
+    """Runs Spark exports; `said` is the file with the driver's standard error while Spark started."""
 
     said: Path
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkRun]:
-    """local[2], and a task that fails gets a second attempt."""
+    """Yields a local[2] session in which a failed task gets a second attempt."""
     said = tmp_path_factory.mktemp("spark") / "stderr"
     kept = os.dup(2)
     with said.open("wb") as file:
@@ -40,7 +42,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkRun]:
 
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many records each gathering of prefixes looked at."""
+    """Counts the records of each gathering of prefixes."""
     counts: list[int] = []
 
     def counting(*arguments: object) -> object:

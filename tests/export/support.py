@@ -23,7 +23,7 @@ Row = dict[str, Any]
 
 
 def as_row(message: MessageExt) -> Row:
-    """A decoded message as the row that it must become; times in microseconds."""
+    """Returns a decoded message as its expected row; times in microseconds."""
     columns = {name: getattr(message, name) for name in schema().names}
     return {
         **columns,
@@ -33,7 +33,7 @@ def as_row(message: MessageExt) -> Row:
 
 
 def java_rows(store: JavaStore) -> list[Row]:
-    """Every record of the dump, decoded one by one from its place."""
+    """Returns every record of the dump, decoded one by one."""
     log = store.commit_log
     return [
         as_row(decode_record(log, line["phy"], check_crc=True, decompress=True))
@@ -42,7 +42,9 @@ def java_rows(store: JavaStore) -> list[Row]:
 
 
 def table_of(out: Path) -> pa.Table:
-    """All files of an export; each must have the schema of every export, names and nullability included."""
+    """Returns all files of an export; each must have the schema of every export, names and nullability
+    included.
+    """
     files = sorted(out.glob("part-*.parquet"))
     tables = [parquet.read_table(file) for file in files]
     for table in tables:
@@ -52,7 +54,7 @@ def table_of(out: Path) -> pa.Table:
 
 
 def rows_of(out: Path) -> list[Row]:
-    """All rows of an export in the order of the files."""
+    """Returns all rows of an export in the order of the files."""
     table = table_of(out)
     columns = {
         name: (table[name].cast(pa.int64()) if name in MOMENTS else table[name]).to_pylist()
@@ -67,7 +69,7 @@ def by_place(rows: Iterable[Row]) -> list[Row]:
 
 
 def write_log(folder: Path, bodies: Iterable[bytes], tail: bytes = b"") -> list[int]:
-    """One commit log file whose records have these bodies; the bytes where they start."""
+    """Writes one commit log file with these bodies; returns the bytes where records start."""
     data, starts = bytearray(), []
     for number, body in enumerate(bodies):
         starts.append(len(data))
@@ -78,7 +80,7 @@ def write_log(folder: Path, bodies: Iterable[bytes], tail: bytes = b"") -> list[
 
 
 def scanned(folder: Path, part_size: int, rows: RowFilter | None = None) -> Iterator[int]:
-    """The commit-log offsets that all parts of a log give, part after part."""
+    """Returns the commit-log offsets that all parts of a log yield, part after part."""
     wanted = rows or RowFilter()
     for part in parts_of(folder, wanted, part_size):
         for batch in scan_part(part, wanted):
@@ -86,7 +88,7 @@ def scanned(folder: Path, part_size: int, rows: RowFilter | None = None) -> Iter
 
 
 def harm_another_topic(store: JavaStore, topics: Container[str]) -> None:
-    """A body that is of none of these topics: whoever looks at it finds it damaged."""
+    """Damages a body that is of none of these topics: a reader of it would notice."""
     row = next(row for row in java_rows(store) if row["topic"] not in topics and len(row["body"]) > 4)
     place = row["commit_log_offset"] + row["store_size"] // 2
     path = store.commit_logs[place // COMMIT_LOG_FILE_SIZE]
@@ -110,7 +112,7 @@ TIMED_FILE_SIZE = 40_000
 
 
 def write_timed(store: Path, moments: list[int]) -> dict[int, int]:
-    """Files of a log with a record for each store time; the times by commit-log offset."""
+    """Writes files of a log with a record for each store time; returns the times by commit-log offset."""
     folder = store / "commitlog"
     folder.mkdir(parents=True, exist_ok=True)
     found, data, base = {}, bytearray(), 0

@@ -84,7 +84,9 @@ def test_processes_end_with_the_one_that_was_killed() -> None:
 def test_a_salvaged_store_without_what_fills_it(
     copy_java_store: Copy, tmp_path: Path, by_topic: bool
 ) -> None:
-    """Messages that stand for lost ones are rows, so that queues have no holes; fillers, of no queue, are not."""
+    """Messages that stand for lost ones are rows, so that queues have no holes; fillers, in no queue, are
+    not.
+    """
     store = copy_java_store("store-clean")
     path = store.commit_logs[1]
     data = bytearray(path.read_bytes())

@@ -1,4 +1,4 @@
-"""An export that resumes adds exactly what is new; one that was killed, wherever, is completed by resuming."""
+"""A resumed export adds exactly what is new, and completes one that was killed anywhere."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def names(out: Path) -> list[str]:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_store_that_grew(copy_java_store: Callable[[str], JavaStore], tmp_path: Path, seed: int) -> None:
-    """The commit log is shown file by file, as it grew."""
+    """The commit log appears file by file."""
     store, out = copy_java_store("store-clean"), tmp_path / "out"
     hidden = store.commit_logs[seed % 3 + 1 :]
     kept = {path: path.read_bytes() for path in hidden}
@@ -66,7 +66,7 @@ def test_a_store_that_grew(copy_java_store: Callable[[str], JavaStore], tmp_path
 
 
 def test_a_range_with_an_end_and_then_the_rest(store_clean: JavaStore, tmp_path: Path) -> None:
-    """What the end of the first range left out lies before records that it took."""
+    """What the end of the first range left out lies before exported records."""
     out = tmp_path / "out"
     export_store(store_clean.root, out, RowFilter(end=5))
     assert manifest_of(out).commit_log_offset is None
@@ -88,7 +88,7 @@ def test_what_retention_took_between_two_exports_is_said(
     topics: frozenset[str],
     first: int,
 ) -> None:
-    """The log has the first files when it is exported, and the last two when that is resumed."""
+    """The log has the first files for the first export, and the last two when that is resumed."""
     store, out, aside = copy_java_store("store-clean"), tmp_path / "out", tmp_path / "aside"
     rows, logs = RowFilter(topics=topics, check_crc=False), store.commit_logs
     messages = [row for row in java_rows(store) if not topics or row["topic"] in topics]
@@ -171,7 +171,7 @@ def test_only_the_same_is_resumed(
 
 
 def test_a_file_that_is_not_as_long_as_it_was(store_clean: JavaStore, tmp_path: Path) -> None:
-    """As a power cut leaves it. A file that somebody took away is none of ours any more."""
+    """A power cut leaves such a file. A file removed by the user is ignored."""
     export_store(store_clean.root, tmp_path, RowFilter())
     file = tmp_path / "part-00000.parquet"
     whole = file.read_bytes()
@@ -271,7 +271,7 @@ def test_killed_anywhere(store_clean: JavaStore, tmp_path: Path, place: str, cou
 def test_a_record_that_a_consume_queue_misses(
     copy_java_store: Callable[[str], JavaStore], tmp_path: Path
 ) -> None:
-    """The last commit log file is gone: its records are still in the consume queues."""
+    """The last commit log file is missing: its records are still in the consume queues."""
     store = copy_java_store("store-clean")
     store.commit_logs[-1].unlink()
     with pytest.raises(
@@ -283,7 +283,7 @@ def test_a_record_that_a_consume_queue_misses(
 
 
 def test_the_consume_queues_of_every_range(java_store: JavaStore, tmp_path: Path) -> None:
-    """No false alarm: the first file gone by retention, ranges, a topic, a killed broker's queues."""
+    """No false alarm: the first file removed by retention, ranges, a topic, a killed broker's queues."""
     topic = java_store.of_kind("msg")[0]["topic"]
     wanted = [
         RowFilter(topics=frozenset({topic}), begin=3, end=9),
@@ -295,7 +295,7 @@ def test_the_consume_queues_of_every_range(java_store: JavaStore, tmp_path: Path
 
 
 class FailingClient(FakeClient):
-    """Queue 1 fails: from offset 40 on, `times` times."""
+    """A client whose queue 1 fails from offset 40 on, `times` times."""
 
     def __init__(self, times: int, error: Exception | None = None) -> None:
         super().__init__(0, 100)

@@ -14,7 +14,7 @@ def in_order(rows: list[Row]) -> list[Row]:
 
 
 async def fill(cluster: Cluster, topic: str, count: int = 60) -> None:
-    """Bodies of all kinds; one of them is large enough to be compressed."""
+    """Sends bodies of all kinds; one of them is large enough to be compressed."""
     async with Producer("G_fill", namesrv=cluster.namesrv) as producer:
         for number in range(count):
             message = Message.of(
@@ -51,7 +51,7 @@ def message(offset: int, size: int = 1) -> MessageExt:
 
 
 class FakeClient:
-    """A queue whose first `first` messages are gone."""
+    """A queue whose first `first` messages are deleted."""
 
     def __init__(self, first: int, end: int, size: int = 1) -> None:
         self.first, self.end, self.size = first, end, size

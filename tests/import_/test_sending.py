@@ -1,4 +1,4 @@
-"""How an import paces itself, and when it gives a queue up."""
+"""The pace of an import, and when it gives a queue up."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ QUEUES = [MessageQueue("T", "broker-a", number) for number in range(2)]
 
 
 class Target:
-    """Takes messages, but not of the lost queues; notes when and how many."""
+    """Accepts messages, except for lost queues; records when and how many."""
 
     def __init__(self, lost: Sequence[MessageQueue] = ()) -> None:
         self.lost = lost

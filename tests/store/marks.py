@@ -14,7 +14,7 @@ TASKS = 8
 
 
 class Mark(NamedTuple):
-    """Leaves a file that is called by its number."""
+    """Leaves a file that is named after its number."""
 
     folder: Path
     number: int
@@ -30,7 +30,7 @@ def leave(mark: Mark) -> tuple[int, int]:
 
 
 def leave_the_first_at_last(mark: Mark) -> tuple[int, int]:
-    """The last one when the first is begun, the first when all others are there."""
+    """Makes the last task wait for the first to start, and the first for all others."""
     if mark.number == 0:
         (mark.folder / "begun").touch()
         wait_for(mark.folder, TASKS)
@@ -52,7 +52,7 @@ def marks(folder: Path) -> list[Mark]:
 
 
 def die_at_the_first(mark: Mark) -> tuple[int, int]:
-    """When all others are done: their places in the pool are taken."""
+    """Kills the process of the first task when all others are done: their places in the pool are in use."""
     if mark.number == 0:
         (mark.folder / "begun").touch()
         wait_for(mark.folder, TASKS)

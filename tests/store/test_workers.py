@@ -1,4 +1,4 @@
-"""Tasks that two processes share: each is done once, and nobody waits while one is not begun."""
+"""Tasks shared by two processes: each is done once, and no process waits for one that has not started."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_each_task_is_done_once_in_run_after_run(tmp_path: Path) -> None:
 
 
 def test_no_task_waits_behind_one_that_takes_long(tmp_path: Path) -> None:
-    """Those that the pool has handed out, but not begun, are taken by the process that asks."""
+    """The calling process takes tasks that the pool has handed out but not started."""
     with Workers(2) as workers:
         found = workers.run(leave_the_first_at_last, marks(tmp_path / "run"), lambda cost: None)
     assert [number for number, _ in found] == list(range(TASKS))

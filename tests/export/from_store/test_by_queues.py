@@ -1,4 +1,4 @@
-"""One topic of a store is read by its consume queues, and comes out as if the whole commit log had been walked."""
+"""A topic of a store read by its consume queues equals one found by a walk of the whole commit log."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_every_topic(store_clean: JavaStore, tmp_path: Path) -> None:
 
 
 def test_only_its_records_are_read(store_clean: JavaStore, tmp_path: Path, read: list[int]) -> None:
-    """And the last record of the log, which is behind all entries that can be relied on."""
+    """The last record of the log, behind all trusted entries, is read, too."""
     expected = of_topic(store_clean)
     assert exported(store_clean, tmp_path / "out", RowFilter(topics=frozenset({TOPIC}))) == expected
     assert len(expected) <= sum(read) <= len(expected) + 1
@@ -92,7 +92,7 @@ def test_all_topics_at_once(
     store_clean: JavaStore, tmp_path: Path, read: list[int], rows: RowFilter, takes: Callable[[Row], bool]
 ) -> None:
     expected = [row for row in java_rows(store_clean) if takes(row)]
-    # Entries of the topic of delayed messages have times for hashes: these are read to be sure.
+    # Entries of delayed messages hold times instead of hashes, so their records are read.
     unsure = [row for row in java_rows(store_clean) if rows.tags and row["topic"] == "SCHEDULE_TOPIC_XXXX"]
     assert 0 < len(expected) < 1500
     assert exported(store_clean, tmp_path / "out", rows) == expected
@@ -103,7 +103,7 @@ def test_all_topics_at_once(
 def test_a_deleted_topic_keeps_its_rows(
     copy_java_store: Copy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
-    """Its records are in no queue any more."""
+    """Its records are no longer in any queue."""
     monkeypatch.setattr(by_queues, "_MOST_GAPS", most)
     store = copy_java_store("store-clean")
     shutil.rmtree(store.root / "consumequeue" / TOPIC)
@@ -114,7 +114,7 @@ def test_a_deleted_topic_keeps_its_rows(
 
 
 def test_what_is_behind_the_queues_is_walked(copy_java_store: Copy, tmp_path: Path) -> None:
-    """Every queue ends where the third quarter of the log does, as when a broker is about to write the entries."""
+    """Every queue ends at the third quarter of the log, as when a broker is about to write the entries."""
     store = copy_java_store("store-clean")
     limit = java_rows(store)[2300]["commit_log_offset"]
     for path in (path for path in (store.root / "consumequeue").rglob("*") if path.is_file()):
@@ -154,7 +154,7 @@ def _swapped(data: bytearray) -> None:
 
 
 def _of_another(data: bytearray) -> None:
-    """The log's first record, which is of another topic."""
+    """Returns the first record of the log, which is of another topic."""
     data[0:8] = bytes(8)
 
 

@@ -1,4 +1,6 @@
-"""An export of a range of store times says that a file of the commit log is gone, when its records may have been in the range."""
+"""An export of a range of store times reports a missing commit log file whose records may lie in the
+range.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Wherever a store is cut, its parts together give each record once, and no damage is passed over."""
+"""Wherever a store is cut, its parts together yield each record once, and no damage is skipped."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_damage_is_found_wherever_the_cuts_are(
 
 
 def test_a_body_that_holds_the_record_that_would_be_there(tmp_path: Path) -> None:
-    """Only somebody who knows where a record will lie can make such a body: refused, not exported twice."""
+    """Such a body takes knowledge of where a record will lie: it is refused, not exported twice."""
     inside = 88 + 100
     body = bytes(100) + make_record(physical_offset=inside) + bytes(100)
     starts = write_log(tmp_path, [body, b"next"])
@@ -108,7 +108,7 @@ def test_files_without_a_wanted_record_are_not_opened(store_clean: JavaStore) ->
 
 
 def test_holes_are_no_parts(tmp_path: Path) -> None:
-    """A broker's file of a gigabyte that holds three records so far."""
+    """A preallocated file of a gigabyte with three records."""
     starts = write_log(tmp_path, [b"a", b"b", b"c"])
     with (tmp_path / f"{0:020d}").open("r+b") as file:
         file.truncate(1 << 30)

@@ -1,4 +1,6 @@
-"""Topics of a store by their consume queues, in parts cut anywhere: for several processes and for Spark's tasks."""
+"""Topics of a store by their consume queues, in parts cut anywhere: for several processes and for Spark's
+tasks.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +29,14 @@ Copy = Callable[[str], JavaStore]
 TOPICS = frozenset({"SeedTags", "SCHEDULE_TOPIC_XXXX"})
 RECORDS = 210
 ENTRIES = 10
-"""In a queue file of `long_store`."""
+"""Entries of a queue file of `long_store`."""
 
 
 @pytest.fixture
 def long_store(tmp_path: Path) -> Path:
-    """210 records in one log file, in turn of topic A and of two queues of topic B; each queue has seven files."""
+    """Makes 210 records in one log file, alternating between topic A and two queues of topic B; each queue
+    has seven files.
+    """
     store = tmp_path / "store"
     data = bytearray()
     for number in range(RECORDS):
@@ -46,7 +50,7 @@ def long_store(tmp_path: Path) -> Path:
 
 
 def cut(store: Path, rows: RowFilter, part_size: int) -> Iterator[tuple[Part, list[int]]]:
-    """Each part that is left with the commit-log offsets of its rows."""
+    """Returns each remaining part with the commit-log offsets of its rows."""
     places = queue_places(store, rows)
     assert places is not None
     for part, own in divided(parts_of(store, rows, part_size), places):
@@ -64,7 +68,7 @@ def expected(store: JavaStore) -> list[int]:
 
 @pytest.mark.parametrize("part_size", [300, 5_000, 150_000])
 def test_parts_of_any_size(store_clean: JavaStore, read: list[int], part_size: int) -> None:
-    """And the last record of the log, which is behind all entries that can be relied on."""
+    """The last record of the log, behind all trusted entries, is read, too."""
     offsets = expected(store_clean)
     assert found(store_clean.root, RowFilter(topics=TOPICS), part_size) == offsets
     assert len(offsets) <= sum(read) <= len(offsets) + 1
@@ -78,7 +82,9 @@ def test_the_newest_record_is_of_the_topic(store_clean: JavaStore, part_size: in
 
 
 def test_parts_without_the_topic_are_none(long_store: Path) -> None:
-    """It is in the first three tenths of the log; the newest entry's record, which is another's, is looked at."""
+    """The topic is in the first three tenths of the log; the record of the newest entry, of another topic, is
+    read.
+    """
     for queue in queue_folders(long_store / "consumequeue" / "B"):
         for file in queue.files.files[2:]:
             file.path.unlink()
@@ -126,7 +132,7 @@ def queue_of(store: Path, topic: str) -> Queue:
 
 
 def write_entry(queue: Queue, number: int, place: int | None = None, size: int | None = None) -> None:
-    """Changes what an entry says; a place below 210 is the record of that number."""
+    """Changes an entry; a place below 210 is the record of that number."""
     if place is not None and place < RECORDS:
         place = place * (queue.path.parents[2] / "commitlog" / f"{0:020d}").stat().st_size // RECORDS
     path = queue.files.files[number // ENTRIES].path
@@ -163,7 +169,7 @@ def test_a_wrong_entry_costs_no_row_and_doubles_none(
     said: str,
     jobs: int,
 ) -> None:
-    """Whichever part it is noticed in."""
+    """Whichever part notices it."""
     monkeypatch.setattr(local, "WORTH_A_PROCESS", 3000)
     monkeypatch.setattr(local, "_PARTS", 9)
     rows = RowFilter(topics=frozenset({"B"}), queue_id=0)
@@ -190,7 +196,7 @@ def test_files_of_a_queue_that_do_not_ascend(long_store: Path) -> None:
 
 
 def test_several_processes_read_only_the_topic(copy_java_store: Copy, tmp_path: Path) -> None:
-    """A record of another topic is damaged, and nobody sees it."""
+    """A damaged record of another topic goes unnoticed."""
     store = copy_java_store("store-clean")
     harm_another_topic(store, TOPICS)
     with Workers(2) as workers:

@@ -1,4 +1,4 @@
-"""A range of store times reads about what lies inside it, and never leaves out a row."""
+"""A range of store times reads about what lies inside it, and leaves out no row."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ def test_any_range_of_a_clock_that_is_set_back_a_little(tmp_path: Path, seed: in
 
 
 def test_what_lies_outside_is_not_read(tmp_path: Path) -> None:
-    """A minute between two records: of 3,000 are read those of the hour, of the margins, and a step on either side."""
+    """Records are a minute apart: of 3,000, those of the hour, the margins, and a step on either side are
+    read.
+    """
     moments = write_timed(tmp_path, [NOW + n * MINUTE for n in range(3000)])
     begin, end = NOW + 1000 * MINUTE, NOW + 1060 * MINUTE
     size = max(moments) / 2999
@@ -72,7 +74,7 @@ def test_a_clock_that_was_set_back_far_is_seen(tmp_path: Path, capsys: pytest.Ca
 def test_an_export_reads_as_little(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, topic: str | None
 ) -> None:
-    """By the consume queues of a topic, too. The progress comes to the size of the log."""
+    """Also by the consume queues of a topic. The progress adds up to the size of the log."""
     from codec.scan import arrow, columns
 
     counts: list[int] = []

@@ -1,4 +1,4 @@
-"""How columns are encoded never changes what is read back."""
+"""The encoding of columns never changes what is read back."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ TEXTS = [("ü" * 700 + str(number)).encode() for number in range(6)]
 def test_large_and_small_bodies(
     bodies: list[bytes], layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first batch decides how they are given to the writer."""
+    """The first batch decides which type the writer gets."""
     kwargs = {**(scan_batches.__kwdefaults__ or {}), "batch_rows": 3}
     monkeypatch.setattr("codec.scan.arrow.scan_batches.__kwdefaults__", kwargs)
     write_log(tmp_path / "store/commitlog", bodies)

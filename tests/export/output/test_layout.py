@@ -1,4 +1,4 @@
-"""Folders, columns and sizes of an export; everything that is written can be read back as a whole by other readers."""
+"""Folders, columns and sizes of an export; other readers can read it as a whole."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.support import JavaStore
 
 
 def hive(out: Path) -> pa.Table:
-    """As other tools read it: partitions become columns again."""
+    """Reads an export as other tools do: partitions become columns."""
     return ds.dataset(out, partitioning="hive").to_table()
 
 

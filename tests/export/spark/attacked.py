@@ -29,11 +29,11 @@ CONF = {
     "spark.speculation": "true",
     "spark.speculation.interval": "100ms",
     "spark.speculation.quantile": "0.3",
-    # The slow attempt is to live on when its copy is done.
+    # The slow attempt must outlive its copy.
     "spark.python.task.killTimeout": "1h",
 }
 SECONDS = 120
-"""After so long something is wrong."""
+"""After this time something is wrong."""
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
@@ -61,7 +61,7 @@ def fail() -> None:
 
 
 def attacked(out: Path, marks: Path) -> Callable[..., Iterator[Any]]:
-    """In place of `_read_part`."""
+    """Returns a replacement of `_read_part`."""
     attacks: list[Callable[[], object]] = [partial(wait_for, partial(no_temporary, out)), fail, kill_executor]
 
     def read(parts: list[tuple[Part, Any]], rows: RowFilter, task: int) -> Iterator[Any]:

@@ -1,4 +1,6 @@
-"""Spark's own standalone cluster, from the pyspark package: a master and two workers, processes of their own on loopback addresses."""
+"""Spark's own standalone cluster, from the pyspark package: a master and two workers, processes on loopback
+addresses.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ __all__ = ["SMALL", "standalone"]
 
 MASTER_HOST = "127.0.0.1"
 WORKER_HOSTS = ("127.0.0.2", "127.0.0.3")
-"""Different ones: Spark does not run two attempts of a task on one host."""
+"""Different hosts: Spark does not run two attempts of a task on one."""
 START_SECONDS = 120
 QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 SMALL = {
@@ -28,12 +30,14 @@ SMALL = {
     "spark.executor.extraJavaOptions": QUICK_START,
     "spark.driver.extraJavaOptions": QUICK_START,
 }
-"""Settings of an application that is to be over soon."""
+"""Settings that shorten an application."""
 
 
 @contextmanager
 def standalone(folder: Path) -> Iterator[str]:
-    """The URL of the master. Each worker has one core for one executor; logs and work are below `folder`."""
+    """Yields the URL of the master. Each worker has one core for one executor; logs and work are below
+    `folder`.
+    """
     environment = _environment(folder)
     start = ["--port", "0", "--webui-port", "0"]
     limits = ["--cores", "1", "--memory", "1g"]
@@ -52,7 +56,7 @@ def standalone(folder: Path) -> Iterator[str]:
 
 
 def _environment(folder: Path) -> Mapping[str, str]:
-    """Nothing of it needs the name of this machine to resolve."""
+    """Returns an environment in which the name of this machine need not resolve."""
     home = java_home(folder / "java")
     return {
         **os.environ,
@@ -64,7 +68,7 @@ def _environment(folder: Path) -> Mapping[str, str]:
 
 
 class _Output:
-    """What a process says: every line goes to a file, and to who waits for one."""
+    """The output of a process: every line goes to a file, and to waiting callers."""
 
     def __init__(self, lines: Iterable[str], log: Path) -> None:
         self._lines = lines
@@ -82,7 +86,7 @@ class _Output:
         self._said.put("")
 
     def wait_for(self, pattern: str) -> str:
-        """What the pattern catches in a line that was not waited for yet."""
+        """Waits for a line, not waited for before, that matches the pattern; returns the match."""
         try:
             while line := self._said.get(timeout=START_SECONDS):
                 if found := re.search(pattern, line):
@@ -96,7 +100,7 @@ class _Output:
 def _daemon(
     name: str, host: str, arguments: list[str], environment: Mapping[str, str], log: Path
 ) -> Iterator[_Output]:
-    """With it ends all that it started."""
+    """Runs a daemon; all that it started ends with it."""
     program = f"{environment['SPARK_HOME']}/bin/spark-class"
     command = [program, f"org.apache.spark.deploy.{name}", "--host", host, *arguments]
     with subprocess.Popen(

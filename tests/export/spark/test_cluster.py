@@ -35,7 +35,7 @@ def ran(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 
 def on_terminal(*arguments: object) -> tuple[int, str, str]:
-    """Exit code, standard output, and the text that a terminal got as standard error."""
+    """Returns exit code, standard output, and the standard error of a terminal."""
     seen, terminal = pty.openpty()
     command = [sys.executable, "-m", *map(str, arguments)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=terminal, text=True) as process:

@@ -1,4 +1,4 @@
-"""Which Java Spark gets."""
+"""The choice of a Java for Spark."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def make_java(path: Path) -> Path:
-    """A `java` that prints its arguments, one a line."""
+    """Creates a `java` that prints its arguments, one a line."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
     path.chmod(0o755)

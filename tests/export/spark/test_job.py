@@ -1,4 +1,6 @@
-"""The same exports as Spark jobs, on the one session of the run: same rows, same schema, quiet, safe against failing tasks."""
+"""The same exports as Spark jobs, on the one session of the run: same rows, same schema, quiet, safe against
+failing tasks.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,7 @@ pytestmark = pytest.mark.usefixtures("spark")
 
 @pytest.fixture(autouse=True)
 def silence(capfdbinary: pytest.CaptureFixture[bytes]) -> Iterator[None]:
-    """Nothing that a Spark export does may be seen on standard output or error."""
+    """Checks that a Spark export writes nothing on standard output or error."""
     yield
     assert capfdbinary.readouterr() == (b"", b"")
 
@@ -73,7 +75,7 @@ def test_a_filter_reaches_the_tasks(store_killed: JavaStore, tmp_path: Path) -> 
 def test_topics_are_read_by_their_queues(
     copy_java_store: Callable[[str], JavaStore], tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    """A damaged record of another topic is not looked at, before a queue is wrong."""
+    """A damaged record of another topic is not read until a queue is wrong."""
     store, topics = copy_java_store("store-clean"), frozenset({"SeedTags"})
     expected = [row for row in java_rows(store) if row["topic"] in topics]
     rows = RowFilter(topics=topics)
@@ -237,7 +239,7 @@ def test_a_topic_that_grew(rmq: Run, topic: str, tmp_path: Path) -> None:
 
 
 async def test_queues_in_pieces(cluster: Cluster, topic: str, tmp_path: Path) -> None:
-    """And by time: what is not in the range ends no queue early."""
+    """Also by time: messages outside the range end no queue early."""
     import trio
 
     await fill(cluster, topic, 56)
@@ -275,7 +277,7 @@ def test_what_lies_behind_a_piece_that_failed_is_not_exported() -> None:
 
 
 async def test_a_queue_that_fails_alone(cluster: Cluster, topic: str, tmp_path: Path) -> None:
-    """A queue that its broker does not have."""
+    """Its broker does not have the queue."""
     import trio
 
     await fill(cluster, topic, 20)
@@ -301,7 +303,7 @@ def test_a_cluster_that_is_not_there(tmp_path: Path) -> None:
 
 
 def failing_once(marks: Path, fail: Callable[[], None]) -> Callable[..., Iterator[Any]]:
-    """Reads parts, but the first attempt of every other task ends in the middle."""
+    """Reads parts, but ends the first attempt of every other task in the middle."""
 
     def read(parts: list[tuple[Part, Any]], rows: RowFilter, task: int) -> Iterator[Any]:
         for batch in scan_part(parts[task][0], rows):

@@ -1,4 +1,4 @@
-"""How far a Spark job is: what is told, when nothing runs, and on the one session of the run while it runs."""
+"""Progress of a Spark job: what is reported, also when no task starts, and on the one session of the run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SECONDS = 120
 
 
 def watched(*looks: tuple[int, int], tasks: int = 9) -> tuple[list[int], Watch]:
-    """A watch that sees (running, done) in turn; what it told is gathered."""
+    """Returns a watch that sees (running, done) in turn, and what it reported."""
     told: list[int] = []
     seen = iter(looks)
     return told, Watch(tasks, lambda: next(seen), told.append)
@@ -58,7 +58,7 @@ def test_tasks_that_run_take_their_time(look: tuple[int, int], capsys: pytest.Ca
 
 
 def reading_when(mark: Path) -> Callable[..., Iterator[Any]]:
-    """The last task reads when the mark is there."""
+    """Lets the last task read once the mark exists."""
 
     def read(parts: list[tuple[Part, Any]], rows: RowFilter, task: int) -> Iterator[Any]:
         end = time.monotonic() + SECONDS

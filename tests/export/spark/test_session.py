@@ -1,4 +1,4 @@
-"""How a session is reached and started."""
+"""Address and start of a session."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_without_an_address_of_a_master(master: str, address: str | None) -> Non
 
 
 def test_the_address_towards_the_master() -> None:
-    """That of the second one, when the first is not there."""
+    """It is that of the second one when the first is missing."""
     with socket.create_server(("127.0.0.3", 0)) as there, socket.create_server(("127.0.0.1", 0)) as gone:
         ports = gone.getsockname()[1], there.getsockname()[1]
         gone.close()

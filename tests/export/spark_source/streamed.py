@@ -17,7 +17,7 @@ from rmqcli.export import spark_source
 from rmqcli.export.spark.session import spark_session
 
 SECONDS = 120
-"""After so long something is wrong."""
+"""After this time something is wrong."""
 
 
 def main(namesrv: str, topic: str, folder: Path, last: int | None) -> None:

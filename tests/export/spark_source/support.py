@@ -1,4 +1,4 @@
-"""One cluster's topics through the data source: fill, read, stream, write, on the one session of the run."""
+"""Topics of a cluster through the data source: fill, read, stream, write, on the one session of the run."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from codec.message_queue import MessageQueue
 from rmqcli.client import Admin, Producer, PullConsumer
 
 Place = tuple[int, int]
-"""Queue number and queue offset."""
+"""Queue id and queue offset."""
 
 
 def fill(namesrv: str, topic: str, bodies: Iterable[bytes], queues: int = 4) -> None:
-    """One message for each body, to the queues in turn; tags t0, t1, t2 in turn. The topic is made when it is not there."""
+    """Sends one message for each body, to the queues in turn; tags t0, t1, t2 in turn. Creates the topic if
+    needed.
+    """
 
     async def main() -> None:
         async with Admin(namesrv=namesrv) as admin, Producer(namesrv=namesrv) as producer:
@@ -33,7 +35,7 @@ def fill(namesrv: str, topic: str, bodies: Iterable[bytes], queues: int = 4) -> 
 
 
 def pulled(namesrv: str, topic: str) -> list[MessageExt]:
-    """Every message of a topic."""
+    """Returns every message of a topic."""
 
     async def main() -> list[MessageExt]:
         found: list[MessageExt] = []
@@ -49,7 +51,7 @@ def pulled(namesrv: str, topic: str) -> list[MessageExt]:
 
 
 def committed(namesrv: str, topic: str, group: str) -> dict[int, int | None]:
-    """The offsets of a group by queue number."""
+    """Returns the offsets of a group by queue id."""
 
     async def main() -> dict[int, int | None]:
         async with PullConsumer(group, namesrv=namesrv) as consumer:
@@ -77,7 +79,7 @@ class Source(NamedTuple):
 
 
 class Sink:
-    """Rows by batch: taking a batch again replaces it. `fail_in`: that batch raises, after it was taken."""
+    """Rows by batch: a repeated batch replaces the first. Batch `fail_in` raises after it was stored."""
 
     def __init__(self, checkpoint: Path) -> None:
         self.checkpoint = checkpoint
@@ -92,7 +94,7 @@ class Sink:
             raise ValueError(f"the sink fails in batch {number}")
 
     def run(self, frame: DataFrame) -> list[dict[str, Any]]:
-        """To the end of what is there; the progress of each batch."""
+        """Runs to the end of the topics; returns the progress of each batch."""
         writer = frame.writeStream.foreachBatch(self.take).option("checkpointLocation", str(self.checkpoint))
         query = writer.trigger(availableNow=True).start()
         query.awaitTermination()
@@ -108,5 +110,5 @@ class Sink:
 
 
 def places(queues: int, begin: int, end: int) -> list[Place]:
-    """Offsets begin to end, end not included, of queues 0 to `queues`."""
+    """Returns offsets [begin, end) of queues 0 to `queues`."""
     return [(number, offset) for number in range(queues) for offset in range(begin, end)]

@@ -31,7 +31,7 @@ def source(spark: object, cluster: Cluster) -> Source:
 
 @pytest.fixture(scope="module")
 def filled(cluster: Cluster) -> str:
-    """100 messages in 4 queues, 25 each."""
+    """Sends 100 messages to 4 queues, 25 each."""
     fill(cluster.namesrv, "SourceBatch", (b"body %d" % number for number in range(100)))
     return "SourceBatch"
 
@@ -134,7 +134,7 @@ def test_chosen_columns(source: Source, filled: str) -> None:
 
 
 def test_filters_decide_what_is_read(pushdown: Source, filled: str) -> None:
-    """The offsets of queue 1 are not there below 0: a read that asked for them would fail, whatever Spark filters then."""
+    """A read of queue 1 would fail, whatever Spark filters afterwards."""
     messages = [message for message in pulled(pushdown.namesrv, filled) if message.queue_id == 1]
     condition = (f.col("queue_id") == 1) & (f.col("queue_offset") >= 20) & (f.col("topic") == filled)
     end = json.dumps({filled: {"broker-a": {"0": 99, "1": 25, "2": 99, "3": 99}}})
@@ -151,7 +151,7 @@ def test_filters_decide_what_is_read(pushdown: Source, filled: str) -> None:
 
 
 def test_filters_are_sparks_unless_asked_for(pushdown: Source, filled: str) -> None:
-    """One data frame used twice: Spark 4.3 would read the second time what the first filter let through."""
+    """Used twice, one data frame would have the first filter the second time in Spark 4.3."""
     frame = pushdown.batch(subscribe=filled)
     assert frame.where("queue_id = 1").count() == 25
     assert frame.count() == 100
@@ -159,7 +159,7 @@ def test_filters_are_sparks_unless_asked_for(pushdown: Source, filled: str) -> N
 
 
 def test_filters_without_the_setting(source: Source, filled: str) -> None:
-    """It would be read in whole, without a word."""
+    """It would be read in whole, without notice."""
     with pytest.raises(PySparkException, match=f"'{PUSHDOWN}' is false. Set it to true"):
         source.batch(subscribe=filled, pushFilters="true").where("queue_id = 1").count()
 
@@ -210,7 +210,7 @@ def test_some_of_a_store_folder(source: Source, store_clean: JavaStore) -> None:
 def test_topics_of_a_store_are_read_by_their_queues(
     pushdown: Source, copy_java_store: Callable[[str], JavaStore]
 ) -> None:
-    """A damaged record of another topic is not looked at; a queue that is wrong is an error, with rows that went out already."""
+    """A damaged record of another topic is not read; a wrong queue is an error, after rows were returned."""
     store, name = copy_java_store("store-clean"), "SeedTags"
     whole = shutil.copytree(store.root, store.root.with_name("whole"))
     harm_another_topic(store, {name})
@@ -242,7 +242,7 @@ def test_a_filter_that_lets_nothing_through(pushdown: Source, store_clean: JavaS
 
 
 def test_times_of_a_store_folder(pushdown: Source, tmp_path: Path) -> None:
-    """What lies far outside of the filter is not read: the first of its records are broken, and nobody sees it."""
+    """Records far outside of the filter are not read: the first of them are damaged, unnoticed."""
     moments = write_timed(tmp_path / "store", [NOW + number * 60_000 for number in range(3000)])
     log = tmp_path / "store" / "commitlog"
     for path in sorted(log.iterdir())[2:6]:

@@ -1,4 +1,6 @@
-"""The driver of a stream is killed when a batch is written and not yet noted as done; started again, it loses nothing and doubles nothing."""
+"""The driver of a stream is killed when a batch is written but not committed; started again, it loses and
+doubles nothing.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ def started(namesrv: str, folder: Path, *stop: str) -> subprocess.Popen[str]:
 
 
 def killed(namesrv: str, folder: Path, *stop: str) -> None:
-    """Python and the JVM, once the application has come to where it stops."""
+    """Kills Python and the JVM once the application has reached its stop."""
     with started(namesrv, folder, *stop) as process:
         end = time.monotonic() + SECONDS
         while not (folder / "reached").exists():

@@ -1,4 +1,6 @@
-"""docs/spark.md is one session: its ```python blocks are run in order, each must print the ```text block behind it, or nothing."""
+"""docs/spark.md as one session: its ```python blocks are run in order; each must print the ```text block
+behind it, or nothing.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A session whose workers run a Python without rmqcli is told of when the source is registered."""
+"""Registering the source warns when the workers of a session run a Python without rmqcli."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rmqcli.export import spark_source
 
 
 def python(folder: Path, status: int) -> str:
-    """An interpreter in another folder; `status` 1: a package that it is asked for is not there."""
+    """Creates an interpreter in another folder; `status` 1 says that the requested package is missing."""
     path = folder / "python3"
     path.write_text(f"#!/bin/sh\nexit {status}\n")
     path.chmod(0o755)

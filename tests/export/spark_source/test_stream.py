@@ -1,4 +1,4 @@
-"""Topics as streams: checkpoints, restarts, limits, gaps; every message once into a sink that takes a batch once."""
+"""Topics as streams: checkpoints, restarts, limits, gaps; every message once with an idempotent sink."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_sink_that_fails_and_restarts(source: Source, sink: Sink) -> None:
     fill(namesrv, topic, NUMBERED[80:120])
     sink.fail_in = None
     sink.run(source.stream(**options))
-    # Batch 1 came again as it was, although there was more by then.
+    # Batch 1 was repeated unchanged, although there was more by then.
     assert sink.taken == [0, 1, 1, 2, 3]
     assert sorted(sink.batches[1]) == sorted(seen[1])
     assert [len(rows) for rows in sink.batches.values()] == [30, 30, 30, 30]
@@ -91,7 +91,7 @@ def test_offsets_for_lag_tools(source: Source, sink: Sink) -> None:
     options = {"subscribe": topic, "startingOffsets": "earliest", "groupId": group}
     sink.run(source.stream(**options))
     assert committed(source.namesrv, topic, group) == {0: 10, 1: 10}
-    # The checkpoint decides where the stream goes on, not the group.
+    # The checkpoint decides where the stream continues, not the group.
     fresh = Sink(sink.checkpoint.with_name("fresh"))
     fresh.run(source.stream(**options))
     assert fresh.places == places(2, 0, 10)
@@ -107,7 +107,7 @@ def test_the_progress_tells_the_latest_offsets(source: Source, sink: Sink) -> No
 
 
 def test_messages_that_retention_took(source: Source, tmp_path: Path) -> None:
-    """The broker comes back without its oldest file, between two runs of a query."""
+    """Between two runs of a query the broker loses its oldest file."""
     settings: dict[str, Any] = {"store": tmp_path / "store", "mapped_file_size_commit_log": 32 * 1024}
     options = {"subscribe": "Gap", "startingOffsets": "earliest", "maxOffsetsPerTrigger": "20"}
     body = bytes(1000)

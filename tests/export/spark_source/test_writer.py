@@ -109,7 +109,7 @@ def sender(**options: str) -> RowSender:
 
 
 def test_rows_travel_together() -> None:
-    """Those with a delay level, of a retry topic, or large enough to be compressed go alone."""
+    """Rows with a delay level, of a retry topic, or large enough to be compressed are sent alone."""
     count = BATCH_MESSAGES + 10
     delayed: list[Any] = [[("DELAY", "2")], *([[]] * (count - 1))]
     batch = pa.record_batch(

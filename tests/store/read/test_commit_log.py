@@ -1,4 +1,4 @@
-"""Walking commit log files: what Java wrote is found whole, what is damaged is named by file and byte."""
+"""Walks over commit log files: Java's records are found whole, damage is named by file and byte."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_bounds_of_every_queue(java_store: JavaStore) -> None:
 
 
 def test_bounds_of_a_queue_that_starts_late(tmp_path: Path) -> None:
-    """Its first file is filled up with blank entries, as Java does when a queue begins in the middle of a file."""
+    """Java fills up the first file of a queue that begins in the middle of it."""
     filler, entry = FILLER, ENTRY.pack(500, 100, 7)
     folder = tmp_path / "0"
     folder.mkdir()
@@ -189,7 +189,7 @@ def test_bounds_of_a_queue_that_starts_late(tmp_path: Path) -> None:
 
 
 def test_bounds_of_a_queue_with_fillers_in_it(tmp_path: Path) -> None:
-    """Salvage puts them where delayed messages were that are lost."""
+    """Salvage puts them in place of lost delayed messages."""
     filler, entry = FILLER, ENTRY.pack(500, 100, 7)
     for first, entries in (
         (0, entry * 4 + filler * 90 + entry * 6),
@@ -200,7 +200,7 @@ def test_bounds_of_a_queue_with_fillers_in_it(tmp_path: Path) -> None:
 
 
 def test_holes_are_not_looked_at(tmp_path: Path) -> None:
-    """A preallocated file of a gigabyte, as a broker makes it: what is written is found, wherever it lies."""
+    """In a preallocated file of a gigabyte, written bytes are found wherever they lie."""
     path = tmp_path / f"{0:020d}"
     size = 1 << 30
     with path.open("wb") as handle:

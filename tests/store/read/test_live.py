@@ -1,4 +1,4 @@
-"""The files of a broker that goes on writing while they are read."""
+"""Files that a broker keeps writing while they are read."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FILE_SIZE = 1 << 16
 
 
 class Broker:
-    """Writes to a preallocated log and queue, one record at a time, as often as it is told to."""
+    """Writes to a preallocated log and queue, one record for each call."""
 
     def __init__(self, store: Path) -> None:
         self.store = store
@@ -78,7 +78,7 @@ def put(path: Path, position: int, data: bytes) -> None:
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[Broker]:
-    """One that has written ten records and holds its lock."""
+    """Yields a broker that has written ten records and holds its lock."""
     found = Broker(tmp_path / "store")
     for _ in range(10):
         found.write()
@@ -88,7 +88,7 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
 
 
 def test_verification_while_a_broker_writes(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """New records, entries and whole files come before and between all that is looked at."""
+    """New records, entries and whole files are written before and between all steps."""
     check = commit_log.verify_commit_log
 
     def much(*_: object) -> None:
@@ -131,7 +131,7 @@ def test_verification_of_queues_while_a_broker_writes(
     "rows", [RowFilter(), RowFilter(topics=frozenset({"TopicA"})), RowFilter(begin_time=1)]
 )
 def test_an_export_while_a_broker_writes(broker: Broker, tmp_path: Path, rows: RowFilter) -> None:
-    """And every record once when it goes on."""
+    """A resumed export then has every record once."""
     out = tmp_path / "out"
     for turn in count():
         export_store(
@@ -161,7 +161,7 @@ def test_without_the_lock_all_of_a_file_counts(broker: Broker) -> None:
 
 @pytest.mark.parametrize("records", [0, 1, 20_000])
 def test_the_end_of_what_is_written(tmp_path: Path, records: int) -> None:
-    """Of a file with more than is walked through, too."""
+    """Also in a file larger than the reach of the walk."""
     data = bytearray()
     for number in range(records):
         data += make_record(body=bytes(900), physical_offset=len(data), queue_offset=number)

@@ -1,4 +1,4 @@
-"""Records that are asked for are found in two ways, many at once and one by one: the same ones, whatever is damaged."""
+"""Chosen records are the same when found with NumPy and record by record, whatever is damaged."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_damage(store_clean: JavaStore, tmp_path: Path, seed: int) -> None:
 
 
 def test_a_body_that_cannot_be_decompressed(tmp_path: Path) -> None:
-    """It is as stored, and its size that of what is stored."""
+    """It stays as stored, and so does its size."""
     whole, bits = compress(b"x" * 5000)
     bodies = {b"a": whole, b"b": whole[:-9], b"c": whole}
     data = b""
@@ -230,7 +230,7 @@ def test_the_last_ones_before_damage(copy_java_store: Copy, vectorised: bool) ->
 
 
 def test_texts_that_are_no_utf8(tmp_path: Path) -> None:
-    """They are read with U+FFFD, and found by what they are read as."""
+    """They are read with U+FFFD, and found by that."""
     data = b""
     for broken in (b"\xff", b"\xc3", "\ufffd".encode(), b"x"):
         made = {"topic": b"T" + broken, "physical_offset": len(data)}

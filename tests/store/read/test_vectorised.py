@@ -1,4 +1,4 @@
-"""When many things are checked at once, and when one by one."""
+"""The choice between NumPy and reading record by record."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rmqcli.store.read.vectorised import is_vectorised
 def test_without_one_of_the_packages_of_the_extra_all_is_looked_at_by_itself(
     monkeypatch: pytest.MonkeyPatch, missing: str
 ) -> None:
-    """CRCs of small bodies need PyArrow, too: NumPy alone may be there for other reasons."""
+    """CRCs of small bodies need PyArrow, too: NumPy alone may be installed for other reasons."""
     find = importlib.util.find_spec
 
     def without(name: str, package: str | None = None) -> ModuleSpec | None:

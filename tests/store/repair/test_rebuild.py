@@ -1,4 +1,4 @@
-"""Consume queues and index made anew are, byte for byte, those that Java wrote."""
+"""Rebuilt consume queues and index equal, byte for byte, those that Java wrote."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ _PROPERTIES = (
 
 
 def random_log(folder: Path, chance: random.Random, properties: tuple[bytes, ...]) -> CommitLogFiles:
-    """Records of a few queues, transactions and gaps among them."""
+    """Makes records of a few queues, with transactions and gaps among them."""
     folder.mkdir()
     offsets: dict[tuple[bytes, int], int] = {}
     data, topics = b"", chance.choice([[b"A", b"SCHEDULE_TOPIC_XXXX"], [b"A", "Ä".encode()]])
@@ -152,6 +152,6 @@ def test_blocks_give_what_records_do(tmp_path: Path, seed: int) -> None:
 
 
 def test_blocks_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, java_store: JavaStore) -> None:
-    """Else nothing would be compared."""
+    """Otherwise nothing would be compared."""
     monkeypatch.setattr("rmqcli.store.repair.rebuild.queue_entries", None)
     assert build(CommitLogFiles(java_store.root), tmp_path, shape_of(java_store.root)).records

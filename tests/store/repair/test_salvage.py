@@ -1,4 +1,4 @@
-"""Salvage: whatever is damaged, every record outside of it is in the new store, which is sound."""
+"""Whatever is damaged, every record outside of it is in the new store, which is sound."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def messages_of(store: Path) -> Iterator[MessageExt]:
 
 
 def damage(data: bytearray, chance: random.Random) -> tuple[int, int]:
-    """Overwrites a random stretch with noise, zeros, ones or a copy of other bytes; which bytes."""
+    """Overwrites a random stretch with noise, zeros, ones or a copy of other bytes; returns its bounds."""
     begin = chance.randrange(len(data))
     end = min(begin + int(2 ** chance.uniform(0, 15)), len(data))
     size = end - begin
@@ -110,7 +110,7 @@ def test_the_new_store_is_sound(copy_java_store: Copy, tmp_path: Path, name: str
 
 
 def _check_queues(store: JavaStore, out: Path) -> None:
-    """No queue is shorter than it was, and every message that is a message is the one that was there."""
+    """Checks that no queue is shorter, and that every message that is not a stand-in is the old one."""
     for queue in queue_folders(store.root):
         assert queue.topic is not None
         copy = out / "consumequeue" / queue.topic / str(queue.queue_id)
@@ -221,7 +221,7 @@ def test_only_into_an_empty_folder(store_clean: JavaStore, tmp_path: Path) -> No
     ("at", "byte"), [(-1, ord("/")), (9 - 88, 0xFF)], ids=["a topic that is no folder", "a negative queue"]
 )
 def test_a_topic_or_queue_that_cannot_be(copy_java_store: Copy, tmp_path: Path, at: int, byte: int) -> None:
-    """No CRC covers these, and without its queue nothing contradicts them: this record is lost, and no more."""
+    """No CRC covers these, and without its queue nothing contradicts them: only this record is lost."""
     store = copy_java_store("store-clean")
     shutil.rmtree(store.root / "consumequeue")
     line = store.of_kind("msg")[20]

@@ -1,4 +1,4 @@
-"""A salvaged store at work: a broker opens it, and a client pulls every message that was not in a damaged stretch."""
+"""A broker opens a salvaged store, and a client pulls every message that was not in a damaged stretch."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _OF_THE_BROKER = frozenset({SystemTopic.SCHEDULE, SystemTopic.TRANS_HALF, System
 
 
 def messages_of(store: Path) -> dict[Place, MessageExt]:
-    """By topic, queue and queue offset."""
+    """Returns messages by topic, queue and queue offset."""
     found = {}
     for place, data in CommitLogFiles(store).records():
         message = decode_record(data, place.position, decompress=True)
@@ -47,7 +47,7 @@ def touches(message: MessageExt, damaged: list[tuple[int, int]]) -> bool:
 
 
 def damage(store: JavaStore, chance: random.Random) -> list[tuple[int, int]]:
-    """Noise in three files; the commit-log offsets."""
+    """Writes noise into three files; returns the commit-log offsets."""
     ranges = []
     for number, path in enumerate(store.commit_logs[:3]):
         data = bytearray(path.read_bytes())

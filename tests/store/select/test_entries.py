@@ -1,4 +1,4 @@
-"""Entries of queues by the keys of their messages: many at once and one by one, the same ones, whatever is damaged."""
+"""Queue entries chosen by message key are the same with NumPy and one by one, whatever is damaged."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_what_retention_took(copy_java_store: Copy) -> None:
 
 
 def test_fillers(copy_java_store: Copy) -> None:
-    """They look like entries of the first record."""
+    """They resemble entries of the first record."""
     store = copy_java_store("store-clean")
     queue = store.root / "consumequeue/SeedNormal/0/00000000000000000000"
     raw = queue.read_bytes()

@@ -1,4 +1,4 @@
-"""Counted many at once and one by one, a log gives the same statistics."""
+"""The statistics of a log are the same with NumPy and record by record."""
 
 from __future__ import annotations
 

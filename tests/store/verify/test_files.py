@@ -1,4 +1,4 @@
-"""Verification: sound stores are sound, every damage is found, named and stepped over."""
+"""Sound stores verify as sound; every damage is found, named and skipped."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_progress_adds_up(store_clean: JavaStore) -> None:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_a_flipped_bit_is_found_and_the_rest_is_read(copy_java_store: Copy, seed: int) -> None:
-    """One bit anywhere in the bytes that a check covers: exactly one record is lost."""
+    """One bit anywhere in the checked bytes: exactly one record is lost."""
     store = copy_java_store("store-clean")
     chance = random.Random(seed)
     messages = store.of_kind("msg")
@@ -125,7 +125,7 @@ def test_a_missing_file_is_a_gap(copy_java_store: Copy) -> None:
 
 @pytest.mark.parametrize("byte", [0xFF, 0x02])
 def test_properties_that_do_not_parse(copy_java_store: Copy, byte: int) -> None:
-    """No CRC covers them: the record stays where it is, only its properties are told of."""
+    """No CRC covers them: the record is kept, only its properties are reported."""
     store = copy_java_store("store-clean")
     line = store.of_kind("msg")[5]
     end = line["phy"] + line["size"]
@@ -148,7 +148,7 @@ def test_a_queue_with_a_hole_of_zeros(copy_java_store: Copy) -> None:
 
 
 def great_log(tmp_path: Path) -> CommitLogFiles:
-    """Two files of 6 MB, all records whole."""
+    """Makes two files of 6 MB with whole records."""
     with loaded(small_config(tmp_path, mapped_file_size_commit_log=6 << 20)) as store:
         for number in range(100):
             store.append(message(number, size=100_000))
@@ -157,7 +157,7 @@ def great_log(tmp_path: Path) -> CommitLogFiles:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_parts_are_one_whole(tmp_path: Path, seed: int) -> None:
-    """Cut into parts or not, with damage across the cuts or not: the same is said."""
+    """Cut into parts or not, with damage across the cuts or not, the result is the same."""
     log = great_log(tmp_path)
     chance = random.Random(seed)
     for _ in range(seed // 3):
@@ -172,7 +172,7 @@ def test_parts_are_one_whole(tmp_path: Path, seed: int) -> None:
 
 
 def test_a_record_inside_of_a_body_is_no_record(tmp_path: Path) -> None:
-    """Whole, with a right CRC and place, just where a cut is looked for: the record around it decides."""
+    """It is whole, with a right CRC and place, just where a cut is searched: the record around it decides."""
     before = bytes(70_000)
     inner = record(b"decoy", offset=PREFIXES[0].size + len(before))
     outer = record(before + inner + bytes(130_000))
@@ -188,7 +188,7 @@ def test_a_record_inside_of_a_body_is_no_record(tmp_path: Path) -> None:
     ("place", "said"), [(15, "queue id"), (27, "queue offset"), (-1, "topic")], ids=["id", "offset", "topic"]
 )
 def test_a_record_that_disagrees_with_its_entry(copy_java_store: Copy, place: int, said: str) -> None:
-    """What no CRC covers and no length: only the queue knows better."""
+    """No CRC covers these, and no length: only the queue shows it."""
     store = copy_java_store("store-clean")
     line = next(one for one in store.of_kind("msg") if one["topic"] == "SeedNormal")
     if place < 0:
@@ -271,7 +271,7 @@ def test_a_swapped_entry_is_out_of_order(copy_java_store: Copy) -> None:
 
 
 def test_the_order_of_entries_needs_no_commit_log(store_clean: JavaStore, tmp_path: Path) -> None:
-    """A queue by itself, without its records: that its commit-log offsets grow can still be seen."""
+    """Without records it still shows whether commit-log offsets grow."""
     data = (store_clean.root / "consumequeue/SeedNormal/1/00000000000000000000").read_bytes()
     queue = tmp_path / "1"
     queue.mkdir()

@@ -26,7 +26,7 @@ def verified(root: Path) -> StoreReport:
 
 
 def test_the_first_file_of_a_queue_is_gone(copy_java_store: Copy) -> None:
-    """Retention takes it only when it took the records."""
+    """Retention removes it only with its records."""
     store = copy_java_store("store-clean")
     queue = store.root / "consumequeue/SeedNormal/1"
     (queue / f"{0:020d}").unlink()
@@ -48,7 +48,7 @@ def test_retention_took_files_and_records(copy_java_store: Copy) -> None:
 
 
 def test_the_queues_of_a_topic_are_gone(copy_java_store: Copy) -> None:
-    """As of a topic that was deleted and made anew, or of one that lost them."""
+    """As of a topic that was deleted and created again, or of one that lost them."""
     store = copy_java_store("store-clean")
     shutil.rmtree(store.root / "consumequeue/SeedTx")
     report = verified(store.root)
@@ -63,7 +63,7 @@ def test_the_queues_of_a_topic_are_gone(copy_java_store: Copy) -> None:
 
 
 def test_a_topic_that_was_deleted_and_made_anew(tmp_path: Path) -> None:
-    """Its old records are behind the end of its new queue by their offsets alone."""
+    """Only the offsets of its old records are behind the end of its new queue."""
     with loaded(small_config(tmp_path)) as store:
         for number in range(10):
             store.append(message(number))

@@ -1,4 +1,4 @@
-"""A whole store folder: sound as Java left it, damage in each of its parts named."""
+"""A whole store folder: sound as Java left it, with damage in each of its parts named."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_an_item_of_another_time(copy_java_store: Copy, vectorised: bool) -> Non
 
 
 def test_a_slot_that_leads_elsewhere_and_an_item_that_does(copy_java_store: Copy) -> None:
-    """Two numbers that are those of other items: neither is out of range."""
+    """Both numbers are those of other items, and so within range."""
     store = copy_java_store("store-clean")
     path = sorted((store.root / "index").iterdir())[0]
     slots, later = slot_position(0), item_position(INDEX_SLOTS, 0)
@@ -249,7 +249,9 @@ def zero(path: Path, begin: int, end: int) -> None:
 
 
 def test_a_hole_that_the_next_start_fills_is_recoverable(copy_java_store: Copy) -> None:
-    """Power went before the pages of a queue were written: records behind the flushed times are dispatched again."""
+    """Power was cut before the pages of a queue were written: records behind the flushed times are dispatched
+    again.
+    """
     store = copy_java_store("store-killed")
     files = sorted((store.root / "consumequeue/LoadA/0").iterdir())
     zero(files[-1], 400, 800)
@@ -271,7 +273,9 @@ def test_a_hole_of_records_that_are_not_dispatched_again_is_damage(copy_java_sto
 
 
 def test_which_records_are_dispatched_again(store_killed: JavaStore) -> None:
-    """The file whose first record is 3 s older than what is flushed, the one before it for a ms less."""
+    """It is the file whose first record is 3 s older than the flushed times, the one before it for a ms
+    less.
+    """
     log = CommitLogFiles(store_killed.root)
     first = next(line for line in store_killed.of_kind("msg") if line["phy"] == log.files[2].base)
     time = first["storeTimestamp"] + 3000
@@ -281,7 +285,7 @@ def test_which_records_are_dispatched_again(store_killed: JavaStore) -> None:
 
 
 def test_a_store_without_any_message(tmp_path: Path) -> None:
-    """As a broker leaves it that was started and never sent to."""
+    """As a broker leaves it that never had a message."""
     (tmp_path / "lock").touch()
     report = verify_store(tmp_path)
     assert report.sound
@@ -301,7 +305,7 @@ def test_a_commit_log_that_is_gone(copy_java_store: Copy) -> None:
 
 
 def test_a_file_that_is_shorter_than_the_others(copy_java_store: Copy) -> None:
-    """All of its records are there, and yet Java's broker refuses it."""
+    """It has all of its records, but Java's broker refuses it."""
     store = copy_java_store("store-clean")
     path = store.commit_logs[-1]
     with path.open("r+b") as file:

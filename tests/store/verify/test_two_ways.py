@@ -1,4 +1,4 @@
-"""A store is checked in two ways, many things at once and one by one: both must say the same of any damage."""
+"""Checks with NumPy and record by record must report the same of any damage."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def said(report: StoreReport) -> dict[str, object]:
 
 
 def used_bytes(path: Path) -> int:
-    """Up to the last byte that is not zero."""
+    """Returns the bytes up to the last that is not zero."""
     return max(len(path.read_bytes().rstrip(b"\0")), 1)
 
 
 def damage(path: Path, chance: random.Random) -> None:
-    """A flipped bit, or a stretch of noise, zeros or other bytes of the file, where something was written."""
+    """Flips a bit, or writes noise, zeros or other bytes of the file, somewhere in its used bytes."""
     data = bytearray(path.read_bytes())
     begin = chance.randrange(used_bytes(path))
     size = min(int(2 ** chance.uniform(0, 11)), len(data) - begin)
@@ -83,5 +83,5 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_numpy_is_there() -> None:
-    """Else nothing would be compared."""
+    """Otherwise nothing would be compared."""
     assert is_vectorised()
