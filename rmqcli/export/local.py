@@ -13,7 +13,7 @@ from rmqcli.export.from_store.parts import Part, cut_parts, parts_of
 from rmqcli.export.from_store.queue_check import count_entries, require_rows, warn_of_gap
 from rmqcli.export.from_store.queue_entries import UnsoundQueue
 from rmqcli.export.from_store.row_filter import RowFilter
-from rmqcli.export.from_topic.batches import QueueRange
+from rmqcli.export.from_topic.batches import BATCH_MESSAGES, QueueRange
 from rmqcli.export.from_topic.retrying import QueueEnd, read_queue
 from rmqcli.export.output.folder import ExportFolder
 from rmqcli.export.output.layout import Layout
@@ -55,13 +55,15 @@ def export_store(
     layout: Layout = _EVERYTHING,
     resume: bool = False,
     workers: Workers | None = None,
+    part_bytes: int | None = None,
 ) -> ExportSummary:
     """Exports the records of a store's commit log that `rows` accepts.
 
-    `progress` receives bytes of commit log. `workers` are processes, each of which writes its own files. With
-    `resume` only what the export under `out` is missing is added. Raises OutputExists when `out` is not
-    empty, or cannot be resumed; CorruptionError at damage, and (with `rows.check_crc`) when a consume queue
-    has more entries than there are records; FileNotFoundError without a commit log.
+    `progress` receives bytes of commit log. `workers` are processes, each of which writes its own files, from
+    parts of `part_bytes`. With `resume` only what the export under `out` is missing is added. Raises
+    OutputExists when `out` is not empty, or cannot be resumed; CorruptionError at damage, and (with
+    `rows.check_crc`) when a consume queue has more entries than there are records; FileNotFoundError without
+    a commit log.
     """
     started = time.perf_counter()
     origin = store_origin(store, rows)
@@ -70,7 +72,9 @@ def export_store(
         warn_of_gap(store, folder.previous, rows)
         rows = rows.after(folder.previous)
         expected = count_entries(store, rows) if rows.check_crc else {}
-        names = _write_store(store, rows, _Output(folder.temporary, origin.source, layout), progress, workers)
+        names = _write_store(
+            store, rows, _Output(folder.temporary, origin.source, layout, part_bytes), progress, workers
+        )
         entries = folder.measure(names)
         require_rows(store, expected, merged(span for file in entries for span in file.queues))
         manifest = commit_store(folder, entries, rows)
@@ -83,6 +87,7 @@ class _Output(NamedTuple):
     folder: Path
     source: str
     layout: Layout
+    part_bytes: int | None = None
     prefix: str = "part"
 
     def files(self, task: str = "") -> Files:
@@ -160,7 +165,8 @@ def _write_parts(
     workers: Workers,
 ) -> list[str]:
     size = _size(parts)
-    finer = cut_parts(parts, min(max(size // _PARTS, WORTH_A_PROCESS), output.layout.file_bytes))
+    part_bytes = output.part_bytes or max(size // _PARTS, WORTH_A_PROCESS)
+    finer = cut_parts(parts, min(part_bytes, output.layout.file_bytes))
     tasks = [
         _Task(number, part, rows, own, output) for number, (part, own) in enumerate(divided(finer, places))
     ]
@@ -224,6 +230,7 @@ async def export_topic(
     *,
     layout: Layout = _EVERYTHING,
     resume: bool = False,
+    batch_messages: int = BATCH_MESSAGES,
 ) -> ExportSummary:
     """Exports queue ranges of a topic, pulled from brokers. `progress` receives messages.
 
@@ -245,7 +252,7 @@ async def export_topic(
             progress(batch.num_rows)
 
         async with limit:
-            ends.append(await read_queue(client, wanted, take))
+            ends.append(await read_queue(client, wanted, take, batch_messages))
 
     with ExportFolder(out, origin, layout, resume=resume) as folder:
         with open_files(folder.temporary, "part", origin.source, layout) as files:

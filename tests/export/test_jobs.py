@@ -6,13 +6,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from codec.errors import CorruptionError
 from codec.store.record import decode_record
-from rmqcli.export import Layout, RowFilter, export_store, local
+from rmqcli.export import Layout, RowFilter, export_store
 from rmqcli.store import CommitLogFiles
 from rmqcli.store.repair.salvage import LOST, salvage
 from rmqcli.store.workers import Workers
@@ -22,30 +23,27 @@ from tests.support import PATIENCE, JavaStore
 Copy = Callable[[str], JavaStore]
 
 
-@pytest.fixture
-def many_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local, "WORTH_A_PROCESS", 100_000)
-    monkeypatch.setattr(local, "_PARTS", 1000)
+many_parts = partial(export_store, part_bytes=100_000)
 
 
-def test_several_processes_write_every_row(many_parts: None, java_store: JavaStore, tmp_path: Path) -> None:
+def test_several_processes_write_every_row(java_store: JavaStore, tmp_path: Path) -> None:
     told: list[int] = []
     with Workers(2) as workers:
-        summary = export_store(java_store.root, tmp_path / "out", RowFilter(), told.append, workers=workers)
+        summary = many_parts(java_store.root, tmp_path / "out", RowFilter(), told.append, workers=workers)
     assert summary.files > 10
     assert rows_of(tmp_path / "out") == java_rows(java_store)
     assert sum(told) == sum(path.stat().st_size for path in java_store.commit_logs)
 
 
-def test_it_resumes(many_parts: None, store_clean: JavaStore, tmp_path: Path) -> None:
+def test_it_resumes(store_clean: JavaStore, tmp_path: Path) -> None:
     export_store(store_clean.root, tmp_path, RowFilter(end=5), layout=Layout())
     with Workers(2) as workers:
-        export_store(store_clean.root, tmp_path, RowFilter(), resume=True, workers=workers)
-        assert export_store(store_clean.root, tmp_path, RowFilter(), resume=True, workers=workers).rows == 0
+        many_parts(store_clean.root, tmp_path, RowFilter(), resume=True, workers=workers)
+        assert many_parts(store_clean.root, tmp_path, RowFilter(), resume=True, workers=workers).rows == 0
     assert by_place(rows_of(tmp_path)) == java_rows(store_clean)
 
 
-def test_damage_is_named(many_parts: None, copy_java_store: Copy, tmp_path: Path) -> None:
+def test_damage_is_named(copy_java_store: Copy, tmp_path: Path) -> None:
     store = copy_java_store("store-clean")
     damaged = store.of_kind("msg")[2500]["phy"]
     path = store.commit_logs[damaged // 524288]
@@ -56,7 +54,7 @@ def test_damage_is_named(many_parts: None, copy_java_store: Copy, tmp_path: Path
         Workers(2) as workers,
         pytest.raises(CorruptionError, match=f"{path}: byte {damaged % 524288}: the CRC"),
     ):
-        export_store(store.root, tmp_path / "out", RowFilter(), workers=workers)
+        many_parts(store.root, tmp_path / "out", RowFilter(), workers=workers)
     assert not (tmp_path / "out").exists()
 
 

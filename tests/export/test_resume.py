@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -317,27 +318,23 @@ class FailingClient(FakeClient):
 RANGES = [QueueRange(MessageQueue("T", "broker-a", number), 0, 100) for number in range(3)]
 
 
-@pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    from rmqcli.export.from_topic import batches as live
-
-    monkeypatch.setattr(live, "BATCH_MESSAGES", 32)
+small_batches = partial(export_topic, batch_messages=32)
 
 
-async def test_a_queue_that_fails_now_and_then(small: None, tmp_path: Path, autojump_clock: Any) -> None:
+async def test_a_queue_that_fails_now_and_then(tmp_path: Path, autojump_clock: Any) -> None:
     client = FailingClient(3)
-    summary = await export_topic(client, RANGES, tmp_path / "out")
+    summary = await small_batches(client, RANGES, tmp_path / "out")
     assert (summary.rows, summary.failed, client.tries) == (300, (), 3)
 
 
-async def test_a_queue_that_fails_for_good(small: None, tmp_path: Path, autojump_clock: Any) -> None:
+async def test_a_queue_that_fails_for_good(tmp_path: Path, autojump_clock: Any) -> None:
     out = tmp_path / "out"
     client = FailingClient(10**6)
-    summary = await export_topic(client, RANGES, out)
+    summary = await small_batches(client, RANGES, out)
     ((wanted, reached, error),) = summary.failed
     assert (wanted.queue.queue_id, reached, summary.rows) == (1, 64, 264)
     assert (type(error), client.tries) == (ConnectionLost, 4)
-    again = await export_topic(FailingClient(0), RANGES, out, resume=True)
+    again = await small_batches(FailingClient(0), RANGES, out, resume=True)
     assert (again.rows, again.failed) == (36, ())
     places = sorted((row["queue_id"], row["queue_offset"]) for row in rows_of(out))
     assert places == [(queue, offset) for queue in range(3) for offset in range(100)]

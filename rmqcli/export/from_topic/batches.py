@@ -32,16 +32,22 @@ class QueueRange(NamedTuple):
         return self.begin <= message.queue_offset < self.end and after and before
 
 
-async def read_some(client: PullConsumer, wanted: QueueRange, offset: int) -> tuple[Any, int | None]:
+async def read_some(
+    client: PullConsumer,
+    wanted: QueueRange,
+    offset: int,
+    batch_messages: int = BATCH_MESSAGES,
+    batch_bytes: int = BATCH_BYTES,
+) -> tuple[Any, int | None]:
     """Pulls a record batch of messages from `offset` on; also returns the next offset, None at the end of the
     range.
 
-    A batch ends after BATCH_MESSAGES messages or BATCH_BYTES of bodies. Messages that retention removed are
+    A batch ends after `batch_messages` messages or `batch_bytes` of bodies. Messages that retention removed are
     skipped with a warning. Raises ClientError.
     """
     gathered: list[MessageExt] = []
     size = 0
-    while offset < wanted.end and len(gathered) < BATCH_MESSAGES and size < BATCH_BYTES:
+    while offset < wanted.end and len(gathered) < batch_messages and size < batch_bytes:
         result = await client.pull(wanted.queue, offset)
         taken = [message for message in result.messages if wanted.takes(message)]
         gathered += taken

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 import trio
 
 from rmqcli.client import ClientError, InvalidRequest, NotFound, NotPermitted
-from rmqcli.export.from_topic.batches import QueueRange, read_some
+from rmqcli.export.from_topic.batches import BATCH_MESSAGES, QueueRange, read_some
 
 TRIES = 4
 FIRST_WAIT = 0.5
@@ -41,7 +41,12 @@ async def patiently(attempt: Callable[[], Awaitable[T]]) -> T:
     return await attempt()
 
 
-async def read_queue(client: Any, wanted: QueueRange, take: Callable[[Any], Awaitable[None]]) -> QueueEnd:
+async def read_queue(
+    client: Any,
+    wanted: QueueRange,
+    take: Callable[[Any], Awaitable[None]],
+    batch_messages: int = BATCH_MESSAGES,
+) -> QueueEnd:
     """Passes the record batches of a range to `take`."""
     end, offset = wanted.begin, wanted.begin
     following: int | None = offset
@@ -49,7 +54,7 @@ async def read_queue(client: Any, wanted: QueueRange, take: Callable[[Any], Awai
         offset = following
 
         async def step(offset: int = offset) -> tuple[Any, int | None]:
-            return await read_some(client, wanted, offset)
+            return await read_some(client, wanted, offset, batch_messages)
 
         try:
             batch, following = await patiently(step)

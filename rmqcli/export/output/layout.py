@@ -25,8 +25,10 @@ BODY_TEXT = "body_text"
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A layout; `columns` None is all. `body_text` adds a column with the bodies that are UTF-8, null for
-    others.
+    """A layout; `columns` None is all. `body_text` adds a column with the bodies that are UTF-8, null for others.
+
+    At most `open_partitions` have an open file; the one written least recently is closed for a new one. All together
+    buffer at most `gathered_bytes` for their row groups; above it, the largest is written early.
     """
 
     partition_by: tuple[str, ...] = ()
@@ -35,6 +37,8 @@ class Layout:
     compression: str = "zstd"
     columns: tuple[str, ...] | None = None
     body_text: bool = False
+    open_partitions: int = 64
+    gathered_bytes: int = 256 * 1024 * 1024
 
     def check(self) -> None:
         """Raises LayoutError, which lists the choices, for unknown names."""

@@ -15,11 +15,6 @@ from urllib.parse import quote
 from rmqcli.export.output.layout import PARTITIONS, Layout
 from rmqcli.export.output.spans import SpanTally
 
-OPEN_PARTITIONS = 64
-"""Partitions with an open file; the one that was written least recently is closed for a new one."""
-GATHERED_BYTES = 256 * 1024 * 1024
-"""Bytes that all partitions may buffer for their row groups; above it, the largest is written early."""
-
 
 class Files(Protocol):
     """A context manager that writes batches; afterwards `names` are the files, relative to their folder."""
@@ -168,13 +163,13 @@ class PartitionedFiles:
         """Adds the rows of a record batch, each to its partition."""
         for folder, part in _partitions(batch, self._layout.partition_by):
             self._files(folder).write(part)
-        while sum(files.gathered_bytes for files in self._open.values()) > GATHERED_BYTES:
+        while sum(files.gathered_bytes for files in self._open.values()) > self._layout.gathered_bytes:
             max(self._open.values(), key=lambda files: files.gathered_bytes).hand_over()
 
     def _files(self, folder: str) -> ParquetFiles:
         files = self._open.pop(folder, None)
         if files is None:
-            if len(self._open) >= OPEN_PARTITIONS:
+            if len(self._open) >= self._layout.open_partitions:
                 self._close(next(iter(self._open)))
             number = self._rounds[folder] = self._rounds.get(folder, -1) + 1
             name = f"{folder}/{self._prefix}-{number:03d}"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from rmqcli.export import RowFilter, export_store, local
+from rmqcli.export import RowFilter, export_store
 from rmqcli.export.from_store import queue_entries
 from rmqcli.export.from_store.by_queues import divided, queue_places, scan
 from rmqcli.export.from_store.parts import Part, parts_of
@@ -162,7 +162,6 @@ WRONG = {
 def test_a_wrong_entry_costs_no_row_and_doubles_none(
     long_store: Path,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     number: int,
     change: dict[str, int],
@@ -170,8 +169,6 @@ def test_a_wrong_entry_costs_no_row_and_doubles_none(
     jobs: int,
 ) -> None:
     """Whichever part notices it."""
-    monkeypatch.setattr(local, "WORTH_A_PROCESS", 3000)
-    monkeypatch.setattr(local, "_PARTS", 9)
     rows = RowFilter(topics=frozenset({"B"}), queue_id=0)
     sound = found(long_store, rows, 3000)
     write_entry(queue_of(long_store, "B"), number, **change)
@@ -181,6 +178,7 @@ def test_a_wrong_entry_costs_no_row_and_doubles_none(
             tmp_path / "out",
             replace(rows, check_crc=False),
             workers=workers if jobs > 1 else None,
+            part_bytes=3000,
         )
     assert [row["commit_log_offset"] for row in rows_of(tmp_path / "out")] == sound
     assert len(sound) == 70

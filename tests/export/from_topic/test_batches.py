@@ -12,7 +12,6 @@ from codec.message import MessageExt
 from codec.message_queue import MessageQueue
 from rmqcli.client import PullConsumer, PullStatus
 from rmqcli.export import QueueRange, export_topic
-from rmqcli.export.from_topic import batches as live
 from rmqcli.export.from_topic.batches import read_some, to_batch
 from tests.export.support import as_row, rows_of
 from tests.export.topics import FakeClient, fill, in_order, message
@@ -43,25 +42,23 @@ async def test_a_topic_equals_its_pulls(cluster: Cluster, topic: str, tmp_path: 
     assert (large["body"], large["sys_flag"] & 1) == (b"x" * 9000, 1)
 
 
-async def batches(client: Any, wanted: QueueRange) -> list[list[int]]:
+async def batches(client: Any, wanted: QueueRange, **bounds: int) -> list[list[int]]:
     found: list[list[int]] = []
     offset: int | None = wanted.begin
     while offset is not None:
-        batch, offset = await read_some(client, wanted, offset)
+        batch, offset = await read_some(client, wanted, offset, **bounds)
         found.append(batch["queue_offset"].to_pylist())
     return found
 
 
-async def test_a_batch_is_bounded_in_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "BATCH_MESSAGES", 40)
-    found = await batches(FakeClient(0, 200), QueueRange(QUEUE, 10, 150))
+async def test_a_batch_is_bounded_in_rows() -> None:
+    found = await batches(FakeClient(0, 200), QueueRange(QUEUE, 10, 150), batch_messages=40)
     assert [len(batch) for batch in found] == [64, 64, 12]
     assert [offset for batch in found for offset in batch] == list(range(10, 150))
 
 
-async def test_a_batch_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "BATCH_BYTES", 1000)
-    found = await batches(FakeClient(0, 100, size=500), QueueRange(QUEUE, 0, 100))
+async def test_a_batch_is_bounded_in_bytes() -> None:
+    found = await batches(FakeClient(0, 100, size=500), QueueRange(QUEUE, 0, 100), batch_bytes=1000)
     assert [len(batch) for batch in found] == [32, 32, 32, 4]
 
 

@@ -14,7 +14,6 @@ from pyarrow import parquet
 
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.export import Layout, LayoutError, RowFilter, export_store
-from rmqcli.export.output import parquet as files_of
 from tests.cli.conftest import Run
 from tests.export.support import Row, java_rows
 from tests.support import JavaStore
@@ -51,10 +50,13 @@ def test_partitions(java_store: JavaStore, tmp_path: Path, keys: tuple[str, ...]
 def test_few_open_partitions_and_little_memory(
     store_clean: JavaStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files_of, "OPEN_PARTITIONS", 2)
-    monkeypatch.setattr(files_of, "GATHERED_BYTES", 20_000)
     monkeypatch.setattr("codec.scan.arrow.scan_batches.__kwdefaults__", small_batches())
-    summary = export_store(store_clean.root, tmp_path, RowFilter(), layout=Layout(("topic", "queue")))
+    summary = export_store(
+        store_clean.root,
+        tmp_path,
+        RowFilter(),
+        layout=Layout(("topic", "queue"), open_partitions=2, gathered_bytes=20_000),
+    )
     offsets = hive(tmp_path)["commit_log_offset"].to_pylist()
     assert sorted(offsets) == [row["commit_log_offset"] for row in java_rows(store_clean)]
     assert summary.files == len(list(tmp_path.rglob("*.parquet")))
