@@ -23,7 +23,7 @@ from broker.config.checks import check_values
 from broker.context import BrokerContext
 from broker.disk import REAL, Disk
 from broker.errors import ConfigError
-from broker.filters import BitMaps, FilterTable
+from broker.filters import BitMaps, Compiler, FilterTable
 from broker.handlers import DIRECT_READERS, handler_table, run_table
 from broker.handlers.pull import answer_hold
 from broker.net.limits import ServerLimits
@@ -55,7 +55,7 @@ from broker.tables.topics import system_topics
 from broker.tables.versions import first_version
 from codec.addresses import join_address
 from codec.bodies.config import TopicConfig
-from codec.selector import BloomFilter, parse_sql92
+from codec.selector import BloomFilter, Dialect, parse_sql92
 from codec.store.delay_levels import DelayLevels
 
 UNREGISTER_SECONDS = 2.0
@@ -165,7 +165,7 @@ def assemble(
     topics = TopicTable(now_ms, _system_topics(config), auto_create=config.auto_create_topic_enable)
     groups = GroupTable(now_ms, auto_create=config.auto_create_subscription_group)
     offsets, delay_offsets = OffsetTable(), DelayOffsets()
-    filters = _filters(config, now_ms)
+    filters = _filters(config, now_ms, in_thread)
 
     def order_topics(table: Mapping[str, str]) -> None:
         if topics.set_order_topics(table):
@@ -215,12 +215,17 @@ def assemble(
     return broker, registration
 
 
-def _filters(config: BrokerConfig, now_ms: NowMs) -> FilterTable:
+def _filters(config: BrokerConfig, now_ms: NowMs, in_thread: InThread) -> FilterTable:
     try:
         bloom = BloomFilter.of(config.max_error_rate_of_bloom_filter, config.expect_consumer_num_use_filter)
     except ValueError as error:
         raise ConfigError(f"maxErrorRateOfBloomFilter, expectConsumerNumUseFilter: {error}") from None
-    return FilterTable(now_ms, bloom=bloom, forget_after_ms=config.filter_data_clean_time_span)
+    return FilterTable(
+        now_ms,
+        bloom=bloom,
+        forget_after_ms=config.filter_data_clean_time_span,
+        compiler=Compiler(Dialect.V4_9, in_thread),
+    )
 
 
 def _system_topics(config: BrokerConfig) -> list[TopicConfig]:

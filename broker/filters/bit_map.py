@@ -1,6 +1,6 @@
-"""The bit map that goes with a message into the consume queue extension (Java class `CommitLogDispatcherCalcBitMap`).
+"""The bit map of a message in the consume queue extension (Java class `CommitLogDispatcherCalcBitMap`).
 
-Only with enableCalcFilterBitMap (and enableConsumeQueueExt, which has the place for it).
+Needs enableCalcFilterBitMap, and enableConsumeQueueExt for the extension itself.
 """
 
 from __future__ import annotations
@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from broker.filters.table import FilterTable
-
-__all__ = ["BitMaps"]
 
 
 class BitMaps:
@@ -19,7 +17,7 @@ class BitMaps:
         self._table = table
 
     def of(self, topic: str, properties: Mapping[str, str]) -> bytes | None:
-        """The bits of every group whose filter, dead or alive, the message passes. None: the topic has no filter."""
+        """The bits of every group whose filter, dead or alive, the message passes; None when the topic has no filter."""
         filters = self._table.of_topic(topic)
         if not filters:
             return None

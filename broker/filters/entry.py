@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from broker.filters.compiler import Compiler
 from codec.bodies.filters import BloomFilterData, ConsumerFilterData
 from codec.errors import SelectorError
-from codec.selector import Dialect, Predicate, parse_sql92
-
-__all__ = ["SQL92", "ConsumerFilter", "compiled"]
-
-SQL92 = "SQL92"
+from codec.selector import Predicate
 
 
 @dataclass(slots=True)
 class ConsumerFilter:
     """`predicate` is None when the text of a saved filter no longer compiles: it then lets everything through.
 
-    `client_version` is the version of the subscription. `bloom` is None for one that was made for a single pull.
+    `client_version` is the version of the subscription. `bloom` is None for the filter of a single pull.
     """
 
     topic: str
@@ -31,7 +28,7 @@ class ConsumerFilter:
     dead_time: int = 0
 
     @classmethod
-    def of_data(cls, data: ConsumerFilterData, dialect: Dialect) -> ConsumerFilter:
+    def of_data(cls, data: ConsumerFilterData, compiler: Compiler) -> ConsumerFilter:
         """A saved filter, compiled again."""
         expression, expression_type = data.expression or "", data.expression_type or ""
         return cls(
@@ -39,7 +36,7 @@ class ConsumerFilter:
             group=data.consumer_group or "",
             expression=expression,
             expression_type=expression_type,
-            predicate=_compiled_or_none(expression, expression_type, dialect),
+            predicate=_compiled_or_none(compiler, expression, expression_type),
             born_time=data.born_time,
             client_version=data.client_version,
             bloom=data.bloom_filter_data,
@@ -51,15 +48,15 @@ class ConsumerFilter:
         return self.dead_time >= self.born_time
 
     def dead_for_ms(self, now: int) -> int:
-        """How long nobody has used it; -1 while someone does."""
+        """The time without a user; -1 while it has one."""
         return now - self.dead_time if self.is_dead else -1
 
     def knew(self, store_timestamp: int) -> bool:
-        """Whether it was there when a message was stored, so that the bit map of the message counts."""
+        """True when it existed when a message was stored, so that the bit map of the message counts."""
         return store_timestamp > self.born_time
 
     def data(self) -> ConsumerFilterData:
-        """As consumerFilter.json holds it."""
+        """The entry of consumerFilter.json."""
         return ConsumerFilterData(
             consumer_group=self.group,
             topic=self.topic,
@@ -73,15 +70,8 @@ class ConsumerFilter:
         )
 
 
-def compiled(expression: str, expression_type: str, dialect: Dialect) -> Predicate:
-    """SelectorError for a text that does not compile and for a type that is not SQL92."""
-    if expression_type != SQL92:
-        raise SelectorError(f"no filter of type {expression_type!r}")
-    return parse_sql92(expression, dialect)
-
-
-def _compiled_or_none(expression: str, expression_type: str, dialect: Dialect) -> Predicate | None:
+def _compiled_or_none(compiler: Compiler, expression: str, expression_type: str) -> Predicate | None:
     try:
-        return compiled(expression, expression_type, dialect)
+        return compiler.compiled(expression, expression_type)
     except SelectorError:
         return None

@@ -1,6 +1,6 @@
-"""What a pull with a SQL92 subscription lets through (Java classes `ExpressionMessageFilter`, `ExpressionForRetryMessageFilter`).
+"""The messages that a pull with a SQL92 subscription lets through (Java classes `ExpressionMessageFilter`, `ExpressionForRetryMessageFilter`).
 
-The consume queue only says what is surely not wanted, by the bit map of its extension; the properties of the record decide.
+The bit map in the consume queue extension excludes some messages; the properties of the record decide about the others.
 Without a compiled filter everything passes, as in Java.
 """
 
@@ -16,11 +16,9 @@ from codec.selector import BloomFilter
 from codec.store.consume_queue_ext import Unit
 from codec.store.record import scan_record
 
-__all__ = ["Filters", "SqlSelection", "is_tag_type"]
-
 
 def is_tag_type(expression_type: str | None) -> bool:
-    """Whether a subscription is one of tags (Java `ExpressionType.isTagType`)."""
+    """True for a subscription by tags (Java `ExpressionType.isTagType`)."""
     return not expression_type or expression_type == "TAG"
 
 
@@ -34,7 +32,8 @@ class Filters(Protocol):
 
 
 class SqlSelection:
-    """One pull. `retry_topics` is filterSupportRetry: a message of %RETRY% is then judged by the filter of its own topic."""
+    """The selection of one pull. `retry_topics` (filterSupportRetry): the filter of its original topic decides about a
+    message of %RETRY%."""
 
     def __init__(
         self, filters: Filters, topic: str, one: ConsumerFilter | None, *, retry_topics: bool = False
@@ -47,7 +46,7 @@ class SqlSelection:
         )
 
     def accepts_unit(self, unit: Unit | None) -> bool:
-        """False when the bit map of a queue entry says that the message is surely not wanted."""
+        """False when the bit map of a queue entry excludes the message."""
         one, bits = self._filter, self._bits
         if one is None or one.predicate is None or bits is None:
             return True
@@ -56,7 +55,7 @@ class SqlSelection:
         return self._filters.bloom.may_hold(unit.bit_map, bits)
 
     def accepts(self, properties: Mapping[str, str]) -> bool:
-        """Whether a message with these properties is wanted."""
+        """True when a message with these properties is selected."""
         one = self._filter
         if self._retry_group is not None:
             one = self._filters.get(properties.get(PropertyName.RETRY_TOPIC, ""), self._retry_group)

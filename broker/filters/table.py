@@ -1,22 +1,21 @@
-"""The SQL92 filters that a broker knows, by topic and group (Java class `ConsumerFilterManager`).
+"""The SQL92 filters of a broker, by topic and group (Java class `ConsumerFilterManager`).
 
-A heartbeat registers the filters of a group. When the group goes away, or no longer names a topic, its filter dies: it still
-counts for the bit maps of messages, so that the group finds them when it comes back, and is forgotten a day later. A filter
-is replaced only by one with a greater version. Plain state, changed by one thread.
+A heartbeat registers the filters of a group. When the group leaves, or no longer names a topic, its filter dies: it still
+counts for the bit maps of messages, so that the group finds them when it returns, and is removed a day later. A filter is
+replaced only by one with a greater version. Plain state, changed by one thread.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from broker.filters.entry import ConsumerFilter, compiled
+from broker.filters.compiler import Compiler
+from broker.filters.entry import ConsumerFilter
 from broker.filters.selection import is_tag_type
 from codec.bodies.filters import ConsumerFilterManager, FilterDataMapByTopic
 from codec.bodies.heartbeat import SubscriptionData
 from codec.errors import SelectorError
 from codec.selector import BloomFilter, Dialect
-
-__all__ = ["FilterTable"]
 
 DAY_MS = 24 * 3600 * 1000
 LOADED_DEAD_SINCE_MS = 30_000
@@ -36,12 +35,13 @@ class FilterTable:
         bloom: BloomFilter | None = None,
         forget_after_ms: int = DAY_MS,
         dialect: Dialect = Dialect.V4_9,
+        compiler: Compiler | None = None,
     ) -> None:
         self._now_ms = now_ms
         self._forget_after_ms = forget_after_ms
         self._topics: dict[str, dict[str, ConsumerFilter]] = {}
         self.bloom = bloom or BloomFilter.of(20, 32)
-        self.dialect = dialect
+        self.compiler = compiler or Compiler(dialect)
         self.dirty = False
 
     def __iter__(self) -> Iterator[ConsumerFilter]:
@@ -53,25 +53,25 @@ class FilterTable:
         return filters.get(group) if filters else None
 
     def of_topic(self, topic: str) -> list[ConsumerFilter]:
-        """All filters for a topic, the dead ones too."""
+        """All filters for a topic, dead ones too."""
         return list(self._topics.get(topic, {}).values())
 
     def build(
         self, topic: str, group: str, expression: str, expression_type: str, version: int
     ) -> ConsumerFilter:
-        """A filter that is in no table and has no bits, for a pull that brings its own. SelectorError."""
+        """A filter outside the table and without bits, for a pull with its own expression. SelectorError."""
         return ConsumerFilter(
             topic=topic,
             group=group,
             expression=expression,
             expression_type=expression_type,
-            predicate=compiled(expression, expression_type, self.dialect),
+            predicate=self.compiler.compiled(expression, expression_type),
             born_time=self._now_ms(),
             client_version=version,
         )
 
     def register(self, group: str, subscriptions: Iterable[SubscriptionData]) -> list[SelectorError]:
-        """Takes over the filters that a heartbeat names; those of other topics die. What did not compile."""
+        """Stores the filters of a heartbeat; those of other topics die. Returns the errors of invalid expressions."""
         errors = []
         named = set()
         for subscription in subscriptions:
@@ -84,11 +84,11 @@ class FilterTable:
         return errors
 
     def unregister(self, group: str) -> None:
-        """The last member of a group has gone."""
+        """Buries the filters of a group whose last member has left."""
         self._bury(one for one in self if one.group == group)
 
     def clean(self) -> None:
-        """Forgets the filters that have been dead for long."""
+        """Removes the filters that have been dead for long."""
         now = self._now_ms()
         for topic, filters in list(self._topics.items()):
             old = [one.group for one in filters.values() if one.dead_for_ms(now) >= self._forget_after_ms]
@@ -111,10 +111,10 @@ class FilterTable:
         )
 
     def load(self, wrapper: ConsumerFilterManager) -> None:
-        """Takes over what was saved, all of it dead; nothing of it when its bits are those of another bloom filter."""
+        """Loads saved filters as dead ones; none when their bits belong to another bloom filter."""
         loaded = {
             topic: {
-                group: ConsumerFilter.of_data(data, self.dialect)
+                group: ConsumerFilter.of_data(data, self.compiler)
                 for group, data in by_topic.group_filter_data.items()
             }
             for topic, by_topic in wrapper.filter_data_by_topic.items()
@@ -139,7 +139,7 @@ class FilterTable:
             self._revive(old)
 
     def _replace(self, group: str, subscription: SubscriptionData, old: ConsumerFilter | None) -> None:
-        """A text that does not compile takes the old filter with it, so that pulls tell the client."""
+        """Replaces a filter. An invalid expression removes the old one, so that pulls report it to the client."""
         topic, version = subscription.topic, subscription.sub_version
         expression, expression_type = subscription.sub_string, subscription.expression_type
         self.dirty = True

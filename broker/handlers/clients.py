@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 
 from msgspec.structs import replace
 
 from broker.context import BrokerContext
 from broker.errors import Refusal
-from broker.filters import compiled, is_tag_type
-from broker.handlers.common import no_filtering
-from broker.net.handling import Reply, Request
+from broker.filters import is_tag_type
+from broker.handlers.common import no_filtering, when_compiled
+from broker.net.handling import Answered, Reply, Request
 from broker.services.clients import left_group, notify_group, watch_session
 from broker.tables import ClientChannel
 from broker.tables.topics import UNIT_SUB
@@ -29,8 +30,18 @@ from codec.names import retry_topic
 _log = logging.getLogger(__name__)
 
 
-def heartbeat(broker: BrokerContext, request: Request[None, HeartbeatData]) -> Reply[None, None]:
+def heartbeat(broker: BrokerContext, request: Request[None, HeartbeatData]) -> Answered[None, None]:
     """34: registers the client in its groups. Without subscriptions (5.x) the known ones stay."""
+    expressions = (
+        subscription.sub_string
+        for consumer in request.body.consumer_data_set
+        for subscription in consumer.subscription_data_set
+        if not is_tag_type(subscription.expression_type)
+    )
+    return when_compiled(broker, expressions, partial(_register, broker, request))
+
+
+def _register(broker: BrokerContext, request: Request[None, HeartbeatData]) -> Reply[None, None]:
     data, session, command = request.body, request.session, request.command
     client = ClientChannel(session, data.client_id, command.language, command.version, broker.now_ms())
     watch_session(broker, session)
@@ -90,7 +101,9 @@ def consumer_list(
     return Reply(GetConsumerListByGroupResponseHeader(), body)
 
 
-def check_client(broker: BrokerContext, request: Request[None, CheckClientRequestBody]) -> Reply[None, None]:
+def check_client(
+    broker: BrokerContext, request: Request[None, CheckClientRequestBody]
+) -> Answered[None, None]:
     """46: refuses a subscription that the broker cannot serve; tags are always accepted."""
     subscription = request.body.subscription_data
     if subscription is None or is_tag_type(subscription.expression_type):
@@ -98,8 +111,14 @@ def check_client(broker: BrokerContext, request: Request[None, CheckClientReques
     kind = subscription.expression_type
     if not broker.config.enable_property_filter:
         raise no_filtering(kind)
+    return when_compiled(
+        broker, [subscription.sub_string], partial(_check_expression, broker, subscription.sub_string, kind)
+    )
+
+
+def _check_expression(broker: BrokerContext, expression: str, kind: str) -> Reply[None, None]:
     try:
-        compiled(subscription.sub_string, kind, broker.filters.dialect)
+        broker.filters.compiler.compiled(expression, kind)
     except SelectorError as error:
         raise Refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error)) from None
     return Reply()

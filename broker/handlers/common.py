@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
+from typing import TypeVar
 
 from broker.context import BrokerContext
 from broker.errors import Refusal
+from broker.net.handling import Answered, Reply
 from broker.store.values import AppendResult
 from codec.codes import ResponseCode
 from codec.names import check_topic
+
+ReplyT = TypeVar("ReplyT")
+ReplyBodyT = TypeVar("ReplyBodyT")
 
 FAQ = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."
 
@@ -18,6 +23,23 @@ def no_filtering(expression_type: str | None) -> Refusal:
     """The refusal of a subscription other than by tags while enablePropertyFilter is off."""
     remark = f"The broker does not support consumer to filter message by {expression_type}"
     return Refusal(ResponseCode.SYSTEM_ERROR, remark)
+
+
+def when_compiled(
+    broker: BrokerContext,
+    expressions: Iterable[str | None],
+    handle: Callable[[], Reply[ReplyT, ReplyBodyT] | None],
+) -> Answered[ReplyT, ReplyBodyT]:
+    """What `handle` returns: at once, or after a worker thread has compiled the long expressions among these."""
+    slow = broker.filters.compiler.slow(expressions)
+    return _compile_first(broker, slow, handle) if slow else handle()
+
+
+async def _compile_first(
+    broker: BrokerContext, expressions: list[str], handle: Callable[[], Reply[ReplyT, ReplyBodyT] | None]
+) -> Reply[ReplyT, ReplyBodyT] | None:
+    await broker.filters.compiler.prepare(expressions)
+    return handle()
 
 
 def no_topic(topic: str, before_faq: str = "") -> Refusal:

@@ -9,7 +9,7 @@ everything pass, as in Java; one of a heartbeat is refused.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import trio
@@ -17,8 +17,8 @@ import trio
 from broker.context import BrokerContext
 from broker.errors import Refusal
 from broker.filters import ConsumerFilter, SqlSelection, is_tag_type
-from broker.handlers.common import FAQ, no_filtering, no_topic
-from broker.net.handling import Reply, Request, respond
+from broker.handlers.common import FAQ, no_filtering, no_topic, when_compiled
+from broker.net.handling import Answered, Reply, Request, respond
 from broker.net.session import Session
 from broker.services.clients import watch_session
 from broker.services.holds import Hold
@@ -58,8 +58,14 @@ _CODES = {
 }
 
 
-def pull(broker: BrokerContext, request: PullRequest) -> PullReply | None:
+def pull(broker: BrokerContext, request: PullRequest) -> Answered[PullMessageResponseHeader, bytes]:
     """Replies with records, with a correction of the offset, or later."""
+    if is_tag_type(request.header.expression_type):
+        return _pull(broker, request)
+    return when_compiled(broker, [request.header.subscription], partial(_pull, broker, request))
+
+
+def _pull(broker: BrokerContext, request: PullRequest) -> PullReply | None:
     header = request.header
     try:
         wanted = _check(broker, request.session, header)
@@ -100,6 +106,20 @@ def _hold(broker: BrokerContext, request: PullRequest, result: GetResult, wanted
 def answer_hold(broker: BrokerContext, hold: Hold) -> None:
     """Tries a held pull for the last time and responds to it at once: the consumer has waited long enough."""
     request: PullRequest = hold.request
+    if not is_tag_type(request.header.expression_type):
+        slow = broker.filters.compiler.slow([request.header.subscription])
+        if slow:  # it was compiled before and is no longer kept
+            request.session.spawn(_answer_compiled, broker, request, slow)
+            return
+    _answer(broker, request)
+
+
+async def _answer_compiled(broker: BrokerContext, request: PullRequest, slow: list[str]) -> None:
+    await broker.filters.compiler.prepare(slow)
+    _answer(broker, request)
+
+
+def _answer(broker: BrokerContext, request: PullRequest) -> None:
     header, session = request.header, request.session
     session.in_batch = True
     try:

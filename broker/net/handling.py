@@ -63,7 +63,7 @@ class Reply(msgspec.Struct, Generic[HeaderT_co, BodyT_co], frozen=True, gc=False
 AnyReply = Reply[Any, Any]
 Answered = (
     Reply[ReplyT, ReplyBodyT]
-    | Coroutine[Any, Any, Reply[ReplyT, ReplyBodyT] | RemotingCommand]
+    | Coroutine[Any, Any, Reply[ReplyT, ReplyBodyT] | RemotingCommand | None]
     | bytes
     | None
 )
@@ -166,15 +166,17 @@ async def _respond_later(
     session: Session,
     command: RemotingCommand,
     encode: Callable[[AnyReply], RemotingCommand | None],
-    waiting: Coroutine[Any, Any, AnyReply | RemotingCommand],
+    waiting: Coroutine[Any, Any, AnyReply | RemotingCommand | None],
 ) -> None:
     answer: RemotingCommand | None
     try:
         reply = await waiting
         if isinstance(reply, Reply):
             answer = _sent(session, encode(reply), reply.views)
-        else:
+        elif reply is not None:
             answer = command.reply(reply.code, reply.remark, reply.ext_fields, reply.body)
+        else:
+            answer = None
     except Exception as error:  # whatever work for one request raises, the connection goes on
         answer = failure_reply(session, command, error)
     if answer is not None:

@@ -1,0 +1,66 @@
+"""Compiled SQL92 expressions, long ones compiled in a worker thread.
+
+A text of 64 KiB takes more than a second. `slow` names the expressions that would delay the event loop, `prepare`
+compiles them in a thread, one at a time; after that `compiled` is quick. Refusals are kept like predicates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import trio
+
+from codec.errors import SelectorError
+from codec.selector import Dialect, Predicate, parse_sql92
+
+SQL92 = "SQL92"
+LONG = 256
+"""Characters; an expression of this length compiles in a few milliseconds."""
+KEPT = 64
+"""Long and refused expressions that are kept; `parse_sql92` keeps the others."""
+
+
+class Compiler:
+    """Compiles the expressions of one broker."""
+
+    def __init__(self, dialect: Dialect, in_thread: Callable[..., Any] = trio.to_thread.run_sync) -> None:
+        self._dialect = dialect
+        self._in_thread = in_thread
+        self._outcomes: dict[str, Predicate | SelectorError] = {}
+        self._lock = trio.Lock()
+
+    def compiled(self, expression: str, expression_type: str) -> Predicate:
+        """The predicate. SelectorError for an invalid expression and for a type other than SQL92."""
+        if expression_type != SQL92:
+            raise SelectorError(f"no filter of type {expression_type!r}")
+        outcome = self._outcomes.get(expression) or self._keep(
+            expression, _outcome(expression, self._dialect)
+        )
+        if isinstance(outcome, SelectorError):
+            raise SelectorError(str(outcome))
+        return outcome
+
+    def slow(self, expressions: Iterable[str | None]) -> list[str]:
+        """The long expressions that are not compiled yet."""
+        return [text for text in expressions if text and len(text) > LONG and text not in self._outcomes]
+
+    async def prepare(self, expressions: Iterable[str]) -> None:
+        """Compiles long expressions in a worker thread, in the order in which they are requested."""
+        async with self._lock:
+            for text in self.slow(expressions):
+                self._keep(text, await self._in_thread(_outcome, text, self._dialect))
+
+    def _keep(self, expression: str, outcome: Predicate | SelectorError) -> Predicate | SelectorError:
+        if len(expression) > LONG or isinstance(outcome, SelectorError):
+            while len(self._outcomes) >= KEPT:
+                del self._outcomes[next(iter(self._outcomes))]
+            self._outcomes[expression] = outcome
+        return outcome
+
+
+def _outcome(expression: str, dialect: Dialect) -> Predicate | SelectorError:
+    try:
+        return parse_sql92(expression, dialect)
+    except SelectorError as error:
+        return error
