@@ -1,4 +1,4 @@
-"""The command line and the client library."""
+"""The command line `rmq` and the client library (`rmqcli.client`)."""
 
 __version__ = "0.1.0"
 

@@ -1,6 +1,6 @@
-"""The process: standard streams, `--version` without any import, every error mapped to one line and one exit code.
+"""The process: standard streams, `--version` without further imports, and the exit code.
 
-Nothing here may import trio, numpy, pyarrow, pyspark or lark, nor rich: `rmq --help` pays for what is imported.
+This module must not import trio, numpy, pyarrow, pyspark, lark or rich: `rmq --help` pays for every import.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from rmqcli.cli.exit_codes import ExitCode
 __all__ = ["main", "run"]
 
 COLLECT_AFTER = 50_000
-"""New objects until the collector looks at the youngest; Python's own number is 700."""
+"""Allocations between collections of the youngest generation; Python's default is 700."""
 
 
 def main() -> None:
-    """Entry point of the command `rmq`."""
+    """Run the command `rmq`."""
     _fill_closed_streams()
-    # A start makes ten thousands of objects that live to the end: looking through them again and again is time for nothing.
+    # Start-up creates tens of thousands of long-lived objects, which the collector would scan repeatedly.
     gc.set_threshold(COLLECT_AFTER)
     try:
         code = run(sys.argv[1:])
-    except KeyboardInterrupt:  # while the first modules were imported
+    except KeyboardInterrupt:  # during the first imports
         code = ExitCode.INTERRUPTED
     code = _flush(code)
-    gc.freeze()  # else the interpreter's end looks through all of them once more
+    gc.freeze()  # saves a last scan when the interpreter exits
     sys.exit(code)
 
 
 def run(arguments: Sequence[str]) -> ExitCode:
-    """Runs one command line; never raises. Output is flushed by the caller."""
+    """Run one command line; never raise. The caller flushes the output."""
     if list(arguments) in (["--version"], ["-V"]):
         return _deliver(partial(print, f"rmq {__version__}"), ExitCode.DONE)
     from rmqcli.cli import app
@@ -44,7 +44,7 @@ def run(arguments: Sequence[str]) -> ExitCode:
 
 
 def _fill_closed_streams() -> None:
-    # With `>&-` the number 1 would go to the next file or socket that is opened, and printing would write into it.
+    # With `>&-`, the next opened file or socket would get descriptor 1, and printing would write into it.
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is not None:
             continue
@@ -66,7 +66,7 @@ def _deliver(write: Callable[[], object], code: ExitCode) -> ExitCode:
     except BrokenPipeError:
         _discard_output()
     except OSError as error:
-        if code == ExitCode.DONE:  # else the command has said so already
+        if code == ExitCode.DONE:  # otherwise the command has reported it
             print(f"rmq: cannot write the output: {error.strerror}", file=sys.stderr)
         _discard_output()
         return ExitCode.FAILED
@@ -74,7 +74,7 @@ def _deliver(write: Callable[[], object], code: ExitCode) -> ExitCode:
 
 
 def _discard_output() -> None:
-    # The interpreter flushes stdout once more at exit and would complain about the same closed pipe.
+    # The interpreter flushes stdout again at exit and would report the closed pipe.
     descriptor = os.open(os.devnull, os.O_WRONLY)
     os.dup2(descriptor, 1)
     os.close(descriptor)

@@ -1,7 +1,7 @@
-"""The command tree, lazily: a command's module is imported when it is called, or when its own help is shown.
+"""The command tree. A command's module is imported when the command runs or shows its help.
 
-One table names every command. `rmq --help` reads only the table. typer carries its own copy of Click in some versions
-and uses the real one in others, so Click's classes are reached through typer's public names only.
+`COMMANDS` names every command; `rmq --help` reads only this table. Some versions of typer carry a copy of
+Click and others use Click itself, so this module reaches Click's classes through typer's public names only.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["COMMANDS", "Entry", "command_tree", "run"]
 
 
 class Entry(NamedTuple):
-    """Where a command lives: `attribute` of `module` is its `typer.Typer`."""
+    """The location of a command: `attribute` of `module` is its `typer.Typer`."""
 
     module: str
     help: str
@@ -33,37 +33,31 @@ class Entry(NamedTuple):
 
 
 COMMANDS: dict[str, Entry] = {
-    "send": Entry("rmqcli.commands.send", "Send messages: an argument, or standard input by lines."),
-    "request": Entry("rmqcli.commands.request", "Send a request and print the reply to it."),
-    "pull": Entry("rmqcli.commands.pull", "Read a range of messages; no group, no offset is touched."),
-    "tail": Entry("rmqcli.commands.tail", "Show the last messages of a topic, then follow it."),
-    "consume": Entry("rmqcli.commands.consume", "Consume as a member of a group; print, or run a command."),
-    "query": Entry("rmqcli.commands.query", "Find messages by key or by message id."),
-    "trace": Entry("rmqcli.commands.trace", "Show who sent and consumed a message, as traces tell."),
-    "topic": Entry("rmqcli.commands.topic", "List, describe, create, change and delete topics."),
-    "group": Entry("rmqcli.commands.group", "Consumer groups: lag, clients, settings."),
-    "offsets": Entry("rmqcli.commands.offsets", "Show, reset and clone the offsets of a consumer group."),
-    "cluster": Entry("rmqcli.commands.cluster", "Show clusters, their brokers and producers."),
-    "inspect": Entry(
-        "rmqcli.commands.inspect", "Read, verify, rebuild and salvage store folders and their files."
-    ),
-    "export": Entry(
-        "rmqcli.commands.export", "Write messages to Parquet, on this machine or as a Spark job."
-    ),
-    "import": Entry(
-        "rmqcli.commands.import_", "Send the messages of Parquet files or JSON lines to a topic."
-    ),
+    "send": Entry("rmqcli.commands.send", "Send messages from an argument, files or standard input."),
+    "request": Entry("rmqcli.commands.request", "Send a request and print its reply."),
+    "pull": Entry("rmqcli.commands.pull", "Read messages from a range of offsets or times."),
+    "tail": Entry("rmqcli.commands.tail", "Show the last messages of a topic and follow it."),
+    "consume": Entry("rmqcli.commands.consume", "Consume messages as a member of a consumer group."),
+    "query": Entry("rmqcli.commands.query", "Find messages by key or message ID."),
+    "trace": Entry("rmqcli.commands.trace", "Show who sent and who consumed a message."),
+    "topic": Entry("rmqcli.commands.topic", "List, describe, create, update and delete topics."),
+    "group": Entry("rmqcli.commands.group", "Show and change consumer groups: lag, clients, settings."),
+    "offsets": Entry("rmqcli.commands.offsets", "Show, reset and clone consumer offsets."),
+    "cluster": Entry("rmqcli.commands.cluster", "Show the brokers and producers of a cluster."),
+    "inspect": Entry("rmqcli.commands.inspect", "Read, verify, rebuild and salvage store files."),
+    "export": Entry("rmqcli.commands.export", "Export messages to Parquet files."),
+    "import": Entry("rmqcli.commands.import_", "Import messages from Parquet files or JSON lines."),
     "up": Entry("rmqcli.commands.up", "Start a name server and a broker in one process."),
-    "broker": Entry("rmqcli.commands.broker", "Run a broker in the foreground."),
-    "namesrv": Entry("rmqcli.commands.namesrv", "Run a name server in the foreground."),
-    "profile": Entry("rmqcli.commands.profile", "Name clusters, so that -n need not be repeated."),
+    "broker": Entry("rmqcli.commands.broker", "Run a broker."),
+    "namesrv": Entry("rmqcli.commands.namesrv", "Run a name server."),
+    "profile": Entry("rmqcli.commands.profile", "Manage named clusters."),
 }
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
 class LazyGroup(SectionedGroup):
-    """The root group. `commands` holds placeholders with the help of the table; they are replaced when used."""
+    """The root group. `commands` holds placeholders with their help, replaced when used."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)
@@ -75,7 +69,7 @@ class LazyGroup(SectionedGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         entry = COMMANDS.get(args[0])
         if entry is None:
-            return super().resolve_command(ctx, args)  # says what is wrong
+            return super().resolve_command(ctx, args)  # raises the usage error
         return args[0], _load(args[0], entry, args[1:]), args[1:]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
@@ -84,7 +78,9 @@ class LazyGroup(SectionedGroup):
 
 
 def _load(name: str, entry: Entry, words: Sequence[str] = ()) -> Any:
-    """The command. Of a group only those commands are built that `words` mention, if there are any: each takes a millisecond."""
+    """Import a command. Of a group, build only the commands that `words` mention, if any: each takes a
+    millisecond.
+    """
     application = getattr(importlib.import_module(entry.module), entry.attribute)
     registered = application.registered_commands
     mentioned = [command for command in registered if command.name in words]
@@ -108,25 +104,27 @@ _Version = Annotated[
 
 EPILOG = """\b
 Examples:
-  rmq up                                  a broker to play with
-  rmq send orders hello -k 42 -t paid     one message
-  rmq pull orders -o -10                  the last ten
-  rmq tail orders --json | jq .body       follow
+  rmq up                                  start a broker to experiment with
+  rmq send orders hello -k 42 -t paid     send one message
+  rmq pull orders -o -10                  read the last ten messages
+  rmq tail orders --json | jq .body       follow the topic
 
 \b
-Exit codes: 0 done, 1 failed, 2 usage, 3 partly done, 4 not found,
-5 cannot connect, 6 not permitted, 7 timed out, 8 data corrupt,
-130 interrupted."""
+Exit codes: 0 success, 1 failure, 2 usage error, 3 partial success,
+4 not found, 5 connection failed, 6 not permitted, 7 timed out,
+8 data corrupt, 130 interrupted."""
 
 
 def command_tree() -> Any:
-    """The root command (Click's or typer's `Group`)."""
+    """Return the root command (a `Group` of Click or of typer)."""
     root = typer.Typer(name="rmq", cls=LazyGroup, add_completion=False, rich_markup_mode=None)
 
     @root.callback(context_settings=_CONTEXT, epilog=EPILOG, no_args_is_help=True)
     @global_options
     def rmq(version: _Version = False) -> None:
-        """Command-line toolkit for Apache RocketMQ: send, pull, tail, administer, inspect, and run a broker."""
+        """Command-line toolkit for Apache RocketMQ: send, read, administer, inspect and export messages, or
+        run a broker.
+        """
 
     tree: Any = get_command(root)
     tree.commands.update({name: TyperCommand(name, help=entry.help) for name, entry in COMMANDS.items()})
@@ -134,7 +132,7 @@ def command_tree() -> Any:
 
 
 def run(arguments: Sequence[str]) -> ExitCode:
-    """Runs one command line and maps whatever comes out of it; never raises."""
+    """Run one command line, map its outcome to an exit code, and never raise."""
     try:
         with command_tree().make_context("rmq", list(arguments)) as context:
             context.command.invoke(context)

@@ -1,4 +1,9 @@
-"""Registers functions as commands."""
+"""Registers functions as commands.
+
+A command is a function with annotated parameters, some of which may be groups of options. A parameter
+`settings` receives the global options, which are accepted before and after the name of a subcommand (`rmq -n
+X topic list --json`); the last one wins.
+"""
 
 from __future__ import annotations
 
@@ -26,26 +31,30 @@ _GLOBALS: dict[str, tuple[Any, Any]] = {
             "-n",
             metavar="HOST:PORT",
             rich_help_panel=_PANEL,
-            help="Name servers, separated by ';'. Else RMQ_NAMESRV, NAMESRV_ADDR, the profile, 127.0.0.1:9876.",
+            help="Name servers, separated by ';'; default: RMQ_NAMESRV, NAMESRV_ADDR, the profile, 127.0.0.1:9876.",
         ),
     ),
     "profile": (
         str | None,
         typer.Option(
-            "--profile", metavar="NAME", rich_help_panel=_PANEL, help="A cluster of `rmq profile list`."
+            "--profile", metavar="NAME", rich_help_panel=_PANEL, help="Named cluster, see `rmq profile`."
         ),
     ),
     "json": (
         bool | None,
-        typer.Option("--json", rich_help_panel=_PANEL, help="JSON: one document, or one line a message."),
+        typer.Option(
+            "--json", rich_help_panel=_PANEL, help="Output JSON: one document, or one line per message."
+        ),
     ),
     "no_color": (
         bool | None,
-        typer.Option("--no-color", rich_help_panel=_PANEL, help="No colours (also NO_COLOR)."),
+        typer.Option("--no-color", rich_help_panel=_PANEL, help="Disable colors (also: NO_COLOR)."),
     ),
     "verbose": (
         bool | None,
-        typer.Option("--verbose", "-v", rich_help_panel=_PANEL, help="Say more on standard error."),
+        typer.Option(
+            "--verbose", "-v", rich_help_panel=_PANEL, help="Show details and logs on standard error."
+        ),
     ),
     "timeout": (
         float | None,
@@ -54,14 +63,14 @@ _GLOBALS: dict[str, tuple[Any, Any]] = {
             metavar="SECONDS",
             min=0.001,
             rich_help_panel=_PANEL,
-            help="Wait so long for each answer.",
+            help="Time limit of each request.",
         ),
     ),
 }
 
 
 def global_options(function: Callable[..., None]) -> Callable[..., None]:
-    """Adds the global options to a command; they reach it as `settings: Settings` when it asks for that."""
+    """Add the global options to a command; pass them as `settings: Settings` if it has such a parameter."""
     signature = inspect.signature(function, eval_str=True)
     own = [parameter for parameter in signature.parameters.values() if parameter.name != "settings"]
 
@@ -95,7 +104,7 @@ def _format_sections(command: Any, context: Any, formatter: Any) -> None:
 
 
 class SectionedCommand(TyperCommand):
-    """A command whose help keeps the global options apart."""
+    """A command whose help lists the global options apart."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -106,7 +115,7 @@ class SectionedCommand(TyperCommand):
             return super().parse_args(ctx, args)
         except Exception as error:
             if type(error).__name__ == "NoSuchOption":
-                _add_who_has_it(error, getattr(self.callback, "application", None))
+                _name_owners(error, getattr(self.callback, "application", None))
             raise
 
     def get_help_option(self, ctx: Any) -> Any:
@@ -118,8 +127,8 @@ class SectionedCommand(TyperCommand):
         _format_sections(self, ctx, formatter)
 
 
-def _add_who_has_it(error: Any, application: typer.Typer | None) -> None:
-    """Which other commands of the same group have an option."""
+def _name_owners(error: Any, application: typer.Typer | None) -> None:
+    """Name the other commands of the group that have the option."""
     commands = getattr(typer.main.get_command(application), "commands", {}) if application else {}
     names = [
         name
@@ -145,7 +154,7 @@ class SectionedGroup(TyperGroup):
         return option
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        # whole sentences: typer cuts them at the width of the terminal
+        # typer would cut the sentences at the width of the terminal
         found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
         rows = [(name, entry.get_short_help_str(limit=_WHOLE)) for name, entry in found if entry is not None]
         with formatter.section("Commands"):
@@ -159,7 +168,7 @@ class SectionedGroup(TyperGroup):
 def command(
     app: typer.Typer, name: str, *, example: str, **settings: Any
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Registers a function as a command of `app`. `example` is the lines under its help."""
+    """Register a function as a command of `app`. `example` holds the lines of its examples."""
     lines = "\n".join(f"  {line}" for line in example.strip().splitlines())
     label = "Examples" if "\n" in example.strip() else "Example"
 
@@ -173,16 +182,16 @@ def command(
 
 
 def command_group(name: str, text: str) -> typer.Typer:
-    """A group of commands, `rmq NAME COMMAND`, even if it has only one."""
+    """Return a group of commands, `rmq NAME COMMAND`."""
     app = typer.Typer(name=name, cls=SectionedGroup, add_completion=False, rich_markup_mode=None, help=text)
     app.callback(no_args_is_help=True, help=text)(global_options(_no_action))
     return app
 
 
 def single_command() -> typer.Typer:
-    """An app that is one command, `rmq NAME`."""
+    """Return an app that is one command, `rmq NAME`."""
     return typer.Typer(add_completion=False, rich_markup_mode=None)
 
 
 def _no_action() -> None:
-    """A group by itself does nothing; its options are taken over by its commands."""
+    """Do nothing: a group acts through its commands."""

@@ -1,11 +1,11 @@
 """Which name servers a command asks: flags, environment variables and profiles.
 
-The first of these that is set wins: `--namesrv`, `--profile`, RMQ_NAMESRV, NAMESRV_ADDR, the profile named by RMQ_PROFILE,
-the profile `default`, 127.0.0.1:9876.
+The first of these that is set wins: `--namesrv`, `--profile`, RMQ_NAMESRV, NAMESRV_ADDR, the profile named by
+RMQ_PROFILE, the profile `default`, 127.0.0.1:9876.
 
-Profiles are the tables `[profiles.NAME]` of `profiles.toml` in the user's configuration folder, or in the folder that
-`RMQ_CONFIG_DIR` names. A profile holds `namesrv` ("host:port;host:port"). The file may be edited by hand; the commands
-rewrite it as a whole.
+Profiles are the tables `[profiles.NAME]` of `profiles.toml` in the user's configuration folder, or in the
+folder that `RMQ_CONFIG_DIR` names. A profile holds `namesrv` ("host:port;host:port"). The file may be edited
+by hand; the commands rewrite it as a whole.
 """
 
 from __future__ import annotations

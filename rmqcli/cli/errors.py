@@ -1,7 +1,7 @@
-"""One place that maps what went wrong to an exit code and one line on standard error.
+"""Maps every error to an exit code and one line on standard error.
 
-Never a traceback; with `-v` the traceback follows the line as a debug log. Errors of other layers are looked up by type
-only when such an error is in hand, so that nothing is imported for the map.
+No traceback is shown without `-v`. Errors of other layers are looked up by module and class name, so that
+nothing is imported for the map.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["LAYER_CODES", "exit_code_of", "leaves", "message_of", "report"]
 UsageError = typer.BadParameter.__mro__[1]
 ClickException = UsageError.__mro__[1]
 
-# What an operating system says about a file or an address.
+# Errors of the operating system about a file or an address.
 _OS_CODES: Mapping[int, ExitCode] = {
     errno.ENOENT: ExitCode.NOT_FOUND,
     errno.EEXIST: ExitCode.USAGE,
@@ -31,11 +31,10 @@ _OS_CODES: Mapping[int, ExitCode] = {
     errno.ENETUNREACH: ExitCode.NO_CONNECTION,
 }
 
-# What such an error without a file's name comes from: standard output, or files that are open.
+# Errors without a file name concern standard output, or open files.
 _NAMELESS: Mapping[int, str] = dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EIO), "cannot write: ")
 
-# Errors of the layers below, by module and class; the nearest base class counts. By name, so that nothing is imported:
-# an error in hand means that its module is loaded.
+# The nearest base class counts. An error that was raised has loaded its module.
 LAYER_CODES: Mapping[str, Mapping[str, ExitCode]] = {
     "codec.errors": {
         "CorruptionError": ExitCode.CORRUPT,
@@ -84,7 +83,7 @@ LAYER_CODES: Mapping[str, Mapping[str, ExitCode]] = {
 
 
 def leaves(error: BaseException) -> Iterator[BaseException]:
-    """The errors inside of nested groups (trio's nurseries raise groups), in order."""
+    """Yield the errors inside nested groups (nurseries of trio raise groups), in order."""
     if isinstance(error, BaseExceptionGroup):
         for inner in error.exceptions:
             yield from leaves(inner)
@@ -93,21 +92,21 @@ def leaves(error: BaseException) -> Iterator[BaseException]:
 
 
 def report(error: BaseException, *, verbose: bool = False) -> ExitCode:
-    """Says what happened on standard error and gives the exit code."""
+    """Print the error on standard error and return the exit code."""
     found = list(leaves(error))
     if any(_is_interrupt(leaf) for leaf in found):
         return ExitCode.INTERRUPTED
-    worst = _most_telling(found)
+    worst = _decisive(found)
     if isinstance(worst, (BrokenPipeError, typer.Exit, SystemExit)):
         return _exit_status(worst)
-    _say(worst)
+    _print(worst)
     if verbose and not isinstance(worst, ClickException):
         traceback.print_exception(error, file=sys.stderr)
     return exit_code_of(worst)
 
 
 def _is_interrupt(error: BaseException | None) -> bool:
-    """Whether it is Ctrl-C, or came up while that was being dealt with."""
+    """True for Ctrl-C, and for errors raised while it was handled."""
     while error is not None:
         if isinstance(error, KeyboardInterrupt):
             return True
@@ -115,7 +114,7 @@ def _is_interrupt(error: BaseException | None) -> bool:
     return False
 
 
-def _most_telling(found: list[BaseException]) -> BaseException:
+def _decisive(found: list[BaseException]) -> BaseException:
     quiet = [leaf for leaf in found if isinstance(leaf, BrokenPipeError)]
     return (quiet or found)[0]
 
@@ -125,32 +124,34 @@ def _exit_status(error: BaseException) -> ExitCode:
     return ExitCode(status) if isinstance(status, int) and status in set(ExitCode) else ExitCode.DONE
 
 
-def _say(error: BaseException) -> None:
+def _print(error: BaseException) -> None:
     try:
         print(f"rmq: {message_of(error)}", file=sys.stderr, flush=True)
-    except OSError:  # standard error itself is gone: nobody to tell
+    except OSError:  # standard error is closed
         return
 
 
 def message_of(error: BaseException) -> str:
-    """One line; a usage error names the command whose help to read."""
+    """Return the message in one line; usage errors name the command whose help to read."""
     if isinstance(error, ClickException):
         return _click_message(error)
     if isinstance(error, typer.Abort):
-        return "stopped: nothing was done"
+        return "aborted: nothing was changed"
     if isinstance(error, OSError) and error.strerror:
         named = f"{error.filename}: " if error.filename else _NAMELESS.get(error.errno or 0, "")
         return f"{named}{error.strerror}"
     from rmqcli.render.text import printable
 
-    text = printable(" ".join(str(error).split()))  # names in it may be anybody's
-    return text if _is_known(error) else f"internal error: {type(error).__name__}: {text} (-v shows where)"
+    text = printable(" ".join(str(error).split()))  # may contain names chosen by others
+    return (
+        text if _is_known(error) else f"internal error: {type(error).__name__}: {text} (use -v for details)"
+    )
 
 
 def _click_message(error: BaseException) -> str:
     context = getattr(error, "ctx", None)
     if type(error).__name__ == "NoArgsIsHelpError" and context is not None:
-        return f"a command is missing\n\n{context.get_help()}"
+        return f"missing command\n\n{context.get_help()}"
     from rmqcli.render.text import printable
 
     text = printable(getattr(error, "format_message", error.__str__)())
@@ -159,7 +160,7 @@ def _click_message(error: BaseException) -> str:
 
 
 def exit_code_of(error: BaseException) -> ExitCode:
-    """The exit code of an error of any layer."""
+    """Return the exit code of an error of any layer."""
     if isinstance(error, CommandError):
         return error.code
     if isinstance(error, ClickException):

@@ -1,6 +1,6 @@
-"""What the process answers. One enum, one error type for what a command itself finds wrong.
+"""Exit codes, and the error that commands raise.
 
-Scripts depend on these numbers: they never change their meaning.
+Scripts depend on these numbers: their meaning never changes.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ class ExitCode(IntEnum):
 
     DONE = 0
     FAILED = 1
-    """Refused by a server, or failed."""
+    """A server refused the request, or the command failed."""
     USAGE = 2
-    """The command line is wrong; nothing was done."""
+    """The command line is invalid; nothing was done."""
     PARTLY = 3
-    """Some items were done, some were not; standard error says which."""
+    """Some items succeeded and some failed; standard error names the failures."""
     NOT_FOUND = 4
-    """The topic, group, queue, message or file is not there."""
+    """The topic, group, queue, message or file does not exist."""
     NO_CONNECTION = 5
     """No server could be reached."""
     NOT_PERMITTED = 6
@@ -33,7 +33,9 @@ class ExitCode(IntEnum):
 
 
 class CommandError(Exception):
-    """A command gives up. The text is one line that names the thing and the remedy; `code` is the exit status."""
+    """A command cannot continue. The message is one line that names the object and the remedy; `code` is the
+    exit status.
+    """
 
     def __init__(self, message: str, code: ExitCode = ExitCode.FAILED) -> None:
         super().__init__(message)
@@ -41,5 +43,5 @@ class CommandError(Exception):
 
 
 def usage_error(message: str) -> CommandError:
-    """The command line cannot be meant so."""
+    """Return the error for an invalid command line."""
     return CommandError(message, ExitCode.USAGE)

@@ -1,6 +1,7 @@
-"""What the library logs, told on standard error by the command that uses it.
+"""Shows the log of the client library on standard error while a command runs.
 
-From warnings on, a line each; what is said again and again only once in AGAIN seconds. With -v all of it, and where it happened.
+Warnings and errors take one line each; a repeated text is shown once every REPEAT_SECONDS. With `-v`,
+everything is shown, with tracebacks.
 """
 
 from __future__ import annotations
@@ -11,15 +12,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["OneLine", "Seldom", "client_log"]
+__all__ = ["OneLine", "RepeatFilter", "client_log"]
 
-AGAIN = 60.0
-MOST = 1000  # texts that are remembered
+REPEAT_SECONDS = 60.0
+MAX_REMEMBERED = 1000
+"""Texts."""
 _CLIENT = "rmqcli.client"
 
 
 class OneLine(logging.Formatter):
-    """Says what went wrong, not where."""
+    """Formats the error without its traceback."""
 
     def formatException(self, ei: Any) -> str:
         return ""
@@ -30,34 +32,34 @@ class OneLine(logging.Formatter):
         return text if error is None else f"{text}: {type(error).__name__}: {error}"
 
 
-class Seldom(logging.Filter):
-    """Lets the same text pass once in `seconds`."""
+class RepeatFilter(logging.Filter):
+    """Passes the same text once in `seconds`."""
 
-    def __init__(self, seconds: float = AGAIN) -> None:
+    def __init__(self, seconds: float = REPEAT_SECONDS) -> None:
         super().__init__()
         self._seconds = seconds
-        self._said: dict[str, float] = {}
+        self._shown: dict[str, float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
         text = record.getMessage()
-        last = self._said.get(text)
+        last = self._shown.get(text)
         if last is not None and record.created - last < self._seconds:
             return False
-        if len(self._said) >= MOST:
-            self._said.clear()
-        self._said[text] = record.created
+        if len(self._shown) >= MAX_REMEMBERED:
+            self._shown.clear()
+        self._shown[text] = record.created
         return True
 
 
 @contextmanager
 def client_log(*, verbose: bool) -> Iterator[None]:
-    """While the block runs."""
+    """Show the log of the client library while the block runs."""
     handler = logging.StreamHandler(sys.stderr)
     if verbose:
         handler.setFormatter(logging.Formatter("rmq: %(name)s: %(message)s"))
     else:
         handler.setFormatter(OneLine("rmq: %(message)s"))
-        handler.addFilter(Seldom())
+        handler.addFilter(RepeatFilter())
     logger = logging.getLogger(_CLIENT)
     level = logger.level
     logger.addHandler(handler)

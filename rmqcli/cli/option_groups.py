@@ -1,6 +1,7 @@
-"""Options that belong together, declared once: a frozen dataclass whose fields are annotated as options, with their defaults.
+"""Options declared together once, as a frozen dataclass whose fields are annotated as options and have
+defaults.
 
-A command with a parameter of such a type has these options in its place, and gets the value made of them.
+A command with a parameter of such a type offers these options and receives an instance made of their values.
 """
 
 from __future__ import annotations
@@ -14,18 +15,18 @@ __all__ = ["OptionGroup", "expand", "gather", "keyword"]
 
 
 class OptionGroup:
-    """Base of those dataclasses."""
+    """Base class of these dataclasses."""
 
     __slots__ = ()
 
 
 def keyword(name: str, annotation: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
-    """A parameter to be added to a command's signature."""
+    """Return a parameter to add to a command's signature."""
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
 def expand(parameters: Iterable[inspect.Parameter]) -> Iterator[inspect.Parameter]:
-    """The parameters, for each group those of its fields."""
+    """Yield the parameters, with the fields of each group in its place."""
     for parameter in parameters:
         group = _group_of(parameter)
         if group is None:
@@ -37,7 +38,9 @@ def expand(parameters: Iterable[inspect.Parameter]) -> Iterator[inspect.Paramete
 
 
 def gather(parameters: Iterable[inspect.Parameter], values: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a command with these parameters, from values by the names of `expand`."""
+    """Return the arguments of a command with these parameters, given values by the names that `expand`
+    yields.
+    """
     left = dict(values)
     made = {
         parameter.name: group(**{field.name: left.pop(field.name) for field in fields(group)})  # type: ignore[arg-type]

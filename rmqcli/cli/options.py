@@ -8,23 +8,23 @@ import typer
 
 from rmqcli.cli.exit_codes import usage_error
 
-TopicArgument = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.")]
+TopicArgument = Annotated[str, typer.Argument(metavar="TOPIC", help="Name of the topic.")]
 
 BrokerOption = Annotated[
     str | None,
-    typer.Option("--broker", "-b", metavar="NAME", help="Only this broker, by its name (broker-a)."),
+    typer.Option("--broker", "-b", metavar="NAME", help="Use only the broker NAME."),
 ]
 
 TagOption = Annotated[
     str,
-    typer.Option("--tag", "-t", metavar="EXPR", help="Only these tags: 'A', 'A || B', '*' is all of them."),
+    typer.Option(
+        "--tag", "-t", metavar="EXPR", help="Select messages by tag: 'A', 'A || B', or '*' for all."
+    ),
 ]
 
 SqlOption = Annotated[
     str | None,
-    typer.Option(
-        "--sql", metavar="EXPR", help="Only messages whose properties meet EXPR (SQL92), e.g. 'price > 5'."
-    ),
+    typer.Option("--sql", metavar="EXPR", help="Select messages by properties (SQL92), e.g. 'price > 5'."),
 ]
 
 FormatOption = Annotated[
@@ -33,35 +33,37 @@ FormatOption = Annotated[
         "--format",
         "-f",
         metavar="FORMAT",
-        help=r"What to print of each message, e.g. '%o %k %v\n'; the verbs are in rmq-pull(1).",
+        help=r"Output format of each message, e.g. '%o %k %v\n'; see rmq-pull(1).",
     ),
 ]
 
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Skip the confirmation prompt.")]
 BrokersOption = Annotated[
-    list[str] | None, typer.Option("--broker", "-b", metavar="NAME", help="Only on this broker; repeatable.")
+    list[str] | None, typer.Option("--broker", "-b", metavar="NAME", help="Limit to this broker; repeatable.")
 ]
 
 ClusterOption = Annotated[
-    str | None, typer.Option("--cluster", metavar="NAME", help="Only on the masters of this cluster.")
+    str | None, typer.Option("--cluster", metavar="NAME", help="Limit to the masters of this cluster.")
 ]
 CountOption = Annotated[
-    int | None, typer.Option("--count", "-c", metavar="N", min=1, help="At most N messages.")
+    int | None, typer.Option("--count", "-c", metavar="N", min=1, help="Stop after N messages.")
 ]
 QueueOption = Annotated[
-    int | None, typer.Option("--queue", "-q", metavar="ID", min=0, help="Only the queue ID.")
+    int | None, typer.Option("--queue", "-q", metavar="ID", min=0, help="Read only the queue ID.")
 ]
 IdleOption = Annotated[
-    float | None, typer.Option("--idle", metavar="SECONDS", min=0, help="End when nothing came for so long.")
+    float | None,
+    typer.Option("--idle", metavar="SECONDS", min=0, help="Stop when no message arrives for this long."),
 ]
 KeyOption = Annotated[
-    list[str] | None, typer.Option("--key", "-k", metavar="KEY", help="Index key; repeatable.")
+    list[str] | None, typer.Option("--key", "-k", metavar="KEY", help="Message key; repeatable.")
 ]
-TagsOption = Annotated[str | None, typer.Option("--tag", "-t", metavar="TAG", help="The tag.")]
+TagsOption = Annotated[str | None, typer.Option("--tag", "-t", metavar="TAG", help="Message tag.")]
 PropertyOption = Annotated[
-    list[str] | None, typer.Option("--property", "-p", metavar="NAME=VALUE", help="A property; repeatable.")
+    list[str] | None,
+    typer.Option("--property", "-p", metavar="NAME=VALUE", help="Message property; repeatable."),
 ]
-TraceOption = Annotated[bool, typer.Option("--trace", help="Write traces, which `rmq trace` shows.")]
+TraceOption = Annotated[bool, typer.Option("--trace", help="Write message traces, see `rmq trace`.")]
 
 
 def check_filter(tag: str, sql: str | None) -> None:

@@ -1,8 +1,8 @@
-"""Converts the values of simple options by itself, so that a right command line does not wait for typer's validator.
+"""Converts the values of simple options without typer's validator, which is slow to build.
 
-Some versions of typer build a pydantic adapter for every parameter of a command that runs, which takes longer than most
-of our commands. Texts, numbers, paths and lists of these need none. Whatever is not plainly right (no number, out of
-range, missing) goes to typer as before, whose errors people know.
+Some versions of typer build a pydantic adapter for every parameter of a command that runs; this takes longer
+than most commands. Strings, numbers, paths and lists of these need none. A value that is not plainly valid
+(not a number, out of range, missing) goes to typer, which raises its usual error.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CONVERT: Mapping[object, Callable[[Any], Any]] = {str: str, int: int, float: fl
 
 
 class Plain(NamedTuple):
-    """How to convert the values of one parameter, which stands in `low` to `high` (None: no bound)."""
+    """The conversion of one parameter's values, which must be between `low` and `high` (None: no bound)."""
 
     kind: type
     many: bool = False
@@ -31,7 +31,7 @@ class Plain(NamedTuple):
     high: float | None = None
 
     def accept(self, value: Any) -> Any:
-        """The converted value; ValueError when typer should decide."""
+        """Return the converted value; raise ValueError if typer should decide."""
         if not self.many:
             return self._one(value)
         if isinstance(value, str):
@@ -48,7 +48,7 @@ class Plain(NamedTuple):
 
 
 def plain_values(parameters: Iterable[inspect.Parameter]) -> dict[str, Plain]:
-    """Those parameters of a command whose annotation is plain."""
+    """Return the parameters of a command whose annotation is plain."""
     found = ((parameter.name, _plain(parameter.annotation)) for parameter in parameters)
     return {name: plain for name, plain in found if plain is not None}
 
@@ -73,7 +73,7 @@ def _without_none(kind: Any) -> Any:
 
 
 def install(parameters: Iterable[Any], plain: Mapping[str, Plain]) -> None:
-    """Puts the quick way before the way of typer in Click's parameter objects."""
+    """Put the fast conversion before typer's in Click's parameter objects."""
     for parameter in parameters:
         if parameter.name in plain:
             parameter.process_value = _processor(plain[parameter.name], parameter, parameter.process_value)
@@ -89,15 +89,15 @@ def _processor(
             found = plain.accept(value)
         except ValueError:
             return otherwise(context, value)
-        if isinstance(found, float) and isnan(found):  # it passes all bounds, of typer too
-            raise typer.BadParameter("nan is no number", ctx=context, param=parameter)
+        if isinstance(found, float) and isnan(found):  # passes every bound, typer's too
+            raise typer.BadParameter("nan is not a number", ctx=context, param=parameter)
         return found
 
     return process_value
 
 
 def skip_when_absent(parameter: Any) -> None:
-    """For an option of typer's own (`--help`): nothing is converted, and no callback called, unless it was given."""
+    """Skip conversion and callback of an option of typer's own (`--help`) unless it was given."""
     if parameter is None or "process_value" in vars(parameter):
         return
     otherwise = parameter.process_value

@@ -1,4 +1,4 @@
-"""From a synchronous command to trio and back. trio is imported here, when a command runs, not before."""
+"""Runs asynchronous code from a synchronous command. trio is imported when a command runs, not before."""
 
 from __future__ import annotations
 
@@ -13,22 +13,24 @@ T = TypeVar("T")
 
 
 def run_async(main: Callable[[], Awaitable[T]]) -> T:
-    """Runs to the end; errors may come in groups (see `rmqcli.cli.errors`)."""
+    """Run `main` to its end. Errors may come in groups (see `rmqcli.cli.errors`)."""
     import trio
 
-    # Ctrl-C in the middle of a line of somebody's clean-up code would leave a different error than the interrupt.
+    # Ctrl-C inside clean-up code could otherwise surface as a different error.
     return trio.run(main, restrict_keyboard_interrupt_to_checkpoints=True)
 
 
 def run_until_terminated(main: Callable[[], Awaitable[None]]) -> None:
-    """As `run_async`; SIGTERM and SIGHUP let `main` clean up, and end the process after that. An ignored one stays ignored."""
+    """Run `main` as `run_async` does; SIGTERM and SIGHUP let it clean up and then end the process, unless
+    they are ignored.
+    """
     import trio
 
     ending = [one for one in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) is signal.SIG_DFL]
-    came: list[int] = []
+    received: list[int] = []
 
     async def watch(signals: AsyncIterator[int], scope: trio.CancelScope) -> None:
-        came.append(await anext(signals))
+        received.append(await anext(signals))
         scope.cancel()
 
     async def watched() -> None:
@@ -39,10 +41,10 @@ def run_until_terminated(main: Callable[[], Awaitable[None]]) -> None:
                 nursery.cancel_scope.cancel()
 
     run_async(watched if ending else main)
-    if came:
-        signal.raise_signal(came[0])
+    if received:
+        signal.raise_signal(received[0])
 
 
 def now_ms() -> int:
-    """The wall clock, epoch milliseconds."""
+    """Return the wall clock in epoch milliseconds."""
     return time.time_ns() // 1_000_000

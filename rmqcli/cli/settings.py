@@ -1,4 +1,4 @@
-"""What the global options of a command line come to."""
+"""The values of the global options of a command line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """Global options as given on the levels of a command line so far; None is not given."""
+    """Global options given so far, by level of the command line; None: not given."""
 
     namesrv: str | None = None
     profile: str | None = None
@@ -20,14 +20,14 @@ class Given:
     timeout: float | None = None
 
     def overlaid(self, values: dict[str, Any]) -> Given:
-        """With those of `values` that were given."""
+        """Return these options, replaced by those of `values` that are not None."""
         known = {field.name: getattr(self, field.name) for field in fields(self)}
         return Given(**known | {name: value for name, value in values.items() if value is not None})
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the global options come to. `timeout` is seconds, None leaves it to the client library."""
+    """The resolved global options. `timeout` is in seconds; None leaves it to the client library."""
 
     given: Given = Given()
 
@@ -41,7 +41,7 @@ class Settings:
 
     @property
     def terminal(self) -> bool:
-        """Standard output is a terminal, so a person reads it."""
+        """True if standard output is a terminal."""
         return sys.stdout.isatty()
 
     @property
@@ -57,12 +57,12 @@ class Settings:
 
     @property
     def client_options(self) -> dict[str, Any]:
-        """Keyword arguments of `PullConsumer` and `Admin`. Names on the command line are whole, whatever the address says."""
+        """Keyword arguments of `PullConsumer` and `Admin`; names on the command line get no namespace."""
         timeout = {} if self.given.timeout is None else {"timeout": self.given.timeout}
         return {"namesrv": self.namesrv, "namespace": ""} | timeout
 
     @property
     def producer_options(self) -> dict[str, Any]:
-        """Keyword arguments of `Producer`: the timeout is for all tries of a message together."""
+        """Keyword arguments of `Producer`; the timeout covers all attempts to send a message."""
         timeout = self.given.timeout
         return self.client_options | ({} if timeout is None else {"send_timeout": timeout})

@@ -1,4 +1,6 @@
-"""What a person types: parse, call, render. One module for each command group; `rmqcli.cli.app` names them all."""
+"""Commands: parse, call, render. One package for each noun and one module for each verb; `rmqcli.cli.app`
+names them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`rmq broker`: a broker in the foreground."""
+"""`rmq broker`."""
 
 from __future__ import annotations
 
@@ -31,9 +31,17 @@ app = single_command()
 
 PortOption = Annotated[
     int | None,
-    typer.Option("--port", metavar="PORT", min=0, max=65535, help="As listenPort; 0 is any free one."),
+    typer.Option(
+        "--port",
+        metavar="PORT",
+        min=0,
+        max=65535,
+        help="Port to listen on (listenPort); 0 for any free port.",
+    ),
 ]
-StoreOption = Annotated[Path | None, typer.Option("--store", metavar="DIR", help="As storePathRootDir.")]
+StoreOption = Annotated[
+    Path | None, typer.Option("--store", metavar="DIR", help="Store folder (storePathRootDir).")
+]
 
 
 @command(app, "broker", example="rmq broker -c broker.conf\nrmq broker -n 10.0.0.5:9876 --store /data/rmq")
@@ -46,8 +54,9 @@ def broker(
 ) -> None:
     """Run a broker until Ctrl-C or SIGTERM (exit code 0).
 
-    Reads the property names of Java's broker.conf; unknown ones are named and ignored. The name server is -n, else
-    namesrvAddr of the file, else RMQ_NAMESRV or NAMESRV_ADDR; without any the broker registers nowhere.
+    Reads the property names of Java's broker.conf; unknown properties are reported and ignored. The name
+    server is -n, or namesrvAddr of the file, or RMQ_NAMESRV or NAMESRV_ADDR; without any of these the broker
+    does not register.
     """
     from broker.config import BrokerConfig
 
@@ -62,7 +71,7 @@ def broker(
     fixed = {name: value for name, value in options.items() if value is not None}
     found = configure(BrokerConfig, config, properties or [], defaults, fixed)
     if not (found.namesrv_addr or "").strip("; ,"):
-        warn("no name server is configured (namesrvAddr): clients will not find this broker")
+        warn("no name server is configured (namesrvAddr): clients cannot find this broker")
     run_async(lambda: run_until_stopped(_serving(settings, found)))
 
 
@@ -75,6 +84,8 @@ async def _serving(settings: Settings, config: BrokerConfig) -> AsyncIterator[No
             node = await stack.enter_async_context(open_broker(config))
         words = {"broker": node.address, "name": config.broker_name, "store": str(node.store_path)}
         announce(
-            settings, words, f"broker {config.broker_name} serves on {node.address}, store {node.store_path}"
+            settings,
+            words,
+            f"broker {config.broker_name} listening on {node.address}, store {node.store_path}",
         )
         yield

@@ -28,31 +28,38 @@ if TYPE_CHECKING:
 
 app = single_command()
 
-GroupOption = Annotated[str, typer.Option("--group", "-g", metavar="GROUP", help="The consumer group.")]
+GroupOption = Annotated[
+    str, typer.Option("--group", "-g", metavar="GROUP", help="Name of the consumer group.")
+]
 OrderlyOption = Annotated[
-    bool, typer.Option("--orderly", help="Each queue in its order, locked at the broker.")
+    bool, typer.Option("--orderly", help="Consume each queue in order, locked at the broker.")
 ]
 BroadcastOption = Annotated[
-    bool, typer.Option("--broadcast", help="All messages, not a share; offsets are kept on this machine.")
+    bool,
+    typer.Option(
+        "--broadcast", help="Consume all messages instead of a share; offsets are kept on this machine."
+    ),
 ]
 FromOption = Annotated[
     str,
-    typer.Option("--from", metavar="PLACE", help="Where a group without offsets begins: first, last or @T."),
+    typer.Option("--from", metavar="PLACE", help="Start of a group without offsets: first, last or @T."),
 ]
 BalanceOption = Annotated[
     str,
     typer.Option(
         "--balance",
         metavar="HOW",
-        help="How members share queues: averagely, circle or hash; the same for all of them.",
+        help="Queue allocation: averagely, circle or hash; must be the same for all members.",
     ),
 ]
 ExecOption = Annotated[
     str | None,
-    typer.Option("--exec", metavar="CMD", help="Run this for each message, its body on standard input."),
+    typer.Option(
+        "--exec", metavar="CMD", help="Run a command for each message, with the body on standard input."
+    ),
 ]
 ReplyOption = Annotated[
-    bool, typer.Option("--reply", help="With --exec: what the command prints answers `rmq request`.")
+    bool, typer.Option("--reply", help="With --exec: reply to `rmq request` with the output of the command.")
 ]
 JobsOption = Annotated[
     int | None,
@@ -63,7 +70,7 @@ JobsOption = Annotated[
         min=1,
         max=64,
         show_default=False,
-        help="With --exec: run so many commands at once.  [default: 1]",
+        help="With --exec: number of commands run at once.  [default: 1]",
     ),
 ]
 RetriesOption = Annotated[
@@ -73,7 +80,7 @@ RetriesOption = Annotated[
         metavar="N",
         min=0,
         show_default=False,
-        help="Times that a message comes again before it is a dead letter.  [default: 16, with --orderly no end]",
+        help="Retries of a message before it becomes a dead letter.  [default: 16; unlimited with --orderly]",
     ),
 ]
 
@@ -106,16 +113,17 @@ def consume(
     idle: IdleOption = None,
     format_text: FormatOption = None,
 ) -> None:
-    """Take part in a consumer group, and acknowledge what was printed.
+    """Consume messages as a member of a consumer group.
 
-    The group's members share the queues of the topic. In a pipe a message is acknowledged when the reader took it; with
-    --exec when its command ends with status 0; else it comes again after a delay (with --orderly its queue waits), and
-    becomes a dead letter in the end, which `rmq pull %DLQ%GROUP` shows. The command finds RMQ_TOPIC, RMQ_MSG_ID, RMQ_TAG,
-    RMQ_KEYS, RMQ_QUEUE_ID, RMQ_QUEUE_OFFSET, RMQ_BROKER and RMQ_RECONSUME_TIMES in its environment. Brokers let a new group
-    begin at the start of a queue that is still small, whatever --from says. Ends with Ctrl-C (exit code 130), after --count
-    messages, or after --idle seconds without one: with exit code 3 when some of its queues could not be asked then, and as
-    brokers said when nothing was consumed at all. SIGTERM and SIGHUP end it, too; it leaves the group before: what it has not
-    finished comes to another member at once.
+    The members of a group share the queues of the topic. A message is acknowledged when it is printed (in a
+    pipe: when the reader has read it), or with --exec when its command exits with status 0. Other messages
+    are retried after a delay (with --orderly the queue waits) and finally become dead letters, which `rmq
+    pull %DLQ%GROUP` shows. The command finds RMQ_TOPIC, RMQ_MSG_ID, RMQ_TAG, RMQ_KEYS, RMQ_QUEUE_ID,
+    RMQ_QUEUE_OFFSET, RMQ_BROKER and RMQ_RECONSUME_TIMES in its environment. Brokers let a new group start at
+    the beginning of a queue that is still small, regardless of --from. Ends with Ctrl-C (exit code 130),
+    after --count messages, or after --idle seconds without a message; then the exit code is 3 if some queues
+    could not be read, and that of the brokers' error if nothing was consumed. SIGTERM and SIGHUP end it too.
+    It leaves the group before it ends, so that unfinished messages go to another member at once.
     """
     from rmqcli.cli.logs import client_log
     from rmqcli.render import Output
@@ -126,17 +134,17 @@ def consume(
     for wrong, why in (
         (
             exec_command and format_text is not None,
-            "--exec and --format exclude each other: a command prints by itself",
+            "--exec and --format exclude each other: the command prints its own output",
         ),
-        (reply and exec_command is None, "--reply needs --exec: the reply is what the command prints"),
+        (reply and exec_command is None, "--reply requires --exec: the reply is the output of the command"),
         (
             exec_command is not None and not exec_command.strip(),
-            "--exec: without a command messages would be acknowledged unseen",
+            "--exec requires a command: messages would be acknowledged unseen",
         ),
-        (jobs and exec_command is None, "--jobs goes with --exec: messages are printed one after the other"),
+        (jobs and exec_command is None, "--jobs requires --exec: messages are printed one at a time"),
         (
             once and retries is not None,
-            "--broadcast excludes --retries: what fails in a broadcast does not come again",
+            "--broadcast and --retries exclude each other: broadcast messages are never retried",
         ),
     ):
         if wrong:
@@ -217,7 +225,7 @@ def _push_settings(
     timestamp = None
     if where is ConsumeFromWhere.CONSUME_FROM_TIMESTAMP:
         if not place.startswith("@"):
-            raise usage_error(f"--from {place}: first, last or @T is expected")
+            raise usage_error(f"--from {place}: expected first, last or @T")
         timestamp = parse_time(place[1:], now_ms())
     strategies = {
         "averagely": allocate.averagely,
@@ -225,7 +233,7 @@ def _push_settings(
         "hash": allocate.consistent_hash,
     }
     if balance not in strategies:
-        raise usage_error(f"--balance {balance}: {', '.join(strategies)} is expected")
+        raise usage_error(f"--balance {balance}: expected {', '.join(strategies)}")
     return PushSettings(
         message_model=MessageModel.BROADCASTING if broadcast else MessageModel.CLUSTERING,
         consume_from=where,

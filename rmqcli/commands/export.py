@@ -1,4 +1,4 @@
-"""`rmq export`: messages to Parquet."""
+"""`rmq export`."""
 
 from __future__ import annotations
 
@@ -22,20 +22,22 @@ if TYPE_CHECKING:
 
 app = single_command()
 
-_WORTH_JOBS = 1 << 29
-"""Bytes of commit log; less is written before other processes help."""
+_MIN_PARALLEL_BYTES = 1 << 29
+"""Size of the commit log from which several processes are faster than one."""
 
 
 @command(
     app,
     "export",
-    example="rmq export --store /data/store --out orders/ --topic orders\nrmq export --topic orders -o @-1d --out orders/ --spark\nrmq export --topic orders --out orders/ --partition-by day --resume",
+    example="""rmq export --store /data/store --out orders/ --topic orders
+rmq export --topic orders -o @-1d --out orders/ --spark
+rmq export --topic orders --out orders/ --partition-by day --resume""",
 )
 def export(
     settings: Settings,
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Write to this new folder.")],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Output folder; must not exist yet.")],
     store: Annotated[
-        Path | None, typer.Option("--store", metavar="DIR", help="Read this store folder, without a broker.")
+        Path | None, typer.Option("--store", metavar="DIR", help="Read a store folder instead of a cluster.")
     ] = None,
     topic: Annotated[
         str | None,
@@ -43,60 +45,74 @@ def export(
             "--topic",
             "-t",
             metavar="TOPIC",
-            help="This topic: of the cluster, or with --store of the folder.",
+            help="Topic to export, of the cluster or of the store folder.",
         ),
     ] = None,
     range_text: Annotated[
         str,
         typer.Option(
-            "--offset", "-o", metavar="RANGE", help="Queue offsets or store times, as for `rmq pull`."
+            "--offset",
+            "-o",
+            metavar="RANGE",
+            help="Range of queue offsets or store times, as for `rmq pull`.",
         ),
     ] = "start",
     queue: Annotated[
         int | None,
-        typer.Option("--queue", "-q", metavar="N", min=0, help="With --store: this queue of each topic."),
+        typer.Option(
+            "--queue", "-q", metavar="N", min=0, help="With --store: export only this queue of each topic."
+        ),
     ] = None,
     tag: Annotated[
-        str, typer.Option("--tag", metavar="EXPR", help="With --store: these tags, `TagA || TagB`.")
+        str,
+        typer.Option("--tag", metavar="EXPR", help="With --store: select messages by tag, e.g. 'A || B'."),
     ] = "*",
     verify: Annotated[
         bool, typer.Option("--verify/--no-verify", help="With --store: check the CRC of every body.")
     ] = True,
     spark: Annotated[
-        bool, typer.Option("--spark", help="As a PySpark job; each task scans its own part.")
+        bool, typer.Option("--spark", help="Run as a PySpark job; each task scans its own part.")
     ] = False,
     master: Annotated[
-        str | None, typer.Option("--master", metavar="URL", help="Spark master. Default: local[*].")
+        str | None, typer.Option("--master", metavar="URL", help="Spark master; default: local[*].")
     ] = None,
     conf: Annotated[
-        list[str] | None, typer.Option("--conf", metavar="NAME=VALUE", help="Spark setting; may be repeated.")
+        list[str] | None, typer.Option("--conf", metavar="NAME=VALUE", help="Spark setting; repeatable.")
     ] = None,
     partition_by: Annotated[
         list[str] | None,
         typer.Option(
             "--partition-by",
             metavar="KEYS",
-            help="A folder for each topic, day (of the store time, UTC) or queue: topic,day; repeatable.",
+            help="Partition folders by topic, day (of the store time, UTC) or queue, e.g. topic,day; repeatable.",
         ),
     ] = None,
     columns: Annotated[
         list[str] | None,
-        typer.Option("--columns", metavar="NAMES", help="Only these columns: msg_id,tags,body; repeatable."),
+        typer.Option(
+            "--columns", metavar="NAMES", help="Columns to write, e.g. msg_id,tags,body; repeatable."
+        ),
     ] = None,
     body_text: Annotated[
         bool,
         typer.Option(
-            "--body-text", help="Also a column body_text: the bodies that are UTF-8, null for others."
+            "--body-text", help="Add a column body_text: the body as text, or null if it is not UTF-8."
         ),
     ] = False,
     compression: Annotated[
-        str, typer.Option("--compression", metavar="NAME", help="zstd, snappy, gzip, lz4, brotli or none.")
+        str,
+        typer.Option(
+            "--compression", metavar="NAME", help="Compression: zstd, snappy, gzip, lz4, brotli or none."
+        ),
     ] = "zstd",
     file_size: Annotated[
-        str, typer.Option("--file-size", metavar="SIZE", help="End a file after so much, before compression.")
+        str, typer.Option("--file-size", metavar="SIZE", help="Maximum size of a file before compression.")
     ] = "512M",
     row_group_size: Annotated[
-        str, typer.Option("--row-group-size", metavar="SIZE", help="End a row group after so much.")
+        str,
+        typer.Option(
+            "--row-group-size", metavar="SIZE", help="Maximum size of a row group before compression."
+        ),
     ] = "64M",
     jobs: Annotated[
         int | None,
@@ -104,44 +120,46 @@ def export(
             "--jobs",
             metavar="N",
             min=1,
-            help="With --store: processes that write; default: one for two cores if the store is large.",
+            help="With --store: number of writing processes; default: one per two cores if the store is large.",
         ),
     ] = None,
     resume: Annotated[
         bool,
         typer.Option(
-            "--resume", help="Add what came since the last export to --out, or finish one that was killed."
+            "--resume", help="Add new messages to a previous export, or finish one that was killed."
         ),
     ] = False,
 ) -> None:
-    """Write messages to Parquet files.
+    """Export messages to Parquet files.
 
-    Every field of a message is a column, the body is bytes (decompressed). The schema is the same from a store folder and
-    from a topic, with and without Spark. The source is never changed. _rmq/manifest.json under --out lists the files and the offset
-    range of each queue, where --resume goes on exactly; a killed export leaves no half file. A damaged store, or one that has
-    fewer records than its consume queues say, is exit 8, and nothing is left under --out; `rmq inspect commitlog DIR --verify`
-    lists all damage. With --store and --topic only the records of the topic are read, by its consume queues, if the broker runs or was
-    stopped in order; rolled-back records are left out. A queue of a cluster that cannot be read after some tries is named, the others are exported: exit 3.
+    Every field of a message is a column; the body is bytes (decompressed). The schema is the same for a store
+    folder and for a topic, with and without Spark. The source is never changed. _rmq/manifest.json under
+    --out lists the files and the offset range of each queue; --resume continues exactly there, and a killed
+    export leaves no partial file. A damaged store, or one with fewer records than its consume queues list,
+    ends with exit code 8 and leaves nothing under --out; `rmq inspect commitlog DIR --verify` lists all
+    damage. With --store and --topic, only the records of the topic are read, through its consume queues, if
+    the broker is running or was stopped cleanly; rolled-back records are left out. If a queue of a cluster
+    cannot be read after several attempts, the others are exported and the exit code is 3.
     """
     from rmqcli.export import Layout, refuse_existing
     from rmqcli.grammar.offset_range import parse_range
     from rmqcli.grammar.sizes import parse_size
 
-    if topic == "":  # of a variable that is not set, say; it is no "everything"
-        raise usage_error("--topic: a name is expected")
+    if topic == "":  # e.g. from an unset shell variable; must not mean all topics
+        raise usage_error("--topic must not be empty")
     if store is None and topic is None:
-        raise usage_error("say what to export: --store DIR, --topic TOPIC, or both")
+        raise usage_error("specify what to export: --store DIR, --topic TOPIC, or both")
     if not spark and (master or conf):
-        raise usage_error("--master and --conf are for --spark")
+        raise usage_error("--master and --conf require --spark")
     if store is None and (jobs is not None or queue is not None or tag != "*"):
-        raise usage_error("--jobs, --queue and --tag are for --store")
+        raise usage_error("--jobs, --queue and --tag require --store")
     if spark and jobs is not None:
-        raise usage_error("--jobs is for exports without Spark; with it, say --master 'local[N]'")
+        raise usage_error("--jobs cannot be combined with --spark; use --master 'local[N]'")
     session = {"master": master, "conf": _pairs(conf or []), "verbose": settings.verbose}
     _require_packages(spark)
     wanted = parse_range(range_text, now_ms())
     if resume and wanted.last is not None:
-        raise usage_error("--resume goes on where the last export ended: -o may not count from the end")
+        raise usage_error("--resume continues where the last export ended: -o cannot count from the end")
     layout = Layout(
         partition_by=_names("--partition-by", partition_by),
         file_bytes=parse_size("--file-size", file_size),
@@ -165,7 +183,7 @@ def export(
 
 
 class _Target(NamedTuple):
-    """Where and how to write; `session`: what Spark is started with, None: without Spark."""
+    """Where and how to write. `session`: the settings of the Spark session; None: without Spark."""
 
     out: Path
     layout: Layout
@@ -177,7 +195,7 @@ class _Target(NamedTuple):
         return {"layout": self.layout, "resume": self.resume, **(self.session or {})}
 
     def tasks_done(self, tasks: int) -> AbstractContextManager[Callable[[int], None]]:
-        """A bar; with -v Spark shows one of its own."""
+        """Return a progress bar; with `-v`, Spark shows its own."""
         from rmqcli.render.progress import progress
 
         return progress("export", tasks, quiet=bool(self.session and self.session["verbose"]))
@@ -186,7 +204,7 @@ class _Target(NamedTuple):
 def _names(option: str, given: list[str] | None) -> tuple[str, ...]:
     found = tuple(name.strip() for text in given or [] for name in text.split(",") if name.strip())
     if given and not found:
-        raise usage_error(f"{option}: a name is expected")
+        raise usage_error(f"{option} must not be empty")
     return found
 
 
@@ -203,7 +221,7 @@ def _tags(expression: str) -> frozenset[str]:
 def _pairs(conf: list[str]) -> dict[str, str]:
     wrong = next((item for item in conf if "=" not in item or item.startswith("=")), None)
     if wrong is not None:
-        raise usage_error(f"--conf {wrong}: NAME=VALUE is expected")
+        raise usage_error(f"--conf {wrong}: expected NAME=VALUE")
     return dict(item.split("=", 1) for item in conf)
 
 
@@ -213,7 +231,7 @@ def _require_packages(spark: bool) -> None:
     for package in ("numpy", "pyarrow", *(["pyspark"] if spark else [])):
         if find_spec(package) is None:
             extra = "spark" if spark else "export"
-            raise usage_error(f"this needs {package}: pip install 'rmqcli[{extra}]'")
+            raise usage_error(f"package {package} is not installed: pip install 'rmqcli[{extra}]'")
 
 
 def _row_filter(store: Path, topic: str | None, wanted: OffsetRange, verify: bool) -> RowFilter:
@@ -240,7 +258,7 @@ def _require_topic(store: Path, topic: str) -> None:
 
     if not has_topic(store, topic):
         raise CommandError(
-            f"{store} has no topic {topic} (`rmq inspect consumequeue {store} --stats` lists them)",
+            f"topic {topic} not found in {store} (see `rmq inspect store {store}`)",
             ExitCode.NOT_FOUND,
         )
 
@@ -254,8 +272,8 @@ def _export_store(store: Path, target: _Target, rows: RowFilter, jobs: int | Non
     if target.session is not None:
         return export_store_on_spark(store, target.out, rows, target.tasks_done, **target.options)
     size = sum(file.size for file in CommitLogFiles(store).files)
-    # One process keeps two cores busy: it scans while a thread of it compresses.
-    jobs = jobs or (max(usable_cores() // 2, 1) if size >= _WORTH_JOBS else 1)
+    # One process keeps two cores busy: it scans while one of its threads compresses.
+    jobs = jobs or (max(usable_cores() // 2, 1) if size >= _MIN_PARALLEL_BYTES else 1)
     with Workers(jobs) as workers, progress("export", size, sizes=True) as advance:
         options = {**target.options, "workers": workers if jobs > 1 else None}
         return export_store(store, target.out, rows, advance, **options)
@@ -304,11 +322,11 @@ def _show(settings: Settings, summary: ExportSummary) -> None:
     else:
         Output().line(tsv_line([out, files, rows, written, round(seconds, 3)]))
     for end in failed:
-        warn(f"queue {end.wanted.queue}: not exported from offset {end.reached} on: {end.error}")
+        warn(f"queue {end.wanted.queue}: exported up to offset {end.reached}: {end.error}")
     if failed:
-        warn("what was read is exported; --resume goes on where each queue ended")
+        warn("the export is incomplete; --resume continues where each queue ended")
     elif not rows:
-        warn("no message was in the range")
+        warn("no messages in this range")
 
 
 def _failure(end: QueueEnd) -> dict[str, object]:

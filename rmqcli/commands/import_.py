@@ -1,4 +1,4 @@
-"""`rmq import`: messages of Parquet files and JSON lines back into a topic."""
+"""`rmq import`."""
 
 from __future__ import annotations
 
@@ -33,42 +33,46 @@ rmq import orders/ --topic orders-copy --resume""",
 def import_(
     settings: Settings,
     path: Annotated[
-        Path, typer.Argument(metavar="PATH", help="A .parquet or .jsonl file, or a folder of them.")
+        Path,
+        typer.Argument(
+            metavar="PATH", help="Parquet (.parquet) or JSON lines (.jsonl) file, or a folder of such files."
+        ),
     ],
-    topic: Annotated[str, typer.Option("--topic", "-t", metavar="TOPIC", help="Send to this topic.")],
+    topic: Annotated[str, typer.Option("--topic", "-t", metavar="TOPIC", help="Topic to send to.")],
     queues: Annotated[
         str,
         typer.Option(
             "--queues",
             metavar="HOW",
-            help="keep (the queue of the same number), hash (by the first key) or round-robin.",
+            help="Queue selection: keep (same queue ID), hash (of the first key) or round-robin.",
         ),
     ] = "keep",
     rate: Annotated[
-        float | None, typer.Option("--rate", metavar="N", min=0.001, help="Messages a second.")
+        float | None, typer.Option("--rate", metavar="N", min=0.001, help="Maximum messages per second.")
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Read everything and show what would go where; send nothing.")
+        bool, typer.Option("--dry-run", help="Read all input and show what would be sent; send nothing.")
     ] = False,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Send only what the import before did not, failed rows included.")
+        bool, typer.Option("--resume", help="Continue a previous import, including its failed rows.")
     ] = False,
     progress_file: Annotated[
         Path | None,
         typer.Option(
             "--progress",
             metavar="FILE",
-            help="Keep here what is sent.  [default: PATH.TOPIC.import, beside PATH]",
+            help="File that records what is sent.  [default: PATH.TOPIC.import, beside PATH]",
             show_default=False,
         ),
     ] = None,
 ) -> None:
-    """Send the messages of an export, or of JSON lines, to a topic.
+    """Import messages from Parquet files or JSON lines.
 
-    Takes what `rmq export` and `rmq pull --json` write, in folders or not. Body, keys, tags, properties, flag and message id
-    are kept; the times of the original become the properties ORIGINAL_BORN_TIMESTAMP and ORIGINAL_STORE_TIMESTAMP (epoch
-    milliseconds). Rows of one queue are sent in their order. Rows that fail are named and the rest is sent: exit 3, and
-    --resume tries those again. After a kill, --resume sends at most those again whose answers were under way.
+    Reads the output of `rmq export` and `rmq pull --json`. Body, keys, tags, properties, flag and message ID
+    are kept; the original times become the properties ORIGINAL_BORN_TIMESTAMP and ORIGINAL_STORE_TIMESTAMP
+    (epoch milliseconds). Rows of one queue are sent in order. If some rows fail, the others are sent and the
+    exit code is 3; --resume retries the failed ones. After a kill, --resume may send again only the messages
+    whose acknowledgements were pending.
     """
     _check(path, queues)
     from rmqcli.import_.progress import Progress
@@ -113,10 +117,10 @@ def _check(path: Path, queues: str) -> None:
     from importlib.util import find_spec
 
     if queues not in _CHOICES:
-        raise usage_error(f"--queues {queues}: {', '.join(_CHOICES)} is expected")
+        raise usage_error(f"--queues {queues}: expected {', '.join(_CHOICES)}")
     lines_only = path.suffix in (".jsonl", ".ndjson", ".json")
     if not lines_only and find_spec("pyarrow") is None:
-        raise usage_error("this needs pyarrow: pip install 'rmqcli[export]'")
+        raise usage_error("package pyarrow is not installed: pip install 'rmqcli[export]'")
 
 
 def _show(settings: Settings, topic: str, tally: ImportTally, seconds: float, *, dry_run: bool) -> None:
@@ -127,7 +131,7 @@ def _show(settings: Settings, topic: str, tally: ImportTally, seconds: float, *,
         Output().json(_as_json(topic, tally, seconds, dry_run=dry_run))
     elif settings.terminal:
         what = "would be imported" if dry_run else "imported"
-        before = f", {tally.skipped:,} were before" if tally.skipped else ""
+        before = f", {tally.skipped:,} skipped" if tally.skipped else ""
         print(
             f"{topic}: {many(tally.sent, 'message')} {what} ({size(tally.size)}){before} in {duration(seconds)}"
         )
@@ -168,7 +172,7 @@ def _report(tally: ImportTally, *, dry_run: bool) -> ExitCode:
         rows = number_ranges([failure.number + 1 for failure in failures])
         warn(f"not sent: {file}: row{'' if len(failures) == 1 else 's'} {rows}: {reason}")
     if tally.stopped:
-        warn("stopped: no queue takes messages; the rest of the rows was not tried")
+        warn("stopped: no queue accepts messages; the remaining rows were not attempted")
     if not dry_run:
-        warn(f"{tally.sent} sent, {len(tally.failed)} not; --resume tries those again")
+        warn(f"{tally.sent} sent, {len(tally.failed)} failed; --resume retries the failed rows")
     return ExitCode.PARTLY if tally.sent or tally.skipped else exit_code_of(tally.failed[0].error)

@@ -1,4 +1,4 @@
-"""`rmq namesrv`: a name server in the foreground."""
+"""`rmq namesrv`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ListenOption = Annotated[
     typer.Option(
         "--listen",
         metavar="[HOST:]PORT",
-        help="Where to listen; else 0.0.0.0 and listenPort (9876). Port 0 is any.",
+        help="Address to listen on; default: 0.0.0.0 and listenPort (9876). Port 0: any free port.",
     ),
 ]
 
@@ -40,12 +40,14 @@ DEFAULT_HOST = "0.0.0.0"
 
 
 def split_listen(text: str | None) -> tuple[str, int | None]:
-    """Host and port of `PORT`, `:PORT`, `HOST:PORT` or `[V6]:PORT`; a usage error for anything else."""
+    """Return host and port of `PORT`, `:PORT`, `HOST:PORT` or `[V6]:PORT`; raise a usage error for other
+    texts.
+    """
     if text is None:
         return DEFAULT_HOST, None
     host, _, port = text.rpartition(":")
     if not (port.isascii() and port.isdigit() and int(port) < 1 << 16):
-        raise usage_error(f"--listen {text!r}: HOST:PORT or PORT is expected")
+        raise usage_error(f"--listen {text!r}: expected HOST:PORT or PORT")
     return host.removeprefix("[").removesuffix("]") or DEFAULT_HOST, int(port)
 
 
@@ -58,7 +60,7 @@ def namesrv(
 ) -> None:
     """Run a name server until Ctrl-C or SIGTERM (exit code 0).
 
-    Reads the property names of Java's namesrv.conf; unknown ones are named and ignored.
+    Reads the property names of Java's namesrv.conf; unknown properties are reported and ignored.
     """
     from broker.config import NamesrvConfig
 
@@ -79,5 +81,5 @@ async def _serving(
             "the name server", f"{host}:{config.listen_port if port is None else port}", "--listen"
         ):
             server = await stack.enter_async_context(open_name_server(config, host=host, port=port))
-        announce(settings, {"namesrv": server.address}, f"name server on {server.address}")
+        announce(settings, {"namesrv": server.address}, f"name server listening on {server.address}")
         yield

@@ -11,12 +11,10 @@ from rmqcli.cli.endpoints import Profile, check_name, load_profiles, profile, pr
 from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.settings import Settings
 
-app = command_group("profile", "Name clusters, so that -n need not be repeated.")
+app = command_group("profile", "Manage named clusters.")
 
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The name of the profile.")]
-AddressArgument = Annotated[
-    str, typer.Argument(metavar="HOST:PORT", help="Its name servers, separated by ';'.")
-]
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the profile.")]
+AddressArgument = Annotated[str, typer.Argument(metavar="HOST:PORT", help="Name servers, separated by ';'.")]
 
 
 def _show(settings: Settings, found: list[Profile]) -> None:
@@ -27,30 +25,30 @@ def _show(settings: Settings, found: list[Profile]) -> None:
         settings,
         columns,
         [[entry.name, entry.namesrv] for entry in found],
-        empty=f"none in {profiles_path()}",
+        empty=f"no profiles in {profiles_path()}",
     )
 
 
 @command(app, "list", example="rmq profile list")
 def list_profiles(settings: Settings) -> None:
-    """List the profiles. The one that is called `default` is used when nothing else is said."""
+    """List the profiles. The profile `default` is used when no name server is given."""
     _show(settings, list(load_profiles().values()))
 
 
 @command(app, "show", example="rmq profile show prod")
 def show(name: NameArgument, settings: Settings) -> None:
-    """Show one profile."""
+    """Show a profile."""
     _show(settings, [profile(name)])
 
 
 @command(app, "set", example="rmq profile set prod 'ns1:9876;ns2:9876'\nrmq --profile prod topic list")
 def set_profile(name: NameArgument, addresses: AddressArgument, settings: Settings) -> None:
-    """Make a profile or change it."""
+    """Create or update a profile."""
     if not addresses.strip():
-        raise usage_error("HOST:PORT may not be empty")
+        raise usage_error("HOST:PORT must not be empty")
     from rmqcli.client.wire.addresses import name_servers
 
-    name_servers(addresses)  # what is none is told now, not by the first command that uses it
+    name_servers(addresses)  # rejects invalid addresses
     path = save_profiles(load_profiles() | {check_name(name): Profile(name, addresses.strip())})
     if settings.verbose:
         print(path)

@@ -1,4 +1,4 @@
-"""`rmq pull`: a range of messages, read without a group."""
+"""`rmq pull`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ RangeOption = Annotated[
         "--offset",
         "-o",
         metavar="RANGE",
-        help="start, end, N, -N (the last N), A:B, @T, @T1:T2; T is an ISO time, epoch milliseconds or -1h.",
+        help="Range: start, end, N, -N (the last N), A:B, @T or @T1:T2; T is an ISO time, epoch ms or -1h.",
     ),
 ]
 
@@ -59,11 +59,12 @@ def pull(
     sql: SqlOption = None,
     format_text: FormatOption = None,
 ) -> None:
-    """Read a range of messages and end.
+    """Read messages from a range of offsets or times.
 
-    Needs no consumer group and touches no offset. Reads to the end that each queue had when reading started. Messages of
-    all queues are merged by the time they were stored; -N is the last N of all chosen queues together. A broker that does
-    not answer is named, the messages of the others are printed, and the exit code is 3.
+    Needs no consumer group and changes no offsets. Reads up to the end that each queue had at the start.
+    Messages of all queues are merged by store time; -N selects the last N messages of all selected queues
+    together. Brokers that do not respond are reported, the messages of the others are printed, and the exit
+    code is 3.
     """
     from rmqcli.commands.common.partial import end_partly
     from rmqcli.flows.reading import choose_queues, open_range, reachable_spans, total
@@ -100,7 +101,7 @@ def pull(
                     break
             output.flush()
             if settings.verbose:
-                warn(f"{printed} messages of {len(found)} queues")
+                warn(f"{printed} messages from {len(found)} queues")
 
     run_async(main)
     end_partly(missing)

@@ -1,4 +1,4 @@
-"""`rmq query`: messages by key or id."""
+"""`rmq query`."""
 
 from __future__ import annotations
 
@@ -19,16 +19,19 @@ if TYPE_CHECKING:
 
 app = single_command()
 
-KeyOption = Annotated[str | None, typer.Option("--key", "-k", metavar="KEY", help="Messages with this key.")]
+KeyOption = Annotated[
+    str | None, typer.Option("--key", "-k", metavar="KEY", help="Find messages with this key.")
+]
 IdOption = Annotated[
-    str | None, typer.Option("--id", metavar="ID", help="The message with this id: msgId or offsetMsgId.")
+    str | None,
+    typer.Option("--id", metavar="ID", help="Find the message with this ID (msgId or offsetMsgId)."),
 ]
 TimeOption = Annotated[
     str,
-    typer.Option("--time", metavar="@T1:@T2", help="With --key: stored in this time, as in @-1h or @T1:@T2."),
+    typer.Option("--time", metavar="@T1:@T2", help="With --key: store time, e.g. @-1h or @T1:@T2."),
 ]
 CountOption = Annotated[
-    int, typer.Option("--count", "-c", metavar="N", min=1, max=1024, help="With --key: at most N.")
+    int, typer.Option("--count", "-c", metavar="N", min=1, max=1024, help="With --key: at most N messages.")
 ]
 
 
@@ -42,21 +45,21 @@ def query(
     count: CountOption = 64,
     format_text: FormatOption = None,
 ) -> None:
-    """Find messages by key or by id, through the index of the brokers.
+    """Find messages by key or message ID, using the index of the brokers.
 
-    Exit code 4 when there is none. Messages are printed as `rmq pull` prints them.
+    Exit code 4 if there is none. Messages are printed as by `rmq pull`.
     """
     from rmqcli.grammar.offset_range import parse_range
     from rmqcli.render import Output
     from rmqcli.render.lines import message_renderer
 
     if (key is None) == (msg_id is None):
-        raise usage_error("give one of --key and --id")
+        raise usage_error("specify either --key or --id")
     if not key and not msg_id:
-        raise usage_error("--key and --id may not be empty")
+        raise usage_error("--key and --id must not be empty")
     span = parse_range(time, now_ms())
     if time != "start" and span.begin_time is None and span.end_time is None:
-        raise usage_error(f"--time {time!r}: @T or @T1:@T2 is expected")
+        raise usage_error(f"--time {time!r}: expected @T or @T1:@T2")
     render = message_renderer(settings, format_text)
 
     async def main() -> QueryResult:
@@ -71,9 +74,9 @@ def query(
     output = Output()
     for message in found.messages:
         if message.topic != topic:
-            warn(f"{message.msg_id} is a message of topic {message.topic}")
+            warn(f"{message.msg_id} belongs to topic {message.topic}")
         output.write(render(message))
-    _finish(found, topic, f"key {key}" if key is not None else f"id {msg_id}")
+    _finish(found, topic, f"key {key}" if key is not None else f"ID {msg_id}")
 
 
 def _bounds(span: OffsetRange) -> dict[str, int]:
@@ -83,7 +86,7 @@ def _bounds(span: OffsetRange) -> dict[str, int]:
 
 def _finish(found: QueryResult, topic: str, what: str) -> None:
     for name, error in found.failures.items():
-        warn(f"{name} could not be asked: {error}")
+        warn(f"{name}: {error}")
     if found.failures and found.messages:
         raise typer.Exit(ExitCode.PARTLY)
     if found.failures:

@@ -1,4 +1,4 @@
-"""`rmq request`: a message that is answered."""
+"""`rmq request`."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 app = single_command()
 
-BodyArgument = Annotated[str, typer.Argument(metavar="BODY", help="The request.")]
+BodyArgument = Annotated[str, typer.Argument(metavar="BODY", help="Body of the request.")]
 
-# A reply is handed over by a broker, not read from a queue: it has no place there.
-_NO_PLACE = frozenset(
+# A broker pushes a reply; it was never stored in a queue.
+_STORAGE_FIELDS = frozenset(
     {"brokerName", "queueOffset", "commitLogOffset", "offsetMsgId", "storeSize", "bodyCrc", "sysFlag"}
 )
 
@@ -41,10 +41,10 @@ def request(
     prop: PropertyOption = None,
     format_text: FormatOption = None,
 ) -> None:
-    """Send a request and print the reply of whoever consumed it.
+    """Send a request and print the reply of its consumer.
 
-    Waits --timeout seconds (3) for both together; exit code 7 when the request was stored and no reply came. The body of
-    the reply is printed as it is, with a line end.
+    Waits up to --timeout seconds (default: 3) for both together; exit code 7 if the request was stored but no
+    reply arrived. The body of the reply is printed as it is, followed by a newline.
     """
     from rmqcli.flows.outgoing import Stamp
     from rmqcli.render import Output
@@ -78,4 +78,4 @@ def _renderer(settings: Settings, format_text: str | None) -> Callable[[MessageE
 def _as_json(reply: MessageExt) -> dict[str, Any]:
     from rmqcli.render.message_json import message_object
 
-    return {name: value for name, value in message_object(reply).items() if name not in _NO_PLACE}
+    return {name: value for name, value in message_object(reply).items() if name not in _STORAGE_FIELDS}

@@ -1,4 +1,4 @@
-"""`rmq tail`: the last messages, then what comes."""
+"""`rmq tail`."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from rmqcli.cli.settings import Settings
 app = single_command()
 
 _SKEW_MS = 60_000
-"""How far the clocks of brokers may be behind ours."""
+"""How far the clock of a broker may lag behind the local clock."""
 
 LastOption = Annotated[
-    int, typer.Option("--last", metavar="N", min=0, help="Begin with the last N of all queues.")
+    int, typer.Option("--last", metavar="N", min=0, help="Start with the last N messages of all queues.")
 ]
 
 
@@ -50,11 +50,11 @@ def tail(
     sql: SqlOption = None,
     format_text: FormatOption = None,
 ) -> None:
-    """Show the last messages of a topic, then follow it.
+    """Show the last messages of a topic and follow it.
 
-    The last messages of all queues are merged by the time they were stored. Following ends with Ctrl-C (exit code 130),
-    after --count messages or after --idle seconds without one (exit code 0). Goes on when a broker comes back; one that is
-    not there at the beginning is followed from when it is.
+    The last messages of all queues are merged by store time. Ends with Ctrl-C (exit code 130), after --count
+    messages, or after --idle seconds without a message (exit code 0). Continues when a broker comes back; a
+    broker that is unavailable at the start is followed as soon as it responds.
     """
     from rmqcli.flows.following import Printer, follow_and_print
     from rmqcli.flows.reading import choose_queues, open_range, reachable_spans

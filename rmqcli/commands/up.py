@@ -1,4 +1,4 @@
-"""`rmq up`: name server and broker in one process, to try things and to test against."""
+"""`rmq up`: a name server and a broker in one process, for experiments and tests."""
 
 from __future__ import annotations
 
@@ -27,20 +27,24 @@ app = single_command()
 
 PortOption = Annotated[
     int,
-    typer.Option("--port", metavar="PORT", min=0, max=65535, help="Port of the broker; 0 is any free one."),
+    typer.Option("--port", metavar="PORT", min=0, max=65535, help="Port of the broker; 0 for any free port."),
 ]
 NamesrvPortOption = Annotated[
     int,
     typer.Option(
-        "--namesrv-port", metavar="PORT", min=0, max=65535, help="Port of the name server; 0 is any free one."
+        "--namesrv-port",
+        metavar="PORT",
+        min=0,
+        max=65535,
+        help="Port of the name server; 0 for any free port.",
     ),
 ]
 HostOption = Annotated[
-    str, typer.Option("--host", metavar="IP", help="Address to listen on and to tell clients.")
+    str, typer.Option("--host", metavar="IP", help="Address to listen on and to advertise.")
 ]
 StoreOption = Annotated[
     Path | None,
-    typer.Option("--store", metavar="DIR", help="Keep messages here; else in a folder that is removed."),
+    typer.Option("--store", metavar="DIR", help="Store folder; default: a temporary folder."),
 ]
 
 _DEFAULTS = {"brokerName": "broker-a", "brokerClusterName": "DefaultCluster"}
@@ -62,9 +66,10 @@ def up(
     config: ConfigOption = None,
     properties: SetOption = None,
 ) -> None:
-    """Start a name server and a broker in one process, and stay until Ctrl-C or SIGTERM (exit code 0).
+    """Start a name server and a broker in one process, until Ctrl-C or SIGTERM (exit code 0).
 
-    With --json one line is printed when both take connections: {"namesrv": "...", "broker": "...", "store": "..."}.
+    With --json, prints one line when both accept connections: {"namesrv": "...", "broker": "...", "store":
+    "..."}.
     """
     from broker.config import BrokerConfig
     from broker.config.properties import java_name
@@ -73,7 +78,7 @@ def up(
     log_to_stderr(settings)
     with ExitStack() as stack:
         folder = store or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="rmq-")))
-        # Java opens a folder only with the file sizes it is configured for, so a store that is kept has Java's sizes.
+        # Java opens a folder only with its configured file sizes, so a store that is kept has Java's sizes.
         sizes = {} if store else light_file_sizes(folder)
         defaults = _DEFAULTS | {java_name(name): str(value) for name, value in sizes.items()}
         fixed = {
@@ -97,7 +102,7 @@ async def _both(
     from broker.node import open_broker
 
     assert isinstance(broker_config, BrokerConfig)
-    # Only for this run: nothing of the name server is kept.
+    # The name server persists nothing.
     names = NamesrvConfig(kv_config_path=None, config_store_path=None)
     async with AsyncExitStack() as stack:
         with listening("the name server", f"{host}:{namesrv_port}", "--namesrv-port"):
@@ -109,5 +114,5 @@ async def _both(
         text = (
             f"name server  {namesrv.address}\nbroker       {broker.address}\nstore        {broker.store_path}"
         )
-        announce(settings, words, f"{text}\nCtrl-C stops")
+        announce(settings, words, f"{text}\nPress Ctrl-C to stop")
         yield

@@ -1,4 +1,4 @@
-"""Streams of messages between a command and the client library: read, followed, sent, consumed, and what is said of each."""
+"""Streams of messages between a command and the client library: reading, following, sending, consuming."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What `rmq consume` does with each message: print it, or give it to a command.
+"""What `rmq consume` does with each message: print it, or pass it to a command.
 
-A message counts as consumed when it is printed and flushed, in a pipe when the reader took it, or when its command ended with
-status 0. When there were enough, no
-other message is touched: a listener that gets one waits until the consumer is left, and the message stays with the group.
+A message counts as consumed when it is printed and flushed (in a pipe: when the reader has read it), or when
+its command exits with status 0. Once enough messages are consumed, no other is touched: a listener that
+receives one waits until the consumer closes, and the message stays with the group.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from rmqcli.render.pipe import Pipe
 
 __all__ = ["Consumption", "environment"]
 
-_ENDED_FROM_OUTSIDE = frozenset(
+_TERMINATED = frozenset(
     status for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) for status in (-one, 128 + one)
 )
-_UNTIL_WE_ARE_TOLD = 0.3
-"""Seconds. Ctrl-C, or the end of a service, is for the command and for us: then the message has not failed, but comes again."""
+_SIGNAL_DELAY = 0.3
+"""Seconds to wait for the same signal (Ctrl-C, end of a service), so that the message does not fail."""
 
 Act = Callable[[MessageExt], Awaitable[bool]]
 
 
 class Consumption:
-    """A listener for both kinds of consumers: `done` and `later` are what they want to hear."""
+    """A listener for both kinds of consumers; `done` and `later` are the results it returns."""
 
     def __init__(self, act: Act, *, count: int | None, done: Any, later: Any) -> None:
         self._act = act
         self._left = count
         self._done, self._later = done, later
         self._enough = trio.Event()
-        self._heard = trio.Event()
+        self._arrived = trio.Event()
         self._running = 0
         self._ended = trio.lowlevel.ParkingLot()
         self._failure: OSError | None = None
@@ -47,30 +47,30 @@ class Consumption:
     async def __call__(self, messages: list[MessageExt], context: object) -> Any:
         (message,) = messages
         await self._turn()
-        self._heard.set()
+        self._arrived.set()
         try:
-            taken = await self._act(message)
-        except OSError as error:  # standard output is closed, or there is no shell: no message will do better
+            consumed = await self._act(message)
+        except OSError as error:  # standard output is closed, or there is no shell: every message would fail
             self._failure = error
             self._enough.set()
             await trio.sleep_forever()
         finally:
             self._running -= 1
             self._ended.unpark_all()
-        if not taken:
+        if not consumed:
             return self._later
         self._count()
         return self._done
 
     async def _turn(self) -> None:
-        """Waits while those that run may be enough already."""
+        """Wait while the running messages may complete the count."""
         while self._enough.is_set() or (self._left is not None and self._running >= self._left):
             await self._ended.park()
         self._running += 1
 
     def _count(self) -> None:
         self.consumed += 1
-        self._heard.set()
+        self._arrived.set()
         if self._left is not None:
             self._left -= 1
             if self._left == 0:
@@ -79,9 +79,10 @@ class Consumption:
     async def wait(
         self, idle: float | None, pipe: Pipe | None = None, *, begun: Callable[[], Awaitable[None]]
     ) -> None:
-        """Until there were enough, nothing came for `idle` seconds, or nobody reads the pipe; raises what made an end of it.
+        """Wait until enough messages are consumed, none arrives for `idle` seconds, or the reader of the pipe
+        is gone.
 
-        `begun` waits until messages can come.
+        `begun` waits until messages can arrive. Raise the error that ended the consumption.
         """
         async with trio.open_nursery() as nursery:
             if idle is not None:
@@ -95,7 +96,7 @@ class Consumption:
 
     async def _watch_reader(self, pipe: Pipe) -> None:
         await pipe.reader_gone()
-        while self._running:  # what the reader took before it left is consumed
+        while self._running:  # messages that the reader read before it left are consumed
             await self._ended.park()
         self._failure = self._failure or BrokenPipeError()
         self._enough.set()
@@ -103,9 +104,9 @@ class Consumption:
     async def _watch(self, idle: float, begun: Callable[[], Awaitable[None]]) -> None:
         await begun()
         while True:
-            self._heard = trio.Event()
+            self._arrived = trio.Event()
             with trio.move_on_after(idle) as silence:
-                await self._heard.wait()
+                await self._arrived.wait()
             if silence.cancelled_caught and not self._running:
                 self.was_idle = True
                 self._enough.set()
@@ -113,7 +114,9 @@ class Consumption:
 
 
 def printing(output: Output, render: Callable[[MessageExt], bytes], pipe: Pipe | None) -> Act:
-    """Prints each message; with `pipe`, where `output` goes, until the reader has it."""
+    """Return an action that prints each message; with `pipe`, where `output` goes, it waits until the reader
+    has the message.
+    """
 
     async def act(message: MessageExt) -> bool:
         if pipe is not None:
@@ -127,8 +130,10 @@ def printing(output: Output, render: Callable[[MessageExt], bytes], pipe: Pipe |
 
 
 def running(shell_command: str, retries: int | None, producer: Producer | None = None) -> Act:
-    """Runs the command for each message, its body on standard input; with a producer what it prints is the reply. `retries` None:
-    what fails does not come again."""
+    """Return an action that runs the command for each message, with the body on standard input.
+
+    With a producer, the output of the command is the reply. `retries` None: failed messages are not retried.
+    """
 
     async def act(message: MessageExt) -> bool:
         done = await trio.run_process(
@@ -138,11 +143,11 @@ def running(shell_command: str, retries: int | None, producer: Producer | None =
             env=environment(message),
             capture_stdout=producer is not None,
         )
-        if done.returncode in _ENDED_FROM_OUTSIDE:
-            await trio.sleep(_UNTIL_WE_ARE_TOLD)
+        if done.returncode in _TERMINATED:
+            await trio.sleep(_SIGNAL_DELAY)
         if done.returncode:
             fate = _fate(message.reconsume_times, retries)
-            warn(f"{message.queue}: message {message.msg_id} {fate}: {_how_it_ended(done.returncode)}")
+            warn(f"{message.queue}: message {message.msg_id} {fate}: {_exit_text(done.returncode)}")
         elif producer is not None:
             await _reply(producer, message, done.stdout)
         return not done.returncode
@@ -153,23 +158,27 @@ def running(shell_command: str, retries: int | None, producer: Producer | None =
 def _fate(reconsume_times: int, retries: int | None) -> str:
     if retries is None:
         return "failed"
-    return "comes again" if reconsume_times < retries else "is a dead letter now"
+    return "will be retried" if reconsume_times < retries else "is now a dead letter"
 
 
-def _how_it_ended(status: int) -> str:
+def _exit_text(status: int) -> str:
     return f"status {status}" if status >= 0 else f"killed by {signal.Signals(-status).name}"
 
 
 async def _reply(producer: Producer, request: MessageExt, printed: bytes) -> None:
-    """Who asked may be gone, or may not have asked at all: the message counts as consumed all the same."""
+    """Send the reply. If that fails, the message still counts as consumed: its sender may be gone or expect
+    no reply.
+    """
     try:
         await producer.reply(request, printed.removesuffix(b"\n"))
     except ClientError as error:
-        warn(f"{request.queue}: message {request.msg_id} is not answered: {error}")
+        warn(f"{request.queue}: message {request.msg_id} was not replied to: {error}")
 
 
 def environment(message: MessageExt) -> Mapping[str, str]:
-    """The environment of a command: ours, and RMQ_* of the message. U+0000, which no environment can hold, is left out."""
+    """Return the environment of a command: ours, and RMQ_* of the message without U+0000, which no
+    environment can hold.
+    """
     import os
 
     named = {

@@ -1,6 +1,8 @@
-"""The number of a delay level from its length, by the tables (`messageDelayLevel`) of the brokers that may get the message.
+"""Finds the number of a delay level by its length, in the `messageDelayLevel` of the brokers that may receive
+the message.
 
-A broker that does not tell its configuration (GET_BROKER_CONFIG) counts as one with the default table, which is said.
+A broker that does not return its configuration (GET_BROKER_CONFIG) counts as one with the default levels,
+with a warning.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ Table = tuple[str, ...]
 
 
 async def level_at(producer: Producer, queues: Sequence[MessageQueue], delay: str) -> int:
-    """The level that is exactly so long on the brokers of `queues`."""
+    """Return the level of exactly this length on the brokers of `queues`."""
     tables: dict[str, Table] = {}
 
     async def ask(queue: MessageQueue) -> None:
@@ -41,7 +43,9 @@ async def level_at(producer: Producer, queues: Sequence[MessageQueue], delay: st
 
 
 def chosen_level(tables: Mapping[str, Table], delay: str) -> int:
-    """A usage error when a table has no such level, or it has another number elsewhere."""
+    """Return the level; raise InvalidInput if a broker has none of this length, or brokers number it
+    differently.
+    """
     wanted = parse_duration_ms(delay)
     found = {broker: _place(table, wanted) for broker, table in tables.items()}
     levels = set(found.values())
@@ -51,7 +55,7 @@ def chosen_level(tables: Mapping[str, Table], delay: str) -> int:
     level = levels.pop() if levels else None
     if level is None:
         there = ", ".join(dict.fromkeys(word for table in tables.values() for word in table))
-        raise InvalidInput(f"--delay {delay}: no such delay level; there are {there}")
+        raise InvalidInput(f"--delay {delay}: no such delay level (available: {there})")
     return level
 
 
@@ -67,9 +71,7 @@ async def _table(producer: Producer, queue: MessageQueue) -> Table:
         reply = await instance.call(master, RequestCode.GET_BROKER_CONFIG)
         return tuple(decode_properties_text(reply.body)[PROPERTY].split())
     except (ClientError, CodecError, KeyError) as error:
-        warn(
-            f"{queue.broker_name} does not tell its delay levels, the default ones are taken: {_reason(error)}"
-        )
+        warn(f"{queue.broker_name} did not return its delay levels, assuming the default: {_reason(error)}")
         return tuple(DEFAULT_DELAY_LEVELS.split())
 
 

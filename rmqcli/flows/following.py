@@ -1,6 +1,7 @@
-"""Follows a topic: one long poll after the other on every queue, new queues included, through restarts of brokers.
+"""Follows a topic with long polls on every queue, including new queues, through restarts of brokers.
 
-Ends never by itself; the caller cancels. A connection that fails is tried again every `_RETRY_S` seconds and said once.
+Following ends only when the caller cancels it. A failed request is repeated every `_RETRY_S` seconds and
+reported once.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from rmqcli.render.output import Output, warn
 __all__ = ["Printer", "follow", "follow_and_print"]
 
 _POLL_S = 15.0
-"""A broker holds a pull this long when there is nothing new; Java's pull consumer asks for the same."""
+"""How long a broker holds a pull without new messages; the same as in Java's pull consumer."""
 _RETRY_S = 1.0
 _ROUTE_S = 30.0
-"""How often to look for new queues."""
+"""Interval of looking for new queues."""
 
 Sink = trio.MemorySendChannel[list[MessageExt]]
 
@@ -39,8 +40,10 @@ async def follow(
     new_queues: bool = True,
     since_ms: int = 0,
 ) -> None:
-    """Sends batches of new messages of all queues to `sink`; each starts at the end of its span, those `absent` where they
-    end when their broker answers. A queue that comes later may be one of a broker that was away: of it what was stored at
+    """Send batches of new messages of all queues to `sink`.
+
+    Each queue starts at the end of its span; `absent` queues start at their end when their broker responds. A
+    queue that appears later may belong to a broker that was away: it starts with the messages stored at
     `since_ms` (epoch) or later.
     """
     starts: dict[MessageQueue, int | None] = {span.queue: span.end for span in ends}
@@ -79,12 +82,12 @@ async def _follow_queue(
             result = await reader.pull(queue, offset, BATCH, expression, suspend=_POLL_S)
         except UNREACHED as error:
             if not silent:
-                warn(f"{queue}: {error}; trying again")
+                warn(f"{queue}: {error}; retrying")
             silent = True
             await trio.sleep(_RETRY_S)
             continue
         silent = False
-        # A search may answer the message before
+        # A search may return the message before
         messages = [m for m in result.messages if since_ms is None or m.store_timestamp >= since_ms]
         if messages:
             await sink.send(messages)
@@ -101,7 +104,7 @@ async def _begin(reader: Reader, queue: MessageQueue, since_ms: int | None) -> i
 
 
 class Printer:
-    """Prints messages until there were `count` (None: never enough), flushed whenever a reader may wait."""
+    """Prints messages until there are `count` (None: no limit), and flushes when a reader may be waiting."""
 
     def __init__(
         self, output: Output, render: Callable[[MessageExt], bytes], count: int | None = None
@@ -120,7 +123,7 @@ class Printer:
             self._left -= 1
 
     async def print_all(self, messages: AsyncIterator[MessageExt]) -> None:
-        """Until the messages end or there were enough."""
+        """Print until the messages end or there are enough."""
         async for message in messages:
             self._print(message)
             if self.done:
@@ -128,7 +131,7 @@ class Printer:
         self._output.flush()
 
     def print_batch(self, messages: Sequence[MessageExt]) -> None:
-        """Those of a batch that are still wanted."""
+        """Print those of a batch that are still wanted."""
         for message in messages:
             if not self.done:
                 self._print(message)
@@ -147,7 +150,7 @@ async def follow_and_print(
     new_queues: bool = True,
     since_ms: int = 0,
 ) -> None:
-    """Follows until the printer has enough, or nothing came for `idle` seconds."""
+    """Follow until the printer has enough, or no message arrives for `idle` seconds."""
     send, receive = trio.open_memory_channel[list[MessageExt]](0)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(

@@ -1,7 +1,7 @@
-"""Cuts a stream of bytes into messages, as it comes: nothing is read further ahead than the buffers below.
+"""Splits a stream of bytes into messages as they arrive, reading no further ahead than the buffers below.
 
-One piece for each delimiter; a delimiter at the end makes no empty piece. A piece over the limit is dropped and told as
-such, so that one endless line cannot fill the memory.
+A delimiter at the end adds no empty piece. A piece over the limit is dropped and reported, so that one
+endless line cannot fill the memory.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ __all__ = ["MAX_PIECE", "READ_SIZE", "Piece", "Splitter", "read_pieces"]
 
 READ_SIZE = 64 * 1024
 MAX_PIECE = 64 * 1024 * 1024
-"""Bytes; far over what a broker takes (4 MiB by default) even as base64 in JSON."""
+"""Bytes; far more than a broker accepts (4 MiB by default), even as base64 in JSON."""
 
 
 class Piece(NamedTuple):
-    """Piece `number` (from 1) of an input; `data` is None when it was longer than the limit."""
+    """Piece `number` (from 1) of an input; `data` is None if it was longer than the limit."""
 
     number: int
     data: bytes | None
 
 
 class Splitter:
-    """Feed it bytes, get whole pieces. Sans-IO."""
+    """Takes bytes and returns whole pieces. Sans-IO."""
 
     def __init__(self, delimiter: bytes = b"\n", limit: int = MAX_PIECE) -> None:
         self._delimiter = delimiter
@@ -39,8 +39,8 @@ class Splitter:
         self._tail = b""
 
     def feed(self, data: bytes) -> list[Piece]:
-        """The pieces that are complete now."""
-        # A delimiter may be cut in two by the reads: its possible first part stays for the next round.
+        """Return the pieces that are complete now."""
+        # Reads may cut a delimiter in two: keep its possible first part for the next round.
         data = self._tail + data
         pieces = data.split(self._delimiter)
         rest = pieces.pop()
@@ -51,7 +51,7 @@ class Splitter:
         return found
 
     def end(self) -> list[Piece]:
-        """The last piece, when the stream does not end with a delimiter."""
+        """Return the last piece if the stream does not end with a delimiter."""
         self._hold(self._tail)
         self._tail = b""
         return [self._complete(b"")] if self._length else []
@@ -74,12 +74,12 @@ class Splitter:
 
 
 async def _read(descriptor: int) -> bytes:
-    # os.read, not sys.stdin: a thread that is left behind in it holds no lock that the interpreter needs to end.
+    # os.read, not sys.stdin: an abandoned thread then holds no lock that the interpreter needs to exit.
     return await trio.to_thread.run_sync(partial(os.read, descriptor, READ_SIZE), abandon_on_cancel=True)
 
 
 async def read_pieces(descriptor: int, delimiter: bytes | None) -> AsyncGenerator[Piece, None]:
-    """The pieces of a file descriptor; `delimiter` None: all of it is one piece."""
+    """Yield the pieces of a file descriptor; `delimiter` None: everything is one piece."""
     if delimiter is None:
         yield await _whole(descriptor)
         return

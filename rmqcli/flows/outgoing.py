@@ -1,4 +1,4 @@
-"""From the options and the input of `rmq send` to messages."""
+"""Makes messages of the options and the input of `rmq send`."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class Stamp:
         properties: Sequence[str],
         level: int | None = None,
     ) -> Stamp:
-        """Checks the options; usage errors name them."""
+        """Return the stamp of the options; raise GrammarError for an invalid one."""
         named = dict(_property(text) for text in properties)
         if any(not key or " " in key for key in keys):
-            raise GrammarError("--key: a key may not be empty or hold a blank, which separates keys")
+            raise GrammarError("--key: a key must not be empty or contain spaces, which separate keys")
         if keys:
             named[PropertyName.KEYS] = " ".join(keys)
         if tag:
@@ -48,14 +48,16 @@ class Stamp:
         return stamp if level is None else stamp.delayed(level)
 
     def delayed(self, level: int) -> Stamp:
-        """The same with a delay level."""
+        """Return this stamp with a delay level."""
         return Stamp(self.topic, {**self.properties, PropertyName.DELAY: str(level)})
 
     def on_body(self, body: bytes) -> Message:
         return Message(topic=self.topic, body=body, properties=dict(self.properties))
 
     def on_line(self, line: bytes) -> Message:
-        """A JSON line; the options win over what it says. CommandError when it is none."""
+        """Return the message of a JSON line, in which the options override its values; raise GrammarError for
+        another line.
+        """
         message = sendable(message_from_json(line, self.topic))
         return message.with_properties(self.properties)
 
@@ -63,10 +65,10 @@ class Stamp:
 def _property(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not name or not equals or not value:
-        raise GrammarError(f"--property {text!r}: NAME=VALUE is expected, both not empty")
+        raise GrammarError(f"--property {text!r}: expected NAME=VALUE, neither empty")
     if any(mark in text for mark in "\x01\x02"):
         raise GrammarError(
-            f"--property {name}: the bytes 1 and 2 separate properties and cannot be part of one"
+            f"--property {name}: the bytes 1 and 2 separate properties and are not allowed in one"
         )
     return name, value
 
@@ -77,7 +79,7 @@ Source = bytes | Path
 async def jobs_of(
     sources: Sequence[Source], stamp: Stamp, delimiter: bytes | None, *, jsonl: bool
 ) -> AsyncGenerator[Job, None]:
-    """The messages of all sources, numbered through, read no faster than they are taken."""
+    """Yield the messages of all sources, numbered consecutively and read on demand."""
     number = 0
     for source in sources:
         async with aclosing(_pieces(source, delimiter)) as pieces:

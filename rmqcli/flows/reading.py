@@ -1,7 +1,8 @@
-"""Reads ranges of a topic without a group: every queue by its own task, merged by store time.
+"""Reads ranges of a topic without a group: one task per queue, merged by store time.
 
-The ends are taken when reading starts, so reading ends even while others send. Memory is bounded: at most
-`_AHEAD` pulled batches a queue. Messages of one queue stay in queue order; between queues the store time decides.
+Reading ends at the offsets that the queues have when it starts, even while others send. Memory is bounded: at
+most `_AHEAD` pulled batches per queue. Messages of one queue keep their order; between queues, store time
+decides.
 """
 
 from __future__ import annotations
@@ -34,15 +35,15 @@ __all__ = [
     "total",
 ]
 
-NONE_LOST: Mapping[MessageQueue, ClientError] = MappingProxyType({})
+_NONE_LOST: Mapping[MessageQueue, ClientError] = MappingProxyType({})
 BATCH = 32
-"""Messages asked for at once; Java brokers allow no more by default."""
+"""Messages per request; Java brokers allow no more by default."""
 _AHEAD = 2
-"""Batches that wait in memory for each queue."""
+"""Batches per queue kept in memory."""
 
 
 class Reader(Protocol):
-    """What reading needs of `PullConsumer`."""
+    """The part of `PullConsumer` that reading needs."""
 
     async def message_queues(self, topic: str) -> list[MessageQueue]: ...
     async def min_offset(self, queue: MessageQueue) -> int: ...
@@ -60,7 +61,7 @@ class Reader(Protocol):
 
 
 class Span(NamedTuple):
-    """What to read of one queue: offsets begin to end, end not included."""
+    """The offsets to read of one queue, from `begin` up to `end` (exclusive)."""
 
     queue: MessageQueue
     begin: int
@@ -70,7 +71,9 @@ class Span(NamedTuple):
 async def choose_queues(
     reader: Reader, topic: str, broker: str | None = None, queue_id: int | None = None
 ) -> list[MessageQueue]:
-    """The queues of a topic that were asked for; CommandError(NOT_FOUND) that says what there is when there are none."""
+    """Return the selected queues of a topic; raise QueueNotFound, which lists the available ones, if there
+    are none.
+    """
     queues = await reader.message_queues(topic)
     return select_queues(queues, topic, broker, queue_id)
 
@@ -83,7 +86,7 @@ def select_queues(
     *,
     kind: str = "readable",
 ) -> list[MessageQueue]:
-    """Those of `queues`, all of which are of one kind, that were asked for."""
+    """Return those of `queues` (which are all of one kind) that are selected."""
     if not queues:
         text = f"topic {topic} has no {kind} queue; see: rmq topic route {topic}"
         raise QueueNotPermitted(text)
@@ -106,7 +109,7 @@ def _numbers(queues: Sequence[MessageQueue], broker: str) -> str:
 
 
 async def spans(reader: Reader, queues: Sequence[MessageQueue], wanted: OffsetRange) -> list[Span]:
-    """What to read of each queue, as of now, in the order of `queues`."""
+    """Return the span of each queue as of now, in the order of `queues`."""
     found, failures = await reachable_spans(reader, queues, wanted)
     if failures:
         raise next(iter(failures.values()))
@@ -117,10 +120,13 @@ async def reachable_spans(
     reader: Reader,
     queues: Sequence[MessageQueue],
     wanted: OffsetRange,
-    lost: Mapping[MessageQueue, ClientError] = NONE_LOST,
+    lost: Mapping[MessageQueue, ClientError] = _NONE_LOST,
 ) -> tuple[list[Span], dict[MessageQueue, ClientError]]:
-    """As `spans`, of the queues whose broker answers, and the others with their error. When none answers the first is raised.
-    Those in `lost` did not answer before and are not asked again: that would cost the timeout once more."""
+    """Return the spans of the queues whose broker responds, and the errors of the others; raise the first if
+    none does.
+
+    Queues in `lost` did not respond before and are not requested again, which would cost another timeout.
+    """
     found: dict[MessageQueue, Span] = {}
     failures = dict(lost)
 
@@ -145,8 +151,8 @@ async def reachable_spans(
 async def _span(reader: Reader, queue: MessageQueue, wanted: OffsetRange) -> Span:
     first, end = await reader.min_offset(queue), await reader.max_offset(queue)
     begin, end = wanted.offsets(max(0, first), end)
-    # A search may answer any of several messages of that millisecond, or the neighbour of a gap: search one
-    # millisecond early and one message late, the store time of each message decides.
+    # A search may return any message of that millisecond, or the neighbor of a gap: search one millisecond
+    # early and one message late; the store time of each message decides.
     if wanted.begin_time and begin < end:
         begin = max(begin, await reader.search_offset(queue, wanted.begin_time - 1))
     if wanted.end_time is not None and begin < end:
@@ -155,7 +161,7 @@ async def _span(reader: Reader, queue: MessageQueue, wanted: OffsetRange) -> Spa
 
 
 def total(found: Sequence[Span]) -> int:
-    """How many messages the spans hold at most."""
+    """Return the maximum number of messages in the spans."""
     return sum(span.end - span.begin for span in found)
 
 
@@ -170,7 +176,9 @@ async def open_range(
     expression: str = "*",
     unread: list[MessageQueue] | None = None,
 ) -> AsyncIterator[AsyncIterator[MessageExt]]:
-    """Gives the messages of all spans, merged. Leaving stops the tasks. `unread` gets the queues whose end was not reached."""
+    """Yield the merged messages of all spans; exiting stops the tasks. `unread` receives queues whose end was
+    not reached.
+    """
     async with trio.open_nursery() as nursery:
         sources: list[Batches] = []
         for span in found:
@@ -222,7 +230,7 @@ async def _read_span(
     channel: trio.MemorySendChannel[list[MessageExt]],
     unread: list[MessageQueue] | None,
 ) -> None:
-    # Not `async with`: its checkpoint behind the closing lets the reader end, and cancel this task with its error.
+    # Not `async with`: its checkpoint after closing would let the reader end and cancel this task.
     with channel:
         offset = span.begin
         while offset < span.end:
@@ -238,7 +246,7 @@ async def _read_span(
             if _past(result.messages, wanted):
                 return
             if following <= offset:
-                warn(f"{span.queue}: nothing comes at offset {offset}, it ended at {span.end} before")
+                warn(f"{span.queue}: no messages at offset {offset}, although the queue ended at {span.end}")
                 if unread is not None:
                     unread.append(span.queue)
                 return
@@ -250,7 +258,7 @@ def _past(messages: Sequence[MessageExt], wanted: OffsetRange) -> bool:
 
 
 def next_offset(queue: MessageQueue, offset: int, result: PullResult) -> int:
-    """Where to go on; says on standard error when messages went away meanwhile."""
+    """Return the next offset; warn if messages were deleted in between."""
     if result.status is PullStatus.OFFSET_ILLEGAL and result.next_begin_offset > offset:
-        warn(f"{queue}: messages {offset} to {result.next_begin_offset - 1} are no longer there")
+        warn(f"{queue}: messages {offset} to {result.next_begin_offset - 1} no longer exist")
     return result.next_begin_offset

@@ -1,9 +1,9 @@
-"""Sends a stream of messages, many at a time, and says of every one what became of it.
+"""Sends a stream of messages, many at a time, and reports the result of each.
 
-Order: with one in flight messages are stored in the order of the input. With more they go out in that order, but one that has
-to be sent again, or that opens a connection to another broker, may be overtaken.
-A message that a broker refuses does not stop the rest; when nothing can be sent at all (no connection, no topic, no
-permission), or `_GIVE_UP` fail in a row, reading stops and the rest of the input is reported as not sent.
+With one request in flight, messages are stored in the order of the input. With more, they are sent in that
+order, but a message that is sent again, or over a new connection, may be overtaken. A refused message does
+not stop the others; if nothing can be sent at all (no connection, no topic, no permission), or `_GIVE_UP`
+messages fail in a row, reading stops and the rest of the input is reported as not sent.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _FATAL = (ConnectionFailed, TopicNotFound, NotPermitted)
 
 
 class Job(NamedTuple):
-    """One message of the input, or why its piece of the input makes none."""
+    """One message of the input, or the error of its piece of the input."""
 
     number: int
     message: Message | Exception
 
 
 class Acknowledged(NamedTuple):
-    """One message that the broker has."""
+    """A message that the broker has stored."""
 
     number: int
     msg_id: str
@@ -48,7 +48,7 @@ class Acknowledged(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SendPlan:
-    """How to send. `queues` empty: the producer chooses. `rate` is messages a second, None: as fast as it goes."""
+    """How to send. `queues` empty: the producer chooses. `rate`: messages per second; None: unlimited."""
 
     concurrency: int = 1
     batch: int = 1
@@ -59,7 +59,9 @@ class SendPlan:
 
 @dataclass(slots=True)
 class Tally:
-    """What happened. `failed` are input numbers with the reason; `read` counts the input, `last` is its last number."""
+    """The results. `failed` holds input numbers with the reason; `read` counts the input, and `last` is its
+    last number.
+    """
 
     read: int = 0
     last: int = 0
@@ -70,7 +72,7 @@ class Tally:
 
 
 class Target(Protocol):
-    """What sending needs of `Producer`."""
+    """The part of `Producer` that sending needs."""
 
     async def send(self, message: Message, *, queue: MessageQueue | None = ...) -> SendResult: ...
     async def send_batch(
@@ -80,7 +82,7 @@ class Target(Protocol):
 
 
 class Sender:
-    """Sends jobs by a plan; `on_sent` hears of every acknowledged message at once."""
+    """Sends jobs by a plan and calls `on_sent` for each acknowledged message."""
 
     def __init__(self, target: Target, plan: SendPlan, on_sent: Callable[[Acknowledged], None]) -> None:
         self._target = target
@@ -94,14 +96,14 @@ class Sender:
         self.tally = Tally()
 
     async def run(self, jobs: AsyncIterator[Job]) -> Tally:
-        """Sends all; at most `concurrency` requests are in flight, and input is read no faster than that."""
+        """Send all jobs, with at most `concurrency` requests in flight; input is read no faster than that."""
         async with trio.open_nursery() as nursery:
             send, receive = trio.open_memory_channel[list[Job]](0)
             nursery.start_soon(self._feed, jobs, send)
             async with receive:
                 for _ in range(self._plan.concurrency):
                     nursery.start_soon(self._work, receive.clone())
-        # What was read before sending stopped, and then waited in vain.
+        # Messages read before sending stopped.
         self.tally.failed += [(number, NotAttempted("not attempted")) for number in sorted(self._open)]
         return self.tally
 
@@ -125,8 +127,8 @@ class Sender:
                     await self._hand_over(batch, channel)
 
     async def _hand_over(self, jobs: list[Job], channel: trio.MemorySendChannel[list[Job]]) -> None:
-        # Until the first was sent there is no route and no connection: the others would wait for them together and then
-        # go out in any order.
+        # Until the first is sent there is no route and no connection: the others would wait together and then be
+        # sent in any order.
         await channel.send(jobs)
         await self._first_done.wait()
 
@@ -211,7 +213,7 @@ def _shared_out(joined: str, count: int) -> list[str]:
 
 
 async def _gather(channel: trio.MemoryReceiveChannel[Job], most: int) -> list[Job]:
-    """The next jobs, at least one; none at the end of the input."""
+    """Return the next jobs, at least one; none at the end of the input."""
     try:
         found = [await channel.receive()]
     except trio.EndOfChannel:

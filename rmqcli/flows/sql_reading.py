@@ -1,6 +1,7 @@
-"""Reads only the messages whose properties meet a SQL92 condition; the broker decides (enablePropertyFilter in its broker.conf).
+"""Reads the messages whose properties match a SQL92 condition, which brokers evaluate
+(`enablePropertyFilter`).
 
-The condition is checked at every broker first: one that cannot be read would let everything through when pulling. A broker that
+Every broker checks the condition first: a pull with an invalid one would return everything. A broker that
 cannot be reached then is asked before its first pull.
 """
 
@@ -22,7 +23,7 @@ from rmqcli.flows.reading import Reader
 __all__ = ["SqlReader", "entered", "filtered"]
 
 SQL92 = "SQL92"
-_NOT_SERVED = "does not support consumer to filter message"
+_NOT_SUPPORTED = "does not support consumer to filter message"
 
 
 class SqlReader:
@@ -37,7 +38,7 @@ class SqlReader:
         self.search_offset = consumer.search_offset
 
     async def check(self, queue: MessageQueue, sql: str) -> None:
-        """Once a broker. CommandError when it does not take the condition."""
+        """Check the condition once per broker; raise an error if the broker refuses it."""
         if queue.broker_name in self._checked:
             return
         instance = self._consumer.instance
@@ -46,7 +47,7 @@ class SqlReader:
         try:
             await check_at(instance, address, self._consumer.group, subscription)
         except BrokerRefused as error:
-            raise _explained(error, queue.broker_name) from error
+            raise _refusal(error, queue.broker_name) from error
         self._checked.add(queue.broker_name)
 
     async def pull(
@@ -58,7 +59,7 @@ class SqlReader:
         *,
         suspend: float = 0.0,
     ) -> PullResult:
-        """As `PullConsumer.pull`."""
+        """Pull as `PullConsumer.pull` does."""
         await self.check(queue, expression)
         return await self._consumer.pull(
             queue, offset, max_nums, expression, suspend=suspend, expression_type=SQL92
@@ -68,8 +69,10 @@ class SqlReader:
 async def filtered(
     consumer: PullConsumer, queues: Sequence[MessageQueue], tag: str, sql: str | None
 ) -> tuple[Reader, str, Mapping[MessageQueue, ClientError]]:
-    """What to read with, the expression to pull with, and the queues whose broker cannot be reached. CommandError when a broker
-    does not take `sql`."""
+    """Return the reader, the expression to pull with, and the queues whose broker cannot be reached.
+
+    Raise an error if a broker refuses `sql`.
+    """
     if sql is None:
         return consumer, tag, {}
     reader = SqlReader(consumer)
@@ -88,19 +91,19 @@ async def filtered(
 
 
 async def entered(stack: AsyncExitStack, member: PushConsumer) -> None:
-    """Enters a consumer whose condition the brokers check; CommandError when one does not take it."""
+    """Enter a consumer whose condition the brokers check; raise an error if one refuses it."""
     try:
         await stack.enter_async_context(member)
     except BrokerRefused as error:
         brokers = member.instance.routes.brokers.items()
         named = (name for name, table in brokers if error.address in table.values())
-        raise _explained(error, next(named, error.address)) from error
+        raise _refusal(error, next(named, error.address)) from error
 
 
-def _explained(error: BrokerRefused, broker: str) -> Exception:
+def _refusal(error: BrokerRefused, broker: str) -> Exception:
     if error.code == ResponseCode.SUBSCRIPTION_PARSE_FAILED:
-        return InvalidInput(f"--sql: {error.remark or 'the broker cannot read the condition'}")
-    if _NOT_SERVED in error.remark:
+        return InvalidInput(f"--sql: {error.remark or 'the broker rejected the condition'}")
+    if _NOT_SUPPORTED in error.remark:
         text = f"{broker} filters by tags only: set enablePropertyFilter=true in its broker.conf"
         return FilterNotSupported(text)
     return error

@@ -1,4 +1,6 @@
-"""What trace messages say about one message: a row for whoever sent, consumed, or ended a transaction of it."""
+"""Turns trace messages into rows: one for each client that sent or consumed a message, or ended its
+transaction.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ __all__ = ["TraceRow", "trace_rows"]
 
 
 class TraceRow(NamedTuple):
-    """`time` is epoch ms, of the beginning where it is known; `cost` is ms. None: the trace does not say."""
+    """`time` is epoch ms, of the start where it is known; `cost` is in ms. None: not in the trace."""
 
     what: str
     group: str
@@ -25,7 +27,7 @@ class TraceRow(NamedTuple):
     broker: str | None
 
 
-class _Said(NamedTuple):
+class _Written(NamedTuple):
     """A record and the address of the client that wrote it."""
 
     client: str
@@ -33,18 +35,18 @@ class _Said(NamedTuple):
 
 
 def trace_rows(messages: Iterable[MessageExt], msg_id: str) -> list[TraceRow]:
-    """The rows of one message, oldest first; a consumption whose end was never told is `unfinished`."""
-    said = [
-        _Said(message.born_host.rpartition(":")[0], record)
+    """Return the rows of one message, oldest first; a consumption without a recorded end is `unfinished`."""
+    records = [
+        _Written(message.born_host.rpartition(":")[0], record)
         for message in messages
         for record in decode_trace(message.body.decode("utf-8", "replace"))
         if record.msg_id == msg_id
     ]
-    return sorted({*_sends(said), *_ends(said), *_consumptions(said)}, key=lambda row: row.time)
+    return sorted({*_sends(records), *_ends(records), *_consumptions(records)}, key=lambda row: row.time)
 
 
-def _sends(said: list[_Said]) -> Iterator[TraceRow]:
-    for client, record in said:
+def _sends(records: list[_Written]) -> Iterator[TraceRow]:
+    for client, record in records:
         if isinstance(record, Published):
             yield TraceRow(
                 "sent"
@@ -61,8 +63,8 @@ def _sends(said: list[_Said]) -> Iterator[TraceRow]:
             )
 
 
-def _ends(said: list[_Said]) -> Iterator[TraceRow]:
-    for client, record in said:
+def _ends(records: list[_Written]) -> Iterator[TraceRow]:
+    for client, record in records:
         if isinstance(record, TransactionEnd):
             what = "transaction check" if record.from_check else "transaction"
             status = record.state.removesuffix("_MESSAGE").lower()
@@ -79,9 +81,9 @@ def _ends(said: list[_Said]) -> Iterator[TraceRow]:
             )
 
 
-def _consumptions(said: list[_Said]) -> Iterator[TraceRow]:
-    starts = {one.record.request_id: one for one in said if isinstance(one.record, ConsumeStart)}
-    for client, record in said:
+def _consumptions(records: list[_Written]) -> Iterator[TraceRow]:
+    starts = {one.record.request_id: one for one in records if isinstance(one.record, ConsumeStart)}
+    for client, record in records:
         if not isinstance(record, ConsumeEnd):
             continue
         begun = starts.pop(record.request_id, None)

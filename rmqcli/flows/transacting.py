@@ -1,4 +1,4 @@
-"""Sends every message in a transaction whose outcome is known beforehand: what `rmq send --transaction` does."""
+"""Sends every message in a transaction with a given outcome, for `rmq send --transaction`."""
 
 from __future__ import annotations
 
@@ -28,17 +28,21 @@ OUTCOMES = {
 
 
 class Answered(NamedTuple):
-    """A check of one of our half messages. `told`: the answer was handed over; else the broker asks again."""
+    """A check of one of our half messages. `delivered`: the broker received the answer; otherwise it will
+    check again.
+    """
 
     msg_id: str
     times: str
-    told: bool
+    delivered: bool
 
 
 class Transacting:
-    """Stands where a Producer stands. Checks of our half messages are answered with `answer`, those of others with UNKNOWN.
+    """A producer of transactions. Checks of our half messages are answered with `answer`, others with
+    UNKNOWN.
 
-    Other members of the group are asked about ours, too, and know nothing: a message may be asked about more than once.
+    Brokers also send our checks to other members of the group, which answer UNKNOWN, so a message may be
+    checked several times.
     """
 
     def __init__(
@@ -54,11 +58,11 @@ class Transacting:
 
     @property
     def undecided(self) -> int:
-        """Messages that the broker was not told the end of."""
+        """Number of messages whose outcome the broker has not received."""
         return len(self._undecided)
 
     async def settle(self, seconds: float | None, on_answered: Callable[[Answered], object]) -> None:
-        """Waits until checks have decided every message, no longer than `seconds`; tells of the checks since the beginning."""
+        """Wait at most `seconds` until checks have decided every message; report all checks."""
         with trio.move_on_after(float("inf") if seconds is None else seconds):
             while self._undecided or self._checks:
                 if not self._checks:
@@ -95,11 +99,11 @@ class Transacting:
     async def _check(self, half: MessageExt) -> TransactionState:
         return self._answer if half.msg_id in self._ours else TransactionState.UNKNOW
 
-    def _on_answered(self, half: MessageExt, state: TransactionState, told: bool) -> None:
+    def _on_answered(self, half: MessageExt, state: TransactionState, delivered: bool) -> None:
         if half.msg_id not in self._ours:
             return
         times = half.properties.get(PropertyName.TRANSACTION_CHECK_TIMES, "")
-        self._checks.append(Answered(half.msg_id, times, told))
-        if told and state is not TransactionState.UNKNOW:
+        self._checks.append(Answered(half.msg_id, times, delivered))
+        if delivered and state is not TransactionState.UNKNOW:
             self._undecided.discard(half.msg_id)
         self._checked.set()

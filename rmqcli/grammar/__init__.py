@@ -1,4 +1,4 @@
-"""What people type as one word, and the value it means: ranges of offsets and times, durations, sizes."""
+"""The grammars of values on the command line: ranges of offsets and times, durations, sizes, escapes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Durations as people write them: `10s`, `1h30m`, `500ms`, `2d`. Units: ms s m h d w."""
+"""Durations: `10s`, `1h30m`, `500ms`, `2d`. Units: ms s m h d w."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _WHOLE = re.compile(rf"(?:{_PART.pattern})+")
 
 
 def parse_duration_ms(text: str) -> int | None:
-    """Milliseconds; None when the text is no duration."""
+    """Return milliseconds, or None if the text is not a duration."""
     if not _WHOLE.fullmatch(text):
         return None
     return sum(int(number) * _UNITS[unit] for number, unit in _PART.findall(text))
 
 
 def check_duration(option: str, text: str) -> None:
-    """A usage error when the value of an option is no duration."""
+    """Raise GrammarError if the value of an option is not a duration."""
     if parse_duration_ms(text) is None:
-        raise GrammarError(f"{option} {text}: a duration is expected, such as 10s, 5m or 1h30m")
+        raise GrammarError(f"{option} {text}: expected a duration such as 10s, 5m or 1h30m")

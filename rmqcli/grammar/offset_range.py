@@ -1,16 +1,17 @@
-"""RANGE: which messages a reading command means. One grammar for broker queues and for store files.
+"""RANGE: which messages a command reads, for broker queues and for store files.
 
     start    from the first message to the end
-    end      nothing that is there now
-    N        from queue offset N to the end
+    end      only messages that arrive later
+    N        from offset N to the end
     -N       the last N messages
-    A:B      offsets A to B, B not included; an empty side is open
+    A:B      offsets A to B, excluding B; an empty side is open
     @T       from time T to the end
-    @T1:T2   times T1 to T2, T2 not included (or @T1:@T2)
+    @T1:T2   times T1 to T2, excluding T2 (or @T1:@T2)
 
-T is an ISO time (local unless it has a zone), epoch milliseconds, now, or back from now: -1h, -1d12h, -500ms.
-A time with colons is no trouble: the text is first tried as one time, then every colon as the separator; exactly one
-reading must make sense. Offsets are queue offsets, times epoch milliseconds, both compared with the store time.
+T is an ISO time (local unless it has a zone), epoch milliseconds, now, or a duration before now: -1h, -1d12h,
+-500ms. A time may contain colons: the text is first tried as a single time, then with each colon as the
+separator; exactly one reading must be valid. Offsets are queue offsets; times are compared with the store
+time.
 """
 
 from __future__ import annotations
@@ -37,9 +38,10 @@ _MAX_TIME = 253402300799999  # the year 9999
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
-    """A half-open range. All None means everything.
+    """A half-open range. All None: everything.
 
-    `last` excludes the others. `begin`/`end` are queue offsets, `begin_time`/`end_time` store times. `only_new` is `end`.
+    `last` excludes the others. `begin` and `end` are offsets; `begin_time` and `end_time` are store times
+    (epoch ms). `only_new` is `end`.
     """
 
     begin: int | None = None
@@ -55,17 +57,17 @@ class OffsetRange:
         return (self.begin, self.end), (self.begin_time, self.end_time)
 
     def holds_time(self, store_timestamp: int) -> bool:
-        """Whether a message stored then is inside, as far as times go."""
+        """True if the times of the range include this store time."""
         after = self.begin_time is None or store_timestamp >= self.begin_time
         return after and (self.end_time is None or store_timestamp < self.end_time)
 
     def holds_offset(self, offset: int) -> bool:
-        """Whether an offset is inside, as far as offsets go."""
+        """True if the offsets of the range include this one."""
         behind = self.begin is None or offset >= self.begin
         return behind and (self.end is None or offset < self.end)
 
     def select(self, items: Iterable[Item], place: Callable[[Item], tuple[int, int]]) -> Iterator[Item]:
-        """The items whose (offset, store time) is inside; -N: the last N of them."""
+        """Return the items whose (offset, store time) is in the range; for -N, the last N items."""
         if self.only_new:
             return iter(())
         if self.last is not None:
@@ -76,7 +78,7 @@ class OffsetRange:
         )
 
     def offsets(self, first: int, end: int) -> tuple[int, int]:
-        """The offsets to read of a queue that has [first, end), as far as offsets go."""
+        """Return the offsets to read of a queue that holds [first, end)."""
         if self.only_new:
             return end, end
         begin = min(max(first, self.begin if self.begin is not None else first), end)
@@ -86,7 +88,7 @@ class OffsetRange:
 
 
 def parse_range(text: str, now_ms: int) -> OffsetRange:
-    """The range; a usage error (CommandError) that says what was not understood."""
+    """Return the range; raise GrammarError for other texts."""
     text = text.strip()
     if text == "start":
         return OffsetRange()
@@ -109,7 +111,7 @@ def _side(side: str, text: str, open_word: str) -> int | None:
 def _offset(digits: str, text: str) -> int:
     if not _DIGITS.fullmatch(digits) or int(digits) > _MAX_OFFSET:
         raise GrammarError(
-            f"range {text!r}: {digits!r} is not an offset; start, end, N, -N, A:B, @T or @T1:T2 is expected"
+            f"range {text!r}: {digits!r} is not an offset; expected start, end, N, -N, A:B, @T or @T1:T2"
         )
     return int(digits)
 
@@ -117,7 +119,7 @@ def _offset(digits: str, text: str) -> int:
 def _ordered(found: OffsetRange, text: str) -> OffsetRange:
     for begin, end in ((found.begin, found.end), (found.begin_time, found.end_time)):
         if begin is not None and end is not None and end < begin:
-            raise GrammarError(f"range {text!r}: the end is before the begin")
+            raise GrammarError(f"range {text!r}: the end is before the start")
     return found
 
 
@@ -128,7 +130,7 @@ def _time_range(text: str, now_ms: int) -> OffsetRange:
     colons = [place for place, character in enumerate(text) if character == ":"]
     readings = {found for place in colons if (found := _split_times(text, place, now_ms)) is not None}
     if len(readings) > 1:
-        raise GrammarError(f"range '@{text}' can be read in more than one way; write @T1:@T2")
+        raise GrammarError(f"range '@{text}' is ambiguous; write @T1:@T2")
     if not readings:
         raise _not_a_time(text)
     return _ordered(readings.pop(), f"@{text}")
@@ -143,11 +145,13 @@ def _split_times(text: str, place: int, now_ms: int) -> OffsetRange | None:
 
 
 def _not_a_time(text: str) -> GrammarError:
-    return GrammarError(f"time '@{text}': an ISO time, epoch milliseconds, 'now' or e.g. -1h is expected")
+    return GrammarError(
+        f"time '@{text}': expected an ISO time, epoch milliseconds, 'now' or a duration such as -1h"
+    )
 
 
 def parse_time(text: str, now_ms: int) -> int:
-    """Epoch milliseconds of T (without the @); a usage error when it is none."""
+    """Return epoch milliseconds of T (without the @); raise GrammarError for other texts."""
     found = _try_time(text.strip(), now_ms)
     if found is None:
         raise _not_a_time(text)
@@ -166,7 +170,7 @@ def _try_time(text: str, now_ms: int) -> int | None:
 
 
 def _iso_time(text: str) -> int | None:
-    # fromisoformat takes week dates and compact forms too; a leading year with a dash is what people mean by a time.
+    # fromisoformat also accepts week dates and compact forms.
     if not re.match(r"[0-9]{4}-", text):
         return None
     try:
@@ -180,7 +184,9 @@ TargetKind = Literal["start", "end", "offset", "shift", "time"]
 
 
 def parse_target(text: str, now_ms: int) -> tuple[TargetKind, int]:
-    """Where `offsets reset --to` goes: `start`, `end`, N, +N and -N (from the committed offset), @T."""
+    """Return the target of `offsets reset --to`: `start`, `end`, N, +N and -N (relative to the committed
+    offset), @T.
+    """
     text = text.strip()
     if text == "start":
         return "start", 0
@@ -196,5 +202,5 @@ def parse_target(text: str, now_ms: int) -> tuple[TargetKind, int]:
 
 def _target_number(digits: str, text: str) -> int:
     if not _DIGITS.fullmatch(digits) or int(digits) > _MAX_OFFSET:
-        raise GrammarError(f"target {text!r}: start, end, N, +N, -N or @T is expected")
+        raise GrammarError(f"target {text!r}: expected start, end, N, +N, -N or @T")
     return int(digits)

@@ -1,4 +1,4 @@
-"""Sizes as people write them: `64M`, `1.5GiB`, `4096`. K, M, G, T are powers of 1024, with or without `B` or `iB` behind."""
+"""Sizes: `64M`, `1.5GiB`, `4096`. K, M, G and T are powers of 1024, with or without `B` or `iB`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _UNITS = ("", "K", "M", "G", "T")
 
 
 def parse_size(option: str, text: str) -> int:
-    """Bytes, at least 1; a usage error that names the option."""
+    """Return bytes, at least 1; raise GrammarError, which names the option."""
     match = _SIZE.fullmatch(text.strip())
     found = 0 if match is None else int(float(match[1]) * 1024 ** _UNITS.index(match[2].upper()))
     if found < 1:
-        raise GrammarError(f"{option} {text}: a size like 64M or 1G is expected")
+        raise GrammarError(f"{option} {text}: expected a size such as 64M or 1G")
     return found

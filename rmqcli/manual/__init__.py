@@ -1,6 +1,8 @@
-"""Man pages and shell completions, made from the command tree: `python -m rmqcli.manual` writes `man/` and `completions/`.
+"""Man pages and shell completions, generated from the command tree: `python -m rmqcli.manual` writes `man/`
+and `completions/`.
 
-What is written depends only on the tree, not on the day or the machine, so that it can be checked in and compared.
+The content depends only on the tree, not on the date or the machine, so that it can be checked in and
+compared.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ __all__ = ["generated_files"]
 
 
 def generated_files() -> Mapping[Path, str]:
-    """Path (under the root of the project) and content of every generated file."""
+    """Return path (below the project's root) and content of every generated file."""
     nodes = command_nodes()
     files = {Path("man") / name: text for name, text in man_pages(nodes).items()}
     files[Path("completions/rmq.bash")] = bash_completion(nodes)

@@ -1,4 +1,4 @@
-"""Writes the generated files and removes man pages of commands that are gone."""
+"""Writes the generated files and removes man pages of former commands."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rmqcli.manual import generated_files
 
 
 def main() -> None:
-    """Writes below the current folder."""
+    """Write the files below the current folder."""
     files = generated_files()
     for path in Path("man").glob("*.1"):
         if path not in files:

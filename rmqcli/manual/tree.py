@@ -1,4 +1,4 @@
-"""The command tree as plain values. The only place that looks into Click's objects."""
+"""The command tree as plain values. Only this module reads Click's objects."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from rmqcli.cli.app import COMMANDS, command_tree
 
 __all__ = ["Node", "Option", "command_nodes"]
 
-# Options whose value is a path, so that shells offer files.
+# Options and arguments for which shells complete files.
 _PATH_METAVARS = frozenset({"PATH", "FILE", "DIR"})
 
 
 class Option(NamedTuple):
-    """`names` as typed, `usage` as in the help (`-k, --key KEY`), `text` with its default."""
+    """`names` as typed, `usage` as in help (`-k, --key KEY`), `text` with its default."""
 
     names: tuple[str, ...]
     usage: str
@@ -45,7 +45,7 @@ class Node(NamedTuple):
 
 
 def command_nodes() -> list[Node]:
-    """All commands, a group before its commands, in the order of the help."""
+    """Return all commands in the order of help, each group before its commands."""
     tree = command_tree()
     return _walk(tree, typer.Context(tree, info_name="rmq", help_option_names=["-h", "--help"]), ())
 

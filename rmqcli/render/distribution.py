@@ -1,4 +1,4 @@
-"""Sizes as bars, rates as a line of blocks, the most frequent keys."""
+"""Shows sizes as bars, rates as a line of blocks, and the most frequent keys."""
 
 from __future__ import annotations
 
@@ -20,13 +20,15 @@ _BAR = 40
 
 
 def sparkline(counts: Sequence[int]) -> str:
-    """One character a count; a blank for none."""
+    """Return one character per count; a space for zero."""
     highest = max(counts, default=0)
     return "".join(" " if not count else _BLOCKS[(count * len(_BLOCKS) - 1) // highest] for count in counts)
 
 
 def distribution_document(found: Distribution) -> dict[str, Any]:
-    """For JSON: `sizes` by the power of two that is not reached, `rate` in steps of `stepMillis`, `topKeys`."""
+    """Return the JSON document: `sizes` by exclusive power of two, `rate` in steps of `stepMillis`,
+    `topKeys`.
+    """
     return {
         "sizes": [{"below": below, "records": count} for below, count in sorted(found.sizes.items())],
         "rate": _rate_document(found.rate, "records"),
@@ -39,7 +41,7 @@ def _rate_document(rate: Rate, what: str) -> dict[str, Any]:
 
 
 def show_distribution(found: Distribution) -> None:
-    """For a terminal of 80 columns."""
+    """Show a distribution on a terminal of 80 columns."""
     print("\nrecord sizes")
     _show_bars({f"{'<':>3} {size(below):<10}": count for below, count in sorted(found.sizes.items())})
     _show_rate("records", found.rate)
@@ -50,7 +52,7 @@ def show_distribution(found: Distribution) -> None:
 
 
 def show_index_spread(settings: OutputSettings, found: IndexSpread) -> None:
-    """JSON: one document. TSV: length of a chain, slots that have one so long."""
+    """Show chain lengths. JSON: one document; TSV: chain length, slots with such a chain."""
     chains = sorted(found.chains.items())
     items = sum(length * count for length, count in chains)
     if settings.json:
@@ -66,7 +68,7 @@ def show_index_spread(settings: OutputSettings, found: IndexSpread) -> None:
         print("\nslots by the length of their chain")
         _show_bars({f"{length:>14,}": count for length, count in chains[:SHOWN_LENGTHS]})
         if len(chains) > SHOWN_LENGTHS:
-            print(f"  … and longer ones, up to {chains[-1][0]:,} (--json has all)")
+            print(f"  … and longer ones, up to {chains[-1][0]:,} (--json shows all)")
     _show_rate("items", found.rate)
 
 

@@ -1,4 +1,6 @@
-"""How store files look: rows streamed in blocks (a file can have millions), reports, statistics, fields with their bytes."""
+"""Shows store files: rows streamed in blocks (a file can hold millions), reports, statistics, and fields with
+their bytes.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from codec.properties import decode_properties
 from codec.store.record_explain import ExplainedField
 from rmqcli.render.output import Output, OutputSettings
 from rmqcli.render.table import Column, show_rows, show_table
-from rmqcli.render.text import local_time, many, printable, size, tsv_line
+from rmqcli.render.text import duration, local_time, many, printable, size, tsv_line
 from rmqcli.store import LogStatistics, Queue, QueueEntry, QueueStatistics, Report
 
 __all__ = [
@@ -31,19 +33,19 @@ __all__ = [
 ]
 
 BLOCK = 200
-"""Rows of one table on a terminal; its column widths are those of the block."""
+"""Rows of one table on a terminal; each block has its own column widths."""
 
 SHORT_FIELD = 8
-"""Bytes that stand on the line of their field."""
+"""Bytes shown on the line of their field."""
 SHOWN_BYTES = 64
-"""Of a longer field, unless everything is asked for."""
+"""Bytes shown of a longer field without `-v`."""
 _DUMP_WIDTH = 16
 _COLORS = (36, 33, 32, 35, 34, 31)
 """Cyan, yellow, green, magenta, blue, red."""
 
 
 def to_seconds(milliseconds: int | None) -> str:
-    """Local time without its milliseconds."""
+    """Return local time without milliseconds."""
     return local_time(milliseconds).partition(".")[0]
 
 
@@ -86,7 +88,7 @@ _QUEUE_COLUMNS = (
 
 
 def record_row(message: MessageExt) -> tuple[Any, ...]:
-    """A row of RECORD_COLUMNS."""
+    """Return a row of RECORD_COLUMNS."""
     place = (
         message.commit_log_offset,
         message.store_size,
@@ -98,14 +100,16 @@ def record_row(message: MessageExt) -> tuple[Any, ...]:
 
 
 def entry_row(queue: Queue, entry: QueueEntry) -> tuple[Any, ...]:
-    """A row of ENTRY_COLUMNS."""
+    """Return a row of ENTRY_COLUMNS."""
     return queue.topic, queue.queue_id, *entry[:4]
 
 
 def stream_rows(
     settings: OutputSettings, columns: Sequence[Column], rows: Iterable[Sequence[Any]], *, empty: str
 ) -> None:
-    """JSON objects, one a line; TSV lines; or tables of BLOCK rows. `empty` is said on a terminal for no rows."""
+    """Print JSON objects or TSV lines, one per row, or tables of BLOCK rows. `empty` is the text for no rows
+    on a terminal.
+    """
     iterator, output = iter(rows), Output()
     if settings.json or not settings.terminal:
         keys = [column.key for column in columns]
@@ -121,7 +125,7 @@ def stream_rows(
 
 
 def show_report(settings: OutputSettings, report: Report, items: str) -> None:
-    """The findings, a line each, then what was looked at. `items` is what is counted, in the singular."""
+    """Show the findings, one per line, and the totals. `items` names what is counted, in the singular."""
     if settings.json:
         findings = [
             {"file": str(f.path), "position": f.position, "problem": f.problem, "length": f.length}
@@ -149,7 +153,7 @@ def show_report(settings: OutputSettings, report: Report, items: str) -> None:
 def show_log_statistics(
     settings: OutputSettings, statistics: LogStatistics, more: dict[str, Any] | None = None
 ) -> None:
-    """A row a topic, the total below (in JSON: `topics`, `total` and `more`)."""
+    """Show a row per topic and the total (in JSON: `topics`, `total` and `more`)."""
     rows = [
         (
             t.topic,
@@ -172,13 +176,13 @@ def show_log_statistics(
         show_rows(settings, _TOPIC_COLUMNS, rows, empty="no records")
         return
     bodies = next(place for place, column in enumerate(_TOPIC_COLUMNS) if column.key == "bodyBytes")
-    without = [(*row[:bodies], *row[bodies + 1 :]) for row in rows]  # a line of 80 has no room for it
+    without = [(*row[:bodies], *row[bodies + 1 :]) for row in rows]  # does not fit 80 columns
     show_table(settings, (*_TOPIC_COLUMNS[:bodies], *_TOPIC_COLUMNS[bodies + 1 :]), without)
     print(f"{many(sum(row[2] for row in rows), 'message')}, {size(sum(row[3] for row in rows))}")
 
 
 def show_queue_statistics(settings: OutputSettings, found: Sequence[tuple[Queue, QueueStatistics]]) -> None:
-    """A row a queue."""
+    """Show a row per queue."""
     rows = [
         (queue.topic, queue.queue_id, s.entries, s.first, s.last, s.size, len(s.tags_codes))
         for queue, s in found
@@ -189,9 +193,10 @@ def show_queue_statistics(settings: OutputSettings, found: Sequence[tuple[Queue,
 def show_fields(
     settings: OutputSettings, path: Path, position: int, fields: Sequence[ExplainedField]
 ) -> None:
-    """Field by field: place, name, bytes, value. Long ones in lines of 16 bytes, shortened unless `-v` is given.
+    """Show fields with position, name, bytes and value; long fields in lines of 16 bytes, shortened unless
+    `-v` is given.
 
-    On a terminal the bytes of neighbouring fields differ in colour.
+    On a terminal, the bytes of adjacent fields differ in color.
     """
     output = Output()
     if settings.json:
@@ -214,7 +219,7 @@ def _painter(number: int) -> Callable[[str], str]:
 
 
 def field_value(field: ExplainedField) -> str:
-    """What the bytes mean."""
+    """Return the meaning of the bytes."""
     if isinstance(field.value, int):
         return f"0x{field.value:08X}" if field.name == "magic" else str(field.value)
     if field.name in ("born_host", "store_host"):
@@ -237,7 +242,7 @@ def _field_lines(field: ExplainedField, everything: bool, paint: Callable[[str],
         text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in piece)
         yield f"{field.offset + at:>6}  {paint(piece.hex(' ').ljust(47))}  {paint(text)}"
     if len(shown) < count:
-        yield f"{'':>6}  … {count - len(shown):,} bytes more (-v shows them)"
+        yield f"{'':>6}  … {count - len(shown):,} more bytes (-v shows all)"
     if field.name == "properties":
         yield from (f"{'':>6}  {printable(f'{k}={v}')}" for k, v in decode_properties(field.data).items())
 
@@ -247,10 +252,7 @@ def _plural(item: str) -> str:
 
 
 def columns(*names: tuple[str, str] | tuple[str, str, str]) -> list[Any]:
-    """(title, key) or (title, key, how): `n` a number, `d` a duration in ms, `t` a time."""
-    from rmqcli.render.inspection import to_seconds
-    from rmqcli.render.table import Column
-
+    """Return columns of (title, key) or (title, key, kind): `n` number, `d` duration in ms, `t` time."""
     made = {
         "n": {"number": True},
         "d": {"show": _span, "number": True},
@@ -261,6 +263,4 @@ def columns(*names: tuple[str, str] | tuple[str, str, str]) -> list[Any]:
 
 
 def _span(milliseconds: int | None) -> str:
-    from rmqcli.render.text import duration
-
     return "" if milliseconds is None else duration(milliseconds / 1000)

@@ -1,7 +1,8 @@
-"""How one message looks without a format: two lines on a terminal, one TSV line in a pipe, one JSON line with `--json`.
+r"""Shows a message without a format: two lines on a terminal, one TSV line in a pipe, one JSON line with
+`--json`.
 
-The TSV fields are broker, queue, offset, store time (epoch ms), message id, tag, keys (comma-joined), body. Bytes that are
-not UTF-8 are written \\xNN.
+The TSV fields are broker, queue, offset, store time (epoch ms), message ID, tag, keys (comma-separated) and
+body. Bytes that are not UTF-8 are written \xNN.
 """
 
 from __future__ import annotations
@@ -23,12 +24,14 @@ _BOLD, _DIM, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 
 
 def body_text(body: bytes) -> str:
-    """The body for people; what is not UTF-8 shows as \\xNN."""
+    r"""Return the body as text; bytes that are not UTF-8 are written \xNN."""
     return body.decode("utf-8", "backslashreplace")
 
 
 def message_tsv(message: MessageExt) -> bytes:
-    r"""One line, with its end. A byte that is no UTF-8 is \xNN; the text \xNN is \\xNN, as every backslash is doubled."""
+    r"""Return one line. A byte that is not UTF-8 is written \xNN; the text \xNN is written \\xNN, as every
+    backslash is doubled.
+    """
     place = (message.broker_name, message.queue_id, message.queue_offset, message.store_timestamp)
     text = message.body.decode("utf-8", "surrogateescape")
     line = tsv_line((*place, message.msg_id, message.tags, message.keys, text))
@@ -36,7 +39,7 @@ def message_tsv(message: MessageExt) -> bytes:
 
 
 def message_view(message: MessageExt, *, color: bool) -> bytes:
-    """Where, when and what in one line, the body below."""
+    """Return one line with place, time, tag and keys, and the body below."""
     bold, dim, plain = (_BOLD, _DIM, _PLAIN) if color else ("", "", "")
     place = f"{message.broker_name}/{message.queue_id}@{message.queue_offset}"
     named = [message.tags or "", *(f"[{key}]" for key in message.keys)]
@@ -48,7 +51,7 @@ def message_view(message: MessageExt, *, color: bool) -> bytes:
 
 
 def message_renderer(settings: OutputSettings, format_text: str | None) -> Callable[[MessageExt], bytes]:
-    """How this command line wants its messages, line ends included. A wrong FORMAT is a usage error here, at the start."""
+    """Return the renderer of messages for this command line; raise GrammarError for an invalid FORMAT."""
     if format_text is not None and settings.json:
         raise GrammarError("--format and --json exclude each other")
     if format_text is not None:

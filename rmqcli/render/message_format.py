@@ -1,20 +1,20 @@
-r"""FORMAT: what to print of each message. It is parsed once, to a list of functions.
+r"""FORMAT: how to print each message.
 
     %t topic               %b broker
     %q queue               %o queue offset
-    %k keys, with blanks   %g tag
+    %k keys, space-joined  %g tag
     %v body                %s bytes of the body
-    %h{NAME} a property    %h all properties
+    %h{NAME} one property  %h all properties
     %d store time          %D born time
-    %i message id          %I offset message id
-    %p commit log offset   %S stored bytes
-    %f flag                %r times reconsumed
+    %i message ID          %I offset message ID
+    %p commit-log offset   %S stored bytes
+    %f flag                %r reconsume times
     %B born host           %H store host
-    %j the JSON line       %% a percent sign
+    %j JSON line           %% percent sign
 
-Any verb but %% may be followed by one modifier: {hex}, {base64}, {json}. Times also take {ms} (epoch milliseconds),
-{utc} (ISO) or a strftime pattern such as {%H:%M:%S}. Escapes: \n \t \r \0 \\ \xNN. Nothing is added: a line end must be
-written (\n).
+Any verb except %% may be followed by one modifier: {hex}, {base64} or {json}. Times also accept {ms} (epoch
+milliseconds), {utc} (ISO) or a strftime pattern such as {%H:%M:%S}. Escapes: \n \t \r \0 \\ \xNN. Nothing is
+added between messages: end the format with \n.
 """
 
 from __future__ import annotations
@@ -78,13 +78,13 @@ class MessageFormat:
 
 
 def parse_format(text: str) -> MessageFormat:
-    """The format; a usage error that points at the place when it is none."""
+    """Return the parsed format; raise GrammarError, which gives the position, for other texts."""
     parts: list[Part] = []
     place = 0
     while place < len(text):
         token = _TOKEN.match(text, place)
         if token is None:
-            raise _error(text, place, "a verb or an escape is missing at the end")
+            raise _error(text, place, "incomplete verb or escape")
         parts.append(_part(text, token))
         place = token.end()
     return MessageFormat(parts)
@@ -115,7 +115,7 @@ def _verb(text: str, token: re.Match[str]) -> Part:
     if verb == "%":
         return _constant(b"%" + encode_text(token["braces"]))
     if text.startswith("{", token.end()):
-        raise _error(text, token.end(), r"the brace is not closed; \x7b writes one")
+        raise _error(text, token.end(), r"unclosed brace; write \x7b for a literal one")
     if verb == "j":
         return _modified(message_line, braces, text, token)
     if verb == "h":
@@ -124,7 +124,7 @@ def _verb(text: str, token: re.Match[str]) -> Part:
         return _time(_TIMES[verb], braces, text, token)
     if verb not in _VALUES:
         known = " ".join(f"%{name}" for name in sorted([*_VALUES, *_TIMES, "h", "j", "%"]))
-        raise _error(text, token.start(), f"unknown verb %{verb}; there are {known}")
+        raise _error(text, token.start(), f"unknown verb %{verb}; use one of {known}")
     return _modified(_VALUES[verb], braces, text, token)
 
 
@@ -137,11 +137,11 @@ def _property(braces: list[str], text: str, token: re.Match[str]) -> Part:
 
 def _modified(value: Value, braces: list[str], text: str, token: re.Match[str]) -> Part:
     if len(braces) > 1:
-        raise _error(text, token.start("braces"), "one modifier is enough")
+        raise _error(text, token.start("braces"), "only one modifier is allowed")
     modifier = braces[0] if braces else ""
     if modifier not in _MODIFIERS:
         known = ", ".join(f"{{{name}}}" for name in _MODIFIERS if name)
-        raise _error(text, token.start("braces"), f"unknown modifier {{{modifier}}}; there are {known}")
+        raise _error(text, token.start("braces"), f"unknown modifier {{{modifier}}}; use one of {known}")
     change = _MODIFIERS[modifier]
     return lambda message: change(value(message))
 

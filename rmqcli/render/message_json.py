@@ -1,8 +1,10 @@
-"""A message as one JSON line, loss-free both ways: `rmq pull --json | rmq send --jsonl` sends what was read.
+"""Converts a message to one JSON line and back without loss: `rmq pull --json | rmq send --jsonl` sends what
+was read.
 
-`body` is text when the bytes are UTF-8, else `bodyBase64` takes its place. `properties` holds every property, so also
-KEYS and TAGS; `keys` and `tags` say the same in a handier form and win when they were edited. Times are epoch
-milliseconds. Reading needs only `body` or `bodyBase64`; unknown names and those that a broker assigns are ignored.
+`body` is text if the bytes are UTF-8; otherwise `bodyBase64` replaces it. `properties` holds every property,
+including KEYS and TAGS; `keys` and `tags` repeat them in a simpler form and win if they were edited. Times
+are epoch milliseconds. Reading requires only `body` or `bodyBase64`, and ignores unknown names and those that
+a broker assigns.
 """
 
 from __future__ import annotations
@@ -41,8 +43,8 @@ MESSAGE_FIELDS: Mapping[str, Callable[[MessageExt], Any]] = {
     "bodyCrc": lambda m: m.body_crc,
 }
 
-# What a broker or a consumer stamps on a message on its way. Sent again, they would make it something else: TRAN_MSG a
-# half message, REAL_TOPIC one parked for another topic, MSG_TYPE one that is pushed to whoever asked.
+# Properties that brokers and consumers add. Sent again, TRAN_MSG would make a half message, REAL_TOPIC a message
+# parked for another topic, and MSG_TYPE a reply.
 _IN_TRANSIT = frozenset(
     {
         PropertyName.TRAN_MSG,
@@ -63,7 +65,7 @@ _decode = msgspec.json.Decoder().decode
 
 
 def message_object(message: MessageExt) -> dict[str, Any]:
-    """The JSON object of a stored message, names in the documented order."""
+    """Return the JSON object of a stored message, with names in the documented order."""
     found = {name: read(message) for name, read in MESSAGE_FIELDS.items()}
     try:
         found["body"] = message.body.decode()
@@ -73,19 +75,19 @@ def message_object(message: MessageExt) -> dict[str, Any]:
 
 
 def message_line(message: MessageExt) -> bytes:
-    """One line, without its end."""
+    """Return one line without its end."""
     return _encode(message_object(message))
 
 
 def message_from_json(line: bytes | str, topic: str | None = None) -> Message:
-    """The message of one line, to be sent to `topic` (None: to the topic that the line names).
+    """Return the message of one line, addressed to `topic` (None: to the topic in the line).
 
-    CommandError(USAGE) says what is wrong with the line.
+    Raise GrammarError, which says what is wrong with the line.
     """
     try:
         found = _decode(line)
         if not isinstance(found, dict):
-            raise ValueError("an object is expected")
+            raise ValueError("expected an object")
         target = topic if topic is not None else found.get("topic")
         if not isinstance(target, str):
             raise ValueError("no topic")
@@ -95,7 +97,9 @@ def message_from_json(line: bytes | str, topic: str | None = None) -> Message:
 
 
 def message_of(topic: str, body: bytes, found: Mapping[str, Any]) -> Message:
-    """With the flag, properties, keys and tags of an object; ValueError says what is wrong with them."""
+    """Return a message with the flag, properties, keys and tags of an object; raise ValueError for invalid
+    ones.
+    """
     return Message(topic=topic, body=body, flag=_flag(found), properties=_properties(found))
 
 
@@ -108,7 +112,7 @@ def _body(found: dict[str, Any]) -> bytes:
             return binascii.a2b_base64(packed, strict_mode=True)
         except ValueError as error:
             raise ValueError(f"bodyBase64: {error}") from error
-    raise ValueError("one of body and bodyBase64 is expected, as text")
+    raise ValueError("expected either body or bodyBase64, as text")
 
 
 def _flag(found: Mapping[str, Any]) -> int:
@@ -121,17 +125,17 @@ def _flag(found: Mapping[str, Any]) -> int:
 def _properties(found: Mapping[str, Any]) -> dict[str, str]:
     properties = found.get("properties") or {}
     if not isinstance(properties, dict) or not all(isinstance(value, str) for value in properties.values()):
-        raise ValueError("properties is not an object of texts")
+        raise ValueError("properties is not an object of strings")
     properties = dict(properties)
     if "keys" in found:
         _apply_keys(properties, found["keys"])
     if "tags" in found:
         _apply_tags(properties, found["tags"])
     for name, value in properties.items():
-        # what no properties text can hold would be lost without a word
+        # the stored form cannot hold these: they would be lost silently
         if not name or not value or "\x01" in name:
             raise ValueError(
-                f"property {name!r}: neither name nor value may be empty, and no name holds U+0001"
+                f"property {name!r}: name and value must not be empty, and the name must not contain U+0001"
             )
     return properties
 
@@ -139,18 +143,18 @@ def _properties(found: Mapping[str, Any]) -> dict[str, str]:
 def _apply_keys(properties: dict[str, str], keys: object) -> None:
     keys = keys.split(" ") if isinstance(keys, str) else (keys or [])
     if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
-        raise ValueError("keys is not a list of texts")
+        raise ValueError("keys is not a list of strings")
     if any(" " in key for key in keys):
-        raise ValueError("a key holds a blank, which separates keys")
+        raise ValueError("a key contains a space, which separates keys")
     wanted = " ".join(keys)
-    # Only an edited list replaces the property: its blanks may differ from what joining makes.
+    # Only an edited list replaces the property, whose spaces may differ from those of the joined list.
     if split_keys(wanted) != split_keys(properties.get(PropertyName.KEYS)):
         _set(properties, PropertyName.KEYS, wanted)
 
 
 def _apply_tags(properties: dict[str, str], tags: object) -> None:
     if tags is not None and not isinstance(tags, str):
-        raise ValueError("tags is not a text")
+        raise ValueError("tags is not a string")
     _set(properties, PropertyName.TAGS, tags or "")
 
 
@@ -162,8 +166,8 @@ def _set(properties: dict[str, str], name: str, value: str) -> None:
 
 
 def sendable(message: Message) -> Message:
-    """Without the properties that only mean something on the way of the first sending."""
-    # A message with both was delivered after its delay, which is spent; DELAY alone asks for one.
+    """Return the message without the properties that describe its first delivery."""
+    # A message with both was delivered after its delay; DELAY alone requests one.
     spent = {PropertyName.DELAY} if PropertyName.REAL_TOPIC in message.properties else set()
     dropped = _IN_TRANSIT | spent
     kept = {name: value for name, value in message.properties.items() if name not in dropped}

@@ -1,7 +1,7 @@
-"""Standard output as bytes: whole lines, flushed when a reader waits for them.
+"""Standard output as bytes in whole lines, and warnings on standard error.
 
-Message bodies are bytes, so output is bytes; text goes out as UTF-8 whatever the locale says. On a terminal every line is
-flushed, in a pipe only when `flush` is called or the buffer is full.
+Message bodies are bytes, so output is bytes; text is written as UTF-8 regardless of the locale. On a terminal
+every line is flushed; in a pipe, only by `flush` or when the buffer is full.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["Output", "encode_text", "json_line"]
 
 
 def encode_text(text: str) -> bytes:
-    """UTF-8; what no UTF-8 can carry (lone surrogates: bytes that were no text) is written \\xNN or \\uNNNN."""
+    r"""Return UTF-8; lone surrogates (bytes that were not text) are written \xNN or \uNNNN."""
     try:
         return text.encode()
     except UnicodeEncodeError:
@@ -27,19 +27,19 @@ def _only_escapes(text: str) -> bool:
 
 
 def json_line(value: Any) -> bytes:
-    """Compact JSON without a line end."""
+    """Return compact JSON without a line end."""
     import msgspec
 
     try:
         return msgspec.json.encode(value)
-    except UnicodeEncodeError:  # lone surrogates: JSON can say them as \uDCxx, msgspec does not
+    except UnicodeEncodeError:  # lone surrogates: valid in JSON as \uDCxx, but not supported by msgspec
         import json
 
         return json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode()
 
 
 class OutputSettings(Protocol):
-    """How results are to look; `rmqcli.cli.settings.Settings` has these properties."""
+    """How to show results; `rmqcli.cli.settings.Settings` implements it."""
 
     @property
     def json(self) -> bool: ...
@@ -67,7 +67,7 @@ class Output:
         self.write((text if isinstance(text, bytes) else encode_text(text)) + b"\n")
 
     def json(self, value: Any) -> None:
-        """One JSON document on one line."""
+        """Write one JSON document on one line."""
         self.line(json_line(value))
 
     def flush(self) -> None:
@@ -75,7 +75,9 @@ class Output:
 
 
 def warn(text: str) -> None:
-    """One line on standard error. Names in it may be anybody's."""
+    """Print one line on standard error, with control characters escaped: it may contain names chosen by
+    others.
+    """
     from rmqcli.render.text import printable
 
     print(f"rmq: {printable(text)}", file=sys.stderr, flush=True)

@@ -1,8 +1,8 @@
-"""Writes to a pipe that end when the reader has taken what was written, not when it is somewhere in between.
+"""Writes to a pipe and waits until the reader has read the data.
 
-A pipe of one page can be written to when it is empty, and only then: so the system tells when the reader is done with it. Where
-others write to the same pipe, which must not wait, it stays as it is and is looked at again and again. Readers that buffer have what
-they took, whatever they do with it; nobody can know that.
+A pipe of one page is writable only when it is empty, so the system reports when the reader has read
+everything. If other processes may write to the same pipe, its size is kept and it is polled instead. What a
+reader does with the data it has read cannot be known.
 """
 
 from __future__ import annotations
@@ -22,14 +22,16 @@ import trio
 __all__ = ["Pipe"]
 
 PAGE = 4096
-QUICK = 0.001
-"""Seconds that a quick reader is waited for without other tasks: the way through the scheduler takes as long as five messages."""
-LOOK = 0.01  # seconds
-WATCH = 0.5  # seconds; nothing tells of a reader that leaves an empty pipe
+BUSY_WAIT = 0.001
+"""Seconds to wait without running other tasks: switching tasks takes as long as five messages."""
+POLL = 0.01  # seconds
+WATCH = 0.5  # seconds; no event reports that the reader of an empty pipe has left
 
 
 class Pipe:
-    """The writing end of a pipe. `put` may be used by one task at a time. `is_page`: it has one page."""
+    """The writing end of a pipe. Only one task at a time may use `put`. `is_page`: the pipe has a capacity of
+    one page.
+    """
 
     def __init__(self, descriptor: int, *, is_page: bool) -> None:
         self._descriptor = descriptor
@@ -39,7 +41,9 @@ class Pipe:
 
     @classmethod
     def of(cls, descriptor: int, others: int | None = None) -> Pipe | None:
-        """None when it is no pipe. `others` is where those write (standard error) that may write to the same pipe."""
+        """Return None if the descriptor is not a pipe. `others` is a descriptor (standard error) that may
+        share the pipe.
+        """
         try:
             status = os.fstat(descriptor)
             if not stat.S_ISFIFO(status.st_mode):
@@ -50,28 +54,28 @@ class Pipe:
         return cls(descriptor, is_page=not shared and _resized(descriptor))
 
     async def put(self, data: bytes) -> None:
-        """Returns when the reader has all of it; BrokenPipeError when it left before that."""
-        await self._taken()
+        """Return when the reader has read all of it; raise BrokenPipeError if it left before."""
+        await self._read()
         for start in range(0, len(data), PAGE):
             os.write(self._descriptor, data[start : start + PAGE])
-            await self._taken()
+            await self._read()
 
-    async def _taken(self) -> None:
+    async def _read(self) -> None:
         if self._is_page:
-            while not self._events(QUICK):
+            while not self._events(BUSY_WAIT):
                 await trio.lowlevel.wait_writable(self._descriptor)
         else:
-            await self._looked_at()
+            await self._poll_until_read()
         if self._events(0) & select.POLLERR and self._unread():
             raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
-    async def _looked_at(self) -> None:
-        soon = perf_counter() + QUICK
+    async def _poll_until_read(self) -> None:
+        soon = perf_counter() + BUSY_WAIT
         while self._unread() and not self._events(0) & select.POLLERR:
             if perf_counter() < soon:
                 os.sched_yield()
             else:
-                await trio.sleep(LOOK)
+                await trio.sleep(POLL)
 
     def _events(self, seconds: float) -> int:
         return next((events for _, events in self._poll.poll(seconds * 1000)), 0)
@@ -82,13 +86,15 @@ class Pipe:
         return count[0]
 
     async def reader_gone(self) -> None:
-        """Waits until nobody reads any more."""
-        while not self._events(0) & select.POLLERR:  # noqa: ASYNC110  the system has no event for it
+        """Wait until the pipe has no reader."""
+        while not self._events(0) & select.POLLERR:  # noqa: ASYNC110  no event reports it
             await trio.sleep(WATCH)
 
 
 def _resized(descriptor: int) -> bool:
-    """Whether the pipe has one page now; only Linux can do that, and only while no more than that waits in it."""
+    """True if the capacity is one page now; only Linux can do that, and only with at most that much data in
+    the pipe.
+    """
     resize = getattr(fcntl, "F_SETPIPE_SZ", None)
     with contextlib.suppress(OSError):
         return resize is not None and fcntl.fcntl(descriptor, resize, PAGE) == PAGE

@@ -1,4 +1,4 @@
-"""A progress bar on standard error, only when that is a terminal; otherwise nothing and no import of rich."""
+"""A progress bar on standard error if that is a terminal; otherwise nothing, and rich is not imported."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ _PAUSE = 0.1
 def progress(
     what: str, total: int | None = None, *, quiet: bool = False, sizes: bool = False
 ) -> Iterator[Callable[[int], None]]:
-    """Gives a function that is told how many more are done. `total` None: unknown. `sizes`: what is counted is bytes."""
+    """Yield a function to call with the number of newly completed items. `total` None: unknown. `sizes`: the
+    items are bytes.
+    """
     if quiet or not sys.stderr.isatty():
         yield lambda count: None
         return
@@ -41,26 +43,26 @@ def progress(
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=total)
-        gathered = _Gathered(lambda count: bar.advance(task, count))
+        gathered = _Throttled(lambda count: bar.advance(task, count))
         yield gathered
         gathered.flush()
 
 
-class _Gathered:
-    """Tells what adds up a few times a second: a bar that is told of every record costs more than the record."""
+class _Throttled:
+    """Adds up calls and passes them on a few times per second: updating the bar costs more than a record."""
 
-    def __init__(self, tell: Callable[[int], None]) -> None:
-        self._tell = tell
+    def __init__(self, update: Callable[[int], None]) -> None:
+        self._update = update
         self._count = 0
-        self._told = 0.0
+        self._updated = 0.0
         self._lock = threading.Lock()
 
     def __call__(self, count: int) -> None:
         with self._lock:
             self._count += count
-            if time.monotonic() - self._told >= _PAUSE:
+            if time.monotonic() - self._updated >= _PAUSE:
                 self.flush()
 
     def flush(self) -> None:
-        self._tell(self._count)
-        self._count, self._told = 0, time.monotonic()
+        self._update(self._count)
+        self._count, self._updated = 0, time.monotonic()

@@ -1,4 +1,4 @@
-"""How a whole store folder looks: the overview, the index, reports of verify, rebuild and salvage."""
+"""Shows a whole store folder: the overview, the index, and the reports of verify, rebuild and salvage."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ __all__ = [
 ]
 
 _SHOWN_RUNS = 200
-_MEASURABLE = 64 * 1024 * 1024
-"""Bytes whose speed says something."""
+_MIN_MEASURED = 64 * 1024 * 1024
+"""Bytes from which the speed is shown."""
 
 _FOLDER_COLUMNS = (
     Column("FOLDER", "name"),
@@ -84,7 +84,7 @@ _INDEX_RANGES = {"beginTimestamp", "endTimestamp", "beginPhyOffset", "endPhyOffs
 
 
 def show_facts(settings: OutputSettings, facts: dict[str, tuple[str, Any]]) -> None:
-    """JSON name → (text for people, value). Names and texts in two columns."""
+    """Show names and values in two columns; `facts` maps JSON names to (text, value)."""
     if settings.json:
         Output().json({name: value for name, (_, value) in facts.items()})
         return
@@ -104,7 +104,10 @@ def show_values(
     where: str | None = None,
     only_for_programs: Collection[str] = (),
 ) -> None:
-    """Rows of any table of a store, those that meet a condition. Some columns have no room on a terminal of 80."""
+    """Show the rows of a table that match a condition.
+
+    Columns in `only_for_programs` are left out on a terminal, which has no room for them.
+    """
     meets = row_test([column.key for column in columns], where)
     chosen = list(filter(meets, rows))
     if settings.terminal and not settings.json:
@@ -115,7 +118,9 @@ def show_values(
 
 
 def show_overview(settings: OutputSettings, found: Overview, *, by_queue: bool) -> None:
-    """JSON: one document. TSV: a row a queue; on a terminal only if asked for, below those of the topics."""
+    """Show the overview. JSON: one document; TSV: a row per queue, which a terminal shows on request below
+    the topics.
+    """
     topics = _topics(found.queues)
     if settings.json:
         Output().json(_document(found, topics))
@@ -141,7 +146,7 @@ def show_overview(settings: OutputSettings, found: Overview, *, by_queue: bool) 
 
 
 def queue_row(one: QueueRange) -> tuple[Any, ...]:
-    """The values of QUEUE_KEYS."""
+    """Return the values of QUEUE_KEYS."""
     return (*one[:2], one.messages, *one[2:])
 
 
@@ -165,9 +170,9 @@ def _remarks(found: Overview) -> Iterable[str]:
     messages = sum(one.messages for one in found.queues)
     yield f"{many(messages, 'message')} in {many(len(found.queues), 'queue')}, commit log from {found.log_begin} to {found.log_end}"
     yield f"pending: {many(found.delayed, 'delayed message')}, {many(found.half, 'half message')}"
-    yield "a broker runs on this folder" if found.locked else "no broker runs on this folder"
+    yield "a broker is running on this folder" if found.locked else "no broker is running on this folder"
     if found.abort and not found.locked:
-        yield "abort is present: the broker was killed; its next start recovers the store"
+        yield "abort file present: the broker was killed; its next start recovers the store"
     if found.checkpoint is None:
         yield "no checkpoint"
     else:
@@ -199,7 +204,7 @@ def _objects(columns: Sequence[Column], rows: Iterable[Sequence[Any]]) -> list[d
 def show_index(
     settings: OutputSettings, found: Sequence[tuple[IndexGeometry, IndexLoad]], where: str | None = None
 ) -> None:
-    """A row a file."""
+    """Show a row per index file."""
     rows = [
         (
             index.file.path.name,
@@ -221,7 +226,7 @@ def show_index(
 
 
 def show_chains(settings: OutputSettings, rows: Sequence[Sequence[Any]], where: str | None) -> None:
-    """Rows of CHAIN_COLUMNS; on a terminal a table a file."""
+    """Show rows of CHAIN_COLUMNS; on a terminal, a table per file."""
     if settings.json or not settings.terminal:
         show_values(settings, CHAIN_COLUMNS, rows, "", where)
         return
@@ -243,14 +248,14 @@ CHAIN_COLUMNS = (
 
 
 def chain_row(index: IndexGeometry, slot: int, link: ChainLink) -> tuple[Any, ...]:
-    """A row of CHAIN_COLUMNS."""
+    """Return a row of CHAIN_COLUMNS."""
     item = link.item
     place = index.file.path.name, slot, link.number
     return (*place, item.key_hash, item.phy_offset, link.time, item.previous, link.matches)
 
 
 def show_store_report(settings: OutputSettings, report: StoreReport, seconds: float) -> None:
-    """Findings and remarks, a line each, then the verdict."""
+    """Show findings and notes, one per line, and the verdict."""
     looked = sum(part.used for part in report.parts.values())
     if settings.json:
         parts = {
@@ -278,7 +283,7 @@ def show_store_report(settings: OutputSettings, report: StoreReport, seconds: fl
         verdict = "sound" if part.sound else f"damaged in {many(part.damaged, 'place')}"
         output.line(f"{name}: {verdict}, {part.items:,} checked in {many(part.files, 'file')}")
     verdict = "sound" if report.sound else f"damaged in {many(report.damaged, 'place')}"
-    measurable = settings.terminal and looked >= _MEASURABLE
+    measurable = settings.terminal and looked >= _MIN_MEASURED
     speed = "" if not measurable else f", {looked / seconds / 1e9:.2f} GB/s"
     output.line(f"{verdict}: {size(looked)}{speed}")
 
@@ -295,7 +300,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
 def show_rebuilt(
     settings: OutputSettings, built: Rebuilt, changes: Sequence[Difference], kept: Sequence[str], done: bool
 ) -> None:
-    """What was built, how it differs from what was there, and where that is now."""
+    """Show what was built, how it differs from the old files, and where those are now."""
     if settings.json:
         listed = [{"file": one.path, "change": one.kind, "position": one.position} for one in changes]
         Output().json({**built._asdict(), "written": done, "changes": listed, "kept": list(kept)})
@@ -309,13 +314,13 @@ def show_rebuilt(
         output.line(f"kept: {name}")
     if built.missing:
         output.line(f"note: {many(built.missing, 'queue offset')} without a record: their entries are blank")
-    did = "built" if done else "nothing written, would build"
+    did = "built" if done else "dry run, would build"
     entries = f"{built.entries:,} entries of {many(built.queues, 'queue')}"
     output.line(f"{did}: {entries}, {built.index_items:,} items in {many(built.index_files, 'index file')}")
 
 
 def show_salvaged(settings: OutputSettings, found: Salvaged, seconds: float) -> None:
-    """The lost byte ranges and queue offsets, then what was kept."""
+    """Show the lost byte ranges and queue offsets, and what was kept."""
     if settings.json:
         lost = [{"begin": one.begin, "end": one.end, "reason": one.reason} for one in found.lost]
         keys = ("topic", "queueId", "firstQueueOffset", "lastQueueOffset")
@@ -338,9 +343,9 @@ def show_salvaged(settings: OutputSettings, found: Salvaged, seconds: float) -> 
             f"gone: {topic} queue {queue_id} offset {first}" + (f" to {last}" if last > first else "")
         )
     if len(found.gone) > _SHOWN_RUNS:
-        output.line(f"… and {len(found.gone) - _SHOWN_RUNS:,} more (--json names all)")
+        output.line(f"… and {len(found.gone) - _SHOWN_RUNS:,} more (--json lists all)")
     for offset in found.mended[:_SHOWN_RUNS]:
-        output.line(f"mended: the record at {offset} lost the properties that do not parse")
+        output.line(f"mended: the record at {offset} lost its unparsable properties")
     lost_bytes = sum(one.end - one.begin for one in found.lost)
     count = sum(last - first + 1 for _, _, first, last in found.gone)
     output.line(

@@ -1,4 +1,4 @@
-"""Rows of values in the three forms. A column says once how it is called in the table and in JSON, and how it looks."""
+"""Shows rows of values as a table, TSV or JSON."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ __all__ = ["Column", "show_rows", "show_table"]
 
 
 class Column(NamedTuple):
-    """`title` heads the column on a terminal, `key` is the name in JSON. `show` makes the text for people.
+    """`title` heads the column on a terminal, `key` is the name in JSON, and `show` makes the text for a
+    terminal.
 
-    `number` aligns to the right; numbers and `whole` values are never broken over two lines. TSV gets the plain value, which is easier to compute with than the text for people.
+    `number` aligns to the right; numbers and `whole` values are never wrapped. TSV and JSON contain the plain
+    value.
     """
 
     title: str
@@ -27,7 +29,9 @@ class Column(NamedTuple):
 def show_rows(
     settings: OutputSettings, columns: Sequence[Column], rows: Sequence[Sequence[Any]], *, empty: str = ""
 ) -> None:
-    """All rows: one JSON document (a list of objects), TSV lines, or a table. `empty` is said on a terminal for no rows."""
+    """Print all rows: one JSON document (a list of objects), TSV lines, or a table. `empty` is the text for
+    no rows on a terminal.
+    """
     if settings.json:
         Output().json(
             [{column.key: value for column, value in zip(columns, row, strict=True)} for row in rows]
@@ -45,7 +49,7 @@ def show_rows(
 def show_table(
     settings: OutputSettings, columns: Sequence[Column], rows: Sequence[Sequence[Any]], title: str = ""
 ) -> None:
-    """A table for people."""
+    """Print a table for a terminal."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -55,7 +59,7 @@ def show_table(
     texts = [
         [printable(column.show(value)) for column, value in zip(columns, row, strict=True)] for row in rows
     ]
-    # A column without any value would only take room from the others.
+    # Empty columns would take space from the others.
     shown = [place for place in range(len(columns)) if any(row[place] for row in texts)]
     for place in shown:
         column = columns[place]

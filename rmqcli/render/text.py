@@ -1,4 +1,4 @@
-"""Small conversions of values to text for people and for TSV."""
+"""Conversions of values to text, for terminals and for TSV."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SIZES = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 def tsv_cell(value: object) -> str:
-    """One field: nothing for None, true/false, lists joined with commas."""
+    """Return one field: empty for None, true or false, lists joined with commas."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -37,18 +37,18 @@ def tsv_cell(value: object) -> str:
 
 
 def tsv_line(values: object) -> str:
-    """One item."""
+    """Return one line without its end."""
     assert isinstance(values, (list, tuple))
     return "\t".join(tsv_cell(value) for value in values)
 
 
 def printable(text: str) -> str:
-    """For a terminal: control characters (they could move the cursor or worse) are shown as \\xNN, but tab and line end."""
+    r"""Return the text with control characters other than tab and newline written as \xNN."""
     return _CONTROLS.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
 
 
 def local_time(milliseconds: int | None) -> str:
-    """`2024-05-01 10:00:00.123` in local time; empty for None and for what is no time (0 and below)."""
+    """Return `2024-05-01 10:00:00.123` in local time; empty for None, 0 and negative values."""
     if milliseconds is None or milliseconds <= 0:
         return ""
     try:
@@ -59,12 +59,12 @@ def local_time(milliseconds: int | None) -> str:
 
 
 def many(count: int, what: str) -> str:
-    """`1 message`, `2,000 messages`."""
+    """Return `1 message` or `2,000 messages`."""
     return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
 def size(count: int) -> str:
-    """`1.5 MiB`."""
+    """Return a size such as `1.5 MiB`."""
     value = float(count)
     for unit in _SIZES:
         if value < 1024 or unit == _SIZES[-1]:
@@ -74,7 +74,7 @@ def size(count: int) -> str:
 
 
 def short_number(value: float | None) -> str:
-    """`0.4`, `999`, `21.2k`, `4.3M`, in five characters; empty for None."""
+    """Return `0.4`, `999`, `21.2k` or `4.3M` in at most five characters; empty for None."""
     if value is None:
         return ""
     for unit in _THOUSANDS:
@@ -86,7 +86,7 @@ def short_number(value: float | None) -> str:
 
 
 def duration(seconds: float) -> str:
-    """`1.2 s`, `3 min 20 s`, `2 h 5 min`."""
+    """Return `1.2 s`, `3 min 20 s` or `2 h 5 min`."""
     if seconds < 60:
         return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
     minutes, rest = divmod(round(seconds), 60)
@@ -96,7 +96,7 @@ def duration(seconds: float) -> str:
 
 
 def number_ranges(numbers: Sequence[int]) -> str:
-    """`1, 3-5`."""
+    """Return numbers as `1, 3-5`."""
     ordered = sorted(set(numbers))
     runs = [[n for _, n in run] for _, run in groupby(enumerate(ordered), key=lambda pair: pair[1] - pair[0])]
     return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)

@@ -1,4 +1,4 @@
-"""`rmq cluster`. The order of the imports is the order in help."""
+"""`rmq cluster`. Help lists the commands in the order of these imports."""
 
 from __future__ import annotations
 

@@ -10,4 +10,4 @@ if TYPE_CHECKING:
     pass
 
 
-app = command_group("cluster", "Show clusters, their brokers and producers.")
+app = command_group("cluster", "Show the brokers and producers of a cluster.")

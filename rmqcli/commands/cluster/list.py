@@ -1,4 +1,4 @@
-"""`rmq cluster list`: brokers with version, traffic and disk."""
+"""`rmq cluster list`."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ BROKER_COLUMNS = (
 
 @command(app, "list", example="rmq cluster list\nrmq cluster list --json | jq '.[].runtime.bootTimestamp'")
 def list_clusters(settings: Settings) -> None:
-    """List all brokers with version, traffic, load and disk.
+    """List the brokers with version, throughput and disk usage.
 
-    A pipe gets lines: cluster, broker, id (0 is the master), address, version, messages in and out a second, messages
-    stored today, share of the disk. A broker that does not answer has empty fields, and the exit code is 3.
+    Piped output: cluster, broker, ID (0 is the master), address, version, messages in and out per second,
+    messages stored today, disk usage. Brokers that do not respond have empty fields, and the exit code is 3.
     """
     from rmqcli.render import Output, show_rows
 
@@ -60,17 +60,17 @@ def list_clusters(settings: Settings) -> None:
             settings,
             BROKER_COLUMNS,
             [broker_row(broker) for broker in found],
-            empty="no broker is registered",
+            empty="no brokers registered",
         )
     failed = [broker for broker in found if broker.error is not None]
     for broker in failed:
-        warn(f"{broker.broker_name} could not be asked: {broker.error}")
+        warn(f"{broker.broker_name}: {broker.error}")
     if failed:
         raise typer.Exit(ExitCode.PARTLY)
 
 
 def broker_row(broker: BrokerSummary) -> list[Any]:
-    """Values for BROKER_COLUMNS."""
+    """Return the values of BROKER_COLUMNS."""
     place = [broker.cluster, broker.broker_name, broker.broker_id, broker.address]
     return place + _load(broker.runtime or {})
 
@@ -84,7 +84,7 @@ def _load(runtime: Mapping[str, str]) -> list[Any]:
 
 
 def _first_number(text: str | None, digits: int = 1) -> float | None:
-    """Rates are three numbers in one text: of 10 s, 1 min, 10 min; fewer in the first seconds."""
+    """Return the first of three rates in one text (of 10 s, 1 min and 10 min; fewer after a start)."""
     try:
         return round(float((text or "").split()[0]), digits)
     except (IndexError, ValueError):

@@ -1,4 +1,4 @@
-"""`rmq cluster producers`: connected producers."""
+"""`rmq cluster producers`."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 from rmqcli.commands.cluster.app import app
 
 ProducerGroupOption = Annotated[
-    str | None, typer.Option("--group", "-g", metavar="GROUP", help="Only this producer group.")
+    str | None, typer.Option("--group", "-g", metavar="GROUP", help="Show only this producer group.")
 ]
 
 
 @command(app, "producers", example="rmq cluster producers\nrmq cluster producers -g orders-service --json")
 def producers(settings: Settings, group: ProducerGroupOption = None, broker: BrokersOption = None) -> None:
-    """List the producers that are connected to the masters, by producer group.
+    """List the producers connected to the masters, by producer group.
 
-    A producer connects to the brokers of the topics it sends to. A pipe gets lines: group, client id, broker, address,
-    language, version. Exit code 4 when no producer of GROUP is connected. A broker that does not answer is named, and the
-    exit code is 3.
+    A producer connects to the brokers of the topics it sends to. Piped output: group, client ID, broker,
+    address, language, version. Exit code 4 if no producer of GROUP is connected. Brokers that do not respond
+    are reported, and the exit code is 3.
     """
     from codec.versions import version_name
     from rmqcli.commands.common.partial import end_partly
@@ -52,5 +52,5 @@ def producers(settings: Settings, group: ProducerGroupOption = None, broker: Bro
             return await admin.clients.producers_of(group, brokers=broker or (), failures=failures)
 
     rows = [[*found[:-1], version_name(found.version)] for found in run_async(main)]
-    show_rows(settings, columns, rows, empty="" if failures else "no producer is connected")
+    show_rows(settings, columns, rows, empty="" if failures else "no producers connected")
     end_partly(failures)

@@ -1,4 +1,6 @@
-"""What commands that change something have in common: asking first, and telling who took the change and who did not."""
+"""Shared by commands that change something: the confirmation prompt and the report of which brokers applied
+the change.
+"""
 
 from __future__ import annotations
 
@@ -19,31 +21,36 @@ __all__ = ["confirm", "show_change"]
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Goes on after yes. Without a terminal to ask on, `--yes` is needed; a no ends with exit code 1."""
+    """Ask on the terminal and return after yes. Raise a usage error without a terminal, and CommandError
+    after no.
+    """
     if yes:
         return
     if sys.stdin is None or not sys.stdin.isatty():
-        raise usage_error(f"{question.rstrip('?')}: there is no terminal to ask on; --yes says yes")
+        raise usage_error(f"{question.rstrip('?')}: no terminal to confirm on; use --yes")
     print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise CommandError("nothing was done")
+        raise CommandError("aborted: nothing was changed")
 
 
 def show_change(
     settings: Settings, done: str, change: TopicChange, kept: Mapping[str, Sequence[str]] | None = None
 ) -> None:
-    """Ends with exit code 3 when some brokers refused; raises their error when all did. `kept` are topics that were to be deleted
-    and are still there, by broker."""
+    """Report the brokers that applied a change. End with exit code 3 if some failed, or with the code of
+    their error if all did.
+
+    `kept` holds topics that could not be deleted, by broker.
+    """
     from rmqcli.render import Output
 
     for name, error in change.failures.items():
         warn(f"{name}: {error}")
     for name, topics in (kept or {}).items():
-        warn(f"{name} still has {' and '.join(topics)}: delete again when it answers")
+        warn(f"{name} still has {' and '.join(topics)}: repeat the command when the broker responds")
     if settings.json:
         failures = {name: str(error) for name, error in change.failures.items()}
-        told = {} if kept is None else {"keptTopics": kept}
-        Output().json({"brokers": list(change.brokers), "failures": failures} | told)
+        extra = {} if kept is None else {"keptTopics": kept}
+        Output().json({"brokers": list(change.brokers), "failures": failures} | extra)
     elif change.brokers:
         Output().line(f"{done} {', '.join(change.brokers)}")
     if (change.failures or kept) and change.brokers:

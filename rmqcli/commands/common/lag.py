@@ -1,4 +1,4 @@
-"""The offsets and the lag of a queue as `rmq offsets show` and `rmq group describe` show them."""
+"""Offsets and lag of a queue, as `rmq offsets show` and `rmq group describe` show them."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ LAG_COLUMNS = (
 
 
 def lag_row(queue: QueueLag) -> list[Any]:
-    """Values for LAG_COLUMNS."""
+    """Return the values of LAG_COLUMNS."""
     place = queue.queue
     offsets = [queue.consumer_offset, queue.max_offset, queue.lag]
     return [place.topic, place.broker_name, place.queue_id, *offsets, queue.last_timestamp, queue.client_id]
 
 
 def lag_object(queue: QueueLag) -> dict[str, Any]:
-    """The JSON object of one queue of a group."""
+    """Return the JSON object of one queue."""
     keys = [column.key for column in LAG_COLUMNS]
     return dict(zip(keys, lag_row(queue), strict=True)) | {"minOffset": queue.min_offset}

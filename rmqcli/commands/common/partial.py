@@ -1,4 +1,4 @@
-"""What commands that ask several brokers do about those that do not answer: name them after what the others said."""
+"""The end of a command that reached some brokers and not others."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ __all__ = ["end_partly"]
 
 
 def end_partly(failures: Mapping[str, Exception]) -> None:
-    """Names each broker that failed and ends with exit code 3; nothing when there is none."""
+    """Report each broker that failed and end with exit code 3; return if there is none."""
     for name, error in failures.items():
-        warn(f"{name} could not be asked: {error}")
+        warn(f"{name}: {error}")
     if failures:
         raise typer.Exit(ExitCode.PARTLY)

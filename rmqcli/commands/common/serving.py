@@ -1,7 +1,8 @@
-"""What `rmq up`, `rmq broker` and `rmq namesrv` have in common: properties, the line that says it serves, a clean stop.
+"""Shared by `rmq up`, `rmq broker` and `rmq namesrv`: configuration, the line that announces readiness, a
+clean stop.
 
-SIGINT and SIGTERM both stop cleanly with exit code 0, since that is how a server is stopped; a second one does not wait.
-Every mapped file and every connection costs a descriptor, so a server takes as many as it is allowed to have.
+SIGINT and SIGTERM stop the server cleanly with exit code 0; a second signal stops it at once. Every mapped
+file and every connection needs a file descriptor, so a server raises its limit to the maximum.
 """
 
 from __future__ import annotations
@@ -36,17 +37,17 @@ __all__ = ["ConfigOption", "SetOption", "announce", "configure", "listening", "r
 
 ConfigOption = Annotated[
     Path | None,
-    typer.Option("--config", "-c", metavar="FILE", help="A properties file with Java's names (broker.conf)."),
+    typer.Option("--config", "-c", metavar="FILE", help="Properties file with Java's names (broker.conf)."),
 ]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="A property, over the file; repeatable."),
+    typer.Option("--set", metavar="NAME=VALUE", help="Set a property, overriding the file; repeatable."),
 ]
 
 Config = TypeVar("Config", BrokerConfig, NamesrvConfig)
 
-# What binding to another machine's address, and looking up a name that nobody has, say.
-_NOT_HERE = (errno.EADDRNOTAVAIL, socket.EAI_NONAME, socket.EAI_NODATA, socket.EAI_AGAIN)
+# Errors of binding to another machine's address, and of looking up an unknown name.
+_NOT_LOCAL = (errno.EADDRNOTAVAIL, socket.EAI_NONAME, socket.EAI_NODATA, socket.EAI_AGAIN)
 
 
 def configure(
@@ -56,9 +57,10 @@ def configure(
     defaults: Mapping[str, str],
     fixed: Mapping[str, str],
 ) -> Config:
-    """The configuration: `defaults`, under the file, under `--set`, under `fixed` (what options of their own say).
+    """Return the configuration: `defaults`, overridden by the file, by `--set`, and by `fixed` (dedicated
+    options).
 
-    Warns about names that nobody knows and what is not supported; ConfigError becomes a usage error.
+    Warn about unknown and unsupported properties; turn ConfigError into a usage error.
     """
     given = [_property(text) for text in settings]
     try:
@@ -68,7 +70,7 @@ def configure(
         missing = path is not None and not path.exists()
         raise CommandError(str(error), ExitCode.NOT_FOUND if missing else ExitCode.USAGE) from error
     for name in unknown:
-        warn(f"unknown property {name} is ignored")
+        warn(f"ignoring unknown property {name}")
     if isinstance(config, BrokerConfig):
         for text in unsupported(config):
             warn(text)
@@ -78,40 +80,42 @@ def configure(
 def _property(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
-        raise usage_error(f"--set {text!r}: NAME=VALUE is expected")
+        raise usage_error(f"--set {text!r}: expected NAME=VALUE")
     return name.strip(), value
 
 
 @contextmanager
 def listening(what: str, address: str, option: str) -> Iterator[None]:
-    """Names what could not listen on `address` ("host:port"), and the option that chooses another port."""
+    """Explain why a server cannot listen on `address` ("host:port"), and name the option that selects another
+    port.
+    """
     try:
         yield
     except OSError as error:
-        if error.errno in _NOT_HERE:
-            reason = "that is no address of this machine; 127.0.0.1 is only for it, 0.0.0.0 for all"
+        if error.errno in _NOT_LOCAL:
+            reason = "not an address of this machine; use 127.0.0.1 for local clients only, 0.0.0.0 for all"
             raise CommandError(f"{what} cannot listen on {address}: {reason}") from error
-        reasons = {errno.EADDRINUSE: "the port is taken", errno.EACCES: "the port may not be used"}
+        reasons = {errno.EADDRINUSE: "the port is in use", errno.EACCES: "permission denied"}
         reason = reasons.get(error.errno or 0, "")
         if not reason:
             raise
         raise CommandError(
-            f"{what} cannot listen on {address}: {reason}; choose another with {option} (0 is any free one)"
+            f"{what} cannot listen on {address}: {reason}; choose another port with {option} (0: any free port)"
         ) from error
 
 
-def announce(settings: Settings, words: Mapping[str, str], text: str) -> None:
-    """Says on standard output, flushed, that the servers take connections."""
+def announce(settings: Settings, fields: Mapping[str, str], text: str) -> None:
+    """Print and flush a line that says the servers accept connections."""
     output = Output()
     if settings.json:
-        output.json(dict(words))
+        output.json(dict(fields))
     else:
-        output.line(text if settings.terminal else tsv_line(list(words.values())))
+        output.line(text if settings.terminal else tsv_line(list(fields.values())))
     output.flush()
 
 
 def log_to_stderr(settings: Settings) -> None:
-    """What the servers log, from warnings on, a line each; with -v all of it and where it happened."""
+    """Log warnings and errors in one line each; with `-v`, log everything with tracebacks."""
     handler = logging.StreamHandler(sys.stderr)
     kind = logging.Formatter if settings.verbose else OneLine
     handler.setFormatter(kind("rmq: %(name)s: %(message)s"))
@@ -119,7 +123,7 @@ def log_to_stderr(settings: Settings) -> None:
 
 
 class Stop:
-    """Set by the first signal; the second cancels."""
+    """Set by the first signal; the second signal cancels."""
 
     def __init__(self) -> None:
         self.event = trio.Event()
@@ -127,7 +131,7 @@ class Stop:
     async def watch(
         self, scope: trio.CancelScope, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        """Waits for signals for ever."""
+        """Wait for signals forever."""
         with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
             task_status.started()
             async for _ in signals:
@@ -137,22 +141,22 @@ class Stop:
 
 
 def raise_descriptor_limit() -> None:
-    """The soft limit of open files becomes the hard one."""
+    """Raise the soft limit of open files to the hard limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == hard:
         return
-    # macOS names a hard limit that it does not grant
+    # macOS reports a hard limit that it does not grant
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 async def run_until_stopped(serving: AbstractAsyncContextManager[object]) -> None:
-    """Enters `serving` (which announces itself), stays until a signal, leaves it."""
+    """Enter `serving` (which announces itself), wait for a signal, and leave it."""
     raise_descriptor_limit()
     stop = Stop()
     async with trio.open_nursery() as nursery:
         await nursery.start(stop.watch, nursery.cancel_scope)
         async with serving:
-            gc.freeze()  # what is there now stays: no collection has to look at it again and hold up the requests
+            gc.freeze()  # long-lived objects: keep the collector from scanning them while requests wait
             await stop.event.wait()
         nursery.cancel_scope.cancel()

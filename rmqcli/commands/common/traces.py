@@ -1,4 +1,4 @@
-"""What `--trace` could not do."""
+"""The warning about traces that `--trace` could not write."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["warn_of_traces"]
 
 
 def warn_of_traces(client: Producer | PushConsumer) -> None:
-    """One line if traces were not written, with the reason and the remedy where there is one."""
+    """Warn in one line if traces were not written, with the reason and the remedy."""
     from rmqcli.client import NoRoute
 
     count, trouble = client.traces_dropped, client.trace_trouble
     if not count:
         return
     if isinstance(trouble, NoRoute):
-        why = f"there is no topic {trouble.topic} (brokers have it with traceTopicEnable=true)"
+        why = f"topic {trouble.topic} not found (enable it with traceTopicEnable=true on the brokers)"
     else:
         why = "too many at once" if trouble is None else str(trouble)
-    warn(f"not written: {many(count, 'trace')}; {why}")
+    warn(f"{many(count, 'trace')} not written: {why}")

@@ -1,4 +1,4 @@
-"""`rmq group`. The order of the imports is the order in help."""
+"""`rmq group`. Help lists the commands in the order of these imports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The group `rmq group`: options that its commands share."""
+"""The group `rmq group`, and options that its commands share."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ import typer
 
 from rmqcli.cli.command import command_group
 
-app = command_group("group", "Consumer groups: lag, clients, settings.")
+app = command_group("group", "Show and change consumer groups: lag, clients, settings.")
 
-GroupArgument = Annotated[str, typer.Argument(metavar="GROUP", help="The consumer group.")]
+GroupArgument = Annotated[str, typer.Argument(metavar="GROUP", help="Name of the consumer group.")]
 
-TopicOption = Annotated[str | None, typer.Option("--topic", "-t", metavar="TOPIC", help="Only this topic.")]
+TopicOption = Annotated[
+    str | None, typer.Option("--topic", "-t", metavar="TOPIC", help="Limit to this topic.")
+]
 
 
 def short_kind(text: str | None) -> str:
-    """push, pull, clustering, broadcasting."""
+    """Return push, pull, clustering or broadcasting for Java's name."""
     return {"CONSUME_PASSIVELY": "push", "CONSUME_ACTIVELY": "pull"}.get(text or "", (text or "").lower())

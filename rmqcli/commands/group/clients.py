@@ -1,4 +1,4 @@
-"""`rmq group clients`: the running clients of a consumer group."""
+"""`rmq group clients`."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ _CLIENT_COLUMNS = (
 def clients(group: GroupArgument, settings: Settings) -> None:
     """List the running clients of a group.
 
-    A pipe gets lines: client id, address, language, version, CONSUME_PASSIVELY (push) or CONSUME_ACTIVELY (pull), model,
-    subscriptions. Exit code 4 when no client is running. A broker that does not answer is named, and the exit code is 3.
+    Piped output: client ID, address, language, version, CONSUME_PASSIVELY (push) or CONSUME_ACTIVELY (pull),
+    model, subscriptions. Exit code 4 if no client is running. Brokers that do not respond are reported, and
+    the exit code is 3.
     """
     from rmqcli.commands.common.partial import end_partly
     from rmqcli.render import Output

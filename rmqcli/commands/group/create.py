@@ -24,16 +24,18 @@ def create(
     broker: BrokersOption = None,
     cluster: ClusterOption = None,
 ) -> None:
-    """Create a consumer group on all masters: 16 retries, 1 retry queue, everything allowed unless told otherwise.
+    """Create a consumer group.
 
-    Brokers with autoCreateSubscriptionGroup (the default) make a group for its first consumer; others want it made before.
-    A group that is there already gets these settings; `rmq group update` changes only what is named.
+    The group is created on all masters; by default with 16 retries, 1 retry queue and everything allowed.
+    Brokers with autoCreateSubscriptionGroup (the default) create a group for its first consumer; others
+    require it to exist. An existing group gets these settings; `rmq group update` changes only the given
+    ones.
     """
     from codec.names import is_system_group
     from rmqcli.commands.common.changes import show_change
 
     if is_system_group(group):
-        raise CommandError(f"group {group} belongs to the system")
+        raise CommandError(f"group {group} is a system group")
 
     async def main() -> Any:
         from codec.bodies.config import SubscriptionGroupConfig

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 AllOption = Annotated[
-    bool, typer.Option("--all", "-a", help="Also its offsets, its retry topic and its dead letters.")
+    bool, typer.Option("--all", "-a", help="Delete offsets, retry topic and dead letters too.")
 ]
 
 
@@ -33,21 +33,22 @@ def delete(
     broker: BrokersOption = None,
     cluster: ClusterOption = None,
 ) -> None:
-    """Delete the settings of a group; with --all whatever there is of it.
+    """Delete a consumer group.
 
-    Asks first; without a terminal it needs --yes. Offsets stay without --all: a group of this name goes on there. Running
-    clients are told of: most brokers make the group anew for them. A broker that does not answer is named with the topics
-    it keeps, and the exit code is 3.
+    Asks for confirmation; without a terminal, --yes is required. Deletes the settings of the group; offsets
+    are kept unless --all is given, and a new group of this name continues there. Running clients are
+    reported: most brokers create the group again for them. Brokers that do not respond are reported with the
+    topics they keep, and the exit code is 3.
     """
     from codec.names import is_system_group
     from rmqcli.commands.common.changes import confirm, show_change
 
     if is_system_group(group):
-        raise CommandError(f"group {group} belongs to the system and cannot be deleted")
+        raise CommandError(f"group {group} is a system group and cannot be deleted")
     if everything and broker:
-        raise usage_error("--all excludes --broker: a topic is deleted on all brokers")
+        raise usage_error("--all and --broker exclude each other: a topic is deleted on all brokers")
 
-    async def look() -> int:
+    async def count_clients() -> int:
         from rmqcli.client import Admin
 
         async with Admin(**settings.client_options) as admin:
@@ -69,9 +70,9 @@ def delete(
                         kept.setdefault(name, []).append(topic)
             return change
 
-    clients = run_async(look)
+    clients = run_async(count_clients)
     if clients:
-        warn(f"group {group} has {many(clients, 'running client')}: brokers may make it anew for them")
-    what = "its offsets and its dead letters" if everything else "its settings"
-    confirm(f"delete group {group}, {what}?", yes=yes)
+        warn(f"group {group} has {many(clients, 'running client')}: brokers may create it again for them")
+    what = "its settings, offsets and dead letters" if everything else "its settings"
+    confirm(f"delete group {group} with {what}?", yes=yes)
     show_change(settings, f"group {group} deleted from", run_async(main), kept if everything else None)

@@ -20,16 +20,14 @@ if TYPE_CHECKING:
 from rmqcli.commands.group.members import chosen_clients, online_clients
 
 OneClientOption = Annotated[
-    str | None, typer.Option("--client", metavar="ID", help="The client; else the first there is.")
+    str | None, typer.Option("--client", metavar="ID", help="Client to deliver to; default: the first one.")
 ]
 
 DeliveredTopicOption = Annotated[
-    str, typer.Option("--topic", "-t", metavar="TOPIC", help="The topic of the message.")
+    str, typer.Option("--topic", "-t", metavar="TOPIC", help="Topic of the message.")
 ]
 
-IdOption = Annotated[
-    str, typer.Option("--id", metavar="ID", help="The message with this id: msgId or offsetMsgId.")
-]
+IdOption = Annotated[str, typer.Option("--id", metavar="ID", help="Message ID (msgId or offsetMsgId).")]
 
 _CONSUMED = frozenset(("CR_SUCCESS", "CR_COMMIT"))
 
@@ -37,7 +35,8 @@ _CONSUMED = frozenset(("CR_SUCCESS", "CR_COMMIT"))
 @command(
     app,
     "deliver",
-    example="rmq group deliver billing -t orders --id 7F000001ABCD\nrmq group deliver billing -t orders --id ID --client ID",
+    example="""rmq group deliver billing -t orders --id 7F000001ABCD
+rmq group deliver billing -t orders --id ID --client ID""",
 )
 def deliver(
     group: GroupArgument,
@@ -46,11 +45,11 @@ def deliver(
     msg_id: IdOption,
     client: OneClientOption = None,
 ) -> None:
-    """Have a running push consumer of a group consume one message now, and print what came of it.
+    """Deliver one message to a running push consumer and print the result.
 
-    No offset moves and nothing is retried: the message comes as if in passing, in whatever queue it lies. Prints client,
-    result, milliseconds and what the listener failed with. Exit code 1 when it was not consumed, 7 when the client did not
-    answer in 10 s.
+    The message is consumed out of turn: no offset moves and nothing is retried. Prints client, result,
+    milliseconds and the error of the listener. Exit code 1 if it was not consumed, 7 if the client did not
+    respond within 10 s.
     """
     from rmqcli.render import show_rows
 
@@ -76,13 +75,13 @@ async def _delivered(
         chosen = chosen_clients(await online_clients(admin, group), group, client)[0]
         found = await admin.messages.query_by_id(topic, msg_id)
         if not found.messages:
-            raise CommandError(f"no message with id {msg_id} in topic {topic}", ExitCode.NOT_FOUND)
+            raise CommandError(f"no message with ID {msg_id} in topic {topic}", ExitCode.NOT_FOUND)
         try:
             return chosen, await admin.clients.consume_directly(group, chosen, found.messages[-1])
         except BrokerRefused as error:
             if error.code != ResponseCode.CONSUME_MSG_TIMEOUT:
                 raise
             raise CommandError(
-                f"client {chosen} did not answer in 10 s; it may still be consuming {msg_id}",
+                f"client {chosen} did not respond within 10 s; it may still be consuming {msg_id}",
                 ExitCode.TIMED_OUT,
             ) from None

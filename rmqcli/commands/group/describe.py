@@ -1,4 +1,4 @@
-"""`rmq group describe`: lag of each queue, and clients."""
+"""`rmq group describe`."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 @command(app, "describe", example="rmq group describe billing\nrmq group describe billing -t orders --json")
 def describe(group: GroupArgument, settings: Settings, topic: TopicOption = None) -> None:
-    """Show the lag of each queue and the clients of a group.
+    """Show the clients of a group and its lag on each queue.
 
-    Lag is what is stored and not yet consumed, never below 0. A pipe gets lines: topic, broker, queue, consumed offset,
-    maximum offset, lag, time of the last consumed message (epoch ms), client. A broker that does not answer is named, and the
-    exit code is 3.
+    Lag is the number of stored messages that are not consumed, never below 0. Piped output: topic, broker,
+    queue, consumer offset, maximum offset, lag, time of the last consumed message (epoch ms), client. Brokers
+    that do not respond are reported, and the exit code is 3.
     """
     from rmqcli.commands.common.partial import end_partly
 

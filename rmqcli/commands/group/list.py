@@ -1,4 +1,4 @@
-"""`rmq group list`: consumer groups with their clients and lag."""
+"""`rmq group list`."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 @command(app, "list", example="rmq group list\nrmq group list --json | jq '.[] | select(.lag > 1000)'")
 def list_groups(settings: Settings) -> None:
-    """List the consumer groups with their clients and their lag.
+    """List consumer groups with their clients and lag.
 
-    A pipe gets lines: group, clients, type, model, messages a second, lag. A broker that does not answer is named, and the
-    exit code is 3.
+    Piped output: group, clients, type, model, messages per second, lag. Brokers that do not respond are
+    reported, and the exit code is 3.
     """
     from rmqcli.commands.common.partial import end_partly
     from rmqcli.render import Column, show_rows
@@ -46,10 +46,10 @@ def list_groups(settings: Settings) -> None:
 
     found = run_async(main)
     rows = [[g.name, g.clients, g.consume_type, g.message_model, g.consume_tps, g.lag] for g in found]
-    show_rows(settings, columns, rows, empty="no consumer groups yet")
-    unknown = [group for group in found if group.error is not None]
-    for group in unknown:
+    show_rows(settings, columns, rows, empty="no consumer groups")
+    incomplete = [group for group in found if group.error is not None]
+    for group in incomplete:
         warn(f"{group.name}: {group.error}")
     end_partly(failures)
-    if unknown:
+    if incomplete:
         raise typer.Exit(ExitCode.PARTLY)

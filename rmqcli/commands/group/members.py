@@ -14,22 +14,24 @@ if TYPE_CHECKING:
 async def online_clients(
     admin: Admin, group: str, failures: dict[str, ClientError] | None = None
 ) -> ConsumerConnection:
+    """Return the clients and subscriptions of a group; raise CommandError(NOT_FOUND) without clients."""
     from rmqcli.client import ConsumerOffline
 
     try:
         return await admin.clients.consumers(group, failures=failures)
     except ConsumerOffline:
-        await admin.groups.describe(group)  # a group that nobody knows is told as such
+        await admin.groups.describe(group)  # raises GroupNotFound for an unknown group
         raise CommandError(f"no client of group {group} is running", ExitCode.NOT_FOUND) from None
 
 
 def chosen_clients(connection: ConsumerConnection, group: str, client_id: str | None) -> list[str]:
+    """Return all client IDs, or only `client_id`; raise CommandError(NOT_FOUND) if it is not running."""
     ids = [client.client_id for client in connection.connection_set]
     if client_id is None:
         return ids
     if client_id not in ids:
         raise CommandError(
-            f"no client {client_id} of group {group} is running; there are: {', '.join(ids)}",
+            f"no client {client_id} of group {group} is running; running clients: {', '.join(ids)}",
             ExitCode.NOT_FOUND,
         )
     return [client_id]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     pass
 
 
-_MOST = 2**31 - 1  # an int in Java
+_MAX_INT = 2**31 - 1  # an int in Java
 
 RetriesOption = Annotated[
     int | None,
@@ -22,31 +22,33 @@ RetriesOption = Annotated[
         "--retries",
         metavar="N",
         min=0,
-        max=_MOST,
-        help="Times that a message comes again before it is a dead letter.",
+        max=_MAX_INT,
+        help="Retries of a message before it becomes a dead letter.",
     ),
 ]
 
 RetryQueuesOption = Annotated[
     int | None,
-    typer.Option("--retry-queues", metavar="N", min=0, max=65535, help="Queues of its retry topic."),
+    typer.Option(
+        "--retry-queues", metavar="N", min=0, max=65535, help="Number of queues of the retry topic."
+    ),
 ]
 
 ConsumeOption = Annotated[
     bool | None,
-    typer.Option("--consume/--no-consume", help="Whether its clients get messages.", show_default=False),
+    typer.Option("--consume/--no-consume", help="Allow consumption.", show_default=False),
 ]
 
 BroadcastOption = Annotated[
     bool | None,
-    typer.Option("--broadcast/--no-broadcast", help="Whether it may broadcast.", show_default=False),
+    typer.Option("--broadcast/--no-broadcast", help="Allow broadcasting.", show_default=False),
 ]
 
 FromMinOption = Annotated[
     bool | None,
     typer.Option(
         "--from-min/--no-from-min",
-        help="Whether it may begin at the start of a queue.",
+        help="Allow starting at the minimum offset.",
         show_default=False,
     ),
 ]
@@ -55,7 +57,7 @@ NotifyOption = Annotated[
     bool | None,
     typer.Option(
         "--notify/--no-notify",
-        help="Whether its clients are told at once when one comes or goes.",
+        help="Notify clients at once when a client joins or leaves.",
         show_default=False,
     ),
 ]
@@ -66,8 +68,8 @@ ReadFromOption = Annotated[
         "--read-from",
         metavar="ID",
         min=0,
-        max=_MOST,
-        help="The broker id to read from, where brokers have slaveReadEnable: 0 is the master.",
+        max=_MAX_INT,
+        help="Broker ID to read from if slaveReadEnable is set; 0 is the master.",
     ),
 ]
 
@@ -77,15 +79,15 @@ SlowReadFromOption = Annotated[
         "--slow-read-from",
         metavar="ID",
         min=0,
-        max=_MOST,
-        help="The same for when it lags far behind.",
+        max=_MAX_INT,
+        help="Broker ID to read from when the group lags far behind.",
     ),
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class GroupSettings(OptionGroup):
-    """The settings of a group; None is not given."""
+    """Settings of a group; None: not given."""
 
     retries: RetriesOption = None
     retry_queues: RetryQueuesOption = None
@@ -98,7 +100,7 @@ class GroupSettings(OptionGroup):
 
     @property
     def named(self) -> dict[str, Any]:
-        """Those that were given, by the fields of SubscriptionGroupConfig."""
+        """The given settings by the fields of SubscriptionGroupConfig."""
         given = {name: getattr(self, option) for option, name in _FIELDS.items()}
         return {name: value for name, value in given.items() if value is not None}
 

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 @command(app, "settings", example="rmq group settings billing\nrmq group settings billing --json")
 def show(group: GroupArgument, settings: Settings) -> None:
-    """Show the settings of a group on each broker that has it.
+    """Show the settings of a group on each broker.
 
-    A pipe gets lines: broker, whether it consumes, retries, retry queues, whether it may broadcast and begin at the start,
-    whether its clients are notified, the broker ids to read from and to read from when it lags. A broker that does not answer
-    is named, and the exit code is 3.
+    Piped output: broker, consumption enabled, retries, retry queues, broadcasting allowed, starting at the
+    minimum offset allowed, clients notified, broker ID to read from, broker ID to read from when lagging.
+    Brokers that do not respond are reported, and the exit code is 3.
     """
     from rmqcli.commands.common.partial import end_partly
     from rmqcli.render import Column, show_rows

@@ -1,4 +1,4 @@
-"""`rmq group status`: what running clients report about themselves."""
+"""`rmq group status`: what the running clients report about themselves."""
 
 from __future__ import annotations
 
@@ -24,11 +24,9 @@ if TYPE_CHECKING:
     from rmqcli.client import ClientError
 from rmqcli.commands.group.members import chosen_clients, online_clients
 
-ClientOption = Annotated[
-    str | None, typer.Option("--client", metavar="ID", help="Only the client with this id.")
-]
+ClientOption = Annotated[str | None, typer.Option("--client", metavar="ID", help="Show only this client.")]
 
-RatesOption = Annotated[bool, typer.Option("--rates", help="The topics and their rates, not the queues.")]
+RatesOption = Annotated[bool, typer.Option("--rates", help="Show rates by topic instead of queues.")]
 
 _QUEUE_COLUMNS = (
     Column("CLIENT", "clientId"),
@@ -58,7 +56,9 @@ _RATE_COLUMNS = (
 @command(
     app,
     "status",
-    example="rmq group status billing\nrmq group status billing --rates\nrmq group status billing --client ID --json",
+    example="""rmq group status billing
+rmq group status billing --rates
+rmq group status billing --client ID --json""",
 )
 def status(
     group: GroupArgument,
@@ -67,28 +67,29 @@ def status(
     topic: TopicOption = None,
     rates: RatesOption = False,
 ) -> None:
-    """Show what the running clients of a group say of themselves: queues, cached messages, locks, rates.
+    """Show the queues, cached messages, locks and rates of running clients.
 
-    OFFSET is the next one as the client has it, CACHED the messages that it has pulled and not yet consumed. A pipe gets
-    lines: client, topic, broker, queue, offset, cached messages, their size in MiB, locked, last pull and last consumption
-    (epoch ms of the client; since it has the queue, when there was none). With --rates: client, topic, messages pulled a second, ms a pull, consumed and failed a second,
-    ms a message, failed in the last hour; other rates are of the last minute. Brokers and clients that do not answer are named
-    (exit code 3; 1 when no client does).
+    OFFSET is the next offset of the client; CACHED counts messages pulled but not consumed. Piped output:
+    client, topic, broker, queue, offset, cached messages, their size in MiB, locked, last pull and last
+    consumption (epoch ms on the client; if there was none, the time it got the queue). With --rates: client,
+    topic, messages pulled per second, ms per pull, messages consumed and failed per second, ms per message,
+    failures in the last hour; other rates cover the last minute. Brokers and clients that do not respond are
+    reported (exit code 3; 1 if no client responds).
     """
     from rmqcli.commands.common.partial import end_partly
 
     failures: dict[str, ClientError] = {}
-    infos, silent = run_async(lambda: _running_infos(settings, group, client, failures))
+    infos, failed = run_async(lambda: _running_infos(settings, group, client, failures))
     if settings.json:
         _status_document(infos)
     else:
         _show_status(settings, infos, topic, rates=rates)
-    for name, error in silent.items():
+    for name, error in failed.items():
         warn(f"{name}: {error}")
-    if silent and not infos:
+    if failed and not infos:
         raise typer.Exit(ExitCode.FAILED)
     end_partly(failures)
-    if silent:
+    if failed:
         raise typer.Exit(ExitCode.PARTLY)
 
 

@@ -24,14 +24,15 @@ def update(
     broker: BrokersOption = None,
     cluster: ClusterOption = None,
 ) -> None:
-    """Change settings of a group on the brokers that have it; what is not named stays.
+    """Update the settings of a group.
 
-    With --no-consume its clients are refused messages until --consume lets them go on.
+    Changes the given settings on the brokers that have the group; other settings are kept. With --no-consume,
+    its clients get no messages until --consume is set again.
     """
     from rmqcli.commands.common.changes import show_change
 
     if not changed.named:
-        raise usage_error("nothing to change: give --retries, --no-consume or another setting")
+        raise usage_error("nothing to update: specify --retries, --no-consume or another setting")
 
     async def main() -> Any:
         from rmqcli.client import Admin
@@ -39,4 +40,4 @@ def update(
         async with Admin(**settings.client_options) as admin:
             return await admin.groups.update(group, changed.named, brokers=broker or (), cluster=cluster)
 
-    show_change(settings, f"group {group} changed on", run_async(main))
+    show_change(settings, f"group {group} updated on", run_async(main))

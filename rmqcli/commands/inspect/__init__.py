@@ -1,4 +1,4 @@
-"""`rmq inspect`: store files without a broker. The order of the imports is the order in help."""
+"""`rmq inspect`: store files without a broker. Help lists the commands in the order of these imports."""
 
 from __future__ import annotations
 

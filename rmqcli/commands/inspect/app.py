@@ -1,4 +1,4 @@
-"""What the inspections share: their group of commands, options, and the check of a commit log."""
+"""The group `rmq inspect`: options and checks that its commands share."""
 
 from __future__ import annotations
 
@@ -14,76 +14,80 @@ from rmqcli.cli.settings import Settings
 if TYPE_CHECKING:
     from codec.store.delay_levels import DelayLevels
 
-app = command_group("inspect", "Read store files without a broker.")
+app = command_group("inspect", "Read, verify, rebuild and salvage store files.")
 
-PathArgument = Annotated[
-    Path, typer.Argument(metavar="PATH", help="A file, or the folder that holds the files.")
-]
+PathArgument = Annotated[Path, typer.Argument(metavar="PATH", help="File, or folder of the files.")]
 TopicsOption = Annotated[
-    list[str] | None, typer.Option("--topic", metavar="TOPIC", help="Only this topic; may be repeated.")
+    list[str] | None, typer.Option("--topic", metavar="TOPIC", help="Limit to this topic; repeatable.")
 ]
 QueueOption = Annotated[
-    int | None, typer.Option("--queue", "-q", metavar="N", min=0, help="Only this queue number.")
+    int | None, typer.Option("--queue", "-q", metavar="N", min=0, help="Limit to this queue ID.")
 ]
 WhereOption = Annotated[
     str | None,
     typer.Option(
         "--where",
         metavar="EXPR",
-        help="Only rows that meet EXPR (SQL92) over the columns, e.g. 'size > 4096'.",
+        help="Select rows by their columns (SQL92), e.g. 'size > 4096'.",
     ),
 ]
-CountOption = Annotated[int | None, typer.Option("--count", "-c", metavar="N", min=0, help="Show at most N.")]
-VerifyOption = Annotated[bool, typer.Option("--verify", help="Check structure and CRC; exit 8 when damaged.")]
+CountOption = Annotated[
+    int | None, typer.Option("--count", "-c", metavar="N", min=0, help="Show at most N items.")
+]
+VerifyOption = Annotated[
+    bool, typer.Option("--verify", help="Check structure and CRC; exit code 8 if damaged.")
+]
 JobsOption = Annotated[
     int | None,
-    typer.Option("--jobs", metavar="N", min=1, help="Processes that verify; default: one for each core."),
+    typer.Option("--jobs", metavar="N", min=1, help="Number of verifying processes; default: one per core."),
 ]
-StatsOption = Annotated[bool, typer.Option("--stats", help="Counts, bytes and time range instead of rows.")]
+StatsOption = Annotated[
+    bool, typer.Option("--stats", help="Show counts, bytes and time range instead of rows.")
+]
 ExplainOption = Annotated[
-    bool, typer.Option("--explain", help="One record field by field, with its bytes; -c N: so many.")
+    bool, typer.Option("--explain", help="Show one record (or -c N records) field by field, with its bytes.")
 ]
 KeyOption = Annotated[
-    str | None, typer.Option("--key", "-k", metavar="KEY", help="Only this key, or message id.")
+    str | None, typer.Option("--key", "-k", metavar="KEY", help="Select messages by key or message ID.")
 ]
-GroupOption = Annotated[str | None, typer.Option("--group", metavar="GROUP", help="Only this group.")]
-StoreArgument = Annotated[Path, typer.Argument(metavar="DIR", help="A store folder.")]
-TableArgument = Annotated[Path, typer.Argument(metavar="PATH", help="A store folder, or the file itself.")]
+GroupOption = Annotated[str | None, typer.Option("--group", metavar="GROUP", help="Limit to this group.")]
+StoreArgument = Annotated[Path, typer.Argument(metavar="DIR", help="Store folder.")]
+TableArgument = Annotated[Path, typer.Argument(metavar="PATH", help="Store folder, or the file itself.")]
 OutOption = Annotated[
     Path | None,
-    typer.Option("--out", "-o", metavar="DIR2", help="Write into this folder, which must be empty or new."),
+    typer.Option("--out", "-o", metavar="DIR2", help="Output folder; must be new or empty."),
 ]
 DelayLevelsOption = Annotated[
     str | None,
     typer.Option(
         "--delay-levels",
         metavar="TEXT",
-        help="messageDelayLevel of the broker, when it is not RocketMQ's own.",
+        help="The broker's messageDelayLevel, if not RocketMQ's default.",
     ),
 ]
 
 
 def range_option(what: str) -> Any:
-    """`-o RANGE`; `what` says what its numbers and times are."""
-    return typer.Option("--offset", "-o", metavar="RANGE", help=f"{what} The grammar is that of `rmq pull`.")
+    """Return the option `-o RANGE`; `what` says what its numbers and times are."""
+    return typer.Option("--offset", "-o", metavar="RANGE", help=f"{what} Same syntax as for `rmq pull`.")
 
 
 def one_view(**views: object) -> None:
-    """A usage error when several were given."""
+    """Raise a usage error if several views were given."""
     chosen = [f"--{name}" for name, given in views.items() if given]
     if len(chosen) > 1:
         raise usage_error(f"{' and '.join(chosen)} exclude each other")
 
 
 def whole_only(what: str, **choices: object) -> None:
-    """A usage error when --verify, which looks at every `what`, is to look at some."""
+    """Raise a usage error if --verify, which checks every `what`, is combined with a selection."""
     given = [f"--{name}" for name, choice in choices.items() if choice not in (None, [], "*", "start")]
     if given:
-        raise usage_error(f"--verify looks at every {what}: leave {' and '.join(given)} out")
+        raise usage_error(f"--verify checks every {what}: remove {' and '.join(given)}")
 
 
 def delays_of(text: str | None) -> DelayLevels:
-    """The levels of --delay-levels, or RocketMQ's own."""
+    """Return the levels of --delay-levels, or RocketMQ's own."""
     from codec.store.delay_levels import DEFAULT_LEVELS, DelayLevels
 
     try:
@@ -93,7 +97,7 @@ def delays_of(text: str | None) -> DelayLevels:
 
 
 def verified_log(log: Any, jobs: int | None = None) -> Any:
-    """The report of a commit log, with a bar while it is made."""
+    """Verify a commit log with a progress bar and return the report."""
     from rmqcli.render.progress import progress
     from rmqcli.store import verify_commit_log
     from rmqcli.store.read.files import data_size
@@ -105,7 +109,7 @@ def verified_log(log: Any, jobs: int | None = None) -> Any:
 
 
 def show_verified(settings: Settings, report: Any, items: str) -> None:
-    """The report; ends with exit code 8 when it is of damage."""
+    """Show the report; end with exit code 8 if it has damage."""
     from rmqcli.render.inspection import show_report
 
     show_report(settings, report, items)
@@ -114,7 +118,7 @@ def show_verified(settings: Settings, report: Any, items: str) -> None:
 
 
 def require_store(path: Path) -> None:
-    """A folder must be a store folder: any other has no tables, which would look like a store without topics."""
+    """Raise an error if a folder is not a store folder: it would look like a store without topics."""
     from rmqcli.store.read.tables import store_folder
 
     if path.is_dir():
@@ -122,6 +126,6 @@ def require_store(path: Path) -> None:
 
 
 def require_outside(store: Path, out: Path) -> None:
-    """A store is not written to, whether a broker runs on it or not."""
+    """Raise a usage error if `out` is inside the store, which must not be written to."""
     if out.resolve().is_relative_to(store.resolve()):
-        raise usage_error("--out lies in the store itself: name a folder elsewhere")
+        raise usage_error("--out is inside the store: specify a folder elsewhere")

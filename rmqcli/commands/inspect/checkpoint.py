@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 @command(app, "checkpoint", example="rmq inspect checkpoint ~/store")
 def checkpoint(settings: Settings, path: TableArgument, explain: ExplainOption = False) -> None:
-    """Show the checkpoint: store times up to which log, queues and index were flushed."""
+    """Show the checkpoint: the store times up to which commit log, consume queues and index are flushed."""
     from rmqcli.render.store_view import show_facts
     from rmqcli.render.text import local_time
     from rmqcli.store.read.tables import read_checkpoint
 
     found = read_checkpoint(path)
     if found is None:
-        raise CommandError(f"{path}: there is no checkpoint", ExitCode.NOT_FOUND)
+        raise CommandError(f"{path}: no checkpoint", ExitCode.NOT_FOUND)
     if explain:
         _explain_checkpoint(settings, path / "checkpoint" if path.is_dir() else path)
         return

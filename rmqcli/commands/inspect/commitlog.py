@@ -1,4 +1,4 @@
-"""`rmq inspect commitlog PATH`: records without a broker. Nothing is written, nothing is locked."""
+"""`rmq inspect commitlog`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rmqcli.commands.inspect.app import (
     verified_log,
     whole_only,
 )
-from rmqcli.commands.inspect.records import Chosen, View, complaints, show_records, show_statistics
+from rmqcli.commands.inspect.records import Selection, View, damage_report, show_records, show_statistics
 from rmqcli.grammar.offset_range import parse_range
 
 if TYPE_CHECKING:
@@ -32,21 +32,22 @@ if TYPE_CHECKING:
 @command(
     app,
     "commitlog",
-    example="rmq inspect commitlog store/commitlog/00000000000000000000 -o -5\nrmq inspect commitlog store --verify",
+    example="""rmq inspect commitlog store/commitlog/00000000000000000000 -o -5
+rmq inspect commitlog store --verify""",
 )
 def commitlog(
     settings: Settings,
     path: PathArgument,
     *,
-    range_text: Annotated[str, range_option("Commit-log offsets or store times.")] = "start",
+    range_text: Annotated[str, range_option("Range of commit-log offsets or store times.")] = "start",
     count: CountOption = None,
-    chosen: Chosen,
+    selection: Selection,
     where: Annotated[
         str | None,
         typer.Option(
             "--where",
             metavar="EXPR",
-            help="Only records that meet EXPR (SQL92) over columns and properties: store_size > 4096 AND region = 'eu'.",
+            help="Select records by columns and properties (SQL92), e.g. 'store_size > 4096'.",
         ),
     ] = None,
     view: View,
@@ -55,10 +56,10 @@ def commitlog(
 ) -> None:
     """List the records of a commit log.
 
-    PATH is a file, its folder, or a store folder. -N is the last N records of those that are chosen. --where knows the
-    properties of a record and the columns of an export: topic, queue_id, queue_offset, commit_log_offset, msg_id,
-    offset_msg_id, tags, keys, born_timestamp, born_host, store_timestamp (ms), store_host, flag, sys_flag, reconsume_times,
-    prepared_transaction_offset, store_size, body_crc, body_size.
+    PATH is a file, its folder, or a store folder. -N selects the last N of the selected records. --where
+    knows the properties of a record and the columns of an export: topic, queue_id, queue_offset,
+    commit_log_offset, msg_id, offset_msg_id, tags, keys, born_timestamp, born_host, store_timestamp (ms),
+    store_host, flag, sys_flag, reconsume_times, prepared_transaction_offset, store_size, body_crc, body_size.
     """
     from rmqcli.render.progress import progress
     from rmqcli.store import CommitLogFiles
@@ -69,15 +70,15 @@ def commitlog(
 
     view.require_one(verify=verify)
     if verify:
-        whole_only("record", offset=range_text, count=count, where=where, **chosen.given())
+        whole_only("record", offset=range_text, count=count, where=where, **selection.given())
     log = CommitLogFiles(path)
     if verify:
         show_verified(settings, verified_log(log, jobs), "record")
         return
     wanted = parse_range(range_text, now_ms())
-    records = chosen.filter(where)
+    records = selection.filter(where)
     size = sum(map(data_size, log.files))
-    with complaints() as on_damage:
+    with damage_report() as on_damage:
         with progress("inspect", size, quiet=settings.terminal and not view.stats, sizes=True) as advance:
             found = log_records(log, wanted, records, advance)
             if view.stats:

@@ -1,4 +1,4 @@
-"""`rmq inspect consumequeue PATH`: entries of queues, and the messages that they lead to."""
+"""`rmq inspect consumequeue`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from rmqcli.commands.inspect.app import (
     show_verified,
     whole_only,
 )
-from rmqcli.commands.inspect.records import Chosen, View, show_records
+from rmqcli.commands.inspect.records import Selection, View, show_records
 from rmqcli.grammar.offset_range import parse_range
 from rmqcli.render.output import warn
 
@@ -34,22 +34,23 @@ if TYPE_CHECKING:
     from rmqcli.store.read.log_reader import LogReader
     from rmqcli.store.select.entries import EntryChoice
 
-_GREAT_QUEUES = 16 * 1024 * 1024
-"""Bytes of entries that are worth several processes."""
+_MIN_PARALLEL_BYTES = 16 * 1024 * 1024
+"""Size of the entries from which several processes are faster than one."""
 
 
 @command(
     app,
     "consumequeue",
-    example="rmq inspect consumequeue store/consumequeue/Orders/0 -o -5\nrmq inspect consumequeue store --verify",
+    example="""rmq inspect consumequeue store/consumequeue/Orders/0 -o -5
+rmq inspect consumequeue store --verify""",
 )
 def consumequeue(
     settings: Settings,
     path: PathArgument,
     *,
-    range_text: Annotated[str, range_option("Queue offsets or store times.")] = "start",
+    range_text: Annotated[str, range_option("Range of queue offsets or store times.")] = "start",
     count: CountOption = None,
-    chosen: Chosen,
+    selection: Selection,
     where: WhereOption = None,
     view: View,
     commit_log: Annotated[
@@ -57,7 +58,7 @@ def consumequeue(
         typer.Option(
             "--commit-log",
             metavar="PATH",
-            help="The commit log that the entries lead into. Default: the store's.",
+            help="Commit log of the entries; default: that of the store.",
         ),
     ] = None,
     verify: VerifyOption = False,
@@ -65,9 +66,10 @@ def consumequeue(
 ) -> None:
     """List the entries of consume queues.
 
-    PATH is a file, the folder of a queue or of a topic, or a store folder for all of them. -N is the last N of each queue.
-    --where knows topic, queue_id, queue_offset, commit_log_offset, size, tags_code; --tag compares hashes. -f prints the
-    messages that entries lead to, in the order of the queue; it, --key and times read the commit log.
+    PATH is a file, the folder of a queue or of a topic, or a store folder for all queues. -N selects the last
+    N entries of each queue. --where knows topic, queue_id, queue_offset, commit_log_offset, size and
+    tags_code; --tag compares hashes. -f prints the messages of the entries in queue order; -f, --key and
+    times read the commit log.
     """
     from codec.selector import parse_tags, tag_codes
     from rmqcli.store import queue_folders
@@ -75,27 +77,29 @@ def consumequeue(
 
     view.require_one(verify=verify)
     if verify:
-        whole_only("entry", offset=range_text, count=count, where=where, key=chosen.key, tag=chosen.tag)
+        whole_only("entry", offset=range_text, count=count, where=where, key=selection.key, tag=selection.tag)
     queues = [
         one
         for one in queue_folders(path)
-        if (not chosen.topics or one.topic in chosen.topics) and chosen.queue in (None, one.queue_id)
+        if (not selection.topics or one.topic in selection.topics) and selection.queue in (None, one.queue_id)
     ]
     if not queues:
-        raise CommandError(f"{path}: no such queue is there: see `rmq inspect store`", ExitCode.NOT_FOUND)
+        raise CommandError(f"{path}: no such queue; see `rmq inspect store`", ExitCode.NOT_FOUND)
     if verify:
         if commit_log is None and queues[0].store is None:
-            warn(f"{path}: lies in no store, its records are not looked at: name their log with --commit-log")
+            warn(
+                f"{path} is not in a store folder: records are not checked; specify their log with --commit-log"
+            )
         show_verified(settings, _verified_queues(queues, commit_log, jobs), "entry")
         return
     wanted = parse_range(range_text, now_ms())
     times = wanted.begin_time is not None or wanted.end_time is not None
     with ExitStack() as stack:
         log = None
-        if times or chosen.key is not None or view.format_text is not None:
+        if times or selection.key is not None or view.format_text is not None:
             log = stack.enter_context(_log_of(queues[0], commit_log))
-        codes = tag_codes(parse_tags(chosen.tag))
-        entries = EntryChoice(wanted, codes, _row_test(where), chosen.key, log)
+        codes = tag_codes(parse_tags(selection.tag))
+        entries = EntryChoice(wanted, codes, _row_test(where), selection.key, log)
         if view.stats:
             _show_queue_statistics(settings, queues, entries)
             return
@@ -114,7 +118,8 @@ def _log_of(queue: Queue, given: Path | None) -> LogReader:
     source = given or queue.store
     if source is None:
         raise CommandError(
-            f"{queue.path}: lies in no store: name its commit log with --commit-log", ExitCode.NOT_FOUND
+            f"{queue.path} is not in a store folder: specify its commit log with --commit-log",
+            ExitCode.NOT_FOUND,
         )
     return LogReader(source)
 
@@ -126,13 +131,13 @@ def _verified_queues(queues: list[Any], commit_log: Path | None, jobs: int | Non
     from rmqcli.store.workers import Workers, usable_cores
 
     size = sum(data_size(file) for queue in queues for file in queue.files.files)
-    jobs = jobs or (usable_cores() if size >= _GREAT_QUEUES else 1)
+    jobs = jobs or (usable_cores() if size >= _MIN_PARALLEL_BYTES else 1)
     with Workers(jobs) as workers, progress("verify", size, sizes=True) as advance:
         return verify_consume_queues(queues, commit_log, advance, workers)
 
 
 def _row_test(where: str | None) -> Callable[[Queue, QueueEntry], bool] | None:
-    """The condition over the columns that are shown."""
+    """Return a test of the condition over the columns."""
     if where is None:
         return None
     from rmqcli.render.inspection import ENTRY_COLUMNS, entry_row

@@ -18,7 +18,7 @@ from rmqcli.commands.inspect.app import (
     delays_of,
     range_option,
 )
-from rmqcli.commands.inspect.records import Chosen, View, show_records
+from rmqcli.commands.inspect.records import Selection, View, show_records
 from rmqcli.grammar.offset_range import OffsetRange, parse_range
 from rmqcli.render.inspection import columns
 
@@ -36,20 +36,20 @@ def delay(
     path: StoreArgument,
     *,
     range_text: Annotated[
-        str, range_option("Only messages with these offsets in the queue of their level, or due times.")
+        str, range_option("Range of offsets in the queue of the level, or of due times.")
     ] = "start",
     count: CountOption = None,
-    chosen: Chosen,
+    selection: Selection,
     where: WhereOption = None,
     view: View,
     delay_levels: DelayLevelsOption = None,
 ) -> None:
-    """Show the delayed messages of each level that are not delivered yet.
+    """Show delayed messages that are not delivered yet, by level.
 
-    A row a level; -f, --stats and --explain show messages. --where chooses levels by their columns: level, delay, pending,
-    offset, max_offset, first_due, last_due; when it names more than these, messages: by due (ms) and all that `inspect
-    commitlog --where` knows. The other options choose messages, too, by the topic and queue they go to. -N is the last N of
-    each level.
+    Shows a row for each level; -f, --stats and --explain show messages. --where selects levels by level,
+    delay, pending, offset, max_offset, first_due and last_due; a condition with any other name selects
+    messages, by due (ms) and all columns of `inspect commitlog --where`. The other options select messages by
+    the topic and queue of their delivery. -N selects the last N messages of each level.
     """
     from rmqcli.render.store_view import show_values
     from rmqcli.store.read import pending
@@ -59,7 +59,7 @@ def delay(
     view.require_one()
     store = store_folder(path)
     wanted = parse_range(range_text, now_ms())
-    messages = chosen.filter()
+    messages = selection.filter()
     shown = columns(
         ("LEVEL", "level", "n"),
         ("DELAY", "delay", "d"),
@@ -93,6 +93,6 @@ def delay(
 
 
 def _chosen_row(level: DelayLevel, due: list[int]) -> tuple[int | None, ...]:
-    """Of the level those messages that are chosen."""
+    """Return the row of a level, limited to the selected messages."""
     bounds = (min(due), max(due)) if due else (0, 0)
     return (level.level, level.delay, len(due), level.offset, level.max_offset, *bounds)

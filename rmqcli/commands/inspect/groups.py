@@ -23,7 +23,7 @@ from rmqcli.commands.inspect.app import require_store
 def groups(
     settings: Settings, path: TableArgument, group: GroupOption = None, where: WhereOption = None
 ) -> None:
-    """Show the consumer groups that the broker knows, as subscriptionGroup.json has them."""
+    """Show the consumer groups in the broker's subscriptionGroup.json."""
     from rmqcli.render.store_view import show_values
     from rmqcli.store.read.tables import groups as read_groups
 

@@ -1,4 +1,4 @@
-"""`rmq inspect index PATH`: index files, the items of a key, and the messages that these lead to."""
+"""`rmq inspect index`."""
 
 from __future__ import annotations
 
@@ -28,49 +28,51 @@ if TYPE_CHECKING:
 )
 def index(
     settings: Settings,
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="A file, its folder, or a store folder.")],
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="File, its folder, or a store folder.")],
     range_text: Annotated[
         str,
-        range_option("Files with items of these commit-log offsets or store times; of --key, such items."),
+        range_option("Range of commit-log offsets or store times; selects files, with --key items."),
     ] = "start",
     count: CountOption = None,
     key: Annotated[
         str | None,
         typer.Option(
-            "--key", "-k", metavar="KEY", help="The items of this key, with the chain of their slot."
+            "--key", "-k", metavar="KEY", help="Show the items of this key, with the chain of their slot."
         ),
     ] = None,
-    topic: Annotated[str | None, typer.Option("--topic", metavar="TOPIC", help="The topic of --key.")] = None,
+    topic: Annotated[str | None, typer.Option("--topic", metavar="TOPIC", help="Topic of --key.")] = None,
     slots: Annotated[
         int | None,
         typer.Option(
-            "--slots", metavar="N", min=1, help="maxHashSlotNum; found out by itself when it is not given."
+            "--slots", metavar="N", min=1, help="Number of slots (maxHashSlotNum); detected by default."
         ),
     ] = None,
     where: WhereOption = None,
     format_text: FormatOption = None,
     stats: Annotated[
-        bool, typer.Option("--stats", help="Slots by the length of their chain, and items over time.")
+        bool, typer.Option("--stats", help="Show slots by chain length, and items over time.")
     ] = False,
     explain: Annotated[
         bool,
-        typer.Option("--explain", help="Each header, or each item of --key, field by field with its bytes."),
+        typer.Option(
+            "--explain", help="Show each header, or each item of --key, field by field with its bytes."
+        ),
     ] = False,
 ) -> None:
-    """Show index files: headers, and how full slots and chains are.
+    """Show index files: headers, and the load of slots and chains.
 
-    With --key, the chain of the key's slot, newest item first; items of other keys in it say `other`. -f prints the messages
-    of the key.
+    With --key, shows the chain of the key's slot, newest item first; items of other keys are marked `other`.
+    -f prints the messages of the key.
     """
     from rmqcli.store.select.index_keys import IndexKey, items_of_key, messages_of
 
     one_view(stats=stats, explain=explain, where=where is not None, format=format_text is not None)
     if (key is None) != (topic is None):
-        raise usage_error("--key and --topic go together: the index knows keys by their topic")
+        raise usage_error("--key and --topic require each other: the index stores keys by topic")
     if key is None and format_text is not None:
-        raise usage_error("--format prints the messages of a key: name it with --topic and --key")
+        raise usage_error("--format prints the messages of a key: specify --topic and --key")
     if key is not None and stats:
-        raise usage_error("--stats is about whole files: leave --key and --topic out")
+        raise usage_error("--stats covers whole files: remove --key and --topic")
     wanted = parse_range(range_text, now_ms())
     if key is None or topic is None:
         view = _FileView(where, stats, explain, count)
@@ -86,11 +88,11 @@ def index(
     else:
         _show_chains(settings, links[:count], where)
     if not any(link.chain.matches for link in links):
-        raise CommandError(f"no item of the key {key} of {topic}", ExitCode.NOT_FOUND)
+        raise CommandError(f"no item with key {key} in topic {topic}", ExitCode.NOT_FOUND)
 
 
 class _FileView(NamedTuple):
-    """How files are shown: those that meet `where`, or all of them added up, or the bytes of their headers."""
+    """How to show files: those that match `where`, or their sum, or the bytes of their headers."""
 
     where: str | None
     stats: bool
@@ -124,12 +126,14 @@ def _show_files(
 
 
 def _store_of(path: Path) -> Path:
-    """The store folder of an index file, of its folder, or of itself."""
+    """Return the store folder of an index file, of its folder, or of itself."""
     folder = path.resolve()
     folder = folder.parent if folder.is_file() else folder
     store = folder.parent if folder.name == "index" else folder
     if not (store / "commitlog").is_dir():
-        raise CommandError(f"{path}: lies in no store, whose commit log has the messages", ExitCode.NOT_FOUND)
+        raise CommandError(
+            f"{path} is not in a store folder: the messages are in its commit log", ExitCode.NOT_FOUND
+        )
     return store
 
 

@@ -34,16 +34,15 @@ from rmqcli.commands.inspect.app import require_store
 @command(
     app,
     "offsets",
-    example="rmq inspect offsets ~/store --group billing\nrmq inspect offsets ~/store --where 'lag > 0' -f '%t %q@%o %k %v\\n'",
+    example="""rmq inspect offsets ~/store --group billing
+rmq inspect offsets ~/store --where 'lag > 0' -f '%t %q@%o %k %v\\n'""",
 )
 def offsets(
     settings: Settings,
     path: TableArgument,
     range_text: Annotated[
         str,
-        range_option(
-            "Only offsets in it; with times, those whose next message was stored then; -N: N or fewer behind."
-        ),
+        range_option("Range of offsets, or store times of the next message; -N: at most N behind."),
     ] = "start",
     count: CountOption = None,
     group: GroupOption = None,
@@ -53,9 +52,10 @@ def offsets(
     format_text: FormatOption = None,
     stats: StatsOption = False,
 ) -> None:
-    """Show how far each group has consumed each queue, and its lag.
+    """Show the committed offset and the lag of each group on each queue.
 
-    -f prints the message that comes next, of each offset that has one. --stats adds the queues of each group and topic up.
+    -f prints the next message of each offset, if there is one. --stats adds up the queues of each group and
+    topic.
     """
     from rmqcli.render.store_view import show_values
     from rmqcli.store.select.conditions import row_test
@@ -75,7 +75,7 @@ def offsets(
     wanted = parse_range(range_text, now_ms())
     times = wanted.begin_time is not None or wanted.end_time is not None
     if (times or format_text is not None or wanted.last is not None) and not path.is_dir():
-        raise usage_error(f"{path}: this file holds no messages: name the store folder")
+        raise usage_error(f"{path} holds no messages: specify the store folder")
     found = [
         one
         for one in group_positions(path)
@@ -108,7 +108,7 @@ def offsets(
 
 
 def _holds(wanted: OffsetRange, one: GroupPosition) -> bool:
-    """As far as offsets go; -N are the last N of the queue."""
+    """True if the offset is in the range; -N selects queues that lag by 1 to N messages."""
     if wanted.only_new:
         return False
     if wanted.last is not None:

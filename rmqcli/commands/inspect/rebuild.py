@@ -13,6 +13,7 @@ from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
 from rmqcli.cli.options import YesOption
 from rmqcli.cli.settings import Settings
+from rmqcli.commands.common.changes import confirm
 from rmqcli.commands.inspect.app import (
     DelayLevelsOption,
     OutOption,
@@ -27,7 +28,9 @@ from rmqcli.commands.inspect.app import (
 @command(
     app,
     "rebuild",
-    example="rmq inspect rebuild ~/store --dry-run\nrmq inspect rebuild ~/store --in-place\nrmq inspect rebuild ~/store --out /tmp/new",
+    example="""rmq inspect rebuild ~/store --dry-run
+rmq inspect rebuild ~/store --in-place
+rmq inspect rebuild ~/store --out /tmp/new""",
 )
 def rebuild(
     settings: Settings,
@@ -35,15 +38,20 @@ def rebuild(
     out: OutOption = None,
     in_place: Annotated[
         bool,
-        typer.Option("--in-place", help="Replace those of the folder; the old ones are renamed and kept."),
+        typer.Option(
+            "--in-place", help="Replace the files in the folder; the old ones are renamed and kept."
+        ),
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would change.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the changes without applying them.")
+    ] = False,
     delay_levels: DelayLevelsOption = None,
     yes: YesOption = False,
 ) -> None:
-    """Make consume queues and index anew from the commit log.
+    """Rebuild consume queues and index from the commit log.
 
-    The commit log must be sound (else salvage it first). --in-place tells what would change and asks; no broker may run.
+    The commit log must be sound (salvage it first otherwise). --in-place shows the changes and asks for
+    confirmation; no broker may be running on the folder.
     """
     from rmqcli.store import CommitLogFiles
     from rmqcli.store.read.tables import store_folder
@@ -51,7 +59,7 @@ def rebuild(
     from rmqcli.store.repair.rebuild import shape_of
 
     if sum((out is not None, in_place, dry_run)) != 1 and not (in_place and dry_run):
-        raise usage_error("one of --out DIR2, --in-place or --dry-run")
+        raise usage_error("specify one of --out DIR2, --in-place and --dry-run")
     log = CommitLogFiles(store_folder(path))
     if out is not None:
         require_outside(path, out)
@@ -115,11 +123,6 @@ def _rebuild_in_place(settings: Settings, path: Path, log: Any, shape: Any, yes:
         if not changes:
             show_rebuilt(settings, built, [], [], False)
             return
-        if not yes:
-            typer.confirm(
-                f"Replace the consume queues and index of {path} ({len(changes)} files differ)?",
-                abort=True,
-                err=True,
-            )
+        confirm(f"replace the consume queues and index of {path} ({len(changes)} files differ)?", yes=yes)
         kept = rebuild_in_place(path, work, time.strftime("%Y%m%d%H%M%S"))
         show_rebuilt(settings, built, changes, [str(folder) for folder in kept], True)

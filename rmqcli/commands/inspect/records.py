@@ -1,4 +1,4 @@
-"""Records of a store in the ways that all inspections show them: as messages, field by field, counted."""
+"""Shows records of a store in the ways that all inspections share: as messages, field by field, counted."""
 
 from __future__ import annotations
 
@@ -29,14 +29,16 @@ if TYPE_CHECKING:
     from rmqcli.store.read.log_reader import Found, OnDamage
     from rmqcli.store.stats.log_counts import LogCounts
 
-_LONGEST_EXPLAINED = 16 * 1024 * 1024
-_MOST_TOLD = 100
-"""Complaints of one command."""
+_MAX_EXPLAINED = 16 * 1024 * 1024
+_MAX_REPORTED = 100
+"""Damages reported by one command."""
 
 
 @dataclass(frozen=True, slots=True)
 class View(OptionGroup):
-    """What is shown of messages; none of it: the inspection's own rows, or the messages with `--json`."""
+    """What to show of messages. Without any option: the rows of the inspection, or the messages with
+    `--json`.
+    """
 
     format_text: FormatOption = None
     stats: StatsOption = False
@@ -47,13 +49,13 @@ class View(OptionGroup):
         return self != View()
 
     def require_one(self, **others: object) -> None:
-        """A usage error when several were given."""
+        """Raise a usage error if several views were given."""
         one_view(**others, stats=self.stats, explain=self.explain, format=self.format_text is not None)
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen(OptionGroup):
-    """Which messages."""
+class Selection(OptionGroup):
+    """Which messages to show."""
 
     topics: TopicsOption = None
     queue: QueueOption = None
@@ -61,19 +63,19 @@ class Chosen(OptionGroup):
     tag: TagOption = "*"
 
     def given(self) -> dict[str, object]:
-        """By the names of the options."""
+        """Return the values by the names of the options."""
         return {"topic": self.topics, "queue": self.queue, "key": self.key, "tag": self.tag}
 
     def filter(self, where: str | None = None) -> RecordFilter:
-        """With a condition over columns and properties."""
+        """Return the filter, with a condition over columns and properties."""
         from codec.store.record_filter import record_filter
 
         return record_filter(self.key, self.tag, self.queue, where, self.topics)
 
 
 @contextmanager
-def complaints() -> Iterator[OnDamage]:
-    """Tells each on standard error; when there was one, exit code 8 follows the block."""
+def damage_report() -> Iterator[OnDamage]:
+    """Yield a function that reports damage on standard error; end with exit code 8 if it was called."""
     from rmqcli.render.output import warn
 
     count = 0
@@ -81,22 +83,24 @@ def complaints() -> Iterator[OnDamage]:
     def on_damage(damage: DamagedFile) -> None:
         nonlocal count
         count += 1
-        if count <= _MOST_TOLD:
+        if count <= _MAX_REPORTED:
             warn(str(damage))
 
     yield on_damage
-    if count > _MOST_TOLD:
-        warn(f"… and {count - _MOST_TOLD:,} more")
+    if count > _MAX_REPORTED:
+        warn(f"… and {count - _MAX_REPORTED:,} more")
     if count:
         raise typer.Exit(ExitCode.CORRUPT)
 
 
 def show_records(settings: Settings, found: Iterable[Found], view: View, count: int | None = None) -> None:
-    """At most `count` of them; of --explain one when it is not given. Bodies that cannot be decompressed end it with exit code 8."""
+    """Show at most `count` records (with --explain one by default). Bodies that cannot be decompressed lead
+    to exit code 8.
+    """
     from rmqcli.store.read.log_reader import plain_bodies
 
     limit = 1 if view.explain and count is None else count
-    with complaints() as on_damage:
+    with damage_report() as on_damage:
         plain = plain_bodies(islice(found, limit), on_damage)
         if view.explain:
             _explain(settings, plain)
@@ -131,7 +135,7 @@ def _explain(settings: Settings, found: Iterable[Found]) -> None:
 
 
 def _explain_damage(settings: Settings, damage: DamagedFile) -> None:
-    """What a damaged record says as far as it makes sense."""
+    """Show the fields of a damaged record as far as they can be read."""
     from codec.store.record_explain import explain_record
     from rmqcli.render.inspection import show_fields
     from rmqcli.render.output import warn
@@ -140,14 +144,14 @@ def _explain_damage(settings: Settings, damage: DamagedFile) -> None:
         return
     with damage.path.open("rb") as file:
         file.seek(damage.position)
-        explanation = explain_record(file.read(_LONGEST_EXPLAINED))
+        explanation = explain_record(file.read(_MAX_EXPLAINED))
     show_fields(settings, damage.path, damage.position, explanation.fields)
     if explanation.problem:
         warn(explanation.problem)
 
 
 def show_statistics(settings: Settings, counts: LogCounts) -> None:
-    """Topics; in JSON and on a terminal sizes, rate and keys, too."""
+    """Show a row per topic; in JSON and on a terminal also sizes, rate and keys."""
     from rmqcli.render.distribution import distribution_document, show_distribution
     from rmqcli.render.inspection import show_log_statistics
 

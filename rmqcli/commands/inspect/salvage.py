@@ -17,9 +17,10 @@ from rmqcli.commands.inspect.app import (
 
 @command(app, "salvage", example="rmq inspect salvage ~/store --out ~/store-salvaged")
 def salvage(settings: Settings, path: StoreArgument, out: OutOption = None) -> None:
-    """Write a new, sound store from what is left of a damaged one, and name what is lost.
+    """Write a new, sound store from the intact records of a damaged one, and list what is lost.
 
-    Every whole record keeps its place and its queue offset. A message with the property LOST stands for each that is gone.
+    Every whole record keeps its position and its queue offset. A message with the property LOST replaces each
+    missing one.
     """
     from rmqcli.render.progress import progress
     from rmqcli.render.store_view import show_salvaged
@@ -30,7 +31,7 @@ def salvage(settings: Settings, path: StoreArgument, out: OutOption = None) -> N
     from rmqcli.store.repair.salvage import salvage as salvage_store
 
     if out is None:
-        raise usage_error("--out DIR2 is missing: the damaged store is never written to")
+        raise usage_error("specify --out DIR2: the damaged store is never written to")
     refuse_locked(store_folder(path))
     require_outside(path, out)
     begin = time.monotonic()

@@ -1,4 +1,4 @@
-"""`rmq inspect store`: a store folder at a glance."""
+"""`rmq inspect store`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 @command(
     app,
     "store",
-    example="rmq inspect store ~/store\nrmq inspect store ~/store --where \"messages > 0 AND topic NOT STARTSWITH '%'\"",
+    example='''rmq inspect store ~/store
+rmq inspect store ~/store --where "messages > 0 AND topic NOT STARTSWITH '%'"''',
 )
 def store(
     settings: Settings,
@@ -32,10 +33,11 @@ def store(
     group: GroupOption = None,
     where: WhereOption = None,
 ) -> None:
-    """Show what is in a store folder: files, topics, groups, what is pending.
+    """Show an overview of a store folder: files, topics, groups, pending messages.
 
-    With --topic, --queue, --where or -v a row for each queue, too. --where chooses queues and knows topic, queue_id, messages,
-    min_offset, max_offset, first_store_timestamp and last_store_timestamp; groups are those of the topics that are left.
+    With --topic, --queue, --where or -v, also shows a row for each queue. --where selects queues and knows
+    topic, queue_id, messages, min_offset, max_offset, first_store_timestamp and last_store_timestamp; only
+    groups of the selected topics are shown.
     """
     from rmqcli.render.store_view import QUEUE_KEYS, queue_row, show_overview
     from rmqcli.store.select.conditions import row_test

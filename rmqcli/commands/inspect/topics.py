@@ -23,7 +23,7 @@ from rmqcli.commands.inspect.app import require_store
 def topics_table(
     settings: Settings, path: TableArgument, topics: TopicsOption = None, where: WhereOption = None
 ) -> None:
-    """Show the topics that the broker knows, as topics.json has them."""
+    """Show the topics in the broker's topics.json."""
     from rmqcli.render.store_view import show_values
     from rmqcli.store.read.tables import topics as read_topics
 

@@ -16,7 +16,7 @@ from rmqcli.commands.inspect.app import (
     app,
     range_option,
 )
-from rmqcli.commands.inspect.records import Chosen, View, show_records
+from rmqcli.commands.inspect.records import Selection, View, show_records
 from rmqcli.grammar.offset_range import parse_range
 from rmqcli.render.inspection import columns
 
@@ -27,25 +27,26 @@ if TYPE_CHECKING:
 @command(
     app,
     "transactions",
-    example="rmq inspect transactions ~/store\nrmq inspect transactions ~/store --group shop -o @-1h --explain",
+    example="""rmq inspect transactions ~/store
+rmq inspect transactions ~/store --group shop -o @-1h --explain""",
 )
 def transactions(
     settings: Settings,
     path: StoreArgument,
     *,
     range_text: Annotated[
-        str, range_option("Only those with these offsets in the queue of half messages, or store times.")
+        str, range_option("Range of offsets in the queue of half messages, or of store times.")
     ] = "start",
     count: CountOption = None,
     group: GroupOption = None,
-    chosen: Chosen,
+    selection: Selection,
     where: WhereOption = None,
     view: View,
 ) -> None:
-    """Show the half messages of transactions that were neither committed nor rolled back.
+    """Show half messages that were neither committed nor rolled back.
 
-    --where knows queue_offset, topic, producer_group, check_times, store_timestamp, msg_id. Topic and queue are those that a
-    message goes to.
+    --where knows queue_offset, topic, producer_group, check_times, store_timestamp and msg_id. Topic and
+    queue are those of the delivery.
     """
     from rmqcli.render.store_view import show_values
     from rmqcli.store.read import pending
@@ -62,7 +63,7 @@ def transactions(
         ("ID", "msgId"),
     )
     meets = row_test([column.key for column in shown], where)
-    messages = chosen.filter()
+    messages = selection.filter()
     accepted = (
         one
         for one in pending.half_messages(store_folder(path))

@@ -20,9 +20,10 @@ from rmqcli.commands.inspect.app import (
     app, "verify", example="rmq inspect verify ~/store\nrmq inspect verify ~/store --json | jq .findings"
 )
 def verify(settings: Settings, path: StoreArgument, jobs: JobsOption = None) -> None:
-    """Check a whole store folder: records, queues, index, checkpoint and tables.
+    """Verify a store folder: records, consume queues, index, checkpoint and tables.
 
-    Exit 0 when it is sound, 8 when it is damaged; what a killed broker leaves and its next start repairs is noted, no damage.
+    Exit code 0 if it is sound, 8 if it is damaged. What a killed broker leaves and its next start repairs is
+    a note, not damage.
     """
     from rmqcli.render.progress import progress
     from rmqcli.render.store_view import show_store_report

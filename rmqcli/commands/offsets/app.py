@@ -1,4 +1,4 @@
-"""The group `rmq offsets`: options that its commands share."""
+"""The group `rmq offsets`, and options that its commands share."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
     pass
 
 
-app = command_group("offsets", "Show, reset and clone the offsets of a consumer group.")
+app = command_group("offsets", "Show, reset and clone consumer offsets.")
 
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show the changes without applying them.")]
 
 WaitOption = Annotated[
     float,
-    typer.Option("--wait", metavar="SECONDS", min=0, help="Give running clients so long to move."),
+    typer.Option("--wait", metavar="SECONDS", min=0, help="Wait for running clients at most this long."),
 ]
 
 
 def check_group_name(group: str) -> None:
-    """A broker keeps offsets under any name, also one that no consumer can have."""
+    """Raise a usage error for a name that no consumer can have; brokers keep offsets under any name."""
     from codec.message import check_group
 
     try:

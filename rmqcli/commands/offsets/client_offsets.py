@@ -1,4 +1,4 @@
-"""`rmq offsets show --clients`: the offsets that running clients have in mind, beside those they have committed."""
+"""`rmq offsets show --clients`: current offsets of running clients beside the committed ones."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _COLUMNS = (
 
 
 def show_client_offsets(settings: Settings, group: str, topic: str) -> None:
-    """One row for each client and queue; brokers and clients that do not answer are named."""
+    """Show a row for each client and queue; report brokers and clients that do not respond."""
     failures: dict[str, ClientError] = {}
 
     async def main() -> tuple[list[str], list[list[Any]]]:
@@ -50,12 +50,12 @@ def show_client_offsets(settings: Settings, group: str, topic: str) -> None:
             ]
             return [client_id for client_id in ids if client_id not in held], rows
 
-    silent, rows = run_async(main)
+    failed, rows = run_async(main)
     show_rows(settings, _COLUMNS, rows)
-    for client_id in silent:
-        warn(f"{client_id} does not tell its offsets")
-    if silent and not rows:
+    for client_id in failed:
+        warn(f"{client_id} did not return its offsets")
+    if failed and not rows:
         raise typer.Exit(ExitCode.FAILED)
     end_partly(failures)
-    if silent:
+    if failed:
         raise typer.Exit(ExitCode.PARTLY)

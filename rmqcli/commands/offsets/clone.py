@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 from rmqcli.commands.offsets.app import DryRunOption, WaitOption, app, check_group_name
 
 FromGroupOption = Annotated[
-    str, typer.Option("--from", metavar="GROUP", help="The group whose offsets are taken.")
+    str, typer.Option("--from", metavar="GROUP", help="Group to copy the offsets from.")
 ]
 
-ToGroupOption = Annotated[str, typer.Option("--to", metavar="GROUP", help="The group that gets them.")]
+ToGroupOption = Annotated[str, typer.Option("--to", metavar="GROUP", help="Group to copy the offsets to.")]
 
-CloneTopicOption = Annotated[str, typer.Option("--topic", "-t", metavar="TOPIC", help="The topic.")]
+CloneTopicOption = Annotated[str, typer.Option("--topic", "-t", metavar="TOPIC", help="Name of the topic.")]
 
 
 @command(
@@ -40,18 +40,19 @@ def clone(
     dry_run: DryRunOption = False,
     yes: YesOption = False,
 ) -> None:
-    """Give a group the offsets that another one has on a topic, so that it goes on where that one is.
+    """Copy the offsets of a group on a topic to another group.
 
-    Shows old and new offset of each queue and asks, as `rmq offsets reset` does; without a terminal it needs --yes. Where the
-    clients of a running source are counts, not what they have committed. Running clients of the group that gets the offsets
-    must be stopped first, unless all brokers reset single queues (5.x, `rmq up`). Writes a file that brings the old offsets
-    back with `rmq offsets reset --undo`, and prints its path.
+    Shows the old and new offset of each queue and asks for confirmation, as `rmq offsets reset` does; without
+    a terminal, --yes is required. If the source group is running, the current offsets of its clients count,
+    not the committed ones. Running clients of the target group must be stopped first, unless all brokers can
+    reset single queues (5.x, `rmq up`). Prints the path of a file that restores the old offsets with `rmq
+    offsets reset --undo`.
     """
     from rmqcli.commands.common.changes import confirm
     from rmqcli.commands.offsets.steps import Reset
 
     if source == target:
-        raise usage_error(f"--from and --to are both {source}: two groups are needed")
+        raise usage_error(f"--from and --to are both {source}: specify two groups")
     check_group_name(target)
     places = run_async(lambda: _places(settings, source, topic))
     job = Reset(settings, target, topic, places, queue_id=None)
@@ -59,7 +60,7 @@ def clone(
     job.show_plan(plan, dry_run=dry_run)
     if dry_run:
         return
-    confirm(f"give group {target} the offsets of group {source} on topic {topic}?", yes=yes)
+    confirm(f"copy the offsets of group {source} on topic {topic} to group {target}?", yes=yes)
     job.apply(plan, wait)
 
 

@@ -18,24 +18,30 @@ if TYPE_CHECKING:
 from rmqcli.commands.offsets.app import DryRunOption, WaitOption, app, check_group_name
 
 SomeGroupOption = Annotated[
-    str | None, typer.Option("--group", "-g", metavar="GROUP", help="The consumer group.")
+    str | None, typer.Option("--group", "-g", metavar="GROUP", help="Name of the consumer group.")
 ]
 
-ResetTopicOption = Annotated[str | None, typer.Option("--topic", "-t", metavar="TOPIC", help="The topic.")]
+ResetTopicOption = Annotated[
+    str | None, typer.Option("--topic", "-t", metavar="TOPIC", help="Name of the topic.")
+]
 
 ToOption = Annotated[
     str | None,
     typer.Option(
-        "--to", metavar="TARGET", help="start, end, N, +N or -N from where the group is, @T (a time)."
+        "--to",
+        metavar="TARGET",
+        help="Target: start, end, an offset N, +N or -N relative to the committed offset, or a time @T.",
     ),
 ]
 
 QueueOption = Annotated[
-    int | None, typer.Option("--queue", "-q", metavar="ID", min=0, help="Only the queue ID, on every broker.")
+    int | None,
+    typer.Option("--queue", "-q", metavar="ID", min=0, help="Limit to the queue ID on every broker."),
 ]
 
 UndoOption = Annotated[
-    Path | None, typer.Option("--undo", metavar="FILE", help="Go back, by the file of a reset.")
+    Path | None,
+    typer.Option("--undo", metavar="FILE", help="Restore the offsets recorded in FILE by a reset."),
 ]
 
 
@@ -58,12 +64,13 @@ def reset(
     dry_run: DryRunOption = False,
     yes: YesOption = False,
 ) -> None:
-    """Move a consumer group to other offsets of a topic.
+    """Reset the offsets of a group on a topic.
 
-    Shows old and new offset of each queue and how many messages will be consumed again or never, then asks; without a
-    terminal it needs --yes. Running consumers are moved through the broker, a group without consumers directly. Running
-    consumers take their time (Java's 10 s); a queue that was not seen to have moved after --wait seconds is named, and the
-    exit code is 3 (1 when none has moved). Writes a file that brings the old offsets back with --undo, and prints its path.
+    Shows the old and new offset of each queue and how many messages will be consumed again or skipped, then
+    asks for confirmation; without a terminal, --yes is required. Running consumers are moved by the broker,
+    which takes some seconds (10 s in Java); the offsets of a group without consumers are set directly. Queues
+    that have not moved after --wait seconds are reported, and the exit code is 3 (1 if none has moved).
+    Prints the path of a file that restores the old offsets with --undo.
     """
     from rmqcli.commands.common.changes import confirm
     from rmqcli.commands.offsets.steps import Reset
@@ -75,14 +82,14 @@ def reset(
     job.show_plan(plan, dry_run=dry_run)
     if dry_run:
         return
-    place = plan.target if undo is None else "where it was"
-    confirm(f"move group {plan.group} to {place} of topic {plan.topic}?", yes=yes)
+    place = plan.target if undo is None else "its former offsets"
+    confirm(f"reset group {plan.group} to {place} of topic {plan.topic}?", yes=yes)
     job.apply(plan, wait)
 
 
 def _only_undo(undo: Path, group: str | None, topic: str | None, to: str | None) -> Path:
     if group or topic or to:
-        raise usage_error("--undo excludes --group, --topic and --to: the file says it all")
+        raise usage_error("--undo cannot be combined with --group, --topic or --to: the file contains them")
     return undo
 
 
@@ -94,6 +101,6 @@ def _wanted(group: str | None, topic: str | None, to: str | None) -> tuple[str, 
         missing = [
             name for name, value in (("--group", group), ("--topic", topic), ("--to", to)) if not value
         ]
-        raise usage_error(f"{', '.join(missing)} is missing; or give --undo FILE")
+        raise usage_error(f"{', '.join(missing)} missing; or specify --undo FILE")
     check_group_name(group)
     return group, topic, ResetTarget(*parse_target(to, now_ms()))

@@ -16,12 +16,16 @@ if TYPE_CHECKING:
 from rmqcli.commands.common.lag import LAG_COLUMNS, lag_object, lag_row
 from rmqcli.commands.offsets.app import app
 
-GroupOption = Annotated[str, typer.Option("--group", "-g", metavar="GROUP", help="The consumer group.")]
+GroupOption = Annotated[
+    str, typer.Option("--group", "-g", metavar="GROUP", help="Name of the consumer group.")
+]
 
-TopicOption = Annotated[str | None, typer.Option("--topic", "-t", metavar="TOPIC", help="Only this topic.")]
+TopicOption = Annotated[
+    str | None, typer.Option("--topic", "-t", metavar="TOPIC", help="Limit to this topic.")
+]
 
 ClientsOption = Annotated[
-    bool, typer.Option("--clients", help="With --topic: the offsets that running clients have in mind.")
+    bool, typer.Option("--clients", help="With --topic: show the current offsets of running clients.")
 ]
 
 
@@ -31,10 +35,11 @@ def show(
 ) -> None:
     """Show the committed offset of each queue of a group.
 
-    A pipe gets lines: topic, broker, queue, consumed offset, maximum offset, lag, time of the last consumed message (epoch
-    ms), client. An offset that was never committed is empty. Clients commit every few seconds; --clients asks them where they
-    are: client, broker, queue, offset of the client, committed offset. A broker or client that does not answer is named (exit
-    code 3; 1 when no client does).
+    Piped output: topic, broker, queue, committed offset, maximum offset, lag, time of the last consumed
+    message (epoch ms), client. An offset that was never committed is empty. Clients commit every few seconds;
+    --clients asks them for their current offsets; piped output: client, broker, queue, offset of the client,
+    committed offset. Brokers and clients that do not respond are reported (exit code 3; 1 if no client
+    responds).
     """
     from rmqcli.commands.common.partial import end_partly
     from rmqcli.render import Output, show_rows
@@ -43,7 +48,7 @@ def show(
         from rmqcli.commands.offsets.client_offsets import show_client_offsets
 
         if topic is None:
-            raise usage_error("--clients needs --topic: clients are asked for one topic")
+            raise usage_error("--clients requires --topic")
         show_client_offsets(settings, group, topic)
         return
 

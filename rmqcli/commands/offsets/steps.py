@@ -1,4 +1,4 @@
-"""The steps of a reset."""
+"""The steps of a reset: plan, show, write the undo file, apply, report."""
 
 from __future__ import annotations
 
@@ -48,27 +48,29 @@ def _objects(plan: ResetPlan) -> list[dict[str, Any]]:
 
 
 class Reset:
-    """One reset, from plan to result."""
+    """One reset, from the plan to the result."""
 
     def __init__(
         self, settings: Settings, group: str, topic: str, target: ResetTarget, *, queue_id: int | None
     ) -> None:
         self._settings = settings
-        self._what = (group, topic, target)
+        self._request = (group, topic, target)
         self._queue_id = queue_id
         self._unknown = False
         self._output = Output()
 
     async def plan(self) -> ResetPlan:
-        """What would be done."""
+        """Return the planned changes."""
         async with Admin(**self._settings.client_options) as admin:
-            plan = await admin.offsets.plan_reset(*self._what, queue_id=self._queue_id)
+            plan = await admin.offsets.plan_reset(*self._request, queue_id=self._queue_id)
             if not plan.online and not any(step.old for step in plan.queues):
                 self._unknown = await _is_unknown(admin, plan.group)
             return plan
 
     def show_plan(self, plan: ResetPlan, *, dry_run: bool) -> None:
-        """Old and new of each queue. With --json only a dry run prints it: a reset prints one document at its end."""
+        """Show the old and new offsets. With `--json`, only a dry run prints them: a reset prints one
+        document at its end.
+        """
         if self._settings.json:
             if dry_run:
                 self._output.json(_document(plan) | {"dryRun": True})
@@ -80,16 +82,18 @@ class Reset:
                 self._output.line(tsv_line(_row(step)))
         self._output.flush()
         way = (
-            f"moves {many(len(plan.clients), 'running client')}, which can take 10 s"
+            f"{many(len(plan.clients), 'running client')} will be moved, which can take 10 s"
             if plan.online
-            else "no client is running"
+            else "no clients are running"
         )
         warn(f"{many(plan.replayed, 'message')} will be consumed again, {plan.skipped} skipped; {way}")
         if self._unknown:
-            warn(f"no broker knows group {plan.group} yet: it will begin there")
+            warn(f"group {plan.group} does not exist yet: it will start there")
 
     def apply(self, plan: ResetPlan, wait: float) -> None:
-        """Does it, giving running clients `wait` seconds; the exit code says whether all queues were moved."""
+        """Apply the plan, waiting up to `wait` seconds for running clients; the exit code tells if all queues
+        moved.
+        """
         path = write_undo(plan)
 
         async def main() -> ResetResult:
@@ -99,11 +103,11 @@ class Reset:
         try:
             result = run_async(main)
         except BaseException:
-            warn(f"the old offsets are kept in {path}; back with: {undo_command(path)}")
+            warn(f"the old offsets are in {path}; undo with: {undo_command(path)}")
             raise
-        self._tell(plan, result, path)
+        self._report(plan, result, path)
 
-    def _tell(self, plan: ResetPlan, result: ResetResult, path: Path) -> None:
+    def _report(self, plan: ResetPlan, result: ResetResult, path: Path) -> None:
         moved = sum(queue.confirmed for queue in result.queues)
         for queue, step in zip(result.queues, plan.queues, strict=True):
             if not queue.confirmed:
@@ -112,10 +116,12 @@ class Reset:
             self._output.json(_document(plan) | {"online": result.online, "moved": moved, "undo": str(path)})
         else:
             self._output.line(f"moved {moved} of {len(result.queues)} queues of group {plan.group}")
-            self._output.line(f"back with: {undo_command(path)}")
+            self._output.line(f"undo with: {undo_command(path)}")
         if not result.complete:
             if result.online:
-                warn(f"later: rmq offsets show -g {shlex.quote(plan.group)} -t {shlex.quote(plan.topic)}")
+                warn(
+                    f"check later with: rmq offsets show -g {shlex.quote(plan.group)} -t {shlex.quote(plan.topic)}"
+                )
             raise typer.Exit(ExitCode.PARTLY if moved else ExitCode.FAILED)
 
 
@@ -128,10 +134,10 @@ async def _is_unknown(admin: Admin, group: str) -> bool:
 
 
 def _doubt(queue: QueueResetResult, step: QueueReset) -> str:
-    """Why a queue that nobody refused does not count as moved."""
+    """Return why a queue that no broker refused does not count as moved."""
     if queue.found is not None and step.old is not None and queue.found >= step.old > step.new:
-        return f"is at {queue.found}; whether it was moved to {step.new} and consumed up to there again is not to be seen"
-    return f"is at {queue.found}, not yet at {queue.wanted}"
+        return f"at offset {queue.found}: it may or may not have moved to {step.new} before"
+    return f"at offset {queue.found}, not yet at {queue.wanted}"
 
 
 def _document(plan: ResetPlan) -> dict[str, Any]:

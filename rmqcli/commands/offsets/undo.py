@@ -1,4 +1,9 @@
-"""Undo files."""
+"""Undo files of `rmq offsets reset`.
+
+An undo file is JSON: the old and new offsets, and the command that restores the old ones. It is written
+before anything changes, to `undo/` in the user's state folder, or in the folder that RMQ_STATE_DIR names. A
+queue without a committed offset has no old offset, so an undo leaves it alone.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +24,7 @@ from rmqcli.client import (
 
 
 class UndoQueue(msgspec.Struct, frozen=True, rename="camel"):
-    """One queue: where the group was and where it was moved."""
+    """One queue, with its old and new offset."""
 
     broker_name: str
     queue_id: int
@@ -28,7 +33,7 @@ class UndoQueue(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class UndoFile(msgspec.Struct, frozen=True, rename="camel"):
-    """What a reset leaves behind."""
+    """The content of an undo file."""
 
     command: str
     group: str
@@ -39,7 +44,7 @@ class UndoFile(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def undo_folder() -> Path:
-    """Where undo files go."""
+    """Return the folder of undo files."""
     folder = os.environ.get("RMQ_STATE_DIR")
     if folder:
         return Path(folder) / "undo"
@@ -49,7 +54,7 @@ def undo_folder() -> Path:
 
 
 def load_undo(path: Path) -> tuple[str, str, ResetTarget]:
-    """Group, topic and target of going back; CommandError when the file is none of ours."""
+    """Return group, topic and target of an undo; raise CommandError for another file."""
     try:
         found = msgspec.json.decode(path.read_bytes(), type=UndoFile)
     except msgspec.DecodeError as error:
@@ -58,12 +63,12 @@ def load_undo(path: Path) -> tuple[str, str, ResetTarget]:
         MessageQueue(found.topic, q.broker_name, q.queue_id): q.old for q in found.queues if q.old is not None
     }
     if not old:
-        raise CommandError(f"{path}: the group had no offsets before, there is nothing to go back to")
+        raise CommandError(f"{path}: the group had no committed offsets, there is nothing to restore")
     return found.group, found.topic, ResetTarget("exact", exact=old)
 
 
 def write_undo(plan: ResetPlan) -> Path:
-    """Writes the undo file of a plan and gives its path."""
+    """Write the undo file of a plan and return its path."""
     now = datetime.now().astimezone()
     name = re.sub(r"[^\w.-]", "_", f"{plan.group}-{plan.topic}-{now:%Y%m%dT%H%M%S%f}")
     path = undo_folder() / f"{name}.json"
@@ -75,5 +80,5 @@ def write_undo(plan: ResetPlan) -> Path:
 
 
 def undo_command(path: Path) -> str:
-    """What to type to go back."""
+    """Return the command that restores the offsets."""
     return f"rmq offsets reset --undo {shlex.quote(str(path))}"

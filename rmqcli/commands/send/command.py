@@ -1,4 +1,4 @@
-"""`rmq send`: messages from the argument, files or standard input."""
+"""`rmq send`: options and the flow of a command."""
 
 from __future__ import annotations
 
@@ -26,37 +26,44 @@ app = single_command()
 _DEFAULT_CONCURRENCY = 32
 
 BodyArgument = Annotated[
-    str | None, typer.Argument(metavar="BODY", help="The message; else standard input, one message a line.")
+    str | None,
+    typer.Argument(metavar="BODY", help="Message body; default: standard input, one message per line."),
 ]
 QueueOption = Annotated[
-    int | None, typer.Option("--queue", "-q", metavar="ID", min=0, help="To the queue ID.")
+    int | None, typer.Option("--queue", "-q", metavar="ID", min=0, help="Send to the queue ID.")
 ]
 LevelOption = Annotated[
     int | None,
-    typer.Option("--delay-level", metavar="N", min=1, max=18, help="Deliver after the delay level N."),
+    typer.Option("--delay-level", metavar="N", min=1, max=18, help="Delay level of the delivery."),
 ]
 DelayOption = Annotated[
     str | None,
     typer.Option(
-        "--delay", metavar="TIME", help="Deliver later: by the broker's level that is exactly so long (10s)."
+        "--delay",
+        metavar="TIME",
+        help="Delay of the delivery; must be one of the broker's delay levels, e.g. 10s.",
     ),
 ]
 FileOption = Annotated[
     list[Path] | None,
-    typer.Option("--file", metavar="PATH", help="Read from a file; repeatable; - is standard input."),
+    typer.Option(
+        "--file", metavar="PATH", help="Read messages from a file; repeatable; - is standard input."
+    ),
 ]
 DelimiterOption = Annotated[
     str,
-    typer.Option("--delimiter", metavar="TEXT", help=r"What separates messages; \n \t \0 \xNN are possible."),
+    typer.Option("--delimiter", metavar="TEXT", help=r"Message separator; supports \n \t \0 \xNN."),
 ]
-WholeOption = Annotated[bool, typer.Option("--whole", help="The whole input, or each file, is one message.")]
+WholeOption = Annotated[
+    bool, typer.Option("--whole", help="Send the whole input, or each file, as one message.")
+]
 JsonlOption = Annotated[
-    bool, typer.Option("--jsonl", help="Lines are messages as `rmq pull --json` prints them.")
+    bool, typer.Option("--jsonl", help="Read JSON lines, as written by `rmq pull --json`.")
 ]
-OnewayOption = Annotated[
-    bool, typer.Option("--oneway", help="Do not wait for answers; nobody knows what was stored.")
+OnewayOption = Annotated[bool, typer.Option("--oneway", help="Do not wait for acknowledgements.")]
+BatchOption = Annotated[
+    int, typer.Option("--batch", metavar="N", min=1, help="Send up to N messages in one request.")
 ]
-BatchOption = Annotated[int, typer.Option("--batch", metavar="N", min=1, help="Send up to N in one request.")]
 ConcurrencyOption = Annotated[
     int | None,
     typer.Option(
@@ -65,11 +72,11 @@ ConcurrencyOption = Annotated[
         min=1,
         max=4096,
         show_default=False,
-        help="Requests in flight.  [default: 32; 1 with --queue, which keeps the order]",
+        help="Maximum requests in flight.  [default: 32; 1 with --queue, to keep the order]",
     ),
 ]
 RateOption = Annotated[
-    float | None, typer.Option("--rate", metavar="N", min=0.001, help="Messages a second.")
+    float | None, typer.Option("--rate", metavar="N", min=0.001, help="Maximum messages per second.")
 ]
 
 
@@ -109,12 +116,12 @@ def send(
 ) -> None:
     """Send messages to a topic.
 
-    Input is sent as it comes, never read as a whole before. Without --json, a terminal gets a result for each message or
-    a summary for many, a pipe gets lines: broker, queue, offset, message id, status. When some messages fail, the rest is
-    sent, standard error names the failed lines and the exit code is 3.
+    Input is sent as it arrives. A terminal shows a result for each message, or a summary of many; piped
+    output: broker, queue, offset, message ID, status. If some messages fail, the others are sent, standard
+    error names the failed lines, and the exit code is 3.
 
-    With --check it ends when each half message that was sent is decided; standard error has a line for each check. The exit
-    code is 7 when --wait is over before that.
+    With --check, the command waits until every half message is decided and reports each check on standard
+    error. The exit code is 7 if --wait expires before.
     """
     from rmqcli.cli.logs import client_log
     from rmqcli.flows.outgoing import Stamp, jobs_of
@@ -124,7 +131,7 @@ def send(
     _check_delay(delay_level, delay)
     stamp = Stamp.of(topic, key or [], tag, prop or [], delay_level)
     if not delimiter:
-        raise usage_error("--delimiter may not be empty; --whole sends the input as one message")
+        raise usage_error("--delimiter must not be empty; use --whole to send the input as one message")
     sources = _sources(body, file or [], whole=whole, jsonl=jsonl)
     cut = None if whole else unescape("--delimiter", delimiter)
     in_flight = concurrency or (1 if queue is not None else _DEFAULT_CONCURRENCY)
@@ -158,7 +165,7 @@ def send(
                 places = queues or await producer.message_queues(topic)
                 stamp = stamp.delayed(await level_at(producer, places, delay))
             start = trio.current_time()
-            # Typed lines and JSON lines on the same terminal would be torn by a bar.
+            # A progress bar would break up lines on the same terminal.
             quiet = body is not None or os.isatty(0) or (settings.json and settings.terminal)
             with progress(topic, quiet=quiet) as advance:
                 report = SendReport(settings, advance)
@@ -179,17 +186,17 @@ def send(
 
 
 def _sources(body: str | None, files: Sequence[Path], *, whole: bool, jsonl: bool) -> list[Source]:
-    """Where the messages come from; a usage error when the options contradict each other."""
+    """Return the sources of messages; raise a usage error if the options contradict each other."""
     from rmqcli.flows.outgoing import STDIN
 
     if body is not None and (files or whole):
-        raise usage_error("BODY excludes --file and --whole")
+        raise usage_error("BODY cannot be combined with --file or --whole")
     if jsonl and whole:
-        raise usage_error("--jsonl excludes --whole")
+        raise usage_error("--jsonl and --whole exclude each other")
     if body is not None:
         return [os.fsencode(body)]
     if not files and sys.stdin is None:
-        raise usage_error("standard input is closed: give BODY or --file")
+        raise usage_error("standard input is closed: specify BODY or --file")
     return list(files) or [STDIN]
 
 
@@ -204,4 +211,4 @@ def _check_delay(level: int | None, delay: str | None) -> None:
 
 def _hint_for_terminal(body: str | None, file: list[Path] | None) -> None:
     if body is None and not file and os.isatty(0) and sys.stderr.isatty():
-        print("rmq: one message a line; Ctrl-D ends", file=sys.stderr)
+        print("rmq: enter one message per line; Ctrl-D to end", file=sys.stderr)

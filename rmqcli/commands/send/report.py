@@ -1,7 +1,9 @@
-"""What `rmq send` says: a JSON or TSV line for each acknowledged message as it comes, or on a terminal a table at the end
-(a summary when there were many). Failures go to standard error, every failed line is named.
+"""Reports the results of `rmq send`.
 
-When nobody reads the results any more (`| head -1`), or they cannot be written, sending goes on."""
+A pipe gets a JSON or TSV line for each acknowledged message as it arrives; a terminal gets a table at the
+end, or a summary of many messages. Standard error names every failed line. Sending continues when the results
+can no longer be written, e.g. because the reader of the pipe has gone (`| head -1`).
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from rmqcli.render.text import duration, many, number_ranges, size, tsv_line
 __all__ = ["SendReport"]
 
 SHOWN = 20
-"""So many results are shown one by one on a terminal."""
+"""Results listed one by one on a terminal; more are summarized."""
 
 _COLUMNS = (
     Column("BROKER", "brokerName"),
@@ -31,25 +33,25 @@ _COLUMNS = (
 
 
 class SendReport:
-    """Collects and prints."""
+    """Collects and prints results."""
 
     def __init__(self, settings: Settings, advance: Callable[[int], None] = lambda count: None) -> None:
         self._settings = settings
         self._advance = advance
         self._output = Output()
         self._first: list[Acknowledged] = []
-        self._lost: OSError | None = None  # why results are not written any more
+        self._unwritable: OSError | None = None
 
     def sent(self, item: Acknowledged) -> None:
-        """One acknowledged message, now."""
+        """Record one acknowledged message."""
         self._advance(1)
         if self._settings.terminal and not self._settings.json:
             self._first += [item] if len(self._first) <= SHOWN else []
-        elif self._lost is None:
+        elif self._unwritable is None:
             try:
                 self._write(item)
             except OSError as error:
-                self._lost = error
+                self._unwritable = error
 
     def _write(self, item: Acknowledged) -> None:
         if self._settings.json:
@@ -59,15 +61,17 @@ class SendReport:
         self._output.flush()
 
     def finish(self, tally: Tally, seconds: float, *, oneway: bool, unit: str | None) -> ExitCode:
-        """The summary, the failures by `unit` of the input (None: there was but one message), and the exit code of it all."""
+        """Print the summary and the failures by `unit` of the input (None: a single message); return the exit
+        code.
+        """
         if self._settings.terminal and not self._settings.json:
             self._show(tally, seconds, oneway=oneway)
         elif self._settings.verbose:
             warn(_summary(tally, seconds, oneway=oneway))
         code = _report_failures(tally, unit) if tally.failed else ExitCode.DONE
-        if self._lost is None or isinstance(self._lost, BrokenPipeError):
+        if self._unwritable is None or isinstance(self._unwritable, BrokenPipeError):
             return code
-        warn(f"cannot write the results: {self._lost.strerror}; sending went on")
+        warn(f"cannot write the results: {self._unwritable.strerror}; sending continued")
         return code or ExitCode.FAILED
 
     def _show(self, tally: Tally, seconds: float, *, oneway: bool) -> None:
@@ -93,7 +97,7 @@ def _as_json(item: Acknowledged) -> dict[str, object]:
 
 
 def _summary(tally: Tally, seconds: float, *, oneway: bool) -> str:
-    done = "handed over without an answer" if oneway else "sent"
+    done = "sent without acknowledgement" if oneway else "sent"
     rate = f"{tally.sent / seconds:,.0f}/s" if seconds > 0 else ""
     return f"{many(tally.sent, 'message')} {done} ({size(tally.size)}) in {duration(seconds)}, {rate}"
 
@@ -105,9 +109,9 @@ def _report_failures(tally: Tally, unit: str | None) -> ExitCode:
     for reason, numbers in reasons.items():
         warn(f"not sent: {_place(unit, numbers)}{reason}")
     if tally.stopped and unit is not None:
-        warn(f"stopped: the input after {unit} {tally.last} was not sent")
+        warn(f"stopped: input after {unit} {tally.last} was not sent")
     if tally.sent:
-        warn(f"{tally.sent} sent, {len(tally.failed)} not")
+        warn(f"{tally.sent} sent, {len(tally.failed)} failed")
         return ExitCode.PARTLY
     return _first_code(tally)
 
@@ -119,5 +123,5 @@ def _place(unit: str | None, numbers: Sequence[int]) -> str:
 
 
 def _first_code(tally: Tally) -> ExitCode:
-    told = [error for _, error in tally.failed if not isinstance(error, NotAttempted)]
-    return exit_code_of((told or [tally.failed[0][1]])[0])
+    attempted = [error for _, error in tally.failed if not isinstance(error, NotAttempted)]
+    return exit_code_of((attempted or [tally.failed[0][1]])[0])

@@ -1,4 +1,4 @@
-"""`rmq send --transaction`: its options, what they exclude, and the checks of the broker as they come."""
+"""The options of `rmq send --transaction`, their consistency, and the checks of the broker."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TransactionOption = Annotated[
     typer.Option(
         "--transaction",
         metavar="END",
-        help="As half messages that end so: commit, rollback, or unknown (the broker will ask).",
+        help="Send half messages and end them: commit, rollback, or unknown (the broker will check).",
     ),
 ]
 CheckOption = Annotated[
@@ -31,40 +31,44 @@ CheckOption = Annotated[
     typer.Option(
         "--check",
         metavar="ANSWER",
-        help="With --transaction unknown: stay, and answer the broker's checks with commit, rollback or unknown.",
+        help="With --transaction unknown: wait, and answer the broker's checks with commit, rollback or unknown.",
     ),
 ]
 WaitOption = Annotated[
     float | None,
-    typer.Option("--wait", metavar="SECONDS", min=0, help="With --check: stay no longer than that."),
+    typer.Option("--wait", metavar="SECONDS", min=0, help="With --check: wait at most this long."),
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """What `--transaction`, `--check` and `--wait` say."""
+    """The values of `--transaction`, `--check` and `--wait`."""
 
     end: str | None
     check: str | None
     wait: float | None
 
     def verify(self, **others: object) -> None:
-        """A usage error when the options do not fit each other; `others` cannot be with a transaction when they are true."""
-        for option, said in (("--transaction", self.end), ("--check", self.check)):
-            if said is not None and said not in _ENDS:
-                raise usage_error(f"{option} {said}: commit, rollback or unknown is expected")
+        """Raise a usage error if the options contradict each other, or any of `others` that excludes a
+        transaction is true.
+        """
+        for option, value in (("--transaction", self.end), ("--check", self.check)):
+            if value is not None and value not in _ENDS:
+                raise usage_error(f"{option} {value}: expected commit, rollback or unknown")
         if self.check is not None and self.end != "unknown":
-            raise usage_error("--check goes with --transaction unknown: the broker asks only about those")
+            raise usage_error("--check requires --transaction unknown: brokers check only those")
         if self.wait is not None and self.check is None:
-            raise usage_error("--wait goes with --check")
+            raise usage_error("--wait requires --check")
         if self.check == "unknown" and self.wait is None:
-            raise usage_error("--check unknown decides nothing: say how long to --wait")
+            raise usage_error("--check unknown decides nothing: limit the time with --wait")
         for name, given in others.items():
             if given and self.end is not None:
                 raise usage_error(f"--transaction and {name} exclude each other")
 
     def target(self, **options: Any) -> Transacting | None:
-        """What sends in transactions; None when they were not asked for. `options` are the producer's."""
+        """Return the sender of transactions, or None without `--transaction`. `options` are those of the
+        producer.
+        """
         if self.end is None:
             return None
         from rmqcli.flows.transacting import OUTCOMES, Transacting
@@ -73,15 +77,17 @@ class Ending:
         return Transacting(OUTCOMES[self.end], answer, **options)
 
     async def settle(self, target: Transacting) -> ExitCode:
-        """Stays until the checks of the broker have decided what was sent, or the time is over."""
+        """Wait until the checks of the broker have decided every message, or the time is over."""
         if self.check is None:
             return ExitCode.DONE
-        await target.settle(self.wait, self._told_of)
+        await target.settle(self.wait, self._on_answered)
         if not target.undecided:
             return ExitCode.DONE
-        warn(f"undecided after {self.wait:g} s: {many(target.undecided, 'message')}; the broker asks on")
+        warn(
+            f"undecided after {self.wait:g} s: {many(target.undecided, 'message')}; the broker continues to check"
+        )
         return ExitCode.TIMED_OUT
 
-    def _told_of(self, answered: Answered) -> None:
-        lost = "" if answered.told else " (not handed over; the broker asks again)"
+    def _on_answered(self, answered: Answered) -> None:
+        lost = "" if answered.delivered else " (not delivered; the broker will check again)"
         warn(f"check {answered.times} of {answered.msg_id}: {self.check}{lost}")

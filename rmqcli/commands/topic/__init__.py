@@ -1,4 +1,4 @@
-"""`rmq topic`. The order of the imports is the order in help."""
+"""`rmq topic`. Help lists the commands in the order of these imports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The group `rmq topic`: options and values that its commands share."""
+"""The group `rmq topic`, and options that its commands share."""
 
 from __future__ import annotations
 
@@ -13,36 +13,37 @@ if TYPE_CHECKING:
     pass
 
 
-app = command_group("topic", "List, describe, create, change and delete topics.")
+app = command_group("topic", "List, describe, create, update and delete topics.")
 
 NewPermOption = Annotated[
-    str | None, typer.Option("--perm", metavar="PERM", help="r, w, rw, or a number (2 w, 4 r, 6 rw).")
+    str | None,
+    typer.Option("--perm", metavar="PERM", help="Permission: r, w, rw, or a number (2 w, 4 r, 6 rw)."),
 ]
 
 QueuesOption = Annotated[
     int | None,
-    typer.Option("--queues", "-q", metavar="N", min=1, max=65535, help="Queues to read and to write."),
+    typer.Option("--queues", "-q", metavar="N", min=1, max=65535, help="Number of read and write queues."),
 ]
 
 ReadQueuesOption = Annotated[
-    int | None, typer.Option("--read-queues", metavar="N", min=0, max=65535, help="Queues to read.")
+    int | None, typer.Option("--read-queues", metavar="N", min=0, max=65535, help="Number of read queues.")
 ]
 
 WriteQueuesOption = Annotated[
-    int | None, typer.Option("--write-queues", metavar="N", min=0, max=65535, help="Queues to write.")
+    int | None, typer.Option("--write-queues", metavar="N", min=0, max=65535, help="Number of write queues.")
 ]
 
 _PERMS = {"": 0, "-": 0, "w": 2, "r": 4, "rw": 6, "wr": 6}
 
 
 def perm_number(text: str) -> int:
-    """2 write, 4 read, 6 both; a usage error when it is neither a number nor a word."""
+    """Return 2 (write), 4 (read) or 6 (both); raise a usage error for other texts."""
     perm = int(text) if text.isascii() and text.isdigit() else _PERMS.get(text.lower())
     if perm is None or perm > 15:
-        raise usage_error(f"--perm {text!r}: r, w, rw, or a number (2 w, 4 r, 6 rw) is expected")
+        raise usage_error(f"--perm {text!r}: expected r, w, rw, or a number (2 w, 4 r, 6 rw)")
     return perm
 
 
 def perm_text(perm: int) -> str:
-    """`rw`, `r-`, `-w`, `--`."""
+    """Return `rw`, `r-`, `-w` or `--`."""
     return ("r" if perm & 4 else "-") + ("w" if perm & 2 else "-")

@@ -18,11 +18,14 @@ from rmqcli.commands.topic.app import QueuesOption, ReadQueuesOption, WriteQueue
 
 PermOption = Annotated[
     str,
-    typer.Option("--perm", metavar="PERM", help="r, w, rw, or the number of Java's tools (2 w, 4 r, 6 rw)."),
+    typer.Option("--perm", metavar="PERM", help="Permission: r, w, rw, or a number (2 w, 4 r, 6 rw)."),
 ]
 
 OrderOption = Annotated[
-    bool, typer.Option("--order", help="Ordered: name servers keep its queues; brokers know within 30 s.")
+    bool,
+    typer.Option(
+        "--order", help="Ordered topic: name servers keep its queue order; brokers follow within 30 s."
+    ),
 ]
 
 
@@ -38,9 +41,10 @@ def create(
     broker: BrokersOption = None,
     cluster: ClusterOption = None,
 ) -> None:
-    """Create a topic on all masters, with 8 queues unless told otherwise.
+    """Create a topic.
 
-    A topic that is there already gets these settings; `rmq topic update` changes only what is named.
+    The topic is created on all masters, with 8 queues by default. An existing topic gets these settings; `rmq
+    topic update` changes only the given ones.
     """
     from rmqcli.commands.common.changes import show_change
 

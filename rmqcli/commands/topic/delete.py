@@ -22,16 +22,17 @@ from rmqcli.commands.topic.app import app
 def delete(
     topic: TopicArgument, settings: Settings, yes: YesOption = False, cluster: ClusterOption = None
 ) -> None:
-    """Delete a topic and its messages from the brokers and the name servers.
+    """Delete a topic and its messages from brokers and name servers.
 
-    Asks first; without a terminal it needs --yes. Groups keep their offsets, and are named: a topic that is made anew begins
-    at 0, and what comes before these offsets they would pass over.
+    Asks for confirmation; without a terminal, --yes is required. The offsets of consumer groups are kept, and
+    the groups are reported: if the topic is created again, it starts at offset 0, and the groups would skip
+    messages below their old offsets.
     """
     from codec.names import is_system_topic
     from rmqcli.commands.common.changes import confirm, show_change
 
     if is_system_topic(topic):
-        raise CommandError(f"topic {topic} belongs to the system and cannot be deleted")
+        raise CommandError(f"topic {topic} is a system topic and cannot be deleted")
     groups: list[str] = []
 
     async def main() -> Any:
@@ -44,11 +45,11 @@ def delete(
             await admin.topics.route(topic)
             return await admin.topics.delete(topic, cluster=cluster, failures=failures)
 
-    confirm(f"delete topic {topic} and all of its messages?", yes=yes)
+    confirm(f"delete topic {topic} and all its messages?", yes=yes)
     change = run_async(main)
     if groups and change.brokers:
         warn(
-            f"offsets of {', '.join(groups)} stay; when {topic} is made anew: "
+            f"offsets of {', '.join(groups)} are kept; if {topic} is created again: "
             f"rmq offsets reset -g {groups[0] if len(groups) == 1 else 'GROUP'} -t {topic} --to start"
         )
     show_change(settings, f"topic {topic} deleted from", change)

@@ -1,4 +1,4 @@
-"""`rmq topic describe`: settings on each broker, and consumer groups."""
+"""`rmq topic describe`."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from rmqcli.commands.topic.app import app, perm_text
 
 @command(app, "describe", example="rmq topic describe orders")
 def describe(topic: TopicArgument, settings: Settings) -> None:
-    """Show the settings of a topic on each broker and the consumer groups that read it.
+    """Show the settings of a topic on each broker, and its consumer groups.
 
-    A pipe gets lines: broker, read queues, write queues, perm, order, messages, groups. A broker that does not answer is
-    named, and the exit code is 3.
+    Piped output: broker, read queues, write queues, permission, order, messages, groups. Brokers that do not
+    respond are reported, and the exit code is 3.
     """
     from rmqcli.commands.common.partial import end_partly
     from rmqcli.render import Column, show_rows

@@ -1,4 +1,4 @@
-"""`rmq topic list`: the topics of a cluster."""
+"""`rmq topic list`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rmqcli.commands.topic.app import app
 AllOption = Annotated[
     bool,
     typer.Option(
-        "--all", "-a", help="Also the topics of the system, of retries (%RETRY%) and dead letters (%DLQ%)."
+        "--all", "-a", help="Include system topics, retry topics (%RETRY%) and dead-letter topics (%DLQ%)."
     ),
 ]
 
@@ -29,14 +29,14 @@ def _is_internal(topic: str) -> bool:
 
 
 def _own_topics(info: ClusterInfo) -> set[str]:
-    """Topics that every broker makes for itself, named like it and its cluster."""
+    """Return the topics that every broker creates for itself, named after it and its cluster."""
     clusters = set(info.cluster_addr_table)
     return clusters | {f"{name}_REPLY_TOPIC" for name in clusters} | set(info.broker_addr_table)
 
 
 @command(app, "list", example="rmq topic list\nrmq topic list --all --json")
 def list_topics(settings: Settings, everything: AllOption = False) -> None:
-    """List the topics that the name server knows, one a line."""
+    """List topics."""
     from rmqcli.render import Column, show_rows
 
     async def main() -> list[str]:
@@ -54,5 +54,5 @@ def list_topics(settings: Settings, everything: AllOption = False) -> None:
         settings,
         [Column("TOPIC", "topic")],
         [[name] for name in names],
-        empty="no topics yet; rmq topic create NAME",
+        empty="no topics; create one with: rmq topic create NAME",
     )

@@ -1,4 +1,4 @@
-"""`rmq topic route`: brokers, addresses and queues."""
+"""`rmq topic route`."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from rmqcli.commands.topic.app import app, perm_text
 
 @command(app, "route", example="rmq topic route orders --json")
 def route(topic: TopicArgument, settings: Settings) -> None:
-    """Show where a topic lives: brokers, addresses, queues.
+    """Show the brokers, addresses and queues of a topic.
 
-    A pipe gets lines: cluster, broker, id (0 is the master), address, read queues, write queues, perm.
+    Piped output: cluster, broker, ID (0 is the master), address, read queues, write queues, permission.
     """
     from rmqcli.render import Column, Output, show_rows
 

@@ -1,4 +1,4 @@
-"""`rmq topic stats`: the offsets of each queue."""
+"""`rmq topic stats`."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from rmqcli.commands.topic.app import app
 
 @command(app, "stats", example="rmq topic stats orders")
 def stats(topic: TopicArgument, settings: Settings) -> None:
-    """Show the offsets of each queue: how much is there, and when the last message came.
+    """Show the offsets of each queue, and the time of its last message.
 
-    A pipe gets lines: broker, queue, minimum offset, maximum offset, messages, time of the last message (epoch ms). A broker
-    that does not answer is named, and the exit code is 3.
+    Piped output: broker, queue, minimum offset, maximum offset, messages, time of the last message (epoch
+    ms). Brokers that do not respond are reported, and the exit code is 3.
     """
     from rmqcli.commands.common.partial import end_partly
     from rmqcli.render import Column, show_rows

@@ -34,14 +34,14 @@ def update(
     broker: BrokersOption = None,
     cluster: ClusterOption = None,
 ) -> None:
-    """Change queues or permission of a topic; what is not named stays."""
+    """Update the queues or the permission of a topic. Other settings are kept."""
     from rmqcli.commands.common.changes import show_change
 
     number = None if perm is None else perm_number(perm)
     reading = queues if read_queues is None else read_queues
     writing = queues if write_queues is None else write_queues
     if reading is None and writing is None and number is None:
-        raise usage_error("nothing to change: give --queues, --read-queues, --write-queues or --perm")
+        raise usage_error("nothing to update: specify --queues, --read-queues, --write-queues or --perm")
 
     async def main() -> Any:
         from rmqcli.client import Admin
@@ -56,4 +56,4 @@ def update(
                 cluster=cluster,
             )
 
-    show_change(settings, f"topic {topic} changed on", run_async(main))
+    show_change(settings, f"topic {topic} updated on", run_async(main))
