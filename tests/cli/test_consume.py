@@ -212,5 +212,5 @@ def test_what_fails_in_a_broadcast_does_not_come_again(
 def test_what_fails_too_often_is_a_dead_letter(rmq: Run, topic: str) -> None:
     send(rmq, topic, "bad")
     done = rmq("consume", topic, "-g", f"g_{topic}", *IDLE, "--exec", "false", "--retries", "0")
-    assert "is a dead letter now: status 1" in done.err
+    assert "is now a dead letter: status 1" in done.err
     assert rmq("pull", f"%DLQ%g_{topic}", "-f", r"%v\n").out == b"bad\n"

@@ -174,7 +174,7 @@ def test_a_message_is_delivered_to_a_client(rmq: Run, running: Member, topic: st
     missing = rmq(*deliver, "0" * 32)
     assert (missing.code, missing.err) == (
         ExitCode.NOT_FOUND,
-        f"rmq: no message with id {'0' * 32} in topic {topic}\n",
+        f"rmq: no message with ID {'0' * 32} in topic {topic}\n",
     )
     assert rmq(*deliver, sent["msgId"], "--client", "nobody").code == ExitCode.NOT_FOUND
     assert len(running.bodies) == 7
