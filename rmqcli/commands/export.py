@@ -14,6 +14,7 @@ from rmqcli.cli.command import command, single_command
 from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
 from rmqcli.cli.running import now_ms, run_async
 from rmqcli.cli.settings import Settings
+from rmqcli.commands.common.partial import partial_code
 from rmqcli.render.output import warn
 
 if TYPE_CHECKING:
@@ -179,7 +180,7 @@ def export(
         summary = _export_topic(settings, topic, wanted, target)
     _show(settings, summary)
     if summary.failed:
-        raise typer.Exit(ExitCode.PARTLY)
+        raise typer.Exit(partial_code(done=True))
 
 
 class _Target(NamedTuple):

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rmqcli.cli.command import command, single_command
+from rmqcli.cli.errors import exit_code_of
 from rmqcli.cli.exit_codes import ExitCode, usage_error
 from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
+from rmqcli.commands.common.partial import partial_code
 from rmqcli.render.output import warn
 
 if TYPE_CHECKING:
@@ -160,7 +162,6 @@ def _as_json(topic: str, tally: ImportTally, seconds: float, *, dry_run: bool) -
 
 
 def _report(tally: ImportTally, *, dry_run: bool) -> ExitCode:
-    from rmqcli.cli.errors import exit_code_of
     from rmqcli.render.text import number_ranges
 
     if not tally.failed:
@@ -175,4 +176,4 @@ def _report(tally: ImportTally, *, dry_run: bool) -> ExitCode:
         warn("stopped: no queue accepts messages; the remaining rows were not attempted")
     if not dry_run:
         warn(f"{tally.sent} sent, {len(tally.failed)} failed; --resume retries the failed rows")
-    return ExitCode.PARTLY if tally.sent or tally.skipped else exit_code_of(tally.failed[0].error)
+    return partial_code(done=bool(tally.sent or tally.skipped), code=exit_code_of(tally.failed[0].error))

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rmqcli.cli.command import command, single_command
-from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.cli.options import (
     BrokerOption,
     CountOption,
@@ -66,7 +65,7 @@ def pull(
     together. Brokers that do not respond are reported, the messages of the others are printed, and the exit
     code is 3.
     """
-    from rmqcli.commands.common.partial import end_partly
+    from rmqcli.commands.common.partial import end_partly, partial_code
     from rmqcli.flows.reading import choose_queues, open_range, reachable_spans, total
     from rmqcli.flows.sql_reading import filtered
     from rmqcli.grammar.offset_range import parse_range
@@ -106,4 +105,4 @@ def pull(
     run_async(main)
     end_partly(missing)
     if unread:
-        raise typer.Exit(ExitCode.PARTLY)
+        raise typer.Exit(partial_code(done=True))

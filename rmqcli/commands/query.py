@@ -11,6 +11,7 @@ from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
 from rmqcli.cli.options import FormatOption, TopicArgument
 from rmqcli.cli.running import now_ms, run_async
 from rmqcli.cli.settings import Settings
+from rmqcli.commands.common.partial import end_partly
 from rmqcli.render.output import warn
 
 if TYPE_CHECKING:
@@ -76,22 +77,12 @@ def query(
         if message.topic != topic:
             warn(f"{message.msg_id} belongs to topic {message.topic}")
         output.write(render(message))
-    _finish(found, topic, f"key {key}" if key is not None else f"ID {msg_id}")
+    end_partly(found.failures, done=bool(found.messages))
+    if not found.messages:
+        what = f"key {key}" if key is not None else f"ID {msg_id}"
+        raise CommandError(f"no message with {what} in topic {topic}", ExitCode.NOT_FOUND)
 
 
 def _bounds(span: OffsetRange) -> dict[str, int]:
     end = {} if span.end_time is None else {"end": span.end_time - 1}
     return {"begin": span.begin_time or 0} | end
-
-
-def _finish(found: QueryResult, topic: str, what: str) -> None:
-    for name, error in found.failures.items():
-        warn(f"{name}: {error}")
-    if found.failures and found.messages:
-        raise typer.Exit(ExitCode.PARTLY)
-    if found.failures:
-        from rmqcli.cli.errors import exit_code_of
-
-        raise typer.Exit(exit_code_of(next(iter(found.failures.values()))))
-    if not found.messages:
-        raise CommandError(f"no message with {what} in topic {topic}", ExitCode.NOT_FOUND)

@@ -10,7 +10,7 @@ from rmqcli.cli.command import command, single_command
 from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
 from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
-from rmqcli.render.output import warn
+from rmqcli.commands.common.partial import end_partly, report_failures
 
 if TYPE_CHECKING:
     from rmqcli.client import QueryResult
@@ -56,10 +56,9 @@ def trace(settings: Settings, msg_id: IdOption, topic: TopicOption = _TRACE_TOPI
     found = run_async(main)
     from rmqcli.flows.tracing import trace_rows
 
-    for name, error in found.failures.items():
-        warn(f"{name}: {error}")
     rows = trace_rows(found.messages, msg_id)
     if not rows:
+        report_failures(found.failures)
         raise CommandError(f"no trace of message {msg_id} in topic {topic}", ExitCode.NOT_FOUND)
     columns = (
         Column("WHAT", "what"),
@@ -73,5 +72,4 @@ def trace(settings: Settings, msg_id: IdOption, topic: TopicOption = _TRACE_TOPI
         Column("BROKER", "broker"),
     )
     show_rows(settings, columns, rows)
-    if found.failures:
-        raise typer.Exit(ExitCode.PARTLY)
+    end_partly(found.failures)

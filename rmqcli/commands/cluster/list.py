@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from rmqcli.cli.command import command
-from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
-from rmqcli.render.output import warn
+from rmqcli.commands.common.partial import end_partly
 from rmqcli.render.table import Column
 from rmqcli.render.text import short_number
 
@@ -62,11 +59,7 @@ def list_clusters(settings: Settings) -> None:
             [broker_row(broker) for broker in found],
             empty="no brokers registered",
         )
-    failed = [broker for broker in found if broker.error is not None]
-    for broker in failed:
-        warn(f"{broker.broker_name}: {broker.error}")
-    if failed:
-        raise typer.Exit(ExitCode.PARTLY)
+    end_partly(*({broker.broker_name: broker.error} for broker in found if broker.error is not None))
 
 
 def broker_row(broker: BrokerSummary) -> list[Any]:

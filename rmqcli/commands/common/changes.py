@@ -8,11 +8,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import typer
-
-from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
+from rmqcli.cli.exit_codes import CommandError, usage_error
 from rmqcli.cli.settings import Settings
-from rmqcli.render.output import warn
+from rmqcli.commands.common.partial import end_partly
 
 if TYPE_CHECKING:
     from rmqcli.client import TopicChange
@@ -43,19 +41,14 @@ def show_change(
     """
     from rmqcli.render import Output
 
-    for name, error in change.failures.items():
-        warn(f"{name}: {error}")
-    for name, topics in (kept or {}).items():
-        warn(f"{name} still has {' and '.join(topics)}: repeat the command when the broker responds")
     if settings.json:
         failures = {name: str(error) for name, error in change.failures.items()}
         extra = {} if kept is None else {"keptTopics": kept}
         Output().json({"brokers": list(change.brokers), "failures": failures} | extra)
     elif change.brokers:
         Output().line(f"{done} {', '.join(change.brokers)}")
-    if (change.failures or kept) and change.brokers:
-        raise typer.Exit(ExitCode.PARTLY)
-    if change.failures:
-        from rmqcli.cli.errors import exit_code_of
-
-        raise typer.Exit(exit_code_of(next(iter(change.failures.values()))))
+    still = {
+        name: f"still has {' and '.join(topics)}; repeat the command when the broker responds"
+        for name, topics in (kept or {}).items()
+    }
+    end_partly(change.failures, still, done=bool(change.brokers))

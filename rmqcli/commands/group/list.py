@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import typer
-
 from rmqcli.cli.command import command
-from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.group.app import app, short_kind
-from rmqcli.render.output import warn
 
 if TYPE_CHECKING:
     from rmqcli.client import ClientError, GroupSummary
@@ -47,9 +43,4 @@ def list_groups(settings: Settings) -> None:
     found = run_async(main)
     rows = [[g.name, g.clients, g.consume_type, g.message_model, g.consume_tps, g.lag] for g in found]
     show_rows(settings, columns, rows, empty="no consumer groups")
-    incomplete = [group for group in found if group.error is not None]
-    for group in incomplete:
-        warn(f"{group.name}: {group.error}")
-    end_partly(failures)
-    if incomplete:
-        raise typer.Exit(ExitCode.PARTLY)
+    end_partly({group.name: group.error for group in found if group.error is not None}, failures)

@@ -11,7 +11,6 @@ from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.group.app import GroupArgument, TopicOption, app
-from rmqcli.render.output import warn
 from rmqcli.render.table import Column
 from rmqcli.render.text import local_time
 
@@ -84,13 +83,7 @@ def status(
         _status_document(infos)
     else:
         _show_status(settings, infos, topic, rates=rates)
-    for name, error in failed.items():
-        warn(f"{name}: {error}")
-    if failed and not infos:
-        raise typer.Exit(ExitCode.FAILED)
-    end_partly(failures)
-    if failed:
-        raise typer.Exit(ExitCode.PARTLY)
+    end_partly(failed, failures, done=bool(infos), code=ExitCode.FAILED)
 
 
 async def _running_infos(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import typer
-
 from codec.message_queue import MessageQueue
 from rmqcli.cli.exit_codes import CommandError, ExitCode
 from rmqcli.cli.running import run_async
@@ -13,7 +11,6 @@ from rmqcli.cli.settings import Settings
 from rmqcli.client import Admin, ClientError
 from rmqcli.commands.common.partial import end_partly
 from rmqcli.render import Column, show_rows
-from rmqcli.render.output import warn
 
 __all__ = ["show_client_offsets"]
 
@@ -52,10 +49,9 @@ def show_client_offsets(settings: Settings, group: str, topic: str) -> None:
 
     failed, rows = run_async(main)
     show_rows(settings, _COLUMNS, rows)
-    for client_id in failed:
-        warn(f"{client_id} did not return its offsets")
-    if failed and not rows:
-        raise typer.Exit(ExitCode.FAILED)
-    end_partly(failures)
-    if failed:
-        raise typer.Exit(ExitCode.PARTLY)
+    end_partly(
+        dict.fromkeys(failed, "did not return its offsets"),
+        failures,
+        done=bool(rows) or not failed,
+        code=ExitCode.FAILED,
+    )

@@ -8,7 +8,6 @@ from typing import Any
 
 import typer
 
-from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
 from rmqcli.client import (
@@ -20,6 +19,7 @@ from rmqcli.client import (
     ResetResult,
     ResetTarget,
 )
+from rmqcli.commands.common.partial import partial_code
 from rmqcli.commands.offsets.undo import undo_command, write_undo
 from rmqcli.render import Column, Output
 from rmqcli.render.output import warn
@@ -122,7 +122,7 @@ class Reset:
                 warn(
                     f"check later with: rmq offsets show -g {shlex.quote(plan.group)} -t {shlex.quote(plan.topic)}"
                 )
-            raise typer.Exit(ExitCode.PARTLY if moved else ExitCode.FAILED)
+            raise typer.Exit(partial_code(done=moved > 0))
 
 
 async def _is_unknown(admin: Admin, group: str) -> bool:

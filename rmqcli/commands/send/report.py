@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from rmqcli.cli.errors import exit_code_of
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.cli.settings import Settings
+from rmqcli.commands.common.partial import partial_code
 from rmqcli.flows.errors import NotAttempted
 from rmqcli.flows.sending import Acknowledged, Tally
 from rmqcli.render.output import Output, warn
@@ -112,8 +113,7 @@ def _report_failures(tally: Tally, unit: str | None) -> ExitCode:
         warn(f"stopped: input after {unit} {tally.last} was not sent")
     if tally.sent:
         warn(f"{tally.sent} sent, {len(tally.failed)} failed")
-        return ExitCode.PARTLY
-    return _first_code(tally)
+    return partial_code(done=tally.sent > 0, code=_first_code(tally))
 
 
 def _place(unit: str | None, numbers: Sequence[int]) -> str:
