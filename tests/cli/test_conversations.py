@@ -184,11 +184,11 @@ def test_no_trace(rmq: Run, topic: str) -> None:
     assert "no trace of message" in result.err
     missing = rmq("trace", "--id", "0" * 32, "--trace-topic", "no_such_traces")
     assert missing.code == ExitCode.NOT_FOUND
-    assert missing.err.endswith(": there is no topic no_such_traces\n")
+    assert missing.err.endswith(": topic no_such_traces not found\n")
 
 
 def test_brokers_without_the_topic_of_traces(cli: Run) -> None:
-    why = "there is no topic RMQ_SYS_TRACE_TOPIC (brokers have it with traceTopicEnable=true)\n"
+    why = "topic RMQ_SYS_TRACE_TOPIC not found (enable it with traceTopicEnable=true on the brokers)\n"
     with embedded_in_thread(auto_create_topic_enable=False) as cluster:
         address = ("-n", cluster.namesrv, "--timeout", "30")
         result = cli(*address, "trace", "--id", "0" * 32)
@@ -196,18 +196,18 @@ def test_brokers_without_the_topic_of_traces(cli: Run) -> None:
         sent = cli(*address, "send", "orders", "x", "--trace")
     assert (result.code, sent.code) == (ExitCode.NOT_FOUND, 0)
     assert result.err.endswith(f": {why}")
-    assert sent.err == f"rmq: not written: 1 trace; {why}"
+    assert sent.err == f"rmq: 1 trace not written: {why}"
 
 
 def test_traces_that_could_not_be_written(cli: Run, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rmqcli.client.trace.dispatcher.MAX_WAITING", 0)
     result = cli("--timeout", "30", "send", topic, "x", "--trace")
-    assert (result.code, result.err) == (0, "rmq: not written: 1 trace; too many at once\n")
+    assert (result.code, result.err) == (0, "rmq: 1 trace not written: too many at once\n")
     consumed = cli(
         "--timeout", "30", "consume", topic, "-g", f"g_{topic}", "--from", "first", "-c", "1", "--trace"
     )
     assert (consumed.code, consumed.lines[0][-1], consumed.err) == (
         0,
         "x",
-        "rmq: not written: 2 traces; too many at once\n",
+        "rmq: 2 traces not written: too many at once\n",
     )

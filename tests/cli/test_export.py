@@ -70,7 +70,7 @@ def test_ranges_of_a_store(
     expected = sorted((line["queueId"], line["queueOffset"]) for line in listed if takes(line))
     assert places(tmp_path / "out") == expected
     assert result.code == 0
-    assert result.err == ("" if expected else "rmq: no message was in the range\n")
+    assert result.err == ("" if expected else "rmq: no messages in this range\n")
 
 
 @pytest.mark.parametrize("count", [0, 1, 700, 5000])
@@ -96,14 +96,14 @@ def test_ranges_of_a_topic(rmq: Run, topic: str, tmp_path: Path, text: str) -> N
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ([], "say what to export: --store DIR, --topic TOPIC, or both"),
+        ([], "specify what to export: --store DIR, --topic TOPIC, or both"),
         (["--topic", "T", "-o", "nonsense"], "range 'nonsense'"),
-        (["--topic", "T", "--master", "local[2]"], "--master and --conf are for --spark"),
-        (["--topic", "T", "--conf", "a=b"], "--master and --conf are for --spark"),
-        (["--topic", "T", "--spark", "--conf", "a"], "--conf a: NAME=VALUE is expected"),
-        (["--store", "S", "--topic", ""], "--topic: a name is expected"),
-        (["--store", "S", "--columns", " , "], "--columns: a name is expected"),
-        (["--store", "S", "--partition-by", ""], "--partition-by: a name is expected"),
+        (["--topic", "T", "--master", "local[2]"], "--master and --conf require --spark"),
+        (["--topic", "T", "--conf", "a=b"], "--master and --conf require --spark"),
+        (["--topic", "T", "--spark", "--conf", "a"], "--conf a: expected NAME=VALUE"),
+        (["--store", "S", "--topic", ""], "--topic must not be empty"),
+        (["--store", "S", "--columns", " , "], "--columns must not be empty"),
+        (["--store", "S", "--partition-by", ""], "--partition-by must not be empty"),
     ],
 )
 def test_wrong_command_lines(cli: Run, tmp_path: Path, arguments: list[str], said: str) -> None:
@@ -136,7 +136,7 @@ def test_a_package_that_is_missing(
     )
     result = export(*arguments)
     assert result.code == ExitCode.USAGE
-    assert result.err == f"rmq: this needs {package}: pip install 'rmqcli[{extra}]'\n"
+    assert result.err == f"rmq: package {package} is not installed: pip install 'rmqcli[{extra}]'\n"
 
 
 def test_no_java(export: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_damage(cli: Run, copy_java_store: Callable[[str], JavaStore], tmp_path:
 def test_what_is_not_there(cli: Run, export: Run, tmp_path: Path) -> None:
     result = export("--topic", "NoSuchTopic")
     assert result.code == ExitCode.NOT_FOUND
-    assert "has no topic NoSuchTopic" in result.err
+    assert "topic NoSuchTopic not found" in result.err
     result = cli("export", "--store", str(tmp_path / "none"), "--out", str(tmp_path / "out"))
     assert (result.code, result.err) == (
         ExitCode.NOT_FOUND,
@@ -197,4 +197,4 @@ def test_a_topic_that_never_had_a_message(cli: Run, export: Run, tmp_path: Path)
     """The broker knows it, but it has no queues yet."""
     result = export("--topic", "SELF_TEST_TOPIC")
     assert (result.code, result.lines[0][2]) == (ExitCode.DONE, "0")
-    assert "no message was in the range" in result.err
+    assert "no messages in this range" in result.err

@@ -102,7 +102,7 @@ def test_one_line_without_a_traceback(capsys: pytest.CaptureFixture[str]) -> Non
     report(FileNotFoundError(errno.ENOENT, "No such file or directory", "a.txt"))
     assert capsys.readouterr().err == "rmq: a.txt: No such file or directory\n"
     report(RuntimeError("bad"))
-    assert capsys.readouterr().err == "rmq: internal error: RuntimeError: bad (-v shows where)\n"
+    assert capsys.readouterr().err == "rmq: internal error: RuntimeError: bad (use -v for details)\n"
 
 
 @pytest.mark.parametrize(
@@ -131,4 +131,4 @@ def test_verbose_shows_where(capsys: pytest.CaptureFixture[str]) -> None:
 def test_other_ends() -> None:
     assert report(typer.Exit(3)) is ExitCode.PARTLY
     assert report(SystemExit(0)) is ExitCode.DONE
-    assert message_of(typer.Abort()) == "stopped: nothing was done"
+    assert message_of(typer.Abort()) == "aborted: nothing was changed"

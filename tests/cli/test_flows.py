@@ -303,7 +303,7 @@ def test_a_message_of_another_topic_is_told_as_such(rmq: Run, topic: str) -> Non
     rmq("topic", "create", "another", "-q", "1")
     result = rmq("query", "another", "--id", line["offsetMsgId"])
     assert result.code == 0
-    assert result.err == f"rmq: {line['msgId']} is a message of topic {topic}\n"
+    assert result.err == f"rmq: {line['msgId']} belongs to topic {topic}\n"
 
 
 def test_a_queue_that_could_not_be_read_to_its_end_is_no_success(
@@ -313,4 +313,4 @@ def test_a_queue_that_could_not_be_read_to_its_end_is_no_success(
     monkeypatch.setattr("rmqcli.flows.reading.next_offset", lambda _queue, offset, _result: offset)
     pulled = rmq("pull", topic, "--queue", "0", "-f", "%v\\n")
     assert (pulled.code, pulled.out) == (ExitCode.PARTLY, b"one\ntwo\n")
-    assert "nothing comes at offset 0, it ended at 2 before" in pulled.err
+    assert "no messages at offset 0, although the queue ended at 2" in pulled.err

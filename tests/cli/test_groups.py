@@ -70,7 +70,7 @@ def test_a_group_without_consumption_gets_nothing(rmq: Run, topic: str, group: s
         ),
         (("update", "g"), ExitCode.USAGE, "nothing to change"),
         (("delete", "no_such_group", "--yes"), ExitCode.NOT_FOUND, "no broker knows group no_such_group"),
-        (("delete", "TOOLS_CONSUMER", "--yes"), ExitCode.FAILED, "belongs to the system"),
+        (("delete", "TOOLS_CONSUMER", "--yes"), ExitCode.FAILED, "is a system group"),
         (("delete", "g", "--all", "-b", "broker-a", "--yes"), ExitCode.USAGE, "--all excludes --broker"),
         (("create", "b@d"), ExitCode.USAGE, "b@d"),
         (("create", "g", "-b", "broker-z"), ExitCode.NOT_FOUND, "no broker broker-z"),
@@ -147,7 +147,7 @@ def test_status(rmq: Run, running: Member, topic: str, group: str) -> None:
     missing = rmq("group", "status", group, "--client", "nobody")
     assert (missing.code, missing.err) == (
         ExitCode.NOT_FOUND,
-        f"rmq: no client nobody of group {group} is running; there are: {client_id}\n",
+        f"rmq: no client nobody of group {group} is running; running clients: {client_id}\n",
     )
 
 
@@ -317,7 +317,7 @@ def test_a_reset_of_an_unknown_group_is_told_of(rmq: Run, topic: str, group: str
     reset = ("offsets", "reset", "-g", group, "-t", topic, "--to", "end", "--yes")
     first = rmq(*reset)
     assert first.code == 0
-    assert f"rmq: no broker knows group {group} yet: it will begin there" in first.err
+    assert f"rmq: group {group} does not exist yet: it will start there" in first.err
     rmq("group", "create", group)
     assert "no broker knows" not in rmq(*reset).err
 

@@ -127,7 +127,7 @@ def test_failed_rows_are_named_and_tried_again(rmq: Run, topic: str, tmp_path: P
     assert (result.code, result.lines[0][1:4]) == (ExitCode.PARTLY, ["4", "4", "0"])
     assert "rmq: not sent: a.jsonl: row 5: topic" in result.err
     assert "rmq: not sent: a.jsonl: row 8: not a message: " in result.err
-    assert result.err.endswith("rmq: 4 sent, 4 not; --resume tries those again\n")
+    assert result.err.endswith("rmq: 4 sent, 4 failed; --resume retries the failed rows\n")
     again = rmq("import", str(path), "--topic", topic, "--resume", "--queues", "round-robin")
     assert (again.code, again.lines[0][1:4]) == (ExitCode.PARTLY, ["3", "1", "4"])
     bodies = sorted(line["body"] for line in rmq("pull", topic, "--json").json_lines)

@@ -81,10 +81,10 @@ def test_types_that_do_not(tmp_path: Path, name: str, column: list[Any], said: s
 @pytest.mark.parametrize(
     ("columns", "said"),
     [
-        ({"properties": pa.array([[("a\1", "b")]], MAP)}, r"property 'a\x01': neither"),
-        ({"properties": pa.array([[("a", "")]], MAP)}, "property 'a': neither"),
+        ({"properties": pa.array([[("a\1", "b")]], MAP)}, r"property 'a\x01': name and value"),
+        ({"properties": pa.array([[("a", "")]], MAP)}, "property 'a': name and value"),
         ({"flag": [1 << 40]}, "flag is not a 32-bit number"),
-        ({"keys": [["one two"]]}, "a key holds a blank"),
+        ({"keys": [["one two"]]}, "a key contains a space"),
         ({"body": pa.nulls(1)}, "the body is missing"),
     ],
 )

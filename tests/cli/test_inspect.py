@@ -105,7 +105,7 @@ def test_an_explanation_to_read(commitlog: Run) -> None:
     text = commitlog("--explain").out.decode()
     assert "    48  born_host                    7f 00 00 01 00 00 d7 c4  127.0.0.1:55236\n" in text
     assert "    88  body                         530 bytes\n" in text
-    assert "        … 466 bytes more (-v shows them)\n" in text
+    assert "        … 466 more bytes (-v shows all)\n" in text
     assert "        KEYS=key-0 grp-0\n" in text
     assert max(map(len, text.splitlines()[1:])) <= 80
     assert "-v shows" not in commitlog("--explain", "-v").out.decode()

@@ -189,5 +189,5 @@ def test_a_table_alone_has_no_messages(cli: Run, store_killed: JavaStore) -> Non
     for arguments in (["-f", "%t"], ["-o", "@-1h"], ["-o", "-5"]):
         result = cli("inspect", "offsets", file, *arguments)
         assert (result.code, result.out) == (ExitCode.USAGE, b"")
-        assert result.err == f"rmq: {file}: this file holds no messages: name the store folder\n"
+        assert result.err == f"rmq: {file} holds no messages: specify the store folder\n"
     assert cli("inspect", "offsets", file, "-o", "0:").code == ExitCode.DONE

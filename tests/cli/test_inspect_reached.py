@@ -66,7 +66,7 @@ def test_a_queue_that_lies_in_no_store(cli: Run, store_clean: JavaStore, tmp_pat
     shutil.copytree(store_clean.root / "consumequeue/SeedNormal/1", lonely)
     result = cli("inspect", "consumequeue", str(lonely), "-f", "%v")
     assert (result.code, result.out) == (ExitCode.NOT_FOUND, b"")
-    assert result.err == f"rmq: {lonely}: lies in no store: name its commit log with --commit-log\n"
+    assert result.err == f"rmq: {lonely} is not in a store folder: specify its commit log with --commit-log\n"
     log = str(store_clean.root / "commitlog")
     with_log = cli("inspect", "consumequeue", str(lonely), "-f", r"%t %o\n", "-c", "1", "--commit-log", log)
     assert with_log.out == b"SeedNormal 0\n"

@@ -356,7 +356,7 @@ def test_neighbouring_fields_differ_in_colour_on_a_terminal(store_clean: JavaSto
         (["store", "/nonexistent"], ExitCode.NOT_FOUND, "/nonexistent: No such file or directory"),
         (["store", "/"], ExitCode.NOT_FOUND, "not a store folder"),
         (["verify", "{store}/config"], ExitCode.NOT_FOUND, "a part of a store: name {store}\n"),
-        (["rebuild", "{store}"], ExitCode.USAGE, "one of --out DIR2, --in-place or --dry-run"),
+        (["rebuild", "{store}"], ExitCode.USAGE, "specify one of --out DIR2, --in-place and --dry-run"),
         (["salvage", "{store}"], ExitCode.USAGE, "--out DIR2 is missing"),
         (["salvage", "{store}", "--out", "{store}/x"], ExitCode.USAGE, "in the store itself"),
         (["delay", "{store}", "--delay-levels", "1x"], ExitCode.USAGE, "'1x' is no delay level"),

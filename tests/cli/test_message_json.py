@@ -113,7 +113,7 @@ def test_edited_lines(line: str, expected: Message) -> None:
         ('{"body": "", "properties": []}x', "trailing"),
         ('{"body": "", "keys": [1]}', "keys"),
         ('{"body": "", "keys": {"a": "b"}}', "keys"),
-        ('{"body": "", "keys": ["a b"]}', "a key holds a blank"),
+        ('{"body": "", "keys": ["a b"]}', "a key contains a space"),
         ('{"body": "", "properties": {"": "v"}}', "property ''"),
         ('{"body": "", "properties": {"a": ""}}', "property 'a'"),
         ('{"body": "", "properties": {"a\\u0001b": "v"}}', "U+0001"),

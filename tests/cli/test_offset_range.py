@@ -73,7 +73,7 @@ def test_ranges(text: str, expected: OffsetRange) -> None:
         ("1:2:3", "'2:3' is not an offset"),
         ("--5", "not an offset"),
         ("-5:9", "not an offset"),
-        ("9:3", "the end is before the begin"),
+        ("9:3", "the end is before the start"),
         ("99999999999999999999", "not an offset"),
         ("9223372036854775808", "not an offset"),
         ("²", "not an offset"),
@@ -81,7 +81,7 @@ def test_ranges(text: str, expected: OffsetRange) -> None:
         ("@yesterday", "ISO time"),
         ("@-1y", "ISO time"),
         ("@2024-13-01", "ISO time"),
-        ("@-1h:-2h", "the end is before the begin"),
+        ("@-1h:-2h", "the end is before the start"),
         ("@1:2:3", "ISO time"),
     ],
 )

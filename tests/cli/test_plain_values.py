@@ -83,4 +83,4 @@ def test_the_errors_are_those_of_typer(cli: Run) -> None:
 def test_no_number(cli: Run, command: tuple[str, ...]) -> None:
     result = cli(*command)
     assert result.code == ExitCode.USAGE
-    assert "nan is no number" in result.err
+    assert "nan is not a number" in result.err

@@ -77,7 +77,7 @@ def test_all_is_sent_when_nobody_reads_the_results(
 def test_all_is_sent_when_the_results_cannot_be_written(environment: dict[str, str], topic: str) -> None:
     done = shell(f"seq 1 300 | rmq send {topic} >/dev/full", environment)
     assert done.returncode == 1
-    assert done.stderr == b"rmq: cannot write the results: No space left on device; sending went on\n"
+    assert done.stderr == b"rmq: cannot write the results: No space left on device; sending continued\n"
     assert shell(f"rmq pull {topic} | wc -l", environment).stdout == b"300\n"
 
 
@@ -99,7 +99,7 @@ def test_a_full_disk(environment: dict[str, str], topic: str, unbuffered: str) -
 def test_a_closed_standard_input(environment: dict[str, str], topic: str) -> None:
     done = shell(f"rmq send {topic} <&-", environment)
     assert done.returncode == 2
-    assert done.stderr == b"rmq: standard input is closed: give BODY or --file\n"
+    assert done.stderr == b"rmq: standard input is closed: specify BODY or --file\n"
 
 
 def test_results_come_before_the_input_ends(environment: dict[str, str], topic: str) -> None:
@@ -292,7 +292,7 @@ def test_no_colour(environment: dict[str, str], rmq: Run, topic: str) -> None:
 
 def test_a_question(environment: dict[str, str], rmq: Run, topic: str) -> None:
     code, text = on_terminal(environment, "topic", "delete", topic, typed=b"n\n")
-    assert (code, text.splitlines()[-1]) == (1, "rmq: nothing was done")
+    assert (code, text.splitlines()[-1]) == (1, "rmq: aborted: nothing was changed")
     code, text = on_terminal(environment, "topic", "delete", topic, typed=b"y\n")
     assert (code, text.splitlines()[-1]) == (0, f"topic {topic} deleted from broker-a")
 
@@ -329,7 +329,7 @@ def test_up(number: int, cli: Run, tmp_path: Path) -> None:
     process.send_signal(number)
     _, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
-    assert err == b"rmq: unknown property no.such is ignored\n"
+    assert err == b"rmq: ignoring unknown property no.such\n"
     assert (store / "config" / "topics.json").exists()
     assert not (store / "abort").exists()
 
@@ -413,5 +413,5 @@ def test_a_port_that_is_taken(cluster: Cluster, cli: Run, tmp_path: Path) -> Non
     ):
         result = cli(*command)
         assert result.code == 1
-        told = f"rmq: {what}: the port is taken; choose another with {option} (0 is any free one)"
+        told = f"rmq: {what}: the port is in use; choose another port with {option} (0: any free port)"
         assert result.err.splitlines()[-1] == told

@@ -106,7 +106,7 @@ async def test_messages_that_went_away_are_named(capsys: pytest.CaptureFixture[s
     topic.stored[topic.queues[0]] = topic.stored[topic.queues[0]][3:]
     async with open_range(topic, found, wanted) as messages:
         assert [message.queue_offset async for message in messages] == [3, 4]
-    assert capsys.readouterr().err == "rmq: orders@broker-a:0: messages 0 to 2 are no longer there\n"
+    assert capsys.readouterr().err == "rmq: orders@broker-a:0: messages 0 to 2 no longer exist\n"
 
 
 @pytest.mark.parametrize("_attempt", range(16))
@@ -135,7 +135,8 @@ async def test_a_broker_that_does_not_get_on_ends_the_reading(
     monkeypatch.setattr(topic, "pull", stuck)
     assert await read(topic, "start") == []
     assert sorted(capsys.readouterr().err.splitlines()) == [
-        f"rmq: orders@broker-a:{number}: nothing comes at offset 0, it ended at 5 before" for number in (0, 1)
+        f"rmq: orders@broker-a:{number}: no messages at offset 0, although the queue ended at 5"
+        for number in (0, 1)
     ]
 
 
@@ -265,7 +266,7 @@ async def test_a_broker_that_is_not_there_at_the_beginning_is_followed_from_when
     printer = Printer(Output(), lambda message: b"%d:%d " % (message.queue_id, message.queue_offset), 1)
     await follow_and_print(topic, "orders", found, "*", printer, absent=list(absent))
     out, err = capfdbinary.readouterr()
-    assert (out, err.decode().count("trying again")) == (b"1:1 ", 1)
+    assert (out, err.decode().count("retrying")) == (b"1:1 ", 1)
 
 
 async def test_a_lost_broker_is_said_once_and_tried_again(
@@ -279,4 +280,4 @@ async def test_a_lost_broker_is_said_once_and_tried_again(
     await follow_and_print(topic, "orders", ends, "*", printer)
     out, err = capfdbinary.readouterr()
     assert out == b"0 "
-    assert err.decode().count("trying again") == 1
+    assert err.decode().count("retrying") == 1

@@ -139,7 +139,7 @@ def test_what_there_is_not(store_clean: JavaStore, tmp_path: Path, layout: Layou
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--file-size", "big"], "--file-size big: a size like 64M or 1G is expected"),
+        (["--file-size", "big"], "--file-size big: expected a size such as 64M or 1G"),
         (["--row-group-size", "0"], "--row-group-size 0: a size like"),
         (["--compression", "zip"], "--compression zip: there are zstd"),
         (["--resume", "-o", "-5"], "--resume goes on where the last export ended"),
