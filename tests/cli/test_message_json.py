@@ -102,9 +102,9 @@ def test_edited_lines(line: str, expected: Message) -> None:
     [
         ("", "truncated"),
         ("[]", "an object"),
-        ("{}", "one of body and bodyBase64"),
-        ('{"body": 5}', "one of body and bodyBase64"),
-        ('{"body": "x", "bodyBase64": "eA=="}', "one of body and bodyBase64"),
+        ("{}", "either body or bodyBase64"),
+        ('{"body": 5}', "either body or bodyBase64"),
+        ('{"body": "x", "bodyBase64": "eA=="}', "either body or bodyBase64"),
         ('{"bodyBase64": "*"}', "bodyBase64"),
         ('{"bodyBase64": "ä"}', "bodyBase64"),
         ('{"body": "", "flag": true}', "flag"),

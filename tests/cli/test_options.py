@@ -153,5 +153,5 @@ def test_the_help_of_a_group_has_whole_sentences(cli: Run, monkeypatch: pytest.M
     monkeypatch.setenv("COLUMNS", "80")
     text = cli("topic", "--help").out.decode()
     assert "..." not in text.partition("Commands:")[2]
-    assert "the\n            last message came." in text
+    assert "and its consumer\n            groups." in text
     assert max(map(len, text.splitlines())) <= 80
