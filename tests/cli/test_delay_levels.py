@@ -36,7 +36,7 @@ def test_brokers_that_differ_agree_about_some_levels() -> None:
     assert chosen_level(tables, "1s") == 1
     with pytest.raises(InvalidInput, match="level none on a, 3 on b: choose one with --broker"):
         chosen_level(tables, "10s")
-    with pytest.raises(InvalidInput, match="no such delay level .available: 1s, 90s, 2d, 5s, 10s"):
+    with pytest.raises(InvalidInput, match=r"no such delay level .available: 1s, 90s, 2d, 5s, 10s"):
         chosen_level(tables, "7s")
 
 
