@@ -194,7 +194,7 @@ def test_what_a_command_prints_is_the_reply(rmq: Run, cluster: Cluster, topic: s
         assert (asked.code, asked.out) == (0, f"from {topic}\n".encode())
         _, said = consumer.communicate(timeout=PATIENCE)
     assert consumer.returncode == 0
-    assert "is not answered" in said
+    assert "was not replied to" in said
 
 
 def test_what_fails_in_a_broadcast_does_not_come_again(

@@ -68,10 +68,10 @@ def test_a_group_without_consumption_gets_nothing(rmq: Run, topic: str, group: s
             ExitCode.NOT_FOUND,
             "no broker knows group no_such_group",
         ),
-        (("update", "g"), ExitCode.USAGE, "nothing to change"),
+        (("update", "g"), ExitCode.USAGE, "nothing to update"),
         (("delete", "no_such_group", "--yes"), ExitCode.NOT_FOUND, "no broker knows group no_such_group"),
         (("delete", "TOOLS_CONSUMER", "--yes"), ExitCode.FAILED, "is a system group"),
-        (("delete", "g", "--all", "-b", "broker-a", "--yes"), ExitCode.USAGE, "--all excludes --broker"),
+        (("delete", "g", "--all", "-b", "broker-a", "--yes"), ExitCode.USAGE, "--all and --broker exclude"),
         (("create", "b@d"), ExitCode.USAGE, "b@d"),
         (("create", "g", "-b", "broker-z"), ExitCode.NOT_FOUND, "no broker broker-z"),
         (("clients", "no_such_group"), ExitCode.NOT_FOUND, "no broker knows group no_such_group"),
@@ -112,7 +112,7 @@ def test_a_group_is_deleted_with_all_there_is_of_it(
 
 def test_running_clients_are_told_of_before_a_group_is_deleted(rmq: Run, running: Member, group: str) -> None:
     assert (
-        f"group {group} has 1 running client: brokers may make it anew"
+        f"group {group} has 1 running client: brokers may create it again"
         in rmq("group", "delete", group, "--yes").err
     )
 

@@ -156,7 +156,7 @@ def test_a_second_import_is_refused(rmq: Run, topic: str, tmp_path: Path) -> Non
     assert rmq("import", path, "--topic", topic, "--progress", str(kept)).code == 0
     refused = rmq("import", path, "--topic", topic, "--progress", str(kept))
     assert (refused.code, refused.out) == (ExitCode.USAGE, b"")
-    assert refused.err.startswith(f"rmq: {kept} is of an import of this before: go on with --resume")
+    assert refused.err.startswith(f"rmq: {kept} belongs to an earlier import: continue with --resume")
     other = rmq("import", path, "--topic", "Other", "--progress", str(kept), "--resume")
     assert other.err == f"rmq: {kept} is of an import of {path} to topic {topic}\n"
     nothing = rmq("import", path, "--topic", topic, "--progress", str(kept), "--resume")
@@ -212,13 +212,17 @@ def test_files_that_cannot_be_read(rmq: Run, topic: str, tmp_path: Path) -> None
         (["none.jsonl", "--topic", "T"], ExitCode.NOT_FOUND, "none.jsonl: no such file or folder"),
         (["a.txt", "--topic", "T"], ExitCode.USAGE, "a.txt: a .parquet or .jsonl file is expected"),
         ([".", "--topic", "T"], ExitCode.NOT_FOUND, ".: no .parquet or .jsonl file is in this folder"),
-        (["a.jsonl", "--topic", "T", "--progress", "."], ExitCode.USAGE, "--progress .: a file in a folder"),
+        (["a.jsonl", "--topic", "T", "--progress", "."], ExitCode.USAGE, "--progress .: expected a file in"),
         (
             ["a.jsonl", "--topic", "T", "--progress", "no/x"],
             ExitCode.USAGE,
-            "--progress no/x: a file in a folder",
+            "--progress no/x: expected a file in",
         ),
-        ([".", "--topic", "T", "--queues", "x"], ExitCode.USAGE, "--queues x: keep, hash, round-robin"),
+        (
+            [".", "--topic", "T", "--queues", "x"],
+            ExitCode.USAGE,
+            "--queues x: expected keep, hash, round-robin",
+        ),
     ],
 )
 def test_wrong_command_lines(

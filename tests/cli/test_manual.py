@@ -116,7 +116,7 @@ _rmq
 
 def test_zsh_shows_backslashes() -> None:
     text = (ROOT / "completions" / "_rmq").read_text("utf-8")
-    assert r"'--delimiter:What separates messages; \\n \\t \\0 \\xNN are possible." in text
+    assert r"'--delimiter:Message separator; supports \\n \\t \\0 \\xNN." in text
 
 
 def offered(shell: str, *words: str) -> set[str]:

@@ -72,7 +72,7 @@ def test_a_body_of_any_bytes_goes_out_as_it_is() -> None:
         ("%v{hex}{json}", 3, "only one modifier is allowed"),
         ("%h{a}{b}", 3, "unknown modifier {b}"),
         ("%h{shop", 3, r"unclosed brace; write \x7b for a literal one"),
-        ("%o %v{hex}{", 11, "the brace is not closed"),
+        ("%o %v{hex}{", 11, "unclosed brace"),
         ("%d{week}", 3, "unknown modifier {week}"),
     ],
 )

@@ -179,7 +179,7 @@ def test_some_sent(capfd: pytest.CaptureFixture[str]) -> None:
     assert code is ExitCode.PARTLY
     assert "rmq: not sent: lines 2-3: 127.0.0.1:1 refused SEND_MESSAGE_V2" in err
     assert "rmq: not sent: line 9: bad\n" in err
-    assert err.endswith("rmq: 7 sent, 3 not\n")
+    assert err.endswith("rmq: 7 sent, 3 failed\n")
 
 
 def test_none_sent(capfd: pytest.CaptureFixture[str]) -> None:
@@ -189,5 +189,5 @@ def test_none_sent(capfd: pytest.CaptureFixture[str]) -> None:
     ]
     code, _, err = report(Tally(read=2, last=2, failed=failed, stopped=True), capfd)
     assert code is ExitCode.NO_CONNECTION
-    assert "the input after line 2 was not sent" in err
+    assert "input after line 2 was not sent" in err
     assert report(Tally(read=1, failed=[(1, GrammarError("x"))]), capfd)[0] is ExitCode.USAGE

@@ -104,7 +104,7 @@ class Refusing:
     async def broker_addresses(self, queue: MessageQueue) -> list[str]:
         return [queue.broker_name]
 
-    async def call(self, *_arguments: Any) -> None:
+    async def ask(self, *_arguments: Any) -> None:
         await trio.lowlevel.checkpoint()
         if answer := self.answers.pop(0):
             raise answer
