@@ -71,6 +71,8 @@ class BrokerNode:
     address: str
     store_path: Path
     context: BrokerContext
+    service_errors: Mapping[str, int]
+    """The number of OSErrors of each service that had any."""
 
     @property
     def store(self) -> MessageStore:
@@ -95,6 +97,7 @@ async def open_broker(
     """
     check_values(config)
     _delay_levels(config)
+    supervisor = supervisor or Supervisor()
     listener = network.listen(config.bind_address, config.listen_port)
     try:
         bound, port = listener.address
@@ -131,7 +134,7 @@ async def open_broker(
                         _run, broker, delays, registration, listener, stop, in_thread, supervisor
                     )
                     try:
-                        yield BrokerNode(broker.address, settings.root, broker)
+                        yield BrokerNode(broker.address, settings.root, broker, supervisor.errors)
                     finally:
                         stop.set()
             finally:

@@ -20,7 +20,7 @@ from broker.errors import ServiceFailed
 from broker.namesrv import open_name_server
 from broker.net.network import TCP, Network
 from broker.net.peers import Peers
-from broker.node import open_broker
+from broker.node import BrokerNode, open_broker
 from broker.supervisor import RETRY_SECONDS, Service, Supervisor, open_services
 from broker.testing.memory_network import HOST, MemoryNetwork
 from codec.codes import ResponseCode
@@ -102,14 +102,14 @@ class FirstWaitFails:
 class Cluster:
     """A name server and a broker under one supervisor, and the connections of a client."""
 
-    def __init__(self, namesrv: str, broker: str, peers: Peers) -> None:
+    def __init__(self, namesrv: str, node: BrokerNode, peers: Peers) -> None:
         self.namesrv = namesrv
-        self.broker = broker
+        self.node = node
         self._peers = peers
 
     async def ask(self, code: int, ext: dict[str, str], body: bytes = b"", *, names: bool = False) -> Any:
         return await self._peers.request(
-            self.namesrv if names else self.broker, RemotingCommand(code, ext, body), 30
+            self.namesrv if names else self.node.address, RemotingCommand(code, ext, body), 30
         )
 
     async def send(self, topic: str, **properties: str) -> None:
@@ -157,7 +157,7 @@ async def cluster(
             ) as broker:
                 peers = Peers("client", network=network)
                 await services.nursery.start(peers.run)
-                yield Cluster(names.address, broker.address, peers)
+                yield Cluster(names.address, broker, peers)
 
 
 async def everything_works(running: Cluster, root: Path) -> None:
@@ -206,6 +206,7 @@ async def test_a_service_that_meets_an_os_error_starts_again(
     async with cluster(tmp_path, supervisor, tcp=tcp, flush_disk_type=flush) as running:
         await trio.sleep(2 * RETRY_SECONDS)
         await everything_works(running, tmp_path)
+        assert running.node.service_errors == {name: 1}
     assert supervisor.errors == {name: 1}
     assert supervisor.runs.count(name) == 2
     assert f"service {name}: the disk is slow; it restarts in 1 s" in caplog.text
