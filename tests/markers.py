@@ -1,6 +1,8 @@
-"""Which marker a test has: one for its folder, and `slow` for what takes more than half a second on a quiet core."""
+"""Which marker a test has: one for its folder, and `slow` for those that slow.txt names."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 
@@ -12,24 +14,22 @@ FOLDERS = {
     "tests/foreign/": "foreign",
     "tests/proof/": "foreign",
 }
-SLOW: tuple[str, ...] = ()
-"""Beginnings of node ids."""
+SLOW = Path(__file__).with_name("slow.txt").read_text().split()
+"""Files, and tests of files (`test_salvage.py::`, `test_scan.py::test_any_records`), that take more than 0.3 s on a quiet core."""
 
 
 def mark(items: list[pytest.Item], *, is_whole: bool) -> None:
     """Marks the tests. `is_whole`: `items` are all tests, so every name above must fit one.
 
-    UsageError when one does not: the file or the test has moved.
+    UsageError when one does not: a folder, a file or a test has another name now.
     """
     used: set[str] = set()
     for item in items:
-        for folder, marker in FOLDERS.items():
-            if item.nodeid.startswith(folder):
-                item.add_marker(marker)
-                used.add(folder)
-        for beginning in SLOW:
-            if item.nodeid.startswith(beginning):
-                item.add_marker("slow")
-                used.add(beginning)
+        found = {folder: marker for folder, marker in FOLDERS.items() if item.nodeid.startswith(folder)}
+        name = item.nodeid.partition("[")[0].rpartition("/")[2]
+        found |= {beginning: "slow" for beginning in SLOW if name.startswith(beginning)}
+        for marker in found.values():
+            item.add_marker(marker)
+        used |= found.keys()
     if is_whole and (unused := sorted({*FOLDERS, *SLOW} - used)):
-        raise pytest.UsageError(f"tests/markers.py names tests that do not exist: {', '.join(unused)}")
+        raise pytest.UsageError(f"tests/markers.py, slow.txt: no test is called {', '.join(unused)}")
