@@ -1,6 +1,6 @@
-# make demo: set up and run the main job on the embedded broker
-# make quick: set up, lint, the tests that take no time: for a contributor, a minute
-# make test: set up, lint, types, layers, all tests, coverage
+# make demo: set up, then run the main job on the embedded broker
+# make quick: set up, lint, and run the fast tests: a verdict within a minute
+# make test: set up, then lint, types, layers, all tests, coverage
 PY := .venv/bin/python
 
 .PHONY: demo quick test lint types layers tests coverage bench crash docs clean

@@ -1,4 +1,4 @@
-"""Fixtures for all tests: the store folders that a Java broker wrote."""
+"""Fixtures and hooks of all tests: Java's store folders, markers, order, figures below the results."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ from tests.workers import ByGroup, place
 
 FIGURE = "figure"
 
-# A shell that starts the tests in the background has them ignore Ctrl-C, and so would every command that they start.
+# A process that a shell starts in the background ignores SIGINT, and the commands under test would inherit it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# A busy machine makes an example slow, not wrong
+# An example that is slow on a busy machine is not wrong.
 settings.register_profile("no deadline", deadline=None)
 settings.load_profile("no deadline")
 
 
 @pytest.fixture(scope="session")
 def store_clean(tmp_path_factory: pytest.TempPathFactory) -> JavaStore:
-    """The folder after a clean stop; shared by all tests, not to be written to."""
+    """The folder of a broker that was stopped cleanly. All tests share it: read only."""
     return unpack("store-clean", tmp_path_factory.mktemp("java"))
 
 
 @pytest.fixture(scope="session")
 def store_killed(tmp_path_factory: pytest.TempPathFactory) -> JavaStore:
-    """The folder of a killed broker; shared by all tests, not to be written to."""
+    """The folder of a broker that was killed. All tests share it: read only."""
     return unpack("store-killed", tmp_path_factory.mktemp("java"))
 
 
 @pytest.fixture(params=["store_clean", "store_killed"])
 def java_store(request: pytest.FixtureRequest) -> JavaStore:
-    """Each of the two folders in turn; not to be written to."""
+    """Each of the two folders in turn: read only."""
     store: JavaStore = request.getfixturevalue(request.param)
     return store
 
 
 @pytest.fixture
 def copy_java_store(tmp_path: Path) -> Callable[[str], JavaStore]:
-    """Unpacks `store-clean` or `store-killed` into the test's own folder, to be written to."""
+    """Unpacks `store-clean` or `store-killed` into the test's own folder, where it may write."""
     return lambda name: unpack(name, tmp_path)
 
 
@@ -64,7 +64,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByGroup:
 def show(
     record_property: Callable[[str, object], None], request: pytest.FixtureRequest
 ) -> Callable[[str], None]:
-    """Says a figure below the test results."""
+    """Prints a figure below the test results."""
     return lambda figure: record_property(FIGURE, f"{request.node.name}: {figure}")
 
 
@@ -76,4 +76,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--crash-rounds", type=int, default=20, help="how often the loaded broker is killed")
+    parser.addoption(
+        "--crash-rounds",
+        type=int,
+        default=20,
+        help="number of times that the crash tests kill a loaded broker",
+    )

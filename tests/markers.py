@@ -15,7 +15,7 @@ FOLDERS = {
     "tests/proof/": "foreign",
 }
 SLOW = Path(__file__).with_name("slow.txt").read_text().split()
-"""Files, and tests of files (`test_salvage.py::`, `test_scan.py::test_any_records`), that take more than 0.3 s on a quiet core."""
+"""Files (`test_salvage.py::`) and tests (`test_scan.py::test_any_records`) that take 0.3 s on a quiet core."""
 
 
 def mark(items: list[pytest.Item], *, is_whole: bool) -> None:

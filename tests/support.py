@@ -1,4 +1,4 @@
-"""Loaders of the real data in `tests/data`."""
+"""The store folders of `tests/data`, and the limit of waits for other processes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ INDEX_ITEMS = 2000
 
 @dataclass(frozen=True)
 class Ack:
-    """One send that the client saw acknowledged before the broker was killed."""
+    """A send that was acknowledged before the broker was killed."""
 
     topic: str
     queue_id: int
@@ -33,7 +33,7 @@ class Ack:
 
 @dataclass
 class JavaStore:
-    """A store folder that a Java broker wrote, and what Java's decoder says of it. Read it; copy it before writing."""
+    """A store folder that a Java broker wrote, with the output of Java's decoder. Copy it to write to it."""
 
     folder: Path
     root: Path = field(init=False)
@@ -56,7 +56,7 @@ class JavaStore:
 
     @cached_property
     def commit_log(self) -> bytes:
-        """All commit log files one behind the other: physical offsets are positions in it."""
+        """The concatenated commit log files: physical offsets are positions in it."""
         return b"".join(path.read_bytes() for path in self.commit_logs)
 
     def acks(self) -> Iterator[Ack]:
@@ -66,7 +66,7 @@ class JavaStore:
 
 
 def unpack(name: str, target: Path) -> JavaStore:
-    """Unpack `store-clean` or `store-killed` below a folder; holes of sparse files stay holes."""
+    """Unpacks `store-clean` or `store-killed` below a folder; sparse files stay sparse."""
     with tarfile.open(DATA / f"{name}.tar.xz") as archive:
         if hasattr(tarfile, "data_filter"):  # Debian's Python 3.11.2 has no filters yet
             archive.extraction_filter = tarfile.data_filter

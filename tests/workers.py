@@ -1,14 +1,13 @@
-"""Which tests share a worker process, and in which order they start: what takes longest first.
+"""The distribution of the tests over worker processes, and their order: the longest groups start first.
 
-A file is one group, for its fixtures are made once. Spark has one session for the whole run; the foreign clients are
-installed once, and each of their tests keeps both cores busy by itself. Long tests that share nothing go apart.
+A group runs in one process. A file is a group, because its fixtures are created once. Spark has one session in
+a run; the foreign clients are installed once, and each of their tests keeps two cores busy. Long tests that share
+nothing are groups of their own.
 """
 
 from __future__ import annotations
 
 from xdist.scheduler import LoadScopeScheduling
-
-__all__ = ["ByGroup", "place"]
 
 SHARED = {
     "foreign clients": ("tests/proof/", "tests/foreign/"),
@@ -21,11 +20,11 @@ APART = (
     "tests/client/push/test_rebalance.py",
 )
 WAITS = "tests/proof/test_order_kept.py"
-"""Its group works beside the other tests until a broker gives up the locks of a dead member."""
+"""Runs last of its group, which works in the background until a broker expires the locks of a dead member."""
 
 
 def group_of(node_id: str) -> str:
-    """The tests of a group run in one process, in their order."""
+    """Returns the name of the group of a test."""
     for group, beginnings in SHARED.items():
         if node_id.startswith(beginnings):
             return group
@@ -33,7 +32,7 @@ def group_of(node_id: str) -> str:
 
 
 def place(node_id: str) -> tuple[int, bool, bool]:
-    """To sort by: groups that take a minute, tests that take seconds, then the rest in its order."""
+    """Returns the sort key: groups that take a minute, tests that take seconds, then the rest."""
     group = group_of(node_id)
     ranks = (group != "foreign clients", group != "Spark", not node_id.startswith(APART))
     return (
@@ -44,7 +43,7 @@ def place(node_id: str) -> tuple[int, bool, bool]:
 
 
 class ByGroup(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
-    """Hands out whole groups."""
+    """The scheduler of pytest-xdist that hands out whole groups."""
 
     def _split_scope(self, nodeid: str) -> str:
         return group_of(nodeid)

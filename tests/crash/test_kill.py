@@ -1,4 +1,4 @@
-"""kill -9 under load, again and again on one store folder: what was acknowledged is there, and the queues are whole."""
+"""Repeated kill -9 under load on one store folder: acknowledged messages survive, and queues are whole."""
 
 from __future__ import annotations
 

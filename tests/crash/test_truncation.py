@@ -1,4 +1,4 @@
-"""The last record cut off at every byte and with flipped bits: recovery ends at the last record that is whole."""
+"""A last record that is cut at every byte, or has flipped bits: recovery ends at the last whole record."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from tests.broker.store.support import Rebuild, loaded, message, numbers, queue_bytes, small_config
 
 WHOLE = 4
-"""Messages before the one that is damaged."""
+"""Messages before the damaged one."""
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_cut_at_every_byte_of_the_last_record(tmp_path: Path, folder: Path, clea
 
 
 def test_zeros_from_every_byte_of_the_last_record_on(tmp_path: Path, folder: Path) -> None:
-    """The file has its length, but the last pages of it never came to the disk."""
+    """The file has its length, but its last pages never reached the disk."""
     path, start, size = _last_record(folder)
     data = path.read_bytes()
     for cut in range(size):

@@ -1,4 +1,4 @@
-"""Fixtures for the clients that nobody here wrote.
+"""Fixtures for the clients of other projects.
 
 A client that cannot be installed fails its tests; only `RMQ_OFFLINE=1` in the environment skips them.
 """
@@ -22,7 +22,7 @@ from tests.support import PATIENCE
 @pytest.fixture(scope="session")
 def installed() -> None:
     if os.environ.get("RMQ_OFFLINE") == "1":
-        pytest.skip("RMQ_OFFLINE=1: the registries are said to be out of reach")
+        pytest.skip("RMQ_OFFLINE=1: no package registry can be reached")
     install_node()
     install_cpp1()
 
@@ -35,7 +35,7 @@ def client(request: pytest.FixtureRequest, installed: None) -> Client:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """`rmq up` in a process of its own; delay level 3, the first retry, is one second here."""
+    """`rmq up` in a process of its own. Every delay level is 1 s, so that a first retry comes soon."""
     store = tmp_path_factory.mktemp("store")
     levels = "messageDelayLevel=" + " ".join(["1s"] * 18)
     process = subprocess.Popen(

@@ -1,6 +1,7 @@
-"""Clients that nobody here wrote, installed from their registries into `.venv-foreign/` of the checkout.
+"""Clients of other projects, installed from their registries into `.venv-foreign/` of the checkout.
 
-Their drivers in `clients/` are called alike: `send|consume NAMESRV TOPIC GROUP COUNT PREFIX [MODE] [IN_FLIGHT] [BODY_BYTES]`.
+Their drivers in `clients/` share one command line:
+`send|consume NAMESRV TOPIC GROUP COUNT PREFIX [MODE] [IN_FLIGHT] [BODY_BYTES]`.
 """
 
 from __future__ import annotations
@@ -51,19 +52,19 @@ def install_cpp1() -> None:
 
 @dataclass(frozen=True)
 class Client:
-    """One foreign client: how its driver in `clients/` is called."""
+    """A foreign client: the command line of its driver in `clients/`."""
 
     name: str
     command: tuple[str, ...]
-    tells_reconsume_times: bool = True
+    has_reconsume_times: bool = True
     fails_whole_pulls: bool = False
-    """When its listener fails for one message, all that came in the same pull are sent back, unheard ones too."""
+    """A listener that fails for one message makes the client send back all messages of the same pull."""
     exit_status: int = 0
 
     def start(
         self, home: Path, *args: str, member: str = "", stdout: Any = subprocess.PIPE
     ) -> subprocess.Popen[str]:
-        """`member` is the name that the driver's lines about messages carry, if any."""
+        """Starts the driver. `member` is a name for the lines that it prints about messages."""
         environment = os.environ | {"HOME": str(home), "NODE_PATH": str(INSTALLED / "node/node_modules")}
         return subprocess.Popen(
             [*self.command, *args],
@@ -87,7 +88,7 @@ class Client:
 NODE = shutil.which("node") or "node"
 ALI_ONS = Client("ali-ons", (NODE, str(CLIENTS / "ali_ons.js")))
 CPP2 = Client(
-    "rocketmq-nodejs", (NODE, str(CLIENTS / "cpp2_node.js")), tells_reconsume_times=False, exit_status=-9
+    "rocketmq-nodejs", (NODE, str(CLIENTS / "cpp2_node.js")), has_reconsume_times=False, exit_status=-9
 )
 CPP1_CTYPES = Client(
     "rocketmq-0.4.4",

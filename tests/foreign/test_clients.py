@@ -1,4 +1,4 @@
-"""Every foreign client sends and consumes through the broker, and reads what the others wrote."""
+"""Every foreign client sends and consumes through the broker, and reads the messages of the others."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_failure_brings_the_message_again(
     client.lines(tmp_path, "send", cluster["namesrv"], topic, f"p-{topic}", "20", "f")
     got = messages(rest_of(consumer))
     assert {line["body"] for line in got} == {f"f-{n}" for n in range(20)}
-    if client.tells_reconsume_times:
+    if client.has_reconsume_times:
         times = {line["reconsumeTimes"] for line in got}
         assert times == {1} or (client.fails_whole_pulls and min(times) == 1)
 

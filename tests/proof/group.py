@@ -1,31 +1,34 @@
-"""A cluster and the members of a group, each a process of its own: what can be killed."""
+"""A cluster and the members of a group, each in a process of its own that a test can kill."""
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 import os
 import signal
 import socket
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
 
 from rmqcli.cli.exit_codes import ExitCode
 from tests.foreign.install import Client
 from tests.proof.journal import Journal, wait_until
 from tests.support import PATIENCE
 
-__all__ = ["Group", "Server", "feed", "rmq"]
+__all__ = ["Feed", "Group", "Server", "rmq"]
 
 RMQ = (sys.executable, "-m", "rmqcli")
 ORDERLY_MEMBER = (sys.executable, "-m", "tests.proof.orderly_member")
 
 
 def rmq(namesrv: str, *arguments: str, absent: str = "") -> str:
-    """What it prints; `absent` when it finds nothing (exit code 4), if that is said."""
+    """Runs a command and returns its output, or `absent`, if given, when it finds nothing (exit code 4)."""
     done = subprocess.run(
         [*RMQ, *arguments, "-n", namesrv], capture_output=True, text=True, check=False, timeout=PATIENCE
     )
@@ -44,7 +47,7 @@ def free_ports(count: int) -> list[int]:
 
 
 class Server:
-    """`rmq up` on one store and one pair of ports, however often it is killed and started."""
+    """`rmq up` on one store and one pair of ports, through any number of kills and starts."""
 
     def __init__(self, store: Path) -> None:
         self._store = store
@@ -76,7 +79,7 @@ class Server:
 
 
 class Group:
-    """The members of one group of one topic. Leaving the block kills whoever is still there."""
+    """The members of one group of one topic. Leaving the block kills those that still run."""
 
     def __init__(self, server: Server, topic: str, folder: Path) -> None:
         folder.mkdir()
@@ -93,7 +96,7 @@ class Group:
             self.kill(name)
 
     def join_rmq(self, name: str) -> None:
-        """`rmq consume`, whose lines are made to look like those of the others."""
+        """Starts `rmq consume` with the line format of the other members."""
         line = f'{{"member": "{name}", "body": %v{{json}}, "queueId": %q}}\\n'
         self._start(
             name, *RMQ, "consume", self.topic, "-g", self.name, "-n", self._server.namesrv, "-f", line
@@ -116,14 +119,14 @@ class Group:
         process.send_signal(signal.SIGKILL)
         process.wait(PATIENCE)
 
-    def wait_joined(self, seconds: float = 30) -> None:
-        """Until the broker knows them all."""
+    def wait_joined(self) -> None:
+        """Waits until the broker knows all members."""
 
         def known() -> int:
             arguments = ("group", "describe", self.name, "--json")
             return len(json.loads(rmq(self._server.namesrv, *arguments, absent='{"clients": []}'))["clients"])
 
-        wait_until(lambda: known() == len(self.members), seconds, lambda: f"{known()} members")
+        wait_until(lambda: known() == len(self.members), lambda: f"{known()} members")
 
     def _home(self, name: str) -> Path:
         home = self._folder / name
@@ -138,7 +141,38 @@ class Group:
             )
 
 
-def feed(server: Server, topic: str, lines: IO[str], rate: int, *options: str) -> subprocess.Popen[str]:
-    """`rmq send` of a file's lines at a rate; its exit status is 0 when all were acknowledged."""
-    command = [*RMQ, "send", topic, "-n", server.namesrv, "--rate", str(rate), *options]
-    return subprocess.Popen(command, stdin=lines, stdout=subprocess.DEVNULL, text=True)
+class Feed:
+    """`rmq send` of lines `PREFIX-0`, `PREFIX-1`, ... at about `rate` a second, until `finish`."""
+
+    def __init__(self, server: Server, topic: str, prefix: str, rate: int, *options: str) -> None:
+        command = [*RMQ, "send", topic, "-n", server.namesrv, *options]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+        self._prefix, self._pause = prefix, 1 / rate
+        self._end = math.inf
+        self.count = 0
+        self._thread = threading.Thread(target=self._write)
+        self._thread.start()
+
+    def _write(self) -> None:
+        stdin = self._process.stdin
+        assert stdin is not None
+        with contextlib.suppress(BrokenPipeError), stdin:
+            while self.count < self._end:
+                stdin.write(f"{self._prefix}-{self.count}\n")
+                stdin.flush()
+                self.count += 1
+                time.sleep(self._pause)
+
+    def finish(self, more: int) -> None:
+        """Ends the feed after `more` lines from now on."""
+        self._end = self.count + more
+
+    def wait(self) -> int:
+        """Waits for the end; the exit status is 0 when every line was acknowledged."""
+        self._thread.join(PATIENCE)
+        return self._process.wait(PATIENCE)
+
+    def kill(self) -> None:
+        self._end = 0
+        self._process.kill()
+        self.wait()

@@ -1,6 +1,8 @@
-"""An orderly PushConsumer that says what it handles: `python -m tests.proof.orderly_member NAMESRV TOPIC GROUP NAME`.
+"""An orderly PushConsumer that prints what it handles.
 
-It looks every second for queues whose lock a dead member left behind; the default, Java's, is 20 s.
+Usage: python -m tests.proof.orderly_member NAMESRV TOPIC GROUP NAME.
+
+It rebalances every second, to take over the locks of a dead member soon; the default, as in Java, is 20 s.
 """
 
 from __future__ import annotations
