@@ -25,7 +25,7 @@ _walk = ENTRY.struct.iter_unpack
 
 
 class QueueGap(Exception):
-    """An entry was put behind the end of the queue: entries between are missing and must be rebuilt."""
+    """The queue does not continue with this entry: it must be rebuilt."""
 
 
 class ConsumeQueue:
@@ -90,10 +90,10 @@ class ConsumeQueue:
     def put(
         self, queue_offset: int, physical_offset: int, size: int, tags_code: int, store_timestamp: int
     ) -> None:
-        """Adds an entry on dispatch of a stored record, if it does not exist. QueueGap if entries before it are missing."""
-        if physical_offset + size <= self.max_physical_offset or queue_offset < self.next_offset:
+        """Adds an entry on dispatch of a stored record, if it does not exist. QueueGap if it is not the next one."""
+        if physical_offset + size <= self.max_physical_offset:
             return
-        if queue_offset > self.next_offset:
+        if queue_offset != self.next_offset:
             if self._segments.segments:
                 raise QueueGap(
                     f"{self.topic}-{self.queue_id}: entry {queue_offset} after {self.next_offset - 1}"
@@ -211,11 +211,31 @@ class ConsumeQueue:
 
     def truncate(self, physical_end: int) -> None:
         """Removes the entries of records at or after `physical_end` (Java `truncateDirtyLogicFiles`). Blocks."""
-        if self.max_physical_offset <= physical_end:
-            return
+        if self.max_physical_offset > physical_end:
+            self._keep(self.first_at(physical_end))
+
+    def distrust(self, physical_start: int) -> None:
+        """Removes all but the whole entries of records before `physical_start`: after a power cut any page behind them may be lost,
+        or stale. Blocks."""
+        keep = self._segments.start // ENTRY_SIZE
+        last = -1
+        for segment in reversed(self._segments.segments):
+            offset, size, _ = _unpack(segment.view, 0)
+            if size == FILLER_SIZE or (size > 0 and 0 <= offset < physical_start):
+                keep = segment.start // ENTRY_SIZE
+                for offset, size, _ in _walk(segment.view):
+                    if size != FILLER_SIZE and not (size > 0 and last < offset < physical_start):
+                        break
+                    last = max(last, offset if size != FILLER_SIZE else -1)
+                    keep += 1
+                break
+        if keep < self.next_offset:
+            self._keep(keep)
+
+    def _keep(self, keep: int) -> None:
+        """Removes the entries from number `keep` on."""
         self.max_physical_offset = 0
         first = self._segments.start // ENTRY_SIZE
-        keep = self.first_at(physical_end)
         self._end_at(keep * ENTRY_SIZE)
         self._segments.drop_from(keep * ENTRY_SIZE)
         if keep > first:

@@ -127,6 +127,8 @@ def recover(
     start = _clean_start(log) if clean else _unclean_start(config, log, checkpoint)
     if clean or same_boot:
         start = max(start, _record_before_end(log, queues))
+    for queue in queues if not clean and not same_boot else ():
+        queue.distrust(start)
     dispatcher.partial = start > log.start
     visit = _look if clean else dispatcher.put_entry
     end, count = walk(log, start, visit, check_crc=config.check_crc_on_recover)

@@ -196,9 +196,15 @@ class SegmentList:
         return segment
 
     def build(self, start: int) -> Segment:
-        """Creates the file without adding it. Blocks; safe in a worker thread."""
+        """Creates the file without adding it. Blocks; safe in a worker thread.
+
+        Name and length are durable at once: after a power cut no file is missing, or empty, before one that is there.
+        """
         self.disk.make_folder(self.folder)
-        return Segment(self.disk, self.folder / file_name(start), start, self.size)
+        segment = Segment(self.disk, self.folder / file_name(start), start, self.size)
+        self.disk.sync_file(segment.path)
+        self.disk.sync_folder(self.folder)
+        return segment
 
     def offer(self, segment: Segment) -> None:
         """Keeps a file that was built ahead for `append`; closes it if it is not wanted any more."""

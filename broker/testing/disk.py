@@ -126,15 +126,30 @@ class SimulatedDisk:
         self._changes: dict[Path, list[_Change]] = {}
         self._locks: set[Path] = set()
         self.on_call = on_call
+        self.call_seconds = 0.0
+        """The time that each call takes in a cluster in memory, on trio's clock."""
         self.calls: Counter[str] = Counter()
+        self.calls_in_loop: Counter[str] = Counter()
+        """Calls made outside of `worker` blocks: a real disk would have stopped the event loop."""
+        self._in_worker: Counter[str] | None = None
         self.used = 0
         """Bytes that other programs use, of 1 TiB."""
 
     def call(self, name: str) -> None:
         """Counts a blocking operation."""
         self.calls[name] += 1
+        (self.calls_in_loop if self._in_worker is None else self._in_worker)[name] += 1
         if self.on_call is not None:
             self.on_call(name)
+
+    @contextlib.contextmanager
+    def worker(self) -> Iterator[Counter[str]]:
+        """A block that stands for a worker thread; counts its calls."""
+        before, self._in_worker = self._in_worker, Counter()
+        try:
+            yield self._in_worker
+        finally:
+            self._in_worker = before
 
     # --- the interface
 
@@ -245,14 +260,28 @@ class SimulatedDisk:
             file.cold.update(range(-(-len(file.buffer) // PAGE)))
 
     def killed(self) -> SimulatedDisk:
-        """The disk as the next process finds it after this one died: every write is there, locks are free."""
-        after = SimulatedDisk(self._seed, now_ms=self._now_ms)
+        """The disk as the next process finds it after this one died: every write is there, synced or not, locks are free."""
+        after = SimulatedDisk(self._seed, now_ms=self._now_ms, loses_power=self._loses_power)
         after._rng, after._boot = self._rng, self._boot
         after._folders = set(self._folders)
+        copies: dict[_File | None, _File | None] = {None: None}
+        for file in [*self._files.values(), *self._durable.values(), *self._changed_files()]:
+            if file not in copies:
+                copies[file] = _copied(file.content(), file, file.durable)
         for path, file in self._files.items():
-            after._files[path] = _copied(file.content(), file)
-        after._durable = dict(after._files)
+            after._files[path] = copies[file]  # type: ignore[assignment]
+        for path, file in self._durable.items():
+            after._durable[path] = copies[file]  # type: ignore[assignment]
+        after._changes = {
+            folder: [{path: copies[file] for path, file in change.items()} for change in changes]
+            for folder, changes in self._changes.items()
+        }
         return after
+
+    def _changed_files(self) -> Iterator[_File]:
+        for changes in self._changes.values():
+            for change in changes:
+                yield from (file for file in change.values() if file is not None)
 
     def power_cut(self) -> SimulatedDisk:
         """The disk as it is after power was lost now. This one stays as it is."""
@@ -267,7 +296,8 @@ class SimulatedDisk:
         after._boot = self._boot + 1
         after._folders = set(self._folders)
         for path, file in names.items():
-            after._files[path] = _copied(_survived(file, rng, page_odds), file)
+            content = _survived(file, rng, page_odds)
+            after._files[path] = _copied(content, file, content)
         after._durable = dict(after._files)
         return after
 
@@ -291,9 +321,9 @@ def _apply(change: _Change, names: dict[Path, _File]) -> None:
             names[path] = file
 
 
-def _copied(content: bytes, file: _File) -> _File:
+def _copied(content: bytes, file: _File, durable: bytes) -> _File:
     copy = _File(file.modified_ms)
-    copy.buffer = copy.durable = content
+    copy.buffer, copy.durable = content, durable
     copy.see()
     return copy
 
