@@ -169,17 +169,22 @@ async def _open(
         now_ms=around.now_ms,
         rng=around.another_rng(),
         network=around.network,
-        in_thread=_in_place_of_threads(disk_seconds),
+        in_thread=_in_place_of_threads(disk_seconds, disk),
         disk=disk,
     ) as node:
         yield Cluster(around.namesrv, node.address, root, config.broker_name, config.broker_cluster_name)
 
 
-def _in_place_of_threads(seconds: float) -> InThread:
-    """A virtual clock does not wait for threads."""
+def _in_place_of_threads(seconds: float, disk: Disk = REAL) -> InThread:
+    """Runs work at once, since a virtual clock does not wait for threads. A simulated disk is told what a worker would do."""
 
     async def run(function: Callable[..., Any], *arguments: Any, **_options: Any) -> Any:
         await trio.sleep(seconds)
-        return function(*arguments)
+        if not isinstance(disk, SimulatedDisk):
+            return function(*arguments)
+        with disk.worker() as calls:
+            result = function(*arguments)
+        await trio.sleep(disk.call_seconds * calls.total())
+        return result
 
     return run
