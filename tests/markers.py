@@ -8,7 +8,9 @@ import pytest
 
 FOLDERS = {
     "tests/crash/": "crash",
-    "tests/docs/": "docs",
+    "tests/docs/test_python_blocks.py": "docs",
+    "tests/docs/test_session_picture.py": "docs",
+    "tests/docs/test_transcripts.py": "docs",
     "tests/export/spark/": "spark",
     "tests/export/spark_source/": "spark",
     "tests/foreign/": "foreign",
