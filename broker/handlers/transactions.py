@@ -6,8 +6,11 @@ again, so that the message may arrive twice but is never lost. Clients end trans
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
+from typing import Any
+
 from broker.context import BrokerContext
-from broker.errors import Refusal
+from broker.errors import NotReady, Refusal
 from broker.net.handling import Reply, Request
 from broker.services.put import put
 from broker.services.transactions import end_half, final_message, half_again
@@ -46,7 +49,11 @@ RESUMABLE = frozenset((SystemTopic.TRANS_CHECK_MAX_TIME, SystemTopic.TRANS_HALF)
 
 def end_transaction(
     broker: BrokerContext, request: Request[EndTransactionRequestHeader, None]
-) -> Reply[EndTransactionResponseHeader, None] | None:
+) -> (
+    Reply[EndTransactionResponseHeader, None]
+    | Coroutine[Any, Any, Reply[EndTransactionResponseHeader, None]]
+    | None
+):
     """37: commits or rolls back a half message. A producer that does not know yet gets no reply."""
     header = request.header
     if broker.is_slave:
@@ -56,7 +63,15 @@ def end_transaction(
     half = _half(broker, header)
     if header.commit_or_rollback == COMMIT:
         _commit(broker, half)
-    end_half(broker, half.queue_offset)
+    try:
+        end_half(broker, half.queue_offset)
+    except NotReady:  # handling the request again would store the message twice
+        return _end_later(broker, half.queue_offset)
+    return Reply()
+
+
+async def _end_later(broker: BrokerContext, queue_offset: int) -> Reply[EndTransactionResponseHeader, None]:
+    await broker.store.when_ready(end_half, broker, queue_offset)
     return Reply()
 
 

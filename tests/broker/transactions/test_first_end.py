@@ -1,0 +1,37 @@
+"""The first end of a transaction has to wait for a file of the op queue; the message is stored once."""
+
+from __future__ import annotations
+
+import trio
+
+import broker
+from codec.codes import RequestCode
+from codec.message import Message, MessageExt
+from codec.remoting.frame import RemotingCommand
+from rmqcli.client import PullConsumer, TransactionProducer, TransactionState
+
+
+async def commit(_message: Message) -> TransactionState:
+    return TransactionState.COMMIT_MESSAGE
+
+
+async def never(_message: MessageExt) -> TransactionState:
+    raise AssertionError("every transaction was decided")
+
+
+async def test_the_first_commit_is_stored_once(autojump_clock: trio.abc.Clock) -> None:
+    ends: list[RemotingCommand] = []
+
+    async def watch(_address: str, request: RemotingCommand) -> None:
+        if request.code == RequestCode.END_TRANSACTION:
+            ends.append(request)
+
+    async with broker.embedded_in_memory(on_request=watch) as cluster:
+        async with TransactionProducer("bank", never, **cluster.client()) as producer:
+            for body in (b"1", b"2"):
+                await producer.send_in_transaction(Message.of("transfers", body), commit)
+            await trio.sleep(300)
+        async with PullConsumer("reader", **cluster.client()) as consumer:
+            queues = await consumer.message_queues("transfers")
+            assert sum([await consumer.max_offset(queue) for queue in queues]) == 2
+    assert len(ends) == 2
