@@ -1,4 +1,4 @@
-"""The peer's end of a connection, and requests whose outcome is recorded."""
+"""The peer's end of a connection, and requests whose result is recorded."""
 
 from __future__ import annotations
 

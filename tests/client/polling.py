@@ -1,4 +1,4 @@
-"""The model cluster with what consumers that pull ask besides."""
+"""The model cluster with the additional requests of pull and lite consumers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class PollingCluster(ModelCluster):
         return command.reply(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark)
 
     def fill(self, counts: dict[int, int], start: int = 0) -> None:
-        """Bodies `queue-number`, so many in each queue."""
+        """Puts `counts` messages into the queues, with bodies `queue-number`."""
         for queue_id, count in counts.items():
             bodies = [b"%d-%d" % (queue_id, number) for number in range(start, start + count)]
             self.put_many(self.queue(TOPIC, queue_id), bodies)

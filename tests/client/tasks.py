@@ -8,7 +8,10 @@ import trio
 
 
 class CancelAt(trio.abc.Instrument):
-    """Cancels a scope at the n-th step that any task takes from now on; `task_name` is whose step that was."""
+    """Cancels a scope at the n-th step that any task takes from now on.
+
+    `task_name` is whose step that was.
+    """
 
     def __init__(self, scope: trio.CancelScope, step: int) -> None:
         self._scope = scope

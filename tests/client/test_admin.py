@@ -103,7 +103,8 @@ def queue(name: str, number: int = 0, topic: str = TOPIC) -> MessageQueue:
     return MessageQueue(topic, name, number)
 
 
-# --------------------------------------------------------------------------------------------------------------- topics
+# ---------------------------------------------------------------------------------------------------------------
+# topics
 
 
 async def test_topics_are_sorted(cluster: Cluster, autojump_clock: Any) -> None:
@@ -306,7 +307,8 @@ async def test_delete_topic_keeps_the_route_while_a_broker_has_it(
     assert cluster.namesrv.count(RequestCode.DELETE_TOPIC_IN_NAMESRV) == 0
 
 
-# --------------------------------------------------------------------------------------------------------------- groups
+# ---------------------------------------------------------------------------------------------------------------
+# groups
 
 
 def online(*clients: str, topic: str = TOPIC) -> Reply:
@@ -457,7 +459,8 @@ async def test_offsets_of_a_known_group_without_any(cluster: Cluster, autojump_c
             await admin.offsets.lags("G", TOPIC)
 
 
-# -------------------------------------------------------------------------------------------------------------- brokers
+# --------------------------------------------------------------------------------------------------------------
+# brokers
 
 
 async def test_clusters_with_what_each_broker_says(cluster: Cluster, autojump_clock: Any) -> None:
@@ -501,7 +504,8 @@ async def test_unreadable_bodies(cluster: Cluster, data: bytes, autojump_clock: 
             await admin.topics.names()
 
 
-# -------------------------------------------------------------------------------------------------------------- queries
+# --------------------------------------------------------------------------------------------------------------
+# queries
 
 
 def record(keys: str, uniq: str = "", topic: str = TOPIC, stored: int = 5, at: int = 0) -> bytes:
@@ -590,7 +594,7 @@ async def test_nothing_at_an_offset_id(cluster: Cluster, autojump_clock: Any) ->
 
 
 def test_the_text_of_a_refusal_has_no_loose_end() -> None:
-    """Java's remark goes on with an address in its second line."""
+    """Java's remark continues with an address in its second line."""
     remark = "subscription group [G] does not exist, \nSee http://rocketmq.apache.org/docs/faq/ for further details."
     text = str(GroupNotFound(26, remark, "a:1", "PULL_MESSAGE"))
     assert "does not exist; it comes with its first consumer, or with rmq group create where" in text

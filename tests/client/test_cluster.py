@@ -227,7 +227,9 @@ async def test_groups(cluster: Any) -> None:
 
 
 class RunningConsumer:
-    """As much of a push consumer as a reset needs: it is in the group, and commits what it is told."""
+    """The part of a push consumer that a reset needs: it is in the group, and commits the offsets it
+    receives.
+    """
 
     def __init__(self, instance: ClientInstance) -> None:
         self.instance = instance

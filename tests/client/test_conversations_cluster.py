@@ -1,4 +1,6 @@
-"""Transactions, requests, polling, scheduled pulls and traces against a broker of this project, over real sockets."""
+"""Transactions, requests, polling, scheduled pulls and traces against a broker of this project, over real
+sockets.
+"""
 
 from __future__ import annotations
 
@@ -56,20 +58,23 @@ async def poll_until(consumer: LitePullConsumer, count: int) -> list[MessageExt]
 
 @pytest.fixture
 async def late_cluster() -> AsyncIterator[Any]:
-    """Asks about no transaction until it is told to, so that no end can be too late."""
+    """Checks no transaction until requested, so that no outcome can be too late."""
     async with broker.embedded(transaction_check_interval=100, transaction_time_out=DAY_MS) as running:
         yield running
 
 
 async def ask_from_now_on(producer: TransactionProducer, broker_address: str) -> None:
-    """Every half message is old enough now. What the producer said before on this connection is done with before."""
+    """Makes every half message old enough for a check.
+
+    Earlier requests on this connection are handled before.
+    """
     await producer.instance.call(
         broker_address, RequestCode.UPDATE_BROKER_CONFIG, body=b"transactionTimeOut=0", timeout=PATIENCE
     )
 
 
 async def test_commit_rollback_and_check_back(late_cluster: Any) -> None:
-    """Three transactions; of the one that was left open the broker asks, and the database knows."""
+    """Three transactions; the broker checks the one that was left open, and the database has the answer."""
     cluster = late_cluster
     database: dict[str, TransactionState] = {}
     asked: Counter[str] = Counter()
@@ -117,7 +122,7 @@ async def test_commit_rollback_and_check_back(late_cluster: Any) -> None:
 
 
 async def test_another_producer_of_the_group_is_asked(cluster: Any) -> None:
-    """Whoever sent the half message is gone."""
+    """The sender of the half message has ended."""
 
     async def unknown(half: object) -> TransactionState:
         return TransactionState.UNKNOW

@@ -1,4 +1,4 @@
-"""Client ids, unit mode and the VIP channel: who a client is to brokers, and at which port it asks."""
+"""Client ids, unit mode and the VIP channel."""
 
 from __future__ import annotations
 

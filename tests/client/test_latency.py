@@ -1,4 +1,4 @@
-"""Brokers that are left alone, retries after a status, selectors."""
+"""Brokers that are avoided, retries after a status, selectors."""
 
 from __future__ import annotations
 

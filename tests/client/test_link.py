@@ -28,14 +28,14 @@ Connected = Callable[..., tuple[Link, Wire]]
 
 
 def socket_pair() -> tuple[TcpStream, trio.SocketStream]:
-    """The first as a link has it."""
+    """A pair of streams; the first is of the type that a link uses."""
     ours, theirs = (trio.SocketStream(trio.socket.from_stdlib_socket(end)) for end in socket.socketpair())
     return TcpStream(ours), theirs
 
 
 @pytest.fixture(params=[memory_stream_pair, socket_pair])
 def connected(request: pytest.FixtureRequest, nursery: trio.Nursery) -> Iterator[Connected]:
-    """Makes a link that runs, over either kind of stream."""
+    """Starts a link, over either kind of stream."""
     ends = contextlib.ExitStack()
 
     def connect(**options: Any) -> tuple[Link, Wire]:

@@ -43,7 +43,7 @@ async def drain(consumer: LitePullConsumer, timeout: float = 1.0) -> list[bytes]
 
 
 def in_order(bodies: list[bytes], counts: dict[int, int]) -> bool:
-    """All messages once, each queue's in its order."""
+    """Checks that every message came once, in the order of its queue."""
     return all(
         [body for body in bodies if body.startswith(b"%d-" % queue_id)]
         == [b"%d-%d" % (queue_id, number) for number in range(count)]
@@ -317,7 +317,7 @@ async def test_seek(cluster: PollingCluster, autojump_clock: Any) -> None:
 
 
 async def test_seek_at_every_moment_of_a_pull(cluster: PollingCluster, autojump_clock: Any) -> None:
-    """However an answer and a seek meet, the next poll begins at the new place."""
+    """In any order of a reply and a seek, the next poll begins at the new offset."""
     cluster.fill({0: 50})
     queue = cluster.queue(TOPIC, 0)
     async with lite(cluster, **FIRST) as consumer:
@@ -335,7 +335,7 @@ async def test_seek_at_every_moment_of_a_pull(cluster: PollingCluster, autojump_
 async def test_an_answer_that_a_seek_overtook_is_dropped(
     cluster: PollingCluster, autojump_clock: Any
 ) -> None:
-    """The task that pulled has its answer and did not run yet: it is too late to cancel it."""
+    """The pull has its reply but its task has not run yet, so it can no longer be cancelled."""
     queue = cluster.queue(TOPIC, 0)
     cluster.fill({0: 3})
     async with lite(cluster, **FIRST) as consumer:

@@ -1,5 +1,6 @@
-"""Short and long names: the table of Java's `NamespaceUtil`, and every kind of client in a namespace against a broker of this
-project, where an administrator sees the long names."""
+"""Short and long names: the table of Java's `NamespaceUtil`, and every kind of client in a namespace against
+a broker of this project, where an administrator sees the long names.
+"""
 
 from __future__ import annotations
 
@@ -102,7 +103,7 @@ def inside(cluster: Any) -> dict[str, Any]:
 
 
 async def names(cluster: Any) -> set[str]:
-    """Topics and groups as an administrator sees them."""
+    """Topics and groups by their long names."""
     async with Admin(namesrv=cluster.namesrv, timeout=PATIENCE) as admin:
         return {*await admin.topics.names(), *await admin.groups.names()}
 
@@ -265,7 +266,9 @@ async def test_transactions_are_checked_with_short_names(cluster: Any) -> None:
 
 
 async def test_requests_and_replies() -> None:
-    """By brokers that make no topic themselves: the route of the request is that of the long name, the reply's topic has none."""
+    """Brokers create no topics: the request uses the route of its long name, the reply topic has no
+    namespace.
+    """
     async with (
         broker.embedded(auto_create_topic_enable=False) as cluster,
         Producer("Answering", **inside(cluster), send_timeout=PATIENCE) as answering,
@@ -314,7 +317,7 @@ async def test_traces_have_short_names_and_topics_come_and_go_by_them(cluster: A
 
 
 async def trace_topics(options: dict[str, Any], cluster: Any) -> tuple[set[str], set[str]]:
-    """The topics that a traced send to T makes, and the groups that told of it; the trace topic is one of its own."""
+    """The topics that a traced send to T creates, and the namespaces of its traces."""
     async with Producer("P", **options, send_timeout=PATIENCE, trace="Traces") as producer:
         await producer.send(Message.of("T", b"1"))
     topics = {name for name in await names(cluster) if name.rpartition("%")[2] in ("T", "Traces")}
@@ -327,7 +330,7 @@ async def trace_topics(options: dict[str, Any], cluster: Any) -> tuple[set[str],
 
 
 async def test_a_trace_topic_of_ones_own_has_its_whole_name(cluster: Any) -> None:
-    """The producer of traces is told of no namespace (Java `AsyncTraceDispatcher`)."""
+    """The producer of traces has no namespace (Java `AsyncTraceDispatcher`)."""
     assert await trace_topics(inside(cluster), cluster) == ({f"{NS}%T", "Traces"}, {""})
 
 
@@ -342,7 +345,10 @@ async def test_a_trace_topic_of_ones_own_has_its_whole_name(cluster: Any) -> Non
     ],
 )
 def test_an_address_that_names_the_instance(address: str, namespace: str, server: str) -> None:
-    """Java `NameServerAddressUtils.INST_ENDPOINT_PATTERN`; a namespace that was given, even none, counts more."""
+    """Java `NameServerAddressUtils.INST_ENDPOINT_PATTERN`.
+
+    An explicit namespace, even none, takes precedence.
+    """
     assert ClientInstance(address).namespace.name == namespace
     assert ClientInstance(address).name_servers.addresses == (server,)
     assert ClientInstance(address, namespace="other").namespace.name == "other"

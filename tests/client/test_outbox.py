@@ -1,4 +1,4 @@
-"""What goes out of a connection when: at once, early, together; whole and in order whatever the socket takes."""
+"""The writes of a connection: at once, early, together; complete and in order whatever the socket accepts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A message made ready to travel: the short ways give what the long ones give."""
+"""Preparation of messages: the short ways give the same results as the long ones."""
 
 from __future__ import annotations
 

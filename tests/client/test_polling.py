@@ -1,4 +1,4 @@
-"""Which way of waiting is taken, by how long replies take on each."""
+"""The choice of the way to wait, by the times of replies."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from rmqcli.client.wire.polling import FIRST_PERIOD, LOOK_SECONDS, LOOKS, MAX_PE
 
 QUICK, SLOW = 80e-6, 140e-6
 Took = Callable[[bool, int], float]
-"""Seconds of a reply, by whether it is looked for, and by the number of the request."""
+"""Seconds of a reply, by way of waiting and number of the request."""
 
 
 async def ways(clock: MockClock, took: Took, count: int) -> list[bool]:
-    """Whether each request's reply was looked for."""
+    """The way of waiting for each reply; True for polling."""
     polling, found = Polling(), []
     for number in range(count):
         polling.begin()
@@ -70,7 +70,7 @@ async def test_a_world_that_changes_is_followed(mock_clock: MockClock) -> None:
 
 @pytest.fixture
 async def looking(mock_clock: MockClock) -> Polling:
-    """One that has found that looking pays."""
+    """A choice that has found polling to be quicker."""
     polling = Polling()
     for _ in range(2 * FIRST_PERIOD):
         polling.begin()

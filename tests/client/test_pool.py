@@ -1,4 +1,4 @@
-"""What the time to connect does to a request."""
+"""The share of connecting in the timeout of a request."""
 
 from __future__ import annotations
 

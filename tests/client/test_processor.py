@@ -1,4 +1,4 @@
-"""Several clients of one instance: what a broker asks reaches those it concerns."""
+"""Dispatch of broker requests to the clients of one instance."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ def pushing(instance: ClientInstance, group: str) -> PushConsumer:
 
 
 def asked(code: int, group: str, body: bytes = b"") -> RemotingCommand:
-    """A request of a group, as each code names it."""
+    """A request for a group, with the field names of every code."""
     fields = {"consumerGroup": group, "group": group, "topic": TOPIC, "clientId": "c"}
     return RemotingCommand(code, fields | {"timestamp": "0", "isForce": "true"}, body, opaque=5)
 
 
 async def test_each_group_answers_for_itself(cluster: PollingCluster, autojump_clock: Any) -> None:
-    """Two push consumers and a lite one that came first: none takes the place of another."""
+    """Two push consumers and a lite one that came first: none replaces another."""
     cluster.fill({0: 5, 1: 7})
     async with (
         ClientInstance(NAMESRV, open_stream=cluster.open_stream, now_ms=now_ms) as instance,

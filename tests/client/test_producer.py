@@ -1,4 +1,4 @@
-"""Sending: queues, retries, timeouts, one-way, batches, compression, what the request carries."""
+"""Sends: queues, retries, timeouts, one-way, batches, compression, fields of the request."""
 
 from __future__ import annotations
 

@@ -193,7 +193,7 @@ async def test_a_bomb_among_them_stays_packed() -> None:
 @pytest.mark.parametrize("kind", ["zlib", "lz4", "zstd"])
 @pytest.mark.parametrize("size", [SMALL_PLAIN + 1, 4 * SMALL_PLAIN])
 async def test_much_is_decompressed_in_a_worker_in_order(kind: str, size: int) -> None:
-    """Few bytes that become many, too."""
+    """Also few bytes that expand to many."""
     plain = random.Random(1).randbytes(size // 8).hex().encode() * 5
     packed, bits = compress(plain, kind)
     bomb, bomb_bits = compress(bytes(size), kind)

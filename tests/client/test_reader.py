@@ -1,4 +1,6 @@
-"""Who reads a connection when, over a socket: nothing is lost, nobody waits in vain, whoever is cancelled, late or first."""
+"""The reader of a connection over a socket: no byte is lost and no task waits in vain, whichever is cancelled
+or late.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +83,7 @@ class Line:
                 count -= 1
 
     async def one_by_one(self, count: int) -> None:
-        """As many requests, each sent by the same task right after the reply to the one before."""
+        """Requests of one task, each sent right after the reply to the one before."""
 
         async def ask_all() -> None:
             for number in range(count):
@@ -119,7 +121,7 @@ async def test_requests_one_by_one_are_read_by_their_own_task(line: Line, autoju
 
 
 async def until_looking(line: Line, clock: MockClock) -> None:
-    """Requests one by one, until the link has found that their replies come sooner when they are looked for."""
+    """Requests one by one, until the link has found polling to be quicker."""
     line.stream.took = lambda looked: clock.jump(1e-5 if looked else 1e-3)
     await line.one_by_one(ALONE_BEFORE + FIRST_PERIOD + TRIAL)
     line.stream.waits = line.stream.looks = 0
@@ -435,7 +437,7 @@ async def test_a_closed_stream_touches_no_file_that_has_its_number(
 
 
 async def test_cancelled_at_any_step_a_conversation_leaves_a_link_that_works(autojump_clock: Any) -> None:
-    """Requests alone and together, of both ends, until there is no step left to cancel at."""
+    """Requests of both ends, alone and together, cancelled at every step."""
     before = tasks()
     for step in range(1, 1000):
         async with trio.open_nursery() as nursery:

@@ -1,4 +1,4 @@
-"""Requests and their replies: what travels, what is matched, what times out."""
+"""Requests and replies: fields, matching, time-outs."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def pushed(
 
 
 def answering(cluster: Cluster, nursery: trio.Nursery, **reply: Any) -> Callable[[RemotingCommand], Any]:
-    """A broker that pushes a reply before it acknowledges the request, as a quick consumer may bring about."""
+    """A broker that pushes a reply before it acknowledges the request, which happens with a quick consumer."""
 
     def store(command: RemotingCommand) -> RemotingCommand:
         correlation_id = properties_of(command)["CORRELATION_ID"]

@@ -1,4 +1,4 @@
-"""Moving groups: plans, offline commits, running consumers on old and new brokers."""
+"""Resets: plans, offline commits, running consumers on old and new brokers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LOW, HIGH = 10, 110
 
 
 class Broker:
-    """A broker with two queues, offsets, and perhaps running consumers that move when they are told."""
+    """A broker with two queues, offsets, and perhaps running consumers that follow a reset."""
 
     def __init__(self, network: Network) -> None:
         self.network = network

@@ -1,4 +1,4 @@
-"""Routes: what is made of them, when they are asked for again, and what is not believed."""
+"""Routes: their queues, when they are read again, and invalid ones."""
 
 from __future__ import annotations
 
@@ -250,7 +250,7 @@ def test_an_address_is_split() -> None:
 
 
 async def test_a_broker_that_no_route_names_gets_no_heartbeats(network: Network, autojump_clock: Any) -> None:
-    """Java `cleanOfflineBroker`; those an administrator learned of stay."""
+    """Java `cleanOfflineBroker`; brokers that an administrator learned of stay."""
     replies = {SEND: sent, **HEARTBEATS}
     servers = {name: network.server(f"{name}:1", replies) for name in "ab"}
     masters = {name: {0: f"{name}:1"} for name in "ab"}

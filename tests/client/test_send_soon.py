@@ -1,4 +1,4 @@
-"""Sends in the background: callbacks, the bound, what leaving the producer's block does."""
+"""Asynchronous sends: callbacks, the limit, and leaving the producer's block."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""SQL92 and order topics over real sockets: pulls, a group whose filter outlives its broker, the name server's KV config."""
+"""SQL92 and order topics over real sockets: pulls, a group whose filter outlives its broker, the name
+server's KV config.
+"""
 
 from __future__ import annotations
 
@@ -90,7 +92,7 @@ def consumer(namesrv: str, condition: str, listener: Seen) -> PushConsumer:
 
 
 async def test_a_group_gets_what_it_wants_before_and_after_a_restart_of_the_broker(tmp_path: Path) -> None:
-    """The second time the bit maps of messages that came while the group was away decide."""
+    """The second time, the bit maps of messages that arrived while the group was away decide."""
     async with (
         broker.embedded(store=tmp_path, **FILTERING) as cluster,
         Producer(namesrv=cluster.namesrv, **PATIENT) as producer,
@@ -142,7 +144,9 @@ async def topics(admin: Admin, address: str) -> dict[str, bool]:
 
 
 async def test_the_name_server_says_which_topics_are_ordered() -> None:
-    """ORDER_TOPIC_CONFIG reaches a broker with the reply to its next registration, which every change of a topic causes."""
+    """ORDER_TOPIC_CONFIG reaches a broker with the reply to its next registration, which every change of a
+    topic causes.
+    """
     async with (
         broker.embedded() as cluster,
         Admin(namesrv=cluster.namesrv, timeout=PATIENCE) as admin,

@@ -156,7 +156,7 @@ def cluster(network: Network) -> Cluster:
 
 
 def traces(cluster: Cluster) -> list[tuple[SendMessageRequestHeaderV2, list[str], list[TraceRecord]]]:
-    """The trace messages that the other broker got: header, keys, records."""
+    """The trace messages of the other broker: header, keys, records."""
     found = []
     for command in cluster.b.asked:
         if command.code == SEND:

@@ -1,4 +1,4 @@
-"""Half messages, their ends, and what a producer answers when it is asked about them."""
+"""Half messages, their outcomes, and checks."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ async def test_an_outcome_is_told_even_when_cancelled(cluster: Cluster, autojump
 
 @pytest.mark.parametrize("first", [0, 15, 30])
 async def test_cancelled_at_every_step(cluster: Cluster, first: int, autojump_clock: Any) -> None:
-    """Whatever is known is told: a local transaction that ended has its outcome at the broker."""
+    """A known outcome is sent: a local transaction that ended has its outcome at the broker."""
     ended: list[str] = []
 
     async def local(message: Message) -> TransactionState:

@@ -1,4 +1,4 @@
-"""Consumers of the model cluster, and listeners that remember."""
+"""Consumers of the model cluster, and listeners that record."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def consumer(
 
 
 class Taken:
-    """A listener that remembers and says what its script says (default: SUCCESS)."""
+    """A listener that records messages and returns the results of its script (default: SUCCESS)."""
 
     def __init__(self, *script: ConsumeResult | Exception | None) -> None:
         self.script = list(script)

@@ -1,4 +1,4 @@
-"""The division of queues: tables from the formulas of the protocol, and what every strategy must keep."""
+"""Allocation strategies: tables from the formulas of the protocol, and invariants of every strategy."""
 
 from __future__ import annotations
 
@@ -119,7 +119,9 @@ def test_nearby_gives_rooms_without_members_to_all() -> None:
 
 
 def test_nearby_leaves_the_lists_of_its_strategy_alone() -> None:
-    """Java asks it about its own room only if there are queues, and adds the queues of empty rooms to a list of its own."""
+    """Java calls the inner strategy for its own room only if there are queues, and for empty rooms
+    separately.
+    """
     kept = {"a": queues(2, "a"), "b": queues(2, "b")}
     strategy = machine_room_nearby(
         lambda client, near, members: kept[near[0].broker_name], lambda q: q.broker_name, lambda c: c

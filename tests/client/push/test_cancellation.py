@@ -1,4 +1,4 @@
-"""An application that is cancelled at every point in turn: nothing acknowledged is lost, nothing goes on."""
+"""Cancellation at every step of an application: no acknowledgement is lost, no task survives."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from tests.client.tasks import CancelAt, tasks
 
 MESSAGES = 6
 REFUSED = 3
-"""The message that the listener refuses the first time it comes."""
+"""The message that the listener refuses at first."""
 BOUND = 10.0
 
 
 class Listener:
-    """Refuses one message, and takes all others after a moment."""
+    """Refuses one message, and consumes all others after a moment."""
 
     def __init__(self, orderly: bool) -> None:
         self.acknowledged: set[int] = set()
@@ -59,7 +59,7 @@ def check(cluster: ModelCluster, listener: Listener, orderly: bool) -> None:
 
 
 async def rest_of(cluster: ModelCluster, listener: Listener, orderly: bool) -> None:
-    """The next member of the group gets all that was not acknowledged: nothing is lost, and nothing is stuck."""
+    """The next member of the group receives every unacknowledged message: none is lost or stuck."""
     if not listener.enough.is_set():
         async with consumer(cluster, listener, "c2", orderly=orderly, consumers=2):
             with trio.fail_after(60):
@@ -68,7 +68,10 @@ async def rest_of(cluster: ModelCluster, listener: Listener, orderly: bool) -> N
 
 
 async def application(orderly: bool, step: int) -> str:
-    """One run, cancelled at `step`: in whose step that was; nobody's when it had ended before. Every run is the same until then."""
+    """Cancels a run at `step`; returns the task of that step, or "" when the run ended before.
+
+    Runs are identical until then.
+    """
     _run._r.seed(7)
     async with trio.open_nursery() as nursery:
         before = tasks()
@@ -90,7 +93,8 @@ async def application(orderly: bool, step: int) -> str:
         assert not [peer for peer in cluster.peers if not peer.stream.closed]
         if scope.cancelled_caught:
             assert ended - begun < BOUND + 25
-        # Only the model's own are left: messages on their way to the retry topic, pulls it would have answered
+        # Only the model's own are left: messages on their way to the retry topic, pulls it would have
+        # answered
         assert {task.name.rpartition(".")[2] for task in tasks() - before} <= {"later", "_end_holds"}
         check(cluster, listener, orderly)
         await rest_of(cluster, listener, orderly)
@@ -110,7 +114,7 @@ KINDS = {
     "pulls",
     "rebalance",
 }
-"""Tasks of a consumer that must each have been interrupted at least once."""
+"""Tasks of a consumer, each of which must have been cancelled at least once."""
 
 
 @pytest.mark.parametrize("orderly", [False, True])

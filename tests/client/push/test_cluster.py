@@ -172,7 +172,7 @@ async def test_cancelled_applications_leave_their_offsets(cluster: Any, producer
 
 
 def open_files(folder: Path) -> int:
-    """Sockets, and files of this folder: others are the broker's store."""
+    """Open sockets, and open files of this folder; the others belong to the broker's store."""
     count = 0
     for entry in Path("/proc/self/fd").iterdir():
         with contextlib.suppress(FileNotFoundError):
@@ -185,7 +185,9 @@ def open_files(folder: Path) -> int:
 async def test_an_application_that_is_cancelled_leaves_no_open_file(
     cluster: Any, producer: Producer, tmp_path: Path
 ) -> None:
-    """Over real sockets, at moments from before the first connection to long after the last message."""
+    """Cancellation over real sockets, at times from before the first connection to long after the last
+    message.
+    """
     await send(producer, range(20))
     before = open_files(tmp_path)
     ended = 0

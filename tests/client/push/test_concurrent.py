@@ -1,4 +1,4 @@
-"""What becomes of messages that a concurrent listener takes, refuses, fails on, or never gives back."""
+"""Messages that a concurrent listener consumes, refuses, fails on, or never returns."""
 
 from __future__ import annotations
 
@@ -244,7 +244,7 @@ async def test_leaving_waits_for_a_running_listener_but_begins_no_other(
 async def test_of_each_queue_sixteen_stuck_messages_a_round_go_back(
     cluster: ModelCluster, autojump_clock: Any
 ) -> None:
-    """Java `ProcessQueue.cleanExpiredMsg`; from the first message on, as long as it is a stuck one."""
+    """Java `ProcessQueue.cleanExpiredMsg`: removes the first message while it is a stuck one."""
 
     async def stuck(messages: list[MessageExt], context: ConsumeContext) -> ConsumeResult:
         await trio.sleep_forever()

@@ -1,4 +1,4 @@
-"""Offsets: the file of a broadcasting client as Java writes it, and what clustering sends when."""
+"""Offset stores: the file of a broadcasting client in Java's format, and the commits of clustering."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order of each queue, under refusals, several members, lost locks, and commits by hand."""
+"""The order of each queue, with refusals, several members, lost locks, and manual commits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ COMMIT, ROLLBACK = OrderlyResult.COMMIT, OrderlyResult.ROLLBACK
 
 
 class Taken:
-    """Remembers what came, by queue, and answers by its script."""
+    """A listener that records messages by queue and returns the results of its script."""
 
     def __init__(self, *script: OrderlyResult | Exception | None, **context: Any) -> None:
         self.script = list(script)
@@ -153,7 +153,7 @@ async def test_commit_and_rollback_by_hand(cluster: ModelCluster, autojump_clock
 
 
 async def test_no_lock_no_messages(cluster: ModelCluster, autojump_clock: Any) -> None:
-    """Another member has the lock, and its 60 s go by."""
+    """Another member has the lock until its 60 s have passed."""
     fill(cluster, 1)
     fill(cluster, 1, 1)
     cluster.locks[GROUP, cluster.queue(TOPIC)] = ("gone", 0.0)
@@ -255,7 +255,7 @@ async def test_locks_are_renewed_every_20_seconds(cluster: ModelCluster, autojum
 async def test_order_is_kept_when_queues_move(
     cluster: ModelCluster, nursery: trio.Nursery, autojump_clock: Any
 ) -> None:
-    """Members come and go while messages arrive: a queue's numbers never go back further than the last commit."""
+    """Members join and leave while messages arrive: a queue never goes back further than the last commit."""
     seen: dict[int, list[int]] = {number: [] for number in range(4)}
     busy: set[int] = set()
 

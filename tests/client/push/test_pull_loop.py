@@ -1,4 +1,4 @@
-"""Flow control, delays, offsets that do not fit, brokers' advice, tags and versions."""
+"""Flow control, delays, illegal offsets, suggested brokers, tags and versions."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def pulls(cluster: ModelCluster, queue_id: int = 0) -> list[tuple[float, dict[st
 
 
 class Gate:
-    """A listener that holds everything until it is opened."""
+    """A listener that blocks until it is opened."""
 
     def __init__(self) -> None:
         self.open = trio.Event()
@@ -83,7 +83,7 @@ async def test_enough_is_enough(
 async def test_pulls_say_the_version_that_brokers_have_heard_of(
     cluster: ModelCluster, autojump_clock: Any
 ) -> None:
-    """A heartbeat with a newer one is on its way: a broker refuses what it has not heard of."""
+    """A heartbeat with a newer version is in flight; a broker refuses a version that it has not received."""
     async with consumer(cluster, Taken()) as member:
         await trio.sleep(1)
         wanted = member._state.subscriptions[TOPIC]
@@ -101,7 +101,7 @@ async def test_pulls_say_the_version_that_brokers_have_heard_of(
 async def test_what_is_not_wanted_does_not_count_for_the_span(
     cluster: ModelCluster, autojump_clock: Any
 ) -> None:
-    """Java `ProcessQueue.getMaxSpan`: the last message that is here, not the last that was looked at."""
+    """Java `ProcessQueue.getMaxSpan`: up to the last cached message, not the last offset pulled."""
     queue = cluster.queue(TOPIC)
     for number, tag in enumerate("A" + "B" * 300 + "A"):
         cluster.put(queue, b"%d" % number, {"TAGS": tag})

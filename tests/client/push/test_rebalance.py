@@ -1,4 +1,4 @@
-"""Members come, leave and vanish: at every quiet point each queue has exactly one owner."""
+"""Members join, leave and vanish: at every quiet point each queue has exactly one owner."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.client.push.model_broker import ModelCluster
 
 
 class Member:
-    """A consumer that lives in a task of its own until it is told to leave, or is cancelled on the spot."""
+    """A consumer in a task of its own, until it leaves or is cancelled."""
 
     def __init__(self, made: PushConsumer) -> None:
         self.consumer = made
@@ -193,7 +193,7 @@ async def test_no_name_server_is_said_at_the_start(cluster: ModelCluster, autoju
 async def test_a_day_of_joins_and_leaves(
     cluster: ModelCluster, nursery: trio.Nursery, autojump_clock: Any, orderly: bool
 ) -> None:
-    """24 hours; every 20 to 40 minutes somebody joins, leaves or is cancelled, then two minutes of quiet."""
+    """24 hours; every 20 to 40 minutes a member joins, leaves or is cancelled, then two minutes are quiet."""
     rng, counts, sent = random.Random(7), Counter[bytes](), 0
     cluster.record = False
 
@@ -240,7 +240,7 @@ async def test_a_day_of_joins_and_leaves(
 async def test_a_group_without_members_is_no_reason_to_give_queues_up(
     cluster: ModelCluster, autojump_clock: Any
 ) -> None:
-    """Java's strategies refuse an empty list, and all stays as it is."""
+    """Java's strategies refuse an empty list, and the queues stay."""
     async with consumer(cluster, Taken()) as member:
         await trio.sleep(1)
         before = member.queues

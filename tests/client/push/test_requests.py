@@ -1,4 +1,4 @@
-"""What brokers ask of a running consumer."""
+"""Requests of brokers to a running consumer."""
 
 from __future__ import annotations
 
@@ -49,7 +49,10 @@ async def test_offsets_are_reset_while_messages_are_consumed(
 async def test_resets_of_single_queues_overlap(
     cluster: ModelCluster, paused: bool, autojump_clock: Any
 ) -> None:
-    """A broker that resets queue by queue sends as many requests; a consumer that was not paused goes on after all of them."""
+    """A broker that resets queue by queue sends a request for each.
+
+    The consumer resumes after the last one.
+    """
     queues = [cluster.queue(TOPIC, number) for number in range(3)]
     for queue in queues:
         cluster.put_many(queue, [b"x"] * 10)
@@ -151,7 +154,9 @@ async def test_running_info_shows_what_waits(cluster: ModelCluster, autojump_clo
 async def test_running_info_counts_how_often_a_queue_could_not_be_given_up(
     cluster: ModelCluster, nursery: trio.Nursery, autojump_clock: Any
 ) -> None:
-    """An orderly listener is busy with a queue that another member is to have: the lock stays (Java `incTryUnlockTimes`)."""
+    """An orderly listener is busy with a queue that another member gets: the lock stays (Java
+    `incTryUnlockTimes`).
+    """
     for number in range(4):
         cluster.put(cluster.queue(TOPIC, number), b"x")
 
@@ -177,7 +182,7 @@ async def test_running_info_counts_how_often_a_queue_could_not_be_given_up(
 async def test_a_queue_that_was_not_consumed_yet_is_not_taken_for_blocked(
     cluster: ModelCluster, autojump_clock: Any
 ) -> None:
-    """mqadmin (`analyzeProcessQueue`) complains of messages that wait when the last consumption is a minute ago."""
+    """mqadmin (`analyzeProcessQueue`) reports waiting messages when the last consumption is a minute ago."""
 
     async def forever(messages: Any, context: Any) -> ConsumeResult:
         await trio.sleep_forever()

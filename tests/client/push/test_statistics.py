@@ -1,4 +1,4 @@
-"""Rates as Java's `StatsItem` computes them: differences of samples, the first of which is one of nothing."""
+"""Rates as Java's `StatsItem` computes them: differences of samples, the first of which is zero."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ TOPIC = "T"
 
 
 def sampled(statistics: Statistics, rounds: int, begin: int = 0) -> float:
-    """Samples `rounds` times, SAMPLE_INTERVAL apart, after round `begin`; gives the time of the last."""
+    """Samples `rounds` times, SAMPLE_INTERVAL apart, after round `begin`; returns the time of the last."""
     for number in range(begin, begin + rounds):
         statistics.sample(number * SAMPLE_INTERVAL)
     return (begin + rounds - 1) * SAMPLE_INTERVAL

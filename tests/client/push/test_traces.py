@@ -1,4 +1,4 @@
-"""What a push consumer tells the trace topic."""
+"""Trace records of a push consumer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TRACES = "RMQ_SYS_TRACE_TOPIC"
 
 @pytest.fixture
 def records(cluster: ModelCluster) -> list[TraceRecord]:
-    """All records of trace messages the broker got."""
+    """All records of the trace messages that the broker received."""
     cluster.topics |= {TRACES: 1, "own_traces": 1}
     found: list[TraceRecord] = []
 

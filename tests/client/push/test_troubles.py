@@ -1,4 +1,4 @@
-"""What a consumer says of the queues that bring nothing, as long as that is so."""
+"""The errors that a consumer reports for queues without messages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ QUEUES = [f"{TOPIC}@broker-a:{number}" for number in range(2)]
 
 
 class Refusing:
-    """Answers requests with NO_PERMISSION as long as `refuses` says so."""
+    """Answers requests with NO_PERMISSION while `refuses` is set."""
 
     def __init__(self, refuses: Refuses) -> None:
         self.refuses = refuses
