@@ -213,7 +213,7 @@ async def test_create_topic_partly(cluster: Cluster, autojump_clock: Any) -> Non
             await admin.topics.create("New")
 
 
-async def test_create_ordered_topic_tells_every_name_server(cluster: Cluster, autojump_clock: Any) -> None:
+async def test_create_ordered_topic_updates_every_name_server(cluster: Cluster, autojump_clock: Any) -> None:
     cluster.both(RequestCode.UPDATE_AND_CREATE_TOPIC, ok())
     cluster.namesrv.replies[RequestCode.PUT_KV_CONFIG] = cluster.other.replies[RequestCode.PUT_KV_CONFIG] = (
         ok()
@@ -376,7 +376,7 @@ async def test_owners_of_queues(cluster: Cluster, autojump_clock: Any) -> None:
     assert list(group.queues) == offsets
 
 
-async def test_offsets_on_a_topic_without_any_say_so(cluster: Cluster, autojump_clock: Any) -> None:
+async def test_offsets_of_a_topic_without_any_are_not_found(cluster: Cluster, autojump_clock: Any) -> None:
     cluster.both(RequestCode.GET_CONSUMER_CONNECTION_LIST, refuse(206))
     queue = MessageQueue("T", "broker-a", 0)
 
@@ -391,7 +391,7 @@ async def test_offsets_on_a_topic_without_any_say_so(cluster: Cluster, autojump_
             await admin.offsets.lags("G", "Other")
 
 
-async def test_group_that_nobody_knows(cluster: Cluster, autojump_clock: Any) -> None:
+async def test_group_that_no_broker_knows(cluster: Cluster, autojump_clock: Any) -> None:
     cluster.both(RequestCode.GET_CONSUMER_CONNECTION_LIST, refuse(206))
     cluster.both(RequestCode.GET_CONSUME_STATS, stats({}))
     cluster.both(
@@ -463,7 +463,7 @@ async def test_offsets_of_a_known_group_without_any(cluster: Cluster, autojump_c
 # brokers
 
 
-async def test_clusters_with_what_each_broker_says(cluster: Cluster, autojump_clock: Any) -> None:
+async def test_clusters_with_the_runtime_of_each_broker(cluster: Cluster, autojump_clock: Any) -> None:
     cluster.both(RequestCode.GET_BROKER_RUNTIME_INFO, body(KVTable(table={"brokerVersionDesc": "V4_9_8"})))
     cluster.slave.refuses = True
     async with admin_of(cluster) as admin:
@@ -529,7 +529,7 @@ async def test_query_by_key_leaves_collisions_out(cluster: Cluster, autojump_clo
     assert (cluster.a.asked[0].ext_fields or {})["_UNIQUE_KEY_QUERY"] == "false"
 
 
-async def test_query_tells_which_broker_could_not_be_asked(cluster: Cluster, autojump_clock: Any) -> None:
+async def test_query_reports_brokers_that_could_not_be_asked(cluster: Cluster, autojump_clock: Any) -> None:
     cluster.a.replies[RequestCode.QUERY_MESSAGE] = refuse(22)
     cluster.b.replies[RequestCode.QUERY_MESSAGE] = refuse(1, "index broken")
     async with admin_of(cluster) as admin:

@@ -294,7 +294,7 @@ async def test_reset_of_running_consumers(cluster: Any) -> None:
         assert result.complete
 
 
-async def test_nobody_listens() -> None:
+async def test_a_request_without_a_consumer() -> None:
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port = listeners[0].socket.getsockname()[1]
     await listeners[0].aclose()

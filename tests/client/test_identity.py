@@ -79,7 +79,7 @@ def test_broadcasting_consumers_keep_their_name(
 
 
 @pytest.mark.parametrize("unit_mode", [False, True])
-async def test_unit_mode_is_told(network: Network, unit_mode: bool, autojump_clock: Any) -> None:
+async def test_unit_mode_is_sent(network: Network, unit_mode: bool, autojump_clock: Any) -> None:
     network.server(NAMESRV, {RequestCode.GET_ROUTEINFO_BY_TOPIC: topic_route()})
     server = network.server(PLAIN, {SEND: sent, **HEARTBEATS})
     options: Any = {"namesrv": NAMESRV, "open_stream": network.open_stream, "unit_mode": unit_mode}

@@ -81,9 +81,7 @@ async def test_producer_leaves_a_failing_broker_alone(network: Network, autojump
     assert found == {"broker-a", "broker-b"}
 
 
-async def test_a_refusal_of_the_message_says_nothing_about_the_broker(
-    network: Network, autojump_clock: Any
-) -> None:
+async def test_a_refused_message_is_not_a_fault_of_the_broker(network: Network, autojump_clock: Any) -> None:
     cluster = Cluster(network)
     cluster.a.replies[SEND] = cluster.b.replies[SEND] = refuse(13)
     async with producing(network, latency_faults=True) as producer:
@@ -104,7 +102,7 @@ async def test_another_broker_after_a_status(network: Network, autojump_clock: A
     assert cluster.a.count(SEND) > 0
 
 
-async def test_the_last_status_is_the_result_when_nobody_does_better(
+async def test_the_last_status_is_the_result_when_no_broker_does_better(
     network: Network, autojump_clock: Any
 ) -> None:
     cluster = Cluster(network)

@@ -355,7 +355,9 @@ async def test_request_that_no_frame_can_hold_is_the_callers_fault(
     assert link.is_open
 
 
-async def test_close_tells_why(connected: Connected, nursery: trio.Nursery, autojump_clock: Any) -> None:
+async def test_close_reports_the_reason(
+    connected: Connected, nursery: trio.Nursery, autojump_clock: Any
+) -> None:
     link, wire = connected()
     results: dict[int, Any] = {}
     async with trio.open_nursery() as callers:

@@ -127,7 +127,7 @@ async def test_a_known_group_goes_on(cluster: PollingCluster, autojump_clock: An
         assert await drain(consumer) == [b"0-6", b"0-7"]
 
 
-async def test_only_what_was_polled_before_is_committed(cluster: PollingCluster, autojump_clock: Any) -> None:
+async def test_only_earlier_polls_are_committed(cluster: PollingCluster, autojump_clock: Any) -> None:
     cluster.fill({0: 30})
     async with lite(cluster, **FIRST) as consumer:
         await consumer.assign([cluster.queue(TOPIC, 0)])
@@ -144,7 +144,7 @@ async def test_only_what_was_polled_before_is_committed(cluster: PollingCluster,
         assert [offset for _, _, offset in cluster.commits] == [20, 30]
 
 
-async def test_leaving_commits_what_was_polled(cluster: PollingCluster, autojump_clock: Any) -> None:
+async def test_leaving_commits_polled_messages(cluster: PollingCluster, autojump_clock: Any) -> None:
     cluster.fill({0: 30})
     async with lite(cluster, **FIRST) as consumer:
         await consumer.assign([cluster.queue(TOPIC, 0)])
@@ -202,7 +202,7 @@ async def test_commits_by_hand(cluster: PollingCluster, autojump_clock: Any) -> 
     assert cluster.committed(GROUP, TOPIC) == {0: 30, 1: 5}
 
 
-async def test_of_assigned_queues_only_what_is_wanted(cluster: PollingCluster, autojump_clock: Any) -> None:
+async def test_assigned_queues_are_filtered(cluster: PollingCluster, autojump_clock: Any) -> None:
     """Java `setSubExpressionForAssign`; heartbeats of assigned queues have no subscriptions."""
     queue = cluster.queue(TOPIC, 0)
     for tag in ("A", "B", "C", "A", "B", "C"):
@@ -226,7 +226,7 @@ async def test_of_assigned_queues_only_what_is_wanted(cluster: PollingCluster, a
     assert not any(subscriptions for subscriptions in told(cluster))
 
 
-async def test_another_selector_counts_for_what_waits_too(
+async def test_another_selector_applies_to_cached_messages_too(
     cluster: PollingCluster, autojump_clock: Any
 ) -> None:
     queue = cluster.queue(TOPIC, 0)
@@ -516,7 +516,7 @@ async def test_queues_take_turns(cluster: PollingCluster, autojump_clock: Any) -
     assert isinstance(batches[0][0].queue, MessageQueue)
 
 
-async def test_what_an_administrator_sees(cluster: PollingCluster, autojump_clock: Any) -> None:
+async def test_names_that_an_administrator_sees(cluster: PollingCluster, autojump_clock: Any) -> None:
     cluster.fill({0: 30})
     queue = cluster.queue(TOPIC, 0)
     info, status = RequestCode.GET_CONSUMER_RUNNING_INFO, RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT
@@ -548,7 +548,7 @@ async def test_what_an_administrator_sees(cluster: PollingCluster, autojump_cloc
     assert not consumer.instance.requests.codes
 
 
-async def test_damaged_offsets_are_told_at_the_start(
+async def test_damaged_offsets_are_reported_at_the_start(
     cluster: PollingCluster, tmp_path: Path, autojump_clock: Any
 ) -> None:
     options: dict[str, Any] = {"message_model": MessageModel.BROADCASTING, "offsets_folder": tmp_path}

@@ -68,7 +68,7 @@ def test_names_are_wrapped_once_and_unwrapped(short: str, long: str) -> None:
         "OFFSET_MOVED_EVENT",
     ],
 )
-def test_what_belongs_to_the_system_has_no_long_name(name: str) -> None:
+def test_system_names_have_no_long_form(name: str) -> None:
     assert Namespace(NS).wrap(name) == name
     assert without_namespace(name) == name
 
@@ -140,7 +140,7 @@ async def test_sends_and_pulls(cluster: Any) -> None:
     assert "T" not in await names(cluster)
 
 
-async def test_split_batches_fit_whatever_the_name_of_the_namespace(cluster: Any) -> None:
+async def test_split_batches_fit_with_any_namespace(cluster: Any) -> None:
     messages = [Message.of("T", b"x") for _ in range(200)]
     options = inside(cluster) | {"namespace": "n" * 100, "send_timeout": PATIENCE, "max_message_size": 8192}
     async with Producer("P", **options) as producer:
@@ -329,7 +329,7 @@ async def trace_topics(options: dict[str, Any], cluster: Any) -> tuple[set[str],
     return topics, groups
 
 
-async def test_a_trace_topic_of_ones_own_has_its_whole_name(cluster: Any) -> None:
+async def test_a_custom_trace_topic_has_its_whole_name(cluster: Any) -> None:
     """The producer of traces has no namespace (Java `AsyncTraceDispatcher`)."""
     assert await trace_topics(inside(cluster), cluster) == ({f"{NS}%T", "Traces"}, {""})
 

@@ -60,7 +60,7 @@ async def test_of_many_frames_every_few_are_out_before_the_rest_is_made(nursery:
         nursery.cancel_scope.cancel()
 
 
-async def test_what_a_full_socket_does_not_take_follows_whole_and_in_order(nursery: trio.Nursery) -> None:
+async def test_the_rest_behind_a_full_socket_follows_whole_and_in_order(nursery: trio.Nursery) -> None:
     with connected() as (stream, theirs):
         outbox = await running(nursery, stream)
         frames = [bytes([number]) * 100_000 for number in range(40)]
@@ -86,7 +86,7 @@ async def test_what_a_full_socket_does_not_take_follows_whole_and_in_order(nurse
         nursery.cancel_scope.cancel()
 
 
-async def test_who_waits_for_frames_that_go_out_early_is_told(nursery: trio.Nursery) -> None:
+async def test_a_wait_ends_when_frames_go_out_early(nursery: trio.Nursery) -> None:
     with connected() as (stream, theirs):
         outbox = Outbox(stream)
         outbox.put(b"queued before the writer runs")
@@ -104,7 +104,7 @@ async def test_who_waits_for_frames_that_go_out_early_is_told(nursery: trio.Nurs
         nursery.cancel_scope.cancel()
 
 
-async def test_who_waits_for_frames_that_a_later_one_takes_along_is_told(nursery: trio.Nursery) -> None:
+async def test_a_wait_ends_when_a_later_frame_takes_others_along(nursery: trio.Nursery) -> None:
     with connected() as (stream, theirs):
         outbox = Outbox(stream)
         with trio.CancelScope() as writer:
@@ -166,7 +166,7 @@ async def test_whoever_waits_hears_why_nothing_more_goes_out() -> None:
         assert not outbox.is_full
 
 
-async def test_a_stream_waits_again_when_another_took_what_was_there(nursery: trio.Nursery) -> None:
+async def test_a_stream_waits_again_when_another_reader_took_the_bytes(nursery: trio.Nursery) -> None:
     with connected() as (stream, theirs):
         twin = TcpStream(trio.SocketStream(stream._stream.socket.dup()))
         got: list[bytes] = []

@@ -56,7 +56,7 @@ def test_properties_as_text_are_those_as_bytes(properties: dict[str, Any]) -> No
     ],
 )
 @pytest.mark.parametrize("size", [10, 5000])
-async def test_the_request_says_what_the_general_one_says(
+async def test_the_request_equals_the_general_one(
     topic: str, options: dict[str, Any], is_plain: bool, size: int
 ) -> None:
     instance = ClientInstance(now_ms=lambda: 1_700_000_000_000)

@@ -41,7 +41,7 @@ async def test_the_quicker_way_is_kept(mock_clock: MockClock) -> None:
 
 
 @pytest.mark.parametrize(("slept", "looked"), [(SLOW, SLOW), (SLOW, 0.9 * SLOW), (QUICK, SLOW), (0.0, 0.0)])
-async def test_what_is_hardly_better_or_worse_is_not_taken(
+async def test_a_way_that_is_hardly_better_is_not_chosen(
     mock_clock: MockClock, slept: float, looked: float
 ) -> None:
     found = await ways(mock_clock, lambda looks, _: looked if looks else slept, 20 * MAX_PERIOD)
@@ -89,7 +89,7 @@ async def test_looks_are_counted(looking: Polling, mock_clock: MockClock) -> Non
     assert looking.left == 0
 
 
-async def test_looks_end_when_others_had_the_processor_for_long(
+async def test_looks_end_when_others_used_the_processor_for_long(
     looking: Polling, mock_clock: MockClock
 ) -> None:
     looking.begin()

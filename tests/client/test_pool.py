@@ -17,7 +17,7 @@ BROKER = "b:10911"
 CONNECTING = 0.2
 
 
-async def test_a_timeout_is_told_whole_however_long_connecting_took(
+async def test_a_timeout_is_reported_in_full_after_a_slow_connect(
     nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
 ) -> None:
     network = Network(nursery)
@@ -36,7 +36,7 @@ async def test_a_timeout_is_told_whole_however_long_connecting_took(
     nursery.cancel_scope.cancel()
 
 
-async def test_what_is_left_to_connect_is_told_in_two_digits(
+async def test_the_time_left_to_connect_is_shown_in_two_digits(
     nursery: trio.Nursery, autojump_clock: trio.testing.MockClock
 ) -> None:
     async def never(host: str, port: int) -> Any:

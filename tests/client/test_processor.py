@@ -142,7 +142,7 @@ def test_a_group_that_javas_clients_refuse(
         kind(group, namesrv=NAMESRV)
 
 
-async def test_a_pull_consumer_tells_of_itself(cluster: PollingCluster, autojump_clock: Any) -> None:
+async def test_running_info_of_a_pull_consumer(cluster: PollingCluster, autojump_clock: Any) -> None:
     async with (
         ClientInstance(NAMESRV, open_stream=cluster.open_stream, now_ms=now_ms) as instance,
         PullConsumer(GROUP, instance=instance) as reader,

@@ -454,7 +454,7 @@ async def test_heartbeats_and_farewell(cluster: Cluster, autojump_clock: Any) ->
     assert (farewell.ext_fields or {})["producerGroup"] == "PG"
 
 
-async def test_producers_of_a_shared_instance_say_farewell_when_the_last_of_the_group_leaves(
+async def test_producers_of_a_shared_instance_unregister_when_the_last_of_the_group_leaves(
     cluster: Cluster, autojump_clock: Any
 ) -> None:
     def farewells() -> int:

@@ -169,7 +169,7 @@ async def test_bodies_come_decompressed(cluster: Cluster, kind: str, autojump_cl
     ("body", "reason"),
     [(b"no zlib", "zlib body"), (compress(bytes(1 << 16), "zlib")[0][:-9], "cut short"), (b"", "")],
 )
-async def test_a_body_that_is_not_what_it_says_keeps_no_other_message_back(
+async def test_a_body_with_a_wrong_flag_delays_no_other_message(
     cluster: Cluster, body: bytes, reason: str, autojump_clock: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     packed, bits = compress(b"abc" * 1000, "zlib")
@@ -215,7 +215,7 @@ async def test_little_is_decompressed_at_once() -> None:
     assert len(messages) == 4
 
 
-async def test_damaged_messages_are_told(cluster: Cluster, autojump_clock: Any) -> None:
+async def test_damaged_messages_are_reported(cluster: Cluster, autojump_clock: Any) -> None:
     cluster.master.replies[PULL] = pulled(0, record(8)[:-3])
     async with consuming(cluster) as consumer:
         with pytest.raises(CorruptReply, match="broker-a sent damaged messages"):
@@ -273,7 +273,7 @@ async def test_suggested_broker_is_asked_next(cluster: Cluster, autojump_clock: 
     assert [m.queue_offset for m in first.messages + second.messages] == [8, 9]
 
 
-async def test_nobody_reachable(cluster: Cluster, autojump_clock: Any) -> None:
+async def test_no_broker_is_reachable(cluster: Cluster, autojump_clock: Any) -> None:
     cluster.master.refuses = cluster.slave.refuses = True
     async with consuming(cluster) as consumer:
         with pytest.raises(ConnectionFailed, match="cannot connect to s:10911"):

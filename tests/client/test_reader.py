@@ -134,7 +134,7 @@ async def test_replies_are_looked_for_where_that_is_quicker(line: Line, mock_clo
     assert 0 < line.stream.looks < 10 * LOOKS
 
 
-async def test_what_looks_do_not_find_is_waited_for(
+async def test_a_reply_that_looks_do_not_find_is_waited_for(
     line: Line, nursery: trio.Nursery, mock_clock: MockClock
 ) -> None:
     results: dict[int, Any] = {}
@@ -185,7 +185,7 @@ async def test_the_background_reads_again_after_a_pause(line: Line, autojump_clo
     assert line.stream.readers == [BACKGROUND]
 
 
-async def test_a_peer_that_leaves_while_nobody_waits_is_noticed(line: Line, autojump_clock: Any) -> None:
+async def test_a_peer_that_leaves_an_idle_link_is_noticed(line: Line, autojump_clock: Any) -> None:
     await line.one_by_one(10)
     await line.wire.stream.aclose()
     await trio.sleep(3 * PAUSE)
@@ -207,7 +207,7 @@ async def test_a_request_of_the_peer_is_handled_at_once_by_the_background(
 
 
 @pytest.mark.parametrize("order", [[0, 1, 2], [2, 1, 0], [1, 0, 2]])
-async def test_whoever_joins_is_answered_whatever_comes_first(
+async def test_a_late_caller_is_answered_in_any_order(
     line: Line, nursery: trio.Nursery, order: list[int], autojump_clock: Any
 ) -> None:
     results: dict[int, Any] = {}
@@ -302,7 +302,7 @@ async def test_a_writer_that_waits_goes_on_when_the_reader_is_called_off(
 
 
 @pytest.mark.parametrize("tail", [b"", b"\x00\x00", b"\xff" * 64])
-async def test_a_reader_gets_what_came_before_the_end(
+async def test_a_reader_gets_the_bytes_before_the_end(
     line: Line, nursery: trio.Nursery, tail: bytes, autojump_clock: Any
 ) -> None:
     results: dict[int, Any] = {}
@@ -397,7 +397,7 @@ async def test_the_background_takes_no_turns_while_requests_follow_each_other(
     assert counted.of_background < 5
 
 
-async def test_a_moment_between_requests_is_no_pause(line: Line, autojump_clock: Any) -> None:
+async def test_a_moment_between_requests_does_not_count_as_a_pause(line: Line, autojump_clock: Any) -> None:
     await line.one_by_one(ALONE_BEFORE + 1)
     for number in range(20):
         async with trio.open_nursery() as both:

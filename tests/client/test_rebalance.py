@@ -20,7 +20,7 @@ def cluster(nursery: trio.Nursery) -> PollingCluster:
     return PollingCluster(nursery, {TOPIC: 4})
 
 
-async def test_who_does_not_register_is_no_member(cluster: PollingCluster, autojump_clock: Any) -> None:
+async def test_an_unregistered_consumer_is_not_a_member(cluster: PollingCluster, autojump_clock: Any) -> None:
     cluster.fill({0: 1})
     async with pulling(cluster) as consumer:
         await consumer.pull(cluster.queue(TOPIC, 0), 0)
@@ -88,7 +88,7 @@ async def test_a_listener_that_raises_hears_of_the_next_change(
     assert "the listener of the queues of T failed" in caplog.text
 
 
-async def test_a_division_that_nobody_can_say_stays(cluster: PollingCluster, autojump_clock: Any) -> None:
+async def test_queues_stay_while_no_broker_answers(cluster: PollingCluster, autojump_clock: Any) -> None:
     heard: list[int] = []
 
     def listener(topic: str, queues: Sequence[MessageQueue], mine: Sequence[MessageQueue]) -> None:
@@ -220,7 +220,7 @@ async def test_so_many_at_once(cluster: PollingCluster, autojump_clock: Any) -> 
     assert most == 3
 
 
-async def test_whoever_the_broker_does_not_know_has_no_queues(
+async def test_a_member_that_the_broker_does_not_know_has_no_queues(
     cluster: PollingCluster, autojump_clock: Any
 ) -> None:
     heard: list[int] = []

@@ -121,7 +121,7 @@ async def test_a_compressed_reply(cluster: Cluster, nursery: trio.Nursery, autoj
         assert (await producer.request(Message.of(TOPIC, b"ping"))).body == b"long " * 1000
 
 
-async def test_nobody_replies(cluster: Cluster, autojump_clock: Any) -> None:
+async def test_no_reply_comes(cluster: Cluster, autojump_clock: Any) -> None:
     async with producing(cluster.network) as producer:
         started = trio.current_time()
         with pytest.raises(
@@ -222,7 +222,7 @@ async def test_a_reply_goes_the_reply_way(cluster: Cluster, autojump_clock: Any)
     }
 
 
-async def test_whoever_asked_is_gone(cluster: Cluster, autojump_clock: Any) -> None:
+async def test_the_requesting_client_has_disconnected(cluster: Cluster, autojump_clock: Any) -> None:
     remark = "push reply message fail, channel of <me@1> not found."
     cluster.a.replies[RequestCode.SEND_REPLY_MESSAGE_V2] = refuse(1, remark)
     async with producing(cluster.network) as producer:
@@ -234,7 +234,7 @@ async def test_whoever_asked_is_gone(cluster: Cluster, autojump_clock: Any) -> N
     ("missing", "reason"),
     [("CLUSTER", r"property\[CLUSTER\] is null"), ("REPLY_TO_CLIENT", "is not a request")],
 )
-def test_what_is_no_request_has_no_reply(missing: str, reason: str) -> None:
+def test_a_message_that_is_not_a_request_has_no_reply(missing: str, reason: str) -> None:
     properties = {name: value for name, value in REQUEST.items() if name != missing}
     with pytest.raises(InvalidRequest, match=reason):
         create_reply_message(request_message(**properties), b"")
@@ -264,7 +264,7 @@ async def test_replies_that_javas_broker_pushed(cluster: Cluster, autojump_clock
             assert message.topic == "DefaultCluster_REPLY_TOPIC"
 
 
-async def test_a_reply_has_what_javas_reply_has(cluster: Cluster, autojump_clock: Any) -> None:
+async def test_a_reply_has_the_fields_of_javas_reply(cluster: Cluster, autojump_clock: Any) -> None:
     code = RequestCode.SEND_REPLY_MESSAGE_V2
     cluster.a.replies[code] = sent
     async with producing(cluster.network) as producer:

@@ -144,7 +144,7 @@ async def test_plan(
     assert not plan.online
 
 
-async def test_plan_counts_what_is_replayed_and_skipped(broker: Broker, autojump_clock: Any) -> None:
+async def test_plan_counts_replayed_and_skipped_messages(broker: Broker, autojump_clock: Any) -> None:
     del broker.offsets[1]
     async with admin_of(broker) as admin:
         back = await admin.offsets.plan_reset(GROUP, TOPIC, ResetTarget("offset", 20))
@@ -196,7 +196,7 @@ async def test_offset_zero_is_an_offset(broker: Broker, autojump_clock: Any) -> 
     assert result.complete
 
 
-async def test_offline_failures_are_told_by_queue(broker: Broker, autojump_clock: Any) -> None:
+async def test_offline_failures_are_reported_by_queue(broker: Broker, autojump_clock: Any) -> None:
     def update(command: RemotingCommand) -> RemotingCommand:
         return (
             command.reply(16, "no")
@@ -295,9 +295,7 @@ async def test_a_replay_that_is_over_before_anybody_looks(broker: Broker, autoju
     assert [queue.found for queue in result.queues] == [HIGH, HIGH]
 
 
-async def test_what_clients_have_not_told_yet_does_not_look_like_a_move(
-    broker: Broker, autojump_clock: Any
-) -> None:
+async def test_uncommitted_progress_does_not_look_like_a_move(broker: Broker, autojump_clock: Any) -> None:
     replay = Replay(broker, consumed_after=1000)
     broker.offsets = {0: LOW + 1, 1: 0}  # 0 is also what a broker answers that knows none
     async with admin_of(broker) as admin:
@@ -322,7 +320,7 @@ async def test_what_clients_have_not_told_yet_does_not_look_like_a_move(
         "new messages came",
     ],
 )
-async def test_what_does_not_show_that_a_queue_was_moved(
+async def test_offsets_that_do_not_prove_a_move(
     broker: Broker, after: dict[str, Any], autojump_clock: Any
 ) -> None:
     Replay(broker, **after)
@@ -339,7 +337,7 @@ async def test_what_does_not_show_that_a_queue_was_moved(
         (ResetTarget("start"), 1, "start of single queues"),
     ],
 )
-async def test_what_an_old_broker_cannot_do_with_running_consumers(
+async def test_resets_of_running_consumers_that_an_old_broker_cannot_do(
     broker: Broker, target: ResetTarget, queue_id: int | None, wanted: str, autojump_clock: Any
 ) -> None:
     broker.clients = ["c1"]
@@ -377,7 +375,7 @@ async def test_queue_without_an_offset_does_not_stop_the_reset_of_the_others(
     assert broker.offsets == {0: 10, 1: 10}
 
 
-async def test_refused_reset_is_told_by_queue(broker: Broker, autojump_clock: Any) -> None:
+async def test_refused_reset_is_reported_by_queue(broker: Broker, autojump_clock: Any) -> None:
     broker.clients = ["c1"]
     broker.server.replies[RequestCode.INVOKE_BROKER_TO_RESET_OFFSET] = refuse(1, "the client is too old")
     async with admin_of(broker) as admin:

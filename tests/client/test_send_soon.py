@@ -86,7 +86,7 @@ async def test_callback_gets_the_refusal_after_all_tries(
     assert (error.code, error.tries, server.count(SEND)) == (14, 3, 3)
 
 
-async def test_callback_gets_what_is_wrong_with_the_message(
+async def test_callback_gets_the_error_of_an_invalid_message(
     server: Server, network: Network, autojump_clock: Any
 ) -> None:
     outcomes: list[SendResult | Exception] = []
@@ -146,7 +146,7 @@ async def test_callbacks_count_as_under_way(server: Server, network: Network, au
         assert trio.current_time() - began == pytest.approx(10, abs=0.1)
 
 
-async def test_callback_that_sends_again_waits_for_nobody(
+async def test_callback_that_sends_again_does_not_wait(
     server: Server, network: Network, autojump_clock: Any
 ) -> None:
     server.replies[SEND] = refuse(2)
@@ -180,7 +180,7 @@ async def test_callback_that_raises_ends_nothing_else(
     assert [record.message for record in caplog.records] == ["the callback of a send failed"]
 
 
-async def test_failure_that_nobody_hears_is_logged(
+async def test_failure_without_a_callback_is_logged(
     server: Server, network: Network, caplog: pytest.LogCaptureFixture, autojump_clock: Any
 ) -> None:
     server.replies[SEND] = refuse(13, "too long")
@@ -258,7 +258,7 @@ async def test_instance_that_is_shared_goes_on(server: Server, network: Network,
             await producer.send_soon(message())
 
 
-async def test_whoever_waits_for_room_when_the_block_ends_is_told(
+async def test_a_wait_for_room_ends_with_the_block(
     server: Server, network: Network, autojump_clock: Any
 ) -> None:
     server.replies[SEND] = silent
@@ -282,7 +282,7 @@ async def test_whoever_waits_for_room_when_the_block_ends_is_told(
     assert refusals == ["a producer sends only inside its `async with` block"] * 2
 
 
-async def test_leaving_waits_for_the_end_of_what_it_cancels(
+async def test_leaving_waits_for_the_end_of_cancelled_sends(
     server: Server, network: Network, autojump_clock: Any
 ) -> None:
     cleaned: list[float] = []

@@ -91,7 +91,7 @@ def consumer(namesrv: str, condition: str, listener: Seen) -> PushConsumer:
     return PushConsumer(GROUP, topics, listener, settings=settings, namesrv=namesrv, timeout=PATIENCE)
 
 
-async def test_a_group_gets_what_it_wants_before_and_after_a_restart_of_the_broker(tmp_path: Path) -> None:
+async def test_a_filter_holds_before_and_after_a_restart_of_the_broker(tmp_path: Path) -> None:
     """The second time, the bit maps of messages that arrived while the group was away decide."""
     async with (
         broker.embedded(store=tmp_path, **FILTERING) as cluster,
@@ -143,7 +143,7 @@ async def topics(admin: Admin, address: str) -> dict[str, bool]:
     return {name: config.order for name, config in table.items()}
 
 
-async def test_the_name_server_says_which_topics_are_ordered() -> None:
+async def test_the_name_server_knows_ordered_topics() -> None:
     """ORDER_TOPIC_CONFIG reaches a broker with the reply to its next registration, which every change of a
     topic causes.
     """

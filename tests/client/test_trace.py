@@ -93,7 +93,7 @@ def test_records_of_older_clients(text: str, record: TraceRecord) -> None:
     assert decode_trace(wire(text)) == [record]
 
 
-def test_what_cannot_be_read_is_left_out() -> None:
+def test_unreadable_records_are_skipped() -> None:
     good = wire(EXAMPLES[2][0])
     bad = [wire("Recall|1|R|G|T|ID|true"), wire("Pub|x|R"), wire("SubAfter|REQ|ID|9|true|k|99|19|CG"), "\x02"]
     assert decode_trace(good.join(bad)) == [EXAMPLES[2][1]] * 3
@@ -196,7 +196,7 @@ async def test_a_send_is_traced(cluster: Cluster, autojump_clock: Any) -> None:
     ]
 
 
-async def test_what_is_not_traced(cluster: Cluster, autojump_clock: Any) -> None:
+async def test_messages_that_are_not_traced(cluster: Cluster, autojump_clock: Any) -> None:
     def untraced(command: RemotingCommand) -> RemotingCommand:
         answer = sent(command)
         assert answer.ext_fields is not None
@@ -231,7 +231,7 @@ async def test_a_batch_and_another_topic(cluster: Cluster, autojump_clock: Any) 
     ]
 
 
-async def test_leaving_sends_what_waits_but_does_not_wait_long(cluster: Cluster, autojump_clock: Any) -> None:
+async def test_leaving_sends_waiting_records_for_a_short_time(cluster: Cluster, autojump_clock: Any) -> None:
     async with producing(cluster.network, trace=True) as producer:
         await producer.send(Message.of(TOPIC, b"x"))
     assert len(traces(cluster)) == 1

@@ -63,7 +63,7 @@ def end_header(command: RemotingCommand) -> EndTransactionRequestHeader:
     ("said", "code", "state"),
     [(COMMIT, 8, COMMIT), (ROLLBACK, 12, ROLLBACK), (UNKNOW, 0, UNKNOW), (None, 0, UNKNOW)],
 )
-async def test_the_outcome_is_told(
+async def test_the_outcome_is_sent(
     cluster: Cluster, said: Any, code: int, state: TransactionState, autojump_clock: Any
 ) -> None:
     seen: list[Message] = []
@@ -105,7 +105,7 @@ async def test_a_plain_function_runs_in_a_thread(cluster: Cluster) -> None:
     assert threads != [threading.current_thread()]
 
 
-async def test_what_the_local_transaction_raises(cluster: Cluster, autojump_clock: Any) -> None:
+async def test_exceptions_of_the_local_transaction(cluster: Cluster, autojump_clock: Any) -> None:
     async def local(message: Message) -> TransactionState:
         raise LookupError("no row")
 
@@ -134,7 +134,7 @@ async def test_not_stored_at_all(cluster: Cluster, autojump_clock: Any) -> None:
         assert await ends(cluster) == []
 
 
-async def test_an_outcome_is_told_even_when_cancelled(cluster: Cluster, autojump_clock: Any) -> None:
+async def test_an_outcome_is_sent_even_when_cancelled(cluster: Cluster, autojump_clock: Any) -> None:
     async with transacting(cluster) as producer:
         with trio.CancelScope() as scope:
 
@@ -357,7 +357,7 @@ async def test_more_checks_than_may_wait(cluster: Cluster, autojump_clock: Any) 
     assert asked == ["0", "1", "2"]
 
 
-async def test_what_is_no_outcome(cluster: Cluster, autojump_clock: Any) -> None:
+async def test_a_result_that_is_not_an_outcome(cluster: Cluster, autojump_clock: Any) -> None:
     async def local(message: Message) -> Any:
         return True
 

@@ -81,7 +81,7 @@ def test_consistent_hash_is_a_ring_of_ten_nodes_each() -> None:
         assert owners == [expected]
 
 
-def test_consistent_hash_moves_only_the_queues_of_who_left() -> None:
+def test_consistent_hash_moves_only_the_queues_of_the_member_that_left() -> None:
     before = {
         queue: member for member in clients(4) for queue in consistent_hash(member, queues(64), clients(4))
     }
@@ -104,7 +104,7 @@ def test_machine_room_leaves_other_rooms_alone() -> None:
     assert [[q.queue_id for q in share] for share in shares] == [[0, 1, 4], [2, 3]]
 
 
-def test_nearby_gives_rooms_without_members_to_all() -> None:
+def test_nearby_shares_rooms_without_members_among_all() -> None:
     rooms = {"a": "east", "b": "west", "c": "empty"}
     members = ["east-1", "east-2", "west-1"]
     everything = [q for broker in rooms for q in queues(4, broker)]

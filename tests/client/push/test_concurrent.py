@@ -62,7 +62,7 @@ async def test_dead_letters_after_the_limit(cluster: ModelCluster, autojump_cloc
 
 
 @pytest.mark.parametrize("unit_mode", [False, True])
-async def test_what_is_sent_back_tells_the_unit_mode(
+async def test_a_message_sent_back_has_the_unit_mode(
     cluster: ModelCluster, autojump_clock: Any, unit_mode: bool
 ) -> None:
     cluster.put(cluster.queue(TOPIC), b"x")
@@ -99,7 +99,7 @@ def refuse(code: int = 1) -> Any:
     return lambda command: command.reply(code, "no")
 
 
-async def test_a_message_nobody_takes_back_goes_to_the_retry_topic_by_a_send(
+async def test_a_message_that_no_broker_takes_back_is_sent_to_the_retry_topic(
     cluster: ModelCluster, autojump_clock: Any
 ) -> None:
     cluster.trouble[RequestCode.CONSUMER_SEND_MSG_BACK] = refuse()
@@ -156,7 +156,7 @@ async def test_the_lowest_message_at_work_is_the_offset(cluster: ModelCluster, a
         assert cluster.committed(GROUP, TOPIC)[0] == 10
 
 
-async def test_what_takes_too_long_is_sent_back_with_level_3(
+async def test_a_message_that_takes_too_long_is_sent_back_with_level_3(
     cluster: ModelCluster, autojump_clock: Any
 ) -> None:
     cluster.put(cluster.queue(TOPIC), b"x")
@@ -176,7 +176,7 @@ async def test_what_takes_too_long_is_sent_back_with_level_3(
         assert cluster.committed(GROUP, TOPIC)[0] == 1
 
 
-async def test_broadcasting_drops_what_fails(
+async def test_broadcasting_drops_failed_messages(
     cluster: ModelCluster, autojump_clock: Any, tmp_path: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     cluster.put_many(cluster.queue(TOPIC), [b"x", b"y"])

@@ -165,7 +165,7 @@ async def test_a_file_that_comes_while_it_is_looked_for_is_not_damaged(
     await LocalFileOffsetStore(path).load()
 
 
-async def test_no_file_is_no_offsets(tmp_path: Path) -> None:
+async def test_without_a_file_there_are_no_offsets(tmp_path: Path) -> None:
     store = LocalFileOffsetStore(tmp_path / "new" / "offsets.json")
     await store.load()
     assert await store.read(QUEUE) is None
@@ -174,7 +174,7 @@ async def test_no_file_is_no_offsets(tmp_path: Path) -> None:
     assert store.path.exists()
 
 
-async def test_offsets_only_rise_unless_told_otherwise(tmp_path: Path) -> None:
+async def test_offsets_only_increase_unless_forced(tmp_path: Path) -> None:
     store = LocalFileOffsetStore(tmp_path / "offsets.json")
     for offset in (5, 3, 5):
         store.update(QUEUE, offset)
@@ -183,7 +183,7 @@ async def test_offsets_only_rise_unless_told_otherwise(tmp_path: Path) -> None:
     assert store.table("T") == {QUEUE: 2}
 
 
-async def test_clustering_sends_what_changed_within_5_s_and_all_of_it_each_minute(
+async def test_clustering_sends_changed_offsets_within_5_s_and_all_each_minute(
     cluster: ModelCluster, autojump_clock: Any
 ) -> None:
     async with consumer(cluster, Taken()):

@@ -84,7 +84,7 @@ async def test_a_refused_message_holds_up_its_queue_only(
 
 
 @pytest.mark.parametrize(("wanted", "waits"), [(5.0, 5.0), (0.001, 0.01), (100.0, 30.0)])
-async def test_the_context_says_how_long(
+async def test_the_context_sets_the_suspend_time(
     cluster: ModelCluster, autojump_clock: Any, wanted: float, waits: float
 ) -> None:
     fill(cluster, 1)
@@ -120,7 +120,7 @@ async def test_without_a_limit_it_is_consumed_again_without_end(
     assert cluster.committed(GROUP, TOPIC)[0] == 1
 
 
-async def test_what_was_given_up_is_committed_by_hand_too(cluster: ModelCluster, autojump_clock: Any) -> None:
+async def test_dead_letters_are_committed_manually_too(cluster: ModelCluster, autojump_clock: Any) -> None:
     fill(cluster, 3)
     taken = Taken(SUSPEND, DONE, COMMIT, auto_commit=False)
     seen: list[int | None] = []

@@ -80,9 +80,7 @@ async def test_enough_is_enough(
         assert gate.begun == count
 
 
-async def test_pulls_say_the_version_that_brokers_have_heard_of(
-    cluster: ModelCluster, autojump_clock: Any
-) -> None:
+async def test_pulls_have_the_version_that_brokers_know(cluster: ModelCluster, autojump_clock: Any) -> None:
     """A heartbeat with a newer version is in flight; a broker refuses a version that it has not received."""
     async with consumer(cluster, Taken()) as member:
         await trio.sleep(1)
@@ -98,7 +96,7 @@ async def test_pulls_say_the_version_that_brokers_have_heard_of(
         assert pulls(cluster)[-1][1]["subVersion"] == str(told + 5000)
 
 
-async def test_what_is_not_wanted_does_not_count_for_the_span(
+async def test_excluded_messages_do_not_count_for_the_span(
     cluster: ModelCluster, autojump_clock: Any
 ) -> None:
     """Java `ProcessQueue.getMaxSpan`: up to the last cached message, not the last offset pulled."""
@@ -224,7 +222,7 @@ async def test_half_an_hour_ago_is_that_of_the_start_for_queues_that_come_later_
     assert {int(fields["timestamp"]) for fields in asked} == {EPOCH - 1_800_000}
 
 
-async def test_an_offset_that_nobody_can_say_is_not_guessed(
+async def test_an_offset_that_no_broker_returns_is_not_guessed(
     cluster: ModelCluster, autojump_clock: Any
 ) -> None:
     cluster.put_many(cluster.queue(TOPIC), [b"x"] * 3)
@@ -262,9 +260,7 @@ async def test_a_pull_of_nothing_that_is_wanted_took_its_time(
     )
 
 
-async def test_the_offset_passes_messages_that_nobody_wants(
-    cluster: ModelCluster, autojump_clock: Any
-) -> None:
+async def test_the_offset_passes_excluded_messages(cluster: ModelCluster, autojump_clock: Any) -> None:
     cluster.put_many(cluster.queue(TOPIC), [b"x"] * 40, {"TAGS": "other"})
     async with consumer(cluster, Taken(), topics={TOPIC: "A"}):
         await trio.sleep(6)
@@ -375,7 +371,7 @@ def test_options_out_of_range(wrong: Any) -> None:
         PushSettings(**wrong)
 
 
-async def test_a_broker_that_came_back_is_told_of_the_group_at_once(
+async def test_a_broker_that_restarted_gets_a_heartbeat_at_once(
     cluster: ModelCluster, autojump_clock: Any
 ) -> None:
     def forgotten(command: RemotingCommand) -> RemotingCommand | None:

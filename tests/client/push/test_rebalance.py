@@ -237,9 +237,7 @@ async def test_a_day_of_joins_and_leaves(
     nursery.cancel_scope.cancel()
 
 
-async def test_a_group_without_members_is_no_reason_to_give_queues_up(
-    cluster: ModelCluster, autojump_clock: Any
-) -> None:
+async def test_an_empty_member_list_releases_no_queue(cluster: ModelCluster, autojump_clock: Any) -> None:
     """Java's strategies refuse an empty list, and the queues stay."""
     async with consumer(cluster, Taken()) as member:
         await trio.sleep(1)

@@ -134,7 +134,7 @@ async def test_running_info(cluster: ModelCluster, autojump_clock: Any) -> None:
     assert "thread" in (info.jstack or "")
 
 
-async def test_running_info_shows_what_waits(cluster: ModelCluster, autojump_clock: Any) -> None:
+async def test_running_info_shows_cached_messages(cluster: ModelCluster, autojump_clock: Any) -> None:
     cluster.put_many(cluster.queue(TOPIC), [b"x"] * 3)
 
     async def forever(messages: Any, context: Any) -> OrderlyResult:
@@ -197,7 +197,7 @@ async def test_a_queue_that_was_not_consumed_yet_is_not_taken_for_blocked(
     assert (held.cached_msg_count, held.last_consume_timestamp) == (3, EPOCH)
 
 
-async def test_a_queue_without_an_offset_says_so(cluster: ModelCluster, autojump_clock: Any) -> None:
+async def test_a_queue_without_an_offset_is_reported(cluster: ModelCluster, autojump_clock: Any) -> None:
     cluster.trouble[RequestCode.PULL_MESSAGE] = lambda command: command.reply(1, "not now")
     async with consumer(cluster, Taken()):
         await trio.sleep(1)

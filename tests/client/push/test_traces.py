@@ -77,7 +77,7 @@ async def test_each_call_of_a_listener_is_traced(
 @pytest.mark.parametrize(
     ("answer", "code"), [(ConsumeResult.SUCCESS, ContextCode.TIME_OUT), (None, ContextCode.RETURN_NULL)]
 )
-async def test_a_late_end_says_so_if_there_was_a_result(
+async def test_a_late_end_is_recorded_as_time_out(
     cluster: ModelCluster,
     records: list[TraceRecord],
     autojump_clock: Any,
@@ -94,7 +94,7 @@ async def test_a_late_end_says_so_if_there_was_a_result(
     assert [record.context_code for record in records if isinstance(record, ConsumeEnd)] == [code]
 
 
-async def test_a_message_that_comes_again_says_so(
+async def test_a_redelivered_message_has_its_retry_count(
     cluster: ModelCluster, records: list[TraceRecord], autojump_clock: Any
 ) -> None:
     cluster.put(cluster.queue(TOPIC), b"x")
@@ -104,7 +104,7 @@ async def test_a_message_that_comes_again_says_so(
     assert [record.success for record in records if isinstance(record, ConsumeEnd)] == [False, True]
 
 
-async def test_leaving_writes_what_waits(
+async def test_leaving_writes_waiting_offsets(
     cluster: ModelCluster, records: list[TraceRecord], autojump_clock: Any
 ) -> None:
     cluster.put_many(cluster.queue(TOPIC), [b"x"] * 5)
@@ -118,7 +118,9 @@ async def test_leaving_writes_what_waits(
     assert not cluster.members["a"][GROUP]
 
 
-async def test_traces_that_nobody_takes_cost_no_message(cluster: ModelCluster, autojump_clock: Any) -> None:
+async def test_traces_that_no_broker_accepts_cost_no_message(
+    cluster: ModelCluster, autojump_clock: Any
+) -> None:
     cluster.put_many(cluster.queue(TOPIC), [b"x"] * 5)
     taken = Taken()
     async with consumer(cluster, taken, trace="missing") as running:

@@ -53,7 +53,7 @@ def of_queue(code: RequestCode, number: str) -> Refuses:
         (of_queue(RequestCode.QUERY_CONSUMER_OFFSET, "0"), [QUEUES[0]]),
     ],
 )
-async def test_what_failed_last_is_told_until_it_works(
+async def test_the_last_failure_is_reported_until_it_works(
     autojump_clock: MockClock, refuses: Refuses, places: list[str]
 ) -> None:
     refusing = Refusing(refuses)
@@ -74,7 +74,9 @@ async def test_what_failed_last_is_told_until_it_works(
 
 
 @pytest.mark.parametrize("code", [RequestCode.PULL_MESSAGE, RequestCode.QUERY_CONSUMER_OFFSET])
-async def test_a_queue_of_another_member_is_no_trouble(autojump_clock: MockClock, code: RequestCode) -> None:
+async def test_a_queue_of_another_member_is_not_an_error(
+    autojump_clock: MockClock, code: RequestCode
+) -> None:
     async with broker.embedded_in_memory(on_request=Refusing(of_queue(code, "1"))) as cluster:
         async with Admin(**cluster.client()) as admin:
             await admin.topics.create(TOPIC, read_queues=2, write_queues=2)
