@@ -97,9 +97,7 @@ UNREACHED = (ConnectionFailed, ConnectionLost, RequestTimeout)
 
 
 class UnexpectedReply(ClientError):
-    """Bytes from `address` that are not the protocol, or a reply without a header or body that its operation
-    has.
-    """
+    """Bytes from `address` that are not the protocol, or a reply that does not fit its operation."""
 
     def __init__(self, address: str, request: str, reason: str) -> None:
         super().__init__(f"{address} answered {request} with something unreadable: {reason}")

@@ -58,14 +58,14 @@ def _now_ms() -> int:
 
 
 class InstanceOptions(TypedDict, total=False):
-    """Options of every client (Java `ClientConfig`). `timeout`: seconds for a request, including the
-    connection.
+    """Options of every client (Java `ClientConfig`).
 
-    `instance_name` distinguishes the members of a group on one host; the default is unique, or DEFAULT for a
-    broadcasting consumer. `namespace` prefixes the names of topics and groups (see Namespace); None derives
-    it from an address `http://MQ_INST_….host:port`, and "" is none. `unit_name` is part of the client id;
-    `unit_mode` is sent to brokers. `vip_channel`: sends, offsets and other short requests (VIP_CODES) go to
-    the port two below the broker's, on which brokers of Java listen; brokers of this project do not.
+    `timeout`: seconds for a request, including the connection. `instance_name` distinguishes the members of a
+    group on one host; the default is unique, or DEFAULT for a broadcasting consumer. `namespace` prefixes the
+    names of topics and groups (see Namespace); None derives it from an address `http://MQ_INST_….host:port`,
+    and "" is none. `unit_name` is part of the client id; `unit_mode` is sent to brokers. `vip_channel`:
+    sends, offsets and other short requests (VIP_CODES) go to the port two below the broker's, on which
+    brokers of Java listen; brokers of this project do not.
     """
 
     namesrv: str | Iterable[str]

@@ -17,7 +17,7 @@ from rmqcli.client.errors import ClientError, NotFound
 from rmqcli.client.group.offsets import OffsetCalls
 
 _NO_OFFSET = TopicOffset(min_offset=0, max_offset=0, last_update_timestamp=0)
-SETTLE = 30.0  # seconds that running consumers get to move; Java's take 10, and up to 1 per queue of an orderly one
+SETTLE = 30.0  # seconds for running consumers to move; Java's need 10, and up to 1 per orderly queue
 
 
 class OffsetAdmin(FormerMethod, OffsetCalls, Area):

@@ -148,8 +148,7 @@ OnChange = Callable[[str, Sequence[MessageQueue], Sequence[MessageQueue]], Await
 
 
 class PullRebalance:
-    """Rebalance of a consumer that pulls itself (Java `RebalancePullImpl`): `on_change` is called only for
-    changes.
+    """Rebalance of a pull or lite consumer (Java `RebalancePullImpl`); calls `on_change` only for changes.
 
     Runs between `start` and `stop`, for the topics in `topics`.
     """
@@ -204,7 +203,7 @@ class PullRebalance:
 
 
 class _Changes:
-    """The member behind a PullRebalance."""
+    """The Member of a PullRebalance."""
 
     def __init__(self, owner: PullRebalance) -> None:
         self._owner = owner

@@ -1,6 +1,4 @@
-"""Requests to a push consumer: members changed (40), reset offsets (220), consume one message (309), and the
-common ones.
-"""
+"""Requests to a push consumer: members changed (40), reset (220), consume one message (309), and common ones."""
 
 from __future__ import annotations
 
@@ -61,8 +59,7 @@ class PushProcessor:
         self._rebalance = rebalance
         self._nursery = nursery
         self._common = ConsumerProcessor(state.instance, state.group, state.offsets.table, self._info)
-        # Resets of several queues overlap: the first saves whether the consumer was paused, the last restores
-        # it
+        # Resets of several queues overlap: the first saves the paused state, the last restores it
         self._resets = 0
         self._was_paused = False
 

@@ -1,9 +1,7 @@
-"""Sending (Java `DefaultMQProducer`): choose a queue, send, and on failure try another broker while time is
-left.
+"""Sends (Java `DefaultMQProducer`): choice of a queue, request, and after a failure another broker.
 
-A send may be carried out twice when the answer is lost: the message then exists twice with the same UNIQ_KEY.
-Only an answer makes a SendResult; every failure raises. The timeout covers route, connecting, all tries and
-the answer.
+A retry after a lost reply may store a message twice, with the same UNIQ_KEY. Only a reply makes a SendResult;
+every failure raises. The timeout covers route, connection, all attempts and the reply.
 """
 
 from __future__ import annotations

@@ -215,7 +215,7 @@ class TransactionProducer(Producer):
     def _on_check(
         self, request: BrokerRequest[CheckTransactionStateRequestHeader, None, bytes, None]
     ) -> None:
-        """CHECK_TRANSACTION_STATE (39), one-way: put in line, or not ours."""
+        """CHECK_TRANSACTION_STATE (39), one-way: queues the check if the half message is of this group."""
         header = request.header
         messages = decode_records(request.body, check_crc=False, decompress=True)
         if len(messages) != 1 or messages[0].properties.get(PropertyName.PGROUP) != self.group:

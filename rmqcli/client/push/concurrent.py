@@ -60,8 +60,7 @@ class ConcurrentService:
         while True:
             if not ready:
                 await self._idle.park()
-                # A worker wakes the next one only while batches remain, so a quick listener needs a single
-                # worker
+                # A worker wakes the next one only while batches remain: a quick listener needs one worker
                 if len(ready) > 1:
                     self._idle.unpark()
                 continue

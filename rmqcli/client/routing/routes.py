@@ -107,8 +107,7 @@ class Routes:
         if route is not None and (create or not route.fallback):
             return route
         deadline = trio.current_time() + timeout
-        # The wait for the lock is as long as that for the answer; the slack lets the error of the answer come
-        # first
+        # The wait for the lock is as long as that for the answer, whose own error comes first by the slack
         with trio.move_on_at(deadline + LOCK_SLACK):
             async with self._locks.setdefault(topic, trio.Lock()):
                 known = self._routes.get(topic)

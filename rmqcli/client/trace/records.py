@@ -25,7 +25,7 @@ class MessageType(IntEnum):
 
 
 class ContextCode(IntEnum):
-    """How a listener ended (Java `ConsumeReturnType`, by ordinal)."""
+    """The result of a listener call (Java `ConsumeReturnType`, by ordinal)."""
 
     SUCCESS = 0
     TIME_OUT = 1

@@ -1,6 +1,4 @@
-"""Requests of this client, and the answers in replies: what the table of operations (`codec.operations`)
-says, once.
-"""
+"""Requests of this client and the answers in replies, by the table of operations (`codec.operations`)."""
 
 from __future__ import annotations
 
