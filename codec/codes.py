@@ -28,17 +28,17 @@ __all__ = [
 ]
 
 RPC_RESPONSE = 1
-"""Bit of `flag`: the frame answers the request with the same opaque number."""
+"""Bit of `flag`: the frame is the response to the request with the same opaque number."""
 
 RPC_ONEWAY = 2
-"""Bit of `flag`: the sender of this request waits for no answer."""
+"""Bit of `flag`: the sender of this request expects no response."""
 
 MASTER_ID = 0
 """Broker id of a master (`MixAll.MASTER_ID`); slaves have higher ones."""
 
 
 class RequestCode(IntEnum):
-    """What a request asks for. POP codes (200050 …) do not fit the binary header: they need JSON."""
+    """Request codes. POP codes (200050 …) do not fit the binary header: they need JSON."""
 
     SEND_MESSAGE = 10
     PULL_MESSAGE = 11
@@ -202,7 +202,7 @@ class RequestCode(IntEnum):
 
 
 class ResponseCode(IntEnum):
-    """How a request ended. 209, 210 and 211 mean something else in 5.x: the second name is an alias."""
+    """Response codes. 209, 210 and 211 mean something else in 5.x: the second name is an alias."""
 
     SUCCESS = 0
     SYSTEM_ERROR = 1
@@ -293,7 +293,7 @@ class LanguageCode(IntEnum):
 
 
 class SerializeType(IntEnum):
-    """How the header of a frame is written; the top byte of its second int32."""
+    """The encoding of a frame's header; the top byte of its second int32."""
 
     JSON = 0
     ROCKETMQ = 1

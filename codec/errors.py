@@ -1,4 +1,4 @@
-"""What can be wrong with bytes. The type says whose fault it is.
+"""Errors in data. The type says which side is at fault.
 
 Nothing in `codec` lets a foreign exception (struct, construct, msgspec, zlib …) out: it is mapped here at the border.
 """
@@ -26,7 +26,7 @@ class ProtocolError(CodecError):
 
 
 class LocalProtocolError(ProtocolError):
-    """Our side asked for something that the protocol cannot carry; nothing was sent."""
+    """Our side tried to send something that the protocol cannot carry; nothing was sent."""
 
 
 class RemoteProtocolError(ProtocolError):
@@ -34,7 +34,7 @@ class RemoteProtocolError(ProtocolError):
 
 
 class HeaderError(CodecError):
-    """The ext fields do not make the header that the code asks for; `field` is the name on the wire."""
+    """The ext fields do not form the header of the code; `field` is the wire name."""
 
     def __init__(self, message: str, field: str | None = None) -> None:
         super().__init__(message)
@@ -42,7 +42,7 @@ class HeaderError(CodecError):
 
 
 class BodyError(CodecError):
-    """A JSON, properties or batch body cannot be read as the type that the code asks for."""
+    """A JSON, properties or batch body cannot be read as the type of the code."""
 
 
 class CorruptionError(CodecError):

@@ -165,7 +165,7 @@ class _Parser:
         return key
 
     def refer(self, container: Any, key: Any) -> None:
-        """Notes a reference just stored at `key`; the two relative paths are resolved at once."""
+        """Records a reference stored at `key`; the two relative paths are resolved at once."""
         path = None if self.in_key else _path_of(container[key])
         self.refers = self.refers or path is not None
         if path == "@":
@@ -195,7 +195,7 @@ def _path_of(value: Any) -> str | None:
 
 
 def _follow(root: Any, path: str) -> Any:
-    """What `path` names below `root`; None when there is nothing."""
+    """The value at `path` below `root`; None when there is none."""
     if not path.startswith("$"):
         return None
     value, position = root, 1
@@ -219,7 +219,7 @@ def _child(value: Any, step: re.Match[str]) -> Any:
 
 
 def _rename(members: dict[str, Any], key: str, target: Any) -> None:
-    """Gives the entry at `key` the text of the object that its key referred to; it moves to the end."""
+    """Renames the entry at `key` to the text of the object that its key referred to; it moves to the end."""
     if type(target) is dict and all(type(part) in {str, int} for part in target.values()) and key in members:
         members[dumps(target)] = members.pop(key)
 
@@ -250,7 +250,7 @@ def loads_finite(text: bytes | bytearray | memoryview | str, *, limit: int = 4_0
 
 
 def expanded_size(root: Any, limit: int) -> int:
-    """How many values a walk of `root` meets, shared ones every time. BodyError: more than `limit`, or endless."""
+    """The number of values in a walk of `root`, shared ones each time. BodyError for more than `limit` or an endless walk."""
     sizes: dict[int, int] = {}
 
     def size(value: Any, depth: int) -> int:

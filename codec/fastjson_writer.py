@@ -129,7 +129,7 @@ _SCALARS: Final[dict[type, Callable[[Any], str]]] = {
     str: _quote,
     int: int.__repr__,
     bool: lambda value: "true" if value else "false",
-    # JSON has no words for the others, and Java reads null as 0.0.
+    # JSON cannot express the others, and Java reads null as 0.0.
     float: lambda value: repr(value) if math.isfinite(value) else "0.0",
     type(None): lambda _: "null",
 }
@@ -162,7 +162,7 @@ def _writer_of(value: Any) -> _WriteOne:
 
 
 def dumps(value: Any, *, dialect: JsonDialect = STANDARD, pretty: bool = False) -> str:
-    """The text of a Struct or plain value as fastjson would write it; TypeError when there is none."""
+    """The text that fastjson writes for a Struct or plain value; TypeError for other values."""
     writer = _Writer(dialect, pretty)
     writer.write(value)
     return "".join(writer.pieces)

@@ -24,9 +24,9 @@ Key = TypeVar("Key")
 
 MASK = 0xFFFFFFFF
 CRC_BITS = 0x7FFFFFFF
-"""What a stored CRC keeps of the whole one."""
+"""The bits of a CRC that are stored."""
 CHUNK = 64
-"""Units that are summed at once; longer texts go chunk by chunk."""
+"""UTF-16 units that are summed at once; longer texts are summed in chunks."""
 TAIL = 4
 """Characters at the end of a key that are hashed apart: the counter of a UNIQ_KEY; all before it is one and the same for
 the messages that a client makes within a millisecond."""
@@ -53,7 +53,7 @@ def java_string_hash(text: str) -> int:
 
 
 def index_key_hash(topic: str, key: str) -> int:
-    """The hash that an index item holds for a key: abs(hashCode of `topic#key`), 0 when that has no positive (`IndexFile`)."""
+    """The hash of a key in an index item: abs(hashCode of `topic#key`), 0 for the smallest int32 (`IndexFile`)."""
     try:
         if len(key) > TAIL:
             value = _heads[topic, key[:-TAIL]] + _tails[key[-TAIL:]] & MASK
@@ -68,7 +68,7 @@ def index_key_hash(topic: str, key: str) -> int:
 
 @lru_cache(maxsize=4096)
 def tags_code(tags: str | None) -> int:
-    """The code that a consume queue entry holds for a TAGS value: its hashCode, 0 for no tags."""
+    """The tags code of a consume queue entry for a TAGS value: its hashCode, 0 for no tags."""
     return java_string_hash(tags) if tags else 0
 
 

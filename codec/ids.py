@@ -37,7 +37,7 @@ CACHED_HOSTS = 8192
 
 @lru_cache(maxsize=CACHED_HOSTS)
 def pack_host(host: str, port: int) -> bytes:
-    """8 bytes for an IPv4 address, 20 for IPv6. LocalProtocolError when it is no address or the port is out of int32."""
+    """8 bytes for an IPv4 address, 20 for IPv6. LocalProtocolError for an invalid address or a port beyond int32."""
     try:
         return ipaddress.ip_address(host).packed + struct.pack(">i", port)
     except (ValueError, struct.error) as error:
@@ -75,14 +75,14 @@ def offset_msg_id(host: bytes, port: int, offset: int) -> str:
 
 
 def parse_offset_msg_id(text: str) -> tuple[str, int, int]:
-    """Address, port and commit log offset. HeaderError when the text is no such id."""
+    """Address, port and commit log offset. HeaderError for any other text."""
     data = _id_bytes(text)
     host, port = unpack_host(data[:-8])
     return host, port, int.from_bytes(data[-8:], "big", signed=True)
 
 
 class UniqIdFactory:
-    """Makes the UNIQ_KEYs of one process. Safe to call from several threads.
+    """Generates the UNIQ_KEYs of one process. Safe to call from several threads.
 
     `ip` has 4 or 16 bytes, `identity` is any number of the process, `now_ms` the clock, `tz` the zone whose month counts
     (None: this machine's).
@@ -108,7 +108,7 @@ class UniqIdFactory:
 
 
 def time_of_uniq_id(uniq_id: str, now_ms: int, tz: tzinfo | None = None) -> int:
-    """When a UNIQ_KEY was made, in ms: the latest such moment not after `now_ms`. HeaderError when it is no such id."""
+    """The creation time of a UNIQ_KEY in ms: the latest possible one up to `now_ms`. HeaderError for any other text."""
     # 31 days of milliseconds need the sign bit, so it is read as unsigned.
     span = int.from_bytes(_id_bytes(uniq_id)[-6:-2], "big")
     start, _ = _month(now_ms, tz)

@@ -73,7 +73,7 @@ class FixedLayout:
         self.iter_unpack = self.struct.iter_unpack
 
     def read(self, buffer: bytes | bytearray | memoryview, position: int = 0) -> Any:
-        """The fields at `position` as a named tuple: slower than `unpack_from`, for places that like names."""
+        """The fields at `position` as a named tuple: slower than `unpack_from`, but readable."""
         return self.row._make(self.unpack_from(buffer, position))
 
     def part(self, *names: str) -> struct.Struct:
@@ -93,7 +93,7 @@ class FixedLayout:
 
 
 def fused(declaration: construct.Struct) -> FixedLayout:
-    """Derive the fast readers; TypeError when the declaration is not of fixed width."""
+    """The fast reader of a declaration; TypeError when its width is not fixed."""
     return FixedLayout(declaration)
 
 

@@ -1,4 +1,4 @@
-"""Messages as values: one to be sent, one that a broker stored (Java classes `Message`, `MessageExt`).
+"""Messages as values: to be sent, and stored by a broker (Java classes `Message`, `MessageExt`).
 
 Times are milliseconds since 1970 UTC. Hosts are text, `ip:port` or `[v6]:port`. Neither can be part of a reference cycle, so
 the garbage collector need not walk the lists of thousands that a pull makes (`gc=False`).
@@ -60,7 +60,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         properties: Mapping[str, str] | None = None,
         flag: int = 0,
     ) -> Message:
-        """A message of its parts; text bodies become UTF-8. `keys` is one key or several, none with a blank in it."""
+        """A message from its parts; a text body becomes UTF-8. `keys` is one key or several, without blanks in them."""
         named = dict(properties or {})
         joined = keys if isinstance(keys, str) else " ".join(keys)
         if tags:

@@ -1,4 +1,4 @@
-"""The body of a batch send (code 320): messages of one topic, one behind the other (Java class `MessageDecoder`).
+"""The body of a batch send (code 320): concatenated messages of one topic (Java class `MessageDecoder`).
 
 The broker makes a record of each. An item has no topic, no magic and no CRC; a single item is never compressed.
 """
@@ -55,7 +55,7 @@ class BatchItem(NamedTuple):
 
 
 def encode_batch(messages: Iterable[Message]) -> bytes:
-    """The batch body of messages (their topics are not in it). LocalProtocolError for properties over 32,767 bytes."""
+    """The batch body of messages, without their topics. LocalProtocolError for properties over 32,767 bytes."""
     parts: list[bytes] = []
     for message in messages:
         properties = encode_properties(message.properties)
@@ -69,7 +69,7 @@ def encode_batch(messages: Iterable[Message]) -> bytes:
 
 
 def decode_batch(data: Buffer) -> list[BatchItem]:
-    """The items of a batch body. BodyError unless it is whole items from end to end; magic and CRC are ignored, as in Java."""
+    """The items of a batch body. BodyError for an incomplete item; magic and CRC are ignored, as in Java."""
     items: list[BatchItem] = []
     position = 0
     while position < len(data):

@@ -1,4 +1,4 @@
-"""Rules for topic and group names, and the names that RocketMQ keeps for itself (Java `TopicValidator`, `Validators`, `MixAll`).
+"""Rules for topic and group names, and the names that RocketMQ reserves (Java `TopicValidator`, `Validators`, `MixAll`).
 
 A name has the characters `% | - _ 0-9 A-Z a-z`. A topic has at most 127 of them, a group 255.
 """
@@ -41,7 +41,7 @@ _LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+")
 
 
 class SystemTopic:
-    """Topics that a broker makes for itself."""
+    """Topics that a broker creates for itself."""
 
     AUTO_CREATE = "TBW102"
     SCHEDULE = "SCHEDULE_TOPIC_XXXX"
@@ -77,7 +77,7 @@ FORBIDDEN_SEND_TOPICS = frozenset(
         SystemTopic.OFFSET_MOVED_EVENT,
     }
 )
-"""A send to one of these is answered with 16 (no permission)."""
+"""Sends to these topics are refused with 16 (no permission)."""
 SYSTEM_GROUPS = frozenset(
     {
         "TOOLS_CONSUMER",
@@ -108,7 +108,7 @@ def retry_topic(group: str) -> str:
 
 
 def dlq_topic(group: str) -> str:
-    """`%DLQ%group`, where the messages go that a group failed on too often."""
+    """`%DLQ%group`, the topic of messages that a group failed to process too often."""
     return DLQ_PREFIX + group
 
 
@@ -117,7 +117,7 @@ def reply_topic(cluster: str) -> str:
 
 
 def check_topic(name: str) -> None:
-    """ValueError, with the broker's words, for a name that no topic may have."""
+    """Raises ValueError, with the broker's remark, for an invalid topic name."""
     if not name.strip():
         raise ValueError("The specified topic is blank.")
     if not _LEGAL.fullmatch(name):
@@ -127,7 +127,7 @@ def check_topic(name: str) -> None:
 
 
 def check_group(name: str) -> None:
-    """ValueError, with the Java client's words, for a name that no group may have."""
+    """Raises ValueError, with the Java client's text, for an invalid group name."""
     if not name.strip():
         raise ValueError("the specified group is blank")
     if len(name) > MAX_GROUP_LENGTH:

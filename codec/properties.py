@@ -31,7 +31,7 @@ MAX_PROPERTIES_LENGTH = 32767
 
 
 class PropertyName:
-    """Names that RocketMQ itself gives a meaning (Java class `MessageConst`)."""
+    """Property names that RocketMQ itself uses (Java class `MessageConst`)."""
 
     KEYS = "KEYS"
     TAGS = "TAGS"
@@ -111,7 +111,7 @@ def encode_properties(properties: Mapping[str, str]) -> bytes:
 
 
 def decode_properties(data: bytes | bytearray | memoryview | str) -> dict[str, str]:
-    """The pairs of a properties text; nothing in the text is an error."""
+    """The pairs of a properties text. Any text is accepted."""
     text = data if isinstance(data, str) else str(data, "utf-8", "replace")
     properties: dict[str, str] = {}
     for pair in text.split(PROPERTY_SEPARATOR):

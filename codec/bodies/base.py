@@ -1,4 +1,4 @@
-"""JSON bodies as typed values, and the border between them and bytes (Java `RemotingSerializable`).
+"""JSON bodies as typed values, and their conversion from and to bytes (Java `RemotingSerializable`).
 
 Rules:
 * A member has its Java name in snake_case. Missing or null: its default (a collection: empty); without a default BodyError.
@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 
 class _Decoders(dict[Any, "msgspec.json.Decoder[Any] | None"]):
-    """msgspec's decoder for each type that it can read as we mean it, else None."""
+    """msgspec's decoder for each type that it reads with our semantics, else None."""
 
     def __missing__(self, cls: Any) -> msgspec.json.Decoder[Any] | None:
         decoder = self[cls] = msgspec.json.Decoder(cls, strict=False) if is_plain(cls) else None

@@ -1,6 +1,6 @@
-"""From plain JSON values to typed ones, as tolerant as fastjson: one reader for each type, made when first asked for.
+"""Converts plain JSON values to typed ones, as tolerant as fastjson: one reader for each type, built on first use.
 
-A reader gives None for what Java reads as null: the caller then takes the member's default, or drops the item.
+A reader returns None where Java reads null: the caller then uses the member's default, or drops the item.
 Types: str, int (with bounds), float, bool, StrEnum, Struct, `list`, `tuple[X, ...]`, `dict` with keys str, int, MessageQueue;
 `X | None`.
 """
@@ -208,7 +208,7 @@ def _struct(cls: Any) -> Reader:
 
 @cache
 def reader_of(hint: Any) -> Reader:
-    """What reads a value of the type `hint`. It raises BodyError, and gives None for null."""
+    """The reader of values of the type `hint`. It raises BodyError and returns None for null."""
     origin, args = get_origin(hint), get_args(hint)
     if origin is Annotated:
         bounds = hint.__metadata__[0]
@@ -226,7 +226,7 @@ def reader_of(hint: Any) -> Reader:
 
 @cache
 def is_plain(hint: Any) -> bool:
-    """Whether msgspec reads the type as we do: no message queues, whose numbers it would not bound, and no second names."""
+    """True when msgspec reads the type as we do: without message queues, whose numbers it does not bound, and aliases."""
     if hint is MessageQueue or getattr(hint, "ALIASES", {}):
         return False
     if get_origin(hint) is not Annotated and get_args(hint):

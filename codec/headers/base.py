@@ -1,4 +1,4 @@
-"""Headers as typed values, and the border between them and ext fields (Java `CommandCustomHeader`, `makeCustomHeaderToNet`).
+"""Headers as typed values, and their conversion from and to ext fields (Java `CommandCustomHeader`, `makeCustomHeaderToNet`).
 
 Rules (4.9.8 `RemotingCommand.decodeCommandCustomHeader`):
 * The wire name of a field is its Python name in camelCase; a few differ (`clientID`, `classCRC`, the letters of V2 sends).
@@ -24,7 +24,7 @@ from codec.errors import HeaderError
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
-# Longest decimal text that can be an int64 with its sign; longer ones are not even tried.
+# The longest decimal text of an int64 with its sign; longer ones are not tried.
 _MAX_INT_TEXT: Final = 20
 
 
@@ -33,7 +33,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False
 
 
 class RpcRequestHeader(Header, frozen=True, kw_only=True):
-    """What a client adds to most requests to a broker. 4.9.8 sends `bname` only; a broker ignores them for plain topics."""
+    """Fields of most requests to a broker. 4.9.8 sends `bname` only; a broker ignores them for plain topics."""
 
     bname: str | None = None  # broker name
     ns: str | None = None  # namespace (5.x)
@@ -160,14 +160,14 @@ def _text_of(value: Any) -> str:
     return int.__repr__(value) if isinstance(value, int) else str.__str__(value)
 
 
-# Wire names of a class, and what gets the values of an instance in the same order.
+# Wire names of a class, and a getter of the values of an instance in the same order.
 _Table = tuple[tuple[str, ...], Callable[[Header], tuple[Any, ...]]]
 _TABLES: Final[dict[type[Header], _Table]] = {}
 
 
 def _add_table(cls: type[Header]) -> _Table:
     fields = _fields(cls)
-    # attrgetter gives a bare value for one name, and takes no less than one.
+    # attrgetter returns a bare value for one name and needs at least one.
     get = attrgetter(*(field.name for field in fields)) if len(fields) > 1 else astuple
     table = _TABLES[cls] = tuple(field.wire for field in fields), get
     return table

@@ -47,7 +47,7 @@ BINARY_HEADER = Struct(
     "remark" / Bytes(this.head.remark_length),
     "ext_fields" / Prefixed(Int32ub, GreedyRange(_EXT_FIELD)),
 )
-"""The whole binary header as a declaration: what the fast reader below is tested against."""
+"""The whole binary header as a declaration; tests compare the fast reader below with it."""
 
 _HEAD: Final = fused(_BINARY_HEAD)
 _LENGTH16: Final = fused(Struct("length" / Int16sb))
@@ -57,7 +57,8 @@ _read32: Final = _LENGTH32.unpack_from
 
 
 def encode_binary_header(command: RemotingCommand) -> bytes:
-    """struct.error when a number or a name is too big for its field, UnicodeEncodeError on a lone surrogate."""
+    """The binary header. Raises struct.error for a number or name too large for its field, UnicodeEncodeError for a lone
+    surrogate."""
     remark = command.remark.encode() if command.remark else b""
     head = _HEAD.pack(
         command.code, command.language, command.version, command.opaque, command.flag, len(remark)

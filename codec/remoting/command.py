@@ -1,4 +1,4 @@
-"""The command that a frame carries (`RemotingCommand`), whichever way its header is written."""
+"""The command in a frame (`RemotingCommand`), independent of the encoding of its header."""
 
 from __future__ import annotations
 
@@ -12,18 +12,17 @@ from codec.headers.base import Header
 __all__ = ["UNKNOWN_LANGUAGE", "UNKNOWN_OPAQUE", "RemotingCommand"]
 
 UNKNOWN_LANGUAGE: Final = -1
-"""`language` of a peer that named none, or one that we do not know; Java reads null."""
+"""`language` of a peer that sent none or an unknown one; Java reads null."""
 
 UNKNOWN_OPAQUE: Final = -1
-"""`opaque` of a frame that had none: no request of ours ever has this number."""
+"""`opaque` of a frame without one: none of our requests has this number."""
 
 
 class RemotingCommand(msgspec.Struct, gc=False):
     """A request or a response (`RemotingCommand`).
 
     `language` is a `LanguageCode`, or any other number that a binary header had. `body` may be a view when we send;
-    what `decode_frame` returns has its own bytes. `header` is there instead of `ext_fields` when the connection was told to
-    read requests of this code that way.
+    `decode_frame` returns a body of its own. `header` replaces `ext_fields` when a DirectReader read the request.
     """
 
     code: int

@@ -1,12 +1,12 @@
-"""A connection without I/O: bytes in, whole commands out; commands in, bytes to send out. The same for both ends.
+"""A connection without I/O, for either end: bytes in, complete commands out; commands in, bytes to send out.
 
-* `receive` takes what the socket gave, in any chunks, and returns the commands that are now whole.
+* `receive` accepts bytes in chunks of any size and returns the commands that are now complete.
 * Either end may send requests, so both may have the same opaque number in flight; the response bit tells them apart.
-* `request` remembers a token of the caller until `match`, `forget` or `abandon` takes it back. Time-outs are the
-  caller's: there is no clock here.
+* `request` keeps a token of the caller until `match`, `forget` or `abandon` removes it. Time-outs are up to the caller:
+  there is no clock here.
 
-Limits: a frame is refused by its length prefix alone, so a peer can make us hold at most `max_frame` bytes, and only
-as many as it sent. Opaque numbers run from 0 to 2**31−1 and start again.
+Limits: a frame is refused by its length prefix alone, so a peer can occupy at most `max_frame` bytes, and only as many as
+it sent. Opaque numbers run from 0 to 2**31−1 and start again.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _read_head: Final = FRAME_HEAD.unpack_from
 
 
 class ReceiveError(RemoteProtocolError):
-    """The stream of frames is broken. `commands` are the whole ones that this call had read before the bad one."""
+    """The stream of frames is broken. `commands` are the complete ones that this call read before the invalid one."""
 
     def __init__(self, message: str, commands: list[RemotingCommand]) -> None:
         super().__init__(message)
@@ -47,7 +47,7 @@ class ReceiveError(RemoteProtocolError):
 
 
 class Connection:
-    """One end of a connection. Not for use by two tasks inside one call; there is nothing in it to wait for."""
+    """One end of a connection. No method waits, so tasks of one thread may share it."""
 
     __slots__ = (
         "_broken",
@@ -63,13 +63,13 @@ class Connection:
     def __init__(
         self, *, max_frame: int = MAX_FRAME, first_opaque: int = 0, direct: DirectReaders = NO_DIRECT
     ) -> None:
-        """Requests that a reader of `direct` is for come with their typed `header`."""
+        """Requests that match a reader of `direct` have a typed `header`."""
         self._max_frame = max_frame
         self._direct = direct
         self._next_opaque = first_opaque
         self._waiting: dict[int, object] = {}
-        self._buffer = bytearray()  # the beginning of one frame, never more
-        self._wanted = _LENGTH_SIZE  # size that the buffer must have before it is worth a look
+        self._buffer = bytearray()  # the beginning of a single frame
+        self._wanted = _LENGTH_SIZE  # size that the buffer must reach before it is read
         self._broken = False
         self._ended = False
 
@@ -77,14 +77,14 @@ class Connection:
 
     @property
     def buffered(self) -> int:
-        """Bytes held of a frame that is not whole yet."""
+        """Bytes held of an incomplete frame."""
         return len(self._buffer)
 
     def receive(self, data: bytes) -> list[RemotingCommand]:
-        """Commands that are whole with `data`, in order; ``b""`` means that the peer will send no more.
+        """Commands that `data` completes, in order; ``b""`` means that the peer will send no more.
 
         ReceiveError (a RemoteProtocolError) when the bytes are not the protocol, or end inside a frame; after that
-        the connection is of no use and every call raises LocalProtocolError.
+        every call raises LocalProtocolError.
         """
         if self._broken or (self._ended and data):
             raise LocalProtocolError("this connection can receive no more")
@@ -102,7 +102,7 @@ class Connection:
         return commands
 
     def _complete_buffered(self, data: bytes, commands: list[RemotingCommand]) -> int:
-        """Give the frame that was begun what it lacks; the position in `data` after that."""
+        """Completes the buffered frame; returns the position in `data` after it."""
         buffer = self._buffer
         taken = 0
         while taken < len(data):
@@ -122,7 +122,7 @@ class Connection:
         return taken
 
     def _read_frames(self, data: bytes, position: int, commands: list[RemotingCommand]) -> None:
-        """Read frames straight from `data`, and keep what is left as the beginning of the next one."""
+        """Reads frames straight from `data` and keeps the rest as the beginning of the next one."""
         direct = self._direct
         longest = self._max_frame - _LENGTH_SIZE
         end = len(data)
@@ -140,7 +140,7 @@ class Connection:
             self._begin(data, position)
 
     def _begin(self, data: bytes, position: int) -> None:
-        """Keeps the beginning of a frame, whose length is refused as soon as it is there."""
+        """Keeps the beginning of a frame; an invalid length is refused as soon as it is known."""
         if len(data) - position >= _LENGTH_SIZE:
             self._wanted = _LENGTH_SIZE + self._frame_length(data, position)
         self._buffer += data[position:]
@@ -165,11 +165,11 @@ class Connection:
 
     @property
     def waiting(self) -> int:
-        """How many requests have neither an answer nor been forgotten."""
+        """The number of requests without a response that are not forgotten."""
         return len(self._waiting)
 
     def request(self, command: RemotingCommand | SendRequest, token: object) -> bytes:
-        """Number the command, remember `token` for its answer, and return the frame; LocalProtocolError."""
+        """The frame of a numbered request whose response `match` finds `token` for; LocalProtocolError."""
         waiting = self._waiting
         opaque = self._next_opaque
         if opaque in waiting or opaque == _MAX_OPAQUE:
@@ -182,7 +182,7 @@ class Connection:
         return frame
 
     def oneway(self, command: RemotingCommand) -> bytes:
-        """Number the command, mark it as one that wants no answer, and return the frame; LocalProtocolError."""
+        """The frame of a numbered one-way request; LocalProtocolError."""
         command.opaque = self._take_opaque()
         command.flag |= RPC_ONEWAY
         return encode_frame(command)
@@ -195,15 +195,15 @@ class Connection:
         return opaque
 
     def match(self, reply: RemotingCommand) -> object | None:
-        """Take back the token of the request that `reply` answers; None when it is late, unknown or no response."""
+        """Removes and returns the token of the request of this reply; None when it is late, unknown or not a response."""
         return self._waiting.pop(reply.opaque, None) if reply.flag & RPC_RESPONSE else None
 
     def forget(self, opaque: int) -> None:
-        """The request timed out: its answer, if it still comes, matches nothing."""
+        """Drops a request that timed out: a late response matches nothing."""
         self._waiting.pop(opaque, None)
 
     def abandon(self) -> list[object]:
-        """Take back all tokens, oldest request first: the connection is lost."""
+        """Removes and returns all tokens, oldest request first, when the connection is lost."""
         tokens = list(self._waiting.values())
         self._waiting.clear()
         return tokens

@@ -2,8 +2,8 @@
 
     int32 length of what follows | int8 serialize type, int24 header length | header | body
 
-All integers are big-endian. A frame, its length field included, has at most 16 MiB. What the two kinds of header can carry
-and what is tolerated in them is said in `frame_json` and `frame_binary`.
+All integers are big-endian. A frame, its length field included, has at most 16 MiB. The contents of the two kinds of header
+and what is tolerated in them is documented in `json_header` and `binary_header`.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def encode_frame(command: RemotingCommand) -> bytes:
 
 
 def encode_frame_head(command: RemotingCommand, body_length: int) -> bytes:
-    """All of the frame before the body, for a body of `body_length` bytes that is sent apart (as memory views)."""
+    """The frame up to its body, for a body of `body_length` bytes that is sent separately (as memory views)."""
     kind = command.serialize_type
     try:
         header = encode_binary_header(command) if kind else encode_json_header(command)
@@ -73,7 +73,7 @@ def encode_frame_head(command: RemotingCommand, body_length: int) -> bytes:
 
 
 def decode_frame(frame: bytes | bytearray | memoryview) -> RemotingCommand:
-    """Read one whole frame WITHOUT its 4-byte length; RemoteProtocolError when it is none."""
+    """Reads one complete frame WITHOUT its 4-byte length; RemoteProtocolError for anything else."""
     data = frame if isinstance(frame, bytes) else memoryview(frame)
     return decode_span(data, 0, len(data))
 

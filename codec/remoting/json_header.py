@@ -66,7 +66,7 @@ def encode_json_header(command: RemotingCommand) -> bytes:
 
 
 class _StrictHeader(msgspec.Struct, gc=False):
-    """A JSON header as all known peers write it: the fast way."""
+    """A JSON header in the form of all known peers, for the fast pass."""
 
     code: _Int32 = 0
     extFields: dict[str, str] | None = None
@@ -96,7 +96,7 @@ _Number = int | float | str | bool | None
 
 
 class _LooseHeader(msgspec.Struct):
-    """A JSON header with all that Java tolerates; every value is still to be made sense of."""
+    """A JSON header in any form that Java tolerates; its values are converted later."""
 
     code: _Number = 0
     extFields: dict[str, msgspec.Raw] | None = None
@@ -133,7 +133,7 @@ def decode_json_header(header: bytes, body: bytes) -> RemotingCommand:
 
 
 class DirectReader(Generic[HeaderT]):
-    """Reads the requests of one code with their typed header; `beginning` is how the header of such a one begins.
+    """Reads the requests of one code with their typed header; `beginning` is the beginning of their headers.
 
     The header class forbids unknown fields, so that a request with more ext fields (AccessKey, Signature, …) is read the
     general way, which keeps them all.
@@ -146,13 +146,13 @@ class DirectReader(Generic[HeaderT]):
             raise TypeError(f"{header.__name__} must forbid unknown fields: a DirectReader would lose them")
         self.beginning = f'{{"code":{code},"extFields":'.encode()[: self.BEGINNING_SIZE]
         self._read = msgspec.json.Decoder(_DirectHeader[header], strict=False).decode  # type: ignore[valid-type]
-        # msgspec reads "1" as true, Java as false; looking for it costs as much as half of the reading.
+        # msgspec reads "1" as true, Java as false; searching for it costs half as much as reading.
         self._doubtful = tuple(f'"{name}":"1"'.encode() for name in bool_names(header))
         flags = bool_attributes(header)
         self._flags = attrgetter(*flags, *flags)  # twice: with a single name it would be no tuple
 
     def decode(self, header: bytes, body: bytes) -> RemotingCommand | None:
-        """The command, or None when only the tolerant way can tell what the header says."""
+        """The command, or None when only the tolerant pass can read the header."""
         try:
             read = self._read(header)
         except _BAD_JSON:
@@ -192,7 +192,7 @@ def decode_json_header_loosely(header: bytes, body: bytes) -> RemotingCommand:
 
 
 def _int32(value: _Number) -> int:
-    """What Java makes of a number member: null and empty text are 0, a fraction is cut off."""
+    """Java's value of a number member: null and empty text are 0, a fraction is cut off."""
     if value is None or value == "":
         return 0
     if isinstance(value, str):

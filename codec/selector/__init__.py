@@ -1,4 +1,4 @@
-"""What a consumer wants of a topic: tag expressions and SQL92 filters."""
+"""Selectors of subscriptions: tag expressions and SQL92 filters."""
 
 # ruff: noqa: I001 - sorting would split imports that contain "as"
 

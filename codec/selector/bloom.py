@@ -21,7 +21,7 @@ BLOCK = 16
 
 @dataclass(frozen=True, slots=True)
 class BloomFilter:
-    """How many positions a name takes, and of how many."""
+    """A bloom filter: the number of positions for each name, and of all positions."""
 
     hashes: int
     bits: int
@@ -44,18 +44,18 @@ class BloomFilter:
         return self.bits // 8
 
     def positions(self, name: str) -> tuple[int, ...]:
-        """Where the bits of a name are; one may come twice."""
+        """The positions of the bits of a name; one may occur twice."""
         digest = murmur3_128(name.encode("utf-8", "replace"))
         low, high = _int32(digest), _int32(digest >> 32)
         steps = (_int32(low + step * high) for step in range(1, self.hashes + 1))
         return tuple((~step if step < 0 else step) % self.bits for step in steps)
 
     def data(self, name: str) -> BloomFilterData:
-        """The positions of a name as consumerFilter.json holds them."""
+        """The positions of a name in the form of consumerFilter.json."""
         return BloomFilterData(bit_pos=self.positions(name), bit_num=self.bits)
 
     def owns(self, data: BloomFilterData | None) -> bool:
-        """Whether positions are of a filter like this one; every one of them is then in the bit map."""
+        """True for positions of an equal filter; each of them is then in the bit map."""
         return (
             data is not None
             and data.bit_num == self.bits

@@ -40,7 +40,7 @@ def java_long(text: str) -> int:
 
 
 def _whole(text: str) -> int:
-    # Java looks at UTF-16 units, so digits beyond them are none; int() alone would take blanks and underscores.
+    # Java reads UTF-16 units, so other digits are invalid; int() alone would accept blanks and underscores.
     if not (text.isdecimal() or (text[:1] in _SIGNS and text[1:].isdecimal())) or max(text) > "\uffff":
         raise ValueError(f"not a number: {text!r}")
     return int(text)

@@ -1,4 +1,4 @@
-"""SQL92 filters: what a consumer wants of a topic, by the properties of a message (Java module `filter`).
+"""SQL92 filters, which select messages by their properties (Java module `filter`).
 
 Accepts and refuses what 4.9.8 does, quirks included: text behind a whole expression is ignored, NOT binds tighter than a
 comparison, `0.0` and numbers with leading zeros are no literals. Values are strings and become numbers by the constant that
@@ -26,7 +26,7 @@ CACHED = 100
 
 
 class Dialect(enum.Enum):
-    """Whose keywords. For 4.9 `s CONTAINS 'b'` is the property s with text behind it, and so never TRUE."""
+    """The release whose keywords count. In 4.9 `s CONTAINS 'b'` is the property s followed by ignored text, so never TRUE."""
 
     V4_9 = "4.9"
     V5 = "5"
@@ -43,11 +43,11 @@ class Predicate:
     dialect: Dialect
     _evaluate: Evaluation = field(repr=False, compare=False)
     names: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
-    """Of the properties that it asks for."""
+    """The names of the properties in the filter."""
     tree: Node | None = field(default=None, repr=False, compare=False)
 
     def matches(self, properties: Mapping[str, str]) -> bool:
-        """Whether the message is wanted."""
+        """True when the filter selects a message with these properties."""
         try:
             return self._evaluate(properties) is True
         except ValueError:
@@ -61,7 +61,7 @@ class Predicate:
 
 @lru_cache(maxsize=CACHED)
 def parse_sql92(text: str, dialect: Dialect = Dialect.V4_9, *, whole: bool = False) -> Predicate:
-    """The filter that a text means. SelectorError, one line, when it means none; with `whole` also for text behind it."""
+    """The compiled filter. SelectorError, one line, for an invalid text; with `whole` also for text behind an expression."""
     from codec.selector.sql92_parser import parse_tree
 
     if len(text) > MAX_LENGTH:

@@ -39,7 +39,7 @@ Evaluation: TypeAlias = Callable[[Properties], Any]
 Order: TypeAlias = Callable[[Any, Any], int]
 
 MISMATCH = -1
-"""What Java's comparison gives for classes that cannot be converted into each other."""
+"""The result of Java's comparison of classes that cannot be converted into each other."""
 
 
 def compile_tree(node: Node) -> Evaluation:
@@ -150,7 +150,7 @@ def _comparison(node: Comparison) -> Evaluation:
 def _property_and_constant(
     how: Operator, left: Node, right: Node, *, missing: bool | None
 ) -> Evaluation | None:
-    """A property compared with a number or string; None when it is something else."""
+    """A property compared with a number or string; None for any other comparison."""
     if not isinstance(left, Property):
         return None
     name, compare = left.name, _COMPARE[how]
@@ -175,7 +175,7 @@ def _property_and_constant(
 
 
 def _values(node: Comparison) -> Evaluation:
-    """Any two values."""
+    """The comparison of any two values."""
     left, right = compile_tree(node.left), compile_tree(node.right)
     compare = _COMPARE[node.operator]
     if node.operator is Operator.EQUAL:
@@ -201,14 +201,14 @@ def _values(node: Comparison) -> Evaluation:
 
 
 def _order_of_numbers(left: Kind, right: Kind) -> Order:
-    """Two strings are compared as doubles."""
+    """Compares two strings as doubles."""
     if left is right is Kind.STRING:
         return _converted(java_double, java_double, order_of_doubles)
     return _order(left, right)
 
 
 def _order(left: Kind, right: Kind) -> Order:
-    """How values of two kinds compare, neither of them null."""
+    """The comparison of values of two kinds, neither of them null."""
     return _ORDERS.get((left, right), _mismatch)
 
 
@@ -233,7 +233,7 @@ def _same(value: Any) -> Any:
 
 
 def _finite_double(text: str) -> float:
-    """As a literal is a finite number, NaN (above all for Java) compares with it as infinity does."""
+    """The number of a text. A literal is finite, so NaN (the greatest for Java) compares with it like infinity."""
     value = java_double(text)
     return math.inf if value != value else value  # noqa: PLR0124  the quickest test for NaN
 

@@ -38,7 +38,7 @@ from codec.selector.sql92_tree import (
 __all__ = ["MAX_NESTING", "parse_tree"]
 
 MAX_NESTING = 256
-"""Operators within each other. Parentheses alone and chains of AND or OR do not count."""
+"""The limit of nested operators. Parentheses alone and chains of AND or OR do not count."""
 
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
@@ -86,7 +86,7 @@ def _unexpected(state: InteractiveParser, word: Word, keywords: frozenset[str]) 
 
 
 def _short(text: str) -> str:
-    """In one line."""
+    """The text in one line."""
     line = repr(str(text))[1:-1]
     return line if len(line) <= SHOWN else f"{line[:SHOWN]}…"
 

@@ -1,4 +1,4 @@
-"""The words of a SQL92 filter, one at a time, so that text behind a whole expression is never looked at.
+"""The words of a SQL92 filter, one at a time, so that text behind a complete expression is never read.
 
 The longest match wins, as in Java. A line comment needs its line end: without one `--` is two minus signs. Positions are
 characters, the first is 1.
@@ -54,12 +54,12 @@ _TOKEN = "|".join(
     )
 )
 _match = re.compile(f"{_BLANK}|{_TOKEN}").match
-# Where no line end follows, each `--` would search the whole rest in vain.
+# Without a line end behind it, each `--` would search the whole rest in vain.
 _match_before_line_end = re.compile(f"{_BLANK}|{_LINE_COMMENT}|{_TOKEN}").match
 
 
 class Word(NamedTuple):
-    """`kind` is the grammar's name of it, `text` as it was written."""
+    """A word: `kind` is its name in the grammar, `text` its original text."""
 
     kind: str
     text: str
@@ -67,7 +67,7 @@ class Word(NamedTuple):
 
 
 def scan(text: str, keywords: Set[str]) -> Iterator[Word]:
-    """The words, lazily, and END for ever. SelectorError at the first character that begins none."""
+    """The words, lazily, then END without end. SelectorError at the first character that begins no word."""
     last_line_end = max(text.rfind("\n"), text.rfind("\r"))
     at = 0
     while at < len(text):
@@ -101,5 +101,5 @@ def _unreadable(text: str, at: int) -> str:
 
 
 def display(kind: str) -> str:
-    """A kind of word as a message names it."""
+    """The name of a kind of word in messages."""
     return _DISPLAY.get(kind) or kind.lstrip("_")

@@ -63,7 +63,7 @@ MIRRORED: Final = {
     Operator.GREATER: Operator.LESS,
     Operator.GREATER_EQUAL: Operator.LESS_EQUAL,
 }
-"""What an operator is when its sides change places."""
+"""The operator with its sides exchanged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Property:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A literal; `text` as it was written, for messages."""
+    """A literal; `text` is its original text, for messages."""
 
     kind: Kind
     value: int | float | str | bool | None
@@ -160,7 +160,7 @@ class Number(NamedTuple):
 
 
 def number_of(node: Node) -> Number | None:
-    """The number that a node always is, with its minus signs applied; None for anything else."""
+    """The value of a constant number, with its minus signs applied; None for any other node."""
     sign = 1
     while isinstance(node, Negate):
         node = node.operand
@@ -172,7 +172,7 @@ def number_of(node: Node) -> Number | None:
 
 
 def kind_of(node: Node) -> Kind:
-    """What a node's value is when it is not null."""
+    """The kind of a node's value when it is not null."""
     if isinstance(node, Property):
         return Kind.STRING
     if isinstance(node, Constant):
@@ -184,7 +184,7 @@ def kind_of(node: Node) -> Kind:
 
 
 def property_names(node: Node) -> Iterator[str]:
-    """Of the properties in a tree; a name may come several times."""
+    """The names of the properties in a tree; one may occur several times."""
     below: list[object] = [node]
     while below:
         one = below.pop()

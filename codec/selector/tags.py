@@ -18,7 +18,7 @@ ALL = "*"
 
 
 def parse_tags(expression: str | None) -> frozenset[str]:
-    """The tags of an expression; an empty set means every message. SelectorError when it is only separators."""
+    """The tags of an expression; an empty set selects every message. SelectorError for separators alone."""
     if not expression or expression == ALL:
         return frozenset()
     if not expression.replace("||", ""):
@@ -27,17 +27,17 @@ def parse_tags(expression: str | None) -> frozenset[str]:
 
 
 def tag_codes(tags: Set[str]) -> frozenset[int]:
-    """The hash of each tag, as consume queue entries hold it."""
+    """The hash of each tag, in the form of consume queue entries."""
     return frozenset(map(tags_code, tags))
 
 
 def accepts_tag(tags: Set[str], tag: str | None) -> bool:
-    """Whether a message with this TAGS value is wanted."""
+    """True when a message with this TAGS value is selected."""
     return not tags or tag in tags
 
 
 def accepts_code(codes: Set[int], code: int) -> bool:
-    """Whether a queue entry with this tags code may be wanted."""
+    """True when a queue entry with this tags code may be selected."""
     return not codes or code in codes
 
 
