@@ -27,7 +27,8 @@ NO_RUNS: RunTable = {}
 
 Gate = Callable[[Session, RemotingCommand], None]
 """Admits a request or raises Refusal. Every request passes it before any handler or run: checks of signatures
-and permissions, counts and limits belong there. A request that a DirectReader read has a `header`, no ext fields."""
+and permissions, counts and limits belong there. A request that a DirectReader read has a `header`, no ext
+fields."""
 
 Barrier = Callable[[], Awaitable[object]]
 """Work that ends before a reply is sent. OSError becomes the reply."""
@@ -38,8 +39,8 @@ _log = logging.getLogger("broker.net.server")
 
 
 class Batches(Protocol):
-    """Receives the begin and the end of requests that are handled together: work that can wait until their replies are
-    sent waits for the end.
+    """Receives the begin and the end of requests that are handled together: work that can wait until their
+    replies are sent waits for the end.
 
     A handler that sets `barrier` has its reply sent once that returned.
     """
@@ -129,22 +130,28 @@ class Dispatcher:
     def _handle_some(
         self, session: Session, commands: list[RemotingCommand], position: int
     ) -> tuple[int, NotReady | None]:
-        """Handles commands from `position` on for one write; returns the position behind them, or of one that must wait."""
+        """Handles commands from `position` on for one write; returns the position behind them, or of one
+        that must wait.
+        """
         missing: NotReady | None = None
-        runs = self._runs
+        runs, gate, call = self._runs, self._gate, self._call_handler
         session.in_batch = True
         self._batches.begin_batch()
         last = min(position + REPLIES_PER_WRITE, len(commands))
         while position < last and not session.is_congested:
-            run = runs.get(commands[position].code)
-            if run is not None and position + 1 < last:
-                handled = self._handle_run(session, run, commands[position:last])
+            command = commands[position]
+            if runs and position + 1 < last:
+                run = runs.get(command.code)
+                handled = self._handle_run(session, run, commands[position:last]) if run is not None else 0
                 position += handled
                 if handled:
                     continue
-            missing = self._handle(session, commands[position])
-            if missing is not None:
-                break
+            if command.flag & RPC_RESPONSE:
+                session.answered(command)
+            elif gate is None or self._admits(gate, session, command):
+                missing = call(session, command)
+                if missing is not None:
+                    break
             position += 1
         session.in_batch = False
         session.flush()
@@ -187,18 +194,14 @@ class Dispatcher:
         session.queue_replies(frames)
         return len(frames)
 
-    def _handle(self, session: Session, command: RemotingCommand) -> NotReady | None:
-        """Handles one command; returns the reason if it and those behind it must wait."""
-        if command.flag & RPC_RESPONSE:
-            session.answered(command)
-            return None
-        if self._gate is not None:
-            try:
-                self._gate(session, command)
-            except Exception as error:  # as for a handler
-                self._reply_failure(session, command, error)
-                return None
-        return self._call_handler(session, command)
+    def _admits(self, gate: Gate, session: Session, command: RemotingCommand) -> bool:
+        """Passes a request through the gate; replies when it is refused."""
+        try:
+            gate(session, command)
+        except Exception as error:  # as for a handler
+            self._reply_failure(session, command, error)
+            return False
+        return True
 
     def _call_handler(self, session: Session, command: RemotingCommand) -> NotReady | None:
         try:

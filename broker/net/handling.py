@@ -2,13 +2,13 @@
 
 A handler gets the server's context and a `Request`. It returns
 * a `Reply`, which leaves with the other replies of its batch;
-* a coroutine that gives the `Reply` later, or the reply of somebody else (a RemotingCommand) to pass on: it runs as a task of
-  the connection, after the rest of the batch is handled;
+* a coroutine that gives the `Reply` later, or the reply of somebody else (a RemotingCommand) to pass on: it
+  runs as a task of the connection, after the rest of the batch is handled;
 * a whole frame (bytes), which only the hot paths write themselves;
 * None when no reply follows, or when something else sends it.
 
-Decoding and encoding are those of the operation. A request that cannot be decoded, a Refusal and any other exception are
-answered by `failure_reply`.
+Decoding and encoding are those of the operation. A request that cannot be decoded, a Refusal and any other
+exception are answered by `failure_reply`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ class Request(msgspec.Struct, Generic[HeaderT_co, BodyT_co], frozen=True, gc=Fal
 class Reply(msgspec.Struct, Generic[HeaderT_co, BodyT_co], frozen=True, gc=False):
     """What a handler replies.
 
-    `remark` None is the operation's; `views` are sent as the body without a copy; `dialect` None is the operation's.
+    `remark` None is the operation's; `views` are sent as the body without a copy; `dialect` None is the
+    operation's.
     """
 
     header: HeaderT_co | None = None
@@ -71,7 +72,9 @@ TypedHandler = Callable[[ContextT, Request[RequestT, RequestBodyT]], Answered[Re
 
 
 class Registration(NamedTuple, Generic[ContextT]):
-    """An operation and the handler that serves it; `common_ext` gives ext fields of every reply, refusals too."""
+    """An operation and the handler that serves it; `common_ext` gives ext fields of every reply, refusals
+    too.
+    """
 
     operation: AnyOperation
     handler: Callable[[ContextT, Request[Any, Any]], Answered[Any, Any]]
