@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
+from rmqcli.files import replace_file
 
 DEFAULT_NAMESRV = "127.0.0.1:9876"
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
@@ -104,13 +105,10 @@ def profile(name: str) -> Profile:
 def save_profiles(profiles: Mapping[str, Profile]) -> Path:
     """Write all profiles to a temporary file and rename it, so that a reader never sees half a file."""
     path = profiles_path()
-    path.parent.mkdir(parents=True, exist_ok=True)
     tables = [
         f"[profiles.{entry.name}]\nnamesrv = {_toml_text(entry.namesrv)}\n" for entry in profiles.values()
     ]
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text("\n".join(tables), "utf-8")
-    temporary.replace(path)
+    replace_file(path, "\n".join(tables).encode())
     return path
 
 

@@ -18,6 +18,7 @@ from typing import Self
 
 import msgspec
 
+from rmqcli.files import replace_file
 from rmqcli.import_.errors import ImportFailed, InputError
 from rmqcli.store.read.files import naming_full_disk
 
@@ -88,14 +89,8 @@ class Progress:
         if self._path is not None:
             lines = [self._head, *(_Sent(file, rows) for file, rows in self._sent.items())]
             # Rewritten: the many lines of the last run become few, and a torn one goes.
-            temporary = self._path.with_name(f"{self._path.name}.tmp")
-            try:
-                with naming_full_disk(self._path):
-                    temporary.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
-                temporary.replace(self._path)
-            except OSError:
-                temporary.unlink(missing_ok=True)
-                raise
+            with naming_full_disk(self._path):
+                replace_file(self._path, b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
             self._descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND)
         return self
 

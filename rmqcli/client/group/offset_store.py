@@ -9,8 +9,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import shutil
-import threading
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Protocol
@@ -25,6 +23,7 @@ from codec.message_queue import MessageQueue
 from rmqcli.client.errors import ClientError
 from rmqcli.client.group.offsets import OffsetCalls
 from rmqcli.client.instance import ClientInstance
+from rmqcli.files import replace_file
 
 PERSIST_INTERVAL = 5.0  # seconds; ClientConfig.persistConsumerOffsetInterval
 
@@ -201,18 +200,7 @@ class LocalFileOffsetStore(_Memory):
 
     def _replace(self, table: Mapping[MessageQueue, int]) -> None:
         body = OffsetSerializeWrapper(offset_table=dict(sorted(table.items())))
-        # A name of its own, because Java's consumers do not use the lock
-        temporary = self.path.with_name(f"{self.path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
-        try:
-            with temporary.open("wb") as file:
-                file.write(encode_body(body, dialect=FASTJSON, pretty=True))
-                file.flush()
-                os.fsync(file.fileno())
-            if self.path.exists():
-                shutil.copyfile(self.path, self._backup)
-            temporary.replace(self.path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        replace_file(self.path, encode_body(body, dialect=FASTJSON, pretty=True), backup=self._backup)
 
 
 def offset_store(

@@ -16,6 +16,7 @@ import msgspec
 from rmqcli.export.errors import ExportError, OutputExists
 from rmqcli.export.output.layout import Layout
 from rmqcli.export.output.spans import QueueSpan, merged
+from rmqcli.files import replace_file
 
 FOLDER = "_rmq"
 MANIFEST = f"{FOLDER}/manifest.json"
@@ -143,7 +144,5 @@ def write_json(path: Path, value: object) -> None:
     Like the Parquet files it is not synced: a manifest that outlives them at a power cut would list missing
     rows.
     """
-    path.parent.mkdir(exist_ok=True)
-    temporary = path.with_name(f"{path.name}.tmp")
-    temporary.write_bytes(msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n")
-    temporary.replace(path)
+    text = msgspec.json.format(msgspec.json.encode(value), indent=1) + b"\n"
+    replace_file(path, text, durable=False)

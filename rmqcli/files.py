@@ -1,0 +1,39 @@
+"""Replaces small files as a whole, whatever happens meanwhile."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from pathlib import Path
+
+
+def replace_file(path: Path, content: bytes, *, backup: Path | None = None, durable: bool = True) -> None:
+    """Writes a temporary file beside `path` and renames it; the previous content is copied to `backup` first.
+
+    Readers see the old content or the new. `durable` also syncs file and folder: without it a power cut may lose either, and
+    order against other files is not kept. The folder is created if it is missing. Blocks; OSError leaves the old content.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            if durable:
+                os.fsync(file.fileno())
+        if backup is not None and path.exists():
+            shutil.copyfile(path, backup)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    if durable:
+        _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
