@@ -118,7 +118,8 @@ class BrokerContext:
         self.checked_topics.clear()
 
     def topics_changed(self, configs: Sequence[TopicConfig] = ()) -> None:
-        """Saves the topics before the request has its reply, and announces `configs` (or all topics) to the name servers soon."""
+        """Saves the topics before the request has its reply, and announces `configs` (or all topics) to
+        the name servers soon."""
         self.files.topics_changed()
         self.store.barrier = self.files.save_changed
         self.announcer.announce(configs)

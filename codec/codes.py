@@ -1,8 +1,8 @@
 """Numbers of the remoting protocol: request and response codes, languages, flags, ids.
 
-Source classes: `MixAll`, `RequestCode`, `ResponseCode`, `RemotingSysResponseCode`, `LanguageCode`, `SerializeType`, `PermName`,
-`PullSysFlag`, `MessageSysFlag`. Codes of 4.9.8 come first, those that 5.x added after them. A code that a table does not
-have is legal on the wire: keep it as a plain int.
+Source classes: `MixAll`, `RequestCode`, `ResponseCode`, `RemotingSysResponseCode`, `LanguageCode`,
+`SerializeType`, `PermName`, `PullSysFlag`, `MessageSysFlag`. Codes of 4.9.8 come first, those that 5.x
+added after them. A code that a table does not have is legal on the wire: keep it as a plain int.
 """
 
 from __future__ import annotations
@@ -319,7 +319,8 @@ class PullSysFlag(IntFlag):
 
 
 class MessageSysFlag:
-    """Bits of a stored message's `sysFlag`; transaction state and compression are two- and three-bit numbers in it."""
+    """Bits of a stored message's `sysFlag`; transaction state and compression are two- and three-bit
+    numbers in it."""
 
     COMPRESSED = 0x1
     MULTI_TAGS = 0x2

@@ -1,6 +1,8 @@
-"""Compressed bodies: zlib (RFC 1950), LZ4 frames, Zstandard frames; the sys flag says which (Java class `CompressionType`).
+"""Compressed bodies: zlib (RFC 1950), LZ4 frames, Zstandard frames; the sys flag says which (Java class
+`CompressionType`).
 
-The output of one body is bounded, so a small body cannot fill the memory. lz4 and zstandard are imported on first use.
+The output of one body is bounded, so a small body cannot fill the memory. lz4 and zstandard are imported
+on first use.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ MAX_DECOMPRESSED = 64 * 1024 * 1024
 """The default limit of one decompressed body, in bytes."""
 MAX_ZSTD_WINDOW = 64 * 1024 * 1024
 ZSTD_PIECE = 1024
-"""Input bytes decompressed at once: a block of 4 bytes can become 128 KiB, so this bounds the excess over the limit."""
+"""Input bytes decompressed at once: a block of 4 bytes can become 128 KiB, so this bounds the excess over
+the limit."""
 DEFAULT_LEVEL = 5
 """Java's `rocketmq.message.compressLevel`."""
 

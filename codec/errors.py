@@ -1,6 +1,7 @@
 """Errors in data. The type says which side is at fault.
 
-Nothing in `codec` lets a foreign exception (struct, construct, msgspec, zlib …) out: it is mapped here at the border.
+Nothing in `codec` lets a foreign exception (struct, construct, msgspec, zlib …) out: it is mapped here at
+the border.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ class BodyError(CodecError):
 class CorruptionError(CodecError):
     """Stored bytes (record, queue entry, index, table, compressed body) are damaged.
 
-    `position` is the byte offset, in the buffer that was given, where the damage was noticed; None when it has no place.
+    `position` is the byte offset, in the buffer that was given, where the damage was noticed; None when it
+    has no place.
     """
 
     def __init__(self, message: str, position: int | None = None) -> None:

@@ -1,11 +1,12 @@
 """The JSON that fastjson 1.2.x writes, standard or not, read and written (Java `RemotingSerializable`).
 
-Reading accepts, beyond JSON: keys that are bare numbers, bare identifiers, single-quoted strings or whole objects; values in
-single quotes; a comma before a closing bracket; `{"$ref": path}` with the paths `$`, `..`, `@`, `$.a[0].b`.
-Every key comes back as text: a number as it was written, an object as compact JSON.
+Reading accepts, beyond JSON: keys that are bare numbers, bare identifiers, single-quoted strings or whole
+objects; values in single quotes; a comma before a closing bracket; `{"$ref": path}` with the paths `$`, `..`,
+`@`, `$.a[0].b`. Every key comes back as text: a number as it was written, an object as compact JSON.
 
-Limits: 64 MiB of text, 128 levels, 64 characters a number; beyond them BodyError. Time is linear in the text. A reference
-shares its target, so a value can be far larger, or endless, when it is walked: see `expanded_size`.
+Limits: 64 MiB of text, 128 levels, 64 characters a number; beyond them BodyError. Time is linear in the
+text. A reference shares its target, so a value can be far larger, or endless, when it is walked: see
+`expanded_size`.
 """
 
 from __future__ import annotations
@@ -241,7 +242,8 @@ def _parse(text: bytes | bytearray | memoryview | str) -> _Parser:
 
 
 def loads_finite(text: bytes | bytearray | memoryview | str, *, limit: int = 4_000_000) -> Any:
-    """Like `loads`, for readers that walk the value: BodyError when references make it endless or larger than `limit` values."""
+    """Like `loads`, for readers that walk the value: BodyError when references make it endless or larger
+    than `limit` values."""
     parser = _parse(text)
     root = parser.document()
     if parser.refers:
@@ -250,7 +252,8 @@ def loads_finite(text: bytes | bytearray | memoryview | str, *, limit: int = 4_0
 
 
 def expanded_size(root: Any, limit: int) -> int:
-    """The number of values in a walk of `root`, shared ones each time. BodyError for more than `limit` or an endless walk."""
+    """The number of values in a walk of `root`, shared ones each time. BodyError for more than `limit` or
+    an endless walk."""
     sizes: dict[int, int] = {}
 
     def size(value: Any, depth: int) -> int:

@@ -1,8 +1,9 @@
 """Writes values as fastjson 1.2.x does (Java `RemotingSerializable.toJson`).
 
-Members of a Struct in the order of their names, entries of a dict in their own; None is left out; no blanks. Pretty text is
-indented by tabs as in Java's config files, where entries with keys that are no strings stay on one line, and so do arrays
-and sets (here tuples and sets) but not lists. Characters that UTF-8 cannot carry, and those that fastjson escapes, are `\\uXXXX`.
+Members of a Struct in the order of their names, entries of a dict in their own; None is left out; no
+blanks. Pretty text is indented by tabs as in Java's config files, where entries with keys that are no
+strings stay on one line, and so do arrays and sets (here tuples and sets) but not lists. Characters that
+UTF-8 cannot carry, and those that fastjson escapes, are `\\uXXXX`.
 """
 
 from __future__ import annotations

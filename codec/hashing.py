@@ -1,8 +1,9 @@
 """Hashes and checksums that Java computes and stores.
 
-`String.hashCode` runs over UTF-16 units: h = 31 * h + unit, in 32-bit two's complement. A character outside the basic
-plane counts as two units. Checksums are zlib's CRC-32 without its top bit (`UtilAll.crc32`); zlib-ng computes the same number
-ten times as fast and is taken where there is a wheel of it.
+`String.hashCode` runs over UTF-16 units: h = 31 * h + unit, in 32-bit two's complement. A character
+outside the basic plane counts as two units. Checksums are zlib's CRC-32 without its top bit
+(`UtilAll.crc32`); zlib-ng computes the same number ten times as fast and is taken where there is a wheel
+of it.
 """
 
 from __future__ import annotations
@@ -28,11 +29,12 @@ CRC_BITS = 0x7FFFFFFF
 CHUNK = 64
 """UTF-16 units that are summed at once; longer texts are summed in chunks."""
 TAIL = 4
-"""Characters at the end of a key that are hashed apart: the counter of a UNIQ_KEY; all before it is one and the same for
-the messages that a client makes within a millisecond."""
+"""Characters at the end of a key that are hashed apart: the counter of a UNIQ_KEY; all before it is one
+and the same for the messages that a client makes within a millisecond."""
 MAX_HEADS = 4096
 MAX_TAILS = 1 << 17
-"""Cached hashes of heads and short keys, and of tails (65,536 counters); at the limit a cache starts again."""
+"""Cached hashes of heads and short keys, and of tails (65,536 counters); at the limit a cache starts
+again."""
 
 POWERS: tuple[tuple[int, ...], ...] = tuple(
     tuple(pow(31, n - 1 - i, 1 << 32) for i in range(n)) for n in range(CHUNK + 1)
@@ -53,7 +55,8 @@ def java_string_hash(text: str) -> int:
 
 
 def index_key_hash(topic: str, key: str) -> int:
-    """The hash of a key in an index item: abs(hashCode of `topic#key`), 0 for the smallest int32 (`IndexFile`)."""
+    """The hash of a key in an index item: abs(hashCode of `topic#key`), 0 for the smallest int32
+    (`IndexFile`)."""
     try:
         if len(key) > TAIL:
             value = _heads[topic, key[:-TAIL]] + _tails[key[-TAIL:]] & MASK
@@ -96,7 +99,8 @@ def _extend(value: int, units: Sequence[int]) -> int:
 
 
 def _learn(topic: str, key: str) -> int:
-    """The unsigned hash of `topic#key`, which the caches know from now on unless the tail is one of many that are not ASCII."""
+    """The unsigned hash of `topic#key`, which the caches know from now on unless the tail is one of many
+    that are not ASCII."""
     head, tail = key[:-TAIL], key[-TAIL:]
     value = _extend(_topic_hash(topic), _units(key))
     if not head:

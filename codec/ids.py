@@ -1,9 +1,10 @@
 """Message ids and host addresses.
 
-An offset message id is the upper-case hex of store address (4 or 16 bytes), port (int32) and commit log offset (int64): 32
-or 56 characters (Java class `MessageDecoder.createMessageId`). A unique id (property UNIQ_KEY, class
-`MessageClientIDSetter`) is the hex of address (4 or 16), process id (2), a number of the process (4), milliseconds since the
-first of the local month (4), counter (2). A packed host is the address followed by the port as int32: 8 or 20 bytes.
+An offset message id is the upper-case hex of store address (4 or 16 bytes), port (int32) and commit log
+offset (int64): 32 or 56 characters (Java class `MessageDecoder.createMessageId`). A unique id (property
+UNIQ_KEY, class `MessageClientIDSetter`) is the hex of address (4 or 16), process id (2), a number of the
+process (4), milliseconds since the first of the local month (4), counter (2). A packed host is the address
+followed by the port as int32: 8 or 20 bytes.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ CACHED_HOSTS = 8192
 
 @lru_cache(maxsize=CACHED_HOSTS)
 def pack_host(host: str, port: int) -> bytes:
-    """8 bytes for an IPv4 address, 20 for IPv6. LocalProtocolError for an invalid address or a port beyond int32."""
+    """8 bytes for an IPv4 address, 20 for IPv6. LocalProtocolError for an invalid address or a port beyond
+    int32."""
     try:
         return ipaddress.ip_address(host).packed + struct.pack(">i", port)
     except (ValueError, struct.error) as error:
@@ -84,8 +86,8 @@ def parse_offset_msg_id(text: str) -> tuple[str, int, int]:
 class UniqIdFactory:
     """Generates the UNIQ_KEYs of one process. Safe to call from several threads.
 
-    `ip` has 4 or 16 bytes, `identity` is any number of the process, `now_ms` the clock, `tz` the zone whose month counts
-    (None: this machine's).
+    `ip` has 4 or 16 bytes, `identity` is any number of the process, `now_ms` the clock, `tz` the zone
+    whose month counts (None: this machine's).
     """
 
     def __init__(
@@ -108,7 +110,8 @@ class UniqIdFactory:
 
 
 def time_of_uniq_id(uniq_id: str, now_ms: int, tz: tzinfo | None = None) -> int:
-    """The creation time of a UNIQ_KEY in ms: the latest possible one up to `now_ms`. HeaderError for any other text."""
+    """The creation time of a UNIQ_KEY in ms: the latest possible one up to `now_ms`. HeaderError for any
+    other text."""
     # 31 days of milliseconds need the sign bit, so it is read as unsigned.
     span = int.from_bytes(_id_bytes(uniq_id)[-6:-2], "big")
     start, _ = _month(now_ms, tz)

@@ -1,16 +1,17 @@
 """One declaration, three readers.
 
-A layout of fixed width is declared once, as a construct `Struct` of named fields. `fused` derives from it the fast
-readers, so that no width or offset is ever written twice:
+A layout of fixed width is declared once, as a construct `Struct` of named fields. `fused` derives from it the
+fast readers, so that no width or offset is ever written twice:
 
 * construct itself: the specification, and the oracle of the tests;
 * `FixedLayout.unpack_from`, `pack`, `iter_unpack`: one fused `struct.Struct`, for the hot path;
 * `FixedLayout.dtype`: a NumPy structured dtype, for scanning in bulk (NumPy is imported by the call, not by this module).
 
-Rules: integers and floats (`Int8ub`, `Int16sb`, `Int32ub`, `Int64sb`, `Float64b` …), `Bytes(n)` with a fixed n, and
-`Const` or `Default` around one of these; every field has a name; one byte order for the whole layout. A `Const` is
-read like any other value: whoever reads decides what a wrong one means. Offsets and sizes are bytes.
-The readers raise `struct.error` when the buffer is too short: callers look at the length first.
+Rules: integers and floats (`Int8ub`, `Int16sb`, `Int32ub`, `Int64sb`, `Float64b` …), `Bytes(n)` with a
+fixed n, and `Const` or `Default` around one of these; every field has a name; one byte order for the whole
+layout. A `Const` is read like any other value: whoever reads decides what a wrong one means. Offsets and
+sizes are bytes. The readers raise `struct.error` when the buffer is too short: callers look at the length
+first.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ class Field(NamedTuple):
 
 
 class FixedLayout:
-    """The fused reader of a fixed-width declaration. `unpack_from` returns a plain tuple in the order of `names`."""
+    """The fused reader of a fixed-width declaration. `unpack_from` returns a plain tuple in the order of
+    `names`."""
 
     __slots__ = (
         "declaration",

@@ -1,7 +1,8 @@
 """Messages as values: to be sent, and stored by a broker (Java classes `Message`, `MessageExt`).
 
-Times are milliseconds since 1970 UTC. Hosts are text, `ip:port` or `[v6]:port`. Neither can be part of a reference cycle, so
-the garbage collector need not walk the lists of thousands that a pull makes (`gc=False`).
+Times are milliseconds since 1970 UTC. Hosts are text, `ip:port` or `[v6]:port`. Neither can be part of a
+reference cycle, so the garbage collector need not walk the lists of thousands that a pull makes
+(`gc=False`).
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         properties: Mapping[str, str] | None = None,
         flag: int = 0,
     ) -> Message:
-        """A message from its parts; a text body becomes UTF-8. `keys` is one key or several, without blanks in them."""
+        """A message from its parts; a text body becomes UTF-8. `keys` is one key or several, without
+        blanks in them."""
         named = dict(properties or {})
         joined = keys if isinstance(keys, str) else " ".join(keys)
         if tags:
@@ -96,9 +98,11 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class MessageExt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A stored message. `body` is as stored (perhaps compressed) unless the decoder was asked to decompress it.
+    """A stored message. `body` is as stored (perhaps compressed) unless the decoder was asked to decompress
+    it.
 
-    `queue_offset` is 0 for prepared and rolled-back transaction messages; `sys_flag` is always the stored one.
+    `queue_offset` is 0 for prepared and rolled-back transaction messages; `sys_flag` is always the stored
+    one.
     """
 
     topic: str

@@ -1,6 +1,7 @@
 """The body of a batch send (code 320): concatenated messages of one topic (Java class `MessageDecoder`).
 
-The broker makes a record of each. An item has no topic, no magic and no CRC; a single item is never compressed.
+The broker makes a record of each. An item has no topic, no magic and no CRC; a single item is never
+compressed.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ class BatchItem(NamedTuple):
 
 
 def encode_batch(messages: Iterable[Message]) -> bytes:
-    """The batch body of messages, without their topics. LocalProtocolError for properties over 32,767 bytes."""
+    """The batch body of messages, without their topics. LocalProtocolError for properties over 32,767
+    bytes."""
     parts: list[bytes] = []
     for message in messages:
         properties = encode_properties(message.properties)

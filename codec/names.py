@@ -1,4 +1,5 @@
-"""Rules for topic and group names, and the names that RocketMQ reserves (Java `TopicValidator`, `Validators`, `MixAll`).
+"""Rules for topic and group names, and the names that RocketMQ reserves (Java `TopicValidator`, `Validators`,
+`MixAll`).
 
 A name has the characters `% | - _ 0-9 A-Z a-z`. A topic has at most 127 of them, a group 255.
 """

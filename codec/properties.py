@@ -1,8 +1,9 @@
-"""The properties text of a message: `name \\x01 value \\x02` for each pair, UTF-8 (Java class `MessageDecoder`).
+"""The properties text of a message: `name \\x01 value \\x02` for each pair, UTF-8 (Java class
+`MessageDecoder`).
 
-Rules: 4.9 leaves the last separator out, 5.x writes it, both are read. A pair with an empty name or an empty value is
-dropped silently. The last of two equal names wins. A value may hold \\x01. Order means nothing. Bytes that are not UTF-8
-are read as U+FFFD and a lone surrogate is written as `?`, as Java does.
+Rules: 4.9 leaves the last separator out, 5.x writes it, both are read. A pair with an empty name or an
+empty value is dropped silently. The last of two equal names wins. A value may hold \\x01. Order means
+nothing. Bytes that are not UTF-8 are read as U+FFFD and a lone surrogate is written as `?`, as Java does.
 """
 
 from __future__ import annotations
@@ -127,7 +128,8 @@ def split_keys(keys: str | None) -> list[str]:
 
 
 def delay_level(properties: Mapping[str, str]) -> int:
-    """The level of the DELAY property; 0 when it is missing or not a positive number of at most 10 ASCII digits."""
+    """The level of the DELAY property; 0 when it is missing or not a positive number of at most 10 ASCII
+    digits."""
     level = properties.get(PropertyName.DELAY, "")
     return int(level) if len(level) < 11 and level.isascii() and level.isdigit() else 0
 

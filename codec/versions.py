@@ -1,7 +1,7 @@
 """The `version` number of a frame: the ordinal of Java's enum `MQVersion.Version`.
 
-From 4.0.0 on a release has the number 213 + 2·((major−4)·100 + minor·10 + patch), and its SNAPSHOT the one before.
-Releases of 3.x follow each other the same way, but its series have different lengths.
+From 4.0.0 on a release has the number 213 + 2·((major−4)·100 + minor·10 + patch), and its SNAPSHOT the one
+before. Releases of 3.x follow each other the same way, but its series have different lengths.
 """
 
 from __future__ import annotations

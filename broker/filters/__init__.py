@@ -1,4 +1,5 @@
-"""SQL92 subscriptions on the broker: the filters of groups, kept over restarts, and the messages they select. No I/O."""
+"""SQL92 subscriptions on the broker: the filters of groups, kept over restarts, and the messages they
+select. No I/O."""
 
 from __future__ import annotations
 

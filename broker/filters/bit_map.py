@@ -17,7 +17,8 @@ class BitMaps:
         self._table = table
 
     def of(self, topic: str, properties: Mapping[str, str]) -> bytes | None:
-        """The bits of every group whose filter, dead or alive, the message passes; None when the topic has no filter."""
+        """The bits of every group whose filter, dead or alive, the message passes; None when the topic has
+        no filter."""
         filters = self._table.of_topic(topic)
         if not filters:
             return None

@@ -1,7 +1,8 @@
 """Compiled SQL92 expressions, long ones compiled in a worker thread.
 
-A text of 64 KiB takes more than a second. `slow` names the expressions that would delay the event loop, `prepare`
-compiles them in a thread, one at a time; after that `compiled` is quick. Refusals are kept like predicates.
+A text of 64 KiB takes more than a second. `slow` names the expressions that would delay the event loop,
+`prepare` compiles them in a thread, one at a time; after that `compiled` is quick. Refusals are kept like
+predicates.
 """
 
 from __future__ import annotations

@@ -12,7 +12,8 @@ from codec.selector import Predicate
 
 @dataclass(slots=True)
 class ConsumerFilter:
-    """`predicate` is None when the text of a saved filter no longer compiles: it then lets everything through.
+    """`predicate` is None when the text of a saved filter no longer compiles: it then lets everything
+    through.
 
     `client_version` is the version of the subscription. `bloom` is None for the filter of a single pull.
     """

@@ -1,7 +1,8 @@
-"""The messages that a pull with a SQL92 subscription lets through (Java classes `ExpressionMessageFilter`, `ExpressionForRetryMessageFilter`).
+"""The messages that a pull with a SQL92 subscription lets through (Java classes `ExpressionMessageFilter`,
+`ExpressionForRetryMessageFilter`).
 
-The bit map in the consume queue extension excludes some messages; the properties of the record decide about the others.
-Without a compiled filter everything passes, as in Java.
+The bit map in the consume queue extension excludes some messages; the properties of the record decide
+about the others. Without a compiled filter everything passes, as in Java.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ class Filters(Protocol):
 
 
 class SqlSelection:
-    """The selection of one pull. `retry_topics` (filterSupportRetry): the filter of its original topic decides about a
-    message of %RETRY%."""
+    """The selection of one pull. `retry_topics` (filterSupportRetry): the filter of its original topic
+    decides about a message of %RETRY%."""
 
     def __init__(
         self, filters: Filters, topic: str, one: ConsumerFilter | None, *, retry_topics: bool = False

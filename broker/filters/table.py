@@ -1,8 +1,9 @@
 """The SQL92 filters of a broker, by topic and group (Java class `ConsumerFilterManager`).
 
-A heartbeat registers the filters of a group. When the group leaves, or no longer names a topic, its filter dies: it still
-counts for the bit maps of messages, so that the group finds them when it returns, and is removed a day later. A filter is
-replaced only by one with a greater version. Plain state, changed by one thread.
+A heartbeat registers the filters of a group. When the group leaves, or no longer names a topic, its filter
+dies: it still counts for the bit maps of messages, so that the group finds them when it returns, and is
+removed a day later. A filter is replaced only by one with a greater version. Plain state, changed by one
+thread.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ LOADED_DEAD_SINCE_MS = 30_000
 class FilterTable:
     """Topic → group → filter. `dirty` says that something changed since the last save.
 
-    `bloom` gives each filter its bits (brokers: maxErrorRateOfBloomFilter, expectConsumerNumUseFilter); `forget_after_ms` is
-    filterDataCleanTimeSpan.
+    `bloom` gives each filter its bits (brokers: maxErrorRateOfBloomFilter, expectConsumerNumUseFilter);
+    `forget_after_ms` is filterDataCleanTimeSpan.
     """
 
     def __init__(
@@ -71,7 +72,8 @@ class FilterTable:
         )
 
     def register(self, group: str, subscriptions: Iterable[SubscriptionData]) -> list[SelectorError]:
-        """Stores the filters of a heartbeat; those of other topics die. Returns the errors of invalid expressions."""
+        """Stores the filters of a heartbeat; those of other topics die. Returns the errors of invalid
+        expressions."""
         errors = []
         named = set()
         for subscription in subscriptions:
@@ -139,7 +141,8 @@ class FilterTable:
             self._revive(old)
 
     def _replace(self, group: str, subscription: SubscriptionData, old: ConsumerFilter | None) -> None:
-        """Replaces a filter. An invalid expression removes the old one, so that pulls report it to the client."""
+        """Replaces a filter. An invalid expression removes the old one, so that pulls report it to the
+        client."""
         topic, version = subscription.topic, subscription.sub_version
         expression, expression_type = subscription.sub_string, subscription.expression_type
         self.dirty = True

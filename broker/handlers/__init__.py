@@ -1,6 +1,7 @@
 """The handlers of a broker, each registered against the operation that it serves.
 
-Codes that RocketMQ has but this broker does not serve yet are refused with REQUEST_CODE_NOT_SUPPORTED and their name.
+Codes that RocketMQ has but this broker does not serve yet are refused with REQUEST_CODE_NOT_SUPPORTED and
+their name.
 """
 
 from __future__ import annotations

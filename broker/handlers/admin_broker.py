@@ -44,7 +44,8 @@ def update_broker_config(broker: BrokerContext, request: Request[None, dict[str,
 
 
 async def _save(broker: BrokerContext, changed: dict[str, str]) -> None:
-    """Saves topics that changed, and the change in the configuration file that the broker was started with, if any."""
+    """Saves topics that changed, and the change in the configuration file that the broker was started
+    with, if any."""
     await broker.files.save_changed()
     if not broker.config.broker_config_path:
         return
@@ -89,8 +90,9 @@ def runtime_info(broker: BrokerContext, _request: Request[None, None]) -> Reply[
 def runtime_table(broker: BrokerContext) -> dict[str, str]:
     """The table of GET_BROKER_RUNTIME_INFO.
 
-    Entries about threads have the values of a single thread: requests do not wait in queues (sizes and waits are 0), no
-    page cache lock is needed, and dispatch is never behind. dispatchMaxBuffer is 0, since no 4.9 sets it.
+    Entries about threads have the values of a single thread: requests do not wait in queues (sizes and
+    waits are 0), no page cache lock is needed, and dispatch is never behind. dispatchMaxBuffer is 0, since
+    no 4.9 sets it.
     """
     return {
         **_identity(broker),

@@ -1,4 +1,5 @@
-"""Consumer groups and connected clients: codes 200, 201, 203, 204, 207, 225, 328, 352 (Java class `AdminBrokerProcessor`)."""
+"""Consumer groups and connected clients: codes 200, 201, 203, 204, 207, 225, 328, 352 (Java class
+`AdminBrokerProcessor`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Heartbeats and the members of groups: codes 34, 35, 38, 46 (Java classes `ClientManageProcessor`, `ConsumerManageProcessor`)."""
+"""Heartbeats and the members of groups: codes 34, 35, 38, 46 (Java classes `ClientManageProcessor`,
+`ConsumerManageProcessor`)."""
 
 from __future__ import annotations
 
@@ -61,7 +62,8 @@ def _register(broker: BrokerContext, request: Request[None, HeartbeatData]) -> R
 
 
 def _ensure_group(broker: BrokerContext, consumer: ConsumerData) -> None:
-    """Creates the group and its retry topic. They are saved a little later: the next heartbeat would create them again."""
+    """Creates the group and its retry topic. They are saved a little later: the next heartbeat would
+    create them again."""
     config, made = broker.groups.find(consumer.group_name)
     if made:
         broker.files.groups_changed()

@@ -30,7 +30,8 @@ def when_compiled(
     expressions: Iterable[str | None],
     handle: Callable[[], Reply[ReplyT, ReplyBodyT] | None],
 ) -> Answered[ReplyT, ReplyBodyT]:
-    """What `handle` returns: at once, or after a worker thread has compiled the long expressions among these."""
+    """What `handle` returns: at once, or after a worker thread has compiled the long expressions among
+    these."""
     slow = broker.filters.compiler.slow(expressions)
     return _compile_first(broker, slow, handle) if slow else handle()
 

@@ -1,4 +1,5 @@
-"""Offsets of groups and queues: codes 14, 15, 29 to 32, 43, 45 (Java classes `ConsumerManageProcessor`, `AdminBrokerProcessor`)."""
+"""Offsets of groups and queues: codes 14, 15, 29 to 32, 43, 45 (Java classes `ConsumerManageProcessor`,
+`AdminBrokerProcessor`)."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ NOT_FOUND = "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"
 def query_offset(
     broker: BrokerContext, request: Request[QueryConsumerOffsetRequestHeader, None]
 ) -> Reply[QueryConsumerOffsetResponseHeader, None]:
-    """14: the committed offset. A new group starts at 0 while the queue's first message is still in memory."""
+    """14: the committed offset. A new group starts at 0 while the queue's first message is still in
+    memory."""
     header = request.header
     offset = broker.offsets.query(header.consumer_group, header.topic, header.queue_id)
     if offset < 0:

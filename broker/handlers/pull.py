@@ -1,9 +1,9 @@
 """PULL_MESSAGE (11), LITE_PULL_MESSAGE (361) (Java class `PullMessageProcessor`).
 
-A pull that finds nothing new and may be suspended is held (services/holds.py) and tried once more when a message arrives or
-its time is over. It commits its offset at the first try only. Records are sent as views of the mapped files. SQL92
-subscriptions are refused unless enablePropertyFilter is on. An expression in the request itself that does not compile lets
-everything pass, as in Java; one of a heartbeat is refused.
+A pull that finds nothing new and may be suspended is held (services/holds.py) and tried once more when a
+message arrives or its time is over. It commits its offset at the first try only. Records are sent as views
+of the mapped files. SQL92 subscriptions are refused unless enablePropertyFilter is on. An expression in
+the request itself that does not compile lets everything pass, as in Java; one of a heartbeat is refused.
 """
 
 from __future__ import annotations
@@ -185,7 +185,8 @@ def _reply(broker: BrokerContext, header: PullMessageRequestHeader, result: GetR
 
 
 def _suggested(broker: BrokerContext, header: PullMessageRequestHeader, result: GetResult) -> int:
-    """The broker id that the group should read from; another one when it reads messages that left the memory."""
+    """The broker id that the group should read from; another one when it reads messages that left the
+    memory."""
     group = broker.groups.get(header.consumer_group) if broker.config.slave_read_enable else None
     if group is None:
         return MASTER_ID

@@ -1,4 +1,5 @@
-"""Queries for messages by key and by position, and for consume queue entries: codes 12, 33, 321 (`QueryMessageProcessor`)."""
+"""Queries for messages by key and by position, and for consume queue entries: codes 12, 33, 321
+(`QueryMessageProcessor`)."""
 
 from __future__ import annotations
 

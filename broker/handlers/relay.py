@@ -1,8 +1,9 @@
-"""Requests of an administrator to running consumers, through the broker: codes 222, 223, 307, 309 (`Broker2Client`).
+"""Requests of an administrator to running consumers, through the broker: codes 222, 223, 307, 309
+(`Broker2Client`).
 
-A reset does not change the broker's offset table: each client is notified (220) and moves its own offsets. Brokers of 4.9
-accept a time for the whole topic; this one also accepts one queue and its offset, as in 5.x, unless
-useServerSideResetOffset=false.
+A reset does not change the broker's offset table: each client is notified (220) and moves its own offsets.
+Brokers of 4.9 accept a time for the whole topic; this one also accepts one queue and its offset, as in
+5.x, unless useServerSideResetOffset=false.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ RelayedReply = Reply[None, BodyT] | RemotingCommand
 def reset_offset(
     broker: BrokerContext, request: Request[ResetOffsetRequestHeader, None]
 ) -> Reply[None, ResetOffsetBody]:
-    """222: makes every client of a group continue at a store time (-1: at the end), or at the offset of one queue."""
+    """222: makes every client of a group continue at a store time (-1: at the end), or at the offset of
+    one queue."""
     header = request.header
     offset, queue_id = header.offset, header.queue_id
     if offset is None or offset < 0 or queue_id is None or queue_id < 0:
@@ -128,7 +130,8 @@ def _too_old(client: ClientChannel) -> str:
 def consumer_status(
     broker: BrokerContext, request: Request[GetConsumerStatusRequestHeader, None]
 ) -> Coroutine[Any, Any, Reply[None, GetConsumerStatusBody]]:
-    """223: requests the offsets that the clients of a group hold; `clientAddr` is a client id, empty for all."""
+    """223: requests the offsets that the clients of a group hold; `clientAddr` is a client id, empty for
+    all."""
     header = request.header
     group = broker.consumers.get(header.group)
     if group is None:
@@ -144,7 +147,8 @@ def consumer_status(
 async def _statuses(
     group: ConsumerGroup, header: GetConsumerStatusRequestHeader
 ) -> Reply[None, GetConsumerStatusBody]:
-    """Requests all at once. Java goes one by one, so that two silent clients outlast the patience of the administrator."""
+    """Requests all at once. Java goes one by one, so that two silent clients outlast the patience of the
+    administrator."""
     table: dict[str, dict[MessageQueue, int]] = {}
     asked = GetConsumerStatusRequestHeader(topic=header.topic, group=header.group)
 

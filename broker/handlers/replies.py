@@ -1,9 +1,10 @@
-"""SEND_REPLY_MESSAGE (324, 325): sends the reply to a request message on to the requester (`ReplyMessageProcessor`).
+"""SEND_REPLY_MESSAGE (324, 325): sends the reply to a request message on to the requester
+(`ReplyMessageProcessor`).
 
-The requester is the producer connection whose client id is in the property REPLY_TO_CLIENT. It receives the reply as
-PUSH_REPLY_MESSAGE_TO_CLIENT (326) and has 10 s to respond; that decides about the result of the request. The message is also
-stored in the reply topic, before it is pushed so that it survives a replier that disconnects; a failure to store it only
-leaves the ids in the response empty.
+The requester is the producer connection whose client id is in the property REPLY_TO_CLIENT. It receives
+the reply as PUSH_REPLY_MESSAGE_TO_CLIENT (326) and has 10 s to respond; that decides about the result of
+the request. The message is also stored in the reply topic, before it is pushed so that it survives a
+replier that disconnects; a failure to store it only leaves the ids in the response empty.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""SEND_MESSAGE (10), SEND_MESSAGE_V2 (310), SEND_BATCH_MESSAGE (320): the hot path (Java class `SendMessageProcessor`).
+"""SEND_MESSAGE (10), SEND_MESSAGE_V2 (310), SEND_BATCH_MESSAGE (320): the hot path (Java class
+`SendMessageProcessor`).
 
-The header, not the code, says that a request is a batch. Every reply, refusals too, carries the region and whether traces are
-wanted. A topic name is checked once for each topic config. With SYNC_FLUSH the reply to a message that waits for the store is
-sent when its bytes are on the disk; such replies may overtake each other.
+The header, not the code, says that a request is a batch. Every reply, refusals too, carries the region and
+whether traces are wanted. A topic name is checked once for each topic config. With SYNC_FLUSH the reply to
+a message that waits for the store is sent when its bytes are on the disk; such replies may overtake each
+other.
 """
 
 from __future__ import annotations

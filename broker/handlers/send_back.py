@@ -1,7 +1,8 @@
-"""CONSUMER_SEND_MSG_BACK (36): a message that a consumer failed to process (Java class `AbstractSendMessageProcessor`).
+"""CONSUMER_SEND_MSG_BACK (36): a message that a consumer failed to process (Java class
+`AbstractSendMessageProcessor`).
 
-The message goes to the retry topic of the group, with a delay that grows with each attempt, or, when the attempts are used
-up or the delay level is negative, to the dead-letter topic.
+The message goes to the retry topic of the group, with a delay that grows with each attempt, or, when the
+attempts are used up or the delay level is negative, to the dead-letter topic.
 """
 
 from __future__ import annotations
@@ -95,7 +96,8 @@ def _put(broker: BrokerContext, original: MessageExt, target: _Target) -> None:
 
 
 def _group(broker: BrokerContext, name: str) -> SubscriptionGroupConfig:
-    """The settings of a group. A table of another broker may hold a group whose retry topic cannot be stored."""
+    """The settings of a group. A table of another broker may hold a group whose retry topic cannot be
+    stored."""
     config, made = broker.groups.find(name)
     if config is None or not can_have_retry_topic(name):
         raise Refusal(

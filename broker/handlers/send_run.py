@@ -1,7 +1,8 @@
 """The hot path of SEND_MESSAGE_V2 (310): plain sends of one batch of frames are stored by one write.
 
-A plain send needs neither a decision nor a wait: one message, to a queue of a topic that was checked before, without a
-transaction, a delay, several tags or a dead-letter count, with ASYNC_FLUSH. `send` handles all others and refuses.
+A plain send needs neither a decision nor a wait: one message, to a queue of a topic that was checked
+before, without a transaction, a delay, several tags or a dead-letter count, with ASYNC_FLUSH. `send`
+handles all others and refuses.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from codec.remoting.frame import RemotingCommand
 
 
 def send_run(broker: BrokerContext, session: Session, requests: Sequence[RemotingCommand]) -> list[bytes]:
-    """Stores the plain sends at the beginning of `requests`; the frames of their replies. `send` handles the next one."""
+    """Stores the plain sends at the beginning of `requests`; the frames of their replies. `send` handles
+    the next one."""
     if not broker.takes_runs:
         return []
     messages = _plain(broker, session, requests)

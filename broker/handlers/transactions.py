@@ -1,7 +1,9 @@
-"""END_TRANSACTION (37) and RESUME_CHECK_HALF_MESSAGE (323) (Java classes `EndTransactionProcessor`, `AdminBrokerProcessor`).
+"""END_TRANSACTION (37) and RESUME_CHECK_HALF_MESSAGE (323) (Java classes `EndTransactionProcessor`,
+`AdminBrokerProcessor`).
 
-A commit stores the real message first and the op message behind it. After a crash between both the transaction is checked
-again, so that the message may arrive twice but is never lost. Clients end transactions one-way; others get a reply.
+A commit stores the real message first and the op message behind it. After a crash between both the
+transaction is checked again, so that the message may arrive twice but is never lost. Clients end
+transactions one-way; others get a reply.
 """
 
 from __future__ import annotations

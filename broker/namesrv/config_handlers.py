@@ -1,4 +1,5 @@
-"""The running configuration: codes 318 and 319 (Java `DefaultRequestProcessor`). A change is written to `configStorePath`."""
+"""The running configuration: codes 318 and 319 (Java `DefaultRequestProcessor`). A change is written to
+`configStorePath`."""
 
 from __future__ import annotations
 

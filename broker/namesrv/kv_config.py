@@ -45,7 +45,8 @@ class KVConfig:
             await self._replace(namespace, {**self._namespaces.get(namespace, {}), key: value})
 
     async def delete(self, namespace: str, key: str) -> None:
-        """Removes an entry, once that is saved. OSError when it cannot be saved: the entry still exists then."""
+        """Removes an entry, once that is saved. OSError when it cannot be saved: the entry still exists
+        then."""
         async with self._changing:
             entries = self._namespaces.get(namespace)
             if entries is not None and key in entries:

@@ -1,4 +1,5 @@
-"""What a broker knows beside the messages: plain state, no I/O, no clock of its own, changed by one thread."""
+"""What a broker knows beside the messages: plain state, no I/O, no clock of its own, changed by one
+thread."""
 
 from __future__ import annotations
 

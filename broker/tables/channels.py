@@ -1,4 +1,5 @@
-"""One client as a broker sees it: a connection, and what its last heartbeat said (Java class `ClientChannelInfo`)."""
+"""One client as a broker sees it: a connection, and what its last heartbeat said (Java class
+`ClientChannelInfo`)."""
 
 from __future__ import annotations
 

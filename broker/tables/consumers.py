@@ -1,7 +1,9 @@
-"""The consumers that are connected, by group, and what they subscribe to (Java classes `ConsumerManager`, `ConsumerGroupInfo`).
+"""The consumers that are connected, by group, and what they subscribe to (Java classes `ConsumerManager`,
+`ConsumerGroupInfo`).
 
-Every heartbeat overwrites consume type, message model and where to start. A subscription is replaced only by one with a
-greater version; a topic that the heartbeat does not name is dropped. A group without a connection does not exist.
+Every heartbeat overwrites consume type, message model and where to start. A subscription is replaced only
+by one with a greater version; a topic that the heartbeat does not name is dropped. A group without a
+connection does not exist.
 """
 
 from __future__ import annotations
@@ -45,7 +47,8 @@ class ConsumerGroup:
         return known is None or known.client_id != client.client_id
 
     def update_subscriptions(self, offered: Iterable[SubscriptionData]) -> bool:
-        """True when a topic came or went. A newer version of a known one is taken over silently, as Java does."""
+        """True when a topic came or went. A newer version of a known one is taken over silently, as Java
+        does."""
         named = {subscription.topic: subscription for subscription in offered}
         changed = False
         for topic, subscription in named.items():

@@ -1,4 +1,5 @@
-"""The consumer groups that a broker knows (Java class `SubscriptionGroupManager`). Plain state, as the topics."""
+"""The consumer groups that a broker knows (Java class `SubscriptionGroupManager`). Plain state, as the
+topics."""
 
 from __future__ import annotations
 
@@ -44,8 +45,8 @@ class GroupTable:
         return iter(self._groups)
 
     def find(self, group: str) -> tuple[SubscriptionGroupConfig | None, bool]:
-        """The config of a group, and whether it was made just now. None when it may not be made: also when the
-        store could not have its retry topic.
+        """The config of a group, and whether it was made just now. None when it may not be made: also when
+        the store could not have its retry topic.
         """
         config = self._groups.get(group)
         if config is not None:
@@ -78,7 +79,8 @@ class GroupTable:
 
 
 def can_have_retry_topic(group: str) -> bool:
-    """Whether the name can be part of a folder's name: 4.9 takes every name, even one that leads out of the store."""
+    """Whether the name can be part of a folder's name: 4.9 takes every name, even one that leads out of
+    the store."""
     try:
         name = retry_topic(group).encode()
     except UnicodeEncodeError:

@@ -1,4 +1,5 @@
-"""Who may consume a queue in order (Java class `RebalanceLockManager`). A lock that is not renewed for 60 s is free."""
+"""Who may consume a queue in order (Java class `RebalanceLockManager`). A lock that is not renewed for 60
+s is free."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ class LockTable:
     def lock(
         self, group: str, client_id: str, queues: Iterable[MessageQueue], now: int
     ) -> list[MessageQueue]:
-        """Takes or renews the locks that are free, expired (older than 60 s) or the client's own; those it now holds."""
+        """Takes or renews the locks that are free, expired (older than 60 s) or the client's own; those it
+        now holds."""
         held = self._groups.setdefault(group, {})
         return [queue for queue in queues if self._take(held, queue, client_id, now)]
 

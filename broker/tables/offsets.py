@@ -1,8 +1,8 @@
 """How far each group has consumed each queue (Java class `ConsumerOffsetManager`).
 
-The key of the saved table is `topic@group`; a topic name cannot contain `@`. An offset is the next queue offset to read.
-No range is checked: a smaller offset than the stored one is accepted. `dirty` says that something changed since the last
-save.
+The key of the saved table is `topic@group`; a topic name cannot contain `@`. An offset is the next queue
+offset to read. No range is checked: a smaller offset than the stored one is accepted. `dirty` says that
+something changed since the last save.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The topics of a broker and the rules by which new ones come to be (Java class `TopicConfigManager`).
 
-Plain state: whoever changes it asks for the saving and the registration. A config is replaced, never changed in place, so
-its identity says whether it is still the one that was checked before.
+Plain state: whoever changes it asks for the saving and the registration. A config is replaced, never
+changed in place, so its identity says whether it is still the one that was checked before.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ def system_topics(
     broker_topic: bool = True,
     trace_topic: str | None = None,
 ) -> list[TopicConfig]:
-    """The topics that a broker makes for itself at start. `trace_topic` is the name, None when traces have none."""
+    """The topics that a broker makes for itself at start. `trace_topic` is the name, None when traces have
+    none."""
     inherit = int(Perm.INHERIT)
     topics = [
         _config(SystemTopic.SELF_TEST, 1),
@@ -66,7 +67,8 @@ def system_topics(
 class TopicTable:
     """Topic name → config, with the version that the name servers compare.
 
-    `system` are configs that exist from the start; their names, and RocketMQ's own, cannot be created or deleted.
+    `system` are configs that exist from the start; their names, and RocketMQ's own, cannot be created or
+    deleted.
     """
 
     def __init__(
@@ -123,7 +125,8 @@ class TopicTable:
     def inherit(
         self, topic: str, default_topic: str, queues: int, *, sys_flag: int = 0
     ) -> TopicConfig | None:
-        """Makes an unknown topic from the default topic that its producer names; None when that cannot be inherited."""
+        """Makes an unknown topic from the default topic that its producer names; None when that cannot be
+        inherited."""
         default = self._topics.get(default_topic)
         if default is None or not default.perm & Perm.INHERIT:
             return None
@@ -140,7 +143,8 @@ class TopicTable:
     def ensure(
         self, topic: str, queues: int, *, perm: int = READ_WRITE, sys_flag: int = 0
     ) -> tuple[TopicConfig, bool]:
-        """The config of a topic, made when it is unknown; and whether it was made (retry and dead-letter topics)."""
+        """The config of a topic, made when it is unknown; and whether it was made (retry and dead-letter
+        topics)."""
         config = self._topics.get(topic)
         if config is not None:
             return config, False
@@ -149,7 +153,8 @@ class TopicTable:
         return config, True
 
     def set_order_topics(self, ordered: Iterable[str]) -> bool:
-        """Marks exactly these topics as ordered (the name server's ORDER_TOPIC_CONFIG); True when a config changed."""
+        """Marks exactly these topics as ordered (the name server's ORDER_TOPIC_CONFIG); True when a config
+        changed."""
         wanted = set(ordered)
         changed = False
         for name, config in list(self._topics.items()):

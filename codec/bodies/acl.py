@@ -1,4 +1,5 @@
-"""Access control: helper values of 4.x (Java `PlainAccessConfig`, …), users and policies of 5.x (codes 3001-3010)."""
+"""Access control: helper values of 4.x (Java `PlainAccessConfig`, …), users and policies of 5.x (codes
+3001-3010)."""
 
 # ruff: noqa: RUF012  msgspec copies an empty default for every value.
 from __future__ import annotations

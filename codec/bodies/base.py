@@ -24,7 +24,8 @@ Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class Body(msgspec.Struct, frozen=True, rename="camel"):
-    """Base of all bodies and their parts. `ALIASES`: other wire names that are read, each with its Python name."""
+    """Base of all bodies and their parts. `ALIASES`: other wire names that are read, each with its Python
+    name."""
 
     ALIASES: ClassVar[dict[str, str]] = {}
 
@@ -45,7 +46,8 @@ _BAD_JSON = (msgspec.MsgspecError, RecursionError, ValueError)
 
 
 def decode_body(cls: Callable[..., T], data: bytes | bytearray | memoryview) -> T:
-    """The body of type `cls` (a body class, or `list[…]` of one) in `data`, standard JSON or fastjson's. BodyError."""
+    """The body of type `cls` (a body class, or `list[…]` of one) in `data`, standard JSON or fastjson's.
+    BodyError."""
     refers = b"$ref" in bytes(data)
     decoder = None if refers else _DECODERS[cls]
     if decoder is not None:

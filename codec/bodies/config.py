@@ -1,4 +1,5 @@
-"""Topic and group configurations with their versions (Java `TopicConfig`, `SubscriptionGroupConfig`, `DataVersion`).
+"""Topic and group configurations with their versions (Java `TopicConfig`, `SubscriptionGroupConfig`,
+`DataVersion`).
 
 The wrappers are also the files topics.json and subscriptionGroup.json of a store's `config` folder.
 """
@@ -92,7 +93,8 @@ class SimpleSubscriptionData(Body, frozen=True):
 
 
 class SubscriptionGroupConfig(Body, frozen=True):
-    """One consumer group of a broker. `broker_id`: from which broker id it reads, and which instead when it reads slowly."""
+    """One consumer group of a broker. `broker_id`: from which broker id it reads, and which instead when
+    it reads slowly."""
 
     group_name: str
     consume_enable: bool = True
@@ -113,7 +115,8 @@ class SubscriptionGroupConfig(Body, frozen=True):
 
 
 class SubscriptionGroupWrapper(Body, frozen=True):
-    """GET_ALL_SUBSCRIPTIONGROUP_CONFIG (201), and subscriptionGroup.json. `forbidden_table` (5.x): group → topic → bits."""
+    """GET_ALL_SUBSCRIPTIONGROUP_CONFIG (201), and subscriptionGroup.json. `forbidden_table` (5.x): group →
+    topic → bits."""
 
     subscription_group_table: dict[str, SubscriptionGroupConfig] = {}
     data_version: DataVersion = DataVersion()

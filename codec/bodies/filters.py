@@ -1,4 +1,5 @@
-"""The file consumerFilter.json: SQL92 subscriptions that a broker keeps (Java `ConsumerFilterManager`). Times epoch ms."""
+"""The file consumerFilter.json: SQL92 subscriptions that a broker keeps (Java `ConsumerFilterManager`).
+Times epoch ms."""
 
 # ruff: noqa: RUF012  msgspec copies an empty default for every value.
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Heartbeats: what a client produces and consumes (Java `protocol.heartbeat`).
 
-Members that are sets in Java are lists here, in the order of the text. Enum text that Java does not know is None.
+Members that are sets in Java are lists here, in the order of the text. Enum text that Java does not know
+is None.
 """
 
 # ruff: noqa: RUF012  msgspec copies an empty default for every value.
@@ -29,7 +30,8 @@ class MessageModel(StrEnum):
 
 
 class ConsumeFromWhere(StrEnum):
-    """Where a group without committed offsets starts; the second to fourth are deprecated spellings of the first."""
+    """Where a group without committed offsets starts; the second to fourth are deprecated spellings of the
+    first."""
 
     CONSUME_FROM_LAST_OFFSET = "CONSUME_FROM_LAST_OFFSET"
     CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST = (
@@ -42,9 +44,11 @@ class ConsumeFromWhere(StrEnum):
 
 
 class SubscriptionData(Body, frozen=True):
-    """One subscribed topic. `code_set`: Java `String.hashCode` of each tag; both sets empty for `*` and SQL92.
+    """One subscribed topic. `code_set`: Java `String.hashCode` of each tag; both sets empty for `*` and
+    SQL92.
 
-    `sub_version` is in epoch ms and the newer wins; 0 when it was missing, for which Java takes the receiver's clock.
+    `sub_version` is in epoch ms and the newer wins; 0 when it was missing, for which Java takes the
+    receiver's clock.
     """
 
     topic: str = ""

@@ -1,7 +1,7 @@
 """Tables of offsets: committed, delay levels, locks, resets (queue offsets: entries, not bytes).
 
-`ConsumerOffsetSerializeWrapper`, `DelayOffsetSerializeWrapper` and `OffsetSerializeWrapper` are also the files
-consumerOffset.json, delayOffset.json, and a broadcasting consumer's offsets.json.
+`ConsumerOffsetSerializeWrapper`, `DelayOffsetSerializeWrapper` and `OffsetSerializeWrapper` are also the
+files consumerOffset.json, delayOffset.json, and a broadcasting consumer's offsets.json.
 """
 
 # ruff: noqa: RUF012  msgspec copies an empty default for every value.

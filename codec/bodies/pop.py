@@ -1,4 +1,5 @@
-"""Pop consumption (5.x): assignments, request modes, acknowledgements. Times in ms; short wire names are Java's own."""
+"""Pop consumption (5.x): assignments, request modes, acknowledgements. Times in ms; short wire names are
+Java's own."""
 
 # ruff: noqa: RUF012  msgspec copies an empty default for every value.
 from __future__ import annotations
@@ -22,7 +23,8 @@ _BATCH_ACK: Final = {
 
 
 class BatchAck(Body, frozen=True, rename=_BATCH_ACK):
-    """Popped messages of one queue. `bit_set`: base64 of Java `BitSet.toByteArray`, bits relative to `start_offset`."""
+    """Popped messages of one queue. `bit_set`: base64 of Java `BitSet.toByteArray`, bits relative to
+    `start_offset`."""
 
     ALIASES: ClassVar[dict[str, str]] = {
         "consumerGroup": "consumer_group",

@@ -1,8 +1,9 @@
-"""Java properties text: `name=value` lines in UTF-8, as configuration files and the bodies of codes 25, 26, 318 and 319.
+"""Java properties text: `name=value` lines in UTF-8, as configuration files and the bodies of codes 25, 26,
+318 and 319.
 
-`java.util.Properties.load` reads `#` and `!` comments; `=`, `:` or blanks between name and value; lines continued with a
-backslash; and backslash escapes. RocketMQ's `MixAll.properties2String` writes none of these escapes, so text that it wrote
-is read without undoing them. The last entry of a name counts.
+`java.util.Properties.load` reads `#` and `!` comments; `=`, `:` or blanks between name and value; lines
+continued with a backslash; and backslash escapes. RocketMQ's `MixAll.properties2String` writes none of
+these escapes, so text that it wrote is read without undoing them. The last entry of a name counts.
 """
 
 from __future__ import annotations

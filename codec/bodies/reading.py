@@ -1,8 +1,9 @@
-"""Converts plain JSON values to typed ones, as tolerant as fastjson: one reader for each type, built on first use.
+"""Converts plain JSON values to typed ones, as tolerant as fastjson: one reader for each type, built on first
+use.
 
 A reader returns None where Java reads null: the caller then uses the member's default, or drops the item.
-Types: str, int (with bounds), float, bool, StrEnum, Struct, `list`, `tuple[X, ...]`, `dict` with keys str, int, MessageQueue;
-`X | None`.
+Types: str, int (with bounds), float, bool, StrEnum, Struct, `list`, `tuple[X, ...]`, `dict` with keys str,
+int, MessageQueue; `X | None`.
 """
 
 from __future__ import annotations
@@ -226,7 +227,8 @@ def reader_of(hint: Any) -> Reader:
 
 @cache
 def is_plain(hint: Any) -> bool:
-    """True when msgspec reads the type as we do: without message queues, whose numbers it does not bound, and aliases."""
+    """True when msgspec reads the type as we do: without message queues, whose numbers it does not bound,
+    and aliases."""
     if hint is MessageQueue or getattr(hint, "ALIASES", {}):
         return False
     if get_origin(hint) is not Annotated and get_args(hint):

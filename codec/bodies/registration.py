@@ -1,9 +1,10 @@
 """RegisterBrokerBody (103), as JSON and in its compressed form.
 
-Compressed: one zlib stream of `int32 length + DataVersion JSON`, `int32 count`, count × `int32 length + topic text`,
-`int32 length + filter server JSON`; 5.x adds `int32 count`, count × `int32 length + TopicQueueMappingInfo JSON`.
-Topic text: name, read queues, write queues, perm, filter type, separated by one blank; 5.x adds a blank and attributes JSON.
-`order` and `topicSysFlag` are lost. Integers are big-endian. Limit: 64 MiB after inflation.
+Compressed: one zlib stream of `int32 length + DataVersion JSON`, `int32 count`, count × `int32 length +
+topic text`, `int32 length + filter server JSON`; 5.x adds `int32 count`, count × `int32 length +
+TopicQueueMappingInfo JSON`. Topic text: name, read queues, write queues, perm, filter type, separated by
+one blank; 5.x adds a blank and attributes JSON. `order` and `topicSysFlag` are lost. Integers are
+big-endian. Limit: 64 MiB after inflation.
 """
 
 # ruff: noqa: RUF012  msgspec copies an empty default for every value.

@@ -1,4 +1,5 @@
-"""What the name server tells: routes, clusters, topic lists, key-value tables (Java `protocol.route`, `protocol.body`)."""
+"""What the name server tells: routes, clusters, topic lists, key-value tables (Java `protocol.route`,
+`protocol.body`)."""
 
 # ruff: noqa: RUF012  msgspec copies an empty default for every value.
 from __future__ import annotations
@@ -80,7 +81,8 @@ class ClusterInfo(Body, frozen=True):
 
 
 class TopicList(Body, frozen=True):
-    """Topic names; `broker_addr` only from GET_SYSTEM_TOPIC_LIST_FROM_NS (304), where the names are brokers and clusters."""
+    """Topic names; `broker_addr` only from GET_SYSTEM_TOPIC_LIST_FROM_NS (304), where the names are
+    brokers and clusters."""
 
     topic_list: list[str] = []
     broker_addr: str | None = None

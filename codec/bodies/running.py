@@ -14,7 +14,8 @@ from codec.message_queue import MessageQueue
 
 
 class ProcessQueueInfo(Body, frozen=True):
-    """Messages of one queue that a client holds. `droped` is Java's spelling; the Go client writes `dropped`."""
+    """Messages of one queue that a client holds. `droped` is Java's spelling; the Go client writes
+    `dropped`."""
 
     ALIASES: ClassVar[dict[str, str]] = {"dropped": "droped"}
 

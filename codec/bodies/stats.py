@@ -24,7 +24,8 @@ class TopicStatsTable(Body, frozen=True):
 
 
 class OffsetWrapper(Body, frozen=True):
-    """Where a group stands in a queue; `last_timestamp`: store time of the last consumed message, 0 without one."""
+    """Where a group stands in a queue; `last_timestamp`: store time of the last consumed message, 0
+    without one."""
 
     broker_offset: Int64 = 0
     consumer_offset: Int64 = 0

@@ -1,4 +1,5 @@
-"""Headers as typed values, and their conversion from and to ext fields (Java `CommandCustomHeader`, `makeCustomHeaderToNet`).
+"""Headers as typed values, and their conversion from and to ext fields (Java `CommandCustomHeader`,
+`makeCustomHeaderToNet`).
 
 Rules (4.9.8 `RemotingCommand.decodeCommandCustomHeader`):
 * The wire name of a field is its Python name in camelCase; a few differ (`clientID`, `classCRC`, the letters of V2 sends).
@@ -33,7 +34,8 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False
 
 
 class RpcRequestHeader(Header, frozen=True, kw_only=True):
-    """Fields of most requests to a broker. 4.9.8 sends `bname` only; a broker ignores them for plain topics."""
+    """Fields of most requests to a broker. 4.9.8 sends `bname` only; a broker ignores them for plain
+    topics."""
 
     bname: str | None = None  # broker name
     ns: str | None = None  # namespace (5.x)
@@ -135,7 +137,8 @@ def _from_ext_slowly(cls: type[HeaderT], ext: dict[str, str]) -> HeaderT:
 
 
 def from_ext(cls: type[HeaderT], ext: dict[str, str] | None) -> HeaderT:
-    """The header of type `cls` in the ext fields of a command. HeaderError names the wire field that is missing or wrong."""
+    """The header of type `cls` in the ext fields of a command. HeaderError names the wire field that is
+    missing or wrong."""
     if ext is None:
         ext = {}
     for name in _BOOL_NAMES[cls] if cls in _BOOL_NAMES else bool_names(cls):

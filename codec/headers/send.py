@@ -1,4 +1,5 @@
-"""Headers of sending: single, batch, reply, send-back (Java `remoting.protocol.header.SendMessage*`). Times in epoch ms."""
+"""Headers of sending: single, batch, reply, send-back (Java `remoting.protocol.header.SendMessage*`).
+Times in epoch ms."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """The table of operations: one typed constant for each request code, which clients and servers both run on.
 
-An operation has the name of its `RequestCode` and stands in the module of its area, so that a command imports the classes
-of one area and not all of them. `codec.operations.table` maps every code to its operation; it imports everything.
+An operation has the name of its `RequestCode` and stands in the module of its area, so that a command imports
+the classes of one area and not all of them. `codec.operations.table` maps every code to its operation; it
+imports everything.
 
 A client encodes a request and decodes the reply:
 
@@ -16,5 +17,6 @@ A server decodes the request and encodes the reply:
     header, body = operation.decode_request(request)
     ext_fields, body = operation.encode_reply(None, TopicStatsTable(...))
 
-Type checkers infer all four types from the constant. Decoding raises HeaderError or BodyError, both CodecErrors.
+Type checkers infer all four types from the constant. Decoding raises HeaderError or BodyError, both
+CodecErrors.
 """

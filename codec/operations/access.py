@@ -1,4 +1,5 @@
-"""The resources that an operation touches, as access control checks them (5.x `DefaultAuthorizationContextBuilder`).
+"""The resources that an operation touches, as access control checks them (5.x
+`DefaultAuthorizationContextBuilder`).
 
 A check passes when any one of its actions is allowed; an operation needs all of its checks to pass.
 """
@@ -40,7 +41,8 @@ GET: Final = Action.GET
 
 
 class Access(msgspec.Struct, frozen=True):
-    """One check. `named_by` is the path of attributes from the header, or else the body, to the name; lists are walked.
+    """One check. `named_by` is the path of attributes from the header, or else the body, to the name; lists
+    are walked.
 
     A cluster is always the broker's own, so its `named_by` is empty.
     """
@@ -50,7 +52,8 @@ class Access(msgspec.Struct, frozen=True):
     named_by: str = ""
 
     def names(self, header: object, body: object) -> list[str]:
-        """The names of the resources that a request touches, without duplicates, in the order of the request."""
+        """The names of the resources that a request touches, without duplicates, in the order of the
+        request."""
         path = self.named_by.split(".")
         start = header if hasattr(header, path[0]) else body
         return list(dict.fromkeys(_walk(start, path)))

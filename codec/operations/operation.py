@@ -1,11 +1,11 @@
 """The entry of the table of operations, and how it reads and writes requests and replies.
 
-Headers are classes of `codec.headers`. Bodies are classes of `codec.bodies` or a `list[…]` of one (JSON), `PROPERTIES`
-(lines of text) or `bytes` (message bodies, stored records, or a form that the operation's users encode themselves).
-None: no header, no body. `optional(…)`: the body may be missing.
+Headers are classes of `codec.headers`. Bodies are classes of `codec.bodies` or a `list[…]` of one (JSON),
+`PROPERTIES` (lines of text) or `bytes` (message bodies, stored records, or a form that the operation's users
+encode themselves). None: no header, no body. `optional(…)`: the body may be missing.
 
-Directions: C client, A admin tool, B broker, N name server, Ctl controller, FS filter server; "" for a code that no server
-processes.
+Directions: C client, A admin tool, B broker, N name server, Ctl controller, FS filter server; "" for a
+code that no server processes.
 """
 
 from __future__ import annotations
@@ -59,8 +59,9 @@ class Answer(NamedTuple, Generic[ReplyT, ReplyBodyT]):
 class Operation(msgspec.Struct, Generic[RequestT, ReplyT, RequestBodyT, ReplyBodyT], frozen=True):
     """One request code with all that both ends need to know of it.
 
-    `answered`: whether the receiver replies; `remark`: of a successful reply; `refused_on_slave`: a slave refuses it;
-    `access`: what 5.x access control checks; `admin_only`: 4.x access control wants an admin account.
+    `answered`: whether the receiver replies; `remark`: of a successful reply; `refused_on_slave`: a slave
+    refuses it; `access`: what 5.x access control checks; `admin_only`: 4.x access control wants an admin
+    account.
     """
 
     code: RequestCode
@@ -93,7 +94,8 @@ class Operation(msgspec.Struct, Generic[RequestT, ReplyT, RequestBodyT, ReplyBod
         return _ext(header), _encode(self.reply_body, body, dialect or self.reply_dialect)
 
     def decode_header(self, command: RemotingCommand) -> RequestT:
-        """The header of a request; HeaderError. A header that the connection has read already is used as it is."""
+        """The header of a request; HeaderError. A header that the connection has read already is used as
+        it is."""
         header: Any = command.header or _read_header(self.request, command)
         return header  # type: ignore[no-any-return]
 
@@ -105,7 +107,8 @@ class Operation(msgspec.Struct, Generic[RequestT, ReplyT, RequestBodyT, ReplyBod
         return self.decode_header(command), _decode(self.request_body, command.body)
 
     def decoder(self) -> Callable[[RemotingCommand], tuple[RequestT, RequestBodyT]]:
-        """`decode_request` for one who decodes many requests: without the steps that this operation does not need."""
+        """`decode_request` for one who decodes many requests: without the steps that this operation does
+        not need."""
         cls: Any = self.request
         form = self.request_body
         if cls is None or (form is not None and form is not bytes):

@@ -1,8 +1,8 @@
 """The binary header of a frame (`RocketMQSerializable`, serialize type 1).
 
-`BINARY_HEADER` is the whole of it. Code and version have 16 bits: the POP codes of 5.x need JSON. An empty remark and an empty
-block of ext fields are the same as none; the order of ext fields is kept. Text that is not UTF-8 is read with
-replacement characters, as Java does. Bytes after the ext fields are ignored.
+`BINARY_HEADER` is the whole of it. Code and version have 16 bits: the POP codes of 5.x need JSON. An empty
+remark and an empty block of ext fields are the same as none; the order of ext fields is kept. Text that is
+not UTF-8 is read with replacement characters, as Java does. Bytes after the ext fields are ignored.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ _read32: Final = _LENGTH32.unpack_from
 
 
 def encode_binary_header(command: RemotingCommand) -> bytes:
-    """The binary header. Raises struct.error for a number or name too large for its field, UnicodeEncodeError for a lone
-    surrogate."""
+    """The binary header. Raises struct.error for a number or name too large for its field,
+    UnicodeEncodeError for a lone surrogate."""
     remark = command.remark.encode() if command.remark else b""
     head = _HEAD.pack(
         command.code, command.language, command.version, command.opaque, command.flag, len(remark)

@@ -21,8 +21,9 @@ UNKNOWN_OPAQUE: Final = -1
 class RemotingCommand(msgspec.Struct, gc=False):
     """A request or a response (`RemotingCommand`).
 
-    `language` is a `LanguageCode`, or any other number that a binary header had. `body` may be a view when we send;
-    `decode_frame` returns a body of its own. `header` replaces `ext_fields` when a DirectReader read the request.
+    `language` is a `LanguageCode`, or any other number that a binary header had. `body` may be a view when
+    we send; `decode_frame` returns a body of its own. `header` replaces `ext_fields` when a DirectReader
+    read the request.
     """
 
     code: int

@@ -5,8 +5,8 @@
 * `request` keeps a token of the caller until `match`, `forget` or `abandon` removes it. Time-outs are up to the caller:
   there is no clock here.
 
-Limits: a frame is refused by its length prefix alone, so a peer can occupy at most `max_frame` bytes, and only as many as
-it sent. Opaque numbers run from 0 to 2**31−1 and start again.
+Limits: a frame is refused by its length prefix alone, so a peer can occupy at most `max_frame` bytes, and
+only as many as it sent. Opaque numbers run from 0 to 2**31−1 and start again.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ _read_head: Final = FRAME_HEAD.unpack_from
 
 
 class ReceiveError(RemoteProtocolError):
-    """The stream of frames is broken. `commands` are the complete ones that this call read before the invalid one."""
+    """The stream of frames is broken. `commands` are the complete ones that this call read before the
+    invalid one."""
 
     def __init__(self, message: str, commands: list[RemotingCommand]) -> None:
         super().__init__(message)
@@ -83,8 +84,8 @@ class Connection:
     def receive(self, data: bytes) -> list[RemotingCommand]:
         """Commands that `data` completes, in order; ``b""`` means that the peer will send no more.
 
-        ReceiveError (a RemoteProtocolError) when the bytes are not the protocol, or end inside a frame; after that
-        every call raises LocalProtocolError.
+        ReceiveError (a RemoteProtocolError) when the bytes are not the protocol, or end inside a frame;
+        after that every call raises LocalProtocolError.
         """
         if self._broken or (self._ended and data):
             raise LocalProtocolError("this connection can receive no more")
@@ -195,7 +196,8 @@ class Connection:
         return opaque
 
     def match(self, reply: RemotingCommand) -> object | None:
-        """Removes and returns the token of the request of this reply; None when it is late, unknown or not a response."""
+        """Removes and returns the token of the request of this reply; None when it is late, unknown or not
+        a response."""
         return self._waiting.pop(reply.opaque, None) if reply.flag & RPC_RESPONSE else None
 
     def forget(self, opaque: int) -> None:

@@ -2,8 +2,8 @@
 
     int32 length of what follows | int8 serialize type, int24 header length | header | body
 
-All integers are big-endian. A frame, its length field included, has at most 16 MiB. The contents of the two kinds of header
-and what is tolerated in them is documented in `json_header` and `binary_header`.
+All integers are big-endian. A frame, its length field included, has at most 16 MiB. The contents of the
+two kinds of header and what is tolerated in them is documented in `json_header` and `binary_header`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ __all__ = [
 ]
 
 MAX_FRAME: Final = 16 * 1024 * 1024
-"""Bytes of the longest frame, its length field included (JVM property ``com.rocketmq.remoting.frameMaxLength``)."""
+"""Bytes of the longest frame, its length field included (JVM property
+``com.rocketmq.remoting.frameMaxLength``)."""
 
 DirectReaders = Mapping[bytes, DirectReader[Any]]
 NO_DIRECT: Final[DirectReaders] = {}
@@ -58,7 +59,8 @@ def encode_frame(command: RemotingCommand) -> bytes:
 
 
 def encode_frame_head(command: RemotingCommand, body_length: int) -> bytes:
-    """The frame up to its body, for a body of `body_length` bytes that is sent separately (as memory views)."""
+    """The frame up to its body, for a body of `body_length` bytes that is sent separately (as memory
+    views)."""
     kind = command.serialize_type
     try:
         header = encode_binary_header(command) if kind else encode_json_header(command)
@@ -81,7 +83,8 @@ def decode_frame(frame: bytes | bytearray | memoryview) -> RemotingCommand:
 def decode_span(
     data: bytes | memoryview, start: int, end: int, direct: DirectReaders = NO_DIRECT
 ) -> RemotingCommand:
-    """`decode_frame` for the frame (again without its length) that lies in ``data[start:end]``; body is copied out.
+    """`decode_frame` for the frame (again without its length) that lies in ``data[start:end]``; body is
+    copied out.
 
     `direct` are readers by the beginning of the headers that they are for.
     """

@@ -1,11 +1,13 @@
 """The JSON header of a frame.
 
-Written as Java does: compact, members in alphabetical order, null left out; the Go client reads nothing else. What is read
-is what Java reads: numbers as text, ext values that are numbers, booleans or objects, unknown members and languages,
-missing members. Text that is not UTF-8 is read with replacement characters, as Java does.
+Written as Java does: compact, members in alphabetical order, null left out; the Go client reads nothing else.
+What is read is what Java reads: numbers as text, ext values that are numbers, booleans or objects, unknown
+members and languages, missing members. Text that is not UTF-8 is read with replacement characters, as Java
+does.
 
-A header as all known peers write it takes one typed pass. Only what that pass refuses is read a second time, tolerantly.
-A `DirectReader` makes the typed header of a request in that one pass, too, and leaves to the others what it cannot read.
+A header as all known peers write it takes one typed pass. Only what that pass refuses is read a second
+time, tolerantly. A `DirectReader` makes the typed header of a request in that one pass, too, and leaves to
+the others what it cannot read.
 """
 
 from __future__ import annotations
@@ -135,8 +137,8 @@ def decode_json_header(header: bytes, body: bytes) -> RemotingCommand:
 class DirectReader(Generic[HeaderT]):
     """Reads the requests of one code with their typed header; `beginning` is the beginning of their headers.
 
-    The header class forbids unknown fields, so that a request with more ext fields (AccessKey, Signature, …) is read the
-    general way, which keeps them all.
+    The header class forbids unknown fields, so that a request with more ext fields (AccessKey, Signature,
+    …) is read the general way, which keeps them all.
     """
 
     BEGINNING_SIZE: Final = len(b'{"code":310,')
@@ -210,7 +212,8 @@ def _ext_texts(ext_fields: dict[str, msgspec.Raw]) -> dict[str, str]:
 
 
 def _raw_text(raw: msgspec.Raw) -> str | None:
-    """Java's text of any JSON value: a string's content, the digits of a number, the compact JSON of an object."""
+    """Java's text of any JSON value: a string's content, the digits of a number, the compact JSON of an
+    object."""
     written = bytes(raw)
     if written == b"null":
         return None

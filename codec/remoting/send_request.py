@@ -1,7 +1,7 @@
 """The request that stores a message, as a whole frame: what a producer writes most often.
 
-The bytes are those of the general encoder, which needs three times as long. All that the sends of plain messages to one
-queue have in common is worked out once.
+The bytes are those of the general encoder, which needs three times as long. All that the sends of plain
+messages to one queue have in common is worked out once.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ _CODE: Final = RequestCode.SEND_MESSAGE_V2
 
 
 class SendTemplate:
-    """`header` is that of any message to the queue; then a format of born timestamp, properties as JSON, opaque number.
+    """`header` is that of any message to the queue; then a format of born timestamp, properties as JSON,
+    opaque number.
 
     LocalProtocolError when a text of it cannot be sent.
     """
@@ -67,7 +68,8 @@ class SendRequest:
         self.opaque = opaque
 
     def frame(self) -> bytes:
-        """Raises LocalProtocolError over the limit of a frame, or when the properties hold a lone surrogate."""
+        """Raises LocalProtocolError over the limit of a frame, or when the properties hold a lone
+        surrogate."""
         body = self.body
         try:
             header = self.template.header % (self.born_timestamp, _write_json(self.properties), self.opaque)

@@ -1,6 +1,8 @@
-"""The bit map of a consume queue extension unit: a bloom filter of the groups that want the message (Java `BloomFilter`).
+"""The bit map of a consume queue extension unit: a bloom filter of the groups that want the message (Java
+`BloomFilter`).
 
-A group takes `hashes` positions of `bits`; its name is `group#topic`. Position 0 is the lowest bit of the first byte.
+A group takes `hashes` positions of `bits`; its name is `group#topic`. Position 0 is the lowest bit of the
+first byte.
 """
 
 from __future__ import annotations
@@ -86,7 +88,8 @@ def _int32(value: int) -> int:
 
 
 def murmur3_128(data: bytes) -> int:
-    """The first half of MurmurHash3 x64 128 with seed 0, as an unsigned number (Guava's `murmur3_128().asLong()`)."""
+    """The first half of MurmurHash3 x64 128 with seed 0, as an unsigned number (Guava's
+    `murmur3_128().asLong()`)."""
     first = second = 0
     whole = len(data) - len(data) % BLOCK
     for at in range(0, whole, BLOCK):

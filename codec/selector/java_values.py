@@ -1,7 +1,8 @@
 """Text to values as Java does it: `Integer.valueOf`, `Long.valueOf`, `Double.valueOf`, `Boolean.valueOf`.
 
-ValueError where Java throws NumberFormatException. Blanks around an integer are an error, around a double they are not.
-An integer may be in the digits of any script (as in Java); one of more than 4300 digits is an error here only.
+ValueError where Java throws NumberFormatException. Blanks around an integer are an error, around a double
+they are not. An integer may be in the digits of any script (as in Java); one of more than 4300 digits is
+an error here only.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ def _whole(text: str) -> int:
 
 
 def java_double(text: str) -> float:
-    """Decimal or hexadecimal, with or without exponent and f or d at the end; NaN and Infinity. ValueError."""
+    """Decimal or hexadecimal, with or without exponent and f or d at the end; NaN and Infinity.
+    ValueError."""
     if _is_plain(text):
         return float(text)
     trimmed = text.strip(_TRIMMED)

@@ -1,10 +1,12 @@
 """SQL92 filters, which select messages by their properties (Java module `filter`).
 
-Accepts and refuses what 4.9.8 does, quirks included: text behind a whole expression is ignored, NOT binds tighter than a
-comparison, `0.0` and numbers with leading zeros are no literals. Values are strings and become numbers by the constant that
-they are compared with. Only TRUE lets a message through: not FALSE, not unknown, not a value that does not convert.
+Accepts and refuses what 4.9.8 does, quirks included: text behind a whole expression is ignored, NOT binds
+tighter than a comparison, `0.0` and numbers with leading zeros are no literals. Values are strings and become
+numbers by the constant that they are compared with. Only TRUE lets a message through: not FALSE, not unknown,
+not a value that does not convert.
 
-Limits: MAX_LENGTH characters, MAX_NESTING operators within each other; the last CACHED filters are kept compiled.
+Limits: MAX_LENGTH characters, MAX_NESTING operators within each other; the last CACHED filters are kept
+compiled.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ CACHED = 100
 
 
 class Dialect(enum.Enum):
-    """The release whose keywords count. In 4.9 `s CONTAINS 'b'` is the property s followed by ignored text, so never TRUE."""
+    """The release whose keywords count. In 4.9 `s CONTAINS 'b'` is the property s followed by ignored
+    text, so never TRUE."""
 
     V4_9 = "4.9"
     V5 = "5"
@@ -61,7 +64,8 @@ class Predicate:
 
 @lru_cache(maxsize=CACHED)
 def parse_sql92(text: str, dialect: Dialect = Dialect.V4_9, *, whole: bool = False) -> Predicate:
-    """The compiled filter. SelectorError, one line, for an invalid text; with `whole` also for text behind an expression."""
+    """The compiled filter. SelectorError, one line, for an invalid text; with `whole` also for text behind
+    an expression."""
     from codec.selector.sql92_parser import parse_tree
 
     if len(text) > MAX_LENGTH:

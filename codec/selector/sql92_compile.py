@@ -1,7 +1,8 @@
 """A syntax tree to one function of the properties: closures within closures, chosen once from tables.
 
-A function gives True, False or None (unknown) and raises ValueError where Java throws while it evaluates: a property that
-does not convert, and classes that cannot be cast. Operands are evaluated in Java's order, so that the same ones are not.
+A function gives True, False or None (unknown) and raises ValueError where Java throws while it evaluates:
+a property that does not convert, and classes that cannot be cast. Operands are evaluated in Java's order,
+so that the same ones are not.
 """
 
 from __future__ import annotations
@@ -233,7 +234,8 @@ def _same(value: Any) -> Any:
 
 
 def _finite_double(text: str) -> float:
-    """The number of a text. A literal is finite, so NaN (the greatest for Java) compares with it like infinity."""
+    """The number of a text. A literal is finite, so NaN (the greatest for Java) compares with it like
+    infinity."""
     value = java_double(text)
     return math.inf if value != value else value  # noqa: PLR0124  the quickest test for NaN
 

@@ -1,7 +1,8 @@
 """Words to a syntax tree: the grammar in sql92.lark (LALR), and the checks that Java makes while it parses.
 
-Java reads no further than a whole expression: when the next word does not go on with it, the rest is not looked at, unless
-it is asked for. Only this module imports lark; the grammar is made ready once in a process.
+Java reads no further than a whole expression: when the next word does not go on with it, the rest is not
+looked at, unless it is asked for. Only this module imports lark; the grammar is made ready once in a
+process.
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ TRUTHS = Comparison | IsNull | In | TextTest | Not | And | Or | Truth
 
 
 def parse_tree(text: str, keywords: frozenset[str], *, whole: bool = False) -> Node:
-    """The tree of a filter, always of truth kind. SelectorError, one line, with the place or the reason; with `whole` also for
-    text behind the expression.
+    """The tree of a filter, always of truth kind. SelectorError, one line, with the place or the reason;
+    with `whole` also for text behind the expression.
     """
     state = _grammar().parse_interactive()
     for word in scan(text, keywords):

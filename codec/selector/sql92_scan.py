@@ -1,7 +1,7 @@
 """The words of a SQL92 filter, one at a time, so that text behind a complete expression is never read.
 
-The longest match wins, as in Java. A line comment needs its line end: without one `--` is two minus signs. Positions are
-characters, the first is 1.
+The longest match wins, as in Java. A line comment needs its line end: without one `--` is two minus signs.
+Positions are characters, the first is 1.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The syntax tree of a SQL92 filter. Values are frozen; `depth` is the height of the tree below and including a node.
+"""The syntax tree of a SQL92 filter. Values are frozen; `depth` is the height of the tree below and including
+a node.
 
 BETWEEN is not in it: Java makes two comparisons of it. Chains of AND and OR are one node, however long.
 """

@@ -1,7 +1,7 @@
 """Tag expressions: `*` (or nothing) for all, else tags joined by `||` (Java class `FilterAPI`).
 
-A consumer compares the whole TAGS value of a message with each tag; the broker compares hashes of them, so what it lets
-through must be compared again.
+A consumer compares the whole TAGS value of a message with each tag; the broker compares hashes of them, so
+what it lets through must be compared again.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ def accepts_code(codes: Set[int], code: int) -> bool:
 
 
 def tag_subscription(topic: str, expression: str | None, version: int) -> SubscriptionData:
-    """The subscription a client sends for a tag expression; `version` is its time in ms, the newer one wins."""
+    """The subscription a client sends for a tag expression; `version` is its time in ms, the newer one
+    wins."""
     tags = sorted(parse_tags(expression))
     return SubscriptionData(
         topic=topic,
