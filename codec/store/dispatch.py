@@ -19,6 +19,8 @@ from codec.properties import PropertyName, delay_level, split_keys
 from codec.store.delay_levels import DEFAULT_LEVELS, DelayLevels
 from codec.store.record import RecordScan
 
+_KEYS, _UNIQ_KEY = PropertyName.KEYS, PropertyName.UNIQ_KEY
+
 
 class DispatchedEntry(NamedTuple):
     """One consume queue entry and the queue that it belongs to."""
@@ -79,9 +81,11 @@ def queue_entries(
 
 def index_keys(properties: Mapping[str, str]) -> list[str]:
     """Returns the keys of a message in the order of its index items: UNIQ_KEY, then the tokens of KEYS."""
-    keys = split_keys(properties.get(PropertyName.KEYS))
-    unique = properties.get(PropertyName.UNIQ_KEY)
-    return [unique, *keys] if unique else keys
+    unique, keys = properties.get(_UNIQ_KEY), properties.get(_KEYS)
+    found = [unique] if unique else []
+    if keys:
+        found += split_keys(keys) if " " in keys else (keys,)
+    return found
 
 
 def index_hashes(record: RecordScan, properties: Mapping[str, str]) -> list[int]:
