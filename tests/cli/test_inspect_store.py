@@ -359,7 +359,7 @@ def test_neighbouring_fields_differ_in_colour_on_a_terminal(store_clean: JavaSto
         (["rebuild", "{store}"], ExitCode.USAGE, "specify one of --out DIR2, --in-place and --dry-run"),
         (["salvage", "{store}"], ExitCode.USAGE, "--out DIR2 is missing"),
         (["salvage", "{store}", "--out", "{store}/x"], ExitCode.USAGE, "in the store itself"),
-        (["delay", "{store}", "--delay-levels", "1x"], ExitCode.USAGE, "'1x' is no delay level"),
+        (["delay", "{store}", "--delay-levels", "1x"], ExitCode.USAGE, "'1x' is not a delay level"),
         (["checkpoint", "{store}/consumequeue"], ExitCode.NOT_FOUND, "there is no checkpoint"),
         (["index", "{store}/config"], ExitCode.NOT_FOUND, "no index file"),
         (

@@ -54,7 +54,7 @@ def test_the_queues_of_a_topic_are_gone(copy_java_store: Copy) -> None:
     report = verified(store.root)
     assert report.sound
     assert len(report.remarks) == 4
-    assert report.remarks[0].startswith("SeedTx queue 0 has no consume queue, the log has ")
+    assert report.remarks[0].startswith("SeedTx queue 0 has no consume queue, but the log has ")
     path = store.root / "config/topics.json"
     table = json.loads(path.read_text())
     del table["topicConfigTable"]["SeedTx"]
