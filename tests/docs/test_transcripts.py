@@ -29,6 +29,7 @@ def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
     levels = "messageDelayLevel=" + " ".join(["1s"] * 18)
     command = [sys.executable, "-m", "rmqcli", "up", "--json", "--port", "0", "--namesrv-port", "0"]
     command += ["--store", str(tmp_path / "store"), "--set", levels, "--set", "enablePropertyFilter=true"]
+    command += ["--set", "transactionCheckInterval=3600000"]  # a page may last longer than a minute
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
     assert server.stdout is not None
     try:
