@@ -84,11 +84,11 @@ def query_consume_queue(
         raise Refusal(ResponseCode.SYSTEM_ERROR, f"{queue_id}@{topic} is not exist!")
     if not low <= index < high:
         return Reply(remark=f"Index {index} of {queue_id}@{topic} is not exist!")
-    units = broker.store.consume_queue_units(topic, queue_id, index, count)
+    entries = broker.store.stored_entries(topic, queue_id, index, count)
     body = QueryConsumeQueueResponseBody(
         subscription_data=subscription,
         filter_data=filter_text,
-        queue_data=[_entry(*unit, judge) for unit in units],
+        queue_data=[_entry(*entry, judge) for entry in entries],
         max_queue_index=high,
         min_queue_index=low,
     )

@@ -289,13 +289,13 @@ class MessageStore:
 
         The address of an extension is replaced by the code stored there, else by that of the record.
         """
-        entries = self.consume_queue_units(topic, queue_id, start, count)
+        entries = self.stored_entries(topic, queue_id, start, count)
         return [
             (offset, size, self._code(topic, offset, size, extension) if is_address(code) else code)
             for offset, size, code, extension in entries
         ]
 
-    def consume_queue_units(
+    def stored_entries(
         self, topic: str, queue_id: int, start: int, count: int
     ) -> list[tuple[int, int, int, Unit | None]]:
         """The same entries as stored, and their extensions."""

@@ -41,9 +41,10 @@ def uses(paths: Iterable[Path]) -> Iterator[str]:
     pattern = re.compile(rf"(?<![a-z])(?:{words})(?![a-z])", re.IGNORECASE)
     for path in paths:
         text = path.read_text()
+        name = path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
         for match in pattern.finditer(text):
             line = text.count("\n", 0, match.start()) + 1
-            yield f"{path.relative_to(ROOT)}:{line}: {match[0]}"
+            yield f"{name}:{line}: {match[0]}"
 
 
 def test_every_row_has_four_cells_and_a_meaning() -> None:
@@ -56,6 +57,16 @@ def test_a_term_stands_once() -> None:
     for part in GLOSSARY.read_text().split("\n## Verbs\n"):
         terms = Counter(term.strip() for row in rows(part) for term in row[0].split(","))
         assert [term for term, count in terms.items() if count > 1] == []
+
+
+def test_words_that_are_not_used_occur_nowhere() -> None:
+    assert list(uses(product_files())) == []
+
+
+def test_a_use_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("A queue\nunit.\nBulk_size, bulky.\n")
+    assert list(uses([page])) == [f"{page}:1: queue\nunit", f"{page}:3: Bulk"]
 
 
 if __name__ == "__main__":

@@ -4,10 +4,9 @@ Every kept record keeps its place, so that message ids, transactions and queue o
 filled:
 
 * Each lost queue offset gets a message with an empty body and the property LOST, since no reader of RocketMQ
-  could step over a hole. In the queues of delayed and half messages, where such a message would be acted on,
+  could step over a gap. In the queues of delayed and half messages, where such a message would be acted on,
   entries are fillers, which readers skip.
-* The rest becomes rolled-back records, which are in no queue and no index, and at the end of a file its BLANK
-  record.
+* The rest becomes rolled-back records, which are in no queue and no index, and at the end of a file its filler.
 
 A kept record whose properties do not parse loses the pairs that do not. Queues and index are rebuilt. The
 tables of `config` are copied. The source is only read.

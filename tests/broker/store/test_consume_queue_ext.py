@@ -216,7 +216,7 @@ async def test_files_go_with_the_records_that_they_are_about(tmp_path: Path) -> 
         fill(store, 150)
         before = len(files(tmp_path))
         assert await store.delete_expired_files() > 0
-        first = store.consume_queue_units("TopicA", 0, 0, 1)[0]
+        first = store.stored_entries("TopicA", 0, 0, 1)[0]
         assert first[3] is not None
         left = [int(name) for name in files(tmp_path)]
         assert len(left) < before
