@@ -5,7 +5,7 @@ fast readers, so that no width or offset is ever written twice:
 
 * construct itself: the specification, and the oracle of the tests;
 * `FixedLayout.unpack_from`, `pack`, `iter_unpack`: one fused `struct.Struct`, for the hot path;
-* `FixedLayout.dtype`: a NumPy structured dtype, for scanning in bulk (NumPy is imported by the call, not by this module).
+* `FixedLayout.dtype`: a NumPy structured dtype, for vectorised scans (NumPy is imported by the call, not by this module).
 
 Rules: integers and floats (`Int8ub`, `Int16sb`, `Int32ub`, `Int64sb`, `Float64b` …), `Bytes(n)` with a
 fixed n, and `Const` or `Default` around one of these; every field has a name; one byte order for the whole

@@ -34,7 +34,7 @@ class LockTable:
         return [queue for queue in queues if self._take(held, queue, client_id, now)]
 
     def unlock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> None:
-        """Gives back the client's own locks; those of others stay."""
+        """Releases the client's own locks; those of others stay."""
         held = self._groups.get(group, {})
         for queue in queues:
             lock = held.get(queue)
