@@ -8,6 +8,7 @@ last polled message; `done` may be committed: it follows the messages of all pol
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 
 import trio
 
@@ -82,3 +83,9 @@ class AssignedQueue:
         self.batches.clear()
         self.count = self.size = 0
         self.step.cancel()
+
+
+def consumed_offsets(queues: Mapping[MessageQueue, AssignedQueue], topic: str) -> dict[MessageQueue, int]:
+    """The offsets behind the last polled messages of a topic."""
+    found = ((queue, state.consumed) for queue, state in queues.items() if queue.topic == topic)
+    return {queue: offset for queue, offset in found if offset is not None}

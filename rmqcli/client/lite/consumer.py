@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType, TracebackType
 from typing import Self, Unpack
 
@@ -25,7 +26,7 @@ from rmqcli.client.group.rebalance import PullRebalance
 from rmqcli.client.group.start_offsets import StartOffsets
 from rmqcli.client.group.subscription import MessageSelector, Subscription, check_at_broker, subscription_of
 from rmqcli.client.instance import Client, ClientInstance, InstanceOptions
-from rmqcli.client.lite.assigned_queue import AssignedQueue
+from rmqcli.client.lite.assigned_queue import AssignedQueue, consumed_offsets
 from rmqcli.client.lite.pulling import Pulling
 from rmqcli.client.lite.queue_watch import watch
 from rmqcli.client.lite.settings import LiteSettings
@@ -79,7 +80,9 @@ class LitePullConsumer(Client):
         )
         starts = StartOffsets(core, self.group, self._offsets, settings.consume_from, settings.from_timestamp)
         self._pulling = Pulling(self._pull, settings, starts, self._held, self._selectors, self._has_arrived)
-        self._processor = ConsumerProcessor(core, self.group, self._consumed, self._running_info)
+        self._processor = ConsumerProcessor(
+            core, self.group, partial(consumed_offsets, self._held), self._running_info
+        )
         self._created_ms = core.now_ms()
         self._assigned = False
         self._arrival = trio.Event()
@@ -99,7 +102,8 @@ class LitePullConsumer(Client):
             self._processor.close()
             await super().__aexit__(type(error), error, error.__traceback__)
             raise
-        self._next_commit = trio.current_time() + self._settings.commit_interval
+        if self._settings.auto_commit:
+            self._next_commit = trio.current_time() + self._settings.commit_interval
         return self
 
     async def __aexit__(
@@ -209,12 +213,12 @@ class LitePullConsumer(Client):
         deadline = trio.current_time() + (self._settings.poll_timeout if timeout is None else timeout)
         await trio.lowlevel.checkpoint()
         while True:
-            if self._settings.auto_commit and trio.current_time() >= self._next_commit:
+            if trio.current_time() >= self._next_commit:
                 await self._commit_by_itself()
             batch = self._take()
             if batch or trio.current_time() >= deadline:
                 return batch
-            with trio.move_on_at(min(deadline, self._wake_at())):
+            with trio.move_on_at(min(deadline, self._next_commit)):
                 await self._arrival.wait()
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
@@ -232,14 +236,15 @@ class LitePullConsumer(Client):
 
     async def seek_to_begin(self, queue: MessageQueue) -> None:
         """Continues at the oldest message of the queue."""
-        self._ours(queue)
-        offset = await self._pull.min_offset(queue)
-        self._ours(queue).seek(offset)
+        await self._seek_to(queue, self._pull.min_offset)
 
     async def seek_to_end(self, queue: MessageQueue) -> None:
         """Continues with messages sent from now on."""
+        await self._seek_to(queue, self._pull.max_offset)
+
+    async def _seek_to(self, queue: MessageQueue, find: Callable[[MessageQueue], Awaitable[int]]) -> None:
         self._ours(queue)
-        offset = await self._pull.max_offset(queue)
+        offset = await find(queue)
         self._ours(queue).seek(offset)
 
     def pause(self, queues: Iterable[MessageQueue]) -> None:
@@ -288,19 +293,9 @@ class LitePullConsumer(Client):
         return await self._pull.message_queues(topic)
 
     async def watch_queues(self, topic: str) -> trio.MemoryReceiveChannel[list[MessageQueue]]:
-        """A channel of the queues of `topic` when they change (Java
-        `registerTopicMessageQueueChangeListener`).
-
-        It holds the newest state only, which is read every `queue_check_interval` (30 s).
-        """
+        """A channel of the queues of `topic` when they change; see `queue_watch.watch`."""
         known = await self.message_queues(topic)
-        sender, receiver = trio.open_memory_channel[list[MessageQueue]](1)
-
-        async def run() -> None:
-            await watch(self.instance, topic, known, self._settings.queue_check_interval, sender)
-
-        self.instance.start(run, f"queues of {topic}")
-        return receiver
+        return watch(self.instance, topic, known, self._settings.queue_check_interval)
 
     def _ours(self, queue: MessageQueue) -> AssignedQueue:
         held = self._held.get(self._namespace.wrap_queue(queue))
@@ -330,9 +325,6 @@ class LitePullConsumer(Client):
 
     def _has_arrived(self) -> None:
         self._arrival.set()
-
-    def _wake_at(self) -> float:
-        return self._next_commit if self._settings.auto_commit else math.inf
 
     async def _commit_by_itself(self) -> None:
         self._next_commit = trio.current_time() + self._settings.commit_interval
@@ -397,13 +389,6 @@ class LitePullConsumer(Client):
         )
         self.instance.heartbeats.join_consumer(data)
         await self.instance.heartbeats.send_all()
-
-    def _consumed(self, topic: str) -> dict[MessageQueue, int]:
-        return {
-            queue: held.consumed
-            for queue, held in self._held.items()
-            if queue.topic == topic and held.consumed is not None
-        }
 
     def _running_info(self, stacks: bool) -> ConsumerRunningInfo:
         return lite_info(

@@ -1,4 +1,4 @@
-"""Changes of the queues of a topic (Java `TopicMessageQueueChangeListener`)."""
+"""Changes of the queues of a topic (Java `registerTopicMessageQueueChangeListener`)."""
 
 from __future__ import annotations
 
@@ -12,17 +12,29 @@ from rmqcli.client.errors import ClientError
 from rmqcli.client.instance import ClientInstance
 
 
-async def watch(
+def watch(
+    instance: ClientInstance, topic: str, known: Sequence[MessageQueue], interval: float
+) -> trio.MemoryReceiveChannel[list[MessageQueue]]:
+    """A channel of the readable queues of `topic`, which are read every `interval` seconds, when they change.
+
+    It holds the newest state only. The reads end when the channel has no receiver.
+    """
+    sender, receiver = trio.open_memory_channel[list[MessageQueue]](1)
+
+    async def run() -> None:
+        await _watch(instance, topic, known, interval, sender)
+
+    instance.start(run, f"queues of {topic}")
+    return receiver
+
+
+async def _watch(
     instance: ClientInstance,
     topic: str,
     known: Sequence[MessageQueue],
     interval: float,
     sender: trio.MemorySendChannel[list[MessageQueue]],
 ) -> None:
-    """Reads the readable queues of `topic` every `interval` seconds and sends them when they change.
-
-    Ends when the channel has no receiver.
-    """
     async with sender:
         while True:
             await trio.sleep(interval)
