@@ -94,7 +94,12 @@ class Appender:
         if refusal is not None:
             return refusal
         queue = self._queue(topic, message.queue_id) if has_queue_entry(message.sys_flag) else None
-        if queue is not None and self._readiness.strict and self._lacks_file(queue, 1):
+        if (
+            queue is not None
+            and (queue.next_offset >= queue.full_at or queue.extension is not None)
+            and self._readiness.strict
+            and self._lacks_file(queue, 1)
+        ):
             return _NO_FILE
         queue_offset = 0 if queue is None else queue.next_offset
         timestamp = self._now_ms()

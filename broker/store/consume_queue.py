@@ -24,6 +24,14 @@ _unpack = ENTRY.struct.unpack_from
 _walk = ENTRY.struct.iter_unpack
 
 
+def entries_at(place: tuple[Segment, int, int] | None) -> Iterator[tuple[int, int, int]]:
+    """The entries at a place that `ConsumeQueue.place` returned."""
+    if place is None:
+        return iter(())
+    segment, position, length = place
+    return _walk(segment.view[position : position + length])
+
+
 class QueueGap(Exception):
     """The queue does not continue with this entry: it must be rebuilt."""
 
@@ -168,11 +176,7 @@ class ConsumeQueue:
 
     def entries(self, queue_offset: int, count: int) -> Iterator[tuple[int, int, int]]:
         """The entries there."""
-        place = self.place(queue_offset, count)
-        if place is None:
-            return iter(())
-        segment, position, length = place
-        return _walk(segment.view[position : position + length])
+        return entries_at(self.place(queue_offset, count))
 
     def written_in(self, segment: Segment) -> int:
         """Position in a file from which on nothing is written."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 
 from broker.store.commit_log import CommitLog
 from broker.store.config import StoreConfig, physical_memory
-from broker.store.consume_queue import ConsumeQueue
+from broker.store.consume_queue import ConsumeQueue, entries_at
 from broker.store.readiness import Chunk, Readiness
 from broker.store.values import GetResult, GetStatus
 from codec.store.consume_queue import ENTRY_SIZE
@@ -76,11 +76,13 @@ class Reader:
         status = GetStatus.NO_MATCHED_MESSAGE
         batch = _Batch()
         window = max(WINDOW_BYTES, max_nums * ENTRY_SIZE) // ENTRY_SIZE
-        self._require_entries(queue, offset, window)
+        place = queue.place(offset, window)
+        if place is not None and self._readiness.strict:
+            self._readiness.require(*place, queue.written_in(place[0]))
         removed_before = -1
         physical = 0
         scanned = 0
-        for physical, size, code in queue.entries(offset, window):
+        for physical, size, code in entries_at(place):
             if physical < removed_before:
                 scanned += 1
                 continue
@@ -113,7 +115,7 @@ class Reader:
         if not scanned:
             begin = queue.next_file_offset(offset)
             return GetResult(GetStatus.OFFSET_FOUND_NULL, begin, queue.min_offset, queue.next_offset, [])
-        self._require_records(batch.spans)
+        self._require_records(zip(batch.starts, map(len, batch.views), strict=True))
         log.note_read(batch.size)
         slow = log.end - physical > self.memory_limit
         return GetResult(
@@ -126,10 +128,6 @@ class Reader:
             batch.size,
             slow,
         )
-
-    def _require_entries(self, queue: ConsumeQueue, offset: int, count: int) -> None:
-        if self._readiness.strict and (place := queue.place(offset, count)) is not None:
-            self._readiness.require(*place, queue.written_in(place[0]))
 
     def _require_records(self, spans: Iterable[tuple[int, int]]) -> None:
         if self._readiness.strict:
@@ -177,10 +175,10 @@ def _range_status(queue: ConsumeQueue, offset: int) -> tuple[GetStatus, int] | N
 class _Batch:
     """Records found so far; one that follows the previous one in the log lengthens its view."""
 
-    __slots__ = ("_end", "_start", "count", "size", "spans", "views")
+    __slots__ = ("_end", "_start", "count", "size", "starts", "views")
 
     def __init__(self) -> None:
-        self.spans: list[tuple[int, int]] = []
+        self.starts: list[int] = []
         self.views: list[memoryview] = []
         self.count = 0
         self.size = 0
@@ -190,10 +188,9 @@ class _Batch:
         joined = log.slice(self._start, offset + size - self._start) if offset == self._end else None
         if joined is not None:
             self.views[-1] = joined
-            self.spans[-1] = self._start, offset + size - self._start
         else:
             self.views.append(record)
-            self.spans.append((offset, size))
+            self.starts.append(offset)
             self._start = offset
         self._end = offset + size
         self.count += 1
