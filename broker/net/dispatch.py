@@ -118,22 +118,28 @@ class Dispatcher:
         """Handles what one read brought; waits while the peer does not read its replies."""
         position = 0
         while position < len(commands):
-            position, missing = self._handle_some(session, commands, position)
+            position, admitted, missing = self._handle_some(session, commands, position)
             if missing is not None:
                 barrier = self._batches.barrier
                 if await self._is_ready(session, commands[position], missing):
                     await self._retry(session, commands[position], barrier)
                 position += 1
+                while position < admitted:
+                    await self._retry(session, commands[position], None)
+                    position += 1
             if session.is_congested:
                 await session.drained()
 
     def _handle_some(
         self, session: Session, commands: list[RemotingCommand], position: int
-    ) -> tuple[int, NotReady | None]:
-        """Handles commands from `position` on for one write; returns the position behind them, or of one
-        that must wait.
+    ) -> tuple[int, int, NotReady | None]:
+        """Handles commands from `position` on for one write.
+
+        Returns the position behind them, or of one that must wait with its reason; in between, the position
+        before which commands have passed the gate.
         """
         missing: NotReady | None = None
+        admitted = 0
         runs, gate, call = self._runs, self._gate, self._call_handler
         session.in_batch = True
         self._batches.begin_batch()
@@ -142,10 +148,18 @@ class Dispatcher:
             command = commands[position]
             if runs and position + 1 < last:
                 run = runs.get(command.code)
-                handled = self._handle_run(session, run, commands[position:last]) if run is not None else 0
-                position += handled
-                if handled:
-                    continue
+                if run is not None:
+                    handled, passed, refused, missing = self._handle_run(
+                        session, run, commands[position:last]
+                    )
+                    admitted = position + passed
+                    position += handled
+                    if missing is not None:
+                        # One that the gate refused has its reply; the next read of the list must not find it.
+                        del commands[admitted : admitted + refused]
+                        break
+                    if handled:
+                        continue
             if command.flag & RPC_RESPONSE:
                 session.answered(command)
             elif gate is None or self._admits(gate, session, command):
@@ -156,34 +170,45 @@ class Dispatcher:
         session.in_batch = False
         session.flush()
         self._batches.end_batch()
-        return position, missing
+        return position, admitted, missing
 
-    def _handle_run(self, session: Session, run: RunHandler, commands: list[RemotingCommand]) -> int:
-        """Handles some of the next requests; returns how many."""
+    def _handle_run(
+        self, session: Session, run: RunHandler, commands: list[RemotingCommand]
+    ) -> tuple[int, int, int, NotReady | None]:
+        """Handles some of the next requests.
+
+        Returns how many, how many passed the gate, how many (0 or 1) it refused behind these, and why the
+        first that was not handled must wait.
+        """
         if self._gate is None:
-            return self._call_run(session, run, commands)
+            return self._call_run(session, run, commands), 0, 0, None
         admitted: list[RemotingCommand] = []
+        refused: Exception | None = None
         for command in commands:
             if command.code != commands[0].code or command.flag & RPC_RESPONSE:
                 break
             try:
                 self._gate(session, command)
             except Exception as error:  # as for a handler
-                self._handle_admitted(session, run, admitted)
-                self._reply_failure(session, command, error)
-                return len(admitted) + 1
+                refused = error
+                break
             admitted.append(command)
-        self._handle_admitted(session, run, admitted)
-        return len(admitted)
+        handled, missing = self._handle_admitted(session, run, admitted)
+        if refused is not None:
+            self._reply_failure(session, commands[len(admitted)], refused)
+            handled += missing is None
+        return handled, len(admitted), int(refused is not None), missing
 
-    def _handle_admitted(self, session: Session, run: RunHandler, commands: list[RemotingCommand]) -> None:
-        """Handles requests that passed the gate; those that the run does not accept one by one."""
+    def _handle_admitted(
+        self, session: Session, run: RunHandler, commands: list[RemotingCommand]
+    ) -> tuple[int, NotReady | None]:
+        """Handles requests that passed the gate, those that the run does not accept one by one."""
         handled = self._call_run(session, run, commands) if len(commands) > 1 else 0
         for position in range(handled, len(commands)):
             missing = self._call_handler(session, commands[position])
             if missing is not None:
-                session.spawn(self._handle_when_ready, session, commands[position:], missing)
-                return
+                return position, missing
+        return len(commands), None
 
     def _call_run(self, session: Session, run: RunHandler, commands: list[RemotingCommand]) -> int:
         try:
@@ -215,7 +240,7 @@ class Dispatcher:
         except NotReady as missing:
             if missing.in_order:
                 return missing
-            session.spawn(self._handle_when_ready, session, [command], missing)
+            session.spawn(self._handle_when_ready, session, command, missing)
         except Exception as error:  # whatever a handler raises, the connection and its other requests go on
             self._reply_failure(session, command, error)
         return None
@@ -228,13 +253,9 @@ class Dispatcher:
         if reply is not None and barrier is not None:
             session.spawn(_reply_behind, session, command, reply, barrier)
 
-    async def _handle_when_ready(
-        self, session: Session, commands: list[RemotingCommand], missing: NotReady
-    ) -> None:
-        """Handles requests that passed the gate, the first of them after the disk did what it needs."""
-        if not await self._is_ready(session, commands[0], missing):
-            commands = commands[1:]
-        for command in commands:
+    async def _handle_when_ready(self, session: Session, command: RemotingCommand, missing: NotReady) -> None:
+        """Handles a request that passed the gate, after the disk did what it needs."""
+        if await self._is_ready(session, command, missing):
             await self._retry(session, command, None)
 
     async def _retry(self, session: Session, command: RemotingCommand, barrier: Barrier | None) -> None:

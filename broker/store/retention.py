@@ -14,7 +14,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 
 import trio
 
@@ -63,6 +62,8 @@ class Retention:
         self._manual_runs = 0
         self._cleaned_up_to = 0
         self._space_wanted = trio.Event()
+        self._doomed: list[Segment] = []
+        """Files that the store no longer has and the disk still does: one that cannot be removed keeps those behind it."""
 
     async def run(self) -> None:
         """The service that deletes."""
@@ -137,8 +138,16 @@ class Retention:
         return len(taken)
 
     async def _destroy(self, segments: Sequence[Segment]) -> None:
-        if segments:
-            await self._readiness.change_files(partial(_destroy, self._disk, segments))
+        self._doomed += segments
+        if self._doomed:
+            await self._readiness.change_files(self._destroy_doomed)
+
+    def _destroy_doomed(self) -> None:
+        while self._doomed:
+            segment = self._doomed[0]
+            segment.destroy()
+            self._disk.sync_folder(segment.path.parent)
+            del self._doomed[0]
 
     def _is_time(self) -> bool:
         hour = time.localtime(self._now_ms() // 1000).tm_hour
@@ -175,9 +184,3 @@ class Retention:
         root = self.config.root
         _log.error("the disk of %s has %d MB left: the store refuses messages", root, free // 1_000_000)
         self._statistics.set_disk(self.usage.percent / 100, full=True)
-
-
-def _destroy(disk: Disk, segments: Sequence[Segment]) -> None:
-    for segment in segments:
-        segment.destroy()
-        disk.sync_folder(segment.path.parent)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
+import trio
 
-from broker.errors import Refusal
+from broker.errors import NotReady, Refusal
 from broker.handlers import DIRECT_READERS, HANDLERS, handler_table, run_table
 from broker.net.server import Server
 from broker.net.session import Session
@@ -111,6 +112,34 @@ async def test_what_a_run_does_not_accept_passes_once(broker: FakeBroker) -> Non
     assert gate.opaques == list(range(8))
     assert [n for n, reply in replies.items() if reply.code] == [5]
     assert stored(broker) == 1 + 7
+
+
+async def test_a_run_that_waits_for_the_disk_keeps_its_order_and_passes_once() -> None:
+    """The third of six requests needs a file first; the last one is refused."""
+    handled: list[int] = []
+    waited: list[int] = []
+
+    def send_one(_session: Session, command: RemotingCommand) -> RemotingCommand:
+        async def ready() -> None:
+            await trio.lowlevel.checkpoint()
+            waited.append(command.opaque)
+
+        if command.opaque == 2 and not waited:
+            raise NotReady(ready, in_order=True)
+        handled.append(command.opaque)
+        return command.reply(ResponseCode.SUCCESS)
+
+    def run(session: Session, commands: Sequence[RemotingCommand]) -> Sequence[bytes]:
+        return [encode_frame(send_one(session, command)) for command in commands[:2]]
+
+    gate = Watch(5)
+    wire = Wire(b"".join(send_frame(n) for n in range(8)))
+    await Server({310: send_one}, runs={310: run}, gate=gate).serve_transport(wire)
+    assert gate.opaques == list(range(8))
+    assert handled == [0, 1, 2, 3, 4, 6, 7]
+    assert {reply.opaque: reply.code for reply in wire.replies()} == {
+        n: 16 if n == 5 else 0 for n in range(8)
+    }
 
 
 async def test_a_one_way_send_is_refused_in_silence(broker: FakeBroker) -> None:

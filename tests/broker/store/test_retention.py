@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,8 @@ from broker.disk import Usage
 from broker.disk.real import RealDisk
 from broker.store import GetStatus, MessageStore, PutStatus, open_store
 from broker.store.commit_log import SPACE_STEP
-from broker.store.retention import LEAST_FREE
+from broker.store.retention import FIRST_RUN_S, LEAST_FREE
+from broker.supervisor import Supervisor, open_services
 from tests.broker.store.support import HOST, LOG_SIZE, Clock, inline, loaded, message, numbers, small_config
 
 HOUR = 3_600_000
@@ -36,9 +38,21 @@ class FilledDisk(RealDisk):
 
     def __init__(self) -> None:
         self.checks = 0
+        self.failures: dict[str, int] = {}
+        """The number of calls of "usage" and "unlink" that fail next."""
+
+    def _fail(self, call: str) -> None:
+        if self.failures.get(call, 0):
+            self.failures[call] -= 1
+            raise OSError(errno.EIO, os.strerror(errno.EIO), call)
+
+    def unlink(self, path: Path) -> None:
+        self._fail("unlink")
+        super().unlink(path)
 
     def usage(self, path: Path) -> Usage:
         self.checks += 1
+        self._fail("usage")
         return Usage(100 * LEAST_FREE, int(self.percent * LEAST_FREE), self.least_free)
 
 
@@ -223,3 +237,36 @@ async def test_unused_topics_go(store: MessageStore) -> None:
         store.append(message(topic=topic))
     assert await store.clean_unused(["Other"]) == 1
     assert store.topics() == ["Other", "%LMQ%a", "SCHEDULE_TOPIC_XXXX"]
+
+
+@pytest.mark.parametrize("call", ["usage", "unlink"])
+async def test_retention_goes_on_after_an_error_of_the_disk(
+    tmp_path: Path,
+    store: MessageStore,
+    disk: FilledDisk,
+    autojump_clock: trio.testing.MockClock,
+    call: str,
+) -> None:
+    age(tmp_path, 73, 3)
+    store.retention.request_runs()
+    disk.failures[call] = 2
+    supervisor = Supervisor()
+    async with open_services(supervisor) as services:
+        services.start("retention", store.retention.run)
+        await trio.sleep(FIRST_RUN_S * 4)
+        assert supervisor.errors == {"retention": 2}
+    assert [path.name for path in logs(tmp_path)] == [f"{n * LOG_SIZE:020d}" for n in range(3, 7)]
+    assert store.append(message(COUNT, size=300)).status is PutStatus.PUT_OK
+
+
+async def test_a_file_that_cannot_be_removed_keeps_those_behind_it(
+    tmp_path: Path, store: MessageStore, disk: FilledDisk, autojump_clock: trio.testing.MockClock
+) -> None:
+    age(tmp_path, 73, 3)
+    disk.failures["unlink"] = 2
+    for _ in range(2):
+        with pytest.raises(OSError, match="unlink"):
+            await store.delete_expired_files()
+        assert len(logs(tmp_path)) == 7, "a gap would keep the store from opening"
+    await store.delete_expired_files()
+    assert len(logs(tmp_path)) == 4
