@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import pytest
@@ -17,13 +18,13 @@ FOLDERS = {
     "tests/proof/": "foreign",
 }
 SLOW = Path(__file__).with_name("slow.txt").read_text().split()
-"""Files (`test_salvage.py::`) and tests (`test_scan.py::test_any_records`) that take 0.3 s on a quiet core."""
+"""Files (`test_salvage.py::`) and tests (`test_scan.py::test_any_records`) that take 0.5 s of CPU time or more."""
 
 
 def mark(items: list[pytest.Item], *, is_whole: bool) -> None:
-    """Marks the tests. `is_whole`: `items` are all tests, so every name above must fit one.
+    """Marks the tests. `is_whole`: `items` are all tests, so every name above should fit one.
 
-    UsageError when one does not: a folder, a file or a test has another name now.
+    Warns when one does not: a folder, a file or a test has another name now.
     """
     used: set[str] = set()
     for item in items:
@@ -34,4 +35,4 @@ def mark(items: list[pytest.Item], *, is_whole: bool) -> None:
             item.add_marker(marker)
         used |= found.keys()
     if is_whole and (unused := sorted({*FOLDERS, *SLOW} - used)):
-        raise pytest.UsageError(f"tests/markers.py, slow.txt: no test is called {', '.join(unused)}")
+        warnings.warn(f"tests/markers.py, slow.txt: no test is called {', '.join(unused)}", stacklevel=1)
