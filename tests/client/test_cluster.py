@@ -312,10 +312,10 @@ async def test_tls(nursery: trio.Nursery) -> None:
     scripted = Server({RequestCode.GET_BROKER_CONFIG: ok({"version": "1"}, b"k=v")})
     listeners = await nursery.start(trio.serve_ssl_over_tcp, scripted.serve, 0, server_side)
     address = f"127.0.0.1:{listeners[0].transport_listener.socket.getsockname()[1]}"
-    async with Admin(namesrv=address, tls=client_side) as admin:
+    async with Admin(namesrv=address, tls=client_side, timeout=PATIENCE) as admin:
         reply = await admin.invoke(address, RequestCode.GET_BROKER_CONFIG)
         assert bytes(reply.body) == b"k=v"
-    async with Admin(namesrv=address, tls=ssl.create_default_context()) as admin:
+    async with Admin(namesrv=address, tls=ssl.create_default_context(), timeout=PATIENCE) as admin:
         with pytest.raises(ConnectionFailed, match=r"TLS: .*certificate"):
             await admin.invoke(address, RequestCode.GET_BROKER_CONFIG)
 

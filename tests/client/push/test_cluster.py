@@ -44,7 +44,7 @@ async def cluster() -> AsyncIterator[Any]:
 
 @pytest.fixture
 async def producer(cluster: Any) -> AsyncIterator[Producer]:
-    async with Producer(namesrv=cluster.namesrv) as running:
+    async with Producer(namesrv=cluster.namesrv, timeout=PATIENCE) as running:
         yield running
 
 
@@ -80,9 +80,13 @@ async def send(producer: Producer, numbers: range, *, queue: MessageQueue | None
 async def test_members_share_and_resume(cluster: Any, producer: Producer) -> None:
     await send(producer, range(100))
     taken = Taken()
-    async with PushConsumer(GROUP, {TOPIC: "*"}, taken, settings=FIRST, namesrv=cluster.namesrv):
+    async with PushConsumer(
+        GROUP, {TOPIC: "*"}, taken, settings=FIRST, namesrv=cluster.namesrv, timeout=PATIENCE
+    ):
         await taken.until(lambda: len(taken.bodies) == 100)
-        async with PushConsumer(GROUP, {TOPIC: "*"}, taken, settings=FIRST, namesrv=cluster.namesrv):
+        async with PushConsumer(
+            GROUP, {TOPIC: "*"}, taken, settings=FIRST, namesrv=cluster.namesrv, timeout=PATIENCE
+        ):
             await send(producer, range(100, 200))
             await taken.until(lambda: len(taken.bodies) == 200)
         await send(producer, range(200, 300))
@@ -90,7 +94,9 @@ async def test_members_share_and_resume(cluster: Any, producer: Producer) -> Non
     async with Admin(instance=producer.instance) as admin:
         assert all(lag.lag == 0 for lag in await admin.offsets.lags(GROUP, TOPIC))
     again = Taken()
-    async with PushConsumer(GROUP, {TOPIC: "*"}, again, settings=FIRST, namesrv=cluster.namesrv):
+    async with PushConsumer(
+        GROUP, {TOPIC: "*"}, again, settings=FIRST, namesrv=cluster.namesrv, timeout=PATIENCE
+    ):
         await send(producer, range(300, 301))
         await again.until(lambda: b"300" in again.bodies)
     assert set(again.bodies) == {b"300"}
@@ -105,7 +111,9 @@ async def test_a_refused_message_comes_back_from_the_retry_topic(cluster: Any, p
         return ConsumeResult.SUCCESS if messages[0].reconsume_times else ConsumeResult.RECONSUME_LATER
 
     await send(producer, range(1))
-    async with PushConsumer(GROUP, {TOPIC: "*"}, once, settings=FIRST, namesrv=cluster.namesrv):
+    async with PushConsumer(
+        GROUP, {TOPIC: "*"}, once, settings=FIRST, namesrv=cluster.namesrv, timeout=PATIENCE
+    ):
         await taken.until(lambda: taken.bodies[b"0"] == 2)
     first, second = taken.messages
     assert (second.topic, second.reconsume_times, second.msg_id) == (TOPIC, 1, first.msg_id)
@@ -123,7 +131,7 @@ async def test_in_the_order_of_the_queue_by_a_plain_function(cluster: Any, produ
 
     queue = (await producer.message_queues(TOPIC))[0]
     await send(producer, range(50), queue=queue)
-    options: Any = {"orderly": True, "settings": FIRST, "namesrv": cluster.namesrv}
+    options: Any = {"orderly": True, "settings": FIRST, "namesrv": cluster.namesrv, "timeout": PATIENCE}
     async with PushConsumer(GROUP, {TOPIC: "*"}, listener, **options):
         await taken.until(lambda: len(taken.bodies) == 50)
     assert seen == list(range(50))
@@ -134,8 +142,10 @@ async def test_administrators_move_and_ask_running_consumers(cluster: Any, produ
     taken = Taken()
     settings = PushSettings(consume_from=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET, persist_interval=0.1)
     async with (
-        PushConsumer(GROUP, {TOPIC: "*"}, taken, settings=settings, namesrv=cluster.namesrv) as running,
-        Admin(namesrv=cluster.namesrv) as admin,
+        PushConsumer(
+            GROUP, {TOPIC: "*"}, taken, settings=settings, namesrv=cluster.namesrv, timeout=PATIENCE
+        ) as running,
+        Admin(namesrv=cluster.namesrv, timeout=PATIENCE) as admin,
     ):
         await taken.until(lambda: len(taken.bodies) == 20)
         client = running.instance.client_id
@@ -161,7 +171,9 @@ async def test_cancelled_applications_leave_their_offsets(cluster: Any, producer
     await send(producer, range(10))
     taken = Taken()
     with trio.CancelScope() as scope:
-        async with PushConsumer(GROUP, {TOPIC: "*"}, taken, settings=FIRST, namesrv=cluster.namesrv):
+        async with PushConsumer(
+            GROUP, {TOPIC: "*"}, taken, settings=FIRST, namesrv=cluster.namesrv, timeout=PATIENCE
+        ):
             await taken.until(lambda: len(taken.bodies) == 10)
             scope.cancel()
             await trio.sleep_forever()
