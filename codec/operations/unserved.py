@@ -7,6 +7,7 @@ from typing import Final
 from codec.codes import RequestCode as R
 from codec.operations.operation import Operation
 
+# fmt: off
 QUERY_BROKER_OFFSET: Final = Operation(R.QUERY_BROKER_OFFSET)
 GET_TOPIC_CONFIG_LIST: Final = Operation(R.GET_TOPIC_CONFIG_LIST)
 GET_TOPIC_NAME_LIST: Final = Operation(R.GET_TOPIC_NAME_LIST)
