@@ -12,13 +12,6 @@ from pathlib import Path
 
 from broker.config import BrokerConfig, expand_path
 
-__all__ = [
-    "COMMIT_LOG_FILE_SIZE",
-    "CONSUME_QUEUE_FILE_SIZE",
-    "StoreConfig",
-    "physical_memory",
-]
-
 _JAVA = BrokerConfig()
 COMMIT_LOG_FILE_SIZE = _JAVA.mapped_file_size_commit_log
 CONSUME_QUEUE_FILE_SIZE = _JAVA.mapped_file_size_consume_queue

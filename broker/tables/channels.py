@@ -8,8 +8,6 @@ from typing import Protocol
 
 from codec.remoting.frame import RemotingCommand
 
-__all__ = ["Channel", "ClientChannel"]
-
 
 class Channel(Protocol):
     """What the tables need of a connection. It is hashed by identity."""

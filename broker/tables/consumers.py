@@ -14,8 +14,6 @@ from dataclasses import dataclass, field
 from broker.tables.channels import Channel, ClientChannel
 from codec.bodies.heartbeat import ConsumeFromWhere, ConsumerData, ConsumeType, MessageModel, SubscriptionData
 
-__all__ = ["ConsumerGroup", "ConsumerTable"]
-
 
 @dataclass(slots=True)
 class ConsumerGroup:

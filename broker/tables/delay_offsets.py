@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from codec.bodies.offsets import DelayOffsetSerializeWrapper
 
-__all__ = ["DelayOffsets"]
-
 
 class DelayOffsets:
     """Level → next queue offset. `dirty` says that something changed since the last save."""

@@ -9,8 +9,6 @@ from broker.tables.versions import first_version, next_version
 from codec.bodies.config import DataVersion, SubscriptionGroupConfig, SubscriptionGroupWrapper
 from codec.names import SYSTEM_GROUP_PREFIX, retry_topic
 
-__all__ = ["BUILT_IN_GROUPS", "GroupTable", "can_have_retry_topic"]
-
 LONGEST_FOLDER_NAME = 255
 """Bytes; Linux NAME_MAX."""
 

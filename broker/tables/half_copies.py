@@ -7,8 +7,6 @@ saved: after a restart only the copies made since are known.
 
 from __future__ import annotations
 
-__all__ = ["HalfCopies"]
-
 
 class HalfCopies:
     """Earlier offset → offset of the newest copy, as long as that one is open."""

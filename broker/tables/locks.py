@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from codec.message_queue import MessageQueue
 
-__all__ = ["LOCK_LIVE_MS", "LockTable"]
-
 LOCK_LIVE_MS = 60_000
 
 

@@ -11,8 +11,6 @@ from collections.abc import Collection, Iterator, Mapping
 
 from codec.bodies.offsets import ConsumerOffsetSerializeWrapper
 
-__all__ = ["OffsetTable"]
-
 SEPARATOR = "@"
 
 

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 
 from broker.tables.channels import Channel, ClientChannel
 
-__all__ = ["ProducerTable"]
-
 
 class ProducerTable:
     """Group → connection → client. A group without a connection does not exist."""

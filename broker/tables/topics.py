@@ -15,8 +15,6 @@ from codec.bodies.config import DataVersion, TopicConfig, TopicConfigSerializeWr
 from codec.codes import Perm
 from codec.names import FORBIDDEN_SEND_TOPICS, SystemTopic, is_system_topic, reply_topic
 
-__all__ = ["READ_WRITE", "TopicTable", "describe_topic", "system_topics"]
-
 READ_WRITE = int(Perm.READ | Perm.WRITE)
 SCHEDULE_QUEUES = 18
 BENCHMARK_QUEUES = 1024

@@ -29,8 +29,6 @@ from broker.testing.disk import SimulatedDisk
 from broker.testing.embedded import Cluster, checked_config, light_file_sizes
 from broker.testing.memory_network import HOST, MemoryNetwork, OnRequest
 
-__all__ = ["MemoryCluster", "embedded_in_memory"]
-
 START_MS = 1_700_000_000_000
 """2023-11-14T22:13:20Z."""
 NAMESRV_PORT = 9876
