@@ -11,8 +11,7 @@ from rmqcli.cli.exit_codes import usage_error
 TopicArgument = Annotated[str, typer.Argument(metavar="TOPIC", help="Name of the topic.")]
 
 BrokerOption = Annotated[
-    str | None,
-    typer.Option("--broker", "-b", metavar="NAME", help="Use only the broker NAME."),
+    str | None, typer.Option("--broker", "-b", metavar="NAME", help="Use only the broker NAME.")
 ]
 
 TagOption = Annotated[

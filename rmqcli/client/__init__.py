@@ -51,10 +51,7 @@ if TYPE_CHECKING:
         UnexpectedReply as UnexpectedReply,
     )
     from rmqcli.client.instance import ClientInstance as ClientInstance
-    from rmqcli.client.lite import (
-        LitePullConsumer as LitePullConsumer,
-        LiteSettings as LiteSettings,
-    )
+    from rmqcli.client.lite import LitePullConsumer as LitePullConsumer, LiteSettings as LiteSettings
     from rmqcli.client.produce.batches import split_batch as split_batch
     from rmqcli.client.produce.producer import Producer as Producer
     from rmqcli.client.produce.queue_selectors import (
@@ -77,10 +74,7 @@ if TYPE_CHECKING:
         TransactionState as TransactionState,
     )
     from rmqcli.client.pull.consumer import PullConsumer as PullConsumer
-    from rmqcli.client.pull.scheduled import (
-        PullTask as PullTask,
-        ScheduledPull as ScheduledPull,
-    )
+    from rmqcli.client.pull.scheduled import PullTask as PullTask, ScheduledPull as ScheduledPull
     from rmqcli.client.push import (
         ConsumeContext as ConsumeContext,
         ConsumeResult as ConsumeResult,

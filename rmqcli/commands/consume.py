@@ -41,8 +41,7 @@ BroadcastOption = Annotated[
     ),
 ]
 FromOption = Annotated[
-    str,
-    typer.Option("--from", metavar="PLACE", help="Start of a group without offsets: first, last or @T."),
+    str, typer.Option("--from", metavar="PLACE", help="Start of a group without offsets: first, last or @T.")
 ]
 BalanceOption = Annotated[
     str,
@@ -169,12 +168,7 @@ def consume(
         consumer: Any = PushConsumer
         selector = MessageSelector(tag) if sql is None else MessageSelector.by_sql(sql)
         push = _push_settings(
-            place,
-            balance,
-            broadcast=broadcast,
-            jobs=jobs or 1,
-            retries=retries,
-            trace=trace,
+            place, balance, broadcast=broadcast, jobs=jobs or 1, retries=retries, trace=trace
         )
         async with AsyncExitStack() as stack:
             producer = (
@@ -188,12 +182,7 @@ def consume(
             )
             listener = Consumption(act, count=count, done=done, later=later)
             member = consumer(
-                group,
-                {topic: selector},
-                listener,
-                orderly=orderly,
-                settings=push,
-                **settings.client_options,
+                group, {topic: selector}, listener, orderly=orderly, settings=push, **settings.client_options
             )
             await entered(stack, member)
             await member.instance.route(topic)

@@ -43,10 +43,7 @@ def export(
     topic: Annotated[
         str | None,
         typer.Option(
-            "--topic",
-            "-t",
-            metavar="TOPIC",
-            help="Topic to export, of the cluster or of the store folder.",
+            "--topic", "-t", metavar="TOPIC", help="Topic to export, of the cluster or of the store folder."
         ),
     ] = None,
     range_text: Annotated[
@@ -259,8 +256,7 @@ def _require_topic(store: Path, topic: str) -> None:
 
     if not has_topic(store, topic):
         raise CommandError(
-            f"topic {topic} not found in {store} (see `rmq inspect store {store}`)",
-            ExitCode.NOT_FOUND,
+            f"topic {topic} not found in {store} (see `rmq inspect store {store}`)", ExitCode.NOT_FOUND
         )
 
 

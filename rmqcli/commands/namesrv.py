@@ -53,10 +53,7 @@ def split_listen(text: str | None) -> tuple[str, int | None]:
 
 @command(app, "namesrv", example="rmq namesrv\nrmq namesrv -c namesrv.conf --listen 127.0.0.1:9876")
 def namesrv(
-    settings: Settings,
-    config: ConfigOption = None,
-    properties: SetOption = None,
-    listen: ListenOption = None,
+    settings: Settings, config: ConfigOption = None, properties: SetOption = None, listen: ListenOption = None
 ) -> None:
     """Run a name server until Ctrl-C or SIGTERM (exit code 0).
 

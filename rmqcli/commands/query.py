@@ -28,8 +28,7 @@ IdOption = Annotated[
     typer.Option("--id", metavar="ID", help="Find the message with this ID (msgId or offsetMsgId)."),
 ]
 TimeOption = Annotated[
-    str,
-    typer.Option("--time", metavar="@T1:@T2", help="With --key: store time, e.g. @-1h or @T1:@T2."),
+    str, typer.Option("--time", metavar="@T1:@T2", help="With --key: store time, e.g. @-1h or @T1:@T2.")
 ]
 CountOption = Annotated[
     int, typer.Option("--count", "-c", metavar="N", min=1, max=1024, help="With --key: at most N messages.")

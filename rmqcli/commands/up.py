@@ -43,8 +43,7 @@ HostOption = Annotated[
     str, typer.Option("--host", metavar="IP", help="Address to listen on and to advertise.")
 ]
 StoreOption = Annotated[
-    Path | None,
-    typer.Option("--store", metavar="DIR", help="Store folder; default: a temporary folder."),
+    Path | None, typer.Option("--store", metavar="DIR", help="Store folder; default: a temporary folder.")
 ]
 
 _DEFAULTS = {"brokerName": "broker-a", "brokerClusterName": "DefaultCluster"}

@@ -206,14 +206,7 @@ def show_index(
 ) -> None:
     """Show a row per index file."""
     rows = [
-        (
-            index.file.path.name,
-            index.items,
-            index.capacity - 1,
-            index.slots,
-            *load,
-            *index.header[:4],
-        )
+        (index.file.path.name, index.items, index.capacity - 1, index.slots, *load, *index.header[:4])
         for index, load in found
     ]
     if settings.json or not settings.terminal:

@@ -9,13 +9,7 @@ import trio
 
 from codec.codes import ResponseCode
 from codec.operations.operation import AnyOperation
-from rmqcli.client.errors import (
-    UNREACHED,
-    ClientError,
-    GroupNotFound,
-    NotFound,
-    TopicNotFound,
-)
+from rmqcli.client.errors import UNREACHED, ClientError, GroupNotFound, NotFound, TopicNotFound
 
 if TYPE_CHECKING:
     from rmqcli.client.admin.admin import Admin

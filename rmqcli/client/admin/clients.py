@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from codec.bodies.connections import (
-    ClientConnection,
-    ConsumerConnection,
-    ProducerInfo,
-)
+from codec.bodies.connections import ClientConnection, ConsumerConnection, ProducerInfo
 from codec.bodies.heartbeat import SubscriptionData
 from codec.bodies.offsets import GetConsumerStatusBody
 from codec.bodies.running import ConsumeMessageDirectlyResult, ConsumerRunningInfo

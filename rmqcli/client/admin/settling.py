@@ -29,11 +29,7 @@ Failures = dict[MessageQueue, ClientError]
 
 
 async def settled(
-    admin: Admin,
-    plan: ResetPlan,
-    failures: Failures,
-    before: Mapping[MessageQueue, Activity],
-    seconds: float,
+    admin: Admin, plan: ResetPlan, failures: Failures, before: Mapping[MessageQueue, Activity], seconds: float
 ) -> list[QueueResetResult]:
     """Polls for up to `seconds` until every queue has moved. `before` is the activity at the reset."""
     moved: set[MessageQueue] = set()
@@ -55,11 +51,7 @@ async def settled(
             await trio.sleep(POLL)
     return [
         QueueResetResult(
-            reset.queue,
-            reset.new,
-            found.get(reset.queue),
-            reset.queue in moved,
-            failures.get(reset.queue),
+            reset.queue, reset.new, found.get(reset.queue), reset.queue in moved, failures.get(reset.queue)
         )
         for reset in plan.queues
     ]

@@ -223,8 +223,7 @@ class TopicAdmin(FormerMethod, Area):
         if failures:
             return change
         await self._update_name_servers(
-            DELETE_TOPIC_IN_NAMESRV,
-            DeleteTopicFromNamesrvRequestHeader(topic=topic, cluster_name=cluster),
+            DELETE_TOPIC_IN_NAMESRV, DeleteTopicFromNamesrvRequestHeader(topic=topic, cluster_name=cluster)
         )
         await self._update_name_servers(
             DELETE_KV_CONFIG, DeleteKVConfigRequestHeader(namespace=ORDER_NAMESPACE, key=topic)

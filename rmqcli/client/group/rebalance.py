@@ -12,10 +12,7 @@ from typing import NamedTuple, Protocol
 
 import trio
 
-from codec.headers.clients import (
-    GetConsumerListByGroupRequestHeader,
-    NotifyConsumerIdsChangedRequestHeader,
-)
+from codec.headers.clients import GetConsumerListByGroupRequestHeader, NotifyConsumerIdsChangedRequestHeader
 from codec.message_queue import MessageQueue
 from codec.operations.clients import GET_CONSUMER_LIST_BY_GROUP, NOTIFY_CONSUMER_IDS_CHANGED
 from rmqcli.client.errors import ClientError

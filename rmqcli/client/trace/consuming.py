@@ -32,11 +32,7 @@ class ConsumeTracer:
     """The tracer of one consumer group. `trace`: True, or the name of another trace topic."""
 
     def __init__(
-        self,
-        instance: ClientInstance,
-        group: str,
-        open_producer: OpenProducer,
-        trace: bool | str = True,
+        self, instance: ClientInstance, group: str, open_producer: OpenProducer, trace: bool | str = True
     ) -> None:
         self._group = group
         self._now_ms = instance.now_ms

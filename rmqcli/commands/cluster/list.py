@@ -54,10 +54,7 @@ def list_clusters(settings: Settings) -> None:
         Output().json([_object([column.key for column in BROKER_COLUMNS], broker) for broker in found])
     else:
         show_rows(
-            settings,
-            BROKER_COLUMNS,
-            [broker_row(broker) for broker in found],
-            empty="no brokers registered",
+            settings, BROKER_COLUMNS, [broker_row(broker) for broker in found], empty="no brokers registered"
         )
     end_partly(*({broker.broker_name: broker.error} for broker in found if broker.error is not None))
 

@@ -14,9 +14,7 @@ from rmqcli.commands.group.app import GroupArgument, app
 from rmqcli.render.table import Column
 
 if TYPE_CHECKING:
-    from codec.bodies.running import (
-        ConsumeMessageDirectlyResult,
-    )
+    from codec.bodies.running import ConsumeMessageDirectlyResult
 from rmqcli.commands.group.members import chosen_clients, online_clients
 
 OneClientOption = Annotated[

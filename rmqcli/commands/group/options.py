@@ -35,21 +35,17 @@ RetryQueuesOption = Annotated[
 ]
 
 ConsumeOption = Annotated[
-    bool | None,
-    typer.Option("--consume/--no-consume", help="Allow consumption.", show_default=False),
+    bool | None, typer.Option("--consume/--no-consume", help="Allow consumption.", show_default=False)
 ]
 
 BroadcastOption = Annotated[
-    bool | None,
-    typer.Option("--broadcast/--no-broadcast", help="Allow broadcasting.", show_default=False),
+    bool | None, typer.Option("--broadcast/--no-broadcast", help="Allow broadcasting.", show_default=False)
 ]
 
 FromMinOption = Annotated[
     bool | None,
     typer.Option(
-        "--from-min/--no-from-min",
-        help="Allow starting at the minimum offset.",
-        show_default=False,
+        "--from-min/--no-from-min", help="Allow starting at the minimum offset.", show_default=False
     ),
 ]
 

@@ -15,11 +15,7 @@ from rmqcli.render.table import Column
 from rmqcli.render.text import local_time
 
 if TYPE_CHECKING:
-    from codec.bodies.running import (
-        ConsumerRunningInfo,
-        ConsumeStatus,
-        ProcessQueueInfo,
-    )
+    from codec.bodies.running import ConsumerRunningInfo, ConsumeStatus, ProcessQueueInfo
     from rmqcli.client import ClientError
 from rmqcli.commands.group.members import chosen_clients, online_clients
 

@@ -25,11 +25,7 @@ QueueOption = Annotated[
 ]
 WhereOption = Annotated[
     str | None,
-    typer.Option(
-        "--where",
-        metavar="EXPR",
-        help="Select rows by their columns (SQL92), e.g. 'size > 4096'.",
-    ),
+    typer.Option("--where", metavar="EXPR", help="Select rows by their columns (SQL92), e.g. 'size > 4096'."),
 ]
 CountOption = Annotated[
     int | None, typer.Option("--count", "-c", metavar="N", min=0, help="Show at most N items.")
@@ -54,15 +50,12 @@ GroupOption = Annotated[str | None, typer.Option("--group", metavar="GROUP", hel
 StoreArgument = Annotated[Path, typer.Argument(metavar="DIR", help="Store folder.")]
 TableArgument = Annotated[Path, typer.Argument(metavar="PATH", help="Store folder, or the file itself.")]
 OutOption = Annotated[
-    Path | None,
-    typer.Option("--out", "-o", metavar="DIR2", help="Output folder; must be new or empty."),
+    Path | None, typer.Option("--out", "-o", metavar="DIR2", help="Output folder; must be new or empty.")
 ]
 DelayLevelsOption = Annotated[
     str | None,
     typer.Option(
-        "--delay-levels",
-        metavar="TEXT",
-        help="The broker's messageDelayLevel, if not RocketMQ's default.",
+        "--delay-levels", metavar="TEXT", help="The broker's messageDelayLevel, if not RocketMQ's default."
     ),
 ]
 

@@ -8,11 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import CommandError, ExitCode
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.inspect.app import (
-    ExplainOption,
-    TableArgument,
-    app,
-)
+from rmqcli.commands.inspect.app import ExplainOption, TableArgument, app
 
 if TYPE_CHECKING:
     pass

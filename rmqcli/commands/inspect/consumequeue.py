@@ -56,9 +56,7 @@ def consumequeue(
     commit_log: Annotated[
         Path | None,
         typer.Option(
-            "--commit-log",
-            metavar="PATH",
-            help="Commit log of the entries; default: that of the store.",
+            "--commit-log", metavar="PATH", help="Commit log of the entries; default: that of the store."
         ),
     ] = None,
     verify: VerifyOption = False,

@@ -6,12 +6,7 @@ from typing import TYPE_CHECKING
 
 from rmqcli.cli.command import command
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.inspect.app import (
-    GroupOption,
-    TableArgument,
-    WhereOption,
-    app,
-)
+from rmqcli.commands.inspect.app import GroupOption, TableArgument, WhereOption, app
 from rmqcli.render.inspection import columns
 
 if TYPE_CHECKING:

@@ -30,8 +30,7 @@ def index(
     settings: Settings,
     path: Annotated[Path, typer.Argument(metavar="PATH", help="File, its folder, or a store folder.")],
     range_text: Annotated[
-        str,
-        range_option("Range of commit-log offsets or store times; selects files, with --key items."),
+        str, range_option("Range of commit-log offsets or store times; selects files, with --key items.")
     ] = "start",
     count: CountOption = None,
     key: Annotated[

@@ -41,8 +41,7 @@ def offsets(
     settings: Settings,
     path: TableArgument,
     range_text: Annotated[
-        str,
-        range_option("Range of offsets, or store times of the next message; -N: at most N behind."),
+        str, range_option("Range of offsets, or store times of the next message; -N: at most N behind.")
     ] = "start",
     count: CountOption = None,
     group: GroupOption = None,

@@ -7,12 +7,7 @@ import time
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.inspect.app import (
-    OutOption,
-    StoreArgument,
-    app,
-    require_outside,
-)
+from rmqcli.commands.inspect.app import OutOption, StoreArgument, app, require_outside
 
 
 @command(app, "salvage", example="rmq inspect salvage ~/store --out ~/store-salvaged")

@@ -9,11 +9,7 @@ import typer
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.inspect.app import (
-    JobsOption,
-    StoreArgument,
-    app,
-)
+from rmqcli.commands.inspect.app import JobsOption, StoreArgument, app
 
 
 @command(

@@ -17,10 +17,7 @@ import msgspec
 
 from codec.message_queue import MessageQueue
 from rmqcli.cli.exit_codes import CommandError, ExitCode
-from rmqcli.client import (
-    ResetPlan,
-    ResetTarget,
-)
+from rmqcli.client import ResetPlan, ResetTarget
 
 
 class UndoQueue(msgspec.Struct, frozen=True, rename="camel"):

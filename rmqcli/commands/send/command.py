@@ -33,8 +33,7 @@ QueueOption = Annotated[
     int | None, typer.Option("--queue", "-q", metavar="ID", min=0, help="Send to the queue ID.")
 ]
 LevelOption = Annotated[
-    int | None,
-    typer.Option("--delay-level", metavar="N", min=1, max=18, help="Delay level of the delivery."),
+    int | None, typer.Option("--delay-level", metavar="N", min=1, max=18, help="Delay level of the delivery.")
 ]
 DelayOption = Annotated[
     str | None,
@@ -51,8 +50,7 @@ FileOption = Annotated[
     ),
 ]
 DelimiterOption = Annotated[
-    str,
-    typer.Option("--delimiter", metavar="TEXT", help=r"Message separator; supports \n \t \0 \xNN."),
+    str, typer.Option("--delimiter", metavar="TEXT", help=r"Message separator; supports \n \t \0 \xNN.")
 ]
 WholeOption = Annotated[
     bool, typer.Option("--whole", help="Send the whole input, or each file, as one message.")

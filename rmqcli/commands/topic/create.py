@@ -17,8 +17,7 @@ from rmqcli.cli.options import BrokersOption, ClusterOption
 from rmqcli.commands.topic.app import QueuesOption, ReadQueuesOption, WriteQueuesOption, app, perm_number
 
 PermOption = Annotated[
-    str,
-    typer.Option("--perm", metavar="PERM", help="Permission: r, w, rw, or a number (2 w, 4 r, 6 rw)."),
+    str, typer.Option("--perm", metavar="PERM", help="Permission: r, w, rw, or a number (2 w, 4 r, 6 rw).")
 ]
 
 OrderOption = Annotated[
