@@ -21,8 +21,6 @@ from rmqcli.cli.command import SectionedGroup, global_options
 from rmqcli.cli.errors import report
 from rmqcli.cli.exit_codes import ExitCode
 
-__all__ = ["COMMANDS", "Entry", "command_tree", "run"]
-
 
 class Entry(NamedTuple):
     """The location of a command: `attribute` of `module` is its `typer.Typer`."""

@@ -15,8 +15,6 @@ import typer
 
 from rmqcli.cli.exit_codes import CommandError, ExitCode
 
-__all__ = ["LAYER_CODES", "exit_code_of", "leaves", "message_of", "report"]
-
 UsageError = typer.BadParameter.__mro__[1]
 ClickException = UsageError.__mro__[1]
 

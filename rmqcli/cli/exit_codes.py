@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-__all__ = ["CommandError", "ExitCode", "usage_error"]
-
 
 class ExitCode(IntEnum):
     """Exit status of `rmq`."""

@@ -12,8 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["OneLine", "RepeatFilter", "client_log"]
-
 REPEAT_SECONDS = 60.0
 MAX_REMEMBERED = 1000
 """Texts."""

@@ -11,8 +11,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from typing import Any, get_type_hints
 
-__all__ = ["OptionGroup", "expand", "gather", "keyword"]
-
 
 class OptionGroup:
     """Base class of these dataclasses."""

@@ -17,8 +17,6 @@ from typing import Any, NamedTuple
 
 import typer
 
-__all__ = ["Plain", "install", "plain_values", "skip_when_absent"]
-
 _CONVERT: Mapping[object, Callable[[Any], Any]] = {str: str, int: int, float: float, bool: bool, Path: Path}
 
 

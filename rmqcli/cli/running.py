@@ -7,8 +7,6 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TypeVar
 
-__all__ = ["now_ms", "run_async", "run_until_terminated"]
-
 T = TypeVar("T")
 
 

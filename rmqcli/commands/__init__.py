@@ -1,7 +1,3 @@
 """Commands: parse, call, render. One package for each noun and one module for each verb; `rmqcli.cli.app`
 names them.
 """
-
-from __future__ import annotations
-
-__all__: list[str] = []

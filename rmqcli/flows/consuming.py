@@ -18,8 +18,6 @@ from rmqcli.client import ClientError, Producer
 from rmqcli.render.output import Output, warn
 from rmqcli.render.pipe import Pipe
 
-__all__ = ["Consumption", "environment"]
-
 _TERMINATED = frozenset(
     status for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) for status in (-one, 128 + one)
 )

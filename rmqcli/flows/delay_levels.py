@@ -21,8 +21,6 @@ from rmqcli.flows.errors import InvalidInput
 from rmqcli.grammar.durations import parse_duration_ms
 from rmqcli.render.output import warn
 
-__all__ = ["chosen_level", "level_at"]
-
 PROPERTY = "messageDelayLevel"
 
 Table = tuple[str, ...]

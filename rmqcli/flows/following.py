@@ -18,8 +18,6 @@ from rmqcli.client import UNREACHED
 from rmqcli.flows.reading import BATCH, Reader, Span, next_offset
 from rmqcli.render.output import Output, warn
 
-__all__ = ["Printer", "follow", "follow_and_print"]
-
 _POLL_S = 15.0
 """How long a broker holds a pull without new messages; the same as in Java's pull consumer."""
 _RETRY_S = 1.0

@@ -13,8 +13,6 @@ from typing import NamedTuple
 
 import trio
 
-__all__ = ["MAX_PIECE", "READ_SIZE", "Piece", "Splitter", "read_pieces"]
-
 READ_SIZE = 64 * 1024
 MAX_PIECE = 64 * 1024 * 1024
 """Bytes; far more than a broker accepts (4 MiB by default), even as base64 in JSON."""

@@ -15,8 +15,6 @@ from rmqcli.flows.sending import Job
 from rmqcli.grammar.errors import GrammarError
 from rmqcli.render.message_json import message_from_json, sendable
 
-__all__ = ["STDIN", "Source", "Stamp", "jobs_of"]
-
 STDIN = Path("-")
 
 

@@ -23,18 +23,6 @@ from rmqcli.flows.errors import QueueNotFound, QueueNotPermitted
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.render.output import warn
 
-__all__ = [
-    "Reader",
-    "Span",
-    "choose_queues",
-    "next_offset",
-    "open_range",
-    "reachable_spans",
-    "select_queues",
-    "spans",
-    "total",
-]
-
 _NONE_LOST: Mapping[MessageQueue, ClientError] = MappingProxyType({})
 BATCH = 32
 """Messages per request; Java brokers allow no more by default."""

@@ -20,8 +20,6 @@ from codec.message_queue import MessageQueue
 from rmqcli.client import ClientError, ConnectionFailed, NotPermitted, SendResult, TopicNotFound, split_batch
 from rmqcli.flows.errors import FlowError, NotAttempted
 
-__all__ = ["Acknowledged", "Job", "SendPlan", "Sender", "Tally", "Target"]
-
 _GIVE_UP = 20
 _LINGER_S = 0.05
 """How long a batch waits for more messages."""

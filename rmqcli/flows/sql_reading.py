@@ -20,8 +20,6 @@ from rmqcli.client.group.subscription import check_at
 from rmqcli.flows.errors import FilterNotSupported, InvalidInput
 from rmqcli.flows.reading import Reader
 
-__all__ = ["SqlReader", "entered", "filtered"]
-
 SQL92 = "SQL92"
 _NOT_SUPPORTED = "does not support consumer to filter message"
 

@@ -10,8 +10,6 @@ from typing import NamedTuple
 from codec.message import MessageExt
 from rmqcli.client.trace import ConsumeEnd, ConsumeStart, Published, TraceRecord, TransactionEnd, decode_trace
 
-__all__ = ["TraceRow", "trace_rows"]
-
 
 class TraceRow(NamedTuple):
     """`time` is epoch ms, of the start where it is known; `cost` is in ms. None: not in the trace."""

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from codec.message_queue import MessageQueue
 
-__all__ = ["OUTCOMES", "Answered", "Transacting"]
-
 GROUP = "rmq_transaction"
 OUTCOMES = {
     "commit": TransactionState.COMMIT_MESSAGE,

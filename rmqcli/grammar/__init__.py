@@ -1,5 +1,1 @@
 """The grammars of values on the command line: ranges of offsets and times, durations, sizes, escapes."""
-
-from __future__ import annotations
-
-__all__: list[str] = []

@@ -6,8 +6,6 @@ import re
 
 from rmqcli.grammar.errors import GrammarError
 
-__all__ = ["check_duration", "parse_duration_ms"]
-
 _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _PART = re.compile(r"([0-9]{1,12})(ms|[smhdw])")
 _WHOLE = re.compile(rf"(?:{_PART.pattern})+")

@@ -26,8 +26,6 @@ from typing import Literal, TypeVar
 from rmqcli.grammar.durations import parse_duration_ms
 from rmqcli.grammar.errors import GrammarError
 
-__all__ = ["OffsetRange", "parse_range", "parse_target", "parse_time"]
-
 Item = TypeVar("Item")
 
 _DIGITS = re.compile(r"[0-9]{1,19}")

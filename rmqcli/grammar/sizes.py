@@ -6,8 +6,6 @@ import re
 
 from rmqcli.grammar.errors import GrammarError
 
-__all__ = ["parse_size"]
-
 _SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,6})?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
 _UNITS = ("", "K", "M", "G", "T")
 

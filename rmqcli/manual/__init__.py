@@ -16,8 +16,6 @@ from rmqcli.manual.pages import man_pages
 from rmqcli.manual.tree import command_nodes
 from rmqcli.manual.zsh import zsh_completion
 
-__all__ = ["generated_files"]
-
 
 def generated_files() -> Mapping[Path, str]:
     """Return path (below the project's root) and content of every generated file."""

@@ -11,8 +11,6 @@ from rmqcli.grammar import offset_range
 from rmqcli.manual.tree import Node, Option
 from rmqcli.render import message_format
 
-__all__ = ["man_pages"]
-
 _EXIT_TEXTS: Mapping[ExitCode, str] = {
     ExitCode.DONE: "Success.",
     ExitCode.FAILED: "A server refused the request, or the command failed.",

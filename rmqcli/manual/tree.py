@@ -9,8 +9,6 @@ import typer
 
 from rmqcli.cli.app import COMMANDS, command_tree
 
-__all__ = ["Node", "Option", "command_nodes"]
-
 # Options and arguments for which shells complete files.
 _PATH_METAVARS = frozenset({"PATH", "FILE", "DIR"})
 

@@ -7,7 +7,6 @@ epoch milliseconds.
 
 from __future__ import annotations
 
-from rmqcli.render.output import Output
-from rmqcli.render.table import Column, show_rows
-
-__all__ = ["Column", "Output", "show_rows"]
+from rmqcli.render.output import Output as Output
+from rmqcli.render.table import Column as Column
+from rmqcli.render.table import show_rows as show_rows

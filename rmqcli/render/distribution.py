@@ -11,8 +11,6 @@ from rmqcli.render.text import duration, local_time, many, printable, size
 from rmqcli.store.read.index import IndexSpread
 from rmqcli.store.stats.distribution import Distribution, Rate
 
-__all__ = ["distribution_document", "show_distribution", "show_index_spread", "sparkline"]
-
 TOP_KEYS = 10
 SHOWN_LENGTHS = 20
 _BLOCKS = "▁▂▃▄▅▆▇█"

@@ -18,20 +18,6 @@ from rmqcli.render.table import Column, show_rows, show_table
 from rmqcli.render.text import duration, local_time, many, printable, size, tsv_line
 from rmqcli.store import LogStatistics, Queue, QueueEntry, QueueStatistics, Report
 
-__all__ = [
-    "ENTRY_COLUMNS",
-    "RECORD_COLUMNS",
-    "entry_row",
-    "field_value",
-    "record_row",
-    "show_fields",
-    "show_log_statistics",
-    "show_queue_statistics",
-    "show_report",
-    "stream_rows",
-    "to_seconds",
-]
-
 BLOCK = 200
 """Rows of one table on a terminal; each block has its own column widths."""
 

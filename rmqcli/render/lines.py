@@ -17,8 +17,6 @@ from rmqcli.render.message_json import message_line
 from rmqcli.render.output import OutputSettings, encode_text
 from rmqcli.render.text import local_time, printable, tsv_line
 
-__all__ = ["message_renderer", "message_tsv", "message_view"]
-
 _NO_TEXT = re.compile("[\udc80-\udcff]")
 _BOLD, _DIM, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 

@@ -32,8 +32,6 @@ from rmqcli.render.message_json import message_line
 from rmqcli.render.output import encode_text, json_line
 from rmqcli.render.text import local_time
 
-__all__ = ["MessageFormat", "parse_format"]
-
 Part = Callable[[MessageExt], bytes]
 Value = Callable[[MessageExt], Any]
 

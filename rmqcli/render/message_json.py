@@ -19,8 +19,6 @@ from codec.message import Message, MessageExt
 from codec.properties import PropertyName, split_keys
 from rmqcli.grammar.errors import GrammarError
 
-__all__ = ["MESSAGE_FIELDS", "message_from_json", "message_line", "message_object", "message_of", "sendable"]
-
 MESSAGE_FIELDS: Mapping[str, Callable[[MessageExt], Any]] = {
     "topic": lambda m: m.topic,
     "brokerName": lambda m: m.broker_name,

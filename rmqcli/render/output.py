@@ -9,8 +9,6 @@ from __future__ import annotations
 import sys
 from typing import Any, BinaryIO, Protocol
 
-__all__ = ["Output", "encode_text", "json_line"]
-
 
 def encode_text(text: str) -> bytes:
     r"""Return UTF-8; lone surrogates (bytes that were not text) are written \xNN or \uNNNN."""

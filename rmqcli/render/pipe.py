@@ -19,8 +19,6 @@ from time import perf_counter
 
 import trio
 
-__all__ = ["Pipe"]
-
 PAGE = 4096
 BUSY_WAIT = 0.001
 """Seconds to wait without running other tasks: switching tasks takes as long as five messages."""

@@ -18,19 +18,6 @@ from rmqcli.store.stats.overview import Overview, QueueRange
 from rmqcli.store.verify.findings import Finding
 from rmqcli.store.verify.store import StoreReport
 
-__all__ = [
-    "QUEUE_KEYS",
-    "queue_row",
-    "show_chains",
-    "show_facts",
-    "show_index",
-    "show_overview",
-    "show_rebuilt",
-    "show_salvaged",
-    "show_store_report",
-    "show_values",
-]
-
 _SHOWN_RUNS = 200
 _MIN_MEASURED = 64 * 1024 * 1024
 """Bytes from which the speed is shown."""

@@ -8,8 +8,6 @@ from typing import Any, Literal, NamedTuple
 from rmqcli.render.output import Output, OutputSettings
 from rmqcli.render.text import printable, tsv_cell, tsv_line
 
-__all__ = ["Column", "show_rows", "show_table"]
-
 
 class Column(NamedTuple):
     """`title` heads the column on a terminal, `key` is the name in JSON, and `show` makes the text for a

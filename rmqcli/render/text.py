@@ -7,18 +7,6 @@ from collections.abc import Sequence
 from datetime import datetime
 from itertools import groupby
 
-__all__ = [
-    "duration",
-    "local_time",
-    "many",
-    "number_ranges",
-    "printable",
-    "short_number",
-    "size",
-    "tsv_cell",
-    "tsv_line",
-]
-
 _TSV_ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _THOUSANDS = ("", "k", "M", "G", "T")

@@ -15,8 +15,6 @@ from rmqcli.commands.common.partial import end_partly
 if TYPE_CHECKING:
     from rmqcli.client import TopicChange
 
-__all__ = ["confirm", "show_change"]
-
 
 def confirm(question: str, *, yes: bool) -> None:
     """Ask on the terminal and return after yes. Raise a usage error without a terminal, and CommandError

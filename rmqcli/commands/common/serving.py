@@ -33,8 +33,6 @@ from rmqcli.render import Output
 from rmqcli.render.output import warn
 from rmqcli.render.text import tsv_line
 
-__all__ = ["ConfigOption", "SetOption", "announce", "configure", "listening", "run_until_stopped"]
-
 ConfigOption = Annotated[
     Path | None,
     typer.Option("--config", "-c", metavar="FILE", help="Properties file with Java's names (broker.conf)."),

@@ -10,8 +10,6 @@ from rmqcli.render.text import many
 if TYPE_CHECKING:
     from rmqcli.client import Producer, PushConsumer
 
-__all__ = ["warn_of_traces"]
-
 
 def warn_of_traces(client: Producer | PushConsumer) -> None:
     """Warn in one line if traces were not written, with the reason and the remedy."""

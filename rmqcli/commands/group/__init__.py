@@ -11,6 +11,4 @@ import rmqcli.commands.group.delete  # isort: skip
 import rmqcli.commands.group.clients  # isort: skip
 import rmqcli.commands.group.status  # isort: skip
 import rmqcli.commands.group.deliver  # isort: skip  # noqa: F401
-from rmqcli.commands.group.app import app
-
-__all__ = ["app"]
+from rmqcli.commands.group.app import app as app

@@ -15,6 +15,4 @@ import rmqcli.commands.inspect.transactions  # isort: skip
 import rmqcli.commands.inspect.verify  # isort: skip
 import rmqcli.commands.inspect.rebuild  # isort: skip
 import rmqcli.commands.inspect.salvage  # isort: skip  # noqa: F401
-from rmqcli.commands.inspect.app import app
-
-__all__ = ["app"]
+from rmqcli.commands.inspect.app import app as app

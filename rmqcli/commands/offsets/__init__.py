@@ -5,6 +5,4 @@ from __future__ import annotations
 import rmqcli.commands.offsets.show  # isort: skip
 import rmqcli.commands.offsets.reset  # isort: skip
 import rmqcli.commands.offsets.clone  # isort: skip  # noqa: F401
-from rmqcli.commands.offsets.app import app
-
-__all__ = ["app"]
+from rmqcli.commands.offsets.app import app as app

@@ -12,8 +12,6 @@ from rmqcli.client import Admin, ClientError
 from rmqcli.commands.common.partial import end_partly
 from rmqcli.render import Column, show_rows
 
-__all__ = ["show_client_offsets"]
-
 _COLUMNS = (
     Column("CLIENT", "clientId"),
     Column("BROKER", "brokerName"),

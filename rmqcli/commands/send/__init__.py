@@ -2,6 +2,4 @@
 
 from __future__ import annotations
 
-from rmqcli.commands.send.command import app
-
-__all__ = ["app"]
+from rmqcli.commands.send.command import app as app

@@ -19,8 +19,6 @@ from rmqcli.render.output import Output, warn
 from rmqcli.render.table import Column, show_table
 from rmqcli.render.text import duration, many, number_ranges, size, tsv_line
 
-__all__ = ["SendReport"]
-
 SHOWN = 20
 """Results listed one by one on a terminal; more are summarized."""
 

@@ -14,8 +14,6 @@ from rmqcli.render.text import many
 if TYPE_CHECKING:
     from rmqcli.flows.transacting import Answered, Transacting
 
-__all__ = ["CheckOption", "Ending", "TransactionOption", "WaitOption"]
-
 _ENDS = ("commit", "rollback", "unknown")
 
 TransactionOption = Annotated[

@@ -9,6 +9,4 @@ import rmqcli.commands.topic.stats  # isort: skip
 import rmqcli.commands.topic.create  # isort: skip
 import rmqcli.commands.topic.update  # isort: skip
 import rmqcli.commands.topic.delete  # isort: skip  # noqa: F401
-from rmqcli.commands.topic.app import app
-
-__all__ = ["app"]
+from rmqcli.commands.topic.app import app as app
