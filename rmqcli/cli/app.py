@@ -76,9 +76,7 @@ class LazyGroup(SectionedGroup):
 
 
 def _load(name: str, entry: Entry, words: Sequence[str] = ()) -> Any:
-    """Import a command. Of a group, build only the commands that `words` mention, if any: each takes a
-    millisecond.
-    """
+    """Import a command; of a group, build only the commands that `words` mention (each takes 1 ms)."""
     application = getattr(importlib.import_module(entry.module), entry.attribute)
     registered = application.registered_commands
     mentioned = [command for command in registered if command.name in words]

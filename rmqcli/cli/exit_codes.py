@@ -1,7 +1,4 @@
-"""Exit codes, and the error that commands raise.
-
-Scripts depend on these numbers: their meaning never changes.
-"""
+"""Exit codes, whose meaning never changes as scripts depend on it, and the error that commands raise."""
 
 from __future__ import annotations
 
@@ -31,9 +28,7 @@ class ExitCode(IntEnum):
 
 
 class CommandError(Exception):
-    """A command cannot continue. The message is one line that names the object and the remedy; `code` is the
-    exit status.
-    """
+    """A command cannot continue: one line that names the object and the remedy, and the exit code `code`."""
 
     def __init__(self, message: str, code: ExitCode = ExitCode.FAILED) -> None:
         super().__init__(message)

@@ -36,9 +36,7 @@ def expand(parameters: Iterable[inspect.Parameter]) -> Iterator[inspect.Paramete
 
 
 def gather(parameters: Iterable[inspect.Parameter], values: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a command with these parameters, given values by the names that `expand`
-    yields.
-    """
+    """Return the arguments of a command with these parameters, given values by the names of `expand`."""
     left = dict(values)
     made = {
         parameter.name: group(**{field.name: left.pop(field.name) for field in fields(group)})  # type: ignore[arg-type]

@@ -8,19 +8,13 @@ from codec.message import check_group
 from rmqcli.client.errors import InvalidRequest
 
 DEFAULT_NAME = "DEFAULT"
-"""The instance name of broadcasting consumers without one.
-
-It keeps the path of their offsets file the same.
-"""
+"""The instance name of broadcasting consumers without one; it keeps their offsets file in one place."""
 FORBIDDEN_CONSUMER, FORBIDDEN_PRODUCER = "DEFAULT_CONSUMER", "DEFAULT_PRODUCER"
 _NOT_A_NAME = re.compile(r"[/\x00-\x1f\x7f]|^\.{0,2}$")
 
 
 def client_id(ip: str, instance_name: str, unit_name: str | None) -> str:
-    """`ip@instance` or `ip@instance@unit`.
-
-    InvalidRequest for names that a folder of offsets files cannot have.
-    """
+    """`ip@instance[@unit]`. InvalidRequest for names that a folder of offsets files cannot have."""
     for kind, name in (("instance_name", instance_name), ("unit_name", unit_name)):
         if name is not None and _NOT_A_NAME.search(name):
             raise InvalidRequest(f"{kind} {name!r} is empty, or holds a slash or a control character")

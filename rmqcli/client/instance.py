@@ -83,10 +83,7 @@ class InstanceOptions(TypedDict, total=False):
 
 
 class ClientInstance:
-    """The shared state (Java `MQClientInstance`).
-
-    `client_id` is `ip@pid#nanos` as in Java, or `ip@name[@unit]`.
-    """
+    """The shared state (Java `MQClientInstance`). `client_id`: Java's `ip@pid#nanos`, or `ip@name[@unit]`."""
 
     def __init__(
         self,
@@ -164,9 +161,7 @@ class ClientInstance:
     async def _shelter(
         self, *, task_status: trio.TaskStatus[trio.Nursery] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        """Keeps tasks and connections running while the block is cancelled, because leaving sends requests to
-        brokers.
-        """
+        """Keeps tasks and connections running in a cancelled block: leaving sends requests to brokers."""
         with trio.CancelScope(shield=True):
             async with trio.open_nursery() as nursery:
                 task_status.started(nursery)

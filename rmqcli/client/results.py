@@ -15,10 +15,7 @@ DEFAULT_REGION = "DefaultRegion"
 
 
 class SendStatus(Enum):
-    """The message is stored in all four cases.
-
-    Three of them report that flush or replication did not complete in time.
-    """
+    """In all four cases the message is stored; three report no flush or replication in time."""
 
     SEND_OK = ResponseCode.SUCCESS
     FLUSH_DISK_TIMEOUT = ResponseCode.FLUSH_DISK_TIMEOUT

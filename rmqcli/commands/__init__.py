@@ -1,3 +1,1 @@
-"""Commands: parse, call, render. One package for each noun and one module for each verb; `rmqcli.cli.app`
-names them.
-"""
+"""Commands: parse, call, render. A package per noun, a module per verb; `rmqcli.cli.app` names them."""

@@ -40,9 +40,7 @@ DEFAULT_HOST = "0.0.0.0"
 
 
 def split_listen(text: str | None) -> tuple[str, int | None]:
-    """Return host and port of `PORT`, `:PORT`, `HOST:PORT` or `[V6]:PORT`; raise a usage error for other
-    texts.
-    """
+    """Return host and port of `PORT`, `:PORT`, `HOST:PORT`, `[V6]:PORT`; raise a usage error otherwise."""
     if text is None:
         return DEFAULT_HOST, None
     host, _, port = text.rpartition(":")

@@ -112,9 +112,7 @@ class Consumption:
 
 
 def printing(output: Output, render: Callable[[MessageExt], bytes], pipe: Pipe | None) -> Act:
-    """Return an action that prints each message; with `pipe`, where `output` goes, it waits until the reader
-    has the message.
-    """
+    """Return an action that prints each message; with `pipe`, it waits until the reader has it."""
 
     async def act(message: MessageExt) -> bool:
         if pipe is not None:
@@ -164,9 +162,7 @@ def _exit_text(status: int) -> str:
 
 
 async def _reply(producer: Producer, request: MessageExt, printed: bytes) -> None:
-    """Send the reply. If that fails, the message still counts as consumed: its sender may be gone or expect
-    no reply.
-    """
+    """Send the reply. After a failure the message counts as consumed: its sender may expect none."""
     try:
         await producer.reply(request, printed.removesuffix(b"\n"))
     except ClientError as error:
@@ -174,9 +170,7 @@ async def _reply(producer: Producer, request: MessageExt, printed: bytes) -> Non
 
 
 def environment(message: MessageExt) -> Mapping[str, str]:
-    """Return the environment of a command: ours, and RMQ_* of the message without U+0000, which no
-    environment can hold.
-    """
+    """Return our environment with RMQ_* of the message, without U+0000, which no environment can hold."""
     import os
 
     named = {

@@ -41,9 +41,7 @@ async def level_at(producer: Producer, queues: Sequence[MessageQueue], delay: st
 
 
 def chosen_level(tables: Mapping[str, Table], delay: str) -> int:
-    """Return the level; raise InvalidInput if a broker has none of this length, or brokers number it
-    differently.
-    """
+    """Return the level; InvalidInput if a broker has none of this length or they number it differently."""
     wanted = parse_duration_ms(delay)
     found = {broker: _place(table, wanted) for broker, table in tables.items()}
     levels = set(found.values())

@@ -53,9 +53,7 @@ class Stamp:
         return Message(topic=self.topic, body=body, properties=dict(self.properties))
 
     def on_line(self, line: bytes) -> Message:
-        """Return the message of a JSON line, in which the options override its values; raise GrammarError for
-        another line.
-        """
+        """Return the message of a JSON line; options override its values. GrammarError for another line."""
         message = sendable(message_from_json(line, self.topic))
         return message.with_properties(self.properties)
 

@@ -59,9 +59,7 @@ class Span(NamedTuple):
 async def choose_queues(
     reader: Reader, topic: str, broker: str | None = None, queue_id: int | None = None
 ) -> list[MessageQueue]:
-    """Return the selected queues of a topic; raise QueueNotFound, which lists the available ones, if there
-    are none.
-    """
+    """Return the selected queues of a topic; QueueNotFound, with the available ones, if there are none."""
     queues = await reader.message_queues(topic)
     return select_queues(queues, topic, broker, queue_id)
 
@@ -164,9 +162,7 @@ async def open_range(
     expression: str = "*",
     unread: list[MessageQueue] | None = None,
 ) -> AsyncIterator[AsyncIterator[MessageExt]]:
-    """Yield the merged messages of all spans; exiting stops the tasks. `unread` receives queues whose end was
-    not reached.
-    """
+    """Yield the merged messages of all spans; exiting stops the tasks. `unread`: queues cut short."""
     async with trio.open_nursery() as nursery:
         sources: list[Batches] = []
         for span in found:

@@ -57,9 +57,7 @@ class SendPlan:
 
 @dataclass(slots=True)
 class Tally:
-    """The results. `failed` holds input numbers with the reason; `read` counts the input, and `last` is its
-    last number.
-    """
+    """The results. `failed`: input number → reason. `read` counts the input; `last` is its last number."""
 
     read: int = 0
     last: int = 0

@@ -1,6 +1,4 @@
-"""Turns trace messages into rows: one for each client that sent or consumed a message, or ended its
-transaction.
-"""
+"""Turns trace messages into rows: one per client that sent, consumed, or ended its transaction."""
 
 from __future__ import annotations
 

@@ -26,9 +26,7 @@ OUTCOMES = {
 
 
 class Answered(NamedTuple):
-    """A check of one of our half messages. `delivered`: the broker received the answer; otherwise it will
-    check again.
-    """
+    """A check of our half message. `delivered`: the broker has the answer, else it checks again."""
 
     msg_id: str
     times: str

@@ -182,9 +182,7 @@ TargetKind = Literal["start", "end", "offset", "shift", "time"]
 
 
 def parse_target(text: str, now_ms: int) -> tuple[TargetKind, int]:
-    """Return the target of `offsets reset --to`: `start`, `end`, N, +N and -N (relative to the committed
-    offset), @T.
-    """
+    """Return the target of `offsets reset --to`: `start`, `end`, N, ±N from the committed offset, @T."""
     text = text.strip()
     if text == "start":
         return "start", 0

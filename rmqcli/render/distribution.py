@@ -24,9 +24,7 @@ def sparkline(counts: Sequence[int]) -> str:
 
 
 def distribution_document(found: Distribution) -> dict[str, Any]:
-    """Return the JSON document: `sizes` by exclusive power of two, `rate` in steps of `stepMillis`,
-    `topKeys`.
-    """
+    """Return the document: `sizes` by exclusive power of two, `rate` by `stepMillis`, and `topKeys`."""
     return {
         "sizes": [{"below": below, "records": count} for below, count in sorted(found.sizes.items())],
         "rate": _rate_document(found.rate, "records"),

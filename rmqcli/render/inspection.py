@@ -1,6 +1,4 @@
-"""Shows store files: rows streamed in blocks (a file can hold millions), reports, statistics, and fields with
-their bytes.
-"""
+"""Shows store files: rows in blocks (a file can hold millions), reports, statistics, fields with bytes."""
 
 from __future__ import annotations
 
@@ -93,9 +91,7 @@ def entry_row(queue: Queue, entry: QueueEntry) -> tuple[Any, ...]:
 def stream_rows(
     settings: OutputSettings, columns: Sequence[Column], rows: Iterable[Sequence[Any]], *, empty: str
 ) -> None:
-    """Print JSON objects or TSV lines, one per row, or tables of BLOCK rows. `empty` is the text for no rows
-    on a terminal.
-    """
+    """Print JSON objects or TSV lines, or tables of BLOCK rows. `empty`: a terminal's text for no rows."""
     iterator, output = iter(rows), Output()
     if settings.json or not settings.terminal:
         keys = [column.key for column in columns]

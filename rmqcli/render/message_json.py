@@ -95,9 +95,7 @@ def message_from_json(line: bytes | str, topic: str | None = None) -> Message:
 
 
 def message_of(topic: str, body: bytes, found: Mapping[str, Any]) -> Message:
-    """Return a message with the flag, properties, keys and tags of an object; raise ValueError for invalid
-    ones.
-    """
+    """Return a message with an object's flag, properties, keys and tags; ValueError for invalid ones."""
     return Message(topic=topic, body=body, flag=_flag(found), properties=_properties(found))
 
 

@@ -73,9 +73,7 @@ class Output:
 
 
 def warn(text: str) -> None:
-    """Print one line on standard error, with control characters escaped: it may contain names chosen by
-    others.
-    """
+    """Print a line on standard error with control characters escaped: names may be chosen by others."""
     from rmqcli.render.text import printable
 
     print(f"rmq: {printable(text)}", file=sys.stderr, flush=True)

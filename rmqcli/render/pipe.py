@@ -27,9 +27,7 @@ WATCH = 0.5  # seconds; no event reports that the reader of an empty pipe has le
 
 
 class Pipe:
-    """The writing end of a pipe. Only one task at a time may use `put`. `is_page`: the pipe has a capacity of
-    one page.
-    """
+    """The writing end of a pipe: one task may `put`. `is_page`: its capacity is one page."""
 
     def __init__(self, descriptor: int, *, is_page: bool) -> None:
         self._descriptor = descriptor
@@ -39,9 +37,7 @@ class Pipe:
 
     @classmethod
     def of(cls, descriptor: int, others: int | None = None) -> Pipe | None:
-        """Return None if the descriptor is not a pipe. `others` is a descriptor (standard error) that may
-        share the pipe.
-        """
+        """Return None if it is not a pipe. `others`: a descriptor (standard error) that may share it."""
         try:
             status = os.fstat(descriptor)
             if not stat.S_ISFIFO(status.st_mode):
@@ -90,9 +86,7 @@ class Pipe:
 
 
 def _resized(descriptor: int) -> bool:
-    """True if the capacity is one page now; only Linux can do that, and only with at most that much data in
-    the pipe.
-    """
+    """True if the capacity is one page now: only on Linux, with at most so much data in the pipe."""
     resize = getattr(fcntl, "F_SETPIPE_SZ", None)
     with contextlib.suppress(OSError):
         return resize is not None and fcntl.fcntl(descriptor, resize, PAGE) == PAGE

@@ -16,9 +16,7 @@ _PAUSE = 0.1
 def progress(
     what: str, total: int | None = None, *, quiet: bool = False, sizes: bool = False
 ) -> Iterator[Callable[[int], None]]:
-    """Yield a function to call with the number of newly completed items. `total` None: unknown. `sizes`: the
-    items are bytes.
-    """
+    """Yield a function to call with a number of completed items. `total` None: unknown. `sizes`: bytes."""
     if quiet or not sys.stderr.isatty():
         yield lambda count: None
         return

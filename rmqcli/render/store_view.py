@@ -105,9 +105,7 @@ def show_values(
 
 
 def show_overview(settings: OutputSettings, found: Overview, *, by_queue: bool) -> None:
-    """Show the overview. JSON: one document; TSV: a row per queue, which a terminal shows on request below
-    the topics.
-    """
+    """Show the overview. JSON: a document; TSV: a row per queue, on request below a terminal's topics."""
     topics = _topics(found.queues)
     if settings.json:
         Output().json(_document(found, topics))

@@ -27,9 +27,7 @@ class Column(NamedTuple):
 def show_rows(
     settings: OutputSettings, columns: Sequence[Column], rows: Sequence[Sequence[Any]], *, empty: str = ""
 ) -> None:
-    """Print all rows: one JSON document (a list of objects), TSV lines, or a table. `empty` is the text for
-    no rows on a terminal.
-    """
+    """Print all rows: a JSON list of objects, TSV lines, or a table. `empty`: a terminal's text for none."""
     if settings.json:
         Output().json(
             [{column.key: value for column, value in zip(columns, row, strict=True)} for row in rows]

@@ -76,10 +76,7 @@ def reachable(targets: Mapping[str, str], failures: Mapping[str, ClientError] | 
 async def gather(
     names: Collection[Asked] | Mapping[Asked, object], ask: Callable[[Asked], Awaitable[Answer]]
 ) -> tuple[dict[Asked, Answer], dict[Asked, ClientError]]:
-    """Runs `ask` for every name, AT_ONCE concurrently.
-
-    Returns answers and errors by name, in the order of `names`.
-    """
+    """Runs `ask` for every name, AT_ONCE concurrently. Returns answers and errors in the order of `names`."""
     answers: dict[Asked, Answer] = {}
     failures: dict[Asked, ClientError] = {}
     limit = trio.CapacityLimiter(AT_ONCE)

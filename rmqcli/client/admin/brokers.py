@@ -23,10 +23,7 @@ class BrokerAdmin(Area):
         return info
 
     async def masters(self, *, brokers: Collection[str] = (), cluster: str | None = None) -> dict[str, str]:
-        """Broker name → master address of the named brokers, of a cluster, or of all.
-
-        NotFound for an unknown name.
-        """
+        """Broker name → master address of the named brokers, of a cluster, or of all. NotFound if unknown."""
         info = await self.cluster_info()
         table = info.broker_addr_table
         names = set(table)

@@ -106,10 +106,7 @@ class ClientAdmin(Area):
     async def producers_of(
         self, group: str, *, brokers: Collection[str] = (), failures: dict[str, ClientError] | None = None
     ) -> list[ConnectedProducer]:
-        """The producers of one group that are connected to a master (code 204).
-
-        NotFound when there are none.
-        """
+        """The producers of one group connected to a master (code 204); NotFound when there are none."""
         operation = GET_PRODUCER_CONNECTION_LIST
         header = GetProducerConnectionListRequestHeader(producer_group=group)
 
@@ -199,10 +196,7 @@ class ClientAdmin(Area):
         *,
         failures: Mapping[str, ClientError] | None = None,
     ) -> dict[str, dict[MessageQueue, int]]:
-        """Client id → its next offset of each queue, committed or not (code 223).
-
-        Omits clients that do not answer.
-        """
+        """Client id → its next offset of each queue, committed or not (code 223). Omits silent clients."""
         operation = INVOKE_BROKER_TO_GET_CONSUMER_STATUS
 
         async def ask_one(client_id: str) -> dict[MessageQueue, int] | None:
@@ -224,10 +218,7 @@ class ClientAdmin(Area):
     async def consume_directly(
         self, group: str, client_id: str, message: MessageExt
     ) -> ConsumeMessageDirectlyResult:
-        """Makes a client consume a stored message (code 309), without moving offsets.
-
-        Refused after 10 s without an answer.
-        """
+        """Makes a client consume a stored message (309) without moving offsets; refused after 10 s."""
         operation = CONSUME_MESSAGE_DIRECTLY
         header = ConsumeMessageDirectlyResultRequestHeader(
             consumer_group=group,

@@ -24,10 +24,7 @@ from rmqcli.client.errors import UNREACHED, ClientError, GroupNotFound, InvalidR
 
 
 class GroupAdmin(FormerMethod, Area):
-    """Calls about consumer groups.
-
-    They ask every master of the cluster, because each has its own table of groups.
-    """
+    """Calls about consumer groups. They ask every master of the cluster: each has its own table of groups."""
 
     former = "groups"
 
@@ -56,10 +53,7 @@ class GroupAdmin(FormerMethod, Area):
         return sorted(name for name in names if system or not is_system_group(name))
 
     async def _groups_with_offsets(self, failures: Mapping[str, ClientError] | None) -> set[str]:
-        """Groups in the offset tables of the brokers (code 43, keys `topic@group`).
-
-        Skips brokers that refuse.
-        """
+        """Groups in the offset tables of brokers (code 43, keys `topic@group`); skips brokers that refuse."""
 
         async def ask(address: str) -> set[str]:
             table = (await self.instance.ask(address, GET_ALL_CONSUMER_OFFSET, None, None)).body.offset_table
@@ -110,9 +104,7 @@ class GroupAdmin(FormerMethod, Area):
     async def create(
         self, config: SubscriptionGroupConfig, *, brokers: Collection[str] = (), cluster: str | None = None
     ) -> TopicChange:
-        """Creates a group, or overwrites its settings (code 200), on the masters of brokers, of a cluster, or
-        of all.
-        """
+        """Creates a group, or overwrites its settings (200), on masters of brokers, a cluster, or all."""
         try:
             check_group(config.group_name)
         except ValueError as error:

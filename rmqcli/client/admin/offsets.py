@@ -28,10 +28,7 @@ class OffsetAdmin(FormerMethod, OffsetCalls, Area):
     async def stats(
         self, group: str, topic: str | None = None, *, failures: dict[str, ClientError] | None = None
     ) -> ConsumeStats:
-        """Offsets of a group and of its queues (code 208), merged from all masters.
-
-        Empty for an unknown group.
-        """
+        """Offsets of a group and its queues (code 208), merged from all masters; empty if it is unknown."""
         header = GetConsumeStatsRequestHeader(consumer_group=group, topic=topic)
 
         async def ask(address: str) -> ConsumeStats:
@@ -49,10 +46,7 @@ class OffsetAdmin(FormerMethod, OffsetCalls, Area):
     async def lags(
         self, group: str, topic: str | None = None, *, failures: dict[str, ClientError] | None = None
     ) -> list[QueueLag]:
-        """Every queue on which the group has an offset, in order of topic, broker and number.
-
-        NotFound for none.
-        """
+        """Every queue with an offset of the group, by topic, broker and number. NotFound for none."""
         connection = await self._admin.clients.connected(group, failures)
         stats = await self.stats_on(group, topic, connection, failures)
         if not stats.offset_table:
@@ -67,9 +61,7 @@ class OffsetAdmin(FormerMethod, OffsetCalls, Area):
         connection: ConsumerConnection | None,
         failures: dict[str, ClientError] | None,
     ) -> ConsumeStats:
-        """`stats`, but empty for a topic that the group neither consumes nor has offsets on, for which
-        brokers answer 0.
-        """
+        """`stats`, but empty for a topic without the group's offsets or clients, where brokers answer 0."""
         stats = await self.stats(group, topic, failures=failures)
         if topic is None or (connection is not None and topic in connection.subscription_table):
             return stats
@@ -115,10 +107,7 @@ class OffsetAdmin(FormerMethod, OffsetCalls, Area):
         ]
 
     async def positions(self, group: str, topic: str) -> dict[MessageQueue, int]:
-        """The next offset of each queue on which the group has one, as running clients report it.
-
-        NotFound for none.
-        """
+        """The next offset of each queue that has one, as running clients report it. NotFound for none."""
         clients = self._admin.clients
         lags = await self.lags(group, topic)
         held = await clients.activity(group, await clients.consumer_ids(group, topic))

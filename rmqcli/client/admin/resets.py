@@ -106,10 +106,7 @@ class Resets:
         return base[target.kind] + (target.value if target.kind in ("offset", "shift") else 0)
 
     async def _offset_at(self, queue: MessageQueue, time: int, high: int) -> int:
-        """The first message stored at `time` or later.
-
-        A 4.9 broker returns the last message for a time after it, too.
-        """
+        """The first message stored at `time` or later; after the last one, 4.9 brokers return the last."""
         found = await self._offsets.search_offset(queue, time)
         if found != high - 1:
             return found
@@ -163,10 +160,7 @@ class Resets:
         await gather_all(behind, lambda queue: self._offsets.commit(queue, places[queue], plan.group))
 
     async def _takes_queues(self, address: str) -> bool:
-        """True if the configuration of a broker (26) says that it resets single queues.
-
-        False if it cannot be read.
-        """
+        """True if a broker's configuration (26) says that it resets single queues; False if unreadable."""
         reply = await self._admin.invoke(address, GET_BROKER_CONFIG.code)
         return SERVER_SIDE_RESET in bytes(reply.body).decode("utf-8", "replace").splitlines()
 

@@ -1,7 +1,4 @@
-"""Results of administration calls: frozen values.
-
-Times are epoch milliseconds, offsets queue offsets, lags messages.
-"""
+"""Results of administration calls, frozen. Times are epoch ms, offsets queue offsets, lags messages."""
 
 from __future__ import annotations
 
@@ -16,10 +13,7 @@ from rmqcli.client.errors import ClientError
 
 
 class BrokerSummary(NamedTuple):
-    """One broker address of the cluster.
-
-    `runtime` is the table of GET_BROKER_RUNTIME_INFO, None with an `error`.
-    """
+    """One broker address. `runtime`: the table of GET_BROKER_RUNTIME_INFO, None with an `error`."""
 
     cluster: str
     broker_name: str
@@ -48,10 +42,7 @@ class TopicChange(NamedTuple):
 
 
 class QueueLag(NamedTuple):
-    """One queue of a group. `consumer_offset` is None without a committed offset.
-
-    The lag is never negative.
-    """
+    """One queue of a group. `consumer_offset`: None without a committed one. The lag is never negative."""
 
     queue: MessageQueue
     min_offset: int
@@ -170,10 +161,7 @@ class ResetPlan(NamedTuple):
 
 
 class QueueResetResult(NamedTuple):
-    """The result for one queue. `found` is the committed offset after the reset.
-
-    `error` is the reason of a failure.
-    """
+    """The result for one queue. `found`: the committed offset after the reset. `error`: why it failed."""
 
     queue: MessageQueue
     wanted: int

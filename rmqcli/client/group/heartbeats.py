@@ -94,10 +94,7 @@ class Heartbeats:
         )
 
     def connected(self, address: str) -> None:
-        """Sends a heartbeat to a broker that is connected again, since it may have restarted.
-
-        Java waits up to 30 s.
-        """
+        """Sends a heartbeat to a reconnected broker, which may have restarted. Java waits up to 30 s."""
         if address in self._informed and address not in self._informing:
             self._instance.nursery.start_soon(self.introduce, [address], name=f"heartbeat to {address}")
 

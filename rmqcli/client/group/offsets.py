@@ -23,10 +23,7 @@ from rmqcli.client.instance import ClientInstance
 
 
 class OffsetCalls:
-    """Mixin. Requests go to the master of the queue's broker.
-
-    Reads go to a slave when the master cannot be reached.
-    """
+    """Mixin. Requests go to the master of the queue's broker, reads to a slave if it cannot be reached."""
 
     instance: ClientInstance
     group: str = ""
@@ -57,10 +54,7 @@ class OffsetCalls:
         return (await self.instance.ask_queue(queue, SEARCH_OFFSET_BY_TIMESTAMP, header)).header.offset
 
     async def earliest_store_time(self, queue: MessageQueue) -> int:
-        """The time (epoch ms) at which the oldest message of the queue was stored.
-
-        -1 when the queue is empty.
-        """
+        """The time (epoch ms) at which the oldest message of the queue was stored; -1 for an empty queue."""
         queue = self.instance.namespace.wrap_queue(queue)
         topic, name, number = queue.topic, queue.broker_name, queue.queue_id
         header = GetEarliestMsgStoretimeRequestHeader(topic=topic, queue_id=number, bname=name)
@@ -84,10 +78,7 @@ class OffsetCalls:
     async def commit(
         self, queue: MessageQueue, offset: int, group: str | None = None, *, oneway: bool = False
     ) -> None:
-        """Sets the group's next offset of the queue.
-
-        Running consumers of the group overwrite it within seconds.
-        """
+        """Sets the group's next offset. Running consumers of the group overwrite it within seconds."""
         queue = self.instance.namespace.wrap_queue(queue)
         header = UpdateConsumerOffsetRequestHeader(
             consumer_group=self.instance.namespace.wrap(group or self.group),

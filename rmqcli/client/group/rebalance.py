@@ -103,10 +103,7 @@ class Rebalance:
                 await self._member.divided(topic, share)
 
     async def share(self, topic: str) -> Share | None:
-        """The current share in a topic.
-
-        None when brokers know no member, ClientError when they cannot be asked.
-        """
+        """The current share in a topic: None if brokers know no member, ClientError if none can be asked."""
         self._clients_of.clear()
         return await self._divide(topic)
 

@@ -31,10 +31,7 @@ class StartOffsets(OffsetCalls):
         self.started_ms = instance.now_ms()
 
     async def find(self, queue: MessageQueue) -> int:
-        """The stored offset, else the one that the settings select.
-
-        ClientError when the broker cannot be asked.
-        """
+        """The stored offset, else the one that the settings select; ClientError if no broker replies."""
         stored = await self._offsets.read(queue)
         return await self._first(queue) if stored is None else stored
 

@@ -33,10 +33,7 @@ class MessageSelector(NamedTuple):
 
 
 class Subscription:
-    """The subscription to one topic.
-
-    `tags` is empty for all messages, and for a SQL92 condition, which the broker evaluates.
-    """
+    """A subscription. `tags` is empty for all messages and for SQL92, which the broker evaluates."""
 
     def __init__(self, topic: str, selector: MessageSelector, version: int) -> None:
         self.selector = selector

@@ -17,10 +17,7 @@ from codec.message_queue import MessageQueue
 
 
 class AssignedQueue:
-    """The state of one queue. Cancelling `step` restarts its pull.
-
-    `dropped`: it belongs to another member.
-    """
+    """One queue. Cancelling `step` restarts its pull. `dropped`: it belongs to another member."""
 
     def __init__(self, queue: MessageQueue) -> None:
         self.queue = queue

@@ -1,6 +1,4 @@
-"""The pulls of a lite pull consumer, suspended while enough is cached (Java
-`DefaultLitePullConsumerImpl.PullTaskImpl`).
-"""
+"""Pulls of a lite consumer, suspended while enough is cached (`DefaultLitePullConsumerImpl.PullTaskImpl`)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Settings of lite pull consumers: options and defaults of Java's `DefaultLitePullConsumer`.
-
-Seconds and bytes.
-"""
+"""Settings of lite pull consumers; defaults of Java's `DefaultLitePullConsumer`, in seconds and bytes."""
 
 from __future__ import annotations
 

@@ -17,9 +17,7 @@ from rmqcli.client.processor.processor import BrokerRequest
 
 
 class ConsumerProcessor:
-    """`offsets` returns the offsets of a topic, `running_info` the state of the consumer, with thread stacks
-    or without.
-    """
+    """`offsets` returns those of a topic, `running_info` the consumer's state, with thread stacks or not."""
 
     def __init__(
         self,
@@ -35,10 +33,7 @@ class ConsumerProcessor:
         self._is_open = False
 
     def open(self) -> None:
-        """Registers the handlers, once.
-
-        InvalidRequest when the instance has another consumer of the group.
-        """
+        """Registers the handlers, once. InvalidRequest if the instance has another consumer of the group."""
         if self._is_open:
             return
         self._requests.check_free(self._group)

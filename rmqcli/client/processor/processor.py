@@ -105,9 +105,7 @@ class ClientRemotingProcessor:
         return (GET_CONSUMER_RUNNING_INFO.code, group) in self._handlers
 
     def check_free(self, group: str) -> None:
-        """InvalidRequest when the instance has a consumer of this group: brokers identify one by client id
-        and group.
-        """
+        """InvalidRequest if it has a consumer of this group: brokers know one by client id and group."""
         if self.has_consumer(group):
             raise InvalidRequest(f"the group {group} has a consumer in this client instance already")
 

@@ -42,10 +42,7 @@ SendOperation = Operation[SendMessageRequestHeaderV2, SendMessageResponseHeader,
 
 
 class Outgoing(NamedTuple):
-    """The parts of a send request that come from a message.
-
-    `msg_id` is the UNIQ_KEY, comma-joined for a batch.
-    """
+    """The parts of a send request from a message. `msg_id`: the UNIQ_KEY, comma-joined for a batch."""
 
     topic: str
     body: bytes

@@ -201,10 +201,7 @@ class Producer(SendingSoon, Requesting, Client):
         selector: QueueSelector | None = None,
         timeout: float | None = None,
     ) -> SendResult:
-        """Sends messages of one topic to one queue in one request; all or none are stored.
-
-        See `split_batch`.
-        """
+        """Sends messages of one topic to one queue, all or none, in one request. See `split_batch`."""
         deadline = trio.current_time() + (self._send_timeout if timeout is None else timeout)
         if self._namespace.name and messages:
             wrap = self._namespace.wrap_item

@@ -1,6 +1,4 @@
-"""Choice of the queue of a message: round robin from a random start, or a selector (Java
-`MessageQueueSelector`).
-"""
+"""Choice of a queue: round robin from a random start, or a selector (Java `MessageQueueSelector`)."""
 
 from __future__ import annotations
 
@@ -13,10 +11,7 @@ from codec.message import Message
 from codec.message_queue import MessageQueue
 
 QueueSelector = Callable[[Sequence[MessageQueue], Message], MessageQueue]
-"""Selects one of the writable queues of a topic, of which there is at least one.
-
-A failed send is not retried elsewhere.
-"""
+"""Selects one of the writable queues, at least one. A failed send is not retried elsewhere."""
 
 
 class RoundRobin:
@@ -50,10 +45,7 @@ def by_hash(key: str) -> QueueSelector:
 
 
 def by_queue_id(queue_id: int, broker_name: str | None = None) -> QueueSelector:
-    """The queue with this number, on the named broker or the first that has it.
-
-    ValueError when there is none.
-    """
+    """The queue with this number on the named broker, or on the first with it; ValueError if none."""
 
     def select(queues: Sequence[MessageQueue], message: Message) -> MessageQueue:
         for queue in queues:
@@ -72,10 +64,7 @@ def by_random(rng: random.Random | None = None) -> QueueSelector:
 
 
 def by_machine_room(rooms: Collection[str]) -> QueueSelector:
-    """In turn, the queues of brokers named `room@name` with one of these rooms.
-
-    ValueError when there are none.
-    """
+    """In turn, the queues of brokers named `room@name` with one of these rooms; ValueError if none."""
     turn = itertools.count()
 
     def select(queues: Sequence[MessageQueue], message: Message) -> MessageQueue:

@@ -1,7 +1,4 @@
-"""Send requests.
-
-Those of plain messages to one queue differ in two header fields, so the rest is encoded once.
-"""
+"""Send requests. Plain messages to one queue differ in two header fields; the rest is encoded once."""
 
 from __future__ import annotations
 

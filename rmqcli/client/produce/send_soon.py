@@ -26,10 +26,7 @@ IN_FLIGHT = 1000
 log = logging.getLogger("rmqcli.client.produce.send_soon")
 
 SendCallback = Callable[[SendResult | Exception], Awaitable[object] | object]
-"""Called with the result or exception of `send`.
-
-A plain function runs in trio's thread and must not block.
-"""
+"""Called with the result or exception of `send`. A plain function in trio's thread must not block."""
 
 _Send = Callable[[], Awaitable[SendResult]]
 

@@ -40,10 +40,7 @@ log = logging.getLogger("rmqcli.client.produce.transaction")
 
 
 class TransactionState(Enum):
-    """The outcome of a local transaction (Java `LocalTransactionState`).
-
-    Values are those of END_TRANSACTION.
-    """
+    """The outcome of a local transaction (Java `LocalTransactionState`), as in END_TRANSACTION."""
 
     COMMIT_MESSAGE = 8
     ROLLBACK_MESSAGE = 12
@@ -52,16 +49,11 @@ class TransactionState(Enum):
 
 Outcome = TransactionState | None
 LocalTransaction = Callable[[Message], Outcome | Awaitable[Outcome]]
-"""The local transaction; the message has a UNIQ_KEY.
-
-An async function, or a plain one, run in a worker thread.
-"""
+"""The local transaction; async, or run in a worker thread. The message has a UNIQ_KEY."""
 TransactionCheck = Callable[[MessageExt], Outcome | Awaitable[Outcome]]
 """Returns the outcome for a half message. An async function, or a plain one, run in a worker thread."""
 CheckAnswered = Callable[[MessageExt, TransactionState, bool], object]
-"""Called after a check with the half message, the outcome, and True if it was sent (else the broker asks
-again).
-"""
+"""Called after a check: half message, outcome, True if it was sent (else the broker asks again)."""
 
 
 class TransactionResult(NamedTuple):

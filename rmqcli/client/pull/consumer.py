@@ -38,10 +38,7 @@ MAX_BATCH = 1024
 BLOCK_SUSPEND = 20.0  # seconds; brokerSuspendMaxTimeMillis
 BLOCK_TIMEOUT = 10.0  # seconds more for the reply; consumerTimeoutMillisWhenSuspend is 30 s
 QueuesChanged = Callable[[str, Sequence[MessageQueue], Sequence[MessageQueue]], Awaitable[None] | None]
-"""Called with (topic, all queues, own queues) when the division of a topic changed.
-
-Async, or plain and quick.
-"""
+"""Called with (topic, all queues, own queues) after a new division. Async, or plain and quick."""
 log = logging.getLogger("rmqcli.client.pull")
 PullOperation = Operation[PullMessageRequestHeader, PullMessageResponseHeader, None, bytes]
 _STATUS = {status.value.value: status for status in PullStatus}
@@ -134,10 +131,7 @@ class PullConsumer(OffsetCalls, Client):
         await notify(self._listeners.get(topic), self._namespace, topic, queues, mine)
 
     async def message_queues(self, topic: str) -> list[MessageQueue]:
-        """The readable queues of a topic, sorted by broker name and number.
-
-        NoRoute when the topic is unknown.
-        """
+        """The readable queues of a topic by broker name and number; NoRoute when it is unknown."""
         route = await self.instance.route(self._namespace.wrap(topic))
         return self._namespace.unwrap_queues(route.subscribe)
 

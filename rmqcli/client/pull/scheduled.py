@@ -27,10 +27,7 @@ PullTask = Callable[[PullConsumer, MessageQueue], Awaitable[float | None]]
 
 
 class ScheduledPull:
-    """`await ScheduledPull(consumer, {"topic": task}).run()` runs until it is cancelled.
-
-    `consumer` must be entered.
-    """
+    """`await ScheduledPull(consumer, {"topic": task}).run()`, without end. `consumer` must be entered."""
 
     def __init__(
         self, consumer: PullConsumer, tasks: Mapping[str, PullTask], *, at_once: int = AT_ONCE

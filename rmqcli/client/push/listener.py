@@ -28,10 +28,7 @@ class ConsumeResult(Enum):
 
 
 class OrderlyResult(Enum):
-    """Java `ConsumeOrderlyStatus`.
-
-    COMMIT and ROLLBACK are for contexts whose `auto_commit` was set to False.
-    """
+    """Java `ConsumeOrderlyStatus`. COMMIT and ROLLBACK: for contexts with `auto_commit` set to False."""
 
     SUCCESS = "SUCCESS"
     SUSPEND = "SUSPEND_CURRENT_QUEUE_A_MOMENT"
@@ -55,10 +52,7 @@ class ConsumeContext:
 
 
 class OrderlyContext:
-    """The context of one call. `suspend_time`: seconds until the queue continues after SUSPEND.
-
-    None: that of the settings.
-    """
+    """One call. `suspend_time`: seconds until the queue continues after SUSPEND (None: the setting)."""
 
     __slots__ = ("auto_commit", "queue", "suspend_time")
 

@@ -90,10 +90,7 @@ class ProcessQueue:
         return fresh
 
     def remove(self, messages: Iterable[MessageExt]) -> int:
-        """Removes consumed messages.
-
-        Returns the offset below which all are consumed (-1: the queue was empty).
-        """
+        """Removes consumed messages. Returns the offset below which all are consumed, -1 if it was empty."""
         known = self.messages
         if not known:
             return NOTHING

@@ -35,10 +35,7 @@ class ProcessQueueTable:
         self._begin = begin
 
     async def topics(self) -> Iterable[str] | None:
-        """The subscribed topics, after the queues of others are released.
-
-        None while the consumer is paused.
-        """
+        """The subscribed topics, after releasing queues of others; None while the consumer is paused."""
         state = self._state
         if state.paused:
             return None
@@ -95,10 +92,7 @@ class ProcessQueueTable:
         return released
 
     async def release(self, held: ProcessQueue, timeout: float) -> bool:
-        """Gives a queue up.
-
-        False when an orderly listener is still busy with it: then the next round tries again.
-        """
+        """Gives a queue up; False while an orderly listener is busy with it: the next round tries again."""
         state, queue = self._state, held.queue
         held.drop()
         if not await held.wait_quiet(timeout) and state.needs_locks:

@@ -51,10 +51,7 @@ class LatencyFaults:
     def choose(
         self, queues: Sequence[MessageQueue], following: Callable[[Sequence[MessageQueue]], MessageQueue]
     ) -> MessageQueue:
-        """A queue of an available broker, else of one of the better half.
-
-        `following` selects among queues in turn.
-        """
+        """A queue of an available broker, else of the better half. `following` takes queues in turn."""
         good = [queue for queue in queues if self.is_available(queue.broker_name)]
         if not good:
             broker = self._one_of_the_better({queue.broker_name for queue in queues})

@@ -28,10 +28,7 @@ class NameServers:
         return self.addresses[self._current]
 
     async def request(self, command: RemotingCommand, timeout: float) -> RemotingCommand:
-        """The reply of the first that answers, within `timeout` seconds in total.
-
-        NoNameServer when none does.
-        """
+        """The reply of the first that answers within `timeout` seconds in total; else NoNameServer."""
         deadline = trio.current_time() + timeout
         causes: list[ClientError] = []
         count = len(self.addresses)

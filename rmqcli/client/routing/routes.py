@@ -121,10 +121,7 @@ class Routes:
         raise RequestTimeout(self._name_servers.current, GET_ROUTEINFO_BY_TOPIC.name, timeout)
 
     async def _read_again(self, known: Route, timeout: float, *, create: bool) -> Route:
-        """The current route of a doubtful topic.
-
-        The old one when no name server answers, since some brokers may.
-        """
+        """The current route of a doubtful topic; the old one if no name server answers: some brokers may."""
         try:
             return await self.read(known.topic, min(timeout, DOUBT_TIMEOUT), create=create)
         except UNREACHED:
@@ -140,9 +137,7 @@ class Routes:
         return topic in self._stale
 
     async def refresh(self, timeout: float) -> None:
-        """Reads every known route again, keeps those that cannot be read now, and forgets brokers without a
-        route.
-        """
+        """Reads every known route again, keeps those unreadable now, and forgets brokers without a route."""
         for topic, route in list(self._routes.items()):
             try:
                 await self.read(topic, timeout, create=route.fallback)
@@ -151,9 +146,7 @@ class Routes:
         self._forget_gone()
 
     def _forget_gone(self) -> None:
-        """Ends heartbeats to brokers that are gone, each of which would wait for its timeout (Java
-        `cleanOfflineBroker`).
-        """
+        """Ends heartbeats to brokers that are gone: each would time out (Java `cleanOfflineBroker`)."""
         named = {name for route in self._routes.values() for name in route.brokers}
         for name in self.brokers.keys() - named - self._learned:
             del self.brokers[name]

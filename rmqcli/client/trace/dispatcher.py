@@ -44,10 +44,7 @@ class TraceProducer(Protocol):
 
 
 OpenProducer = Callable[[str], TraceProducer]
-"""Returns a producer of the group with this name, on the same instance.
-
-InvalidRequest when the name is too long.
-"""
+"""Returns a producer of this group on the same instance; InvalidRequest if the name is too long."""
 
 
 def trace_topic(trace: bool | str) -> str | None:

@@ -1,6 +1,4 @@
-"""Trace records of sends and of transactions (Java `SendMessageTraceHookImpl`,
-`EndTransactionTraceHookImpl`).
-"""
+"""Records of sends and transactions (Java `SendMessageTraceHookImpl`, `EndTransactionTraceHookImpl`)."""
 
 from __future__ import annotations
 

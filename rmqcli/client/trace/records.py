@@ -78,10 +78,7 @@ class ConsumeEnd(NamedTuple):
 
 
 class TransactionEnd(NamedTuple):
-    """`EndTransaction`: the outcome of a half message.
-
-    `state` is COMMIT_MESSAGE, ROLLBACK_MESSAGE or UNKNOW.
-    """
+    """`EndTransaction`: the outcome of a half message, COMMIT_MESSAGE, ROLLBACK_MESSAGE or UNKNOW."""
 
     timestamp: int
     region: str | None

@@ -69,10 +69,7 @@ class Pool:
         deadline: float | None = None,
         connect_timeout: float | None = None,
     ) -> Coroutine[Any, Any, RemotingCommand]:
-        """The reply of `address`, whatever its code.
-
-        `deadline` is the end of the timeout, if the caller has it.
-        """
+        """The reply of `address`, whatever its code. `deadline`: the end of the timeout, if known."""
         if self._vip and command.code in VIP_CODES:
             address = vip_address(address)
         link = self._links.get(address)

@@ -36,10 +36,7 @@ def request_of(
 def answer_of(
     operation: Operation[RequestT, ReplyT, RequestBodyT, ReplyBodyT], reply: RemotingCommand, address: str
 ) -> Answer[ReplyT, ReplyBodyT]:
-    """The header and body of a reply.
-
-    BrokerRefused for an error code, UnexpectedReply when they cannot be read.
-    """
+    """Header and body of a reply. BrokerRefused for an error code, UnexpectedReply if unreadable."""
     if reply.code != ResponseCode.SUCCESS:
         raise refusal(reply.code, reply.remark, address, operation.code)
     return read_answer(operation, reply, address)

@@ -47,10 +47,7 @@ class DirectStream(Stream, Protocol):
         """Waits for bytes; ClosedResourceError when the stream is closed or `call_off` is called."""
 
     def read_now(self, max_bytes: int) -> bytes | None:
-        """The bytes that have come: None if there are none, empty at the end. OSError.
-
-        ClosedResourceError when closed.
-        """
+        """The bytes that have come: None without any, empty at the end. OSError, ClosedResourceError."""
 
     def call_off(self) -> None:
         """Ends the current `wait_readable`."""
@@ -160,10 +157,7 @@ def _reason(error: BaseException) -> str:
 
 
 async def opened(open_stream: OpenStream, address: str, timeout: float) -> Stream:
-    """A stream to "host:port".
-
-    ConnectionFailed after `timeout` seconds, at once when there is no time left.
-    """
+    """A stream to "host:port". ConnectionFailed after `timeout` seconds, at once if none are left."""
     timeout = max(0.0, timeout)
     try:
         host, port = split_address(address)

@@ -16,16 +16,10 @@ VIP_CODES = frozenset(
         *(R.UPDATE_AND_CREATE_TOPIC, R.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP),
     }
 )
-"""Requests that use the VIP channel when it is enabled.
-
-Pulls, heartbeats and ends of transactions never do.
-"""
+"""Requests for the VIP channel when it is enabled; never pulls, heartbeats, ends of transactions."""
 
 
 def vip_address(address: str) -> str:
-    """The address two ports below.
-
-    One without a port is returned as it is, and fails when it is connected to.
-    """
+    """The address two ports below; one without a port is returned unchanged and fails to connect."""
     host, _, port = address.rpartition(":")
     return f"{host}:{int(port) - 2}" if port.isdecimal() else address

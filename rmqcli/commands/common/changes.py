@@ -1,6 +1,4 @@
-"""Shared by commands that change something: the confirmation prompt and the report of which brokers applied
-the change.
-"""
+"""Commands that change something: the confirmation prompt and the report of brokers that did so."""
 
 from __future__ import annotations
 
@@ -17,9 +15,7 @@ if TYPE_CHECKING:
 
 
 def confirm(question: str, *, yes: bool) -> None:
-    """Ask on the terminal and return after yes. Raise a usage error without a terminal, and CommandError
-    after no.
-    """
+    """Return after yes on the terminal. A usage error without a terminal, CommandError after no."""
     if yes:
         return
     if sys.stdin is None or not sys.stdin.isatty():

@@ -84,9 +84,7 @@ def _property(text: str) -> tuple[str, str]:
 
 @contextmanager
 def listening(what: str, address: str, option: str) -> Iterator[None]:
-    """Explain why a server cannot listen on `address` ("host:port"), and name the option that selects another
-    port.
-    """
+    """Explain why a server cannot listen on "host:port", and name the option that selects another port."""
     try:
         yield
     except OSError as error:

@@ -36,9 +36,7 @@ _MAX_REPORTED = 100
 
 @dataclass(frozen=True, slots=True)
 class View(OptionGroup):
-    """What to show of messages. Without any option: the rows of the inspection, or the messages with
-    `--json`.
-    """
+    """What to show of messages: by default the rows of the inspection, or with `--json` the messages."""
 
     format_text: FormatOption = None
     stats: StatsOption = False
@@ -94,9 +92,7 @@ def damage_report() -> Iterator[OnDamage]:
 
 
 def show_records(settings: Settings, found: Iterable[Found], view: View, count: int | None = None) -> None:
-    """Show at most `count` records (with --explain one by default). Bodies that cannot be decompressed lead
-    to exit code 8.
-    """
+    """Show at most `count` records (--explain: by default one); exit code 8 for unreadable bodies."""
     from rmqcli.store.read.log_reader import plain_bodies
 
     limit = 1 if view.explain and count is None else count

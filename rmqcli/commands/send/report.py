@@ -60,9 +60,7 @@ class SendReport:
         self._output.flush()
 
     def finish(self, tally: Tally, seconds: float, *, oneway: bool, unit: str | None) -> ExitCode:
-        """Print the summary and the failures by `unit` of the input (None: a single message); return the exit
-        code.
-        """
+        """Print the summary and failures by `unit` of the input (None: one message); return the exit code."""
         if self._settings.terminal and not self._settings.json:
             self._show(tally, seconds, oneway=oneway)
         elif self._settings.verbose:

@@ -47,9 +47,7 @@ class Ending:
     wait: float | None
 
     def verify(self, **others: object) -> None:
-        """Raise a usage error if the options contradict each other, or any of `others` that excludes a
-        transaction is true.
-        """
+        """Raise a usage error for options that conflict, or for any true one of `others`."""
         for option, value in (("--transaction", self.end), ("--check", self.check)):
             if value is not None and value not in _ENDS:
                 raise usage_error(f"{option} {value}: expected commit, rollback or unknown")
@@ -64,9 +62,7 @@ class Ending:
                 raise usage_error(f"--transaction and {name} exclude each other")
 
     def target(self, **options: Any) -> Transacting | None:
-        """Return the sender of transactions, or None without `--transaction`. `options` are those of the
-        producer.
-        """
+        """Return the sender of transactions, None without `--transaction`. `options`: the producer's."""
         if self.end is None:
             return None
         from rmqcli.flows.transacting import OUTCOMES, Transacting
