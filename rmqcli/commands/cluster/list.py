@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from rmqcli.cli.command import command
 from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
+from rmqcli.commands.cluster.app import app
 from rmqcli.commands.common.partial import end_partly
 from rmqcli.render.table import Column
 from rmqcli.render.text import short_number
 
 if TYPE_CHECKING:
     from rmqcli.client import BrokerSummary
-from rmqcli.commands.cluster.app import app
 
 
 def percent(ratio: float | None) -> str:

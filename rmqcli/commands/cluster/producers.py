@@ -10,11 +10,11 @@ from rmqcli.cli.command import command
 from rmqcli.cli.options import BrokersOption
 from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
+from rmqcli.commands.cluster.app import app
 from rmqcli.render.table import Column
 
 if TYPE_CHECKING:
     from rmqcli.client import ClientError, ConnectedProducer
-from rmqcli.commands.cluster.app import app
 
 ProducerGroupOption = Annotated[
     str | None, typer.Option("--group", "-g", metavar="GROUP", help="Show only this producer group.")

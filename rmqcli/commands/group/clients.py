@@ -8,12 +8,12 @@ from rmqcli.cli.command import command
 from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.group.app import GroupArgument, app, short_kind
+from rmqcli.commands.group.members import online_clients
 from rmqcli.render.table import Column
 
 if TYPE_CHECKING:
     from codec.bodies.connections import ConsumerConnection
     from rmqcli.client import ClientError
-from rmqcli.commands.group.members import online_clients
 
 _CLIENT_COLUMNS = (
     Column("CLIENT", "clientId"),

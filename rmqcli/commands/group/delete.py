@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -14,10 +14,6 @@ from rmqcli.cli.settings import Settings
 from rmqcli.commands.group.app import GroupArgument, app
 from rmqcli.render.output import warn
 from rmqcli.render.text import many
-
-if TYPE_CHECKING:
-    pass
-
 
 AllOption = Annotated[
     bool, typer.Option("--all", "-a", help="Delete offsets, retry topic and dead letters too.")

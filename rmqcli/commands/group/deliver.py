@@ -11,11 +11,11 @@ from rmqcli.cli.exit_codes import CommandError, ExitCode
 from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.group.app import GroupArgument, app
+from rmqcli.commands.group.members import chosen_clients, online_clients
 from rmqcli.render.table import Column
 
 if TYPE_CHECKING:
     from codec.bodies.running import ConsumeMessageDirectlyResult
-from rmqcli.commands.group.members import chosen_clients, online_clients
 
 OneClientOption = Annotated[
     str | None, typer.Option("--client", metavar="ID", help="Client to deliver to; default: the first one.")

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from rmqcli.cli.option_groups import OptionGroup
-
-if TYPE_CHECKING:
-    pass
-
 
 _MAX_INT = 2**31 - 1  # an int in Java
 

@@ -11,13 +11,13 @@ from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.group.app import GroupArgument, TopicOption, app
+from rmqcli.commands.group.members import chosen_clients, online_clients
 from rmqcli.render.table import Column
 from rmqcli.render.text import local_time
 
 if TYPE_CHECKING:
     from codec.bodies.running import ConsumerRunningInfo, ConsumeStatus, ProcessQueueInfo
     from rmqcli.client import ClientError
-from rmqcli.commands.group.members import chosen_clients, online_clients
 
 ClientOption = Annotated[str | None, typer.Option("--client", metavar="ID", help="Show only this client.")]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import usage_error
@@ -10,9 +10,6 @@ from rmqcli.cli.options import BrokersOption, ClusterOption
 from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.group.app import GroupArgument, app
-
-if TYPE_CHECKING:
-    pass
 from rmqcli.commands.group.options import GroupSettings
 
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import CommandError, ExitCode
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.inspect.app import ExplainOption, TableArgument, app
-
-if TYPE_CHECKING:
-    pass
 
 
 @command(app, "checkpoint", example="rmq inspect checkpoint ~/store")

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from rmqcli.cli.command import command
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.inspect.app import GroupOption, TableArgument, WhereOption, app
+from rmqcli.commands.inspect.app import GroupOption, TableArgument, WhereOption, app, require_store
 from rmqcli.render.inspection import columns
-
-if TYPE_CHECKING:
-    pass
-from rmqcli.commands.inspect.app import require_store
 
 
 @command(app, "groups", example="rmq inspect groups ~/store")

@@ -20,6 +20,7 @@ from rmqcli.commands.inspect.app import (
     app,
     one_view,
     range_option,
+    require_store,
 )
 from rmqcli.commands.inspect.records import View, show_records
 from rmqcli.grammar.offset_range import OffsetRange, parse_range
@@ -28,7 +29,6 @@ from rmqcli.render.inspection import columns
 if TYPE_CHECKING:
     from rmqcli.store.read.log_reader import Found
     from rmqcli.store.select.group_positions import GroupPosition
-from rmqcli.commands.inspect.app import require_store
 
 
 @command(

@@ -11,10 +11,10 @@ from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.options import YesOption
 from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
+from rmqcli.commands.offsets.app import DryRunOption, WaitOption, app, check_group_name
 
 if TYPE_CHECKING:
     from rmqcli.client import ResetTarget
-from rmqcli.commands.offsets.app import DryRunOption, WaitOption, app, check_group_name
 
 FromGroupOption = Annotated[
     str, typer.Option("--from", metavar="GROUP", help="Group to copy the offsets from.")

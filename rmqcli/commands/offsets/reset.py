@@ -12,10 +12,10 @@ from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.options import YesOption
 from rmqcli.cli.running import now_ms, run_async
 from rmqcli.cli.settings import Settings
+from rmqcli.commands.offsets.app import DryRunOption, WaitOption, app, check_group_name
 
 if TYPE_CHECKING:
     from rmqcli.client import ResetTarget
-from rmqcli.commands.offsets.app import DryRunOption, WaitOption, app, check_group_name
 
 SomeGroupOption = Annotated[
     str | None, typer.Option("--group", "-g", metavar="GROUP", help="Name of the consumer group.")

@@ -10,11 +10,11 @@ from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
+from rmqcli.commands.common.lag import LAG_COLUMNS, lag_object, lag_row
+from rmqcli.commands.offsets.app import app
 
 if TYPE_CHECKING:
     from rmqcli.client import ClientError, QueueLag
-from rmqcli.commands.common.lag import LAG_COLUMNS, lag_object, lag_row
-from rmqcli.commands.offsets.app import app
 
 GroupOption = Annotated[
     str, typer.Option("--group", "-g", metavar="GROUP", help="Name of the consumer group.")

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from rmqcli.cli.command import command_group
 from rmqcli.cli.exit_codes import usage_error
-
-if TYPE_CHECKING:
-    pass
-
 
 app = command_group("topic", "List, describe, create, update and delete topics.")
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from rmqcli.cli.command import command
-from rmqcli.cli.options import TopicArgument
+from rmqcli.cli.options import BrokersOption, ClusterOption, TopicArgument
 from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
-
-if TYPE_CHECKING:
-    pass
-from rmqcli.cli.options import BrokersOption, ClusterOption
 from rmqcli.commands.topic.app import QueuesOption, ReadQueuesOption, WriteQueuesOption, app, perm_number
 
 PermOption = Annotated[

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import CommandError
-from rmqcli.cli.options import TopicArgument, YesOption
+from rmqcli.cli.options import ClusterOption, TopicArgument, YesOption
 from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
+from rmqcli.commands.topic.app import app
 from rmqcli.render.output import warn
 
 if TYPE_CHECKING:
     from rmqcli.client import ClientError
-from rmqcli.cli.options import ClusterOption
-from rmqcli.commands.topic.app import app
 
 
 @command(app, "delete", example="rmq topic delete orders --yes")

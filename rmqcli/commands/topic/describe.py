@@ -8,10 +8,10 @@ from rmqcli.cli.command import command
 from rmqcli.cli.options import TopicArgument
 from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
+from rmqcli.commands.topic.app import app, perm_text
 
 if TYPE_CHECKING:
     from rmqcli.client import ClientError
-from rmqcli.commands.topic.app import app, perm_text
 
 
 @command(app, "describe", example="rmq topic describe orders")

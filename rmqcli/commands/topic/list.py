@@ -9,10 +9,10 @@ import typer
 from rmqcli.cli.command import command
 from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
+from rmqcli.commands.topic.app import app
 
 if TYPE_CHECKING:
     from codec.bodies.route import ClusterInfo
-from rmqcli.commands.topic.app import app
 
 AllOption = Annotated[
     bool,

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rmqcli.cli.command import command
 from rmqcli.cli.options import TopicArgument
 from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
-
-if TYPE_CHECKING:
-    pass
 from rmqcli.commands.topic.app import app, perm_text
 
 

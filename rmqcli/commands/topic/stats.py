@@ -8,11 +8,11 @@ from rmqcli.cli.command import command
 from rmqcli.cli.options import TopicArgument
 from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
+from rmqcli.commands.topic.app import app
 
 if TYPE_CHECKING:
     from codec.message_queue import MessageQueue
     from rmqcli.client import ClientError
-from rmqcli.commands.topic.app import app
 
 
 @command(app, "stats", example="rmq topic stats orders")

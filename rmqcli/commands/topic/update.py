@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import usage_error
-from rmqcli.cli.options import TopicArgument
+from rmqcli.cli.options import BrokersOption, ClusterOption, TopicArgument
 from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
-
-if TYPE_CHECKING:
-    pass
-from rmqcli.cli.options import BrokersOption, ClusterOption
 from rmqcli.commands.topic.app import (
     NewPermOption,
     QueuesOption,
