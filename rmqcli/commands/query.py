@@ -9,13 +9,14 @@ import typer
 from rmqcli.cli.command import command, single_command
 from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
 from rmqcli.cli.options import FormatOption, TopicArgument
-from rmqcli.cli.running import now_ms, run_async
+from rmqcli.cli.running import now_ms
 from rmqcli.cli.settings import Settings
+from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.partial import end_partly
 from rmqcli.render.output import warn
 
 if TYPE_CHECKING:
-    from rmqcli.client import QueryResult
+    from rmqcli.client import Admin, QueryResult
     from rmqcli.grammar.offset_range import OffsetRange
 
 app = single_command()
@@ -62,15 +63,12 @@ def query(
         raise usage_error(f"--time {time!r}: expected @T or @T1:@T2")
     render = message_renderer(settings, format_text)
 
-    async def main() -> QueryResult:
-        from rmqcli.client import Admin
+    async def main(admin: Admin) -> QueryResult:
+        if msg_id is not None:
+            return await admin.messages.query_by_id(topic, msg_id)
+        return await admin.messages.query_by_key(topic, key or "", max_num=count, **_bounds(span))
 
-        async with Admin(**settings.client_options) as admin:
-            if msg_id is not None:
-                return await admin.messages.query_by_id(topic, msg_id)
-            return await admin.messages.query_by_key(topic, key or "", max_num=count, **_bounds(span))
-
-    found = run_async(main)
+    found = with_admin(settings, main)
     output = Output()
     for message in found.messages:
         if message.topic != topic:

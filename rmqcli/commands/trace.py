@@ -8,12 +8,12 @@ import typer
 
 from rmqcli.cli.command import command, single_command
 from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
-from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
+from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.partial import end_partly, report_failures
 
 if TYPE_CHECKING:
-    from rmqcli.client import QueryResult
+    from rmqcli.client import Admin, QueryResult
 
 app = single_command()
 
@@ -39,21 +39,18 @@ def trace(settings: Settings, msg_id: IdOption, topic: TopicOption = _TRACE_TOPI
         if not text.strip():
             raise usage_error(f"{option} must not be empty")
 
-    async def main() -> QueryResult:
-        from rmqcli.client import Admin, NoRoute
+    async def main(admin: Admin) -> QueryResult:
+        from rmqcli.client import NoRoute
 
-        async with Admin(**settings.client_options) as admin:
-            try:
-                return await admin.messages.query_by_key(topic, msg_id, max_num=_MAX_RECORDS)
-            except NoRoute as error:
-                remedy = (
-                    " (enable it with traceTopicEnable=true on the brokers)" if topic == _TRACE_TOPIC else ""
-                )
-                raise CommandError(
-                    f"no trace of message {msg_id}: topic {topic} not found{remedy}", ExitCode.NOT_FOUND
-                ) from error
+        try:
+            return await admin.messages.query_by_key(topic, msg_id, max_num=_MAX_RECORDS)
+        except NoRoute as error:
+            remedy = " (enable it with traceTopicEnable=true on the brokers)" if topic == _TRACE_TOPIC else ""
+            raise CommandError(
+                f"no trace of message {msg_id}: topic {topic} not found{remedy}", ExitCode.NOT_FOUND
+            ) from error
 
-    found = run_async(main)
+    found = with_admin(settings, main)
     from rmqcli.flows.tracing import trace_rows
 
     rows = trace_rows(found.messages, msg_id)

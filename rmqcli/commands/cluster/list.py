@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rmqcli.cli.command import command
-from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.cluster.app import app
+from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.partial import end_partly
 from rmqcli.render.table import Column
 from rmqcli.render.text import short_number
@@ -43,13 +43,7 @@ def list_clusters(settings: Settings) -> None:
     """
     from rmqcli.render import Output, show_rows
 
-    async def main() -> list[BrokerSummary]:
-        from rmqcli.client import Admin
-
-        async with Admin(**settings.client_options) as admin:
-            return await admin.brokers.summaries()
-
-    found = run_async(main)
+    found = with_admin(settings, lambda admin: admin.brokers.summaries())
     if settings.json:
         Output().json([_object([column.key for column in BROKER_COLUMNS], broker) for broker in found])
     else:

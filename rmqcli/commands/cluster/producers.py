@@ -8,13 +8,13 @@ import typer
 
 from rmqcli.cli.command import command
 from rmqcli.cli.options import BrokersOption
-from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.cluster.app import app
+from rmqcli.commands.common.admin import with_admin
 from rmqcli.render.table import Column
 
 if TYPE_CHECKING:
-    from rmqcli.client import ClientError, ConnectedProducer
+    from rmqcli.client import Admin, ClientError, ConnectedProducer
 
 ProducerGroupOption = Annotated[
     str | None, typer.Option("--group", "-g", metavar="GROUP", help="Show only this producer group.")
@@ -43,14 +43,11 @@ def producers(settings: Settings, group: ProducerGroupOption = None, broker: Bro
     ]
     failures: dict[str, ClientError] = {}
 
-    async def main() -> list[ConnectedProducer]:
-        from rmqcli.client import Admin
+    async def main(admin: Admin) -> list[ConnectedProducer]:
+        if group is None:
+            return await admin.clients.producers(brokers=broker or (), failures=failures)
+        return await admin.clients.producers_of(group, brokers=broker or (), failures=failures)
 
-        async with Admin(**settings.client_options) as admin:
-            if group is None:
-                return await admin.clients.producers(brokers=broker or (), failures=failures)
-            return await admin.clients.producers_of(group, brokers=broker or (), failures=failures)
-
-    rows = [[*found[:-1], version_name(found.version)] for found in run_async(main)]
+    rows = [[*found[:-1], version_name(found.version)] for found in with_admin(settings, main)]
     show_rows(settings, columns, rows, empty="" if failures else "no producers connected")
     end_partly(failures)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqcli.cli.command import command
-from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
+from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.group.app import GroupArgument, app, short_kind
 from rmqcli.commands.group.members import online_clients
 from rmqcli.render.table import Column
@@ -38,7 +38,7 @@ def clients(group: GroupArgument, settings: Settings) -> None:
     from rmqcli.render import Output
 
     failures: dict[str, ClientError] = {}
-    found = run_async(lambda: _connection(settings, group, failures))
+    found = with_admin(settings, lambda admin: online_clients(admin, group, failures))
     if settings.json:
         import msgspec
 
@@ -68,10 +68,3 @@ def _show_clients(settings: Settings, found: ConsumerConnection) -> None:
         for client in found.connection_set
     ]
     show_rows(settings, _CLIENT_COLUMNS, rows)
-
-
-async def _connection(settings: Settings, group: str, failures: dict[str, ClientError]) -> ConsumerConnection:
-    from rmqcli.client import Admin
-
-    async with Admin(**settings.client_options) as admin:
-        return await online_clients(admin, group, failures)

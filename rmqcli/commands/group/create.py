@@ -7,8 +7,8 @@ from typing import Any
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import CommandError
 from rmqcli.cli.options import BrokersOption, ClusterOption
-from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
+from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.group.app import GroupArgument, app
 from rmqcli.commands.group.options import GroupSettings
 
@@ -28,20 +28,16 @@ def create(
     require it to exist. An existing group gets these settings; `rmq group update` changes only the given
     ones.
     """
+    from codec.bodies.config import SubscriptionGroupConfig
     from codec.names import is_system_group
     from rmqcli.commands.common.changes import show_change
 
     if is_system_group(group):
         raise CommandError(f"group {group} is a system group")
 
-    async def main() -> Any:
-        from codec.bodies.config import SubscriptionGroupConfig
-        from rmqcli.client import Admin
-
-        wanted: Any = {"group_name": group} | changed.named
-        async with Admin(**settings.client_options) as admin:
-            return await admin.groups.create(
-                SubscriptionGroupConfig(**wanted), brokers=broker or (), cluster=cluster
-            )
-
-    show_change(settings, f"group {group} created on", run_async(main))
+    wanted: Any = {"group_name": group} | changed.named
+    config = SubscriptionGroupConfig(**wanted)
+    change = with_admin(
+        settings, lambda admin: admin.groups.create(config, brokers=broker or (), cluster=cluster)
+    )
+    show_change(settings, f"group {group} created on", change)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import CommandError, usage_error
 from rmqcli.cli.options import BrokersOption, ClusterOption, YesOption
-from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
+from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.group.app import GroupArgument, app
 from rmqcli.render.output import warn
 from rmqcli.render.text import many
+
+if TYPE_CHECKING:
+    from rmqcli.client import Admin
 
 AllOption = Annotated[
     bool, typer.Option("--all", "-a", help="Delete offsets, retry topic and dead letters too.")
@@ -44,31 +47,26 @@ def delete(
     if everything and broker:
         raise usage_error("--all and --broker exclude each other: a topic is deleted on all brokers")
 
-    async def count_clients() -> int:
-        from rmqcli.client import Admin
-
-        async with Admin(**settings.client_options) as admin:
-            return len((await admin.groups.describe(group, failures={})).connections)
+    async def count_clients(admin: Admin) -> int:
+        return len((await admin.groups.describe(group, failures={})).connections)
 
     kept: dict[str, list[str]] = {}
 
-    async def main() -> Any:
-        from rmqcli.client import Admin
+    async def main(admin: Admin) -> Any:
+        change = await admin.groups.delete(
+            group, remove_offset=everything, brokers=broker or (), cluster=cluster
+        )
+        if everything:
+            topics = await admin.groups.delete_topics(group, cluster=cluster, failures=change.failures)
+            for topic, deleted in topics.items():
+                for name in deleted.failures:
+                    kept.setdefault(name, []).append(topic)
+        return change
 
-        async with Admin(**settings.client_options) as admin:
-            change = await admin.groups.delete(
-                group, remove_offset=everything, brokers=broker or (), cluster=cluster
-            )
-            if everything:
-                topics = await admin.groups.delete_topics(group, cluster=cluster, failures=change.failures)
-                for topic, deleted in topics.items():
-                    for name in deleted.failures:
-                        kept.setdefault(name, []).append(topic)
-            return change
-
-    clients = run_async(count_clients)
+    clients = with_admin(settings, count_clients)
     if clients:
         warn(f"group {group} has {many(clients, 'running client')}: brokers may create it again for them")
     what = "its settings, offsets and dead letters" if everything else "its settings"
     confirm(f"delete group {group} with {what}?", yes=yes)
-    show_change(settings, f"group {group} deleted from", run_async(main), kept if everything else None)
+    change = with_admin(settings, main)
+    show_change(settings, f"group {group} deleted from", change, kept if everything else None)

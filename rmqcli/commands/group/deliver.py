@@ -8,14 +8,15 @@ import typer
 
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import CommandError, ExitCode
-from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
+from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.group.app import GroupArgument, app
 from rmqcli.commands.group.members import chosen_clients, online_clients
 from rmqcli.render.table import Column
 
 if TYPE_CHECKING:
     from codec.bodies.running import ConsumeMessageDirectlyResult
+    from rmqcli.client import Admin
 
 OneClientOption = Annotated[
     str | None, typer.Option("--client", metavar="ID", help="Client to deliver to; default: the first one.")
@@ -57,29 +58,28 @@ def deliver(
         Column("MS", "spentTimeMills", number=True),
         Column("REMARK", "remark"),
     ]
-    chosen, result = run_async(lambda: _delivered(settings, group, topic, msg_id, client))
+    chosen, result = with_admin(settings, lambda admin: _delivered(admin, group, topic, msg_id, client))
     show_rows(settings, columns, [[chosen, result.consume_result, result.spent_time_mills, result.remark]])
     if result.consume_result not in _CONSUMED:
         raise typer.Exit(ExitCode.FAILED)
 
 
 async def _delivered(
-    settings: Settings, group: str, topic: str, msg_id: str, client: str | None
+    admin: Admin, group: str, topic: str, msg_id: str, client: str | None
 ) -> tuple[str, ConsumeMessageDirectlyResult]:
     from codec.codes import ResponseCode
-    from rmqcli.client import Admin, BrokerRefused
+    from rmqcli.client import BrokerRefused
 
-    async with Admin(**settings.client_options) as admin:
-        chosen = chosen_clients(await online_clients(admin, group), group, client)[0]
-        found = await admin.messages.query_by_id(topic, msg_id)
-        if not found.messages:
-            raise CommandError(f"no message with ID {msg_id} in topic {topic}", ExitCode.NOT_FOUND)
-        try:
-            return chosen, await admin.clients.consume_directly(group, chosen, found.messages[-1])
-        except BrokerRefused as error:
-            if error.code != ResponseCode.CONSUME_MSG_TIMEOUT:
-                raise
-            raise CommandError(
-                f"client {chosen} did not respond within 10 s; it may still be consuming {msg_id}",
-                ExitCode.TIMED_OUT,
-            ) from None
+    chosen = chosen_clients(await online_clients(admin, group), group, client)[0]
+    found = await admin.messages.query_by_id(topic, msg_id)
+    if not found.messages:
+        raise CommandError(f"no message with ID {msg_id} in topic {topic}", ExitCode.NOT_FOUND)
+    try:
+        return chosen, await admin.clients.consume_directly(group, chosen, found.messages[-1])
+    except BrokerRefused as error:
+        if error.code != ResponseCode.CONSUME_MSG_TIMEOUT:
+            raise
+        raise CommandError(
+            f"client {chosen} did not respond within 10 s; it may still be consuming {msg_id}",
+            ExitCode.TIMED_OUT,
+        ) from None

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rmqcli.cli.command import command
-from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
+from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.group.app import GroupArgument, TopicOption, app, short_kind
 
 if TYPE_CHECKING:
@@ -25,13 +25,7 @@ def describe(group: GroupArgument, settings: Settings, topic: TopicOption = None
 
     failures: dict[str, ClientError] = {}
 
-    async def main() -> GroupDescription:
-        from rmqcli.client import Admin
-
-        async with Admin(**settings.client_options) as admin:
-            return await admin.groups.describe(group, topic, failures=failures)
-
-    found = run_async(main)
+    found = with_admin(settings, lambda admin: admin.groups.describe(group, topic, failures=failures))
     if settings.json:
         from rmqcli.render import Output
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqcli.cli.command import command
-from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
+from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.group.app import app, short_kind
 
 if TYPE_CHECKING:
-    from rmqcli.client import ClientError, GroupSummary
+    from rmqcli.client import ClientError
 
 
 @command(app, "list", example="rmq group list\nrmq group list --json | jq '.[] | select(.lag > 1000)'")
@@ -34,13 +34,7 @@ def list_groups(settings: Settings) -> None:
 
     failures: dict[str, ClientError] = {}
 
-    async def main() -> list[GroupSummary]:
-        from rmqcli.client import Admin
-
-        async with Admin(**settings.client_options) as admin:
-            return await admin.groups.summaries(failures=failures)
-
-    found = run_async(main)
+    found = with_admin(settings, lambda admin: admin.groups.summaries(failures=failures))
     rows = [[g.name, g.clients, g.consume_type, g.message_model, g.consume_tps, g.lag] for g in found]
     show_rows(settings, columns, rows, empty="no consumer groups")
     end_partly({group.name: group.error for group in found if group.error is not None}, failures)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rmqcli.cli.command import command
-from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
+from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.group.app import GroupArgument, app
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ def show(group: GroupArgument, settings: Settings) -> None:
     minimum offset allowed, clients notified, broker ID to read from, broker ID to read from when lagging.
     Brokers that do not respond are reported, and the exit code is 3.
     """
+    import msgspec
+
     from rmqcli.commands.common.partial import end_partly
     from rmqcli.render import Column, show_rows
 
@@ -38,17 +40,10 @@ def show(group: GroupArgument, settings: Settings) -> None:
 
     failures: dict[str, ClientError] = {}
 
-    async def main() -> list[list[Any]]:
-        import msgspec
-
-        from rmqcli.client import Admin
-
-        async with Admin(**settings.client_options) as admin:
-            configs = await admin.groups.settings(group, failures=failures)
-        return [
-            [name, *(msgspec.to_builtins(config)[column.key] for column in columns[1:])]
-            for name, config in sorted(configs.items())
-        ]
-
-    show_rows(settings, columns, run_async(main))
+    configs = with_admin(settings, lambda admin: admin.groups.settings(group, failures=failures))
+    rows = [
+        [name, *(msgspec.to_builtins(config)[column.key] for column in columns[1:])]
+        for name, config in sorted(configs.items())
+    ]
+    show_rows(settings, columns, rows)
     end_partly(failures)

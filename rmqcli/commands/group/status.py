@@ -8,8 +8,8 @@ import typer
 
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import ExitCode
-from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
+from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.group.app import GroupArgument, TopicOption, app
 from rmqcli.commands.group.members import chosen_clients, online_clients
 from rmqcli.render.table import Column
@@ -17,7 +17,7 @@ from rmqcli.render.text import local_time
 
 if TYPE_CHECKING:
     from codec.bodies.running import ConsumerRunningInfo, ConsumeStatus, ProcessQueueInfo
-    from rmqcli.client import ClientError
+    from rmqcli.client import Admin, ClientError
 
 ClientOption = Annotated[str | None, typer.Option("--client", metavar="ID", help="Show only this client.")]
 
@@ -74,7 +74,7 @@ def status(
     from rmqcli.commands.common.partial import end_partly
 
     failures: dict[str, ClientError] = {}
-    infos, failed = run_async(lambda: _running_infos(settings, group, client, failures))
+    infos, failed = with_admin(settings, lambda admin: _running_infos(admin, group, client, failures))
     if settings.json:
         _status_document(infos)
     else:
@@ -83,13 +83,10 @@ def status(
 
 
 async def _running_infos(
-    settings: Settings, group: str, client: str | None, failures: dict[str, ClientError]
+    admin: Admin, group: str, client: str | None, failures: dict[str, ClientError]
 ) -> tuple[dict[str, ConsumerRunningInfo], dict[str, Any]]:
-    from rmqcli.client import Admin
-
-    async with Admin(**settings.client_options) as admin:
-        ids = chosen_clients(await online_clients(admin, group, failures), group, client)
-        return await admin.clients.running_infos(group, ids, failures=failures)
+    ids = chosen_clients(await online_clients(admin, group, failures), group, client)
+    return await admin.clients.running_infos(group, ids, failures=failures)
 
 
 def _status_document(infos: dict[str, ConsumerRunningInfo]) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.options import BrokersOption, ClusterOption
-from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
+from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.group.app import GroupArgument, app
 from rmqcli.commands.group.options import GroupSettings
 
@@ -31,10 +29,8 @@ def update(
     if not changed.named:
         raise usage_error("nothing to update: specify --retries, --no-consume or another setting")
 
-    async def main() -> Any:
-        from rmqcli.client import Admin
-
-        async with Admin(**settings.client_options) as admin:
-            return await admin.groups.update(group, changed.named, brokers=broker or (), cluster=cluster)
-
-    show_change(settings, f"group {group} updated on", run_async(main))
+    change = with_admin(
+        settings,
+        lambda admin: admin.groups.update(group, changed.named, brokers=broker or (), cluster=cluster),
+    )
+    show_change(settings, f"group {group} updated on", change)

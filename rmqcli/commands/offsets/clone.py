@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.options import YesOption
-from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
+from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.offsets.app import DryRunOption, WaitOption, app, check_group_name
-
-if TYPE_CHECKING:
-    from rmqcli.client import ResetTarget
 
 FromGroupOption = Annotated[
     str, typer.Option("--from", metavar="GROUP", help="Group to copy the offsets from.")
@@ -48,24 +45,18 @@ def clone(
     reset single queues (5.x, `rmq up`). Prints the path of a file that restores the old offsets with `rmq
     offsets reset --undo`.
     """
+    from rmqcli.client import ResetTarget
     from rmqcli.commands.common.changes import confirm
     from rmqcli.commands.offsets.steps import Reset
 
     if source == target:
         raise usage_error(f"--from and --to are both {source}: specify two groups")
     check_group_name(target)
-    places = run_async(lambda: _places(settings, source, topic))
-    job = Reset(settings, target, topic, places, queue_id=None)
-    plan = run_async(job.plan)
+    positions = with_admin(settings, lambda admin: admin.offsets.positions(source, topic))
+    job = Reset(settings, target, topic, ResetTarget("exact", exact=positions), queue_id=None)
+    plan = job.plan()
     job.show_plan(plan, dry_run=dry_run)
     if dry_run:
         return
     confirm(f"copy the offsets of group {source} on topic {topic} to group {target}?", yes=yes)
     job.apply(plan, wait)
-
-
-async def _places(settings: Settings, group: str, topic: str) -> ResetTarget:
-    from rmqcli.client import Admin, ResetTarget
-
-    async with Admin(**settings.client_options) as admin:
-        return ResetTarget("exact", exact=await admin.offsets.positions(group, topic))

@@ -10,7 +10,7 @@ import typer
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.options import YesOption
-from rmqcli.cli.running import now_ms, run_async
+from rmqcli.cli.running import now_ms
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.offsets.app import DryRunOption, WaitOption, app, check_group_name
 
@@ -78,7 +78,7 @@ def reset(
 
     wanted = load_undo(_only_undo(undo, group, topic, to)) if undo is not None else _wanted(group, topic, to)
     job = Reset(settings, *wanted, queue_id=queue)
-    plan = run_async(job.plan)
+    plan = job.plan()
     job.show_plan(plan, dry_run=dry_run)
     if dry_run:
         return

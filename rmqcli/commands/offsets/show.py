@@ -8,13 +8,13 @@ import typer
 
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import usage_error
-from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
+from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.lag import LAG_COLUMNS, lag_object, lag_row
 from rmqcli.commands.offsets.app import app
 
 if TYPE_CHECKING:
-    from rmqcli.client import ClientError, QueueLag
+    from rmqcli.client import ClientError
 
 GroupOption = Annotated[
     str, typer.Option("--group", "-g", metavar="GROUP", help="Name of the consumer group.")
@@ -54,13 +54,7 @@ def show(
 
     failures: dict[str, ClientError] = {}
 
-    async def main() -> list[QueueLag]:
-        from rmqcli.client import Admin
-
-        async with Admin(**settings.client_options) as admin:
-            return await admin.offsets.lags(group, topic, failures=failures)
-
-    found = run_async(main)
+    found = with_admin(settings, lambda admin: admin.offsets.lags(group, topic, failures=failures))
     if settings.json:
         Output().json([lag_object(queue) for queue in found])
     else:

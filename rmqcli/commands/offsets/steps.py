@@ -8,7 +8,6 @@ from typing import Any
 
 import typer
 
-from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
 from rmqcli.client import (
     Admin,
@@ -19,6 +18,7 @@ from rmqcli.client import (
     ResetResult,
     ResetTarget,
 )
+from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.partial import partial_code
 from rmqcli.commands.offsets.undo import undo_command, write_undo
 from rmqcli.render import Column, Output
@@ -59,13 +59,15 @@ class Reset:
         self._unknown = False
         self._output = Output()
 
-    async def plan(self) -> ResetPlan:
+    def plan(self) -> ResetPlan:
         """Return the planned changes."""
-        async with Admin(**self._settings.client_options) as admin:
-            plan = await admin.offsets.plan_reset(*self._request, queue_id=self._queue_id)
-            if not plan.online and not any(step.old for step in plan.queues):
-                self._unknown = await _is_unknown(admin, plan.group)
-            return plan
+        return with_admin(self._settings, self._plan)
+
+    async def _plan(self, admin: Admin) -> ResetPlan:
+        plan = await admin.offsets.plan_reset(*self._request, queue_id=self._queue_id)
+        if not plan.online and not any(step.old for step in plan.queues):
+            self._unknown = await _is_unknown(admin, plan.group)
+        return plan
 
     def show_plan(self, plan: ResetPlan, *, dry_run: bool) -> None:
         """Show the old and new offsets. With `--json`, only a dry run prints them: a reset prints one
@@ -95,13 +97,8 @@ class Reset:
         moved.
         """
         path = write_undo(plan)
-
-        async def main() -> ResetResult:
-            async with Admin(**self._settings.client_options) as admin:
-                return await admin.offsets.reset(plan, settle=wait)
-
         try:
-            result = run_async(main)
+            result = with_admin(self._settings, lambda admin: admin.offsets.reset(plan, settle=wait))
         except BaseException:
             warn(f"the old offsets are in {path}; undo with: {undo_command(path)}")
             raise

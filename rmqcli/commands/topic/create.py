@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from rmqcli.cli.command import command
 from rmqcli.cli.options import BrokersOption, ClusterOption, TopicArgument
-from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
+from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.topic.app import QueuesOption, ReadQueuesOption, WriteQueuesOption, app, perm_number
 
 PermOption = Annotated[
@@ -45,21 +45,19 @@ def create(
 
     number = perm_number(perm)
 
-    async def main() -> Any:
-        from rmqcli.client import Admin
-
-        async with Admin(**settings.client_options) as admin:
-            return await admin.topics.create(
-                topic,
-                brokers=broker or (),
-                cluster=cluster,
-                read_queues=_first(read_queues, queues, 8),
-                write_queues=_first(write_queues, queues, 8),
-                perm=number,
-                order=order,
-            )
-
-    show_change(settings, f"topic {topic} created on", run_async(main))
+    change = with_admin(
+        settings,
+        lambda admin: admin.topics.create(
+            topic,
+            brokers=broker or (),
+            cluster=cluster,
+            read_queues=_first(read_queues, queues, 8),
+            write_queues=_first(write_queues, queues, 8),
+            perm=number,
+            order=order,
+        ),
+    )
+    show_change(settings, f"topic {topic} created on", change)
 
 
 def _first(*values: int | None) -> int:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import CommandError
 from rmqcli.cli.options import ClusterOption, TopicArgument, YesOption
-from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
+from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.topic.app import app
 from rmqcli.render.output import warn
 
 if TYPE_CHECKING:
-    from rmqcli.client import ClientError
+    from rmqcli.client import Admin, ClientError
 
 
 @command(app, "delete", example="rmq topic delete orders --yes")
@@ -34,18 +34,17 @@ def delete(
         raise CommandError(f"topic {topic} is a system topic and cannot be deleted")
     groups: list[str] = []
 
-    async def main() -> Any:
-        from rmqcli.client import Admin, ClientError
+    async def main(admin: Admin) -> Any:
+        from rmqcli.client import ClientError
 
         failures: dict[str, ClientError] = {}
-        async with Admin(**settings.client_options) as admin:
-            with suppress(ClientError):
-                groups.extend(await admin.topics.groups(topic, failures=failures))
-            await admin.topics.route(topic)
-            return await admin.topics.delete(topic, cluster=cluster, failures=failures)
+        with suppress(ClientError):
+            groups.extend(await admin.topics.groups(topic, failures=failures))
+        await admin.topics.route(topic)
+        return await admin.topics.delete(topic, cluster=cluster, failures=failures)
 
     confirm(f"delete topic {topic} and all its messages?", yes=yes)
-    change = run_async(main)
+    change = with_admin(settings, main)
     if groups and change.brokers:
         warn(
             f"offsets of {', '.join(groups)} are kept; if {topic} is created again: "

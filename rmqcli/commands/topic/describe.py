@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from rmqcli.cli.command import command
 from rmqcli.cli.options import TopicArgument
-from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
+from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.topic.app import app, perm_text
 
 if TYPE_CHECKING:
-    from rmqcli.client import ClientError
+    from rmqcli.client import Admin, ClientError
 
 
 @command(app, "describe", example="rmq topic describe orders")
@@ -35,13 +35,10 @@ def describe(topic: TopicArgument, settings: Settings) -> None:
     ]
     failures: dict[str, ClientError] = {}
 
-    async def main() -> list[list[Any]]:
-        from rmqcli.client import Admin
-
-        async with Admin(**settings.client_options) as admin:
-            configs = await admin.topics.settings(topic, failures=failures)
-            stats = await admin.topics.stats(topic, failures=failures)
-            groups = await admin.topics.groups(topic, failures=failures)
+    async def main(admin: Admin) -> list[list[Any]]:
+        configs = await admin.topics.settings(topic, failures=failures)
+        stats = await admin.topics.stats(topic, failures=failures)
+        groups = await admin.topics.groups(topic, failures=failures)
         kept: dict[str, int] = {}
         for queue, offset in stats.items():
             kept[queue.broker_name] = kept.get(queue.broker_name, 0) + offset.max_offset - offset.min_offset
@@ -50,5 +47,5 @@ def describe(topic: TopicArgument, settings: Settings) -> None:
             for name, c in sorted(configs.items())
         ]
 
-    show_rows(settings, columns, run_async(main))
+    show_rows(settings, columns, with_admin(settings, main))
     end_partly(failures)

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rmqcli.cli.command import command
-from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
+from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.topic.app import app
 
 if TYPE_CHECKING:
     from codec.bodies.route import ClusterInfo
+    from rmqcli.client import Admin
 
 AllOption = Annotated[
     bool,
@@ -39,17 +40,14 @@ def list_topics(settings: Settings, everything: AllOption = False) -> None:
     """List topics."""
     from rmqcli.render import Column, show_rows
 
-    async def main() -> list[str]:
-        from rmqcli.client import Admin
+    async def main(admin: Admin) -> list[str]:
+        found = await admin.topics.names()
+        if everything:
+            return found
+        hidden = _own_topics(await admin.brokers.cluster_info())
+        return [name for name in found if name not in hidden and not _is_internal(name)]
 
-        async with Admin(**settings.client_options) as admin:
-            found = await admin.topics.names()
-            if everything:
-                return found
-            hidden = _own_topics(await admin.brokers.cluster_info())
-            return [name for name in found if name not in hidden and not _is_internal(name)]
-
-    names = run_async(main)
+    names = with_admin(settings, main)
     show_rows(
         settings,
         [Column("TOPIC", "topic")],

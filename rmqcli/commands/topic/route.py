@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rmqcli.cli.command import command
 from rmqcli.cli.options import TopicArgument
-from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
+from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.topic.app import app, perm_text
 
 
@@ -29,13 +27,7 @@ def route(topic: TopicArgument, settings: Settings) -> None:
         Column("PERM", "perm", perm_text),
     ]
 
-    async def main() -> Any:
-        from rmqcli.client import Admin
-
-        async with Admin(**settings.client_options) as admin:
-            return await admin.topics.route(topic)
-
-    found = run_async(main)
+    found = with_admin(settings, lambda admin: admin.topics.route(topic))
     if settings.json:
         import msgspec
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rmqcli.cli.command import command
 from rmqcli.cli.options import TopicArgument
-from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
+from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.topic.app import app
 
 if TYPE_CHECKING:
-    from codec.message_queue import MessageQueue
     from rmqcli.client import ClientError
 
 
@@ -36,12 +35,6 @@ def stats(topic: TopicArgument, settings: Settings) -> None:
     ]
     failures: dict[str, ClientError] = {}
 
-    async def main() -> dict[MessageQueue, Any]:
-        from rmqcli.client import Admin
-
-        async with Admin(**settings.client_options) as admin:
-            return await admin.topics.stats(topic, failures=failures)
-
     rows = [
         [
             q.broker_name,
@@ -51,7 +44,7 @@ def stats(topic: TopicArgument, settings: Settings) -> None:
             o.max_offset - o.min_offset,
             o.last_update_timestamp,
         ]
-        for q, o in run_async(main).items()
+        for q, o in with_admin(settings, lambda admin: admin.topics.stats(topic, failures=failures)).items()
     ]
     show_rows(settings, columns, rows)
     end_partly(failures)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.options import BrokersOption, ClusterOption, TopicArgument
-from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
+from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.topic.app import (
     NewPermOption,
     QueuesOption,
@@ -39,17 +37,15 @@ def update(
     if reading is None and writing is None and number is None:
         raise usage_error("nothing to update: specify --queues, --read-queues, --write-queues or --perm")
 
-    async def main() -> Any:
-        from rmqcli.client import Admin
-
-        async with Admin(**settings.client_options) as admin:
-            return await admin.topics.update(
-                topic,
-                read_queues=reading,
-                write_queues=writing,
-                perm=number,
-                brokers=broker or (),
-                cluster=cluster,
-            )
-
-    show_change(settings, f"topic {topic} updated on", run_async(main))
+    change = with_admin(
+        settings,
+        lambda admin: admin.topics.update(
+            topic,
+            read_queues=reading,
+            write_queues=writing,
+            perm=number,
+            brokers=broker or (),
+            cluster=cluster,
+        ),
+    )
+    show_change(settings, f"topic {topic} updated on", change)
