@@ -4,65 +4,53 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from rmqcli.cli.exit_codes import usage_error
 
-TopicArgument = Annotated[str, typer.Argument(metavar="TOPIC", help="Name of the topic.")]
-
+TopicArgument = Annotated[str, Argument(metavar="TOPIC", help="Name of the topic.")]
 BrokerOption = Annotated[
-    str | None, typer.Option("--broker", "-b", metavar="NAME", help="Use only the broker NAME.")
+    str | None, Option("--broker", "-b", metavar="NAME", help="Use only the broker NAME.")
 ]
-
 TagOption = Annotated[
-    str,
-    typer.Option(
-        "--tag", "-t", metavar="EXPR", help="Select messages by tag: 'A', 'A || B', or '*' for all."
-    ),
+    str, Option("--tag", "-t", metavar="EXPR", help="Select messages by tag: 'A', 'A || B', or '*' for all.")
 ]
-
 SqlOption = Annotated[
     str | None,
-    typer.Option("--sql", metavar="EXPR", help="Select messages by properties (SQL92), e.g. 'price > 5'."),
+    Option("--sql", metavar="EXPR", help="Select messages by properties (SQL92), e.g. 'price > 5'."),
 ]
-
 FormatOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--format",
         "-f",
         metavar="FORMAT",
         help=r"Output format of each message, e.g. '%o %k %v\n'; see rmq-pull(1).",
     ),
 ]
-
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Skip the confirmation prompt.")]
+YesOption = Annotated[bool, Option("--yes", "-y", help="Skip the confirmation prompt.")]
 BrokersOption = Annotated[
-    list[str] | None, typer.Option("--broker", "-b", metavar="NAME", help="Limit to this broker; repeatable.")
+    list[str] | None, Option("--broker", "-b", metavar="NAME", help="Limit to this broker; repeatable.")
 ]
-
 ClusterOption = Annotated[
-    str | None, typer.Option("--cluster", metavar="NAME", help="Limit to the masters of this cluster.")
+    str | None, Option("--cluster", metavar="NAME", help="Limit to the masters of this cluster.")
 ]
 CountOption = Annotated[
-    int | None, typer.Option("--count", "-c", metavar="N", min=1, help="Stop after N messages.")
+    int | None, Option("--count", "-c", metavar="N", min=1, help="Stop after N messages.")
 ]
 QueueOption = Annotated[
-    int | None, typer.Option("--queue", "-q", metavar="ID", min=0, help="Read only the queue ID.")
+    int | None, Option("--queue", "-q", metavar="ID", min=0, help="Read only the queue ID.")
 ]
 IdleOption = Annotated[
     float | None,
-    typer.Option("--idle", metavar="SECONDS", min=0, help="Stop when no message arrives for this long."),
+    Option("--idle", metavar="SECONDS", min=0, help="Stop when no message arrives for this long."),
 ]
-KeyOption = Annotated[
-    list[str] | None, typer.Option("--key", "-k", metavar="KEY", help="Message key; repeatable.")
-]
-TagsOption = Annotated[str | None, typer.Option("--tag", "-t", metavar="TAG", help="Message tag.")]
+KeyOption = Annotated[list[str] | None, Option("--key", "-k", metavar="KEY", help="Message key; repeatable.")]
+TagsOption = Annotated[str | None, Option("--tag", "-t", metavar="TAG", help="Message tag.")]
 PropertyOption = Annotated[
-    list[str] | None,
-    typer.Option("--property", "-p", metavar="NAME=VALUE", help="Message property; repeatable."),
+    list[str] | None, Option("--property", "-p", metavar="NAME=VALUE", help="Message property; repeatable.")
 ]
-TraceOption = Annotated[bool, typer.Option("--trace", help="Write message traces, see `rmq trace`.")]
+TraceOption = Annotated[bool, Option("--trace", help="Write message traces, see `rmq trace`.")]
 
 
 def check_filter(tag: str, sql: str | None) -> None:

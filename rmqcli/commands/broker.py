@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from rmqcli.cli.command import command, single_command
 from rmqcli.cli.endpoints import environment_name_servers
@@ -31,7 +31,7 @@ app = single_command()
 
 PortOption = Annotated[
     int | None,
-    typer.Option(
+    Option(
         "--port",
         metavar="PORT",
         min=0,
@@ -40,7 +40,7 @@ PortOption = Annotated[
     ),
 ]
 StoreOption = Annotated[
-    Path | None, typer.Option("--store", metavar="DIR", help="Store folder (storePathRootDir).")
+    Path | None, Option("--store", metavar="DIR", help="Store folder (storePathRootDir).")
 ]
 
 

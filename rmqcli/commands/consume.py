@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option
 
 from rmqcli.cli.command import command, single_command
 from rmqcli.cli.exit_codes import usage_error
@@ -28,24 +28,20 @@ if TYPE_CHECKING:
 
 app = single_command()
 
-GroupOption = Annotated[
-    str, typer.Option("--group", "-g", metavar="GROUP", help="Name of the consumer group.")
-]
+GroupOption = Annotated[str, Option("--group", "-g", metavar="GROUP", help="Name of the consumer group.")]
 OrderlyOption = Annotated[
-    bool, typer.Option("--orderly", help="Consume each queue in order, locked at the broker.")
+    bool, Option("--orderly", help="Consume each queue in order, locked at the broker.")
 ]
 BroadcastOption = Annotated[
     bool,
-    typer.Option(
-        "--broadcast", help="Consume all messages instead of a share; offsets are kept on this machine."
-    ),
+    Option("--broadcast", help="Consume all messages instead of a share; offsets are kept on this machine."),
 ]
 FromOption = Annotated[
-    str, typer.Option("--from", metavar="PLACE", help="Start of a group without offsets: first, last or @T.")
+    str, Option("--from", metavar="PLACE", help="Start of a group without offsets: first, last or @T.")
 ]
 BalanceOption = Annotated[
     str,
-    typer.Option(
+    Option(
         "--balance",
         metavar="HOW",
         help="Queue allocation: averagely, circle or hash; must be the same for all members.",
@@ -53,16 +49,14 @@ BalanceOption = Annotated[
 ]
 ExecOption = Annotated[
     str | None,
-    typer.Option(
-        "--exec", metavar="CMD", help="Run a command for each message, with the body on standard input."
-    ),
+    Option("--exec", metavar="CMD", help="Run a command for each message, with the body on standard input."),
 ]
 ReplyOption = Annotated[
-    bool, typer.Option("--reply", help="With --exec: reply to `rmq request` with the output of the command.")
+    bool, Option("--reply", help="With --exec: reply to `rmq request` with the output of the command.")
 ]
 JobsOption = Annotated[
     int | None,
-    typer.Option(
+    Option(
         "--jobs",
         "-j",
         metavar="N",
@@ -74,7 +68,7 @@ JobsOption = Annotated[
 ]
 RetriesOption = Annotated[
     int | None,
-    typer.Option(
+    Option(
         "--retries",
         metavar="N",
         min=0,

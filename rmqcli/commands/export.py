@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-import typer
+from typer import Exit, Option
 
 from rmqcli.cli.command import command, single_command
 from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
@@ -36,19 +36,19 @@ rmq export --topic orders --out orders/ --partition-by day --resume""",
 )
 def export(
     settings: Settings,
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Output folder; must not exist yet.")],
+    out: Annotated[Path, Option("--out", metavar="DIR", help="Output folder; must not exist yet.")],
     store: Annotated[
-        Path | None, typer.Option("--store", metavar="DIR", help="Read a store folder instead of a cluster.")
+        Path | None, Option("--store", metavar="DIR", help="Read a store folder instead of a cluster.")
     ] = None,
     topic: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--topic", "-t", metavar="TOPIC", help="Topic to export, of the cluster or of the store folder."
         ),
     ] = None,
     range_text: Annotated[
         str,
-        typer.Option(
+        Option(
             "--offset",
             "-o",
             metavar="RANGE",
@@ -57,29 +57,28 @@ def export(
     ] = "start",
     queue: Annotated[
         int | None,
-        typer.Option(
+        Option(
             "--queue", "-q", metavar="N", min=0, help="With --store: export only this queue of each topic."
         ),
     ] = None,
     tag: Annotated[
-        str,
-        typer.Option("--tag", metavar="EXPR", help="With --store: select messages by tag, e.g. 'A || B'."),
+        str, Option("--tag", metavar="EXPR", help="With --store: select messages by tag, e.g. 'A || B'.")
     ] = "*",
     verify: Annotated[
-        bool, typer.Option("--verify/--no-verify", help="With --store: check the CRC of every body.")
+        bool, Option("--verify/--no-verify", help="With --store: check the CRC of every body.")
     ] = True,
     spark: Annotated[
-        bool, typer.Option("--spark", help="Run as a PySpark job; each task scans its own part.")
+        bool, Option("--spark", help="Run as a PySpark job; each task scans its own part.")
     ] = False,
     master: Annotated[
-        str | None, typer.Option("--master", metavar="URL", help="Spark master; default: local[*].")
+        str | None, Option("--master", metavar="URL", help="Spark master; default: local[*].")
     ] = None,
     conf: Annotated[
-        list[str] | None, typer.Option("--conf", metavar="NAME=VALUE", help="Spark setting; repeatable.")
+        list[str] | None, Option("--conf", metavar="NAME=VALUE", help="Spark setting; repeatable.")
     ] = None,
     partition_by: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--partition-by",
             metavar="KEYS",
             help="Partition folders by topic, day (of the store time, UTC) or queue, e.g. topic,day; repeatable.",
@@ -87,34 +86,26 @@ def export(
     ] = None,
     columns: Annotated[
         list[str] | None,
-        typer.Option(
-            "--columns", metavar="NAMES", help="Columns to write, e.g. msg_id,tags,body; repeatable."
-        ),
+        Option("--columns", metavar="NAMES", help="Columns to write, e.g. msg_id,tags,body; repeatable."),
     ] = None,
     body_text: Annotated[
         bool,
-        typer.Option(
-            "--body-text", help="Add a column body_text: the body as text, or null if it is not UTF-8."
-        ),
+        Option("--body-text", help="Add a column body_text: the body as text, or null if it is not UTF-8."),
     ] = False,
     compression: Annotated[
         str,
-        typer.Option(
-            "--compression", metavar="NAME", help="Compression: zstd, snappy, gzip, lz4, brotli or none."
-        ),
+        Option("--compression", metavar="NAME", help="Compression: zstd, snappy, gzip, lz4, brotli or none."),
     ] = "zstd",
     file_size: Annotated[
-        str, typer.Option("--file-size", metavar="SIZE", help="Maximum size of a file before compression.")
+        str, Option("--file-size", metavar="SIZE", help="Maximum size of a file before compression.")
     ] = "512M",
     row_group_size: Annotated[
         str,
-        typer.Option(
-            "--row-group-size", metavar="SIZE", help="Maximum size of a row group before compression."
-        ),
+        Option("--row-group-size", metavar="SIZE", help="Maximum size of a row group before compression."),
     ] = "64M",
     jobs: Annotated[
         int | None,
-        typer.Option(
+        Option(
             "--jobs",
             metavar="N",
             min=1,
@@ -122,10 +113,7 @@ def export(
         ),
     ] = None,
     resume: Annotated[
-        bool,
-        typer.Option(
-            "--resume", help="Add new messages to a previous export, or finish one that was killed."
-        ),
+        bool, Option("--resume", help="Add new messages to a previous export, or finish one that was killed.")
     ] = False,
 ) -> None:
     """Export messages to Parquet files.
@@ -177,7 +165,7 @@ def export(
         summary = _export_topic(settings, topic, wanted, target)
     _show(settings, summary)
     if summary.failed:
-        raise typer.Exit(partial_code(done=True))
+        raise Exit(partial_code(done=True))
 
 
 class _Target(NamedTuple):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Exit, Option
 
 from rmqcli.cli.command import command, single_command
 from rmqcli.cli.errors import exit_code_of
@@ -36,31 +36,31 @@ def import_(
     settings: Settings,
     path: Annotated[
         Path,
-        typer.Argument(
+        Argument(
             metavar="PATH", help="Parquet (.parquet) or JSON lines (.jsonl) file, or a folder of such files."
         ),
     ],
-    topic: Annotated[str, typer.Option("--topic", "-t", metavar="TOPIC", help="Topic to send to.")],
+    topic: Annotated[str, Option("--topic", "-t", metavar="TOPIC", help="Topic to send to.")],
     queues: Annotated[
         str,
-        typer.Option(
+        Option(
             "--queues",
             metavar="HOW",
             help="Queue selection: keep (same queue ID), hash (of the first key) or round-robin.",
         ),
     ] = "keep",
     rate: Annotated[
-        float | None, typer.Option("--rate", metavar="N", min=0.001, help="Maximum messages per second.")
+        float | None, Option("--rate", metavar="N", min=0.001, help="Maximum messages per second.")
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Read all input and show what would be sent; send nothing.")
+        bool, Option("--dry-run", help="Read all input and show what would be sent; send nothing.")
     ] = False,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Continue a previous import, including its failed rows.")
+        bool, Option("--resume", help="Continue a previous import, including its failed rows.")
     ] = False,
     progress_file: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             "--progress",
             metavar="FILE",
             help="File that records what is sent.  [default: PATH.TOPIC.import, beside PATH]",
@@ -112,7 +112,7 @@ def import_(
     _show(settings, topic, tally, seconds, dry_run=dry_run)
     code = _report(tally, dry_run=dry_run)
     if code is not ExitCode.DONE:
-        raise typer.Exit(code)
+        raise Exit(code)
 
 
 def _check(path: Path, queues: str) -> None:

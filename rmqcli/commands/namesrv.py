@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from rmqcli.cli.command import command, single_command
 from rmqcli.cli.exit_codes import usage_error
@@ -29,7 +29,7 @@ app = single_command()
 
 ListenOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--listen",
         metavar="[HOST:]PORT",
         help="Address to listen on; default: 0.0.0.0 and listenPort (9876). Port 0: any free port.",

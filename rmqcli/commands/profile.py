@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
+from typer import Argument
 
 from rmqcli.cli.command import command, command_group
 from rmqcli.cli.endpoints import Profile, check_name, load_profiles, profile, profiles_path, save_profiles
@@ -13,8 +13,8 @@ from rmqcli.cli.settings import Settings
 
 app = command_group("profile", "Manage named clusters.")
 
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the profile.")]
-AddressArgument = Annotated[str, typer.Argument(metavar="HOST:PORT", help="Name servers, separated by ';'.")]
+NameArgument = Annotated[str, Argument(metavar="NAME", help="Name of the profile.")]
+AddressArgument = Annotated[str, Argument(metavar="HOST:PORT", help="Name servers, separated by ';'.")]
 
 
 def _show(settings: Settings, found: list[Profile]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Exit, Option
 
 from rmqcli.cli.command import command, single_command
 from rmqcli.cli.options import (
@@ -30,7 +30,7 @@ app = single_command()
 
 RangeOption = Annotated[
     str,
-    typer.Option(
+    Option(
         "--offset",
         "-o",
         metavar="RANGE",
@@ -105,4 +105,4 @@ def pull(
     run_async(main)
     end_partly(missing)
     if unread:
-        raise typer.Exit(partial_code(done=True))
+        raise Exit(partial_code(done=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from rmqcli.cli.command import command, single_command
 from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
@@ -21,18 +21,15 @@ if TYPE_CHECKING:
 
 app = single_command()
 
-KeyOption = Annotated[
-    str | None, typer.Option("--key", "-k", metavar="KEY", help="Find messages with this key.")
-]
+KeyOption = Annotated[str | None, Option("--key", "-k", metavar="KEY", help="Find messages with this key.")]
 IdOption = Annotated[
-    str | None,
-    typer.Option("--id", metavar="ID", help="Find the message with this ID (msgId or offsetMsgId)."),
+    str | None, Option("--id", metavar="ID", help="Find the message with this ID (msgId or offsetMsgId).")
 ]
 TimeOption = Annotated[
-    str, typer.Option("--time", metavar="@T1:@T2", help="With --key: store time, e.g. @-1h or @T1:@T2.")
+    str, Option("--time", metavar="@T1:@T2", help="With --key: store time, e.g. @-1h or @T1:@T2.")
 ]
 CountOption = Annotated[
-    int, typer.Option("--count", "-c", metavar="N", min=1, max=1024, help="With --key: at most N messages.")
+    int, Option("--count", "-c", metavar="N", min=1, max=1024, help="With --key: at most N messages.")
 ]
 
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument
 
 from rmqcli.cli.command import command, single_command
 from rmqcli.cli.options import FormatOption, KeyOption, PropertyOption, TagsOption, TopicArgument
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 app = single_command()
 
-BodyArgument = Annotated[str, typer.Argument(metavar="BODY", help="Body of the request.")]
+BodyArgument = Annotated[str, Argument(metavar="BODY", help="Body of the request.")]
 
 # A broker pushes a reply; it was never stored in a queue.
 _STORAGE_FIELDS = frozenset(

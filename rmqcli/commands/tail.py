@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from rmqcli.cli.command import command, single_command
 from rmqcli.cli.options import (
@@ -27,7 +27,7 @@ _SKEW_MS = 60_000
 """How far the clock of a broker may lag behind the local clock."""
 
 LastOption = Annotated[
-    int, typer.Option("--last", metavar="N", min=0, help="Start with the last N messages of all queues.")
+    int, Option("--last", metavar="N", min=0, help="Start with the last N messages of all queues.")
 ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from rmqcli.cli.command import command, single_command
 from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
@@ -20,8 +20,8 @@ app = single_command()
 _TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
 _MAX_RECORDS = 64
 
-IdOption = Annotated[str, typer.Option("--id", metavar="ID", help="Message ID, as returned to the sender.")]
-TopicOption = Annotated[str, typer.Option("--trace-topic", metavar="TOPIC", help="Topic of the traces.")]
+IdOption = Annotated[str, Option("--id", metavar="ID", help="Message ID, as returned to the sender.")]
+TopicOption = Annotated[str, Option("--trace-topic", metavar="TOPIC", help="Topic of the traces.")]
 
 
 @command(app, "trace", example="rmq trace --id 7F000001ABCD\nrmq trace --id 7F000001ABCD --json")

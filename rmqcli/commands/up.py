@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from rmqcli.cli.command import command, single_command
 from rmqcli.cli.running import run_async
@@ -26,12 +26,11 @@ from rmqcli.commands.common.serving import (
 app = single_command()
 
 PortOption = Annotated[
-    int,
-    typer.Option("--port", metavar="PORT", min=0, max=65535, help="Port of the broker; 0 for any free port."),
+    int, Option("--port", metavar="PORT", min=0, max=65535, help="Port of the broker; 0 for any free port.")
 ]
 NamesrvPortOption = Annotated[
     int,
-    typer.Option(
+    Option(
         "--namesrv-port",
         metavar="PORT",
         min=0,
@@ -39,11 +38,9 @@ NamesrvPortOption = Annotated[
         help="Port of the name server; 0 for any free port.",
     ),
 ]
-HostOption = Annotated[
-    str, typer.Option("--host", metavar="IP", help="Address to listen on and to advertise.")
-]
+HostOption = Annotated[str, Option("--host", metavar="IP", help="Address to listen on and to advertise.")]
 StoreOption = Annotated[
-    Path | None, typer.Option("--store", metavar="DIR", help="Store folder; default: a temporary folder.")
+    Path | None, Option("--store", metavar="DIR", help="Store folder; default: a temporary folder.")
 ]
 
 _DEFAULTS = {"brokerName": "broker-a", "brokerClusterName": "DefaultCluster"}

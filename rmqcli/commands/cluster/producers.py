@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from rmqcli.cli.command import command
 from rmqcli.cli.options import BrokersOption
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rmqcli.client import Admin, ClientError, ConnectedProducer
 
 ProducerGroupOption = Annotated[
-    str | None, typer.Option("--group", "-g", metavar="GROUP", help="Show only this producer group.")
+    str | None, Option("--group", "-g", metavar="GROUP", help="Show only this producer group.")
 ]
 
 

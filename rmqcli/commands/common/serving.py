@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Annotated, TypeVar
 
 import trio
-import typer
+from typer import Option
 
 from broker.config import BrokerConfig, NamesrvConfig, config_from_properties
 from broker.config.checks import unsupported
@@ -35,11 +35,11 @@ from rmqcli.render.text import tsv_line
 
 ConfigOption = Annotated[
     Path | None,
-    typer.Option("--config", "-c", metavar="FILE", help="Properties file with Java's names (broker.conf)."),
+    Option("--config", "-c", metavar="FILE", help="Properties file with Java's names (broker.conf)."),
 ]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="Set a property, overriding the file; repeatable."),
+    Option("--set", metavar="NAME=VALUE", help="Set a property, overriding the file; repeatable."),
 ]
 
 Config = TypeVar("Config", BrokerConfig, NamesrvConfig)

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from rmqcli.cli.command import command_group
 
 app = command_group("group", "Show and change consumer groups: lag, clients, settings.")
 
-GroupArgument = Annotated[str, typer.Argument(metavar="GROUP", help="Name of the consumer group.")]
-
-TopicOption = Annotated[
-    str | None, typer.Option("--topic", "-t", metavar="TOPIC", help="Limit to this topic.")
-]
+GroupArgument = Annotated[str, Argument(metavar="GROUP", help="Name of the consumer group.")]
+TopicOption = Annotated[str | None, Option("--topic", "-t", metavar="TOPIC", help="Limit to this topic.")]
 
 
 def short_kind(text: str | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option
 
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import CommandError, usage_error
@@ -18,9 +18,7 @@ from rmqcli.render.text import many
 if TYPE_CHECKING:
     from rmqcli.client import Admin
 
-AllOption = Annotated[
-    bool, typer.Option("--all", "-a", help="Delete offsets, retry topic and dead letters too.")
-]
+AllOption = Annotated[bool, Option("--all", "-a", help="Delete offsets, retry topic and dead letters too.")]
 
 
 @command(app, "delete", example="rmq group delete billing\nrmq group delete billing --all --yes")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Exit, Option
 
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import CommandError, ExitCode
@@ -19,14 +19,10 @@ if TYPE_CHECKING:
     from rmqcli.client import Admin
 
 OneClientOption = Annotated[
-    str | None, typer.Option("--client", metavar="ID", help="Client to deliver to; default: the first one.")
+    str | None, Option("--client", metavar="ID", help="Client to deliver to; default: the first one.")
 ]
-
-DeliveredTopicOption = Annotated[
-    str, typer.Option("--topic", "-t", metavar="TOPIC", help="Topic of the message.")
-]
-
-IdOption = Annotated[str, typer.Option("--id", metavar="ID", help="Message ID (msgId or offsetMsgId).")]
+DeliveredTopicOption = Annotated[str, Option("--topic", "-t", metavar="TOPIC", help="Topic of the message.")]
+IdOption = Annotated[str, Option("--id", metavar="ID", help="Message ID (msgId or offsetMsgId).")]
 
 _CONSUMED = frozenset(("CR_SUCCESS", "CR_COMMIT"))
 
@@ -61,7 +57,7 @@ def deliver(
     chosen, result = with_admin(settings, lambda admin: _delivered(admin, group, topic, msg_id, client))
     show_rows(settings, columns, [[chosen, result.consume_result, result.spent_time_mills, result.remark]])
     if result.consume_result not in _CONSUMED:
-        raise typer.Exit(ExitCode.FAILED)
+        raise Exit(ExitCode.FAILED)
 
 
 async def _delivered(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-import typer
+from typer import Option
 
 from rmqcli.cli.option_groups import OptionGroup
 
@@ -14,7 +14,7 @@ _MAX_INT = 2**31 - 1  # an int in Java
 
 RetriesOption = Annotated[
     int | None,
-    typer.Option(
+    Option(
         "--retries",
         metavar="N",
         min=0,
@@ -22,41 +22,31 @@ RetriesOption = Annotated[
         help="Retries of a message before it becomes a dead letter.",
     ),
 ]
-
 RetryQueuesOption = Annotated[
     int | None,
-    typer.Option(
-        "--retry-queues", metavar="N", min=0, max=65535, help="Number of queues of the retry topic."
-    ),
+    Option("--retry-queues", metavar="N", min=0, max=65535, help="Number of queues of the retry topic."),
 ]
-
 ConsumeOption = Annotated[
-    bool | None, typer.Option("--consume/--no-consume", help="Allow consumption.", show_default=False)
+    bool | None, Option("--consume/--no-consume", help="Allow consumption.", show_default=False)
 ]
-
 BroadcastOption = Annotated[
-    bool | None, typer.Option("--broadcast/--no-broadcast", help="Allow broadcasting.", show_default=False)
+    bool | None, Option("--broadcast/--no-broadcast", help="Allow broadcasting.", show_default=False)
 ]
-
 FromMinOption = Annotated[
     bool | None,
-    typer.Option(
-        "--from-min/--no-from-min", help="Allow starting at the minimum offset.", show_default=False
-    ),
+    Option("--from-min/--no-from-min", help="Allow starting at the minimum offset.", show_default=False),
 ]
-
 NotifyOption = Annotated[
     bool | None,
-    typer.Option(
+    Option(
         "--notify/--no-notify",
         help="Notify clients at once when a client joins or leaves.",
         show_default=False,
     ),
 ]
-
 ReadFromOption = Annotated[
     int | None,
-    typer.Option(
+    Option(
         "--read-from",
         metavar="ID",
         min=0,
@@ -64,10 +54,9 @@ ReadFromOption = Annotated[
         help="Broker ID to read from if slaveReadEnable is set; 0 is the master.",
     ),
 ]
-
 SlowReadFromOption = Annotated[
     int | None,
-    typer.Option(
+    Option(
         "--slow-read-from",
         metavar="ID",
         min=0,

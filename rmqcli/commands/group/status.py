@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option
 
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import ExitCode
@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from codec.bodies.running import ConsumerRunningInfo, ConsumeStatus, ProcessQueueInfo
     from rmqcli.client import Admin, ClientError
 
-ClientOption = Annotated[str | None, typer.Option("--client", metavar="ID", help="Show only this client.")]
-
-RatesOption = Annotated[bool, typer.Option("--rates", help="Show rates by topic instead of queues.")]
+ClientOption = Annotated[str | None, Option("--client", metavar="ID", help="Show only this client.")]
+RatesOption = Annotated[bool, Option("--rates", help="Show rates by topic instead of queues.")]
 
 _QUEUE_COLUMNS = (
     Column("CLIENT", "clientId"),

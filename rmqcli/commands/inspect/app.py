@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Exit, Option
 
 from rmqcli.cli.command import command_group
 from rmqcli.cli.exit_codes import ExitCode, usage_error
@@ -16,45 +16,39 @@ if TYPE_CHECKING:
 
 app = command_group("inspect", "Read, verify, rebuild and salvage store files.")
 
-PathArgument = Annotated[Path, typer.Argument(metavar="PATH", help="File, or folder of the files.")]
+PathArgument = Annotated[Path, Argument(metavar="PATH", help="File, or folder of the files.")]
 TopicsOption = Annotated[
-    list[str] | None, typer.Option("--topic", metavar="TOPIC", help="Limit to this topic; repeatable.")
+    list[str] | None, Option("--topic", metavar="TOPIC", help="Limit to this topic; repeatable.")
 ]
 QueueOption = Annotated[
-    int | None, typer.Option("--queue", "-q", metavar="N", min=0, help="Limit to this queue ID.")
+    int | None, Option("--queue", "-q", metavar="N", min=0, help="Limit to this queue ID.")
 ]
 WhereOption = Annotated[
     str | None,
-    typer.Option("--where", metavar="EXPR", help="Select rows by their columns (SQL92), e.g. 'size > 4096'."),
+    Option("--where", metavar="EXPR", help="Select rows by their columns (SQL92), e.g. 'size > 4096'."),
 ]
-CountOption = Annotated[
-    int | None, typer.Option("--count", "-c", metavar="N", min=0, help="Show at most N items.")
-]
-VerifyOption = Annotated[
-    bool, typer.Option("--verify", help="Check structure and CRC; exit code 8 if damaged.")
-]
+CountOption = Annotated[int | None, Option("--count", "-c", metavar="N", min=0, help="Show at most N items.")]
+VerifyOption = Annotated[bool, Option("--verify", help="Check structure and CRC; exit code 8 if damaged.")]
 JobsOption = Annotated[
     int | None,
-    typer.Option("--jobs", metavar="N", min=1, help="Number of verifying processes; default: one per core."),
+    Option("--jobs", metavar="N", min=1, help="Number of verifying processes; default: one per core."),
 ]
-StatsOption = Annotated[
-    bool, typer.Option("--stats", help="Show counts, bytes and time range instead of rows.")
-]
+StatsOption = Annotated[bool, Option("--stats", help="Show counts, bytes and time range instead of rows.")]
 ExplainOption = Annotated[
-    bool, typer.Option("--explain", help="Show one record (or -c N records) field by field, with its bytes.")
+    bool, Option("--explain", help="Show one record (or -c N records) field by field, with its bytes.")
 ]
 KeyOption = Annotated[
-    str | None, typer.Option("--key", "-k", metavar="KEY", help="Select messages by key or message ID.")
+    str | None, Option("--key", "-k", metavar="KEY", help="Select messages by key or message ID.")
 ]
-GroupOption = Annotated[str | None, typer.Option("--group", metavar="GROUP", help="Limit to this group.")]
-StoreArgument = Annotated[Path, typer.Argument(metavar="DIR", help="Store folder.")]
-TableArgument = Annotated[Path, typer.Argument(metavar="PATH", help="Store folder, or the file itself.")]
+GroupOption = Annotated[str | None, Option("--group", metavar="GROUP", help="Limit to this group.")]
+StoreArgument = Annotated[Path, Argument(metavar="DIR", help="Store folder.")]
+TableArgument = Annotated[Path, Argument(metavar="PATH", help="Store folder, or the file itself.")]
 OutOption = Annotated[
-    Path | None, typer.Option("--out", "-o", metavar="DIR2", help="Output folder; must be new or empty.")
+    Path | None, Option("--out", "-o", metavar="DIR2", help="Output folder; must be new or empty.")
 ]
 DelayLevelsOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--delay-levels", metavar="TEXT", help="The broker's messageDelayLevel, if not RocketMQ's default."
     ),
 ]
@@ -62,7 +56,7 @@ DelayLevelsOption = Annotated[
 
 def range_option(what: str) -> Any:
     """Return the option `-o RANGE`; `what` says what its numbers and times are."""
-    return typer.Option("--offset", "-o", metavar="RANGE", help=f"{what} Same syntax as for `rmq pull`.")
+    return Option("--offset", "-o", metavar="RANGE", help=f"{what} Same syntax as for `rmq pull`.")
 
 
 def one_view(**views: object) -> None:
@@ -107,7 +101,7 @@ def show_verified(settings: Settings, report: Any, items: str) -> None:
 
     show_report(settings, report, items)
     if not report.sound:
-        raise typer.Exit(ExitCode.CORRUPT)
+        raise Exit(ExitCode.CORRUPT)
 
 
 def require_store(path: Path) -> None:

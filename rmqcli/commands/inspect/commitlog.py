@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from rmqcli.cli.command import command
 from rmqcli.cli.running import now_ms
@@ -44,7 +44,7 @@ def commitlog(
     selection: Selection,
     where: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--where",
             metavar="EXPR",
             help="Select records by columns and properties (SQL92), e.g. 'store_size > 4096'.",

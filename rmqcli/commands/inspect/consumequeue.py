@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option
 
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import CommandError, ExitCode
@@ -55,9 +55,7 @@ def consumequeue(
     view: View,
     commit_log: Annotated[
         Path | None,
-        typer.Option(
-            "--commit-log", metavar="PATH", help="Commit log of the entries; default: that of the store."
-        ),
+        Option("--commit-log", metavar="PATH", help="Commit log of the entries; default: that of the store."),
     ] = None,
     verify: VerifyOption = False,
     jobs: JobsOption = None,

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-import typer
+from typer import Argument, Option
 
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
@@ -28,34 +28,30 @@ if TYPE_CHECKING:
 )
 def index(
     settings: Settings,
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="File, its folder, or a store folder.")],
+    path: Annotated[Path, Argument(metavar="PATH", help="File, its folder, or a store folder.")],
     range_text: Annotated[
         str, range_option("Range of commit-log offsets or store times; selects files, with --key items.")
     ] = "start",
     count: CountOption = None,
     key: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--key", "-k", metavar="KEY", help="Show the items of this key, with the chain of their slot."
         ),
     ] = None,
-    topic: Annotated[str | None, typer.Option("--topic", metavar="TOPIC", help="Topic of --key.")] = None,
+    topic: Annotated[str | None, Option("--topic", metavar="TOPIC", help="Topic of --key.")] = None,
     slots: Annotated[
         int | None,
-        typer.Option(
-            "--slots", metavar="N", min=1, help="Number of slots (maxHashSlotNum); detected by default."
-        ),
+        Option("--slots", metavar="N", min=1, help="Number of slots (maxHashSlotNum); detected by default."),
     ] = None,
     where: WhereOption = None,
     format_text: FormatOption = None,
     stats: Annotated[
-        bool, typer.Option("--stats", help="Show slots by chain length, and items over time.")
+        bool, Option("--stats", help="Show slots by chain length, and items over time.")
     ] = False,
     explain: Annotated[
         bool,
-        typer.Option(
-            "--explain", help="Show each header, or each item of --key, field by field with its bytes."
-        ),
+        Option("--explain", help="Show each header, or each item of --key, field by field with its bytes."),
     ] = False,
 ) -> None:
     """Show index files: headers, and the load of slots and chains.

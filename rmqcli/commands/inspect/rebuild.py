@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
-import typer
+from typer import Option
 
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
@@ -37,14 +37,9 @@ def rebuild(
     path: StoreArgument,
     out: OutOption = None,
     in_place: Annotated[
-        bool,
-        typer.Option(
-            "--in-place", help="Replace the files in the folder; the old ones are renamed and kept."
-        ),
+        bool, Option("--in-place", help="Replace the files in the folder; the old ones are renamed and kept.")
     ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show the changes without applying them.")
-    ] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Show the changes without applying them.")] = False,
     delay_levels: DelayLevelsOption = None,
     yes: YesOption = False,
 ) -> None:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from rmqcli.cli.command import command_group
 from rmqcli.cli.exit_codes import usage_error
 
 app = command_group("offsets", "Show, reset and clone consumer offsets.")
 
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show the changes without applying them.")]
-
+DryRunOption = Annotated[bool, Option("--dry-run", help="Show the changes without applying them.")]
 WaitOption = Annotated[
-    float,
-    typer.Option("--wait", metavar="SECONDS", min=0, help="Wait for running clients at most this long."),
+    float, Option("--wait", metavar="SECONDS", min=0, help="Wait for running clients at most this long.")
 ]
 
 

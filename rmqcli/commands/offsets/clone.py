@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import usage_error
@@ -13,13 +13,9 @@ from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.offsets.app import DryRunOption, WaitOption, app, check_group_name
 
-FromGroupOption = Annotated[
-    str, typer.Option("--from", metavar="GROUP", help="Group to copy the offsets from.")
-]
-
-ToGroupOption = Annotated[str, typer.Option("--to", metavar="GROUP", help="Group to copy the offsets to.")]
-
-CloneTopicOption = Annotated[str, typer.Option("--topic", "-t", metavar="TOPIC", help="Name of the topic.")]
+FromGroupOption = Annotated[str, Option("--from", metavar="GROUP", help="Group to copy the offsets from.")]
+ToGroupOption = Annotated[str, Option("--to", metavar="GROUP", help="Group to copy the offsets to.")]
+CloneTopicOption = Annotated[str, Option("--topic", "-t", metavar="TOPIC", help="Name of the topic.")]
 
 
 @command(

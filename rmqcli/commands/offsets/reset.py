@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import usage_error
@@ -18,30 +18,22 @@ if TYPE_CHECKING:
     from rmqcli.client import ResetTarget
 
 SomeGroupOption = Annotated[
-    str | None, typer.Option("--group", "-g", metavar="GROUP", help="Name of the consumer group.")
+    str | None, Option("--group", "-g", metavar="GROUP", help="Name of the consumer group.")
 ]
-
-ResetTopicOption = Annotated[
-    str | None, typer.Option("--topic", "-t", metavar="TOPIC", help="Name of the topic.")
-]
-
+ResetTopicOption = Annotated[str | None, Option("--topic", "-t", metavar="TOPIC", help="Name of the topic.")]
 ToOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--to",
         metavar="TARGET",
         help="Target: start, end, an offset N, +N or -N relative to the committed offset, or a time @T.",
     ),
 ]
-
 QueueOption = Annotated[
-    int | None,
-    typer.Option("--queue", "-q", metavar="ID", min=0, help="Limit to the queue ID on every broker."),
+    int | None, Option("--queue", "-q", metavar="ID", min=0, help="Limit to the queue ID on every broker.")
 ]
-
 UndoOption = Annotated[
-    Path | None,
-    typer.Option("--undo", metavar="FILE", help="Restore the offsets recorded in FILE by a reset."),
+    Path | None, Option("--undo", metavar="FILE", help="Restore the offsets recorded in FILE by a reset.")
 ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import usage_error
@@ -16,16 +16,10 @@ from rmqcli.commands.offsets.app import app
 if TYPE_CHECKING:
     from rmqcli.client import ClientError
 
-GroupOption = Annotated[
-    str, typer.Option("--group", "-g", metavar="GROUP", help="Name of the consumer group.")
-]
-
-TopicOption = Annotated[
-    str | None, typer.Option("--topic", "-t", metavar="TOPIC", help="Limit to this topic.")
-]
-
+GroupOption = Annotated[str, Option("--group", "-g", metavar="GROUP", help="Name of the consumer group.")]
+TopicOption = Annotated[str | None, Option("--topic", "-t", metavar="TOPIC", help="Limit to this topic.")]
 ClientsOption = Annotated[
-    bool, typer.Option("--clients", help="With --topic: show the current offsets of running clients.")
+    bool, Option("--clients", help="With --topic: show the current offsets of running clients.")
 ]
 
 

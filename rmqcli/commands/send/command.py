@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Exit, Option
 
 from rmqcli.cli.command import command, single_command
 from rmqcli.cli.exit_codes import ExitCode, usage_error
@@ -26,18 +26,17 @@ app = single_command()
 _DEFAULT_CONCURRENCY = 32
 
 BodyArgument = Annotated[
-    str | None,
-    typer.Argument(metavar="BODY", help="Message body; default: standard input, one message per line."),
+    str | None, Argument(metavar="BODY", help="Message body; default: standard input, one message per line.")
 ]
 QueueOption = Annotated[
-    int | None, typer.Option("--queue", "-q", metavar="ID", min=0, help="Send to the queue ID.")
+    int | None, Option("--queue", "-q", metavar="ID", min=0, help="Send to the queue ID.")
 ]
 LevelOption = Annotated[
-    int | None, typer.Option("--delay-level", metavar="N", min=1, max=18, help="Delay level of the delivery.")
+    int | None, Option("--delay-level", metavar="N", min=1, max=18, help="Delay level of the delivery.")
 ]
 DelayOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--delay",
         metavar="TIME",
         help="Delay of the delivery; must be one of the broker's delay levels, e.g. 10s.",
@@ -45,26 +44,20 @@ DelayOption = Annotated[
 ]
 FileOption = Annotated[
     list[Path] | None,
-    typer.Option(
-        "--file", metavar="PATH", help="Read messages from a file; repeatable; - is standard input."
-    ),
+    Option("--file", metavar="PATH", help="Read messages from a file; repeatable; - is standard input."),
 ]
 DelimiterOption = Annotated[
-    str, typer.Option("--delimiter", metavar="TEXT", help=r"Message separator; supports \n \t \0 \xNN.")
+    str, Option("--delimiter", metavar="TEXT", help=r"Message separator; supports \n \t \0 \xNN.")
 ]
-WholeOption = Annotated[
-    bool, typer.Option("--whole", help="Send the whole input, or each file, as one message.")
-]
-JsonlOption = Annotated[
-    bool, typer.Option("--jsonl", help="Read JSON lines, as written by `rmq pull --json`.")
-]
-OnewayOption = Annotated[bool, typer.Option("--oneway", help="Do not wait for acknowledgements.")]
+WholeOption = Annotated[bool, Option("--whole", help="Send the whole input, or each file, as one message.")]
+JsonlOption = Annotated[bool, Option("--jsonl", help="Read JSON lines, as written by `rmq pull --json`.")]
+OnewayOption = Annotated[bool, Option("--oneway", help="Do not wait for acknowledgements.")]
 BatchOption = Annotated[
-    int, typer.Option("--batch", metavar="N", min=1, help="Send up to N messages in one request.")
+    int, Option("--batch", metavar="N", min=1, help="Send up to N messages in one request.")
 ]
 ConcurrencyOption = Annotated[
     int | None,
-    typer.Option(
+    Option(
         "--concurrency",
         metavar="N",
         min=1,
@@ -74,7 +67,7 @@ ConcurrencyOption = Annotated[
     ),
 ]
 RateOption = Annotated[
-    float | None, typer.Option("--rate", metavar="N", min=0.001, help="Maximum messages per second.")
+    float | None, Option("--rate", metavar="N", min=0.001, help="Maximum messages per second.")
 ]
 
 
@@ -180,7 +173,7 @@ def send(
     _hint_for_terminal(body, file)
     with client_log(verbose=settings.verbose):
         run_async(main)
-    raise typer.Exit(code)
+    raise Exit(code)
 
 
 def _sources(body: str | None, files: Sequence[Path], *, whole: bool, jsonl: bool) -> list[Source]:

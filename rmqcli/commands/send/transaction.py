@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option
 
 from rmqcli.cli.exit_codes import ExitCode, usage_error
 from rmqcli.render.output import warn
@@ -18,7 +18,7 @@ _ENDS = ("commit", "rollback", "unknown")
 
 TransactionOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--transaction",
         metavar="END",
         help="Send half messages and end them: commit, rollback, or unknown (the broker will check).",
@@ -26,15 +26,14 @@ TransactionOption = Annotated[
 ]
 CheckOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--check",
         metavar="ANSWER",
         help="With --transaction unknown: wait, and answer the broker's checks with commit, rollback or unknown.",
     ),
 ]
 WaitOption = Annotated[
-    float | None,
-    typer.Option("--wait", metavar="SECONDS", min=0, help="With --check: wait at most this long."),
+    float | None, Option("--wait", metavar="SECONDS", min=0, help="With --check: wait at most this long.")
 ]
 
 

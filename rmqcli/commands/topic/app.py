@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from rmqcli.cli.command import command_group
 from rmqcli.cli.exit_codes import usage_error
@@ -12,21 +12,17 @@ from rmqcli.cli.exit_codes import usage_error
 app = command_group("topic", "List, describe, create, update and delete topics.")
 
 NewPermOption = Annotated[
-    str | None,
-    typer.Option("--perm", metavar="PERM", help="Permission: r, w, rw, or a number (2 w, 4 r, 6 rw)."),
+    str | None, Option("--perm", metavar="PERM", help="Permission: r, w, rw, or a number (2 w, 4 r, 6 rw).")
 ]
-
 QueuesOption = Annotated[
     int | None,
-    typer.Option("--queues", "-q", metavar="N", min=1, max=65535, help="Number of read and write queues."),
+    Option("--queues", "-q", metavar="N", min=1, max=65535, help="Number of read and write queues."),
 ]
-
 ReadQueuesOption = Annotated[
-    int | None, typer.Option("--read-queues", metavar="N", min=0, max=65535, help="Number of read queues.")
+    int | None, Option("--read-queues", metavar="N", min=0, max=65535, help="Number of read queues.")
 ]
-
 WriteQueuesOption = Annotated[
-    int | None, typer.Option("--write-queues", metavar="N", min=0, max=65535, help="Number of write queues.")
+    int | None, Option("--write-queues", metavar="N", min=0, max=65535, help="Number of write queues.")
 ]
 
 _PERMS = {"": 0, "-": 0, "w": 2, "r": 4, "rw": 6, "wr": 6}

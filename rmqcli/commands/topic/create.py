@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from rmqcli.cli.command import command
 from rmqcli.cli.options import BrokersOption, ClusterOption, TopicArgument
@@ -13,14 +13,11 @@ from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.topic.app import QueuesOption, ReadQueuesOption, WriteQueuesOption, app, perm_number
 
 PermOption = Annotated[
-    str, typer.Option("--perm", metavar="PERM", help="Permission: r, w, rw, or a number (2 w, 4 r, 6 rw).")
+    str, Option("--perm", metavar="PERM", help="Permission: r, w, rw, or a number (2 w, 4 r, 6 rw).")
 ]
-
 OrderOption = Annotated[
     bool,
-    typer.Option(
-        "--order", help="Ordered topic: name servers keep its queue order; brokers follow within 30 s."
-    ),
+    Option("--order", help="Ordered topic: name servers keep its queue order; brokers follow within 30 s."),
 ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Option
 
 from rmqcli.cli.command import command
 from rmqcli.cli.settings import Settings
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 AllOption = Annotated[
     bool,
-    typer.Option(
+    Option(
         "--all", "-a", help="Include system topics, retry topics (%RETRY%) and dead-letter topics (%DLQ%)."
     ),
 ]
