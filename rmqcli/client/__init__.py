@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from codec.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from rmqcli.client.admin import Admin as Admin
+    from rmqcli.client.admin.admin import Admin as Admin
     from rmqcli.client.admin.values import (
         BrokerSummary as BrokerSummary,
         ConnectedProducer as ConnectedProducer,
@@ -51,7 +51,8 @@ if TYPE_CHECKING:
         UnexpectedReply as UnexpectedReply,
     )
     from rmqcli.client.instance import ClientInstance as ClientInstance
-    from rmqcli.client.lite import LitePullConsumer as LitePullConsumer, LiteSettings as LiteSettings
+    from rmqcli.client.lite.consumer import LitePullConsumer as LitePullConsumer
+    from rmqcli.client.lite.settings import LiteSettings as LiteSettings
     from rmqcli.client.produce.batches import split_batch as split_batch
     from rmqcli.client.produce.producer import Producer as Producer
     from rmqcli.client.produce.queue_selectors import (
@@ -75,15 +76,15 @@ if TYPE_CHECKING:
     )
     from rmqcli.client.pull.consumer import PullConsumer as PullConsumer
     from rmqcli.client.pull.scheduled import PullTask as PullTask, ScheduledPull as ScheduledPull
-    from rmqcli.client.push import (
+    from rmqcli.client.group.subscription import MessageSelector as MessageSelector
+    from rmqcli.client.push.consumer import PushConsumer as PushConsumer
+    from rmqcli.client.push.listener import (
         ConsumeContext as ConsumeContext,
         ConsumeResult as ConsumeResult,
-        MessageSelector as MessageSelector,
         OrderlyContext as OrderlyContext,
         OrderlyResult as OrderlyResult,
-        PushConsumer as PushConsumer,
-        PushSettings as PushSettings,
     )
+    from rmqcli.client.push.settings import PushSettings as PushSettings
     from rmqcli.client.results import (
         PullResult as PullResult,
         PullStatus as PullStatus,

@@ -6,7 +6,14 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from codec.message import MessageExt
-from rmqcli.client.trace import ConsumeEnd, ConsumeStart, Published, TraceRecord, TransactionEnd, decode_trace
+from rmqcli.client.trace.records import (
+    ConsumeEnd,
+    ConsumeStart,
+    Published,
+    TraceRecord,
+    TransactionEnd,
+    decode_trace,
+)
 
 
 class TraceRow(NamedTuple):

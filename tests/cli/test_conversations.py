@@ -17,7 +17,7 @@ from codec.message import MessageExt
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.client import ConsumeResult, Producer, PushConsumer, PushSettings
 from rmqcli.client.instance import ClientInstance
-from rmqcli.client.trace import ConsumeTracer
+from rmqcli.client.trace.consuming import ConsumeTracer
 from tests.cli.conftest import Run
 from tests.support import PATIENCE
 

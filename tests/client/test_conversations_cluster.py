@@ -31,7 +31,8 @@ from rmqcli.client import (
     TransactionProducer,
     TransactionState,
 )
-from rmqcli.client.trace import TRACE_TOPIC, Published, decode_trace
+from rmqcli.client.trace.dispatcher import TRACE_TOPIC
+from rmqcli.client.trace.records import Published, decode_trace
 from tests.support import PATIENCE
 
 TOPIC, GROUP = "Talk", "TalkGroup"

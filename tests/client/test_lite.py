@@ -18,10 +18,10 @@ from codec.message import MessageExt
 from codec.message_queue import MessageQueue
 from codec.remoting.frame import RemotingCommand
 from rmqcli.client import InvalidRequest, LitePullConsumer, LiteSettings, MessageSelector, NoRoute
+from rmqcli.client.group.offset_store import OffsetFileDamaged
 from rmqcli.client.lite.assigned_queue import AssignedQueue
-from rmqcli.client.push import OffsetFileDamaged
 from rmqcli.client.results import PullResult
-from rmqcli.client.trace import ConsumeEnd, ConsumeStart, decode_trace
+from rmqcli.client.trace.records import ConsumeEnd, ConsumeStart, decode_trace
 from tests.client.polling import GROUP, TOPIC, PollingCluster, lite
 from tests.client.push.model_broker import EPOCH
 

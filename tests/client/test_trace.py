@@ -18,23 +18,27 @@ from codec.message import Message, MessageExt
 from codec.properties import decode_properties
 from codec.remoting.frame import RemotingCommand
 from rmqcli.client import ClientInstance, Producer, TransactionProducer, TransactionState
-from rmqcli.client.trace import (
+from rmqcli.client.trace.consuming import ConsumeTracer, traced
+from rmqcli.client.trace.dispatcher import (
+    BATCH,
+    MAX_BODY,
+    MAX_KEYS,
+    MAX_WAITING,
     TRACE_TOPIC,
+    TraceDispatcher,
+    pack,
+)
+from rmqcli.client.trace.records import (
     ConsumeEnd,
     ConsumeStart,
-    ConsumeTracer,
     ContextCode,
     MessageType,
     Published,
-    TraceDispatcher,
     TraceRecord,
     TransactionEnd,
     decode_trace,
     encode_record,
-    pack,
-    traced,
 )
-from rmqcli.client.trace.dispatcher import BATCH, MAX_BODY, MAX_KEYS, MAX_WAITING
 from tests.client.scripted import Network, sent, silent
 from tests.client.sending import NAMESRV, SEND, TOPIC, A, Cluster, producing
 

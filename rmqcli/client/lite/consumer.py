@@ -33,7 +33,7 @@ from rmqcli.client.lite.settings import LiteSettings
 from rmqcli.client.processor.consumer import ConsumerProcessor
 from rmqcli.client.processor.running_info import lite_info
 from rmqcli.client.pull.consumer import PullConsumer, QueuesChanged, notify
-from rmqcli.client.trace import consume_tracer
+from rmqcli.client.trace.consuming import consume_tracer
 
 log = logging.getLogger("rmqcli.client.lite")
 LEAVE = 3.0  # seconds to store offsets when the consumer is left

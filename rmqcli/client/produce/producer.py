@@ -33,7 +33,8 @@ from rmqcli.client.produce.targets import Targets
 from rmqcli.client.results import SendResult, SendStatus, send_result
 from rmqcli.client.routing.latency_fault_tolerance import LatencyFaults
 from rmqcli.client.routing.routes import Route
-from rmqcli.client.trace import TraceDispatcher, published, trace_topic
+from rmqcli.client.trace.dispatcher import TraceDispatcher, trace_topic
+from rmqcli.client.trace.producing import published
 from rmqcli.client.wire.requests import read_answer
 
 RETRY_CODES = frozenset(

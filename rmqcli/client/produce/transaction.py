@@ -31,7 +31,7 @@ from rmqcli.client.processor.processor import BrokerRequest
 from rmqcli.client.produce.producer import Producer, ProducerOptions
 from rmqcli.client.produce.queue_selectors import QueueSelector
 from rmqcli.client.results import SendResult, SendStatus
-from rmqcli.client.trace import MessageType, TransactionEnd
+from rmqcli.client.trace.records import MessageType, TransactionEnd
 
 CHECKS_WAITING = 2000  # checkRequestHoldMax
 END_TIMEOUT = 3.0  # seconds to write an outcome, even when cancelled

@@ -52,7 +52,7 @@ from rmqcli.client.push.send_back import SendBack
 from rmqcli.client.push.settings import PushSettings
 from rmqcli.client.push.state import GroupState
 from rmqcli.client.push.statistics import SAMPLE_INTERVAL
-from rmqcli.client.trace import consume_tracer, traced
+from rmqcli.client.trace.consuming import consume_tracer, traced
 
 INNER_PRODUCER = "CLIENT_INNER_PRODUCER"
 LEAVE = 3.0

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from codec.message_queue import MessageQueue
-from rmqcli.client.push import (
+from rmqcli.client.group.allocation import (
     Allocate,
     averagely,
     averagely_by_circle,

@@ -20,7 +20,7 @@ from rmqcli.client import (
     OrderlyResult,
     PushConsumer,
 )
-from rmqcli.client.push import averagely_by_circle
+from rmqcli.client.group.allocation import averagely_by_circle
 from tests.client.push.consuming import DONE, GROUP, TOPIC, Taken, consumer
 from tests.client.push.model_broker import ModelCluster
 

@@ -14,7 +14,7 @@ from codec.headers.send import SendMessageRequestHeaderV2
 from codec.message import MessageExt
 from codec.remoting.frame import RemotingCommand
 from rmqcli.client import ConsumeResult, OrderlyResult
-from rmqcli.client.trace import ConsumeEnd, ConsumeStart, ContextCode, TraceRecord, decode_trace
+from rmqcli.client.trace.records import ConsumeEnd, ConsumeStart, ContextCode, TraceRecord, decode_trace
 from tests.client.push.consuming import GROUP, TOPIC, Taken, consumer
 from tests.client.push.model_broker import EPOCH, ModelCluster
 
