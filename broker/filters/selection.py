@@ -14,7 +14,7 @@ from broker.filters.entry import ConsumerFilter
 from codec.names import RETRY_PREFIX
 from codec.properties import PropertyName, decode_properties
 from codec.selector import BloomFilter
-from codec.store.consume_queue_ext import Unit
+from codec.store.consume_queue_ext import ExtensionEntry
 from codec.store.record import scan_record
 
 
@@ -46,14 +46,14 @@ class SqlSelection:
             topic.removeprefix(RETRY_PREFIX) if retry_topics and topic.startswith(RETRY_PREFIX) else None
         )
 
-    def accepts_unit(self, unit: Unit | None) -> bool:
+    def accepts_extension(self, entry: ExtensionEntry | None) -> bool:
         """False when the bit map of a queue entry excludes the message."""
         one, bits = self._filter, self._bits
         if one is None or one.predicate is None or bits is None:
             return True
-        if unit is None or not one.knew(unit.store_timestamp) or len(unit.bit_map) * 8 != bits.bit_num:
+        if entry is None or not one.knew(entry.store_timestamp) or len(entry.bit_map) * 8 != bits.bit_num:
             return True
-        return self._filters.bloom.may_hold(unit.bit_map, bits)
+        return self._filters.bloom.may_hold(entry.bit_map, bits)
 
     def accepts(self, properties: Mapping[str, str]) -> bool:
         """True when a message with these properties is selected."""

@@ -153,7 +153,7 @@ def _get(broker: BrokerContext, header: PullMessageRequestHeader, wanted: Wanted
         header.max_msg_nums,
         accepts_code=accepts_code,
         accepts_record=sql.accepts_record if sql is not None else None,
-        accepts_unit=sql.accepts_unit if sql is not None else None,
+        accepts_extension=sql.accepts_extension if sql is not None else None,
     )
     took = broker.timer() - started
     broker.rates.longest_get_seconds = max(broker.rates.longest_get_seconds, took)

@@ -24,7 +24,7 @@ from codec.headers.query import (
 )
 from codec.headers.topics import QueryConsumeQueueRequestHeader
 from codec.selector import ALL
-from codec.store.consume_queue_ext import Unit, is_address
+from codec.store.consume_queue_ext import ExtensionEntry, is_address
 
 UNIQUE_KEY_QUERY = "_UNIQUE_KEY_QUERY"
 NO_MESSAGE = "can not find message, maybe time range not correct"
@@ -32,7 +32,7 @@ DEFAULT_COUNT = 10
 MAX_COUNT = 10_000
 """Consume queue entries in one reply."""
 
-Judge = Callable[[Unit], bool]
+Judge = Callable[[ExtensionEntry], bool]
 
 
 def query_message(
@@ -115,13 +115,13 @@ def _judge(broker: BrokerContext, group: str | None, subscription: SubscriptionD
         return None
     if not is_tag_type(subscription.expression_type):
         topic = subscription.topic
-        return SqlSelection(broker.filters, topic, broker.filters.get(topic, group)).accepts_unit
+        return SqlSelection(broker.filters, topic, broker.filters.get(topic, group)).accepts_extension
     every, codes = subscription.sub_string == ALL, frozenset(subscription.code_set)
-    return lambda unit: every or unit.tags_code in codes
+    return lambda entry: every or entry.tags_code in codes
 
 
 def _entry(
-    position: int, size: int, code: int, extension: Unit | None, judge: Judge | None
+    position: int, size: int, code: int, extension: ExtensionEntry | None, judge: Judge | None
 ) -> ConsumeQueueData:
     if extension is None:
         lost = f"Cq extend not exist!addr: {code}" if is_address(code) else None
@@ -136,10 +136,12 @@ def _entry(
     )
 
 
-def _extension_text(unit: Unit) -> str:
+def _extension_text(entry: ExtensionEntry) -> str:
     """As fastjson writes a Java `CqExtUnit`: by name, bytes in Base64, nothing for what is missing."""
-    values: dict[str, str | int] = {"filterBitMap": b64encode(unit.bit_map).decode()} if unit.bit_map else {}
-    values |= {"msgStoreTime": unit.store_timestamp, "size": unit.size, "tagsCode": unit.tags_code}
+    values: dict[str, str | int] = (
+        {"filterBitMap": b64encode(entry.bit_map).decode()} if entry.bit_map else {}
+    )
+    values |= {"msgStoreTime": entry.store_timestamp, "size": entry.size, "tagsCode": entry.tags_code}
     return msgspec.json.encode(values).decode()
 
 

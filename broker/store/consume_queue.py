@@ -16,7 +16,7 @@ from broker.disk import Disk
 from broker.store.consume_queue_ext import QueueExtension
 from broker.store.segment import Segment, SegmentList
 from codec.store.consume_queue import ENTRY, ENTRY_SIZE, FILLER, FILLER_SIZE
-from codec.store.consume_queue_ext import Unit, is_address
+from codec.store.consume_queue_ext import ExtensionEntry, is_address
 
 RECOVERED_FILES = 3
 _pack = ENTRY.struct.pack_into
@@ -182,7 +182,7 @@ class ConsumeQueue:
         """Position in a file from which on nothing is written."""
         return min(self.next_offset * ENTRY_SIZE - segment.start, segment.size)
 
-    def extended(self, code: int) -> Unit | None:
+    def extended(self, code: int) -> ExtensionEntry | None:
         """The extension entry whose address a tags code is; None if it is no address, or leads nowhere."""
         return self.extension.get(code) if self.extension is not None and is_address(code) else None
 

@@ -16,7 +16,14 @@ from typing import Final
 from broker.disk import Disk
 from broker.store.segment import Segment, SegmentList
 from codec.errors import CorruptionError, LocalProtocolError
-from codec.store.consume_queue_ext import END_OF_FILE, Unit, address_of, decode_unit, encode_unit, offset_of
+from codec.store.consume_queue_ext import (
+    END_OF_FILE,
+    ExtensionEntry,
+    address_of,
+    decode_extension_entry,
+    encode_extension_entry,
+    offset_of,
+)
 
 END_ROOM: Final = 4
 USUAL_SIZE: Final = 64
@@ -41,7 +48,7 @@ class QueueExtension:
     def put(self, tags_code: int, store_timestamp: int, bit_map: bytes | None = None) -> int:
         """Adds an entry. Returns its address for the queue entry, or the tags code itself if it cannot be kept."""
         try:
-            data = encode_unit(Unit(tags_code, store_timestamp, bit_map or b""))
+            data = encode_extension_entry(ExtensionEntry(tags_code, store_timestamp, bit_map or b""))
             if len(data) > self._segments.size - END_ROOM:
                 return tags_code
             position = self._place(len(data))
@@ -74,14 +81,14 @@ class QueueExtension:
         last.view[position : position + len(_END_MARK)] = _END_MARK
         return 0
 
-    def get(self, address: int) -> Unit | None:
+    def get(self, address: int) -> ExtensionEntry | None:
         """The entry at an address; None when there is none."""
         offset = offset_of(address)
         segment = self._segments.find(offset)
         if segment is None:
             return None
         try:
-            return decode_unit(segment.view, offset - segment.start)
+            return decode_extension_entry(segment.view, offset - segment.start)
         except CorruptionError:
             return None
 
@@ -96,10 +103,10 @@ class QueueExtension:
             self._segments.disk.remove_empty_folder(self._segments.folder)
             self.end = self.flushed = 0
             return True
-        unit = self.get(address)
-        if unit is None:
+        entry = self.get(address)
+        if entry is None:
             return False
-        self.end = self.flushed = offset_of(address) + unit.size
+        self.end = self.flushed = offset_of(address) + entry.size
         self._segments.cut(self.end)
         return True
 

@@ -15,13 +15,13 @@ from broker.store.consume_queue import ConsumeQueue, entries_at
 from broker.store.readiness import Chunk, Readiness
 from broker.store.values import GetResult, GetStatus
 from codec.store.consume_queue import ENTRY_SIZE
-from codec.store.consume_queue_ext import HIGHEST_ADDRESS, Unit
+from codec.store.consume_queue_ext import HIGHEST_ADDRESS, ExtensionEntry
 
 WINDOW_BYTES = 16_000
 
 AcceptsCode = Callable[[int], bool]
 AcceptsRecord = Callable[[memoryview], bool]
-AcceptsExtension = Callable[[Unit | None], bool]
+AcceptsExtension = Callable[[ExtensionEntry | None], bool]
 """Judges the extension of a queue entry; None: it has none."""
 
 
@@ -52,7 +52,7 @@ class Reader:
         max_nums: int,
         accepts_code: AcceptsCode | None,
         accepts_record: AcceptsRecord | None,
-        accepts_unit: AcceptsExtension | None,
+        accepts_extension: AcceptsExtension | None,
     ) -> GetResult:
         """Records from `offset` on, at most `max_nums` (always the first, whatever its size)."""
         if queue is None:
@@ -61,7 +61,7 @@ class Reader:
         if refusal is not None:
             status, begin = refusal
             return GetResult(status, begin, queue.min_offset, queue.next_offset, [])
-        return self._scan(queue, offset, max_nums, accepts_code, accepts_record, accepts_unit)
+        return self._scan(queue, offset, max_nums, accepts_code, accepts_record, accepts_extension)
 
     def _scan(
         self,
@@ -70,7 +70,7 @@ class Reader:
         max_nums: int,
         accepts_code: AcceptsCode | None,
         accepts_record: AcceptsRecord | None,
-        accepts_unit: AcceptsExtension | None,
+        accepts_extension: AcceptsExtension | None,
     ) -> GetResult:
         log = self._log
         status = GetStatus.NO_MATCHED_MESSAGE
@@ -95,7 +95,7 @@ class Reader:
                 and (code > HIGHEST_ADDRESS or not _passes(queue, code, accepts_code))
             ):
                 continue
-            if accepts_unit is not None and not accepts_unit(queue.extended(code)):
+            if accepts_extension is not None and not accepts_extension(queue.extended(code)):
                 continue
             record = log.slice(physical, size) if physical >= log.start else None
             if record is None:

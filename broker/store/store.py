@@ -41,7 +41,7 @@ from broker.store.values import ArrivalListener, BitMapOf, GetResult, QueryResul
 from broker.supervisor import Services, Supervisor, open_services
 from codec.errors import CorruptionError
 from codec.names import LMQ_PREFIX
-from codec.store.consume_queue_ext import Unit, is_address
+from codec.store.consume_queue_ext import ExtensionEntry, is_address
 from codec.store.record import scan_record
 
 KEPT_TOPICS = frozenset({"SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRANS_OP_HALF_TOPIC"})
@@ -241,11 +241,11 @@ class MessageStore:
         *,
         accepts_code: AcceptsCode | None = None,
         accepts_record: AcceptsRecord | None = None,
-        accepts_unit: AcceptsExtension | None = None,
+        accepts_extension: AcceptsExtension | None = None,
     ) -> GetResult:
         """Records of a queue from `offset` on, filtered by tags code, by the queue's extension, and then by record."""
         queue = self._queues.find(topic, queue_id)
-        result = self._reader.get(queue, offset, max_nums, accepts_code, accepts_record, accepts_unit)
+        result = self._reader.get(queue, offset, max_nums, accepts_code, accepts_record, accepts_extension)
         self.stats.count_get(result.count)
         return result
 
@@ -297,7 +297,7 @@ class MessageStore:
 
     def stored_entries(
         self, topic: str, queue_id: int, start: int, count: int
-    ) -> list[tuple[int, int, int, Unit | None]]:
+    ) -> list[tuple[int, int, int, ExtensionEntry | None]]:
         """The same entries as stored, and their extensions."""
         queue = self._queues.find(topic, queue_id)
         if queue is None:
@@ -308,7 +308,7 @@ class MessageStore:
             (offset, size, code, queue.extended(code)) for offset, size, code in queue.entries(first, count)
         ]
 
-    def _code(self, topic: str, offset: int, size: int, extension: Unit | None) -> int:
+    def _code(self, topic: str, offset: int, size: int, extension: ExtensionEntry | None) -> int:
         """0 when neither extension nor record is there."""
         if extension is not None:
             return extension.tags_code

@@ -1,7 +1,7 @@
 """Consume queue extension files: what does not fit a consume queue entry (Java class `ConsumeQueueExt`, off
 by default).
 
-An entry (Java `CqExtUnit`) is the tags code, the store time and a bit map, the bloom filter result of the
+An entry is the tags code, the store time and a bit map, the bloom filter result of the
 consumer filters. Its size counts the whole entry, at least 20 bytes. The size -1 ends a file. A consume queue
 entry holds the address of an extension entry (byte offset + the lowest int64) in place of the tags code;
 addresses are below every tags code.
@@ -37,16 +37,16 @@ def _head() -> list[Any]:
 
 
 HEAD = fused(construct.Struct(*_head()))
-UNIT = construct.Struct(
+EXTENSION_ENTRY = construct.Struct(
     *_head(),
     "bit_map" / Bytes(this.bit_map_size),
-    Check(lambda unit: unit.size == HEAD.size + unit.bit_map_size),
+    Check(lambda entry: entry.size == HEAD.size + entry.bit_map_size),
 )
 _SHORT = struct.Struct(">h")
 
 
-class Unit(NamedTuple):
-    """An extension entry: the data that consumer filters use."""
+class ExtensionEntry(NamedTuple):
+    """An extension entry (Java `CqExtUnit`): the data that consumer filters use."""
 
     tags_code: int
     store_timestamp: int
@@ -57,15 +57,17 @@ class Unit(NamedTuple):
         return HEAD.size + len(self.bit_map)
 
 
-def encode_unit(unit: Unit) -> bytes:
+def encode_extension_entry(entry: ExtensionEntry) -> bytes:
     """Raises LocalProtocolError when the bit map or a number is too large."""
     try:
-        return HEAD.pack(unit.size, unit.tags_code, unit.store_timestamp, len(unit.bit_map)) + unit.bit_map
+        return (
+            HEAD.pack(entry.size, entry.tags_code, entry.store_timestamp, len(entry.bit_map)) + entry.bit_map
+        )
     except struct.error as error:
         raise LocalProtocolError(f"a number does not fit the entry: {error}") from None
 
 
-def decode_unit(buffer: Buffer, position: int = 0) -> Unit:
+def decode_extension_entry(buffer: Buffer, position: int = 0) -> ExtensionEntry:
     """Reads the entry at a position. Raises CorruptionError when it is cut short or its sizes disagree."""
     try:
         size, tags_code, store_timestamp, bit_map_size = HEAD.unpack_from(buffer, position)
@@ -74,18 +76,18 @@ def decode_unit(buffer: Buffer, position: int = 0) -> Unit:
     end = position + size
     if bit_map_size < 0 or size != HEAD.size + bit_map_size or end > len(buffer):
         raise CorruptionError(f"an extension entry of {size} bytes, bit map {bit_map_size}", position)
-    return Unit(tags_code, store_timestamp, bytes(buffer[position + HEAD.size : end]))
+    return ExtensionEntry(tags_code, store_timestamp, bytes(buffer[position + HEAD.size : end]))
 
 
-def walk_units(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, Unit]]:
+def walk_extension_entries(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, ExtensionEntry]]:
     """Yields positions and entries up to the end mark, zeros, or the end of the buffer."""
     while position + _SHORT.size <= len(buffer) and _SHORT.unpack_from(buffer, position)[0] not in (
         END_OF_FILE,
         0,
     ):
-        unit = decode_unit(buffer, position)
-        yield position, unit
-        position += unit.size
+        entry = decode_extension_entry(buffer, position)
+        yield position, entry
+        position += entry.size
 
 
 def is_address(tags_code: int) -> bool:

@@ -23,15 +23,15 @@ from codec.store.consume_queue import (
     is_entry,
 )
 from codec.store.consume_queue_ext import (
+    EXTENSION_ENTRY,
     FILE_SIZE,
-    UNIT,
-    Unit,
+    ExtensionEntry,
     address_of,
-    decode_unit,
-    encode_unit,
+    decode_extension_entry,
+    encode_extension_entry,
     is_address,
     offset_of,
-    walk_units,
+    walk_extension_entries,
 )
 from codec.store.file_names import (
     file_name,
@@ -91,28 +91,28 @@ class TestConsumeQueue:
 
 
 class TestExtension:
-    @given(st.lists(st.builds(Unit, INT64, INT64, st.binary(max_size=40))))
-    def test_walk(self, units: list[Unit]) -> None:
-        data = b"".join(map(encode_unit, units))
-        walked = list(walk_units(data + b"\xff\xff\xff\xff"))
-        assert [unit for _, unit in walked] == units
-        assert list(walk_units(data + bytes(10))) == list(walk_units(data)) == walked
-        for position, unit in walked:
-            parsed = UNIT.parse(data[position:])
-            assert Unit(parsed.tags_code, parsed.store_timestamp, parsed.bit_map) == unit
+    @given(st.lists(st.builds(ExtensionEntry, INT64, INT64, st.binary(max_size=40))))
+    def test_walk(self, entries: list[ExtensionEntry]) -> None:
+        data = b"".join(map(encode_extension_entry, entries))
+        walked = list(walk_extension_entries(data + b"\xff\xff\xff\xff"))
+        assert [entry for _, entry in walked] == entries
+        assert list(walk_extension_entries(data + bytes(10))) == list(walk_extension_entries(data)) == walked
+        for position, entry in walked:
+            parsed = EXTENSION_ENTRY.parse(data[position:])
+            assert ExtensionEntry(parsed.tags_code, parsed.store_timestamp, parsed.bit_map) == entry
 
     def test_damage(self) -> None:
-        data = encode_unit(Unit(1, 2, b"abc"))
+        data = encode_extension_entry(ExtensionEntry(1, 2, b"abc"))
         for length in range(len(data)):
             with pytest.raises(CorruptionError):
-                decode_unit(data[:length])
+                decode_extension_entry(data[:length])
         for changed in (b"\x00\x13" + data[2:], data[:18] + b"\xff\xff" + data[20:], b"\xff\xfe" + data[2:]):
             with pytest.raises(CorruptionError):
-                list(walk_units(changed))
+                list(walk_extension_entries(changed))
 
     def test_too_large(self) -> None:
         with pytest.raises(LocalProtocolError):
-            encode_unit(Unit(0, 0, bytes(32768)))
+            encode_extension_entry(ExtensionEntry(0, 0, bytes(32768)))
 
     @given(st.integers(0, 2**62))
     def test_addresses(self, offset: int) -> None:
@@ -125,10 +125,10 @@ class TestExtension:
         assert not is_address(-(2**31))
         assert FILE_SIZE == 50_331_648
 
-    def test_a_file_may_end_with_a_unit_or_within_its_mark(self) -> None:
-        data = encode_unit(Unit(1, 2, b"abc"))
+    def test_a_file_may_end_with_an_entry_or_within_its_mark(self) -> None:
+        data = encode_extension_entry(ExtensionEntry(1, 2, b"abc"))
         for mark in (b"", b"\xff", b"\xff\xff", b"\xff\xff\xff"):
-            assert [position for position, _ in walk_units(data + mark)] == [0]
+            assert [position for position, _ in walk_extension_entries(data + mark)] == [0]
 
     @given(INT32)
     def test_a_hash_is_no_address(self, code: int) -> None:
@@ -233,7 +233,7 @@ def test_hostile_bytes_raise_only_codec_errors(data: bytes) -> None:
         decode_checkpoint,
         decode_header,
         lambda buffer: list(decode_entries(buffer)),
-        lambda buffer: list(walk_units(buffer)),
+        lambda buffer: list(walk_extension_entries(buffer)),
         lambda buffer: list(items_of(buffer, 4, 1)),
     ]
     for reader in readers:

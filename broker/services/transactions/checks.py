@@ -99,10 +99,10 @@ class _Scan:
         if self._ops.read():
             return True
         self._position = max(self._position, self._broker.store.min_offset(_TOPIC, HALF_QUEUE))
-        units = self._broker.store.consume_queue_entries(_TOPIC, HALF_QUEUE, self._position, 1)
-        if not units:
+        entries = self._broker.store.consume_queue_entries(_TOPIC, HALF_QUEUE, self._position, 1)
+        if not entries:
             return False
-        half = self._read(*units[0][:2])
+        half = self._read(*entries[0][:2])
         return self._done() if half is None else self._judge(half)
 
     def _read(self, position: int, size: int) -> MessageExt | None:

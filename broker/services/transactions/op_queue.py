@@ -38,12 +38,12 @@ class OpQueue:
     def read(self) -> bool:
         """Reads the next op messages. Returns False when there are none."""
         self._next = max(self._next, self._store.min_offset(_TOPIC, HALF_QUEUE))
-        units = self._store.consume_queue_entries(_TOPIC, HALF_QUEUE, self._next, BATCH)
-        for position, size, _ in units:
+        entries = self._store.consume_queue_entries(_TOPIC, HALF_QUEUE, self._next, BATCH)
+        for position, size, _ in entries:
             self._note(self._next, self._half_offsets(position, size))
             self._next += 1
         self._advance()
-        return bool(units)
+        return bool(entries)
 
     def take(self, half_offset: int) -> bool:
         """Uses up the op message for a half message. Returns False when none has been read so far."""

@@ -7,7 +7,7 @@ import pytest
 from broker.filters import BitMaps, FilterTable, SqlSelection, is_tag_type
 from codec.bodies.heartbeat import SubscriptionData
 from codec.properties import encode_properties
-from codec.store.consume_queue_ext import Unit
+from codec.store.consume_queue_ext import ExtensionEntry
 from codec.store.record_encoder import encode_record
 
 TOPIC = "TopicA"
@@ -28,15 +28,15 @@ def selection(table: FilterTable, group: str) -> SqlSelection:
     return SqlSelection(table, TOPIC, table.get(TOPIC, group))
 
 
-def unit(bit_map: bytes | None, store_timestamp: int = BORN + 1) -> Unit:
-    return Unit(0, store_timestamp, bit_map or b"")
+def entry(bit_map: bytes | None, store_timestamp: int = BORN + 1) -> ExtensionEntry:
+    return ExtensionEntry(0, store_timestamp, bit_map or b"")
 
 
 def test_the_bit_map_names_the_groups_that_want_a_message() -> None:
     table = table_of(one="a = 1", two="a = 2", both="a > 0", broken="a > 'x'")
     maps = BitMaps(table)
     wanting = {
-        value: [group for group in ("one", "two", "both") if selection(table, group).accepts_unit(unit(maps.of(TOPIC, {"a": value})))]
+        value: [group for group in ("one", "two", "both") if selection(table, group).accepts_extension(entry(maps.of(TOPIC, {"a": value})))]
         for value in ("1", "2", "0", "x")
     }  # fmt: skip
     assert wanting == {"1": ["one", "both"], "2": ["two", "both"], "0": [], "x": []}
@@ -51,22 +51,22 @@ def test_the_dead_count_for_bit_maps() -> None:
 
 
 @pytest.mark.parametrize(
-    "queue_unit",
-    [None, unit(None), unit(bytes(13)), unit(bytes(14), BORN), unit(b"\xff" * 14)],
+    "extension",
+    [None, entry(None), entry(bytes(13)), entry(bytes(14), BORN), entry(b"\xff" * 14)],
     ids=["no extension", "no bit map", "another length", "older than the filter", "all bits"],
 )
-def test_a_queue_entry_that_says_nothing_passes(queue_unit: Unit | None) -> None:
-    assert selection(table_of(one="a = 1"), "one").accepts_unit(queue_unit)
+def test_a_queue_entry_that_says_nothing_passes(extension: ExtensionEntry | None) -> None:
+    assert selection(table_of(one="a = 1"), "one").accepts_extension(extension)
 
 
 def test_a_queue_entry_without_the_groups_bits_does_not_pass() -> None:
-    assert not selection(table_of(one="a = 1"), "one").accepts_unit(unit(bytes(14)))
+    assert not selection(table_of(one="a = 1"), "one").accepts_extension(entry(bytes(14)))
 
 
 def test_a_filter_of_one_pull_has_no_bits() -> None:
     table = table_of()
     own = SqlSelection(table, TOPIC, table.build(TOPIC, "one", "a = 1", "SQL92", 1))
-    assert own.accepts_unit(unit(bytes(14)))
+    assert own.accepts_extension(entry(bytes(14)))
     assert own.accepts({"a": "1"})
     assert not own.accepts({"a": "2"})
     assert list(table) == []
@@ -74,7 +74,7 @@ def test_a_filter_of_one_pull_has_no_bits() -> None:
 
 def test_without_a_filter_everything_passes() -> None:
     none = selection(table_of(), "one")
-    assert none.accepts_unit(unit(bytes(14)))
+    assert none.accepts_extension(entry(bytes(14)))
     assert none.accepts({})
 
 

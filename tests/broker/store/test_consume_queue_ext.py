@@ -14,7 +14,7 @@ from broker.store import GetStatus, MessageStore, StoreConfig
 from broker.store.consume_queue_ext import QueueExtension
 from codec.hashing import tags_code
 from codec.store.consume_queue import ENTRY
-from codec.store.consume_queue_ext import Unit, is_address, offset_of, walk_units
+from codec.store.consume_queue_ext import ExtensionEntry, is_address, offset_of, walk_extension_entries
 from tests.broker.store.support import (
     LOG_SIZE,
     START_MS,
@@ -57,10 +57,12 @@ def fill(store: MessageStore, count: int, first: int = 0) -> None:
 
 def check(root: Path, count: int) -> None:
     """Every unit's address leads to the tags code of its message."""
-    units = [(name, unit) for name, data in files(root).items() for _, unit in walk_units(data)]
+    units = [(name, unit) for name, data in files(root).items() for _, unit in walk_extension_entries(data)]
     assert len(units) == count
     with_offsets = {
-        int(name) + at: unit for name, data in files(root).items() for at, unit in walk_units(data)
+        int(name) + at: unit
+        for name, data in files(root).items()
+        for at, unit in walk_extension_entries(data)
     }
     assert [with_offsets[offset_of(code)].tags_code for code in codes(root)] == [
         tags_code(f"Tag{number % 3}") for number in range(count)
@@ -88,7 +90,7 @@ def test_a_unit_leaves_four_bytes_behind_it(tmp_path: Path) -> None:
     assert [extension.put(n, n) for n in range(3)] == [LOWEST, LOWEST + 20, LOWEST + 44]
     narrow = QueueExtension(REAL, tmp_path / "n", 2 * 20 + 3)
     assert [narrow.put(n, n) for n in range(3)] == [LOWEST, LOWEST + 43, LOWEST + 86]
-    assert narrow.get(LOWEST + 43) == Unit(1, 1, b"")
+    assert narrow.get(LOWEST + 43) == ExtensionEntry(1, 1, b"")
     assert [narrow.get(LOWEST + offset) for offset in (20, 21, 42, 200)] == [None] * 4
 
 
@@ -118,28 +120,28 @@ def test_tags_are_found_behind_addresses(tmp_path: Path) -> None:
 
 
 def test_a_reader_judges_extensions(tmp_path: Path) -> None:
-    seen: list[Unit | None] = []
+    seen: list[ExtensionEntry | None] = []
 
-    def second(unit: Unit | None) -> bool:
+    def second(unit: ExtensionEntry | None) -> bool:
         seen.append(unit)
         return len(seen) == 2
 
     clock = Clock()
     with loaded(extended(tmp_path), clock) as store:
         fill(store, 3)
-        found = store.get("TopicA", 0, 0, 32, accepts_unit=second)
+        found = store.get("TopicA", 0, 0, 32, accepts_extension=second)
         assert (found.count, found.next_begin_offset) == (1, 3)
-        assert seen == [Unit(tags_code(f"Tag{number}"), START_MS, BITS) for number in range(3)]
+        assert seen == [ExtensionEntry(tags_code(f"Tag{number}"), START_MS, BITS) for number in range(3)]
     with loaded(small_config(tmp_path / "plain")) as store:
         fill(store, 1)
-        assert store.get("TopicA", 0, 0, 32, accepts_unit=lambda unit: unit is None).count == 1
+        assert store.get("TopicA", 0, 0, 32, accepts_extension=lambda unit: unit is None).count == 1
 
 
 def test_messages_without_bit_map(tmp_path: Path) -> None:
     with loaded(extended(tmp_path), Clock()) as store:
         store.append(message(0))
-        (unit,) = [unit for data in files(tmp_path).values() for _, unit in walk_units(data)]
-    assert unit == Unit(tags_code("Tag0"), START_MS, b"")
+        (unit,) = [unit for data in files(tmp_path).values() for _, unit in walk_extension_entries(data)]
+    assert unit == ExtensionEntry(tags_code("Tag0"), START_MS, b"")
 
 
 @pytest.mark.parametrize("clean", [True, False])
