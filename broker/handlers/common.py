@@ -40,7 +40,7 @@ async def _compile_first(
     broker: BrokerContext, expressions: list[str], handle: Callable[[], Reply[ReplyT, ReplyBodyT] | None]
 ) -> Reply[ReplyT, ReplyBodyT] | None:
     await broker.filters.compiler.prepare(expressions)
-    return handle()
+    return await broker.store.when_ready(handle)
 
 
 def no_topic(topic: str, before_faq: str = "") -> Refusal:

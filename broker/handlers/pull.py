@@ -9,15 +9,17 @@ the request itself that does not compile lets everything pass, as in Java; one o
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache, partial
 from typing import NamedTuple
 
 import trio
 
 from broker.context import BrokerContext
-from broker.errors import Refusal
+from broker.errors import NotReady, Refusal
 from broker.filters import ConsumerFilter, SqlSelection, is_tag_type
 from broker.handlers.common import FAQ, no_filtering, no_topic, when_compiled
+from broker.net.dispatch import failure_reply
 from broker.net.handling import Answered, Reply, Request, respond
 from broker.net.session import Session
 from broker.services.clients import watch_session
@@ -106,17 +108,25 @@ def _hold(broker: BrokerContext, request: PullRequest, result: GetResult, wanted
 def answer_hold(broker: BrokerContext, hold: Hold) -> None:
     """Tries a held pull for the last time and responds to it at once: the consumer has waited long enough."""
     request: PullRequest = hold.request
+    slow: list[str] = []
     if not is_tag_type(request.header.expression_type):
         slow = broker.filters.compiler.slow([request.header.subscription])
-        if slow:  # it was compiled before and is no longer kept
-            request.session.spawn(_answer_compiled, broker, request, slow)
+    if not slow:
+        with suppress(NotReady):
+            broker.store.attempt(_answer, broker, request)
             return
-    _answer(broker, request)
+    request.session.spawn(_answer_later, broker, request, slow)
 
 
-async def _answer_compiled(broker: BrokerContext, request: PullRequest, slow: list[str]) -> None:
-    await broker.filters.compiler.prepare(slow)
-    _answer(broker, request)
+async def _answer_later(broker: BrokerContext, request: PullRequest, slow: list[str]) -> None:
+    """Answers after the disk has read what is needed, and expressions that are no longer kept are compiled."""
+    session, command = request.session, request.command
+    try:
+        if slow:
+            await broker.filters.compiler.prepare(slow)
+        await broker.store.when_ready(_answer, broker, request)
+    except OSError as error:
+        session.respond(command, failure_reply(session, command, error))
 
 
 def _answer(broker: BrokerContext, request: PullRequest) -> None:
@@ -178,9 +188,9 @@ def _reply(broker: BrokerContext, header: PullMessageRequestHeader, result: GetR
         broker.rates.found += 1
         broker.rates.transferred += result.count
         return Reply(offsets, None, code, result.status.name, result.views)
-    broker.rates.missed += 1
     if code == ResponseCode.PULL_OFFSET_MOVED and not broker.is_slave:
         store_offset_moved(broker, header, result.next_begin_offset)
+    broker.rates.missed += 1
     return Reply(offsets, None, code, result.status.name)
 
 

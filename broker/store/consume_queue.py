@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from broker.disk import Disk
-from broker.store.consume_queue_ext import QueueExtension
+from broker.store.consume_queue_ext import QueueExtension, Require
 from broker.store.segment import Segment, SegmentList
 from codec.store.consume_queue import ENTRY, ENTRY_SIZE, FILLER, FILLER_SIZE
 from codec.store.consume_queue_ext import ExtensionEntry, is_address
@@ -182,9 +182,12 @@ class ConsumeQueue:
         """Position in a file from which on nothing is written."""
         return min(self.next_offset * ENTRY_SIZE - segment.start, segment.size)
 
-    def extended(self, code: int) -> ExtensionEntry | None:
-        """The extension entry whose address a tags code is; None if it is no address, or leads nowhere."""
-        return self.extension.get(code) if self.extension is not None and is_address(code) else None
+    def extended(self, code: int, require: Require | None = None) -> ExtensionEntry | None:
+        """The extension entry whose address a tags code is; None if it is not an address, or leads nowhere.
+
+        `require` (`Readiness.require`) is called before pages are read.
+        """
+        return self.extension.get(code, require) if self.extension is not None and is_address(code) else None
 
     def next_file_offset(self, queue_offset: int) -> int:
         """Queue offset of the first entry of the next file (Java `rollNextFile`)."""

@@ -27,7 +27,12 @@ from codec.store.consume_queue_ext import (
 
 END_ROOM: Final = 4
 USUAL_SIZE: Final = 64
+MAX_SIZE: Final = 32767
+"""The size of an entry is an int16."""
 _END_MARK: Final = struct.pack(">h", END_OF_FILE)
+Require = Callable[[Segment, int, int, int], object]
+"""`Readiness.require`."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -81,14 +86,18 @@ class QueueExtension:
         last.view[position : position + len(_END_MARK)] = _END_MARK
         return 0
 
-    def get(self, address: int) -> ExtensionEntry | None:
-        """The entry at an address; None when there is none."""
+    def get(self, address: int, require: Require | None = None) -> ExtensionEntry | None:
+        """The entry at an address; None when there is none. `require` is called before pages are read."""
         offset = offset_of(address)
         segment = self._segments.find(offset)
         if segment is None:
             return None
+        position = offset - segment.start
+        if require is not None:
+            written = min(self.end - segment.start, segment.size)
+            require(segment, position, min(MAX_SIZE, segment.size - position), written)
         try:
-            return decode_extension_entry(segment.view, offset - segment.start)
+            return decode_extension_entry(segment.view, position)
         except CorruptionError:
             return None
 

@@ -92,10 +92,12 @@ class Reader:
             if (
                 accepts_code is not None
                 and not accepts_code(code)
-                and (code > HIGHEST_ADDRESS or not _passes(queue, code, accepts_code))
+                and (code > HIGHEST_ADDRESS or not self._passes(queue, code, accepts_code))
             ):
                 continue
-            if accepts_extension is not None and not accepts_extension(queue.extended(code)):
+            if accepts_extension is not None and not accepts_extension(
+                queue.extended(code, self._readiness.require)
+            ):
                 continue
             record = log.slice(physical, size) if physical >= log.start else None
             if record is None:
@@ -129,6 +131,11 @@ class Reader:
             slow,
         )
 
+    def _passes(self, queue: ConsumeQueue, address: int, accepts_code: AcceptsCode) -> bool:
+        """True if the tags code at an address is wanted; one that cannot be found may be, as in Java."""
+        extension = queue.extended(address, self._readiness.require)
+        return extension is None or accepts_code(extension.tags_code)
+
     def _require_records(self, spans: Iterable[tuple[int, int]]) -> None:
         if self._readiness.strict:
             cold = [chunk for offset, size in spans for chunk in self._cold(offset, size)]
@@ -151,12 +158,6 @@ class Reader:
             return True
         most_bytes, most = self._in_disk if behind > self.memory_limit else self._in_memory
         return batch.size + size > most_bytes or batch.count >= most
-
-
-def _passes(queue: ConsumeQueue, address: int, accepts_code: AcceptsCode) -> bool:
-    """True if the tags code at an address is wanted; one that cannot be found may be, as in Java."""
-    extension = queue.extended(address)
-    return extension is None or accepts_code(extension.tags_code)
 
 
 def _range_status(queue: ConsumeQueue, offset: int) -> tuple[GetStatus, int] | None:

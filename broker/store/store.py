@@ -3,7 +3,7 @@
 One thread and no locks: everything but flushing happens in the task that calls. When `append` returns, the record and its queue
 entry are in the mapped files, so they survive the death of the process.
 
-A running store keeps its callers from waiting for the disk: inside of `begin_batch` … `end_batch` and `when_ready` every method
+A running store keeps its callers from waiting for the disk: inside of `begin_batch` … `end_batch`, `attempt` and `when_ready` every method
 that would have to wait raises NotReady before it changes anything.
 """
 
@@ -196,16 +196,21 @@ class MessageStore:
         self._appender.end_batch()
         self._readiness.strict = False
 
+    def attempt(self, function: Callable[..., T], *arguments: object) -> T:
+        """Calls a function that uses the store. Raises NotReady where it would have to wait for the disk."""
+        self._readiness.strict = self._is_running
+        try:
+            return function(*arguments)
+        finally:
+            self._readiness.strict = False
+
     async def when_ready(self, function: Callable[..., T], *arguments: object) -> T:
-        """Calls a function that uses the store, again each time that it raised NotReady and the disk did what was missing."""
+        """As `attempt`, but waits for the disk and calls the function again. OSError if the disk refuses."""
         while True:
-            self._readiness.strict = self._is_running
             try:
-                return function(*arguments)
+                return self.attempt(function, *arguments)
             except NotReady as error:
                 missing = error
-            finally:
-                self._readiness.strict = False
             await missing.ready()
 
     # --- writing
@@ -305,7 +310,8 @@ class MessageStore:
         first = max(start, queue.min_offset)
         self._search.require_entries(queue, first, count)
         return [
-            (offset, size, code, queue.extended(code)) for offset, size, code in queue.entries(first, count)
+            (offset, size, code, queue.extended(code, self._readiness.require))
+            for offset, size, code in queue.entries(first, count)
         ]
 
     def _code(self, topic: str, offset: int, size: int, extension: ExtensionEntry | None) -> int:

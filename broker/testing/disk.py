@@ -259,6 +259,10 @@ class SimulatedDisk:
         for file in self._files.values():
             file.cold.update(range(-(-len(file.buffer) // PAGE)))
 
+    def cold_pages(self, path: Path) -> frozenset[int]:
+        """The numbers of the pages of a file that are not in the page cache. KeyError."""
+        return frozenset(self._files[path].cold)
+
     def killed(self) -> SimulatedDisk:
         """The disk as the next process finds it after this one died: every write is there, synced or not, locks are free."""
         after = SimulatedDisk(self._seed, now_ms=self._now_ms, loses_power=self._loses_power)

@@ -6,6 +6,7 @@ everybody, whatever the clock says: the simulated disk counts them, and there mu
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections.abc import Callable
 from typing import Any
@@ -15,13 +16,23 @@ import trio.testing
 
 import broker
 from broker.testing.disk import SimulatedDisk
+from codec.headers.send import ConsumerSendMsgBackRequestHeader
 from codec.message import Message
 from codec.message_queue import MessageQueue
-from rmqcli.client import Admin, Producer, PullConsumer
+from codec.names import SystemTopic
+from codec.operations.messages import CONSUMER_SEND_MSG_BACK
+from rmqcli.client import Admin, Producer, PullConsumer, PullStatus
+from rmqcli.client.produce.transaction import TransactionProducer, TransactionState
 
 CALL_SECONDS = 0.1
 BYSTANDER = MessageQueue("Bystander", "broker-a", 0)
 BUSY = MessageQueue("Busy", "broker-a", 0)
+SETTINGS: Any = {
+    "mapped_file_size_commit_log": 256 * 1024,
+    "mapped_file_size_consume_queue": 600_000,
+    "transaction_check_interval": 3000,
+    "transaction_time_out": 1000,
+}
 
 
 async def sends(producer: Producer, count: int, pause: float, now: Callable[[], float]) -> list[float]:
@@ -62,11 +73,40 @@ async def keep_busy(cluster: broker.MemoryCluster, disk: SimulatedDisk) -> None:
             await admin.topics.delete(f"Fresh{n}")
 
 
+async def deliver_later(cluster: broker.MemoryCluster, disk: SimulatedDisk) -> None:
+    """Makes services store messages: delayed ones in new topics, sent-back ones, both ends of transactions, and checks.
+
+    Each begins files of queues, and the large bodies those of the log.
+    """
+    states = itertools.cycle(TransactionState)
+    async with (
+        TransactionProducer(
+            "TG", lambda _: TransactionState.COMMIT_MESSAGE, **cluster.client(), timeout=60
+        ) as producer,
+        PullConsumer("Back", **cluster.client(), timeout=60) as consumer,
+    ):
+        for n in range(1000):
+            await producer.send(Message.of(f"Later{n}", bytes(9000), delay_level=1), timeout=60)
+            await producer.send_in_transaction(
+                Message.of(f"Half{n % 7}", bytes(9000)), lambda _: next(states), timeout=60
+            )
+            sent = await producer.send(Message.of(BUSY.topic, bytes(9000)), queue=BUSY, timeout=60)
+            disk.forget_pages()
+            (found,) = (await consumer.pull(BUSY, sent.queue_offset, 1)).messages
+            back = ConsumerSendMsgBackRequestHeader(
+                offset=found.commit_log_offset, group=f"Back{n}", delay_level=0
+            )
+            await consumer.instance.ask(
+                cluster.broker_address, CONSUMER_SEND_MSG_BACK, back, None, timeout=60
+            )
+            disk.forget_pages()
+            await trio.sleep(0.5)
+
+
 async def test_nobody_waits_for_the_disk_of_another(autojump_clock: trio.testing.MockClock) -> None:
     disk = SimulatedDisk(loses_power=False)
-    sizes: Any = {"mapped_file_size_commit_log": 256 * 1024, "mapped_file_size_consume_queue": 600_000}
     async with (
-        broker.embedded_in_memory(disk=disk, **sizes) as cluster,
+        broker.embedded_in_memory(disk=disk, **SETTINGS) as cluster,
         Producer(**cluster.client()) as bystander,
     ):
         await sends(bystander, 1, 1, trio.current_time)
@@ -76,9 +116,93 @@ async def test_nobody_waits_for_the_disk_of_another(autojump_clock: trio.testing
         disk.call_seconds = CALL_SECONDS
         async with trio.open_nursery() as nursery:
             nursery.start_soon(keep_busy, cluster, disk)
+            nursery.start_soon(deliver_later, cluster, disk)
             busy = p99(await sends(bystander, 1200, 0.05, trio.current_time))
             nursery.cancel_scope.cancel()
         assert disk.calls_in_loop == {}
         assert disk.calls["unlink"] and disk.calls["load"] and disk.calls["open"] > 10
         assert disk.calls["replace"] > 10
         assert busy <= 2 * quiet
+
+
+async def test_a_held_pull_is_answered_after_cold_pages_were_read(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    disk = SimulatedDisk(loses_power=False)
+    async with (
+        broker.embedded_in_memory(disk=disk, **SETTINGS) as cluster,
+        Producer(**cluster.client()) as producer,
+        PullConsumer("G", **cluster.client()) as consumer,
+        trio.open_nursery() as nursery,
+    ):
+        await producer.send(Message.of(BUSY.topic, b"first"), queue=BUSY)
+
+        async def hold() -> None:
+            result = await consumer.pull(BUSY, 1, expression="wanted", suspend=2)
+            assert (result.messages, result.next_begin_offset) == ([], 4)
+
+        nursery.start_soon(hold)
+        await trio.sleep(1)
+        for _ in range(3):
+            await producer.send(Message.of(BUSY.topic, b"other", tags="unwanted"), queue=BUSY)
+        await trio.sleep(0.5)
+        disk.forget_pages()
+        disk.calls.clear()
+        disk.calls_in_loop.clear()
+        await trio.sleep(1)
+        assert disk.calls["load"]
+        assert disk.calls_in_loop == {}
+
+
+async def test_a_held_pull_outside_its_queue_stores_an_event_behind_the_disk(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    disk = SimulatedDisk(loses_power=False)
+    async with (
+        broker.embedded_in_memory(disk=disk, **SETTINGS) as cluster,
+        Producer(**cluster.client()) as producer,
+        PullConsumer("G", **cluster.client()) as consumer,
+        Admin(**cluster.client()) as admin,
+        trio.open_nursery() as nursery,
+    ):
+        for _ in range(3):
+            await producer.send(Message.of(BUSY.topic, b"first"), queue=BUSY)
+
+        async def hold() -> None:
+            result = await consumer.pull(BUSY, 3, suspend=2)
+            assert result.status is PullStatus.OFFSET_ILLEGAL
+
+        nursery.start_soon(hold)
+        await trio.sleep(1)
+        await admin.topics.delete(BUSY.topic)
+        await producer.send(Message.of(BUSY.topic, b"again"), queue=MessageQueue(BUSY.topic, "broker-a", 1))
+        disk.calls.clear()
+        disk.calls_in_loop.clear()
+        disk.call_seconds = CALL_SECONDS
+        await trio.sleep(3)
+        assert disk.calls["open"] == 1
+        assert disk.calls_in_loop == {}
+        assert await consumer.max_offset(MessageQueue(SystemTopic.OFFSET_MOVED_EVENT, "broker-a", 0)) == 1
+
+
+async def test_a_check_of_transactions_reads_cold_pages_in_a_worker(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    disk = SimulatedDisk(loses_power=False)
+    checked = trio.Event()
+
+    async def check(_half: object) -> TransactionState:
+        checked.set()
+        return TransactionState.COMMIT_MESSAGE
+
+    async with (
+        broker.embedded_in_memory(disk=disk, **SETTINGS) as cluster,
+        TransactionProducer("TG", check, **cluster.client()) as producer,
+    ):
+        await producer.send_in_transaction(Message.of(BUSY.topic, b"half"), lambda _: TransactionState.UNKNOW)
+        disk.forget_pages()
+        disk.calls.clear()
+        disk.calls_in_loop.clear()
+        await checked.wait()
+        assert disk.calls["load"]
+        assert disk.calls_in_loop == {}

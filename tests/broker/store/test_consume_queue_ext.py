@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import shutil
 import struct
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from broker.disk import REAL, Disk
-from broker.store import GetStatus, MessageStore, StoreConfig
+from broker.store import GetStatus, MessageStore, StoreConfig, open_store
 from broker.store.consume_queue_ext import QueueExtension
+from broker.testing.disk import SimulatedDisk
 from codec.hashing import tags_code
 from codec.store.consume_queue import ENTRY
 from codec.store.consume_queue_ext import ExtensionEntry, is_address, offset_of, walk_extension_entries
@@ -19,6 +21,7 @@ from tests.broker.store.support import (
     LOG_SIZE,
     START_MS,
     Clock,
+    inline,
     killed,
     loaded,
     message,
@@ -29,12 +32,12 @@ from tests.broker.store.support import (
 
 LOWEST = -(2**63)
 BITS = b"\x0f\xf0"
-UNIT_SIZE = 20 + len(BITS)
-EXT_SIZE = 4 * UNIT_SIZE + 10
+ENTRY_BYTES = 20 + len(BITS)
+EXT_SIZE = 4 * ENTRY_BYTES + 10
 
 
 def extended(root: Path, **settings: Any) -> StoreConfig:
-    """Four units a file."""
+    """Four entries a file."""
     sizes = {"enable_consume_queue_ext": True, "mapped_file_size_consume_queue_ext": EXT_SIZE}
     return small_config(root, **(sizes | settings))
 
@@ -45,8 +48,8 @@ def files(root: Path, topic: str = "TopicA", queue_id: int = 0) -> dict[str, byt
 
 
 def codes(root: Path) -> list[int]:
-    """What the units of TopicA/0 hold as tags codes."""
-    return [ENTRY.unpack_from(units, at)[2] for units in [queue_bytes(root)["TopicA/0"]] for at in range(0, len(units), 20)]  # fmt: skip
+    """The tags codes of the entries of TopicA/0."""
+    return [ENTRY.unpack_from(entries, at)[2] for entries in [queue_bytes(root)["TopicA/0"]] for at in range(0, len(entries), 20)]  # fmt: skip
 
 
 def fill(store: MessageStore, count: int, first: int = 0) -> None:
@@ -56,13 +59,15 @@ def fill(store: MessageStore, count: int, first: int = 0) -> None:
 
 
 def check(root: Path, count: int) -> None:
-    """Every unit's address leads to the tags code of its message."""
-    units = [(name, unit) for name, data in files(root).items() for _, unit in walk_extension_entries(data)]
-    assert len(units) == count
+    """The address in every entry leads to the tags code of its message."""
+    entries = [
+        (name, entry) for name, data in files(root).items() for _, entry in walk_extension_entries(data)
+    ]
+    assert len(entries) == count
     with_offsets = {
-        int(name) + at: unit
+        int(name) + at: entry
         for name, data in files(root).items()
-        for at, unit in walk_extension_entries(data)
+        for at, entry in walk_extension_entries(data)
     }
     assert [with_offsets[offset_of(code)].tags_code for code in codes(root)] == [
         tags_code(f"Tag{number % 3}") for number in range(count)
@@ -73,7 +78,7 @@ def test_the_bytes_are_those_of_java(tmp_path: Path) -> None:
     with loaded(extended(tmp_path), Clock()) as store:
         fill(store, 6)
         expected = [
-            struct.pack(">hqqh", UNIT_SIZE, tags_code(f"Tag{number % 3}"), START_MS, len(BITS)) + BITS
+            struct.pack(">hqqh", ENTRY_BYTES, tags_code(f"Tag{number % 3}"), START_MS, len(BITS)) + BITS
             for number in range(6)
         ]
         first, second = f"{0:020d}", f"{EXT_SIZE:020d}"
@@ -81,7 +86,7 @@ def test_the_bytes_are_those_of_java(tmp_path: Path) -> None:
             first: b"".join(expected[:4]) + b"\xff\xff" + bytes(8),
             second: b"".join(expected[4:]).ljust(EXT_SIZE, b"\0"),
         }
-        offsets = [0, UNIT_SIZE, 2 * UNIT_SIZE, 3 * UNIT_SIZE, EXT_SIZE, EXT_SIZE + UNIT_SIZE]
+        offsets = [0, ENTRY_BYTES, 2 * ENTRY_BYTES, 3 * ENTRY_BYTES, EXT_SIZE, EXT_SIZE + ENTRY_BYTES]
         assert codes(tmp_path) == [LOWEST + offset for offset in offsets]
 
 
@@ -122,8 +127,8 @@ def test_tags_are_found_behind_addresses(tmp_path: Path) -> None:
 def test_a_reader_judges_extensions(tmp_path: Path) -> None:
     seen: list[ExtensionEntry | None] = []
 
-    def second(unit: ExtensionEntry | None) -> bool:
-        seen.append(unit)
+    def second(entry: ExtensionEntry | None) -> bool:
+        seen.append(entry)
         return len(seen) == 2
 
     clock = Clock()
@@ -134,14 +139,14 @@ def test_a_reader_judges_extensions(tmp_path: Path) -> None:
         assert seen == [ExtensionEntry(tags_code(f"Tag{number}"), START_MS, BITS) for number in range(3)]
     with loaded(small_config(tmp_path / "plain")) as store:
         fill(store, 1)
-        assert store.get("TopicA", 0, 0, 32, accepts_extension=lambda unit: unit is None).count == 1
+        assert store.get("TopicA", 0, 0, 32, accepts_extension=lambda entry: entry is None).count == 1
 
 
 def test_messages_without_bit_map(tmp_path: Path) -> None:
     with loaded(extended(tmp_path), Clock()) as store:
         store.append(message(0))
-        (unit,) = [unit for data in files(tmp_path).values() for _, unit in walk_extension_entries(data)]
-    assert unit == ExtensionEntry(tags_code("Tag0"), START_MS, b"")
+        (entry,) = [entry for data in files(tmp_path).values() for _, entry in walk_extension_entries(data)]
+    assert entry == ExtensionEntry(tags_code("Tag0"), START_MS, b"")
 
 
 @pytest.mark.parametrize("clean", [True, False])
@@ -208,8 +213,8 @@ def test_switched_off_everything_passes_and_switched_on_it_goes_on(tmp_path: Pat
         assert store.get("TopicA", 0, 0, 32, accepts_code=nothing).count == 0
         assert [is_address(code) for code in codes(tmp_path)] == [True] * 5 + [False] * 2 + [True] * 2
         assert [offset_of(code) for code in codes(tmp_path)[-2:]] == [
-            EXT_SIZE + UNIT_SIZE,
-            EXT_SIZE + 2 * UNIT_SIZE,
+            EXT_SIZE + ENTRY_BYTES,
+            EXT_SIZE + 2 * ENTRY_BYTES,
         ]
 
 
@@ -259,3 +264,19 @@ async def test_a_flush_takes_the_extension_first(tmp_path: Path, monkeypatch: py
 async def _flush_one_more(store: MessageStore, number: int) -> None:
     fill(store, 1, number)
     await store._flusher.flush_all_queues()
+
+
+@pytest.mark.parametrize("by_code", [True, False], ids=["tags", "properties"])
+async def test_cold_pages_of_an_extension_are_read_in_a_worker(by_code: bool) -> None:
+    disk, root = SimulatedDisk(), Path("/store")
+    config = extended(root)
+    async with open_store(config, now_ms=Clock(), store_host=bytes(8), in_thread=inline, disk=disk) as store:
+        fill(store, 6)
+        disk.forget_pages()
+        accepts: Any = (
+            {"accepts_code": lambda code: not is_address(code)} if by_code else {"accepts_extension": bool}
+        )
+        result = await store.when_ready(partial(store.get, "TopicA", 0, 0, 32, **accepts))
+        assert result.count == 6
+        folder = root / "consumequeue_ext" / "TopicA" / "0"
+        assert [disk.cold_pages(path) for path in disk.list(folder)] == [frozenset(), frozenset()]
