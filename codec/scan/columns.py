@@ -17,14 +17,7 @@ from codec.hashing import CRC_BITS, crc32_whole
 from codec.scan.arrays import Array, Buffer, windows
 from codec.store.record_layout import BORN_HOST_V6, HOST_BITS, MAGIC_V1, MAGIC_V2, PREFIXES, STORE_HOST_V6
 
-SPANS = (
-    "body_start",
-    "body_end",
-    "topic_start",
-    "topic_end",
-    "properties_start",
-    "properties_end",
-)
+SPANS = ("body_start", "body_end", "topic_start", "topic_end", "properties_start", "properties_end")
 _LONGEST = 32767
 _LONGEST_V1_TOPIC = 127
 

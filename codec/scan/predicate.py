@@ -58,11 +58,7 @@ def candidate_records(
 
 
 def last_candidates(
-    data: memoryview,
-    base: int | None,
-    positions: Array,
-    chosen: RecordFilter,
-    max_rows: int = BLOCK_RECORDS,
+    data: memoryview, base: int | None, positions: Array, chosen: RecordFilter, max_rows: int = BLOCK_RECORDS
 ) -> Iterator[list[int]]:
     """Yields the positions, of these ascending ones, where records may be chosen: block by block from the
     last, each block in order. Raises CorruptionError at an unusual record.

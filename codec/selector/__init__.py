@@ -10,11 +10,7 @@ from codec.lazy import lazy_names
 
 if TYPE_CHECKING:
     from codec.selector.bloom import BloomFilter as BloomFilter
-    from codec.selector.sql92 import (
-        Dialect as Dialect,
-        Predicate as Predicate,
-        parse_sql92 as parse_sql92,
-    )
+    from codec.selector.sql92 import Dialect as Dialect, Predicate as Predicate, parse_sql92 as parse_sql92
     from codec.selector.tags import (
         ALL as ALL,
         accepts_code as accepts_code,

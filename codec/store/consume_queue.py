@@ -17,13 +17,7 @@ from construct import Int16sb, Int32sb, Int64sb
 from codec.errors import CorruptionError
 from codec.layout import fused
 
-ENTRY = fused(
-    construct.Struct(
-        "commit_log_offset" / Int64sb,
-        "size" / Int32sb,
-        "tags_code" / Int64sb,
-    )
-)
+ENTRY = fused(construct.Struct("commit_log_offset" / Int64sb, "size" / Int32sb, "tags_code" / Int64sb))
 ENTRY_SIZE = ENTRY.size
 FILE_ENTRIES = 300_000
 """Entries of one file by default."""

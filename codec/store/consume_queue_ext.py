@@ -28,12 +28,7 @@ Buffer = bytes | bytearray | memoryview
 
 
 def _head() -> list[Any]:
-    return [
-        "size" / Int16sb,
-        "tags_code" / Int64sb,
-        "store_timestamp" / Int64sb,
-        "bit_map_size" / Int16sb,
-    ]
+    return ["size" / Int16sb, "tags_code" / Int64sb, "store_timestamp" / Int64sb, "bit_map_size" / Int16sb]
 
 
 HEAD = fused(construct.Struct(*_head()))

@@ -31,10 +31,7 @@ HEADER = fused(
 SLOT = fused(construct.Struct("item" / Int32sb))
 ITEM = fused(
     construct.Struct(
-        "key_hash" / Int32sb,
-        "phy_offset" / Int64sb,
-        "time_diff" / Int32sb,
-        "previous" / Int32sb,
+        "key_hash" / Int32sb, "phy_offset" / Int64sb, "time_diff" / Int32sb, "previous" / Int32sb
     )
 )
 FILE_SLOTS = 5_000_000

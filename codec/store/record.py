@@ -19,14 +19,7 @@ from codec.hashing import crc32
 from codec.ids import host_text
 from codec.message import MessageExt
 from codec.properties import MAX_PROPERTIES_LENGTH, decode_properties
-from codec.store.record_layout import (
-    BLANK_SIZE,
-    HOST_BITS,
-    MAGIC_BLANK,
-    MAGIC_V1,
-    MAGIC_V2,
-    PREFIXES,
-)
+from codec.store.record_layout import BLANK_SIZE, HOST_BITS, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, PREFIXES
 
 Buffer = bytes | bytearray | memoryview
 

@@ -58,11 +58,7 @@ async def pull_some(consumer: PullConsumer, wanted: QueueRange, offset: int, opt
     size = 0
     while offset < wanted.end and len(gathered) < BATCH_MESSAGES and size < BATCH_BYTES:
         result = await consumer.pull(
-            wanted.queue,
-            offset,
-            options.pull_batch,
-            options.selector,
-            expression_type=options.selector_type,
+            wanted.queue, offset, options.pull_batch, options.selector, expression_type=options.selector_type
         )
         following = result.next_begin_offset
         if result.status is PullStatus.NO_NEW_MSG or following <= offset:
