@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["MAX_PORT", "join_address", "split_address", "split_addresses"]
-
 MAX_PORT: Final = 65535
 _SEPARATORS: Final = re.compile(r"[;,\s]+")
 

@@ -12,8 +12,6 @@ from collections.abc import Callable
 
 from codec.errors import CorruptionError, LocalProtocolError
 
-__all__ = ["COMPRESSED", "COMPRESSION_MASK", "MAX_DECOMPRESSED", "compress", "decompress"]
-
 COMPRESSED = 0x1
 COMPRESSION_MASK = 0x700
 MAX_DECOMPRESSED = 64 * 1024 * 1024

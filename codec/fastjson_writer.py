@@ -16,8 +16,6 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-__all__ = ["FASTJSON", "STANDARD", "JsonDialect", "dumps"]
-
 
 class JsonDialect(Enum):
     """How a key that is not a string is written."""

@@ -23,8 +23,6 @@ from typing import Any, Final, NamedTuple
 
 import construct
 
-__all__ = ["Field", "FixedLayout", "fused"]
-
 _NUMPY_KINDS: Final = dict.fromkeys("bhilq", "i") | dict.fromkeys("BHILQ", "u") | dict.fromkeys("efd", "f")
 
 

@@ -18,8 +18,6 @@ from codec.layout import fused
 from codec.message import Message
 from codec.properties import decode_properties, encode_properties
 
-__all__ = ["BATCH_ITEM", "BatchItem", "decode_batch", "encode_batch"]
-
 Buffer = bytes | bytearray | memoryview
 
 

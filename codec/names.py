@@ -8,27 +8,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = [
-    "DLQ_PREFIX",
-    "FORBIDDEN_SEND_TOPICS",
-    "LMQ_PREFIX",
-    "MAX_GROUP_LENGTH",
-    "MAX_TOPIC_LENGTH",
-    "RETRY_PREFIX",
-    "SYSTEM_GROUPS",
-    "SYSTEM_GROUP_PREFIX",
-    "SYSTEM_TOPICS",
-    "SYSTEM_TOPIC_PREFIX",
-    "SystemTopic",
-    "check_group",
-    "check_topic",
-    "dlq_topic",
-    "is_system_group",
-    "is_system_topic",
-    "reply_topic",
-    "retry_topic",
-]
-
 RETRY_PREFIX = "%RETRY%"
 DLQ_PREFIX = "%DLQ%"
 LMQ_PREFIX = "%LMQ%"

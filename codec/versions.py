@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
-__all__ = ["CURRENT_VERSION", "HIGHER_VERSION", "version_name", "version_number"]
-
 CURRENT_VERSION = 409
 """V4_9_8, what we advertise: name servers answer it with standard JSON (from 401 on)."""
 

@@ -29,8 +29,6 @@ from codec.errors import RemoteProtocolError
 from codec.layout import fused
 from codec.remoting.command import RemotingCommand
 
-__all__ = ["BINARY_HEADER", "decode_binary_header", "encode_binary_header"]
-
 # Java's lengths are signed; a negative int32 read as unsigned is longer than any header, so one comparison refuses both
 _BINARY_HEAD = Struct(
     "code" / Int16sb,
@@ -57,8 +55,7 @@ _read32: Final = _LENGTH32.unpack_from
 
 
 def encode_binary_header(command: RemotingCommand) -> bytes:
-    """The binary header. Raises struct.error for a number or name too large for its field,
-    UnicodeEncodeError for a lone surrogate."""
+    """Raises struct.error for a number or name too large, UnicodeEncodeError for a lone surrogate."""
     remark = command.remark.encode() if command.remark else b""
     head = _HEAD.pack(
         command.code, command.language, command.version, command.opaque, command.flag, len(remark)

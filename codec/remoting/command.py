@@ -9,8 +9,6 @@ import msgspec
 from codec.codes import CURRENT_VERSION, RPC_ONEWAY, RPC_RESPONSE, LanguageCode, SerializeType
 from codec.headers.base import Header
 
-__all__ = ["UNKNOWN_LANGUAGE", "UNKNOWN_OPAQUE", "RemotingCommand"]
-
 UNKNOWN_LANGUAGE: Final = -1
 """`language` of a peer that sent none or an unknown one; Java reads null."""
 

@@ -27,8 +27,6 @@ from codec.remoting.frame import (
 )
 from codec.remoting.send_request import SendRequest
 
-__all__ = ["Connection", "ReceiveError"]
-
 _MAX_OPAQUE: Final = 2**31 - 1
 _LENGTH_SIZE: Final = 4
 _MIN_LENGTH: Final = 4
@@ -39,8 +37,7 @@ _read_head: Final = FRAME_HEAD.unpack_from
 
 
 class ReceiveError(RemoteProtocolError):
-    """The stream of frames is broken. `commands` are the complete ones that this call read before the
-    invalid one."""
+    """The stream of frames is broken. `commands` are the complete ones read before the invalid one."""
 
     def __init__(self, message: str, commands: list[RemotingCommand]) -> None:
         super().__init__(message)
@@ -196,8 +193,7 @@ class Connection:
         return opaque
 
     def match(self, reply: RemotingCommand) -> object | None:
-        """Removes and returns the token of the request of this reply; None when it is late, unknown or not
-        a response."""
+        """Removes and returns the token of this reply's request; None when late, unknown or no reply."""
         return self._waiting.pop(reply.opaque, None) if reply.flag & RPC_RESPONSE else None
 
     def forget(self, opaque: int) -> None:

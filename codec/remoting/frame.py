@@ -59,8 +59,7 @@ def encode_frame(command: RemotingCommand) -> bytes:
 
 
 def encode_frame_head(command: RemotingCommand, body_length: int) -> bytes:
-    """The frame up to its body, for a body of `body_length` bytes that is sent separately (as memory
-    views)."""
+    """The frame up to its body of `body_length` bytes, which is sent separately (as memory views)."""
     kind = command.serialize_type
     try:
         header = encode_binary_header(command) if kind else encode_json_header(command)

@@ -23,8 +23,6 @@ from codec.errors import RemoteProtocolError
 from codec.headers.base import Header, bool_attributes, bool_names
 from codec.remoting.command import UNKNOWN_LANGUAGE, UNKNOWN_OPAQUE, RemotingCommand
 
-__all__ = ["DirectReader", "decode_json_header", "decode_json_header_loosely", "encode_json_header"]
-
 _LANGUAGE_NUMBERS: Final = {language.name: int(language) for language in LanguageCode}
 _LANGUAGE_NAMES: Final = {int(language): language.name for language in LanguageCode}
 

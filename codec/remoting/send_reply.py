@@ -14,8 +14,6 @@ import msgspec
 from codec.codes import CURRENT_VERSION, RPC_RESPONSE, LanguageCode, ResponseCode
 from codec.remoting.frame import FRAME_HEAD
 
-__all__ = ["SendReplyFrames"]
-
 _pack_head: Final = FRAME_HEAD.pack
 
 
@@ -35,8 +33,7 @@ class SendReplyFrames:
         self._header = f'{before}%016X","queueId":"%d","queueOffset":"%d{between}%d{end}'.encode()
 
     def json_frame(self, opaque: int, physical_offset: int, queue_id: int, queue_offset: int) -> bytes:
-        """The frame with a JSON header, SUCCESS, the message id of `physical_offset`, queue id and queue
-        offset."""
+        """The frame with a JSON header: SUCCESS, message id of `physical_offset`, queue id and offset."""
         header = self._header % (physical_offset, queue_id, queue_offset, opaque)
         size = len(header)
         return _pack_head(4 + size, size) + header

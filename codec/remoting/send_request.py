@@ -16,8 +16,6 @@ from codec.headers.base import to_ext
 from codec.headers.send import SendMessageRequestHeaderV2
 from codec.remoting.frame import FRAME_HEAD, MAX_FRAME
 
-__all__ = ["SendRequest", "SendTemplate"]
-
 _pack_head: Final = FRAME_HEAD.pack
 _write_json: Final = msgspec.json.Encoder().encode
 _WIRE: Final = {field.name: field.encode_name for field in msgspec.structs.fields(SendMessageRequestHeaderV2)}
@@ -68,8 +66,7 @@ class SendRequest:
         self.opaque = opaque
 
     def frame(self) -> bytes:
-        """Raises LocalProtocolError over the limit of a frame, or when the properties hold a lone
-        surrogate."""
+        """Raises LocalProtocolError for a frame over the limit, or properties with a lone surrogate."""
         body = self.body
         try:
             header = self.template.header % (self.born_timestamp, _write_json(self.properties), self.opaque)

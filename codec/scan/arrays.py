@@ -11,7 +11,5 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def windows(data: Any, size: int) -> Array:
-    """Returns a view of a buffer as overlapping items of `size` bytes, one starting at each byte; indexing it
-    copies items.
-    """
+    """Views a buffer as overlapping items of `size` bytes, one from each byte; indexing copies items."""
     return np.ndarray(memoryview(data).nbytes - size + 1, f"V{size}", data, strides=(1,))

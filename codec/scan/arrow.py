@@ -89,9 +89,7 @@ def to_arrow(
     decompress: bool = True,
     encoded: bool = False,
 ) -> pa.RecordBatch:
-    """Returns the records at these ascending positions, one row each. Raises CorruptionError when one is
-    damaged.
-    """
+    """Returns the records at these ascending positions as rows. Raises CorruptionError at a damaged one."""
     if (np.diff(positions) <= 0).any():
         raise ValueError("the positions of the records must ascend")
     rows, damage = _good_rows(buffer, positions, check_crc)
@@ -174,9 +172,7 @@ def _texts(data: pa.Array) -> pa.Array:
 
 
 def _keys(properties: PropertyColumns) -> pa.Array:
-    """Returns the blank-separated keys of each record without empty ones; a record without keys has an empty
-    list.
-    """
+    """Returns the non-empty, blank-separated keys of each record; without keys an empty list."""
     texts = properties.column(PropertyName.KEYS)
     if texts.null_count == 0 and b" " not in bytes(texts.buffers()[2] or b""):
         return pa.ListArray.from_arrays(pa.array(np.arange(len(texts) + 1, dtype=np.int32)), texts)

@@ -26,9 +26,7 @@ class RecordBlock(NamedTuple):
 def sound_blocks(
     data: memoryview, base: int | None, end_offset: int | None = None, max_rows: int = BLOCK_RECORDS
 ) -> Iterator[RecordBlock]:
-    """Yields blocks up to commit-log offset `end_offset` or to the first unusual record, from which on the
-    scalar readers take over.
-    """
+    """Yields blocks up to commit-log offset `end_offset`, or to the first one for scalar readers."""
     end = 0
     while True:
         walk = scan_positions(data, end, max_rows=max_rows)
@@ -50,9 +48,7 @@ def sound_blocks(
 def blocks_backwards(
     data: memoryview, base: int | None, positions: Array, max_rows: int = BLOCK_RECORDS
 ) -> Iterator[RecordBlock]:
-    """Yields blocks of the records at these positions, the last block first. Raises CorruptionError at an
-    unusual record.
-    """
+    """Yields blocks of these records, the last first. Raises CorruptionError at an unusual record."""
     for stop in range(len(positions), 0, -max_rows):
         places = positions[max(stop - max_rows, 0) : stop]
         rows = fixed_columns(data, places)

@@ -37,9 +37,7 @@ _ENDLESS = (-(1 << 63), (1 << 63) - 1, 0)
 def skip_sound_records(
     data: memoryview, base: int, start: int, stop: int, max_rows: int = BLOCK_RECORDS
 ) -> tuple[int, int]:
-    """Counts the sound records that start in [start, stop) of a file, up to the first block that is not;
-    returns the byte behind them and their number.
-    """
+    """Skips blocks of sound records that start in [start, stop); returns the byte behind and the count."""
     position, count = start, 0
     while True:
         walk = scan_positions(data, position, stop, max_rows=max_rows)
@@ -63,9 +61,7 @@ def _are_sound(data: memoryview, base: int, positions: Array) -> bool:
 
 
 def skip_parsing(data: memoryview, start: int, stop: int) -> tuple[int, int]:
-    """Skips blocks of records that start in [start, stop) and whose properties parse; returns the byte behind
-    them and the position of the last one, -1 without any.
-    """
+    """Skips blocks whose properties parse; returns the byte behind, and the last record's place or -1."""
     position, last = start, -1
     while True:
         walk = scan_positions(data, position, stop, max_rows=BLOCK_RECORDS)

@@ -50,14 +50,11 @@ class FixedColumns:
         return (*(self._prefixes.dtype.names or ()), *SPANS)
 
     def first(self, count: int) -> FixedColumns:
-        """Returns the first `count` records."""
         return FixedColumns(self._prefixes[:count], {name: self[name][:count] for name in SPANS})
 
 
 def fixed_columns(buffer: Buffer, positions: Array) -> FixedColumns:
-    """Reads the records at these positions. Raises CorruptionError with the position of the first damaged
-    one.
-    """
+    """Reads the records at these positions. Raises CorruptionError(position) at the first damaged one."""
     data = np.frombuffer(buffer, dtype=np.uint8)
     layout = PREFIXES[0]
     cut = "a record is cut short"
@@ -80,7 +77,6 @@ def host_widths(rows: FixedColumns) -> tuple[Array, Array]:
 
 
 def _gather(data: Array, positions: Array, dtype: Any) -> Array:
-    """Copies the bytes of a dtype at each position, in the byte order of the file."""
     if len(positions) == 0:
         return np.empty(0, dtype)
     return windows(data, dtype.itemsize)[positions].view(dtype)
@@ -119,7 +115,6 @@ def _spans(data: Array, positions: Array, prefixes: Array, body_starts: Array) -
 
 
 def _topics(data: Array, positions: Array, magics: Array, places: Array) -> tuple[Array, Array]:
-    """Returns the starts and ends of the topics whose lengths are at `places`."""
     longest: Any
     is_v1 = magics == MAGIC_V1
     if is_v1.all():

@@ -43,9 +43,7 @@ class QueueRun(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Dispatched records: `end` is the byte behind them; hashes, commit-log offsets and store times (ms) are
-    those of index items, in order.
-    """
+    """Dispatched records: `end` is the byte behind; hashes, offsets, times (ms) are those of index items."""
 
     records: int
     end: int
@@ -58,9 +56,7 @@ class Block(NamedTuple):
 def dispatched_block(
     data: memoryview, base: int, start: int, levels: DelayLevels, max_rows: int = BLOCK_RECORDS
 ) -> Block | None:
-    """Dispatches the next records of a file. Returns None when there are none, or when they need the scalar
-    rules.
-    """
+    """Dispatches the next records of a file; None without any, or when they need the scalar rules."""
     walk = scan_positions(data, start, max_rows=max_rows)
     try:
         rows = fixed_columns(data, walk.positions)
@@ -82,9 +78,7 @@ def dispatched_block(
 
 
 def indexed(rows: Rows) -> Array:
-    """Returns a mask of the records that have index items: the rule of
-    `codec.store.dispatch.has_index_items`.
-    """
+    """Returns a mask of the records with index items, as `codec.store.dispatch.has_index_items`."""
     mask: Array = rows["sys_flag"] & MessageSysFlag.TRANSACTION_MASK != MessageSysFlag.TRANSACTION_ROLLBACK
     return mask
 

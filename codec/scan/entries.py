@@ -57,9 +57,7 @@ def written_entries(data: Buffer) -> int:
 
 
 def by_file(views: LogViews, offsets: Array, chosen: Array) -> Iterator[tuple[Array, memoryview, int]]:
-    """Yields (part of `chosen`, bytes of the file, its base) for each commit log file that `offsets[chosen]`
-    point into.
-    """
+    """Yields (part of `chosen`, file's bytes, base) for each commit log file that entries point into."""
     files = np.searchsorted(np.array(views.bases, dtype=np.int64), offsets[chosen], side="right") - 1
     for file in np.unique(files[files >= 0]).tolist():
         yield chosen[files == file], views.view(file), views.bases[file]

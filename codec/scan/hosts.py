@@ -63,7 +63,6 @@ def _packed_v4(rows: FixedColumns, name: str) -> Array | None:
 
 
 def _digits(numbers: Array) -> Array:
-    """Returns the eight digits of 32-bit numbers."""
     digits: Array = _HEX[numbers.astype(">u4").view(">u2").reshape(-1, 2)].view(np.uint64).ravel()
     return digits
 

@@ -94,7 +94,6 @@ def _may_lead_to(data: memoryview, positions: Array, tests: Iterable[Test]) -> A
 
 
 def _passing(block: RecordBlock, numbers: Array, tests: Iterable[Test]) -> list[int]:
-    """Returns the positions of those of the numbered records that pass all tests."""
     for test in tests:
         if len(numbers):
             numbers = numbers[test(block, numbers)]
@@ -159,7 +158,6 @@ def _compared(column: str, how: Operator, value: float) -> Test:
 
 
 def _one_of(name: str, texts: Iterable[str]) -> Test | None:
-    """Tests that the value of a column or property is one of these texts."""
     if name == "topic":
         return _topic(texts)
     if name in COLUMNS and name != "tags":
@@ -182,7 +180,6 @@ def _topic(texts: Iterable[str]) -> Test | None:
 
 
 def _holding(texts: Iterable[str]) -> Test | None:
-    """Tests that the properties text contains one of these texts."""
     needles = _as_stored(texts)
     if needles is None or not all(needles):
         return None
@@ -208,9 +205,7 @@ def _occurrences(text: bytes, needle: bytes) -> Iterator[int]:
 
 
 def _as_stored(texts: Iterable[str]) -> list[bytes] | None:
-    """Returns None for texts that cannot be stored, or that may be the reading of bytes that are not
-    UTF-8.
-    """
+    """None for texts that cannot be stored, or may be the reading of bytes that are not UTF-8."""
     try:
         return None if any(_UNREADABLE in text for text in texts) else [text.encode() for text in texts]
     except UnicodeEncodeError:

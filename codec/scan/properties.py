@@ -22,9 +22,7 @@ _FEW_NAMES = 48  # a text has at most 2**13 pairs, so sums of these bits fit int
 
 
 class PropertyColumns(NamedTuple):
-    """All pairs of all records in order, without overridden ones: `offsets[i]:offsets[i + 1]` are the pairs
-    of record i.
-    """
+    """All pairs of all records without overridden ones: `offsets[i]:offsets[i + 1]` are those of record i."""
 
     offsets: Array
     names: pa.DictionaryArray
@@ -54,9 +52,7 @@ class PropertyColumns(NamedTuple):
 
 
 def split_properties(data: pa.Buffer, starts: Array, ends: Array) -> PropertyColumns:
-    """Splits each text data[start:end]; a byte must precede each. Bytes that are not UTF-8 are read as
-    U+FFFD.
-    """
+    """Splits each text data[start:end]; a byte must precede each. Invalid UTF-8 is read as U+FFFD."""
     alike = split_alike(np.frombuffer(data, dtype=np.uint8), starts, ends)
     if len(alike.rows) == len(starts):
         return _alike_columns(alike)
@@ -143,9 +139,7 @@ def _split(data: Array, offsets: Array) -> PropertyColumns:
 def _strings(
     data: Array, starts: Array, name_ends: Array, ends: Array
 ) -> tuple[pa.DictionaryArray, pa.StringArray]:
-    """Returns names and values: the first and third of the four pieces (name, separator, value, gap) of each
-    pair.
-    """
+    """Returns names and values: first and third of each pair's pieces (name, separator, value, gap)."""
     cuts = np.empty((len(starts), 4), dtype=np.int32)
     cuts[:, 0] = starts
     cuts[:, 1] = name_ends

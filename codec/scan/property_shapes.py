@@ -94,7 +94,6 @@ def _groups(data: Array, starts: Array, lengths: Array) -> Iterator[_Group]:
 
 
 def _texts(data: Array, starts: Array, length: int) -> Array:
-    """Returns a text in each row."""
     if length == 0:
         return np.empty((len(starts), 0), dtype=np.uint8)
     return _items(data, length)[starts].view(np.uint8).reshape(-1, length)
@@ -120,7 +119,6 @@ def _shape_of(text: bytes) -> _Shape | None:
 
 
 def _alike(shape: _Shape, texts: Array) -> Array:
-    """Returns a mask of the rows that have this shape."""
     found = np.ones(len(texts), dtype=bool)
     if not shape.text:
         return found
@@ -152,7 +150,6 @@ def _values(shape: _Shape, texts: Array) -> Array:
 
 
 def _columns(shape: _Shape, values: Array) -> Iterator[Array]:
-    """Yields the values of each name as a part of all values."""
     place = 0
     for width in shape.widths:
         yield np.ndarray(len(values), f"V{width}", values, offset=place, strides=values.strides)
@@ -199,6 +196,5 @@ def _ends(sizes: list[int], numbers: Array) -> Array:
 
 
 def _items(data: Array, size: int) -> Array:
-    """Returns a view of `size` bytes from each element of an array on."""
     count = (data.nbytes - size) // data.itemsize + 1
     return np.ndarray(count, f"V{size}", data, strides=data.strides)

@@ -31,9 +31,7 @@ class Rows(Protocol):
 
 
 class Values(NamedTuple):
-    """The non-empty values of one property in the order of the text: record, first byte, byte behind the
-    last.
-    """
+    """The non-empty values of one property in text order: record, first byte, byte behind the last."""
 
     rows: Array
     starts: Array
@@ -41,9 +39,7 @@ class Values(NamedTuple):
 
 
 class JoinedProperties(NamedTuple):
-    """Joined texts: `text_ends[i]` is the byte behind text i and its \\x02; `marks` are the places of all
-    separators.
-    """
+    r"""Joined texts: `text_ends[i]` is behind text i and its \x02; `marks` are the places of separators."""
 
     text: bytes
     data: Array
@@ -103,9 +99,7 @@ def record_tags_codes(properties: JoinedProperties) -> Array:
 
 
 def key_hashes(properties: JoinedProperties, topics: list[bytes]) -> tuple[Array, Array]:
-    """Returns (record, hash) of every index key, unsorted: the last UNIQ_KEY and the tokens of the last
-    KEYS.
-    """
+    """Returns (record, hash) of each index key, unsorted: the last UNIQ_KEY and tokens of the last KEYS."""
     tokens = _tokens(properties)
     heads = np.fromiter(map(_topic_hash, topics), dtype=np.uint64, count=len(topics))
     lengths = tokens.stops - tokens.starts
@@ -130,9 +124,7 @@ def ordered_key_hashes(properties: JoinedProperties, topics: list[bytes]) -> tup
 
 
 def _java_hashes(data: Array, values: Values) -> tuple[Array, Array]:
-    """Returns `String.hashCode` of each value, unsigned in 64 bits, and a mask of the values for which it
-    holds: the ASCII ones.
-    """
+    """Returns each value's `String.hashCode` (unsigned, 64 bits), and a mask where it holds: ASCII."""
     hashes = np.zeros(len(values.rows), dtype=np.uint64)
     plain = np.ones(len(values.rows), dtype=bool)
     lengths = values.stops - values.starts
@@ -182,7 +174,6 @@ def _last_values(values: Values) -> Values:
 
 
 def _windows(data: Array, starts: Array, size: int) -> Array:
-    """Returns the `size` bytes at each place, a row for each."""
     return windows(data, size)[starts].view(np.uint8).reshape(len(starts), size)
 
 

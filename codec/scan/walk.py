@@ -112,7 +112,6 @@ def _pieces(buffer: Buffer, position: int, bound: int, rows: int) -> Iterator[tu
 
 
 def _reason(buffer: Buffer, position: int, limit: int) -> StopReason:
-    """Returns why no record starts at a position; LIMIT when one does."""
     rest = limit - position
     if rest < BLANK_SIZE:
         return StopReason.GARBAGE if any(buffer[position:limit]) else StopReason.ZERO

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 
 from codec.bodies.filters import BloomFilterData
 
-__all__ = ["BloomFilter", "murmur3_128"]
-
 MASK_64 = 0xFFFFFFFFFFFFFFFF
 C1 = 0x87C37B91114253D5
 C2 = 0x4CF5AD432745937F

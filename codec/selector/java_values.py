@@ -10,8 +10,6 @@ from __future__ import annotations
 import math
 import re
 
-__all__ = ["java_boolean", "java_double", "java_integer", "java_long", "order_of_doubles"]
-
 _SIGNS = ("+", "-")
 _TRIMMED = "".join(map(chr, range(0x21)))
 

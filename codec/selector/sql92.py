@@ -21,8 +21,6 @@ from codec.selector.sql92_compile import Evaluation, compile_tree
 from codec.selector.sql92_scan import KEYWORDS_4, KEYWORDS_5
 from codec.selector.sql92_tree import Node, property_names
 
-__all__ = ["CACHED", "MAX_LENGTH", "Dialect", "Predicate", "parse_sql92"]
-
 MAX_LENGTH = 64 * 1024
 CACHED = 100
 

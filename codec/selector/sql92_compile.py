@@ -33,8 +33,6 @@ from codec.selector.sql92_tree import (
     number_of,
 )
 
-__all__ = ["Evaluation", "compile_tree"]
-
 Properties: TypeAlias = Mapping[str, str]
 Evaluation: TypeAlias = Callable[[Properties], Any]
 Order: TypeAlias = Callable[[Any, Any], int]

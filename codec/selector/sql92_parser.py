@@ -36,8 +36,6 @@ from codec.selector.sql92_tree import (
     Truth,
 )
 
-__all__ = ["MAX_NESTING", "parse_tree"]
-
 MAX_NESTING = 256
 """The limit of nested operators. Parentheses alone and chains of AND or OR do not count."""
 

@@ -12,8 +12,6 @@ from typing import NamedTuple
 
 from codec.errors import SelectorError
 
-__all__ = ["END", "KEYWORDS_4", "KEYWORDS_5", "Word", "display", "scan"]
-
 END = "$END"
 
 KEYWORDS_4 = frozenset({"NOT", "AND", "OR", "BETWEEN", "IN", "TRUE", "FALSE", "IS", "NULL"})

@@ -11,27 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Final, NamedTuple, TypeAlias
 
-__all__ = [
-    "MIRRORED",
-    "And",
-    "Comparison",
-    "Constant",
-    "In",
-    "IsNull",
-    "Kind",
-    "Negate",
-    "Node",
-    "Not",
-    "Operator",
-    "Or",
-    "Property",
-    "TextTest",
-    "Truth",
-    "kind_of",
-    "number_of",
-    "property_names",
-]
-
 
 class Kind(enum.Enum):
     """The Java class of a value. A property is a STRING. NOTHING: never anything but null."""

@@ -12,8 +12,6 @@ from codec.bodies.heartbeat import SubscriptionData
 from codec.errors import SelectorError
 from codec.hashing import tags_code
 
-__all__ = ["ALL", "accepts_code", "accepts_tag", "parse_tags", "tag_codes", "tag_subscription"]
-
 ALL = "*"
 
 

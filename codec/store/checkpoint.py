@@ -47,7 +47,6 @@ class Checkpoint(NamedTuple):
 
 
 def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
-    """Returns the whole file."""
     return CHECKPOINT.pack(*checkpoint).ljust(FILE_SIZE, b"\0")
 
 

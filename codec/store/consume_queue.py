@@ -40,8 +40,6 @@ BATCH_ENTRY = fused(
 
 
 class Entry(NamedTuple):
-    """The place of a message's record."""
-
     commit_log_offset: int
     size: int
     tags_code: int

@@ -34,14 +34,11 @@ class DispatchedEntry(NamedTuple):
 
 
 def has_queue_entry(sys_flag: int) -> bool:
-    """Returns True for normal and committed messages; rolled-back ones have the bit of prepared ones set,
-    too.
-    """
+    """True for normal and committed messages; rolled-back ones also have the bit of prepared ones."""
     return not sys_flag & MessageSysFlag.TRANSACTION_PREPARED
 
 
 def has_index_items(sys_flag: int) -> bool:
-    """Returns True for all but rolled-back messages."""
     return sys_flag & MessageSysFlag.TRANSACTION_MASK != MessageSysFlag.TRANSACTION_ROLLBACK
 
 
@@ -89,7 +86,6 @@ def index_keys(properties: Mapping[str, str]) -> list[str]:
 
 
 def index_hashes(record: RecordScan, properties: Mapping[str, str]) -> list[int]:
-    """Returns the key hashes of the index items of a record, in order."""
     if not has_index_items(record.sys_flag):
         return []
     topic = str(record.topic, "utf-8", "replace")

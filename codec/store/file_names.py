@@ -43,9 +43,7 @@ def index_file_name(created_ms: int, tz: tzinfo | None = None) -> str:
 
 
 def index_file_name_after(last: str, wanted: str) -> str:
-    """Returns `wanted`, or the next name after `last` unless `wanted` is later: names ascend even if a clock
-    was set back.
-    """
+    """Returns `wanted`, else the name after `last`: names ascend even if a clock was set back."""
     return wanted if wanted > last else f"{int(last) + 1:0{INDEX_NAME_LENGTH}d}"
 
 

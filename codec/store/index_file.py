@@ -70,7 +70,6 @@ def item_position(slots: int, item: int) -> int:
 
 
 def index_file_size(slots: int = FILE_SLOTS, items: int = FILE_ITEMS) -> int:
-    """Returns the bytes of a whole file."""
     return item_position(slots, items)
 
 

@@ -68,9 +68,7 @@ def peek_record(buffer: Buffer, position: int = 0) -> RecordHead:
 
 
 def store_timestamp_at(buffer: Buffer, position: int = 0) -> int:
-    """Returns the store timestamp (ms) of the record at a position, unchecked. Raises CorruptionError when it
-    is cut short.
-    """
+    """Returns a record's store timestamp (ms), unchecked. Raises CorruptionError when it is cut short."""
     try:
         fields = _unpack_v4(buffer, position)
         offset = _STORE_TIMESTAMP[fields[_SYS_FLAG] & HOST_BITS]
@@ -217,7 +215,6 @@ def _split(buffer: Buffer, position: int, limit: int) -> tuple[tuple[Any, ...], 
 
 
 def _check_crc(body: Buffer, stored: int, position: int) -> None:
-    """Checks the CRC of a body; as in Java, not that of an empty one."""
     if len(body) and crc32(body) != stored:
         raise CorruptionError("the CRC of a body is wrong", position)
 

@@ -17,9 +17,7 @@ LONGEST_FIELD = 64 * 1024 * 1024
 
 
 class ExplainedField(NamedTuple):
-    """A field: `offset` counts from the start of the record; `value` is a number, or the bytes of hosts and
-    texts.
-    """
+    """A field: `offset` counts from the record's start; `value` is a number, or bytes of hosts and texts."""
 
     name: str
     offset: int
@@ -35,9 +33,7 @@ class Explanation(NamedTuple):
 
 
 def explain_record(buffer: bytes | bytearray | memoryview, position: int = 0) -> Explanation:
-    """Explains the record at a position up to the first impossible field. Raises CorruptionError only when
-    fewer than 8 bytes are left.
-    """
+    """Explains a record up to the first impossible field. CorruptionError for fewer than 8 bytes."""
     declaration = BLANK if peek_record(buffer, position).magic == MAGIC_BLANK else RECORD
     fields: list[ExplainedField] = []
     known: dict[str, Any] = {}

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 
 class ExportError(Exception):
-    """The export cannot be made as requested; the message names the cause and the remedy. Nothing partial is
-    left under --out.
-    """
+    """The export cannot be made; the message names cause and remedy. Nothing partial is left under --out."""
 
 
 class OutputExists(ExportError):

@@ -41,7 +41,6 @@ def _silent(count: int) -> None:
 
 
 def store_origin(store: Path, rows: RowFilter) -> Origin:
-    """Returns the origin that the manifest states for a store."""
     topics = ",".join(sorted(rows.topics)) or None
     return Origin(str(store.resolve()), topics, rows.queue_id, tuple(sorted(rows.tags)))
 
@@ -82,8 +81,6 @@ def export_store(
 
 
 class _Output(NamedTuple):
-    """Where files are written, and their layout."""
-
     folder: Path
     source: str
     layout: Layout
@@ -265,7 +262,6 @@ async def export_topic(
 
 
 def failed_of(ends: Sequence[QueueEnd]) -> list[QueueEnd]:
-    """Returns the queues that were not read to their ends, in order."""
     return sorted((end for end in ends if end.error is not None), key=lambda end: end.wanted.queue)
 
 

@@ -75,9 +75,7 @@ _COLUMNS: Mapping[str, _Kind] = {
 
 
 def wanted_columns(schema: Any) -> list[str]:
-    """Returns the columns of a file that make messages. Raises InputError for a column of another type, and
-    when the body is missing.
-    """
+    """Returns a file's message columns; InputError for a wrong type, or when the body is missing."""
     found = [name for name in _COLUMNS if name in schema.names]
     if not {"body", "body_text"} & set(found):
         raise InputError("column body is missing")

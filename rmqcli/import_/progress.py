@@ -41,7 +41,6 @@ def runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
 
 
 def _joined(rows: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Sorts ranges and joins those that touch."""
     found: list[tuple[int, int]] = []
     for begin, end in sorted(rows):
         if found and begin <= found[-1][1]:
@@ -55,9 +54,7 @@ class Progress:
     """A context manager for the progress file of an import; a path of None keeps nothing."""
 
     def __init__(self, path: Path | None, source: Path, topic: str, *, resume: bool) -> None:
-        """Raises InputError when the file exists and `resume` is False, or when it belongs to another
-        import.
-        """
+        """Raises InputError when the file exists without `resume`, or belongs to another import."""
         self._path = path
         self._head = _Head(str(source.resolve()), topic)
         self._sent: dict[str, list[tuple[int, int]]] = {}
@@ -95,7 +92,6 @@ class Progress:
         return self
 
     def is_sent(self, file: str, number: int) -> bool:
-        """Returns True when an earlier run sent this row."""
         rows = self._sent.get(file, [])
         place = bisect_right(rows, number, key=lambda row: row[0])
         return place > 0 and number < rows[place - 1][1]

@@ -200,9 +200,7 @@ class Importer:
     async def _send(
         self, target: ImportTarget, queue: MessageQueue, items: list[_Item]
     ) -> ClientError | None:
-        """Sends one request; if the broker refuses it, each message by itself, so that only the bad ones are
-        left out.
-        """
+        """Sends one request; if refused, each message by itself, so that only the bad ones are left out."""
         try:
             await _to_the_end(target, queue, [item.message for item in items])
         except ClientError as error:
@@ -235,9 +233,7 @@ class Importer:
 
 
 async def _to_the_end(target: ImportTarget, queue: MessageQueue, messages: list[Message]) -> None:
-    """Lets an interrupt wait for the response (at most the producer's timeout), so that these rows count as
-    sent.
-    """
+    """Lets an interrupt wait for the response, at most the timeout, so that these rows count as sent."""
     await trio.lowlevel.checkpoint_if_cancelled()
     with trio.CancelScope(shield=True):
         if len(messages) == 1:

@@ -101,9 +101,7 @@ class Workers:
     def run(
         self, function: Callable[[One], Result], tasks: Sequence[One], progress: Callable[[int], None]
     ) -> list[Result]:
-        """Returns the results in the order of the tasks; `progress` receives the cost of each finished task.
-        Raises WorkerKilled.
-        """
+        """Returns results in order of the tasks; `progress` receives finished costs. Raises WorkerKilled."""
         if self._pool is None or self._ends is None or len(tasks) < 2:
             return [_with_progress(function(task), task, progress) for task in tasks]
         self._ends.set(len(tasks))
@@ -162,9 +160,7 @@ def _unless_claimed(function: Callable[[One], Result], number: int, task: One) -
 
 
 def _serve(caller: int, ends: _Ends) -> None:
-    """Prepares a worker: it ignores Ctrl-C, which the calling process handles, and ends when that process is
-    killed.
-    """
+    """Prepares a worker: it ignores Ctrl-C, and ends when the calling process is killed."""
     _Caller.ends = ends
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(caller,), daemon=True).start()

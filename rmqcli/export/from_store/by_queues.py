@@ -48,7 +48,6 @@ class QueuePlaces(NamedTuple):
     end: int
 
     def within(self, part: Part) -> QueuePlaces:
-        """Returns the places that the scan of a part needs."""
         low, high = (part.base or 0) + part.begin, (part.base or 0) + part.end
         return self._replace(files=[file for file in self.files if file.touches(low, min(high, self.end))])
 
@@ -160,7 +159,6 @@ def _read(part: Part, rows: RowFilter, entries: Entries, encoded: bool) -> Itera
 
 
 def _scan_rest(part: Part, rows: RowFilter, end: int, encoded: bool) -> Iterator[Any]:
-    """Scans the part from byte `end` of the file on."""
     file = NamedFile(Path(part.path), part.base, part.size)
     if end > 0 and part.begin <= end:
         with mapped(file) as data:
@@ -171,7 +169,6 @@ def _scan_rest(part: Part, rows: RowFilter, end: int, encoded: bool) -> Iterator
 
 
 def _gaps(entries: Entries, low: int, high: int) -> list[tuple[int, int]]:
-    """Returns the ranges of [low, high) that are in no entry."""
     import numpy as np
 
     begins = np.concatenate(([low], entries.places + entries.sizes))
@@ -183,9 +180,7 @@ def _gaps(entries: Entries, low: int, high: int) -> list[tuple[int, int]]:
 
 
 def _are_same(batch: Any, entries: Entries, topics: frozenset[str]) -> bool:
-    """Returns True when each entry points at the record of its queue with its number: then none of a queue is
-    missing.
-    """
+    """Returns True when each entry points at its record, so that none of a queue is missing."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -27,9 +27,7 @@ from rmqcli.store.read.files import NamedFile, data_extents, mapped, naming_dama
 
 
 class Part(NamedTuple):
-    """Records of `path` that start in [begin, end); `base` is the commit-log offset of the file's first
-    byte.
-    """
+    """Records of `path` that start in [begin, end); `base` is the commit-log offset of the first byte."""
 
     path: str
     base: int | None
@@ -136,9 +134,7 @@ def _check_places(batch: Any, position: int, base: int) -> int:
 
 
 def _check_rest(file: NamedFile, data: memoryview, position: int, end: int) -> None:
-    """Checks that the records end where the part does, or continue with the record that the next part will
-    find.
-    """
+    """Checks that the records end with the part, or continue with the one that the next part will find."""
     if not any(data[position : position + BLANK_SIZE]) or len(data) - position < BLANK_SIZE:
         require_zeros(file, data, position)
         return
@@ -155,9 +151,7 @@ def _check_rest(file: NamedFile, data: memoryview, position: int, end: int) -> N
 
 
 def _placed(error: CorruptionError, data: memoryview, position: int) -> CorruptionError:
-    """Adds the place to an error about a body that cannot be decompressed: the first such record from
-    `position` on.
-    """
+    """Adds the place to a decompression error: the first such record from `position` on."""
     try:
         while error.position is None:
             position += decode_record(data, position, decompress=True).store_size

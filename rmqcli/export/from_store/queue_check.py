@@ -114,9 +114,7 @@ def warn_of_gap(store: Path, previous: Manifest | None, rows: RowFilter) -> None
 
 
 def _first_kept(queue: Queue, low: int) -> int:
-    """Returns the first queue offset whose record is at commit-log offset `low` or behind it, else the end of
-    the queue.
-    """
+    """Returns the first queue offset whose record is at commit-log offset `low` or later, else the end."""
     from codec.scan.entries import entry_columns
 
     for file in queue.files.files:
@@ -146,9 +144,7 @@ _NO_END = 1 << 63
 
 @dataclass(slots=True)
 class _Hole:
-    """Commit-log offsets [begin, end) without a file; `before` and `after` are the nearest entries, if
-    any.
-    """
+    """Commit-log offsets [begin, end) without a file; `before` and `after` are the nearest entries."""
 
     begin: int
     end: int
@@ -158,7 +154,6 @@ class _Hole:
     after: int | None = None
 
     def look_at(self, queue: Queue, places: Any) -> None:
-        """Adds the entries of a queue; `places` ascend."""
         first, end = (int(number) for number in places.searchsorted((self.begin, min(self.end, _NO_END - 1))))
         if end > first:
             self.lost += end - first
@@ -204,7 +199,6 @@ def _holes(files: list[NamedFile]) -> list[_Hole]:
 
 
 def _places(file: NamedFile) -> Any:
-    """Returns the commit-log offsets of the entries of a queue file, ascending."""
     import numpy as np
 
     from codec.scan.entries import entry_columns

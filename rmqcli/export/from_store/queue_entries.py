@@ -52,14 +52,11 @@ class Entries(NamedTuple):
     wanted: Any
 
     def only(self, chosen: Any) -> Entries:
-        """Selects entries by a slice, a mask or numbers."""
         return Entries(*(column[chosen] for column in self))
 
 
 def bounded(queue: Queue) -> list[QueueFile]:
-    """Returns the files of a queue that have entries, in order. Raises UnsoundQueue when they do not
-    ascend.
-    """
+    """Returns the files of a queue that have entries, in order; UnsoundQueue when they do not ascend."""
     topic, number = queue.topic or "", queue.queue_id or 0
     found: list[QueueFile] = []
     # The last file first: when it has entries, those before it are full, whatever a broker writes meanwhile.
@@ -146,7 +143,6 @@ def _unsound(topic: str, queue_id: int, file: NamedFile) -> UnsoundQueue:
 
 
 def _wanted(queue: QueueFile, offsets: Any, codes: Any, rows: RowFilter) -> Any:
-    """Returns a mask of the entries whose records may be wanted."""
     import numpy as np
 
     begin = max(rows.begin or 0, rows.done_of(queue.topic, queue.queue_id))

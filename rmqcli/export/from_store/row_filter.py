@@ -54,7 +54,6 @@ class RowFilter:
 
     @property
     def is_empty(self) -> bool:
-        """True when no row can be accepted."""
         return self.end is not None and self.end <= (self.begin or 0)
 
     @property
@@ -70,7 +69,6 @@ class RowFilter:
         return next((end for name, queue, end in self.done if (name, queue) == (topic, queue_id)), 0)
 
     def apply(self, batch: Any) -> Any:
-        """Returns the accepted rows of a record batch."""
         import numpy as np
         import pyarrow.compute as pc
 

@@ -25,8 +25,6 @@ _LOOK = 1 << 16
 
 
 class _Stamp(NamedTuple):
-    """Commit-log offset and store time (ms) of a record."""
-
     offset: int
     time: int
 
@@ -114,7 +112,6 @@ class _Log:
         return None
 
     def _first(self, number: int, start: int, stop: int) -> _Stamp | None:
-        """Returns the first record of a file that starts in start:stop."""
         look = _LOOK
         while start < stop:
             file, data = self._files[number], self._views.view(number)

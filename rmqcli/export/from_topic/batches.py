@@ -26,7 +26,6 @@ class QueueRange(NamedTuple):
     end_time: int | None = None
 
     def takes(self, message: MessageExt) -> bool:
-        """Returns True when a pulled message is in the range."""
         after = self.begin_time is None or message.store_timestamp >= self.begin_time
         before = self.end_time is None or message.store_timestamp < self.end_time
         return self.begin <= message.queue_offset < self.end and after and before
@@ -62,7 +61,6 @@ async def read_some(
 
 
 def to_batch(messages: list[MessageExt]) -> Any:
-    """Converts messages to a record batch of the export schema."""
     import pyarrow as pa
 
     from codec.scan.schema import schema

@@ -20,9 +20,7 @@ from rmqcli.grammar.offset_range import OffsetRange
 async def find_ranges(
     reader: Reader, topic: str, wanted: OffsetRange
 ) -> tuple[list[QueueRange], list[QueueEnd]]:
-    """Returns the ranges, and the queues whose offsets are unknown. Raises the first error when that is all
-    of them.
-    """
+    """Returns ranges, and queues with unknown offsets. Raises the first error when that is all of them."""
     queues = await choose_queues(reader, topic)
     found: dict[MessageQueue, Span | ClientError] = {}
 

@@ -18,9 +18,7 @@ T = TypeVar("T")
 
 
 class QueueEnd(NamedTuple):
-    """The end of a queue's reading: everything of `wanted` before offset `reached` is exported; `error` says
-    why not all.
-    """
+    """The end of a queue: all of `wanted` before offset `reached` is exported; `error` says why not all."""
 
     wanted: QueueRange
     reached: int

@@ -41,9 +41,7 @@ class _Commit(msgspec.Struct, frozen=True):
 
 
 def refuse_existing(out: Path, *, resume: bool = False) -> None:
-    """Raises OutputExists when a new, or a resumed, export cannot use `out`, and when `out` lies in a store
-    folder.
-    """
+    """Raises OutputExists when a new or resumed export cannot use `out`, or it lies in a store folder."""
     _refuse_store(out)
     if not out.exists():
         return
@@ -135,9 +133,7 @@ class ExportFolder:
         reached: Sequence[QueueSpan] = (),
         commit_log_offset: int | None = None,
     ) -> Manifest:
-        """Adds files to the export. Without any rows it adds an empty file (unless in partitions), which has
-        the schema.
-        """
+        """Adds files to the export; without rows an empty one with the schema (unless in partitions)."""
         added = list(files)
         if not added and self.previous is None and not self._layout.partition_by:
             added = self.measure([self._empty_file()])
@@ -181,9 +177,7 @@ class ExportFolder:
                 raise error
 
     def _drop_temporary(self) -> None:
-        """Renames the folder first: late attempts of Spark tasks may still write, and cannot create files
-        there then.
-        """
+        """Renames the folder first: late attempts of Spark tasks cannot create files there then."""
         dropped = self.temporary.with_name(f"{self.temporary.name}-dropped")
         with suppress(OSError):
             self.temporary.rename(dropped)
@@ -203,7 +197,6 @@ def _locked(out: Path) -> int:
 
 
 def _entry(file: Path, path: str) -> FileEntry:
-    """Reads rows and queues of a file from its footer."""
     from pyarrow import parquet
 
     footer = parquet.read_metadata(file)

@@ -61,7 +61,6 @@ class Layout:
         return [name for name in (*schema().names, BODY_TEXT) if name in wanted]
 
     def schema(self, source: str) -> Any:
-        """Returns the schema of the files; its metadata holds the source and the version of this tool."""
         import pyarrow as pa
 
         from codec.scan.schema import schema
@@ -71,7 +70,6 @@ class Layout:
         return pa.schema(fields, {"rmq.source": source, "rmq.version": rmqcli.__version__})
 
     def shape(self, table: Any) -> Any:
-        """Converts a table of all columns to the columns of the files."""
         if BODY_TEXT in self.names:
             table = table.append_column(BODY_TEXT, _texts(table["body"]))
         return table.select(self.names)

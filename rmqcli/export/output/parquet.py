@@ -29,9 +29,7 @@ class Files(Protocol):
 
 
 def open_files(folder: Path, prefix: str, source: str, layout: Layout, *, in_thread: bool = True) -> Files:
-    """Opens files below `folder` with names that start with `prefix`, in the folders of the layout.
-    `in_thread` is that of `ParquetFiles`.
-    """
+    """Opens files below `folder` that start with `prefix`; `in_thread` is that of `ParquetFiles`."""
     kind = PartitionedFiles if layout.partition_by else ParquetFiles
     return kind(folder, prefix, source, layout, in_thread)
 
@@ -77,7 +75,6 @@ class ParquetFiles:
             self.hand_over()
 
     def hand_over(self) -> None:
-        """Ends the row group."""
         self._settle()
         group = self._gathered, self.gathered_bytes
         self._gathered, self.gathered_bytes = [], 0
@@ -160,7 +157,6 @@ class PartitionedFiles:
         return self
 
     def write(self, batch: Any) -> None:
-        """Adds the rows of a record batch, each to its partition."""
         for folder, part in _partitions(batch, self._layout.partition_by):
             self._files(folder).write(part)
         while sum(files.gathered_bytes for files in self._open.values()) > self._layout.gathered_bytes:

@@ -33,7 +33,6 @@ class QueueSpan(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def spans_of(table: Any) -> Iterator[QueueSpan]:
-    """Yields the spans of a table, one for each queue."""
     import numpy as np
     import pyarrow as pa
 

@@ -210,7 +210,6 @@ async def _step(
 
 
 def _run(spark: Any, tasks: int, job: Callable[[int], _Written], progress: Progress) -> list[_Written]:
-    """Returns the results of the tasks in order."""
     # Plain partitions: a data frame would delay the first task of a new session by seconds.
     if not tasks:
         return []
@@ -231,7 +230,6 @@ class _Written(NamedTuple):
 
 
 def _run_task(read: Read, folder: Path, source: str, layout: Layout, task: int) -> _Written:
-    """Runs a task in an executor."""
     attempt = f"task-{task:05d}-{uuid.uuid4().hex}"
     # A task has one core: the others are for other tasks.
     with (
@@ -274,9 +272,7 @@ _ERROR = re.compile(
 
 
 def _reason(error: BaseException) -> Exception:
-    """Returns the error that a task raised, from the text of Spark's: its traceback ends with type and
-    message.
-    """
+    """Returns the error that a task raised, from the traceback that ends the text of Spark's error."""
     unsound = _UNSOUND.search(str(error))
     if unsound is not None:
         return UnsoundQueue(unsound[1].strip())

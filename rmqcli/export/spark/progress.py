@@ -25,7 +25,6 @@ Look = Callable[[], tuple[int, int]]
 
 @contextmanager
 def silent(tasks: int) -> Iterator[Callable[[int], None]]:
-    """Reports progress nowhere."""
     yield lambda count: None
 
 
@@ -47,7 +46,6 @@ class Watch:
             warn("no task has started yet: has the Spark master workers with free cores and memory?")
 
     def end(self) -> None:
-        """Reports the rest: the job is finished."""
         self._report(self._tasks)
 
     def _report(self, done: int) -> None:

@@ -60,9 +60,7 @@ def spark_session(
 
 @contextmanager
 def _unlogged(verbose: bool) -> Iterator[None]:
-    """Leaves Ctrl-C to Python: PySpark's handler fails while a job runs, and Py4J would log tracebacks of
-    both.
-    """
+    """Leaves Ctrl-C to Python: PySpark's handler fails during a job, and Py4J would log tracebacks."""
     handler, before = logging.NullHandler(), signal.getsignal(signal.SIGINT)
     if not verbose:
         logging.getLogger().addHandler(handler)
@@ -156,9 +154,7 @@ def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def _quiet(log: Path, verbose: bool) -> Iterator[None]:
-    """Redirects standard error of the JVM that is started, and of its workers, to a file: the launcher prints
-    before any log setting applies.
-    """
+    """Redirects stderr of the started JVM and its workers: the launcher prints before log settings apply."""
     if verbose:
         yield
         return

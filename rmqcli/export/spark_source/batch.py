@@ -33,8 +33,6 @@ PART_BYTES = 64 * 1024 * 1024
 
 @dataclass(frozen=True)
 class QueuePartition(InputPartition):
-    """A range of a queue."""
-
     wanted: QueueRange
 
 
@@ -67,7 +65,6 @@ class BatchReader(DataSourceReader):
         return list(map(QueuePartition, split(ranges, self.options.min_partitions or 1)))
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Yields record batches, in an executor."""
         return read_partition(partition, self.options, self.columns, self.constraints)
 
     def _parts(self, path: Path) -> list[InputPartition]:
@@ -151,7 +148,6 @@ class FilteringReader(BatchReader):
     """
 
     def pushFilters(self, filters: list[Any]) -> Iterable[Any]:
-        """Returns the filters that Spark has to apply."""
         for item in filters:
             found = constrained(self.constraints, item)
             if found is None:
@@ -163,7 +159,6 @@ class FilteringReader(BatchReader):
 def read_partition(
     partition: InputPartition, options: ReadOptions, columns: Columns, constraints: Constraints
 ) -> Iterator[Any]:
-    """Yields record batches with the columns that Spark expects."""
     for batch in _batches(partition, options, constraints):
         taken = constraints.apply(batch)
         if taken.num_rows:

@@ -42,7 +42,6 @@ class Columns:
         return cls(pa.schema(fields))
 
     def of(self, batch: Any) -> Any:
-        """Returns these columns of a record batch, with exactly the schema that Spark expects."""
         import pyarrow as pa
 
         return pa.RecordBatch.from_arrays([batch[name] for name in self.arrow.names], schema=self.arrow)

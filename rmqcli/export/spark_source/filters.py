@@ -79,7 +79,6 @@ class Constraints:
         return self.columns.get(column, Allowed())
 
     def apply(self, batch: Any) -> Any:
-        """Returns the allowed rows of a record batch."""
         import pyarrow.compute as pc
 
         masks = [mask for name, allowed in self.columns.items() for mask in _masks(batch[name], allowed)]

@@ -29,9 +29,7 @@ class OptionError(ExportError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ClientOptions:
-    """Options of clients: `instance` are keyword arguments of every client, `producer` of producers.
-    Picklable.
-    """
+    """Arguments of clients: `instance` for every client, `producer` for producers. Picklable."""
 
     namesrv: str
     instance: Mapping[str, Any] = field(default_factory=dict)
@@ -41,7 +39,6 @@ class ClientOptions:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """Keyword arguments of `ClientInstance`."""
         if not self.tls:
             return {"namesrv": self.namesrv, **self.instance}
         import ssl
@@ -245,7 +242,6 @@ def _unknown(name: str, known: frozenset[str]) -> str:
 
 
 def read_options(options: Mapping[str, str]) -> ReadOptions:
-    """Reads the options of a read. Raises OptionError."""
     named = _Named(options, _READ, {**_ALIASES, "topic": "subscribe"})
     if "path" in named.values:
         _check_of_store(named)
@@ -273,7 +269,6 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
 
 
 def _check_of_store(named: _Named) -> None:
-    """Refuses options that only a broker can apply."""
     given = [*named.values, *(f"rocketmq.{name}" for name in named.of_client)]
     others = sorted(name for name in given if name not in _OF_STORE)
     if others:
@@ -322,7 +317,6 @@ def _check_order(start: Position, end: Position) -> None:
 
 
 def write_options(options: Mapping[str, str]) -> WriteOptions:
-    """Reads the options of a write. Raises OptionError."""
     named = _Named(options, _WRITE, _ALIASES)
     client = named.client()
     if client is None:

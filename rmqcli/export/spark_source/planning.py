@@ -27,7 +27,6 @@ AT_ONCE = 16
 
 @asynccontextmanager
 async def opened(options: ReadOptions) -> AsyncIterator[PullConsumer]:
-    """Opens a consumer with the options of the client, for the group if there is one."""
     assert options.client is not None
     async with ClientInstance(**options.client.arguments) as instance:
         yield PullConsumer(options.group, instance=instance)
@@ -108,9 +107,7 @@ def first_error(error: BaseException) -> BaseException:
 async def resolved(
     consumer: PullConsumer, queues: list[MessageQueue], position: Position, name: str
 ) -> Offsets:
-    """Returns the offsets of a position. Raises OptionError when it names queues other than these; `name` is
-    that of the option.
-    """
+    """Returns a position's offsets; OptionError, with the option's `name`, for queues other than these."""
     named = position.offsets or position.times
     wrong = sorted(set(queues) ^ named.keys()) if named else []
     if wrong:
@@ -129,9 +126,7 @@ async def _resolve(consumer: PullConsumer, position: Position, queue: MessageQue
 
 
 async def offset_at(consumer: PullConsumer, queue: MessageQueue, time: int) -> int:
-    """Returns the offset of the first message stored at `time` (ms) or later; the end of the queue when there
-    is none.
-    """
+    """Returns the offset of the first message stored at `time` (ms) or later, else the queue's end."""
     # A search may return any message of its millisecond, or the neighbour of a gap: it uses a millisecond
     # less, and the messages from there on decide.
     offset = await consumer.search_offset(queue, max(0, time - 1))
@@ -146,9 +141,7 @@ async def offset_at(consumer: PullConsumer, queue: MessageQueue, time: int) -> i
 
 
 def split(ranges: list[QueueRange], at_least: int) -> list[QueueRange]:
-    """Splits ranges into `at_least` ranges of about the same size; fewer only when there are fewer
-    messages.
-    """
+    """Splits ranges into `at_least` of about the same size; fewer only with fewer messages."""
     total = sum(wanted.end - wanted.begin for wanted in ranges)
     if at_least <= len(ranges):
         return ranges

@@ -91,7 +91,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return queues_to_json(end)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """Returns a range of each queue that has new messages."""
         before, after = queues_from_json(start), queues_from_json(end)
         unknown = [queue for queue in after if before.get(queue, after[queue] + 1) > after[queue]]
         begins = before | trio.run(self._begins, unknown)
@@ -100,7 +99,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return list(map(QueuePartition, split(found, self.options.min_partitions or 1)))
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Yields record batches, in an executor."""
         return read_partition(partition, self.options, self.columns, Constraints())
 
     def commit(self, end: dict[str, Any]) -> None:
@@ -126,9 +124,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return await for_all(await queues_of(consumer, self.options), consumer.max_offset)
 
     async def _begins(self, queues: list[Any]) -> Offsets:
-        """Returns the first offsets of queues that the checkpoint does not know, or knows from before they
-        were created again.
-        """
+        """Returns first offsets of queues that the checkpoint does not know, or that were created again."""
         if not queues:
             return {}
 
@@ -139,9 +135,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return await for_all(queues, first)
 
     def _with_absent(self, before: Offsets, end: Offsets) -> Offsets:
-        """Adds queues that are missing now, with their old offsets; queues that became shorter start
-        again.
-        """
+        """Adds missing queues with their old offsets; queues that became shorter start again."""
         for queue, offset in sorted(before.items()):
             if queue not in end:
                 lose(f"{queue} no longer exists; it was read up to offset {offset}", self.options)

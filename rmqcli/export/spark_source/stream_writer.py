@@ -18,5 +18,4 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self.sender = RowSender(options)
 
     def write(self, iterator: Iterator[Any]) -> Sent:
-        """Sends rows, in an executor."""
         return self.sender.send(iterator)

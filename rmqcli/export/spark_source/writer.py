@@ -36,8 +36,6 @@ _TYPES: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Sent(WriterCommitMessage):
-    """The number of rows that a task sent."""
-
     rows: int
 
 
@@ -140,5 +138,4 @@ class Writer(DataSourceArrowWriter):
         self.sender = RowSender(options)
 
     def write(self, iterator: Iterator[Any]) -> Sent:
-        """Sends rows, in an executor."""
         return self.sender.send(iterator)

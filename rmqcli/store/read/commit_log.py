@@ -35,7 +35,6 @@ class Place(NamedTuple):
     offset: int
 
     def bytes(self) -> bytes:
-        """Reads the record from its file."""
         with self.file.path.open("rb") as handle:
             handle.seek(self.position)
             return handle.read(self.size)
@@ -57,9 +56,7 @@ def _is_written_to(path: Path) -> bool:
 
 
 class CommitLogFiles:
-    """The files of a commit log, opened one at a time; while a broker runs, with the sizes that are
-    written.
-    """
+    """The files of a commit log, opened one at a time; while a broker runs, with their written sizes."""
 
     def __init__(self, path: Path) -> None:
         """Raises FileNotFoundError when there is no such file, or none in the folder."""
@@ -140,9 +137,7 @@ class CommitLogFiles:
 
 
 class LogViews:
-    """The bytes of commit log files by commit-log offset; a context manager that keeps files mapped once
-    used.
-    """
+    """The bytes of commit log files by commit-log offset; a context manager that keeps used files mapped."""
 
     def __init__(self, files: Sequence[NamedFile]) -> None:
         self._stack = ExitStack()
@@ -162,7 +157,6 @@ class LogViews:
         self._stack.close()
 
     def view(self, number: int) -> memoryview:
-        """Returns all bytes of a file."""
         if number not in self._views:
             self._views[number] = self._stack.enter_context(mapped(self.files[number]))
         return self._views[number]
@@ -183,9 +177,7 @@ class LogViews:
 
 
 def walk_file(file: NamedFile, data: memoryview, start: int = 0) -> Iterator[tuple[Place, RecordScan]]:
-    """Yields the whole, well-formed records from byte `start` on. Raises CorruptionError(position) at the
-    first that is not.
-    """
+    """Yields the sound records from byte `start` on. Raises CorruptionError(position) at the first other."""
     base = file.base
     position, end = start, len(data)
     while end - position >= BLANK_SIZE:
@@ -217,9 +209,7 @@ def require_zeros(file: NamedFile, data: memoryview, position: int) -> None:
 
 
 def next_record(file: NamedFile, data: memoryview, start: int, stop: int | None = None) -> int | None:
-    """Returns the first byte in [start, stop) where a whole record with the right CRC and commit-log offset
-    starts, else None.
-    """
+    """Returns the first byte in [start, stop) of a whole record with right CRC and offset, else None."""
     end = len(data) if stop is None else min(stop, len(data))
     for at in _magic_places(file, data, start, end):
         try:

@@ -18,9 +18,7 @@ _RECORDS = frozenset((MAGIC_V1, MAGIC_V2))
 
 
 class QueueEntry(NamedTuple):
-    """A queue entry: its queue offset, the commit-log offset and size (bytes) of its record, its tags code,
-    and its place.
-    """
+    """A queue entry: its queue offset, its record's commit-log offset and size (bytes), tags code, place."""
 
     queue_offset: int
     commit_log_offset: int
@@ -35,7 +33,6 @@ class QueueEntry(NamedTuple):
 
 
 def entry_at(file: NamedFile, data: memoryview, number: int) -> QueueEntry:
-    """Reads an entry by its number, counted from the first of the file."""
     position = number * ENTRY.size
     offset, size, tags_code = ENTRY.unpack_from(data, position)
     return QueueEntry((file.base or 0) // ENTRY.size + number, offset, size, tags_code, file, position)
@@ -48,9 +45,7 @@ class ConsumeQueueFiles:
         self.files = offset_files(path) if files is None else files
 
     def entries(self, begin: int = 0, end: int | None = None) -> Iterator[QueueEntry]:
-        """Yields the written entries with queue offsets in [begin, end), without fillers. An entry of size 0
-        ends the queue.
-        """
+        """Yields the entries of [begin, end) without fillers; one of size 0 ends the queue."""
         for file in self.files:
             first = (file.base or 0) // ENTRY.size
             count = file.size // ENTRY.size
@@ -67,9 +62,7 @@ class ConsumeQueueFiles:
                         yield entry
 
     def bounds(self) -> tuple[int, int]:
-        """Returns the first queue offset and the one behind the last; (0, 0) for a queue without entries.
-        Reads few entries.
-        """
+        """Returns the first queue offset and the one behind the last, else (0, 0). Reads few entries."""
         first = next((entry.queue_offset for entry in self._from_first_written()), 0)
         for file in reversed(self.files):
             with mapped(file) as data:
@@ -84,17 +77,13 @@ class ConsumeQueueFiles:
         return first, first
 
     def as_written(self) -> list[NamedFile]:
-        """Returns the files with the sizes that they are filled to, for a queue that a broker keeps
-        writing.
-        """
+        """Returns the files with their filled sizes, for a queue that a broker keeps writing."""
         end = self.bounds()[1] * ENTRY.size
         filled = [file._replace(size=min(file.size, end - (file.base or 0))) for file in self.files]
         return [file for file in filled if file.size > 0]
 
     def _from_first_written(self) -> Iterator[QueueEntry]:
-        """Yields the entries of the first file behind its leading fillers; later ones may stand for lost
-        entries.
-        """
+        """Yields the first file's entries behind leading fillers; later ones may stand for lost entries."""
         file = self.files[0]
         with mapped(file) as data:
             fillers = leading_fillers(data, file.size // ENTRY.size)
@@ -197,5 +186,4 @@ def _refuse_others(file: NamedFile) -> None:
 
 
 def explain_entry(entry: QueueEntry) -> list[ExplainedField]:
-    """Returns the fields of an entry with their bytes."""
     return explain_fixed(ENTRY, ENTRY.pack(*entry[1:4]))

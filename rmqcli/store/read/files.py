@@ -25,9 +25,7 @@ class NamedFile(NamedTuple):
 
 
 def offset_files(path: Path) -> list[NamedFile]:
-    """Returns the file, or the files of a folder in the order of their offsets. Raises FileNotFoundError when
-    there are none.
-    """
+    """Returns the file, or those of a folder by their offsets. Raises FileNotFoundError without any."""
     if path.is_file():
         base = int(path.name) if is_file_name(path.name) else None
         return [NamedFile(path, base, path.stat().st_size)]
@@ -48,9 +46,7 @@ class DamagedFile(CorruptionError):
 
 @contextmanager
 def mapped(file: NamedFile) -> Iterator[memoryview]:
-    """Maps the first `size` bytes of a file as a view that must not outlive the block. An empty file is an
-    empty view.
-    """
+    """Maps the first `size` bytes as a view that must not outlive the block; empty for an empty file."""
     if file.size == 0:
         yield memoryview(b"")
         return

@@ -69,9 +69,7 @@ class IndexLoad(NamedTuple):
 
 
 def index_files(path: Path) -> list[NamedFile]:
-    """Returns the file, or the index files of a folder `index` or a store folder, oldest first. Raises
-    FileNotFoundError without any.
-    """
+    """Returns the file, or those of a folder `index` or a store, oldest first. FileNotFoundError if none."""
     if path.is_file():
         if is_file_name(path.name):
             raise FileNotFoundError(2, "not an index file: it is named by an offset", str(path))
@@ -86,9 +84,7 @@ def index_files(path: Path) -> list[NamedFile]:
 
 
 def geometry_of(file: NamedFile, data: memoryview, slots: int | None = None) -> IndexGeometry:
-    """Finds the numbers of slots and items. Raises CorruptionError when no number of slots fits, or `slots`
-    does not.
-    """
+    """Finds the numbers of slots and items. CorruptionError when none fits, or `slots` does not."""
     header = decode_header(data)
     guesses: Iterator[int] = iter((slots,)) if slots else _guesses(file.size)
     for guess in guesses:
@@ -156,7 +152,6 @@ def _items(data: memoryview, index: IndexGeometry) -> Iterator[IndexItem]:
 
 
 def _chain_lengths(data: memoryview, index: IndexGeometry) -> Counter[int]:
-    """Counts the items on the chain of each slot in use."""
     return Counter(item.key_hash % index.slots for item in _items(data, index))
 
 
@@ -177,9 +172,7 @@ class IndexSpread:
 
 
 def overlaps(header: IndexHeader, wanted: OffsetRange) -> bool:
-    """Returns True when a file has items of a range of commit-log offsets and store times; `last` is
-    ignored.
-    """
+    """True when a file has items of a range of offsets and store times; `last` is ignored."""
     offsets = _meet(header.begin_phy_offset, header.end_phy_offset, wanted.begin, wanted.end)
     times = _meet(header.begin_timestamp, header.end_timestamp, wanted.begin_time, wanted.end_time)
     return offsets and times and not wanted.only_new
@@ -190,9 +183,7 @@ def _meet(first: int, last: int, begin: int | None, end: int | None) -> bool:
 
 
 def shape_of_index(folder: Path) -> tuple[int, int, dict[int, str]]:
-    """Returns slots and items of the newest file that has them (else Java's defaults), and file names by the
-    offset they begin at.
-    """
+    """Returns slots and items of the newest file, else Java's defaults, and file names by first offset."""
     shape, names = (FILE_SLOTS, FILE_ITEMS), {}
     try:
         files = index_files(folder)

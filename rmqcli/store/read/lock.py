@@ -37,7 +37,6 @@ def is_locked(store: Path) -> bool:
 
 
 def _is_open(path: Path) -> bool:
-    """Returns True when this process has the file open."""
     wanted = path.stat()
     try:
         numbers = [int(entry.name) for entry in Path("/dev/fd").iterdir()]
@@ -58,9 +57,7 @@ def refuse_locked(store: Path) -> None:
 
 @contextmanager
 def holding_lock(store: Path) -> Iterator[None]:
-    """Keeps brokers from starting on the folder during the block. Raises PermissionError when one runs
-    already.
-    """
+    """Keeps brokers from starting during the block. Raises PermissionError when one runs already."""
     handle = os.open(store / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         try:

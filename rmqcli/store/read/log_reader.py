@@ -30,9 +30,7 @@ def ignore_damage(damage: DamagedFile) -> None:
 
 
 def stored_message(data: memoryview, position: int) -> MessageExt:
-    """Decodes the message at a position, its body as stored. Raises CorruptionError(position) when no whole
-    record is there.
-    """
+    """Decodes a message, its body as stored. Raises CorruptionError(position) when no record is there."""
     try:
         return decode_record(data, position)
     except CorruptionError as error:
@@ -52,15 +50,12 @@ def with_plain_body(message: MessageExt, file: NamedFile, position: int, on_dama
 
 
 def plain_bodies(found: Iterable[Found], on_damage: OnDamage) -> Iterator[Found]:
-    """Decompresses the bodies of messages."""
     for place, message in found:
         yield place, with_plain_body(message, place.file, place.position, on_damage)
 
 
 class LogReader(LogViews):
-    """Reads records by commit-log offset; a context manager that keeps files mapped. `path` is a store folder
-    or its log.
-    """
+    """Reads records by offset; a context manager that maps files. `path` is a store folder or its log."""
 
     def __init__(self, path: Path) -> None:
         """Raises FileNotFoundError when there is no commit log."""

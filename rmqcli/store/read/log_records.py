@@ -75,7 +75,6 @@ def _blocks(
 
 
 def _message(data: memoryview, position: int, wanted: OffsetRange, chosen: RecordFilter) -> MessageExt | None:
-    """Returns the message at a position; None when it is not chosen."""
     message = stored_message(data, position)
     is_chosen = wanted.holds_time(message.store_timestamp) and chosen.accepts(message)
     return message if is_chosen else None

@@ -42,7 +42,6 @@ class DelayLevel(NamedTuple):
 
     @property
     def row(self) -> tuple[int | None, ...]:
-        """The values of LEVEL_COLUMNS."""
         return (
             self.level,
             self.delay,
@@ -83,7 +82,6 @@ class HalfMessage(NamedTuple):
 
 
 def delay_levels(store: Path, levels: DelayLevels = DEFAULT_LEVELS) -> list[DelayLevel]:
-    """Returns every level that has a queue."""
     offsets = delay_offsets(store)
     found = []
     for level, files in _queues(store, SystemTopic.SCHEDULE):
@@ -110,9 +108,7 @@ def _queues(store: Path, topic: str) -> list[tuple[int, ConsumeQueueFiles]]:
 
 
 def delayed_messages(store: Path, level: DelayLevel) -> Iterator[DelayedMessage]:
-    """Yields the undelivered messages of a level in the order of delivery. Raises DamagedFile where no record
-    is.
-    """
+    """Yields undelivered messages in the order of delivery. Raises DamagedFile where no record is."""
     with LogReader(store) as log:
         for number, files in _queues(store, SystemTopic.SCHEDULE):
             for entry in files.entries(level.offset) if number + 1 == level.level else ():
@@ -156,7 +152,6 @@ def _half(entry: QueueEntry, place: Place, message: MessageExt) -> HalfMessage:
 
 
 def _with_real_topic(entry: QueueEntry, message: MessageExt) -> MessageExt:
-    """Returns a message of a system topic with its real topic and queue."""
     queue = message.properties.get(PropertyName.REAL_QID, "")
     return msgspec.structs.replace(
         message,

@@ -59,9 +59,7 @@ def _is_store(path: Path) -> bool:
 
 
 def read_checkpoint(store: Path) -> Checkpoint | None:
-    """Reads the checkpoint of a store, or a checkpoint file; None when missing. Raises DamagedFile when it
-    cannot be one.
-    """
+    """Reads a checkpoint file, or that of a store; None when missing. Raises DamagedFile."""
     path = store / "checkpoint" if store.is_dir() else store
     if store.is_dir() and not path.exists():
         return None

@@ -16,14 +16,11 @@ _SETTINGS: ContextVar[tuple[bool, int]] = ContextVar("vectorised", default=(True
 
 
 def is_vectorised() -> bool:
-    """Returns True when the packages of the extra `export` are installed, unless `vectorising` disables
-    them.
-    """
+    """True when the packages of the extra `export` are there, unless `vectorising` disables them."""
     return _SETTINGS.get()[0] and all(map(util.find_spec, _NEEDED))
 
 
 def block_records() -> int:
-    """Returns the most records, entries or items of one block."""
     return _SETTINGS.get()[1]
 
 

@@ -28,9 +28,7 @@ from codec.store.index_file import (
 
 
 class IndexWriter:
-    """Writes the files of a folder `index`. `names` maps the commit-log offset that a file begins at to its
-    name.
-    """
+    """Writes the files of a folder `index`. `names` maps the offset that a file begins at to its name."""
 
     def __init__(
         self,
@@ -51,7 +49,6 @@ class IndexWriter:
         self._header = IndexHeader()
 
     def put(self, hashes: Sequence[int], offset: int, timestamp: int) -> None:
-        """Writes the items of one record."""
         for key_hash in hashes:
             if self._pages is None or self._header.index_count >= self._capacity:
                 self._roll(offset, timestamp)
@@ -114,7 +111,6 @@ class IndexWriter:
         return self._last_name
 
     def finish(self) -> None:
-        """Writes the header of the last file."""
         if self._pages is not None:
             HEADER.struct.pack_into(self._pages, 0, *self._header)
             self._pages.flush()

@@ -32,9 +32,7 @@ def is_folder(topic: str, queue_id: int) -> bool:
 
 
 class QueueWriter:
-    """Writes one queue: `first` is its first offset, `next_offset` the one behind its last; `missing` counts
-    fillers between.
-    """
+    """Writes one queue from offset `first` up to `next_offset`; `missing` counts the fillers between."""
 
     def __init__(self, folder: Path, file_size: int) -> None:
         self.first = self.next_offset = self.missing = 0
@@ -67,7 +65,6 @@ class QueueWriter:
             self.flush()
 
     def put_many(self, topic: str, queue_id: int, offsets: Any, entries: Any) -> None:
-        """Adds consecutive entries, given as arrays."""
         first, last = int(offsets[0]), int(offsets[-1])
         goes_on = first == self.next_offset or (self._empty and not self._buffer)
         if not goes_on or last - first + 1 != len(offsets) or (offsets[1:] - offsets[:-1] != 1).any():
@@ -98,7 +95,6 @@ class QueueWriter:
         self._start(offset)
 
     def flush(self) -> None:
-        """Writes the buffered entries."""
         while self._buffer:
             inside = self._begin % self._file_size
             piece = bytes(self._buffer[: self._file_size - inside])
@@ -118,21 +114,16 @@ class QueueWriter:
 
 
 class QueuesWriter:
-    """Writes all queues of a folder `consumequeue`."""
-
     def __init__(self, folder: Path, file_size: int = QUEUE_FILE_SIZE) -> None:
         self._folder = folder
         self._file_size = file_size // ENTRY.size * ENTRY.size
         self.queues: dict[tuple[str, int], QueueWriter] = {}
 
     def put(self, entry: DispatchedEntry) -> None:
-        """Adds an entry. Raises CorruptionError when the topic cannot name a folder, or the offset is
-        impossible.
-        """
+        """Raises CorruptionError when the topic cannot name a folder, or the offset is impossible."""
         self._queue(entry.topic, entry.queue_id).put(entry)
 
     def put_many(self, topic: str, queue_id: int, offsets: Any, entries: Any) -> None:
-        """Adds many entries of one queue."""
         self._queue(topic, queue_id).put_many(topic, queue_id, offsets, entries)
 
     def _queue(self, topic: str, queue_id: int) -> QueueWriter:
@@ -147,6 +138,5 @@ class QueuesWriter:
         return queue
 
     def finish(self) -> None:
-        """Writes the buffered entries."""
         for queue in self.queues.values():
             queue.flush()

@@ -54,9 +54,7 @@ class Rebuilt(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """A file that differs from the one built: `kind` is new, gone or changed (then from byte `position`
-    on).
-    """
+    """A file that differs from the built one: `kind` new, gone or changed (from byte `position` on)."""
 
     path: str
     kind: str
@@ -74,9 +72,7 @@ def shape_of(store: Path) -> Shape:
 def build(
     log: CommitLogFiles, out: Path, shape: Shape, progress: Callable[[int], None] = lambda size: None
 ) -> Rebuilt:
-    """Writes `consumequeue` and `index` of a commit log into `out`. Raises DamagedFile where the log is
-    damaged.
-    """
+    """Writes the log's `consumequeue` and `index` into `out`. Raises DamagedFile at damage."""
     queues = QueuesWriter(out / "consumequeue", shape.queue_file_size)
     index = IndexWriter(out / "index", shape.index_slots, shape.index_items, shape.index_names)
     writers = _Writers(queues, index, shape.levels)
@@ -106,8 +102,6 @@ def build(
 
 
 class _Writers:
-    """Dispatches records to queues and index, and counts them."""
-
     def __init__(self, queues: QueuesWriter, index: IndexWriter, levels: DelayLevels) -> None:
         self.records = self.entries = 0
         self._queues = queues
@@ -115,9 +109,7 @@ class _Writers:
         self._levels = levels
 
     def put_many(self, file: NamedFile, data: memoryview, position: int) -> int:
-        """Dispatches a block of records; returns the byte behind it, `position` when the block needs the
-        scalar rules.
-        """
+        """Dispatches a block; returns the byte behind, or `position` when it needs the scalar rules."""
         if not is_vectorised() or file.base is None:
             return position
         from codec.scan.dispatch_columns import dispatched_block
@@ -135,9 +127,7 @@ class _Writers:
         return block.end
 
     def put_one_by_one(self, file: NamedFile, data: memoryview, position: int) -> int:
-        """Dispatches at most a block of records one by one; returns the byte behind, `position` when none
-        follows.
-        """
+        """Dispatches up to a block one by one; returns the byte behind, or `position` when none follows."""
         for number, (place, record) in enumerate(walk_file(file, data, position)):
             if number == _BLOCK_RECORDS:
                 break
@@ -196,9 +186,7 @@ def rebuild_in_place(store: Path, built: Path, stamp: str) -> list[Path]:
 
 @contextmanager
 def work_folder(store: Path) -> Iterator[Path]:
-    """Yields an empty folder in a store whose lock is held, removed at the end; remains of a killed process
-    are cleared.
-    """
+    """Yields an empty folder in a locked store, removed at the end, as are remains of a killed process."""
     work = store / f"rebuild{UNFINISHED}"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir()

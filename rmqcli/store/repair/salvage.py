@@ -155,9 +155,7 @@ def _copy_folder(source: Path, target: Path) -> None:
 
 
 def _write_file(file: FileScan, folder: Path, size: int, planned: Plan, stamp: int, mended: list[int]) -> int:
-    """Writes one file of the new commit log; `stamp` and the result are the last store times before and in
-    it.
-    """
+    """Writes one new file; `stamp` and the result are the last store times before and in it."""
     handle = os.open(folder / file_name(file.base), os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
     try:
         os.ftruncate(handle, size)
@@ -180,7 +178,6 @@ def _write_file(file: FileScan, folder: Path, size: int, planned: Plan, stamp: i
 
 
 def _copy(file: FileScan, handle: int, begin: int, end: int, mended: list[int]) -> int:
-    """Copies kept records; returns the store time of the last one."""
     with mapped(file.file) as data:
         for at in range(begin - file.base, end - file.base, _COPIED):
             os.pwrite(handle, data[at : min(at + _COPIED, end - file.base)], at)
@@ -195,9 +192,7 @@ def _copy(file: FileScan, handle: int, begin: int, end: int, mended: list[int]) 
 
 
 def _skip_good(data: memoryview, start: int, stop: int) -> tuple[int, int]:
-    """Returns the byte behind the records whose properties parse, checked in blocks, and the store time of
-    the last, 1 without any.
-    """
+    """Skips blocks whose properties parse; returns the byte behind, and the last store time, 1 if none."""
     if not is_vectorised():
         return start, 1
     from codec.scan.checks import skip_parsing
@@ -232,7 +227,6 @@ def _filling(stretch: LostStretch, gone: list[Gone], stamp: int, is_tail: bool) 
 
 
 def _stand_in(one: Gone, position: int, stamp: int, body: bytes, properties: bytes) -> bytes:
-    """Encodes a message for a lost queue offset."""
     return _record(
         one.topic.encode(),
         position,
@@ -245,7 +239,6 @@ def _stand_in(one: Gone, position: int, stamp: int, body: bytes, properties: byt
 
 
 def _filler(size: int, position: int, stamp: int) -> bytes:
-    """Encodes a rolled-back record of exactly `size` bytes."""
     topic = LOST.encode()[: size - record_size(0, 0, 0)]
     body = bytes(size - record_size(0, len(topic), 0))
     return _record(topic, position, stamp, sys_flag=MessageSysFlag.TRANSACTION_ROLLBACK, body=body)

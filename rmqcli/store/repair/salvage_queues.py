@@ -33,9 +33,7 @@ accepts.
 
 
 class Gone(NamedTuple):
-    """A queue offset whose record is lost: it lay between `after` and `before` in the commit log; `size` 0 is
-    unknown.
-    """
+    """A queue offset whose record lay between `after` and `before` in the log; `size` 0 is unknown."""
 
     topic: str
     queue_id: int
@@ -72,7 +70,6 @@ def _every_entry(scan: LogScan, queue: Queue) -> Iterator[QueueEntry]:
 
 
 def _suspect_entries(scan: LogScan, queue: Queue) -> Iterator[QueueEntry]:
-    """Yields the entries that may disagree with their records."""
     if not is_vectorised():
         yield from queue.files.entries()
         return
@@ -119,13 +116,11 @@ def _claims(scan: LogScan, store: Path, look: Look) -> Iterator[_Claim]:
 
 
 def _file_of(scan: LogScan, offset: int) -> int | None:
-    """Returns the number of the file that holds an offset."""
     number = (offset - scan.begin) // scan.file_size
     return number if 0 <= number < len(scan.files) else None
 
 
 def _drop(scan: LogScan, offset: int, size: int, reason: str) -> None:
-    """Removes a record from the kept ones."""
     place = _file_of(scan, offset)
     assert place is not None
     file = scan.files[place]
@@ -138,9 +133,7 @@ def _drop(scan: LogScan, offset: int, size: int, reason: str) -> None:
 
 
 def _gone_in_queues(scan: LogScan, store: Path) -> list[Gone]:
-    """Returns the queue offsets whose entries point into lost stretches or behind the end; 5.x and LMQ queues
-    too.
-    """
+    """Returns queue offsets whose entries point into lost stretches or behind the end; 5.x and LMQ, too."""
     found: list[Gone] = []
     lost = scan.lost
     begins = [stretch.begin for stretch in lost]

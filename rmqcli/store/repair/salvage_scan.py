@@ -37,9 +37,7 @@ class LostStretch(NamedTuple):
 
 @dataclass(slots=True)
 class FileScan:
-    """A file: kept runs [begin, end) of whole records (the filler record included), and the lost stretches
-    between.
-    """
+    """A file: kept runs [begin, end) of whole records (filler included), and the lost stretches between."""
 
     file: NamedFile
     base: int
@@ -67,7 +65,6 @@ class LogScan:
 
     @property
     def lost(self) -> list[LostStretch]:
-        """Lost stretches in the order of their offsets."""
         return sorted(stretch for file in self.files for stretch in file.lost)
 
     @property
@@ -80,9 +77,7 @@ class LogScan:
 
 
 def scan_log(log: CommitLogFiles, progress: Callable[[int], None] = lambda size: None) -> LogScan:
-    """Reads all files once. Raises CorruptionError when file names are not offsets, or contradict each
-    other.
-    """
+    """Reads all files once. CorruptionError when file names are not offsets, or contradict each other."""
     size = Counter(file.size for file in log.files).most_common(1)[0][0]
     found: list[FileScan] = []
     for file in log.files:
@@ -129,7 +124,6 @@ def _scan_file(scan: FileScan, data: memoryview, progress: Callable[[int], None]
 
 
 def _skip_sound(scan: FileScan, data: memoryview, position: int) -> int:
-    """Keeps sound records, checked in blocks; returns the byte behind them."""
     if not is_vectorised():
         return position
     from codec.scan.checks import skip_sound_records
@@ -153,7 +147,6 @@ def _whole_record(data: memoryview, position: int, base: int) -> RecordScan:
 
 
 def _resumed(file: NamedFile, data: memoryview, position: int) -> int | None:
-    """Returns where records go on behind a damaged place."""
     return next_record(file, data, position + SMALLEST)
 
 
@@ -190,7 +183,6 @@ def _joined(files: list[FileScan], size: int) -> list[FileScan]:
 
 
 def records_between(data: memoryview, base: int, begin: int, end: int) -> Iterator[RecordScan]:
-    """Yields the records of a kept run."""
     position = begin - base
     while position < end - base:
         record = scan_record(data, position)

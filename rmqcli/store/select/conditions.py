@@ -67,7 +67,6 @@ class DelayCondition:
         return self._predicate is not None
 
     def takes(self, row: Sequence[Any]) -> bool:
-        """Tests the row of a level."""
         return self._takes(row)
 
     def takes_message(self, level: DelayLevel, one: DelayedMessage) -> bool:

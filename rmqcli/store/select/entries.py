@@ -72,9 +72,7 @@ class EntryChoice:
 
 
 def _stored_from(queue: Queue, log: LogReader, first: int, end: int, time: int | None) -> int | None:
-    """Returns the first queue offset of a message stored at `time` (ms) or later; records that retention
-    removed were stored before.
-    """
+    """Returns the first queue offset stored at `time` (ms) or later; removed records were stored earlier."""
     if time is None:
         return None
 
@@ -87,9 +85,7 @@ def _stored_from(queue: Queue, log: LogReader, first: int, end: int, time: int |
 
 
 def messages_of(found: Iterable[Entry], log: LogReader) -> Iterator[Found]:
-    """Yields the messages of entries, without those that retention removed. Raises DamagedFile where no whole
-    record is.
-    """
+    """Yields the entries' messages that retention left. Raises DamagedFile where no whole record is."""
     records = (log.read(entry.commit_log_offset) for _, entry in found)
     return (record for record in records if record is not None)
 
@@ -97,9 +93,7 @@ def messages_of(found: Iterable[Entry], log: LogReader) -> Iterator[Found]:
 def candidate_entries(
     files: ConsumeQueueFiles, begin: int, end: int, log: LogReader, chosen: RecordFilter
 ) -> Iterator[QueueEntry]:
-    """Yields the entries with queue offsets in [begin, end) whose records may be chosen, or cannot be read.
-    Needs NumPy.
-    """
+    """Yields entries of [begin, end) that may be chosen, or cannot be read. Needs NumPy."""
     from codec.scan import entries, predicate
 
     for file in files.files:

@@ -13,9 +13,7 @@ from rmqcli.store.stats.overview import queue_ranges
 
 
 class GroupPosition(NamedTuple):
-    """A committed offset; `max_offset` and `lag` are None for a missing queue, or for a table without its
-    store.
-    """
+    """A committed offset; `max_offset` and `lag` are None for a missing queue, or without a store."""
 
     group: str
     topic: str
@@ -59,9 +57,7 @@ def topic_lags(positions: Iterable[GroupPosition]) -> list[TopicLag]:
 
 
 def next_messages(store: Path, positions: Iterable[GroupPosition]) -> list[tuple[GroupPosition, Found]]:
-    """Returns, for each position before the end of its queue, the first message that the group has not
-    consumed. Raises DamagedFile.
-    """
+    """Returns, for positions before the end, the first message not consumed. Raises DamagedFile."""
     behind = [one for one in positions if one.lag]
     if not behind:
         return []

@@ -22,8 +22,6 @@ class IndexKey(NamedTuple):
 
 
 class KeyItem(NamedTuple):
-    """An item on the chain of a key's slot."""
-
     file: IndexGeometry
     slot: int
     chain: ChainLink
@@ -40,9 +38,7 @@ def files_in_range(path: Path, wanted: OffsetRange) -> list[NamedFile]:
 
 
 def items_of_key(path: Path, slots: int | None, wanted_key: IndexKey, wanted: OffsetRange) -> list[KeyItem]:
-    """Returns the items on the chains of a key in all files, in the range; `last` counts items of the key,
-    newest first.
-    """
+    """Returns the items on a key's chains in the range; `last` counts those of the key, newest first."""
     found: list[KeyItem] = []
     for file in index_files(path):
         with naming_damage(file), mapped(file) as data:

@@ -12,9 +12,7 @@ from rmqcli.store.read.consume_queue import QueueEntry
 
 @dataclass(slots=True)
 class TopicStatistics:
-    """Statistics of a topic of a commit log: sizes are bytes of whole records, times are store times in
-    ms.
-    """
+    """Statistics of a commit log's topic: sizes in bytes of whole records, store times in ms."""
 
     topic: str
     messages: int = 0
@@ -42,13 +40,10 @@ class TopicStatistics:
 
 
 class LogStatistics:
-    """Statistics of a commit log by topic, sorted by name."""
-
     def __init__(self) -> None:
         self._topics: dict[str, TopicStatistics] = {}
 
     def topic(self, name: str) -> TopicStatistics:
-        """Returns the statistics of a topic, at first zeros."""
         if name not in self._topics:
             self._topics[name] = TopicStatistics(name)
         return self._topics[name]

@@ -41,15 +41,12 @@ class Rate:
 
     @property
     def counts(self) -> list[int]:
-        """The count of each step from `begin` on."""
         first, last = min(self._steps, default=0), max(self._steps, default=-1)
         return [self._steps[number] for number in range(first, last + 1)]
 
 
 class Distribution:
-    """Distribution of records: `sizes` maps the power of two above a record's size (bytes) to records; `rate`
-    is by store time.
-    """
+    """Distribution of records: `sizes` by the power of two above the size (bytes), `rate` by store time."""
 
     def __init__(self) -> None:
         self.sizes: Counter[int] = Counter()

@@ -34,8 +34,6 @@ class Counted(NamedTuple):
 
 
 class LogCounts:
-    """The statistics and distribution of the counted records."""
-
     def __init__(self) -> None:
         self.statistics = LogStatistics()
         self.distribution = Distribution()
@@ -54,7 +52,6 @@ class Counting(NamedTuple):
 
 
 def count_records(found: Iterable[Found]) -> LogCounts:
-    """Counts records one by one."""
     counts = LogCounts()
     for _, message in found:
         counts.add(message)

@@ -126,9 +126,7 @@ def _walk_end(data: memoryview, position: int) -> int:
 
 
 def _last_dispatched(store: Path) -> int:
-    """Returns the commit-log offset of the last record that a queue has, from which a walk finds the end of
-    the log; 0 without any.
-    """
+    """Returns the offset of the last queued record, from which a walk finds the log's end; 0 if none."""
     queues = queues_of(store)
     lasts = (next(queue.files.entries(queue.files.bounds()[1] - 1), None) for queue in queues)
     offset = max((entry.commit_log_offset for entry in lasts if entry is not None), default=0)

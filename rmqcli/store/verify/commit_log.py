@@ -123,7 +123,6 @@ def verify_part(part: LogPart) -> Checked:
 
 
 def _skip_sound(part: LogPart, data: memoryview, position: int, report: Report) -> int:
-    """Skips sound records; returns the byte behind them."""
     if not is_vectorised() or part.file.base is None:
         return position
     from codec.scan.checks import skip_sound_records

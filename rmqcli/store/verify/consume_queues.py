@@ -29,9 +29,7 @@ Progress = Callable[[int], None]
 
 
 class QueuePart(NamedTuple):
-    """Entries [begin, end) of one file of a queue, counted from its first; `last` is the commit-log offset
-    before them.
-    """
+    """Entries [begin, end) of a queue file; `last` is the commit-log offset before them."""
 
     queue: Queue
     file: NamedFile
@@ -59,9 +57,7 @@ class Repairs:
         self._log_begin = log_begin
 
     def take(self, queue: Queue, file: NamedFile, position: int, last: int) -> bool:
-        """Returns True, and keeps the hole, when it is repaired; `last` is the commit-log offset of the entry
-        before it.
-        """
+        """Returns True, and keeps the hole, if repaired; `last` is the commit-log offset before it."""
         if self._from is None or file not in queue.files.files[-RECOVERED_FILES:]:
             return False
         if last < self._from > self._log_begin:

@@ -46,7 +46,6 @@ class Report:
             self.findings.append(finding)
 
     def merge(self, other: Report) -> None:
-        """Adds all counts and findings of another report."""
         self.files += other.files
         self.items += other.items
         self.size += other.size

@@ -142,9 +142,7 @@ def _parts(
 
 
 def _header_problems(data: memoryview, index: IndexGeometry, log: CommitLogFiles) -> dict[int, str]:
-    """Returns, by byte, offsets and store times of the header that differ from those of the first and the
-    last item.
-    """
+    """Returns, by byte, header fields that differ from those of the first and the last item."""
     if not index.items:
         return {}
     header, found = index.header, {}
@@ -180,7 +178,6 @@ def _report(file: NamedFile, problems: Mapping[int, str]) -> Report:
 
 
 def _highest(data: memoryview, slots: int, begin: int, end: int) -> int:
-    """Returns the highest commit-log offset of some items; 0 for none."""
     raw = data[item_position(slots, begin) : item_position(slots, end)]
     if is_vectorised():
         from codec.scan.checks import highest_offset
@@ -234,9 +231,7 @@ def _problem(item: IndexItem, last: int, hashes: _HashesOfRecords, since: int | 
 
 
 class _HashesOfRecords:
-    """Store times and index hashes of records; the last one is kept, since the items of a record follow each
-    other.
-    """
+    """Store times and hashes of records; keeps the last, since a record's items follow each other."""
 
     def __init__(self, views: LogViews) -> None:
         self.views = views

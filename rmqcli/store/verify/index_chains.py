@@ -29,7 +29,6 @@ class Chains(NamedTuple):
 
 
 def verify_chains(chains: Chains) -> Report:
-    """Returns a report with findings only."""
     report = Report()
     if is_vectorised():
         from codec.scan.index_chains import wrong_links
