@@ -6,6 +6,8 @@ import re
 from typing import Final
 
 MAX_PORT: Final = 65535
+DEFAULT_NAMESRV_PORT: Final = 9876
+DEFAULT_NAMESRV: Final = f"127.0.0.1:{DEFAULT_NAMESRV_PORT}"
 _SEPARATORS: Final = re.compile(r"[;,\s]+")
 
 

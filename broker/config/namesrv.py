@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from broker.config.properties import java_name
+from codec.addresses import DEFAULT_NAMESRV_PORT
 
 
 class NamesrvConfig(msgspec.Struct, frozen=True, kw_only=True, rename=java_name):
@@ -21,7 +22,7 @@ class NamesrvConfig(msgspec.Struct, frozen=True, kw_only=True, rename=java_name)
     order_message_enable: bool = False
     config_black_list: str = "configBlackList;configStorePath;kvConfigPath"
     # NettyServerConfig (serverChannelMaxIdleTimeSeconds: seconds)
-    listen_port: int = 9876
+    listen_port: int = DEFAULT_NAMESRV_PORT
     server_worker_threads: int = 8
     server_callback_executor_threads: int = 0
     server_selector_threads: int = 3

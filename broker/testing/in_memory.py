@@ -28,10 +28,10 @@ from broker.supervisor import open_services
 from broker.testing.disk import SimulatedDisk
 from broker.testing.embedded import Cluster, checked_config, light_file_sizes
 from broker.testing.memory_network import HOST, MemoryNetwork, OnRequest
+from codec.addresses import DEFAULT_NAMESRV_PORT
 
 START_MS = 1_700_000_000_000
 """2023-11-14T22:13:20Z."""
-NAMESRV_PORT = 9876
 FIRST_PORT, PORT_STEP = 10911, 10
 """Of the brokers, in the order of their start."""
 
@@ -117,7 +117,7 @@ async def embedded_in_memory(
         async with open_name_server(
             names,
             host=HOST,
-            port=NAMESRV_PORT,
+            port=DEFAULT_NAMESRV_PORT,
             now_ms=now_ms,
             network=network,
             in_thread=_in_place_of_threads(disk_seconds),

@@ -16,10 +16,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from codec.addresses import DEFAULT_NAMESRV
 from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
 from rmqcli.files import replace_file
 
-DEFAULT_NAMESRV = "127.0.0.1:9876"
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Self, TypedDict, TypeVar
 
 import trio
 
+from codec.addresses import DEFAULT_NAMESRV
 from codec.codes import MASTER_ID, RequestCode, ResponseCode
 from codec.headers.base import Header, to_ext
 from codec.message_queue import MessageQueue
@@ -36,7 +37,7 @@ from rmqcli.client.namespaces import Namespace
 from rmqcli.client.processor.processor import ClientRemotingProcessor
 from rmqcli.client.routing.name_servers import NameServers
 from rmqcli.client.routing.routes import REFRESH_INTERVAL, Route, Routes
-from rmqcli.client.wire.addresses import DEFAULT_NAMESRV, instance_of, local_ip, name_servers
+from rmqcli.client.wire.addresses import instance_of, local_ip, name_servers
 from rmqcli.client.wire.pool import Pool
 from rmqcli.client.wire.requests import answer_of, command, request_of
 from rmqcli.client.wire.streams import OpenStream, TcpStreams

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from rmqcli.cli.endpoints import DEFAULT_NAMESRV, Profile, load_profiles, profiles_path, save_profiles
+from codec.addresses import DEFAULT_NAMESRV
+from rmqcli.cli.endpoints import Profile, load_profiles, profiles_path, save_profiles
 from rmqcli.cli.exit_codes import CommandError, ExitCode
 from rmqcli.cli.settings import Given, Settings
 from tests.cli.conftest import Run

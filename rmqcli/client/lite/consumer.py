@@ -1,8 +1,8 @@
 """`LitePullConsumer`: background pulls for an application that polls (Java `DefaultLitePullConsumer`).
 
 Either `subscribe` (the group shares the queues of topics) or `assign` (exactly these queues), not both.
-Messages of `poll` count as consumed when `poll` is called again, or when the block is left without an
-exception; only consumed messages are committed automatically. Delivery is at least once.
+Messages of `poll` are consumed when `poll` is called again, or the block is left without an exception;
+only consumed messages are committed automatically. Delivery is at least once.
 """
 
 from __future__ import annotations
@@ -42,10 +42,9 @@ EVERYTHING: Mapping[str, str | MessageSelector] = MappingProxyType({})
 
 
 class LitePullConsumer(Client):
-    """`async with LitePullConsumer("group") as consumer: await consumer.subscribe("topic"); await
-    consumer.poll()`.
+    """Pulls ahead and hands out messages with `poll`, in one task: `await consumer.subscribe("topic")` before it.
 
-    One task polls. More options: LiteSettings, InstanceOptions.
+    More options: LiteSettings, InstanceOptions.
     """
 
     def __init__(
@@ -131,11 +130,7 @@ class LitePullConsumer(Client):
         return self._namespace.unwrap_queues(sorted(self._held))
 
     async def subscribe(
-        self,
-        topic: str,
-        selector: str | MessageSelector = "*",
-        *,
-        on_change: QueuesChanged | None = None,
+        self, topic: str, selector: str | MessageSelector = "*", *, on_change: QueuesChanged | None = None
     ) -> None:
         """Subscribes to a topic; `selector` is a tag expression or MessageSelector.by_sql.
 

@@ -9,11 +9,9 @@ import socket
 from collections.abc import Iterable, Sequence
 
 from codec import addresses
-from codec.addresses import join_address, split_addresses
+from codec.addresses import DEFAULT_NAMESRV_PORT, join_address, split_addresses
 from rmqcli.client.errors import InvalidRequest
 
-DEFAULT_NAMESRV_PORT = 9876
-DEFAULT_NAMESRV = f"127.0.0.1:{DEFAULT_NAMESRV_PORT}"
 _INSTANCE = re.compile(r"\s*(?:\w+://)?(MQ_INST_\w+_\w+)\.", re.ASCII)
 
 
