@@ -18,7 +18,7 @@ from pathlib import Path
 
 from benchmarks.codec import record
 from benchmarks.harness import Measured, best_of, have_memory
-from codec.store.record_encoder import encode_blank
+from codec.store.record_encoder import encode_filler
 from rmqcli.store import CommitLogFiles, verify_commit_log
 from rmqcli.store.repair.rebuild import Shape, build
 from rmqcli.store.verify.store import verify_store
@@ -41,7 +41,7 @@ def write_store(store: Path) -> int:
             while at + 2 * _BODY < FILE_BYTES:
                 at += file.write(record(source.randbytes(_BODY), base + at, number))
                 number += 1
-            file.write(encode_blank(FILE_BYTES - at))
+            file.write(encode_filler(FILE_BYTES - at))
             file.truncate(FILE_BYTES)
     build(CommitLogFiles(store), store, Shape())
     return LOG_BYTES

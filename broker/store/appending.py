@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from broker.store.commit_log import FILLER_ROOM, CommitLog
+from broker.store.commit_log import CommitLog
 from broker.store.config import StoreConfig
 from broker.store.consume_queue import ConsumeQueue
 from broker.store.consume_queues import ConsumeQueues
@@ -30,6 +30,7 @@ from codec.properties import PropertyName, decode_properties
 from codec.store.delay_levels import DelayLevels
 from codec.store.dispatch import delivery_time, has_index_items, has_queue_entry
 from codec.store.record_encoder import RecordEncoder
+from codec.store.record_layout import FILLER_HEAD_SIZE
 
 MAX_TOPIC_BYTES = 127
 MAX_PROPERTIES_BYTES = 32767
@@ -292,7 +293,7 @@ class Appender:
     def _make_room(self, size: int) -> AppendResult | None:
         """Opens the next file for a run of `size` bytes; a refusal if it is too long or the file cannot be created."""
         segments = self._log.segments
-        if size + FILLER_ROOM > segments.size:
+        if size + FILLER_HEAD_SIZE > segments.size:
             return _ILLEGAL
         if self._readiness.strict and self._is_refused(segments, self._log.next_start):
             return _NO_FILE

@@ -14,15 +14,14 @@ from collections.abc import Callable
 from broker.store.segment import Segment, SegmentList
 from codec.errors import CorruptionError
 from codec.store.record import peek_record, store_timestamp_at
-from codec.store.record_encoder import encode_blank
-from codec.store.record_layout import MAGIC_BLANK, MIN_RECORD_SIZE
+from codec.store.record_encoder import encode_filler
+from codec.store.record_layout import FILLER_HEAD_SIZE, MAGIC_FILLER, MIN_RECORD_SIZE
 
 TRIM_BYTES = 8 * 1024 * 1024
 AHEAD_AFTER = 1024 * 1024
 AHEAD_BYTES = 4 * 1024 * 1024
 """More would not help a slow writer: the next flush takes back the pages that it has not reached."""
 SPACE_STEP = 1024 * 1024
-FILLER_ROOM = 8
 
 
 class CommitLog:
@@ -56,7 +55,7 @@ class CommitLog:
         self.flushed = 0
         self._view = memoryview(b"")
         self._position = segments.size
-        self._last_end = segments.size - FILLER_ROOM
+        self._last_end = segments.size - FILLER_HEAD_SIZE
         self._trim_at = self._ahead_at = self._ahead_end = self._space_at = self._attend_at = segments.size
         self._read_since_trim = 0
         self.pages_wanted: Callable[[], None] | None = None
@@ -94,7 +93,7 @@ class CommitLog:
         segment = self.segments.append(start)
         room = start - self.end
         if room:
-            self._view[self._position : self._position + FILLER_ROOM] = encode_blank(room)
+            self._view[self._position : self._position + FILLER_HEAD_SIZE] = encode_filler(room)
         self._attach(segment, 0)
         self.end = start
         if self.rolled is not None:
@@ -192,7 +191,7 @@ class CommitLog:
         if head is None:
             return None
         size, magic = peek_record(head, 0)
-        return self.slice(offset, size) if size >= MIN_RECORD_SIZE and magic != MAGIC_BLANK else None
+        return self.slice(offset, size) if size >= MIN_RECORD_SIZE and magic != MAGIC_FILLER else None
 
     def store_timestamp(self, offset: int, size: int) -> int:
         """Store time in ms of a record; -1 if it does not exist."""

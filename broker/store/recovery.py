@@ -28,7 +28,7 @@ from broker.store.index import Index
 from broker.store.segment import Segment
 from codec.errors import CorruptionError
 from codec.store.record import RecordScan, peek_record, scan_record, store_timestamp_at
-from codec.store.record_layout import MAGIC_BLANK, MAGIC_V1, MAGIC_V2
+from codec.store.record_layout import MAGIC_FILLER, MAGIC_V1, MAGIC_V2
 
 RECOVERED_FILES = 3
 INDEX_CATCH_UP = 2 << 30
@@ -80,7 +80,7 @@ def _walk_segment(
             scan = scan_record(view, position, limit, check_crc=check_crc)
         except CorruptionError:
             return base + position, count, False
-        if scan.magic == MAGIC_BLANK:
+        if scan.magic == MAGIC_FILLER:
             return segment.end, count, True
         if scan.physical_offset != base + position or _is_torn(view, position, scan):
             return base + position, count, False

@@ -15,7 +15,7 @@ import numpy as np
 
 from codec.scan.arrays import Array, Buffer
 from codec.scan.lanes import LEAST_ROWS, follow, walk_lanes
-from codec.store.record_layout import BLANK_SIZE, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE
+from codec.store.record_layout import FILLER_HEAD_SIZE, MAGIC_FILLER, MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE
 
 _size_and_magic = struct.Struct(">iI").unpack_from
 _MAGICS = frozenset((MAGIC_V1, MAGIC_V2))
@@ -30,7 +30,7 @@ class StopReason(StrEnum):
 
     END = "end"
     """The end that was given."""
-    BLANK = "blank"
+    FILLER = "filler"
     """A filler record: the rest of the file is unused."""
     ZERO = "zero"
     """Size 0: nothing was written from here on."""
@@ -113,11 +113,11 @@ def _pieces(buffer: Buffer, position: int, bound: int, rows: int) -> Iterator[tu
 
 def _reason(buffer: Buffer, position: int, limit: int) -> StopReason:
     rest = limit - position
-    if rest < BLANK_SIZE:
+    if rest < FILLER_HEAD_SIZE:
         return StopReason.GARBAGE if any(buffer[position:limit]) else StopReason.ZERO
     size, magic = _size_and_magic(buffer, position)
-    if magic == MAGIC_BLANK and BLANK_SIZE <= size <= rest:
-        return StopReason.BLANK
+    if magic == MAGIC_FILLER and FILLER_HEAD_SIZE <= size <= rest:
+        return StopReason.FILLER
     if magic in _MAGICS and size >= MIN_RECORD_SIZE:
         return StopReason.CUT if size > rest else StopReason.LIMIT
     return StopReason.ZERO if size == 0 and magic == 0 else StopReason.GARBAGE

@@ -19,7 +19,7 @@ from codec.hashing import crc32
 from codec.ids import host_text
 from codec.message import MessageExt
 from codec.properties import MAX_PROPERTIES_LENGTH, decode_properties
-from codec.store.record_layout import BLANK_SIZE, HOST_BITS, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, PREFIXES
+from codec.store.record_layout import FILLER_HEAD_SIZE, HOST_BITS, MAGIC_FILLER, MAGIC_V1, MAGIC_V2, PREFIXES
 
 Buffer = bytes | bytearray | memoryview
 
@@ -31,7 +31,7 @@ _unpack_v4 = _PREFIX_V4.struct.unpack_from
 _SIZE_V4 = _PREFIX_V4.size
 _HEAD_PAIR = struct.Struct(">iI")
 _LONG = struct.Struct(">q")
-_BLANK_REST = (0, 0, 0, 0, 0, b"", b"")
+_FILLER_REST = (0, 0, 0, 0, 0, b"", b"")
 _TOTAL_SIZE, _MAGIC, _SYS_FLAG, _BODY_LENGTH = map(
     _PREFIX_V4.names.index, ("total_size", "magic", "sys_flag", "body_length")
 )
@@ -157,16 +157,16 @@ def scan_record(
 ) -> RecordScan:
     """Checks the record at a position as Java's `checkMessageAndReturnSize` does; its texts stay bytes.
 
-    A filler record has only its size and MAGIC_BLANK. Raises CorruptionError for zeros, an unknown magic,
+    A filler record has only its size and MAGIC_FILLER. Raises CorruptionError for zeros, an unknown magic,
     lengths that do not add up, a record that extends past `end` (default: the buffer's), and with `check_crc`
     for a wrong CRC.
     """
     limit = len(buffer) if end is None else end
     size, magic = peek_record(buffer, position)
-    if magic == MAGIC_BLANK:
-        if not BLANK_SIZE <= size <= limit - position:
+    if magic == MAGIC_FILLER:
+        if not FILLER_HEAD_SIZE <= size <= limit - position:
             raise CorruptionError(f"a filler record of {size} bytes", position)
-        return RecordScan(size, magic, *_BLANK_REST)
+        return RecordScan(size, magic, *_FILLER_REST)
     fields, body_start, body_end, topic_start, topic_end, stop = _split(buffer, position, limit)
     _, _, crc, queue_id, _, queue_offset, offset, sys_flag, _, _, store_timestamp, _, _, _, _ = fields
     if check_crc:

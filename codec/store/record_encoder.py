@@ -17,7 +17,7 @@ from codec.store.record_layout import (
     HOST_BITS,
     HOST_V4_SIZE,
     HOST_V6_SIZE,
-    MAGIC_BLANK,
+    MAGIC_FILLER,
     MAGIC_V1,
     MAGIC_V2,
     PREFIXES,
@@ -25,7 +25,7 @@ from codec.store.record_layout import (
 )
 
 _pack_properties_length: Final = struct.Struct(">h").pack
-_pack_blank: Final = struct.Struct(">iI").pack
+_pack_filler: Final = struct.Struct(">iI").pack
 # Record version → its magic, bytes of the topic's length, longest topic.
 _VERSIONS: Final = {1: (MAGIC_V1, 1, 127), 2: (MAGIC_V2, 2, 32767)}
 
@@ -168,6 +168,6 @@ def record_size(
     return prefix + body_length + _VERSIONS[version][1] + topic_length + 2 + properties_length
 
 
-def encode_blank(remaining: int) -> bytes:
+def encode_filler(remaining: int) -> bytes:
     """Returns the 8 bytes of a filler record that fills the `remaining` bytes of a file."""
-    return _pack_blank(remaining, MAGIC_BLANK)
+    return _pack_filler(remaining, MAGIC_FILLER)

@@ -11,7 +11,7 @@ import construct
 from codec.errors import CorruptionError
 from codec.layout import FixedLayout
 from codec.store.record import peek_record
-from codec.store.record_layout import BLANK, MAGIC_BLANK, RECORD
+from codec.store.record_layout import FILLER_HEAD, MAGIC_FILLER, RECORD
 
 LONGEST_FIELD = 64 * 1024 * 1024
 
@@ -34,7 +34,7 @@ class Explanation(NamedTuple):
 
 def explain_record(buffer: bytes | bytearray | memoryview, position: int = 0) -> Explanation:
     """Explains a record up to the first impossible field. CorruptionError for fewer than 8 bytes."""
-    declaration = BLANK if peek_record(buffer, position).magic == MAGIC_BLANK else RECORD
+    declaration = FILLER_HEAD if peek_record(buffer, position).magic == MAGIC_FILLER else RECORD
     fields: list[ExplainedField] = []
     known: dict[str, Any] = {}
     offset = 0

@@ -20,7 +20,8 @@ from codec.layout import FixedLayout, fused
 
 MAGIC_V1 = 0xDAA320A7
 MAGIC_V2 = 0xDAA320AB
-MAGIC_BLANK = 0xCBD43194
+MAGIC_FILLER = 0xCBD43194
+"""Java `BLANK_MAGIC_CODE`."""
 
 BORN_HOST_V6 = 0x10
 STORE_HOST_V6 = 0x20
@@ -71,7 +72,7 @@ def _computed_size(record: Any) -> int:
     return int(prefix + record.body_length + topic_width + record.topic_length + 2 + record.properties_length)
 
 
-BLANK = construct.Struct("total_size" / Int32sb, "magic" / Int32ub)
+FILLER_HEAD = construct.Struct("total_size" / Int32sb, "magic" / Int32ub)
 HEAD = fused(construct.Struct(*_head()))
 PREFIXES = {bits: _fused_prefix(bits) for bits in (0, BORN_HOST_V6, STORE_HOST_V6, HOST_BITS)}
 RECORD = construct.Struct(
@@ -88,6 +89,7 @@ RECORD = construct.Struct(
     Check(lambda record: record.total_size == _computed_size(record)),
 )
 
-BLANK_SIZE = 8
+FILLER_HEAD_SIZE = 8
+"""Bytes that a filler record writes at the end of a file (Java `END_FILE_MIN_BLANK_LENGTH`)."""
 MIN_RECORD_SIZE = PREFIXES[0].size + 3
 """Empty body, topic and properties, IPv4 hosts: 91 bytes."""

@@ -291,7 +291,9 @@ def show_rebuilt(
     for name in kept:
         output.line(f"kept: {name}")
     if built.missing:
-        output.line(f"note: {many(built.missing, 'queue offset')} without a record: their entries are blank")
+        output.line(
+            f"note: {many(built.missing, 'queue offset')} without a record: their entries are fillers"
+        )
     did = "built" if done else "dry run, would build"
     entries = f"{built.entries:,} entries of {many(built.queues, 'queue')}"
     output.line(f"{did}: {entries}, {built.index_items:,} items in {many(built.index_files, 'index file')}")

@@ -20,7 +20,7 @@ from codec.store.file_names import parse_file_name
 from codec.store.index_file import decode_header, index_file_size, items_of
 from codec.store.record import decode_record, peek_record, scan_record
 from codec.store.record_encoder import encode_record
-from codec.store.record_layout import MAGIC_BLANK, RECORD
+from codec.store.record_layout import MAGIC_FILLER, RECORD
 from tests.support import COMMIT_LOG_FILE_SIZE, INDEX_ITEMS, INDEX_SLOTS, JavaStore
 
 
@@ -65,13 +65,13 @@ def test_a_walk_finds_the_same_records_and_the_same_ends(java_store: JavaStore) 
         data = path.read_bytes()
         assert (path.name, len(data)) == (line["file"], COMMIT_LOG_FILE_SIZE)
         position = count = 0
-        while peek_record(data, position).magic not in (MAGIC_BLANK, 0):
+        while peek_record(data, position).magic not in (MAGIC_FILLER, 0):
             scan = scan_record(data, position, check_crc=True)
             assert scan.physical_offset == parse_file_name(path.name) + position
             position += scan.total_size
             count += 1
         size, magic = peek_record(data, position)
-        end = f"blank@{position} size {size}" if magic == MAGIC_BLANK else f"zero@{position}"
+        end = f"blank@{position} size {size}" if magic == MAGIC_FILLER else f"zero@{position}"
         assert (count, end) == (line["messages"], line["end"])
         assert size == (len(data) - position if magic else 0)
         assert not any(data[position + (8 if magic else 0) :])

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from codec.errors import CodecError, CorruptionError, LocalProtocolError
 from codec.scan import fixed_columns
 from codec.store.record import decode_record, decode_records, peek_record, scan_record, store_timestamp_at
-from codec.store.record_encoder import encode_blank, encode_record, record_size
-from codec.store.record_layout import HEAD, HOST_BITS, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, PREFIXES, RECORD
+from codec.store.record_encoder import encode_filler, encode_record, record_size
+from codec.store.record_layout import HEAD, HOST_BITS, MAGIC_FILLER, MAGIC_V1, MAGIC_V2, PREFIXES, RECORD
 from tests.codec.samples import make_record, record_fields
 
 # From a commit log of Java 4.9.8: the first message of a queue, before its properties.
@@ -175,17 +175,17 @@ def test_the_longest_texts(fields: dict[str, Any], magic: int) -> None:
     assert decode_record(data).topic == scan.topic.decode()
 
 
-def test_blank_record() -> None:
-    assert encode_blank(100) == bytes.fromhex("00000064cbd43194")
-    assert scan_record(encode_blank(8))[:2] == (8, MAGIC_BLANK)
+def test_filler_record() -> None:
+    assert encode_filler(100) == bytes.fromhex("00000064cbd43194")
+    assert scan_record(encode_filler(8))[:2] == (8, MAGIC_FILLER)
     with pytest.raises(CorruptionError):
         scan_record(bytes.fromhex("00000007cbd43194"))
-    blank = encode_blank(100) + bytes(92)
-    assert scan_record(blank)[:2] == (100, MAGIC_BLANK)
+    filler = encode_filler(100) + bytes(92)
+    assert scan_record(filler)[:2] == (100, MAGIC_FILLER)
     with pytest.raises(CorruptionError):
-        scan_record(blank, end=99)
+        scan_record(filler, end=99)
     with pytest.raises(CorruptionError, match="unknown magic"):
-        decode_record(blank)
+        decode_record(filler)
 
 
 def test_zeros_are_no_record() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from codec.errors import CodecError, CorruptionError
 from codec.store.consume_queue import ENTRY
 from codec.store.record import decode_record
-from codec.store.record_encoder import encode_blank, encode_record
+from codec.store.record_encoder import encode_filler, encode_record
 from codec.store.record_explain import explain_fixed, explain_record
 from tests.codec.samples import make_record, record_fields
 
@@ -28,8 +28,8 @@ def test_the_fields_are_the_whole_record(fields: dict[str, Any], before: int) ->
     assert [field.offset for field in explanation.fields][:4] == [0, 4, 8, 12]
 
 
-def test_blank() -> None:
-    explanation = explain_record(encode_blank(100) + bytes(92))
+def test_filler() -> None:
+    explanation = explain_record(encode_filler(100) + bytes(92))
     assert [field.name for field in explanation.fields] == ["total_size", "magic"]
     assert explanation.problem is None
 

@@ -22,7 +22,7 @@ from codec.scan.arrow import scan_batches, to_arrow
 from codec.scan.arrow_arrays import dictionary
 from codec.scan.schema import schema
 from codec.store.record import decode_record
-from codec.store.record_encoder import encode_blank, encode_record
+from codec.store.record_encoder import encode_filler, encode_record
 from tests.codec.samples import make_record, record_fields
 from tests.support import JavaStore
 
@@ -65,12 +65,16 @@ def test_every_column_of_the_java_stores(java_store: JavaStore) -> None:
         assert row == wanted
 
 
+ENDS = {"blank": StopReason.FILLER, "zero": StopReason.ZERO}
+"""By the words of the Java program that lists the stores."""
+
+
 def test_fixed_columns_of_the_java_stores(java_store: JavaStore) -> None:
     for path, line in zip(java_store.commit_logs, java_store.of_kind("commitlog-file"), strict=True):
         data = path.read_bytes()
         walk = scan_positions(data)
         assert len(walk.positions) == line["messages"]
-        assert walk.reason == line["end"].partition("@")[0]
+        assert walk.reason is ENDS[line["end"].partition("@")[0]]
         assert walk.end == int(line["end"].partition("@")[2].split(" ")[0])
         rows = fixed_columns(data, walk.positions)
         assert find_bad_crc(data, rows) == []
@@ -222,9 +226,9 @@ RECORD = make_record()
     ("tail", "reason"),
     [
         (b"", StopReason.END),
-        (encode_blank(20) + bytes(12), StopReason.BLANK),
-        (encode_blank(8), StopReason.BLANK),
-        (encode_blank(21) + bytes(12), StopReason.GARBAGE),
+        (encode_filler(20) + bytes(12), StopReason.FILLER),
+        (encode_filler(8), StopReason.FILLER),
+        (encode_filler(21) + bytes(12), StopReason.GARBAGE),
         (bytes(500), StopReason.ZERO),
         (bytes(5), StopReason.ZERO),
         (b"\x01\x02", StopReason.GARBAGE),

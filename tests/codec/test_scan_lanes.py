@@ -9,7 +9,7 @@ import pytest
 
 from codec.scan import StopReason, scan_positions
 from codec.scan.lanes import LEAST_ROWS, follow, walk_lanes
-from codec.store.record_encoder import encode_blank
+from codec.store.record_encoder import encode_filler
 from tests.codec.samples import make_record
 
 COUNT = 3 * LEAST_ROWS
@@ -63,7 +63,7 @@ def test_records_inside_bodies_are_no_records() -> None:
 @pytest.mark.parametrize(
     ("tail", "reason"),
     [
-        (encode_blank(600_000) + bytes(599_992), StopReason.BLANK),
+        (encode_filler(600_000) + bytes(599_992), StopReason.FILLER),
         (bytes(600_000), StopReason.ZERO),
         (b"\xff" * 600_000 + make_record() * COUNT, StopReason.GARBAGE),
         (make_record()[:-1], StopReason.CUT),

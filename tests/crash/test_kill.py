@@ -21,7 +21,7 @@ import trio
 from codec.message import Message
 from codec.store.consume_queue import ENTRY
 from codec.store.record import decode_record, peek_record
-from codec.store.record_layout import MAGIC_BLANK
+from codec.store.record_layout import MAGIC_FILLER
 from rmqcli.client import ClientError, Producer, SendResult, SendStatus
 from tests.support import PATIENCE
 
@@ -111,7 +111,7 @@ def commit_log_records(store: Path) -> Iterator[tuple[int, int, int, bytes]]:
         data, position, base = segment.read_bytes(), 0, int(segment.name)
         while position + 8 <= len(data):
             head = peek_record(data, position)
-            if head.total_size == 0 or head.magic == MAGIC_BLANK:
+            if head.total_size == 0 or head.magic == MAGIC_FILLER:
                 break
             message = decode_record(data, position, check_crc=True)
             assert message.commit_log_offset == base + position

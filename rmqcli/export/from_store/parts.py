@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from codec.errors import CorruptionError
 from codec.store.record import decode_record, scan_record
-from codec.store.record_layout import BLANK_SIZE, MAGIC_BLANK
+from codec.store.record_layout import FILLER_HEAD_SIZE, MAGIC_FILLER
 from rmqcli.export.errors import ExportError
 from rmqcli.export.from_store.row_filter import RowFilter
 from rmqcli.export.from_store.times import log_range
@@ -135,11 +135,11 @@ def _check_places(batch: Any, position: int, base: int) -> int:
 
 def _check_rest(file: NamedFile, data: memoryview, position: int, end: int) -> None:
     """Checks that the records end with the part, or continue with the one that the next part will find."""
-    if not any(data[position : position + BLANK_SIZE]) or len(data) - position < BLANK_SIZE:
+    if not any(data[position : position + FILLER_HEAD_SIZE]) or len(data) - position < FILLER_HEAD_SIZE:
         require_zeros(file, data, position)
         return
     following = scan_record(data, position, check_crc=True)
-    if following.magic == MAGIC_BLANK:
+    if following.magic == MAGIC_FILLER:
         return
     if following.physical_offset != (file.base or 0) + position:
         raise CorruptionError(f"a record with commit-log offset {following.physical_offset}", position)

@@ -18,7 +18,7 @@ from typing import NamedTuple, Self
 
 from codec.errors import CorruptionError
 from codec.store.record import RecordScan, peek_record, scan_record, store_timestamp_at
-from codec.store.record_layout import BLANK_SIZE, MAGIC_BLANK, MAGIC_V1, MAGIC_V2
+from codec.store.record_layout import FILLER_HEAD_SIZE, MAGIC_FILLER, MAGIC_V1, MAGIC_V2
 from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.store.read.files import NamedFile, data_extents, mapped, naming_damage, offset_files
 from rmqcli.store.read.lock import is_locked
@@ -128,7 +128,7 @@ class CommitLogFiles:
         found = 0
         for index, file in enumerate(self.files):
             with mapped(file) as data:
-                if len(data) < BLANK_SIZE or int.from_bytes(data[:4], "big") == 0:
+                if len(data) < FILLER_HEAD_SIZE or int.from_bytes(data[:4], "big") == 0:
                     break
                 if store_timestamp_at(data) >= time_ms:
                     break
@@ -180,11 +180,11 @@ def walk_file(file: NamedFile, data: memoryview, start: int = 0) -> Iterator[tup
     """Yields the sound records from byte `start` on. Raises CorruptionError(position) at the first other."""
     base = file.base
     position, end = start, len(data)
-    while end - position >= BLANK_SIZE:
-        if data[position : position + BLANK_SIZE] == bytes(BLANK_SIZE):
+    while end - position >= FILLER_HEAD_SIZE:
+        if data[position : position + FILLER_HEAD_SIZE] == bytes(FILLER_HEAD_SIZE):
             break
         record = scan_record(data, position, end)
-        if record.magic == MAGIC_BLANK:
+        if record.magic == MAGIC_FILLER:
             return
         if base is None:
             base = record.physical_offset - position
@@ -239,7 +239,7 @@ def _occurrences(part: bytes, magic: bytes) -> Iterator[int]:
         at = part.find(magic, at + 1)
 
 
-_KNOWN_MAGICS = frozenset((MAGIC_V1, MAGIC_V2, MAGIC_BLANK))
+_KNOWN_MAGICS = frozenset((MAGIC_V1, MAGIC_V2, MAGIC_FILLER))
 _NEAR = 8 * 1024 * 1024
 """The reach (bytes) before the last written page in which a whole record is searched, to walk from there."""
 
@@ -249,7 +249,7 @@ def as_written(files: Sequence[NamedFile]) -> list[NamedFile]:
     for number in reversed(range(len(files))):
         file = files[number]
         with mapped(file) as data:
-            if number == 0 or (len(data) >= BLANK_SIZE and peek_record(data).total_size):
+            if number == 0 or (len(data) >= FILLER_HEAD_SIZE and peek_record(data).total_size):
                 return [*files[:number], file._replace(size=_filled(file, data))]
     return []
 
@@ -257,7 +257,7 @@ def as_written(files: Sequence[NamedFile]) -> list[NamedFile]:
 def _filled(file: NamedFile, data: memoryview) -> int:
     """Returns where the next record will be; the whole size when the walk meets anything but records."""
     position = _start(file, data)
-    while len(data) - position >= BLANK_SIZE:
+    while len(data) - position >= FILLER_HEAD_SIZE:
         head = peek_record(data, position)
         if head.total_size == 0:
             return position

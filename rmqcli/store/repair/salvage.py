@@ -27,8 +27,8 @@ from codec.properties import encode_properties, mended_properties, properties_pr
 from codec.store.checkpoint import Checkpoint, encode_checkpoint
 from codec.store.file_names import file_name
 from codec.store.record import store_timestamp_at
-from codec.store.record_encoder import encode_blank, encode_record, record_size
-from codec.store.record_layout import BLANK_SIZE
+from codec.store.record_encoder import encode_filler, encode_record, record_size
+from codec.store.record_layout import FILLER_HEAD_SIZE
 from rmqcli.store.read.commit_log import CommitLogFiles
 from rmqcli.store.read.files import mapped
 from rmqcli.store.read.vectorised import is_vectorised
@@ -92,7 +92,7 @@ def _place(scan: LogScan, gone: list[Gone]) -> dict[int, list[Gone]]:
     """Assigns every lost offset to the first stretch between its neighbours that has room."""
     lost = scan.lost
     begins = [stretch.begin for stretch in lost]
-    room = [stretch.end - stretch.begin - (BLANK_SIZE if stretch.at_end else 0) for stretch in lost]
+    room = [stretch.end - stretch.begin - (FILLER_HEAD_SIZE if stretch.at_end else 0) for stretch in lost]
     placed: dict[int, list[Gone]] = {}
     for one in gone:
         if one.topic in _UNFILLED:
@@ -207,7 +207,7 @@ def _filling(stretch: LostStretch, gone: list[Gone], stamp: int, is_tail: bool) 
     for number, one in enumerate(gone):
         needed = sum(_smallest(later.topic) for later in gone[number + 1 :])
         spare = stretch.end - position - needed - _smallest(one.topic)
-        spare -= BLANK_SIZE if stretch.at_end else 0
+        spare -= FILLER_HEAD_SIZE if stretch.at_end else 0
         # Space too small for a record behind the last message becomes its body.
         body = spare if number == len(gone) - 1 and spare < SMALLEST and not stretch.at_end else 0
         left = spare - len(_LOST_PROPERTY)
@@ -217,7 +217,7 @@ def _filling(stretch: LostStretch, gone: list[Gone], stamp: int, is_tail: bool) 
         position += len(record)
     if stretch.at_end:
         if not is_tail:
-            yield encode_blank(stretch.end - position)
+            yield encode_filler(stretch.end - position)
         return
     while position < stretch.end:
         rest = stretch.end - position

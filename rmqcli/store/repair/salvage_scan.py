@@ -14,7 +14,7 @@ from typing import NamedTuple
 from codec.errors import CorruptionError
 from codec.store.file_names import file_name
 from codec.store.record import RecordScan, scan_record
-from codec.store.record_layout import BLANK_SIZE, MAGIC_BLANK, MIN_RECORD_SIZE
+from codec.store.record_layout import FILLER_HEAD_SIZE, MAGIC_FILLER, MIN_RECORD_SIZE
 from rmqcli.store.read.commit_log import CommitLogFiles, next_record, require_zeros
 from rmqcli.store.read.files import NamedFile, mapped
 from rmqcli.store.read.vectorised import block_records, is_vectorised
@@ -46,7 +46,7 @@ class FileScan:
     lost: list[LostStretch] = field(default_factory=list)
     end: int = 0
     """The end of the records."""
-    blank: bool = False
+    filler: bool = False
 
     def keep(self, begin: int, end: int) -> None:
         if self.kept and self.kept[-1][1] == begin:
@@ -94,7 +94,7 @@ def scan_log(log: CommitLogFiles, progress: Callable[[int], None] = lambda size:
 
 def _scan_file(scan: FileScan, data: memoryview, progress: Callable[[int], None]) -> None:
     position, base, looked_at = 0, scan.base, block_records()
-    while len(data) - position >= BLANK_SIZE:
+    while len(data) - position >= FILLER_HEAD_SIZE:
         if looked_at >= block_records():
             behind = _skip_sound(scan, data, position)
             progress(behind - position)
@@ -116,8 +116,8 @@ def _scan_file(scan: FileScan, data: memoryview, progress: Callable[[int], None]
         scan.keep(base + position, base + position + record.total_size)
         progress(record.total_size)
         position += record.total_size
-        if record.magic == MAGIC_BLANK:
-            scan.blank = True
+        if record.magic == MAGIC_FILLER:
+            scan.filler = True
             break
         scan.records += 1
     progress(len(data) - position)
@@ -138,7 +138,7 @@ def _skip_sound(scan: FileScan, data: memoryview, position: int) -> int:
 
 def _whole_record(data: memoryview, position: int, base: int) -> RecordScan:
     record = scan_record(data, position, check_crc=True)
-    if record.magic == MAGIC_BLANK:
+    if record.magic == MAGIC_FILLER:
         if record.total_size != len(data) - position:
             raise CorruptionError("a filler record that does not end its file", position)
     elif record.physical_offset != base + position:
@@ -170,7 +170,7 @@ def _joined(files: list[FileScan], size: int) -> list[FileScan]:
             joined.append(missing)
         last = number == len(files) - 1
         file_end = scan.base + size
-        if not last and not scan.blank and scan.end < file_end:
+        if not last and not scan.filler and scan.end < file_end:
             reason = (
                 scan.lost[-1].reason
                 if scan.lost and scan.lost[-1].at_end
@@ -186,6 +186,6 @@ def records_between(data: memoryview, base: int, begin: int, end: int) -> Iterat
     position = begin - base
     while position < end - base:
         record = scan_record(data, position)
-        if record.magic != MAGIC_BLANK:
+        if record.magic != MAGIC_FILLER:
             yield record
         position += record.total_size

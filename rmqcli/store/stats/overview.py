@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from codec.store.checkpoint import Checkpoint
 from codec.store.record import peek_record
-from codec.store.record_layout import BLANK_SIZE
+from codec.store.record_layout import FILLER_HEAD_SIZE
 from rmqcli.store.read.commit_log import CommitLogFiles
 from rmqcli.store.read.consume_queue import Queue, queues_of
 from rmqcli.store.read.files import mapped
@@ -117,7 +117,7 @@ def _log_range(store: Path) -> tuple[int, int]:
 
 
 def _walk_end(data: memoryview, position: int) -> int:
-    while len(data) - position >= BLANK_SIZE:
+    while len(data) - position >= FILLER_HEAD_SIZE:
         size = peek_record(data, position).total_size
         if not 0 < size <= len(data) - position:
             break

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from codec.errors import CorruptionError
 from codec.properties import properties_problem
 from codec.store.record import peek_record, scan_record
-from codec.store.record_layout import BLANK_SIZE, MAGIC_BLANK
+from codec.store.record_layout import FILLER_HEAD_SIZE, MAGIC_FILLER
 from rmqcli.store.read.commit_log import CommitLogFiles, next_record, walk_file
 from rmqcli.store.read.files import NamedFile, data_size, mapped
 from rmqcli.store.read.vectorised import is_vectorised
@@ -161,9 +161,11 @@ def _look(part: LogPart, data: memoryview, position: int, report: Report) -> int
 
 def _check_end(file: NamedFile, data: memoryview, end: int, following: NamedFile, report: Report) -> None:
     with mapped(following) as next_data:
-        if len(next_data) < BLANK_SIZE or not any(next_data[:BLANK_SIZE]):
+        if len(next_data) < FILLER_HEAD_SIZE or not any(next_data[:FILLER_HEAD_SIZE]):
             return
-    if end < len(data) and (len(data) - end < BLANK_SIZE or peek_record(data, end).magic != MAGIC_BLANK):
+    if end < len(data) and (
+        len(data) - end < FILLER_HEAD_SIZE or peek_record(data, end).magic != MAGIC_FILLER
+    ):
         report.add(Finding(file.path, end, "no filler record ends this file, but the next one has records"))
     if file.base is not None and following.base != file.base + file.size:
         report.add(Finding(following.path, 0, f"a gap: the file before it ends at {file.base + file.size}"))

@@ -27,7 +27,7 @@ from codec.store.index_file import (
     time_difference,
 )
 from codec.store.record import decode_record, peek_record
-from codec.store.record_layout import MAGIC_BLANK, MAGIC_V1
+from codec.store.record_layout import MAGIC_FILLER, MAGIC_V1
 
 HOST = pack_host("127.0.0.1", 10911)
 BORN = pack_host("10.0.0.7", 40000)
@@ -135,7 +135,7 @@ class Rebuild:
             position = 0
             while position + 8 <= len(data):
                 size, magic = peek_record(data, position)
-                if magic == MAGIC_BLANK or magic != MAGIC_V1:
+                if magic == MAGIC_FILLER or magic != MAGIC_V1:
                     break
                 self.records.append(decode_record(data, position, check_crc=True))
                 position += size

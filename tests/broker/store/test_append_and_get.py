@@ -12,7 +12,7 @@ from broker.store import Arrival, GetStatus, MessageStore, PutStatus, StoreMessa
 from codec.message import Message
 from codec.message_batch import encode_batch
 from codec.store.record import decode_record, decode_records, peek_record
-from codec.store.record_layout import MAGIC_BLANK
+from codec.store.record_layout import MAGIC_FILLER
 from tests.broker.store.support import (
     BORN,
     LOG_SIZE,
@@ -136,12 +136,12 @@ def test_records_never_cross_files(tmp_path: Path) -> None:
     last_of_first = max(offset for offset in offsets if offset < LOG_SIZE)
     data = files[0].read_bytes()
     end = last_of_first + peek_record(data, last_of_first).total_size
-    assert peek_record(data, end) == (LOG_SIZE - end, MAGIC_BLANK)
+    assert peek_record(data, end) == (LOG_SIZE - end, MAGIC_FILLER)
     assert not any(data[end + 8 :])
 
 
 @pytest.mark.parametrize("room", [7, 8, 9])
-def test_eight_bytes_stay_for_the_blank_record(tmp_path: Path, room: int) -> None:
+def test_eight_bytes_stay_for_the_filler_record(tmp_path: Path, room: int) -> None:
     with loaded(small_config(tmp_path)) as store:
         overhead = store.append(message(0)).size - 100
         rest = LOG_SIZE - store.commit_log_max_offset - overhead - room
@@ -251,7 +251,7 @@ def test_a_file_that_cannot_be_created(tmp_path: Path) -> None:
 def test_a_queue_or_index_file_that_cannot_be_created(
     tmp_path: Path, name: str, last_taken: PutStatus
 ) -> None:
-    """The record is in the log then: nothing more is taken, the next start gives it its unit and its index entries."""
+    """The record is in the log then: nothing more is taken, the next start gives it its queue entry and its index items."""
     with loaded(small_config(tmp_path)) as store:
         (tmp_path / name).write_bytes(b"in the way")
         results = [store.append(message(number)).status for number in range(300)]

@@ -231,7 +231,7 @@ def test_first_files_gone_raise_the_minimum(folder: Path) -> None:
         assert numbers(store, "TopicA", 0) == [3 * offset for offset in kept]
 
 
-def test_first_files_and_queues_gone_fills_with_blank_units(folder: Path) -> None:
+def test_first_files_and_queues_gone_fills_with_fillers(folder: Path) -> None:
     for path in log_files(folder)[:2]:
         path.unlink()
     shutil.rmtree(folder / "consumequeue")

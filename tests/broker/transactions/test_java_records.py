@@ -13,7 +13,7 @@ from broker.clock import NowMs
 from codec.codes import MessageSysFlag
 from codec.message import MessageExt
 from codec.store.record import decode_record, peek_record
-from codec.store.record_layout import MAGIC_BLANK, MIN_RECORD_SIZE
+from codec.store.record_layout import MAGIC_FILLER, MIN_RECORD_SIZE
 from tests.broker.support import Client, fake_broker
 from tests.broker.transactions.support import (
     GIVEN_UP,
@@ -43,7 +43,7 @@ def java_records(store: JavaStore) -> list[MessageExt]:
         data, position = path.read_bytes(), 0
         while position + MIN_RECORD_SIZE <= len(data):
             size, magic = peek_record(data, position)
-            if magic == MAGIC_BLANK or size < MIN_RECORD_SIZE:
+            if magic == MAGIC_FILLER or size < MIN_RECORD_SIZE:
                 break
             found.append(decode_record(data, position))
             position += size

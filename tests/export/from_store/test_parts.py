@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codec.errors import CorruptionError
-from codec.store.record_encoder import encode_blank
+from codec.store.record_encoder import encode_filler
 from codec.store.record_layout import MAGIC_V1, MAGIC_V2
 from rmqcli.export.errors import ExportError
 from rmqcli.export.from_store.parts import parts_of
@@ -21,7 +21,7 @@ from tests.support import JavaStore
 
 MAGICS = b"".join(magic.to_bytes(4, "big") for magic in (MAGIC_V1, MAGIC_V2))
 BODIES = st.lists(st.binary(max_size=300) | st.sampled_from([b"", MAGICS * 20, bytes(400)]), max_size=12)
-TAILS = st.sampled_from([b"", bytes(7), bytes(900), encode_blank(50) + b"\xaa" * 42, encode_blank(8)])
+TAILS = st.sampled_from([b"", bytes(7), bytes(900), encode_filler(50) + b"\xaa" * 42, encode_filler(8)])
 
 
 @settings(max_examples=150, deadline=None)

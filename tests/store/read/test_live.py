@@ -16,7 +16,7 @@ from pyarrow import parquet
 
 from codec.store.consume_queue import ENTRY
 from codec.store.file_names import file_name
-from codec.store.record_encoder import encode_blank
+from codec.store.record_encoder import encode_filler
 from rmqcli.export import RowFilter, export_store
 from rmqcli.store import CommitLogFiles, queue_folders
 from rmqcli.store.read.commit_log import as_written
@@ -58,7 +58,7 @@ class Broker:
             put(
                 self.store / "commitlog" / file_name(base),
                 self.end - base,
-                encode_blank(base + FILE_SIZE - self.end),
+                encode_filler(base + FILE_SIZE - self.end),
             )
             self.end = base = base + FILE_SIZE
             self.preallocate(base)

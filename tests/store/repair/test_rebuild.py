@@ -61,14 +61,14 @@ def test_the_old_ones_are_kept(copy_java_store: Copy) -> None:
     assert (store.root / "consumequeue/SeedNormal/1/00000000000000000000").exists()
 
 
-def unit(queue_offset: int) -> DispatchedEntry:
+def entry_of(queue_offset: int) -> DispatchedEntry:
     return DispatchedEntry("T", 0, queue_offset, 1000 + queue_offset, 100, 7)
 
 
 def written(tmp_path: Path, *offsets: int) -> bytes:
     writer = QueuesWriter(tmp_path, 200)
     for offset in offsets:
-        writer.put(unit(offset))
+        writer.put(entry_of(offset))
     writer.finish()
     return b"".join(path.read_bytes() for path in sorted((tmp_path / "T/0").iterdir()))
 
@@ -83,18 +83,18 @@ def test_a_queue_that_begins_again_forgets_what_was(tmp_path: Path) -> None:
     assert written(tmp_path, 0, 1, 2, 0)[:40] == ENTRY.pack(1000, 100, 7) + bytes(20)
 
 
-def test_a_hole_is_blank_and_a_great_one_no_hole(tmp_path: Path) -> None:
+def test_a_gap_holds_fillers_and_a_large_one_is_an_error(tmp_path: Path) -> None:
     assert written(tmp_path, 0, 2)[20:40] == FILLER
     writer = QueuesWriter(tmp_path / "other", 200)
-    writer.put(unit(0))
+    writer.put(entry_of(0))
     with pytest.raises(CorruptionError, match="follows 0"):
-        writer.put(unit(MAX_GAP + 2))
+        writer.put(entry_of(MAX_GAP + 2))
 
 
 @pytest.mark.parametrize("topic", ["", "..", "a/b"])
 def test_a_topic_that_is_no_folder(tmp_path: Path, topic: str) -> None:
     with pytest.raises(CorruptionError):
-        QueuesWriter(tmp_path).put(unit(0)._replace(topic=topic))
+        QueuesWriter(tmp_path).put(entry_of(0)._replace(topic=topic))
 
 
 _PROPERTIES = (

@@ -11,7 +11,7 @@ import pytest
 
 from codec.store.consume_queue import ENTRY
 from codec.store.consume_queue_ext import is_address
-from codec.store.record_encoder import encode_blank, encode_record
+from codec.store.record_encoder import encode_filler, encode_record
 from codec.store.record_layout import PREFIXES
 from rmqcli.store import CommitLogFiles, queue_folders, verify_commit_log, verify_consume_queues
 from rmqcli.store.verify.commit_log import parts_of
@@ -103,7 +103,7 @@ def test_zeros_before_the_end_are_damage(copy_java_store: Copy) -> None:
     assert [finding.length for finding in report.findings] == [offsets[20] - offsets[10]]
 
 
-def test_a_file_without_its_blank_record(copy_java_store: Copy) -> None:
+def test_a_file_without_its_filler_record(copy_java_store: Copy) -> None:
     store = copy_java_store("store-clean")
     end = next(int(line["end"].split("@")[1].split()[0]) for line in store.of_kind("commitlog-file"))
     overwrite(store.commit_logs[0], end, bytes(524288 - end))
@@ -111,7 +111,7 @@ def test_a_file_without_its_blank_record(copy_java_store: Copy) -> None:
     assert [(finding.position, "no filler record" in finding.problem) for finding in report.findings] == [
         (end, True)
     ]
-    overwrite(store.commit_logs[0], end, encode_blank(524288 - end))
+    overwrite(store.commit_logs[0], end, encode_filler(524288 - end))
     assert verify_commit_log(CommitLogFiles(store.root)).sound
 
 
