@@ -103,12 +103,24 @@ def _format_sections(command: Any, context: Any, formatter: Any) -> None:
                 formatter.write_dl(records, col_max=26)
 
 
-class SectionedCommand(TyperCommand):
-    """A command whose help lists the global options apart."""
+class _Quick:
+    """Mixin of Click's commands: converts plain values without typer's validator."""
+
+    params: Any
+    callback: Any
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         install(self.params, getattr(self.callback, "plain_values", {}))
+
+    def get_help_option(self, ctx: Any) -> Any:
+        option = super().get_help_option(ctx)  # type: ignore[misc]
+        skip_when_absent(option)
+        return option
+
+
+class SectionedCommand(_Quick, TyperCommand):
+    """A command whose help lists the global options apart."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         try:
@@ -117,11 +129,6 @@ class SectionedCommand(TyperCommand):
             if type(error).__name__ == "NoSuchOption":
                 _name_owners(error, getattr(self.callback, "application", None))
             raise
-
-    def get_help_option(self, ctx: Any) -> Any:
-        option = super().get_help_option(ctx)
-        skip_when_absent(option)
-        return option
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         _format_sections(self, ctx, formatter)
@@ -141,17 +148,8 @@ def _name_owners(error: Any, application: typer.Typer | None) -> None:
         error.message = f"{error.message.rstrip('.')}; {listed} it"
 
 
-class SectionedGroup(TyperGroup):
+class SectionedGroup(_Quick, TyperGroup):
     """A group whose help lists its commands first."""
-
-    def __init__(self, *arguments: Any, **named: Any) -> None:
-        super().__init__(*arguments, **named)
-        install(self.params, getattr(self.callback, "plain_values", {}))
-
-    def get_help_option(self, ctx: Any) -> Any:
-        option = super().get_help_option(ctx)
-        skip_when_absent(option)
-        return option
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         # typer would cut the sentences at the width of the terminal

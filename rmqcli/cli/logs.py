@@ -13,8 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 REPEAT_SECONDS = 60.0
-MAX_REMEMBERED = 1000
-"""Texts."""
+MAX_REMEMBERED = 1000  # texts
 _CLIENT = "rmqcli.client"
 
 

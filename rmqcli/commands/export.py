@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
 app = single_command()
 
-_MIN_PARALLEL_BYTES = 1 << 29
-"""Size of the commit log from which several processes are faster than one."""
+_MIN_PARALLEL_BYTES = 1 << 29  # size of the commit log from which several processes are faster than one
 
 
 @command(

@@ -23,8 +23,7 @@ from rmqcli.cli.settings import Settings
 
 app = single_command()
 
-_SKEW_MS = 60_000
-"""How far the clock of a broker may lag behind the local clock."""
+_SKEW_MS = 60_000  # how far the clock of a broker may lag behind the local clock
 
 LastOption = Annotated[
     int, Option("--last", metavar="N", min=0, help="Start with the last N messages of all queues.")

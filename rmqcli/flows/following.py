@@ -18,11 +18,9 @@ from rmqcli.client import UNREACHED
 from rmqcli.flows.reading import BATCH, Reader, Span, next_offset
 from rmqcli.render.output import Output, warn
 
-_POLL_S = 15.0
-"""How long a broker holds a pull without new messages; the same as in Java's pull consumer."""
+_POLL_S = 15.0  # how long a broker holds a pull without new messages; the same as in Java's pull consumer
 _RETRY_S = 1.0
-_ROUTE_S = 30.0
-"""Interval of looking for new queues."""
+_ROUTE_S = 30.0  # interval of looking for new queues
 
 Sink = trio.MemorySendChannel[list[MessageExt]]
 

@@ -24,10 +24,8 @@ from rmqcli.grammar.offset_range import OffsetRange
 from rmqcli.render.output import warn
 
 _NONE_LOST: Mapping[MessageQueue, ClientError] = MappingProxyType({})
-BATCH = 32
-"""Messages per request; Java brokers allow no more by default."""
-_AHEAD = 2
-"""Batches per queue kept in memory."""
+BATCH = 32  # messages per request; Java brokers allow no more by default
+_AHEAD = 2  # batches per queue kept in memory
 
 
 class Reader(Protocol):

@@ -21,8 +21,7 @@ from rmqcli.client import ClientError, ConnectionFailed, NotPermitted, SendResul
 from rmqcli.flows.errors import FlowError, NotAttempted
 
 _GIVE_UP = 20
-_LINGER_S = 0.05
-"""How long a batch waits for more messages."""
+_LINGER_S = 0.05  # how long a batch waits for more messages
 _FATAL = (ConnectionFailed, TopicNotFound, NotPermitted)
 
 

@@ -26,8 +26,8 @@ class TraceRow(NamedTuple):
     cost: int | None
     status: str
     retries: int | None
-    topic: str | None
-    broker: str | None
+    topic: str | None = None
+    broker: str | None = None
 
 
 class _Written(NamedTuple):
@@ -51,37 +51,18 @@ def trace_rows(messages: Iterable[MessageExt], msg_id: str) -> list[TraceRow]:
 def _sends(records: list[_Written]) -> Iterator[TraceRow]:
     for client, record in records:
         if isinstance(record, Published):
-            yield TraceRow(
-                "sent"
-                if record.message_type.name == "NORMAL"
-                else f"sent {record.message_type.name.lower()}",
-                record.group,
-                client,
-                record.timestamp,
-                record.cost,
-                _status(record.success),
-                None,
-                record.topic,
-                record.store_host,
-            )
+            kind = record.message_type.name.lower()
+            what = "sent" if kind == "normal" else f"sent {kind}"
+            status, place = "success" if record.success else "failed", (record.topic, record.store_host)
+            yield TraceRow(what, record.group, client, record.timestamp, record.cost, status, None, *place)
 
 
 def _ends(records: list[_Written]) -> Iterator[TraceRow]:
     for client, record in records:
         if isinstance(record, TransactionEnd):
             what = "transaction check" if record.from_check else "transaction"
-            status = record.state.removesuffix("_MESSAGE").lower()
-            yield TraceRow(
-                what,
-                record.group,
-                client,
-                record.timestamp,
-                None,
-                status,
-                None,
-                record.topic,
-                record.store_host,
-            )
+            status, place = record.state.removesuffix("_MESSAGE").lower(), (record.topic, record.store_host)
+            yield TraceRow(what, record.group, client, record.timestamp, None, status, None, *place)
 
 
 def _consumptions(records: list[_Written]) -> Iterator[TraceRow]:
@@ -95,21 +76,8 @@ def _consumptions(records: list[_Written]) -> Iterator[TraceRow]:
         time = start.timestamp if start is not None else (record.timestamp or 0)
         status = "success" if record.success else record.context_code.name.lower()
         retries = None if start is None else start.retry_times
-        yield TraceRow("consumed", group, client, time, record.cost, status, retries, None, None)
+        yield TraceRow("consumed", group, client, time, record.cost, status, retries)
     for client, record in starts.values():
         if isinstance(record, ConsumeStart):
-            yield TraceRow(
-                "consumed",
-                record.group,
-                client,
-                record.timestamp,
-                None,
-                "unfinished",
-                record.retry_times,
-                None,
-                None,
-            )
-
-
-def _status(success: bool) -> str:
-    return "success" if success else "failed"
+            begin, retries = record.timestamp, record.retry_times
+            yield TraceRow("consumed", record.group, client, begin, None, "unfinished", retries)

@@ -16,16 +16,12 @@ from rmqcli.render.table import Column, show_rows, show_table
 from rmqcli.render.text import duration, local_time, many, printable, size, tsv_line
 from rmqcli.store import LogStatistics, Queue, QueueEntry, QueueStatistics, Report
 
-BLOCK = 200
-"""Rows of one table on a terminal; each block has its own column widths."""
+BLOCK = 200  # rows of one table on a terminal; each block has its own column widths
 
-SHORT_FIELD = 8
-"""Bytes shown on the line of their field."""
-SHOWN_BYTES = 64
-"""Bytes shown of a longer field without `-v`."""
+SHORT_FIELD = 8  # bytes shown on the line of their field
+SHOWN_BYTES = 64  # bytes shown of a longer field without `-v`
 _DUMP_WIDTH = 16
-_COLORS = (36, 33, 32, 35, 34, 31)
-"""Cyan, yellow, green, magenta, blue, red."""
+_COLORS = (36, 33, 32, 35, 34, 31)  # cyan, yellow, green, magenta, blue, red
 
 
 def to_seconds(milliseconds: int | None) -> str:

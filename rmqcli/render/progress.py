@@ -8,8 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-_PAUSE = 0.1
-"""Seconds."""
+_PAUSE = 0.1  # seconds
 
 
 @contextmanager

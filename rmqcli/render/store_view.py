@@ -19,8 +19,7 @@ from rmqcli.store.verify.findings import Finding
 from rmqcli.store.verify.store import StoreReport
 
 _SHOWN_RUNS = 200
-_MIN_MEASURED = 64 * 1024 * 1024
-"""Bytes from which the speed is shown."""
+_MIN_MEASURED = 64 * 1024 * 1024  # bytes from which the speed is shown
 
 _FOLDER_COLUMNS = (
     Column("FOLDER", "name"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Unpack
 
 from codec.headers.base import Header, to_ext
@@ -21,6 +21,14 @@ if TYPE_CHECKING:
     from rmqcli.client.admin.offsets import OffsetAdmin
     from rmqcli.client.admin.topics import TopicAdmin
 
+_AREAS = {
+    "topics": "TopicAdmin",
+    "groups": "GroupAdmin",
+    "offsets": "OffsetAdmin",
+    "clients": "ClientAdmin",
+    "brokers": "BrokerAdmin",
+    "messages": "MessageAdmin",
+}
 ADMIN_TIMEOUT = 5.0  # seconds; DefaultMQAdminExt.timeoutMillis
 
 
@@ -32,54 +40,25 @@ class Admin(Client):
     requests concurrently. An area is imported when it is first used.
     """
 
+    topics: TopicAdmin
+    """Topics: names, routes, settings, statistics; create, update, delete."""
+    groups: GroupAdmin
+    """Consumer groups: names, summaries, settings; create, update, delete."""
+    offsets: OffsetAdmin
+    """Offsets of queues and of groups; resets."""
+    clients: ClientAdmin
+    """Connected producers and consumers."""
+    brokers: BrokerAdmin
+    """Brokers and clusters."""
+    messages: MessageAdmin
+    """Messages by key or id."""
+
     def __init__(self, *, instance: ClientInstance | None = None, **options: Unpack[InstanceOptions]) -> None:
         options.setdefault("timeout", ADMIN_TIMEOUT)
         options.setdefault("namespace", "")  # not the instance that the name server's address may contain
         super().__init__(instance, options)
         if self.instance.namespace:
             raise InvalidRequest("an Admin takes whole names of topics and groups, not a namespace")
-
-    @cached_property
-    def topics(self) -> TopicAdmin:
-        """Topics: names, routes, settings, statistics; create, update, delete."""
-        from rmqcli.client.admin.topics import TopicAdmin
-
-        return TopicAdmin(self)
-
-    @cached_property
-    def groups(self) -> GroupAdmin:
-        """Consumer groups: names, summaries, settings; create, update, delete."""
-        from rmqcli.client.admin.groups import GroupAdmin
-
-        return GroupAdmin(self)
-
-    @cached_property
-    def offsets(self) -> OffsetAdmin:
-        """Offsets of queues and of groups; resets."""
-        from rmqcli.client.admin.offsets import OffsetAdmin
-
-        return OffsetAdmin(self)
-
-    @cached_property
-    def clients(self) -> ClientAdmin:
-        """Connected producers and consumers."""
-        from rmqcli.client.admin.clients import ClientAdmin
-
-        return ClientAdmin(self)
-
-    @cached_property
-    def brokers(self) -> BrokerAdmin:
-        """Brokers and clusters."""
-        from rmqcli.client.admin.brokers import BrokerAdmin
-
-        return BrokerAdmin(self)
-
-    @cached_property
-    def messages(self) -> MessageAdmin:
-        """Messages by key or id."""
-        from rmqcli.client.admin.messages import MessageAdmin
-
-        return MessageAdmin(self)
 
     async def invoke(
         self,
@@ -99,6 +78,10 @@ class Admin(Client):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
+            if name in _AREAS:
+                area = getattr(import_module(f"rmqcli.client.admin.{name}"), _AREAS[name])(self)
+                setattr(self, name, area)
+                return area
             if name not in MOVED:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
             return moved(self, name)

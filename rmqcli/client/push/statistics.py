@@ -15,8 +15,7 @@ from codec.bodies.running import ConsumeStatus
 
 SAMPLE_INTERVAL = 10.0
 SAMPLES = 7
-SAMPLES_AN_HOUR = 60
-"""10 s samples in the 10 min between two samples of the hour."""
+SAMPLES_AN_HOUR = 60  # 10 s samples in the 10 min between two samples of the hour
 
 
 class _Sample(NamedTuple):

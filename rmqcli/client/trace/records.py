@@ -141,24 +141,16 @@ def _true(text: str) -> bool:
     return text.lower() == "true"
 
 
+def _sent(f: list[str]) -> tuple[int, str | None, str, str, str, str | None, str | None, str]:
+    """The eight fields with which Pub and EndTransaction begin."""
+    return int(f[0]), _none(f[1]), f[2], f[3], f[4], _none(f[5]), _none(f[6]), f[7]
+
+
 def _published(f: list[str]) -> Published:
     """Reads 12 fields (no offset id), 13, or 14 (older clients append their address)."""
     offset_id, success = (None, f[11]) if len(f) == 12 else (_none(f[11]), f[12])
-    return Published(
-        int(f[0]),
-        _none(f[1]),
-        f[2],
-        f[3],
-        f[4],
-        _none(f[5]),
-        _none(f[6]),
-        f[7],
-        int(f[8]),
-        int(f[9]),
-        MessageType(int(f[10])),
-        offset_id,
-        _true(success),
-    )
+    kind = MessageType(int(f[10]))
+    return Published(*_sent(f), int(f[8]), int(f[9]), kind, offset_id, _true(success))
 
 
 def _start(f: list[str]) -> ConsumeStart:
@@ -172,20 +164,7 @@ def _end(f: list[str]) -> ConsumeEnd:
 
 
 def _transaction(f: list[str]) -> TransactionEnd:
-    return TransactionEnd(
-        int(f[0]),
-        _none(f[1]),
-        f[2],
-        f[3],
-        f[4],
-        _none(f[5]),
-        _none(f[6]),
-        f[7],
-        MessageType(int(f[8])),
-        _none(f[9]),
-        f[10],
-        _true(f[11]),
-    )
+    return TransactionEnd(*_sent(f), MessageType(int(f[8])), _none(f[9]), f[10], _true(f[11]))
 
 
 _READERS: dict[str, Callable[[list[str]], TraceRecord]] = {

@@ -16,8 +16,7 @@ LOOK_SECONDS = 150e-6  # the time of LOOKS on an idle processor
 TRIAL = 9  # requests that are timed for each way; odd
 FIRST_PERIOD = 32  # requests until the other way is tried; doubled each time it was not better
 MAX_PERIOD = 1024
-BETTER = 7 / 8
-"""The share of the median of the way in use that a better way must stay below."""
+BETTER = 7 / 8  # the share of the median of the way in use that a better way must stay below
 
 
 class Polling:

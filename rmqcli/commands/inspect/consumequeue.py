@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from rmqcli.store.read.log_reader import LogReader
     from rmqcli.store.select.entries import EntryChoice
 
-_MIN_PARALLEL_BYTES = 16 * 1024 * 1024
-"""Size of the entries from which several processes are faster than one."""
+_MIN_PARALLEL_BYTES = 16 * 1024 * 1024  # size of the entries from which several processes are faster than one
 
 
 @command(

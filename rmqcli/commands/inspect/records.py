@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from rmqcli.store.stats.log_counts import LogCounts
 
 _MAX_EXPLAINED = 16 * 1024 * 1024
-_MAX_REPORTED = 100
-"""Damages reported by one command."""
+_MAX_REPORTED = 100  # damages reported by one command
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,7 @@ from rmqcli.render.output import Output, warn
 from rmqcli.render.table import Column, show_table
 from rmqcli.render.text import duration, many, number_ranges, size, tsv_line
 
-SHOWN = 20
-"""Results listed one by one on a terminal; more are summarized."""
+SHOWN = 20  # results listed one by one on a terminal; more are summarized
 
 _COLUMNS = (
     Column("BROKER", "brokerName"),
