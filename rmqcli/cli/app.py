@@ -134,9 +134,5 @@ def run(arguments: Sequence[str]) -> ExitCode:
             context.command.invoke(context)
         sys.stdout.flush()
     except BaseException as error:
-        return report(error, verbose=_asked_for_details(arguments))
+        return report(error, verbose=not {"-v", "-vv", "--verbose"}.isdisjoint(arguments))
     return ExitCode.DONE
-
-
-def _asked_for_details(arguments: Sequence[str]) -> bool:
-    return any(argument in ("-v", "-vv", "--verbose") for argument in arguments)

@@ -225,7 +225,8 @@ async def _read_span(
             ]
             if kept:
                 await channel.send(kept)
-            if _past(result.messages, wanted):
+            last = result.messages[-1] if result.messages else None
+            if last and wanted.end_time is not None and last.store_timestamp >= wanted.end_time:
                 return
             if following <= offset:
                 warn(f"{span.queue}: no messages at offset {offset}, although the queue ended at {span.end}")
@@ -233,10 +234,6 @@ async def _read_span(
                     unread.append(span.queue)
                 return
             offset = following
-
-
-def _past(messages: Sequence[MessageExt], wanted: OffsetRange) -> bool:
-    return bool(messages) and wanted.end_time is not None and messages[-1].store_timestamp >= wanted.end_time
 
 
 def next_offset(queue: MessageQueue, offset: int, result: PullResult) -> int:

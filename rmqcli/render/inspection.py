@@ -12,9 +12,9 @@ from codec.message import MessageExt
 from codec.properties import decode_properties
 from codec.store.record_explain import ExplainedField
 from rmqcli.render.output import Output, OutputSettings
-from rmqcli.render.table import Column, show_rows, show_table
+from rmqcli.render.table import Column, objects, show_rows, show_table
 from rmqcli.render.text import duration, local_time, many, printable, size, tsv_line
-from rmqcli.store import LogStatistics, Queue, QueueEntry, QueueStatistics, Report
+from rmqcli.store import Finding, LogStatistics, Queue, QueueEntry, QueueStatistics, Report
 
 BLOCK = 200  # rows of one table on a terminal; each block has its own column widths
 
@@ -69,14 +69,9 @@ _QUEUE_COLUMNS = (
 
 def record_row(message: MessageExt) -> tuple[Any, ...]:
     """Return a row of RECORD_COLUMNS."""
-    place = (
-        message.commit_log_offset,
-        message.store_size,
-        message.topic,
-        message.queue_id,
-        message.queue_offset,
-    )
-    return (*place, message.store_timestamp, message.tags, message.keys)
+    place = (message.topic, message.queue_id, message.queue_offset)
+    head = (message.commit_log_offset, message.store_size)
+    return (*head, *place, message.store_timestamp, message.tags, message.keys)
 
 
 def entry_row(queue: Queue, entry: QueueEntry) -> tuple[Any, ...]:
@@ -102,20 +97,18 @@ def stream_rows(
         show_table(settings, columns, block)
 
 
+def finding_object(found: Finding) -> dict[str, Any]:
+    """Return the JSON object of a finding."""
+    place = {"file": str(found.path), "position": found.position}
+    return place | {"problem": found.problem, "length": found.length}
+
+
 def show_report(settings: OutputSettings, report: Report, items: str) -> None:
     """Show the findings, one per line, and the totals. `items` names what is counted, in the singular."""
     if settings.json:
-        findings = [
-            {"file": str(f.path), "position": f.position, "problem": f.problem, "length": f.length}
-            for f in report.findings
-        ]
-        facts = {
-            "sound": report.sound,
-            "files": report.files,
-            _plural(items): report.items,
-            "bytes": report.size,
-        }
-        Output().json(facts | {"damaged": report.damaged, "findings": findings})
+        counts = {"files": report.files, _plural(items): report.items, "bytes": report.size}
+        findings = list(map(finding_object, report.findings))
+        Output().json({"sound": report.sound} | counts | {"damaged": report.damaged, "findings": findings})
         return
     output = Output()
     for finding in report.findings:
@@ -145,8 +138,7 @@ def show_log_statistics(
         for t in statistics.topics
     ]
     if settings.json:
-        keys = [column.key for column in _TOPIC_COLUMNS]
-        topics = [dict(zip(keys, row, strict=True)) for row in rows]
+        topics = objects(_TOPIC_COLUMNS, rows)
         total = {"messages": sum(row[2] for row in rows), "bytes": sum(row[3] for row in rows)}
         Output().json({"topics": topics, "total": total} | (more or {}))
         return

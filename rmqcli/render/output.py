@@ -15,13 +15,8 @@ def encode_text(text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:
-        return text.encode("utf-8", "surrogateescape" if _only_escapes(text) else "backslashreplace")
-
-
-def _only_escapes(text: str) -> bool:
-    return all(
-        not "\ud800" <= character <= "\udfff" or "\udc80" <= character <= "\udcff" for character in text
-    )
+        only_escapes = all("\udc80" <= one <= "\udcff" or not "\ud800" <= one <= "\udfff" for one in text)
+        return text.encode("utf-8", "surrogateescape" if only_escapes else "backslashreplace")
 
 
 def json_line(value: Any) -> bytes:

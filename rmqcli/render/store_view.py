@@ -6,16 +6,15 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
-from rmqcli.render.inspection import to_seconds
+from rmqcli.render.inspection import finding_object, to_seconds
 from rmqcli.render.output import Output, OutputSettings
-from rmqcli.render.table import Column, show_rows, show_table
+from rmqcli.render.table import Column, objects, show_rows, show_table
 from rmqcli.render.text import duration, local_time, many, size
 from rmqcli.store.read.index import ChainLink, IndexGeometry, IndexLoad
 from rmqcli.store.repair.rebuild import Difference, Rebuilt
 from rmqcli.store.repair.salvage import Salvaged
 from rmqcli.store.select.conditions import row_test
 from rmqcli.store.stats.overview import Overview, QueueRange
-from rmqcli.store.verify.findings import Finding
 from rmqcli.store.verify.store import StoreReport
 
 _SHOWN_RUNS = 200
@@ -167,11 +166,11 @@ def _remarks(found: Overview) -> Iterable[str]:
 
 def _document(found: Overview, topics: Sequence[tuple[str, int, int, int, int]]) -> dict[str, Any]:
     return {
-        "folders": _objects(_FOLDER_COLUMNS, found.folders),
+        "folders": objects(_FOLDER_COLUMNS, found.folders),
         "commitLog": {"minOffset": found.log_begin, "maxOffset": found.log_end},
-        "topics": _objects(_TOPIC_COLUMNS, topics),
+        "topics": objects(_TOPIC_COLUMNS, topics),
         "queues": [dict(zip(QUEUE_KEYS, queue_row(one), strict=True)) for one in found.queues],
-        "groups": _objects(_GROUP_COLUMNS, found.groups),
+        "groups": objects(_GROUP_COLUMNS, found.groups),
         "pendingDelayed": found.delayed,
         "pendingHalf": found.half,
         "abort": found.abort,
@@ -179,10 +178,6 @@ def _document(found: Overview, topics: Sequence[tuple[str, int, int, int, int]])
         "checkpoint": None if found.checkpoint is None else found.checkpoint._asdict(),
         "disk": dict(zip(("total", "used", "free"), found.disk, strict=True)),
     }
-
-
-def _objects(columns: Sequence[Column], rows: Iterable[Sequence[Any]]) -> list[dict[str, Any]]:
-    return [{column.key: value for column, value in zip(columns, row, strict=True)} for row in rows]
 
 
 def show_index(
@@ -245,7 +240,7 @@ def show_store_report(settings: OutputSettings, report: StoreReport, seconds: fl
             }
             for name, p in report.parts.items()
         }
-        findings = [_finding(finding) for finding in report.findings]
+        findings = list(map(finding_object, report.findings))
         Output().json(
             {"sound": report.sound, "damaged": report.damaged, "seconds": round(seconds, 3)}
             | {"parts": parts, "findings": findings, "remarks": report.remarks}
@@ -263,15 +258,6 @@ def show_store_report(settings: OutputSettings, report: StoreReport, seconds: fl
     measurable = settings.terminal and looked >= _MIN_MEASURED
     speed = "" if not measurable else f", {looked / seconds / 1e9:.2f} GB/s"
     output.line(f"{verdict}: {size(looked)}{speed}")
-
-
-def _finding(finding: Finding) -> dict[str, Any]:
-    return {
-        "file": str(finding.path),
-        "position": finding.position,
-        "problem": finding.problem,
-        "length": finding.length,
-    }
 
 
 def show_rebuilt(
@@ -304,15 +290,8 @@ def show_salvaged(settings: OutputSettings, found: Salvaged, seconds: float) -> 
         lost = [{"begin": one.begin, "end": one.end, "reason": one.reason} for one in found.lost]
         keys = ("topic", "queueId", "firstQueueOffset", "lastQueueOffset")
         gone = [dict(zip(keys, run, strict=True)) for run in found.gone]
-        Output().json(
-            {
-                "records": found.records,
-                "lost": lost,
-                "gone": gone,
-                "placed": found.placed,
-                "mended": found.mended,
-            }
-        )
+        ends = {"placed": found.placed, "mended": found.mended}
+        Output().json({"records": found.records, "lost": lost, "gone": gone} | ends)
         return
     output = Output()
     for one in found.lost:

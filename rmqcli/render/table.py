@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
 from rmqcli.render.output import Output, OutputSettings
@@ -24,14 +24,17 @@ class Column(NamedTuple):
     whole: bool = False
 
 
+def objects(columns: Sequence[Column], rows: Iterable[Sequence[Any]]) -> list[dict[str, Any]]:
+    """Return the JSON objects of rows."""
+    return [{column.key: value for column, value in zip(columns, row, strict=True)} for row in rows]
+
+
 def show_rows(
     settings: OutputSettings, columns: Sequence[Column], rows: Sequence[Sequence[Any]], *, empty: str = ""
 ) -> None:
     """Print all rows: a JSON list of objects, TSV lines, or a table. `empty`: a terminal's text for none."""
     if settings.json:
-        Output().json(
-            [{column.key: value for column, value in zip(columns, row, strict=True)} for row in rows]
-        )
+        Output().json(objects(columns, rows))
     elif not settings.terminal:
         output = Output()
         for row in rows:

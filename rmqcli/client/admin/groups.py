@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping
 from msgspec.structs import replace
 
 from codec.bodies.config import SubscriptionGroupConfig
-from codec.bodies.connections import ConsumerConnection
 from codec.headers.groups import DeleteSubscriptionGroupRequestHeader
 from codec.message import DLQ_PREFIX, RETRY_PREFIX, check_group
 from codec.names import is_system_group
@@ -79,7 +78,8 @@ class GroupAdmin(FormerMethod, Area):
         failures = None if lost is None else dict(lost)
         connection = await self._admin.clients.connected(name, failures)
         if connection is not None:
-            clients, consume_type, model = _kind(connection)
+            clients = len(connection.connection_set)
+            consume_type, model = connection.consume_type or "", connection.message_model or ""
         stats = await self._admin.offsets.stats(name, failures=failures)
         if lost is not None and failures is not None:
             _note_lost(failures, lost)
@@ -220,7 +220,3 @@ def _note_lost(failures: Mapping[str, ClientError], lost: dict[str, ClientError]
         if not isinstance(failures[name], UNREACHED):
             raise failures[name]
         lost[name] = failures[name]
-
-
-def _kind(connection: ConsumerConnection) -> tuple[int, str, str]:
-    return len(connection.connection_set), connection.consume_type or "", connection.message_model or ""

@@ -127,12 +127,9 @@ class MessageAdmin(Area):
         answers, failures = await gather(list(route.brokers), ask)
         if failures and not answers:
             raise next(iter(failures.values()))
-        found = sorted((m for part in answers.values() for m in part), key=_age)
+        found = [message for part in answers.values() for message in part]
+        found.sort(key=lambda message: (message.store_timestamp, message.commit_log_offset))
         return QueryResult(tuple(found), failures)
-
-
-def _age(message: MessageExt) -> tuple[int, int]:
-    return message.store_timestamp, message.commit_log_offset
 
 
 def offset_id_address(msg_id: str) -> str | None:

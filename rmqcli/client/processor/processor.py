@@ -100,13 +100,9 @@ class ClientRemotingProcessor:
         """The request codes that have a handler."""
         return {code for code, _ in self._handlers}
 
-    def has_consumer(self, group: str) -> bool:
-        """True if a consumer of this group lives in the instance."""
-        return (GET_CONSUMER_RUNNING_INFO.code, group) in self._handlers
-
     def check_free(self, group: str) -> None:
         """InvalidRequest if it has a consumer of this group: brokers know one by client id and group."""
-        if self.has_consumer(group):
+        if (GET_CONSUMER_RUNNING_INFO.code, group) in self._handlers:
             raise InvalidRequest(f"the group {group} has a consumer in this client instance already")
 
     def register(

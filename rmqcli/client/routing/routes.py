@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import islice
+from operator import attrgetter
 from typing import NamedTuple
 
 import trio
 
-from codec.bodies.route import BrokerData, QueueData, TopicRouteData
+from codec.bodies.route import BrokerData, TopicRouteData
 from codec.codes import MASTER_ID, Perm, ResponseCode
 from codec.headers.routes import GetRouteInfoRequestHeader
 from codec.message import SystemTopic
@@ -48,7 +49,7 @@ def publish_queues(topic: str, data: TopicRouteData) -> tuple[MessageQueue, ...]
     masters = {broker.broker_name for broker in data.broker_datas if MASTER_ID in broker.broker_addrs}
     return tuple(
         MessageQueue(topic, queues.broker_name, queue_id)
-        for queues in sorted(data.queue_datas, key=_name)
+        for queues in sorted(data.queue_datas, key=attrgetter("broker_name"))
         if queues.perm & Perm.WRITE and queues.broker_name in masters
         for queue_id in range(queues.write_queue_nums)
     )
@@ -58,14 +59,10 @@ def subscribe_queues(topic: str, data: TopicRouteData) -> tuple[MessageQueue, ..
     """Queues to read from, sorted by broker name and number."""
     return tuple(
         MessageQueue(topic, queues.broker_name, queue_id)
-        for queues in sorted(data.queue_datas, key=_name)
+        for queues in sorted(data.queue_datas, key=attrgetter("broker_name"))
         if queues.perm & Perm.READ
         for queue_id in range(queues.read_queue_nums)
     )
-
-
-def _name(queues: QueueData) -> str:
-    return queues.broker_name
 
 
 def _ordered(topic: str, conf: str) -> list[MessageQueue]:

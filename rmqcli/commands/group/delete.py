@@ -45,9 +45,6 @@ def delete(
     if everything and broker:
         raise usage_error("--all and --broker exclude each other: a topic is deleted on all brokers")
 
-    async def count_clients(admin: Admin) -> int:
-        return len((await admin.groups.describe(group, failures={})).connections)
-
     kept: dict[str, list[str]] = {}
 
     async def main(admin: Admin) -> Any:
@@ -61,9 +58,11 @@ def delete(
                     kept.setdefault(name, []).append(topic)
         return change
 
-    clients = with_admin(settings, count_clients)
+    clients = with_admin(settings, lambda admin: admin.groups.describe(group, failures={})).connections
     if clients:
-        warn(f"group {group} has {many(clients, 'running client')}: brokers may create it again for them")
+        warn(
+            f"group {group} has {many(len(clients), 'running client')}: brokers may create it again for them"
+        )
     what = "its settings, offsets and dead letters" if everything else "its settings"
     confirm(f"delete group {group} with {what}?", yes=yes)
     change = with_admin(settings, main)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from rmqcli.cli.command import command
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.inspect.app import (
@@ -14,9 +12,6 @@ from rmqcli.commands.inspect.app import (
     WhereOption,
     app,
 )
-
-if TYPE_CHECKING:
-    from rmqcli.store.stats.overview import Overview
 
 
 @command(
@@ -52,11 +47,9 @@ def store(
             for one in found.queues
             if (not topics or one.topic in topics) and queue in (None, one.queue_id) and meets(queue_row(one))
         ]
-        found = found._replace(queues=queues, groups=_groups_of(found, {one.topic for one in queues}))
+        shown = {one.topic for one in queues}
+        groups = [one for one in found.groups if one.topic in shown]
+        found = found._replace(queues=queues, groups=groups)
     if group is not None:
         found = found._replace(groups=[one for one in found.groups if one.group == group])
     show_overview(settings, found, by_queue=is_choice or settings.verbose)
-
-
-def _groups_of(found: Overview, topics: set[str]) -> list[Any]:
-    return [one for one in found.groups if one.topic in topics]

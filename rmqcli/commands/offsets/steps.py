@@ -23,7 +23,7 @@ from rmqcli.commands.common.partial import partial_code
 from rmqcli.commands.offsets.undo import undo_command, write_undo
 from rmqcli.render import Column, Output
 from rmqcli.render.output import warn
-from rmqcli.render.table import show_table
+from rmqcli.render.table import objects, show_table
 from rmqcli.render.text import many, tsv_line
 
 _COLUMNS = (
@@ -38,13 +38,6 @@ _COLUMNS = (
 
 def _row(step: QueueReset) -> list[Any]:
     return [step.queue.broker_name, step.queue.queue_id, step.old, step.new, step.replayed, step.skipped]
-
-
-def _objects(plan: ResetPlan) -> list[dict[str, Any]]:
-    return [
-        {column.key: value for column, value in zip(_COLUMNS, _row(step), strict=True)}
-        for step in plan.queues
-    ]
 
 
 class Reset:
@@ -145,5 +138,5 @@ def _document(plan: ResetPlan) -> dict[str, Any]:
         "clients": list(plan.clients),
         "replayed": plan.replayed,
         "skipped": plan.skipped,
-        "queues": _objects(plan),
+        "queues": objects(_COLUMNS, map(_row, plan.queues)),
     }
