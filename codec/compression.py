@@ -1,8 +1,6 @@
-"""Compressed bodies: zlib (RFC 1950), LZ4 frames, Zstandard frames; the sys flag says which (Java class
-`CompressionType`).
+"""Compressed bodies (Java `CompressionType`): zlib (RFC 1950), LZ4 or Zstandard frames, by the sys flag.
 
-The output of one body is bounded, so a small body cannot fill the memory. lz4 and zstandard are imported
-on first use.
+Output is bounded, so a small body cannot fill the memory. lz4 and zstandard are imported on first use.
 """
 
 from __future__ import annotations
@@ -18,8 +16,7 @@ MAX_DECOMPRESSED = 64 * 1024 * 1024
 """The default limit of one decompressed body, in bytes."""
 MAX_ZSTD_WINDOW = 64 * 1024 * 1024
 ZSTD_PIECE = 1024
-"""Input bytes decompressed at once: a block of 4 bytes can become 128 KiB, so this bounds the excess over
-the limit."""
+"""Input bytes decompressed at once: 4 can become 128 KiB, so this bounds the excess over the limit."""
 DEFAULT_LEVEL = 5
 """Java's `rocketmq.message.compressLevel`."""
 
@@ -46,10 +43,6 @@ def decompress(body: bytes | memoryview, sys_flag: int, *, limit: int = MAX_DECO
     if len(plain) > limit:
         raise CorruptionError(f"the body decompresses to more than {limit} bytes")
     return plain
-
-
-def _zlib(body: bytes | memoryview, level: int) -> bytes:
-    return zlib.compress(body, level)
 
 
 def _lz4(body: bytes | memoryview, level: int) -> bytes:
@@ -109,7 +102,7 @@ def _complete(plain: bytes, ended: bool, limit: int) -> bytes:
 
 
 _COMPRESSORS: dict[str, tuple[int, Callable[[bytes | memoryview, int], bytes]]] = {
-    "zlib": (0x300, _zlib),
+    "zlib": (0x300, zlib.compress),
     "lz4": (0x100, _lz4),
     "zstd": (0x200, _zstd),
 }

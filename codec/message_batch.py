@@ -1,7 +1,6 @@
 """The body of a batch send (code 320): concatenated messages of one topic (Java class `MessageDecoder`).
 
-The broker makes a record of each. An item has no topic, no magic and no CRC; a single item is never
-compressed.
+The broker makes a record of each. An item has no topic, magic or CRC; a single one is never compressed.
 """
 
 from __future__ import annotations

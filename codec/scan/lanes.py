@@ -1,5 +1,4 @@
-"""A walk over records in many lanes: a stretch of the log is entered at many places, and NumPy takes one step
-in all of them.
+"""A walk in many lanes: a stretch of the log is entered at many places, and NumPy steps in all at once.
 
 The start of a lane is a guess, the next place with a magic. Guesses are never trusted: the lane before must
 walk right into each. Where one does not, the stretch ends there, so the positions are exactly those of a walk

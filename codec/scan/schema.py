@@ -1,7 +1,6 @@
 """The Arrow and Parquet schema of every export. Needs PyArrow.
 
-A row is a record, with the values of `codec.store.record.decode_record`. Times are microseconds in UTC, the only unit that Spark
-reads.
+A row has the values of `codec.store.record.decode_record`. Times are UTC microseconds, as Spark needs.
 """
 
 from __future__ import annotations

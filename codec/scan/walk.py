@@ -1,5 +1,4 @@
-"""A walk from record to record through a buffer by their sizes: 0.05 µs a record where there are many, else
-0.2 µs. Needs NumPy.
+"""A walk over records by their sizes: 0.05 µs a record where there are many, else 0.2 µs. Needs NumPy.
 
 Only size and magic are checked; `codec.scan.columns` checks the lengths inside.
 """

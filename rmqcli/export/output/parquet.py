@@ -1,6 +1,4 @@
-"""Parquet files of record batches: one after the other, or a series for each partition; and the encoding of
-their columns.
-"""
+"""Parquet files of record batches, in one series or one for each partition; the encoding of their columns."""
 
 from __future__ import annotations
 

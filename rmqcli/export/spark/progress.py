@@ -16,9 +16,7 @@ PATIENCE = 75
 _GROUP = "spark.jobGroup.id"
 
 Progress = Callable[[int], AbstractContextManager[Callable[[int], None]]]
-"""Called with the number of tasks; returns a context manager around a function that receives finished
-tasks.
-"""
+"""Called with the number of tasks; the context manager yields a function that receives finished tasks."""
 Look = Callable[[], tuple[int, int]]
 """Returns the running and the finished tasks."""
 

@@ -1,7 +1,6 @@
 """Offsets of queues as values and as JSON, `{"topic":{"broker-a":{"0":23}}}`, for options and checkpoints.
 
-In options -2 is the earliest and -1 the latest offset. Equal offsets have equal JSON texts: Spark compares
-texts.
+In options -2 is the earliest and -1 the latest offset. Spark compares texts: equal offsets have equal ones.
 """
 
 from __future__ import annotations

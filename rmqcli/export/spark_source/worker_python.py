@@ -1,6 +1,4 @@
-"""A check of the Python that Spark starts for its workers: without rmqcli every query would end in an obscure
-traceback of Spark's.
-"""
+"""A check of Spark's worker Python: without rmqcli every query would end in an obscure traceback."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Commit log files: their records in order, their bytes by commit-log offset, and the place of the next whole
-record.
+"""Commit log files: records in order, bytes by commit-log offset, and the place of the next whole record.
 
 A walk follows the sizes. In a file it ends at the filler record, at zeros (the unused rest of a preallocated
 file), or at damage; a file of zeros is empty. The log of a running broker ends where it was written to at one

@@ -1,5 +1,4 @@
-"""The lock of a store folder: a running broker holds a POSIX record lock on byte 0 of `lock` (as Java's
-FileLock).
+"""The lock of a store folder: a broker holds a POSIX record lock on byte 0 of `lock`, as Java's FileLock.
 
 Such a lock belongs to a process, and closing any descriptor of the file drops it: a process that has the file
 open must not open it again.

@@ -1,5 +1,4 @@
-"""What a broker has yet to do: delayed messages of each level, and half messages that are neither committed
-nor rolled back.
+"""Pending work of a broker: delayed messages of each level, and half messages without commit or rollback.
 
 An op message names finished half messages by their queue offsets: one in 4.9, several with commas in 5.x.
 """

@@ -112,14 +112,10 @@ def _load(store: Path, name: str, empty: Table) -> Table:
             if not store.is_dir() and candidate == path:
                 raise
         except BodyError as error:
-            problem = problem or _damaged(candidate, error)
+            problem = problem or DamagedFile(candidate, CorruptionError(str(error)))
     if problem is not None:
         raise problem
     return empty
-
-
-def _damaged(path: Path, error: BodyError) -> DamagedFile:
-    return DamagedFile(path, CorruptionError(str(error)))
 
 
 def table_problems(store: Path, report: Callable[[Path, str], None]) -> int:

@@ -1,7 +1,6 @@
 """The choice between reading store files with NumPy, many records at a time, and record by record.
 
-NumPy and PyArrow come with the extra `export`; without them everything is read record by record, with the
-same results.
+NumPy and PyArrow come with the extra `export`; without them the results are the same, record by record.
 """
 
 from __future__ import annotations

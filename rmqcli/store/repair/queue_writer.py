@@ -1,5 +1,4 @@
-"""Writer of consume queue files from entries: preallocated files of one size, as a broker creates them (Java
-`ConsumeQueue`).
+"""Writer of consume queue files: preallocated, of one size, as a broker creates them (Java `ConsumeQueue`).
 
 Entries are buffered for each queue, so that any number of queues needs little memory and no open files.
 Missing offsets become fillers.

@@ -1,5 +1,4 @@
-"""Queue offsets that are lost with stretches of a commit log, by the consume queues and the remaining
-records.
+"""Queue offsets lost with stretches of a commit log, by the consume queues and the remaining records.
 
 A record whose topic, queue or queue offset is contradicted by a consume queue, and confirmed by none, is
 lost, too: no CRC covers these.
@@ -27,9 +26,7 @@ from rmqcli.store.repair.salvage_scan import LogScan, LostStretch, records_betwe
 
 _BLOCK_ENTRIES = 1 << 13
 _FARTHEST = 64 * 1024 * 1024
-"""The greatest distance (bytes) between records that queues have: more than any message that a broker
-accepts.
-"""
+"""The greatest distance (bytes) between queued records: more than any message that a broker accepts."""
 
 
 class Gone(NamedTuple):

@@ -105,7 +105,7 @@ def _scan_file(scan: FileScan, data: memoryview, progress: Callable[[int], None]
         try:
             record = _whole_record(data, position, base)
         except CorruptionError as error:
-            following = _resumed(scan.file, data, position)
+            following = next_record(scan.file, data, position + SMALLEST)
             if following is None:
                 _end_of_file(scan, data, position, str(error))
                 break
@@ -144,10 +144,6 @@ def _whole_record(data: memoryview, position: int, base: int) -> RecordScan:
     elif record.physical_offset != base + position:
         raise CorruptionError(f"a record with commit-log offset {record.physical_offset}", position)
     return record
-
-
-def _resumed(file: NamedFile, data: memoryview, position: int) -> int | None:
-    return next_record(file, data, position + SMALLEST)
 
 
 def _end_of_file(scan: FileScan, data: memoryview, position: int, reason: str) -> None:

@@ -1,5 +1,4 @@
-"""Selection of consume queue entries by offset, time, tag hash, condition and message key, and of the
-messages they lead to.
+"""Selection of queue entries by offset, time, tag hash, condition and message key, and of their messages.
 
 With NumPy, blocks of entries are tested for a key by the properties texts of their records; only entries
 whose records may hold the key, or cannot be read, are tested one by one.

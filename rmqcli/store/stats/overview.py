@@ -1,6 +1,4 @@
-"""A store folder at a glance: its folders, queues, lags and pending messages. Reads tables, and only the ends
-of files.
-"""
+"""A store folder at a glance: folders, queues, lags, pending messages. Reads tables and the ends of files."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The check that slots of an index file lead to their newest items, and each item to the one before it in its
-slot.
-"""
+"""The check that index slots lead to their newest items, and each item to the one before it in its slot."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What a broker repairs on its start after a kill (Java `CommitLog.recoverAbnormally`,
-`ConsumeQueue.recover`).
-"""
+"""Repairs of a broker that starts after a kill (`CommitLog.recoverAbnormally`, `ConsumeQueue.recover`)."""
 
 from __future__ import annotations
 
@@ -15,9 +13,7 @@ from rmqcli.store.read.files import DamagedFile, mapped
 from rmqcli.store.read.tables import read_checkpoint
 
 RECOVERED_FILES = 3
-"""The last files of a queue that are walked entry by entry; the queue is cut off at the first unwritten
-one.
-"""
+"""The last files of a queue, walked entry by entry; the queue is cut off at the first unwritten one."""
 
 
 def known_checkpoint(store: Path) -> Checkpoint:
