@@ -262,7 +262,9 @@ def start_services(broker: BrokerContext, delays: DelayService, services: Servic
 
 
 def listen_to_store(broker: BrokerContext, delays: DelayService) -> None:
-    """Connects the broker to its store, once the tables are loaded: delayed and held requests follow what is stored."""
+    """Connects the broker to its store, once the tables are loaded: delayed and held requests follow what
+    is stored.
+    """
     maps = BitMaps(broker.filters)
 
     def bit_map(topic: str, properties: Mapping[str, str]) -> bytes | None:

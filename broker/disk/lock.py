@@ -1,8 +1,8 @@
 """The `lock` file: one broker per store folder.
 
-Java holds `FileChannel.tryLock(0, 1, false)`, which is a POSIX record lock on byte 0, and writes the text `lock`.
-POSIX locks belong to the process: a second store of this process is refused by our own set, and no other descriptor of the
-file may be closed while the lock is held.
+Java holds `FileChannel.tryLock(0, 1, false)`, which is a POSIX record lock on byte 0, and writes the text
+`lock`. POSIX locks belong to the process: a second store of this process is refused by our own set, and no
+other descriptor of the file may be closed while the lock is held.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ _held: set[tuple[int, int]] = set()
 
 @contextlib.contextmanager
 def hold_lock(path: Path) -> Iterator[None]:
-    """Holds the lock for the block. StoreLocked at once if another broker holds it; StoreError if it cannot be created."""
+    """Holds the lock for the block.
+
+    StoreLocked at once if another broker holds it; StoreError if it cannot be created.
+    """
     fd = _open(path)
     try:
         identity = _acquire(fd, path)

@@ -1,8 +1,9 @@
-"""Small files that are replaced as a whole (topics.json, kvConfig.json, broker.conf), each with its previous version as `.bak`.
+"""Small files that are replaced as a whole (topics.json, kvConfig.json, broker.conf), each with its previous
+version as `.bak`.
 
-Save: write and sync `.tmp`, rename the file to `.bak`, rename `.tmp` to the file, sync the folder; a crash at any point leaves
-a whole file under one of the two names. Load: the file, else `.bak` (missing, empty or unreadable alike); neither existing is a
-fresh start (Java `ConfigManager.load`, `MixAll.string2File`).
+Save: write and sync `.tmp`, rename the file to `.bak`, rename `.tmp` to the file, sync the folder; a crash at
+any point leaves a whole file under one of the two names. Load: the file, else `.bak` (missing, empty or
+unreadable alike); neither existing is a fresh start (Java `ConfigManager.load`, `MixAll.string2File`).
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ def save_table(disk: Disk, path: Path, content: bytes) -> None:
 def load_table(disk: Disk, path: Path, decode: Callable[[bytes], T]) -> T | None:
     """The decoded file, or its `.bak`; None if neither exists or both are empty.
 
-    `decode` refuses bytes with CodecError or ValueError. StoreDamaged if a file exists but neither can be decoded.
+    `decode` refuses bytes with CodecError or ValueError. StoreDamaged if a file exists but neither can be
+    decoded.
     """
     refused: list[str] = []
     for candidate in (path, _backup(path)):

@@ -119,7 +119,9 @@ def answer_hold(broker: BrokerContext, hold: Hold) -> None:
 
 
 async def _answer_later(broker: BrokerContext, request: PullRequest, slow: list[str]) -> None:
-    """Answers after the disk has read what is needed, and expressions that are no longer kept are compiled."""
+    """Answers after the disk has read what is needed, and expressions that are no longer kept are
+    compiled.
+    """
     session, command = request.session, request.command
     try:
         if slow:

@@ -30,8 +30,8 @@ _log = logging.getLogger(__name__)
 class Hold:
     """A held pull.
 
-    `accepts` are the tag codes that it accepts, None for all; `wants` filters by properties. `request` is what
-    the handler of pulls needs to reply.
+    `accepts` are the tag codes that it accepts, None for all; `wants` filters by properties. `request` is
+    what the handler of pulls needs to reply.
     """
 
     session: Hashable

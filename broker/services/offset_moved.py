@@ -1,4 +1,6 @@
-"""OFFSET_MOVED_EVENT: a message about each pull whose offset the broker corrected (Java class `PullMessageProcessor`)."""
+"""OFFSET_MOVED_EVENT: a message about each pull whose offset the broker corrected (Java class
+`PullMessageProcessor`).
+"""
 
 from __future__ import annotations
 

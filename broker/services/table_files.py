@@ -1,9 +1,11 @@
-"""The tables on disk: `config/*.json` in the store folder, in the text that Java reads and writes (store.md §7).
+"""The tables on disk: `config/*.json` in the store folder, in the text that Java reads and writes (store.md
+§7).
 
-Topics and groups are saved on each change, before a request that depends on them is acknowledged; those that a client's next
-heartbeat would create again may be saved a little later. Offsets are saved every flushConsumerOffsetInterval, delivered delay levels
-every flushDelayOffsetInterval, SQL92 filters every 10 s, all only after a change, and at the stop. Offsets and delay levels state
-that messages were processed, often by writing others (a retry, a copy): they are saved once all of these are on the disk.
+Topics and groups are saved on each change, before a request that depends on them is acknowledged; those that
+a client's next heartbeat would create again may be saved a little later. Offsets are saved every
+flushConsumerOffsetInterval, delivered delay levels every flushDelayOffsetInterval, SQL92 filters every 10 s,
+all only after a change, and at the stop. Offsets and delay levels state that messages were processed, often
+by writing others (a retry, a copy): they are saved once all of these are on the disk.
 
 Text is formatted and written in worker threads, from a copy of the table.
 """
@@ -66,7 +68,10 @@ class _TableFile:
             self._table.load(loaded)
 
     async def save(self, durable: Durable | None = None) -> None:
-        """Saves what changed up to now, once `durable` has flushed the log. OSError if the disk refuses; False leaves it dirty."""
+        """Saves what changed up to now, once `durable` has flushed the log.
+
+        OSError if the disk refuses; False leaves it dirty.
+        """
         async with self._writing:
             self.dirty |= getattr(self._table, "dirty", False)
             if not self.dirty:

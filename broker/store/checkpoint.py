@@ -1,7 +1,8 @@
 """The `checkpoint` file: up to which store times log, queues and index were flushed (Java `StoreCheckpoint`).
 
-Recovery after an unclean stop starts 3 s before the smaller of the first two. A file that is missing, short, or holds impossible
-times (negative, or more than a day ahead) says nothing: recovery then reads the whole log.
+Recovery after an unclean stop starts 3 s before the smaller of the first two. A file that is missing, short,
+or holds impossible times (negative, or more than a day ahead) says nothing: recovery then reads the whole
+log.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Settings of a store. Field names are Java's `MessageStoreConfig` in snake_case; defaults are Java's.
 
-Units: bytes, milliseconds (`*_interval_*`), hours (`file_reserved_time`), percent (`*_ratio`).
-A file size of None adopts the size of the files that are there, else Java's default; a given size is enforced.
+Units: bytes, milliseconds (`*_interval_*`), hours (`file_reserved_time`), percent (`*_ratio`). A file size of
+None adopts the size of the files that are there, else Java's default; a given size is enforced.
 """
 
 from __future__ import annotations
@@ -97,7 +97,9 @@ class StoreConfig:
         )
 
     def changed_to(self, wanted: StoreConfig) -> StoreConfig:
-        """`wanted`, but for what only a new start changes: where the files lie, how large they are and what they hold."""
+        """`wanted`, but for what only a new start changes: where the files lie, how large they are and
+        what they hold.
+        """
         return replace(wanted, **{name: getattr(self, name) for name in FIXED})
 
     @property

@@ -1,9 +1,12 @@
-"""One consume queue: 20-byte entries (commit log offset, record size, tags code), addressed by queue offset (Java `ConsumeQueue`).
+"""One consume queue: 20-byte entries (commit log offset, record size, tags code), addressed by queue offset
+(Java `ConsumeQueue`).
 
-* A queue whose first entry is not number 0 starts with filler entries (0, 0x7FFFFFFF, 0); they count as below the minimum.
+* A queue whose first entry is not number 0 starts with filler entries (0, 0x7FFFFFFF, 0); they count as below
+  the minimum.
 * `put` is idempotent: an entry whose record ends at or before `max_physical_offset` exists already.
 * With an extension (consume_queue_ext.py) the tags code of an entry may be the address of an extension entry.
-* An entry is valid if its offset is >= 0 and its size > 0; recovery keeps what precedes the first invalid one.
+* An entry is valid if its offset is >= 0 and its size > 0; recovery keeps what precedes the first invalid
+  one.
 """
 
 from __future__ import annotations
@@ -37,7 +40,8 @@ class QueueGap(Exception):
 
 
 class ConsumeQueue:
-    """`next_offset` is the queue's max offset, `min_offset` its first readable one, `full_at` the first that needs another file.
+    """`next_offset` is the queue's max offset, `min_offset` its first readable one, `full_at` the first that
+    needs another file.
 
     `must_rebuild` says after `load` and `recover` that files or extensions are missing.
     """
@@ -98,7 +102,10 @@ class ConsumeQueue:
     def put(
         self, queue_offset: int, physical_offset: int, size: int, tags_code: int, store_timestamp: int
     ) -> None:
-        """Adds an entry on dispatch of a stored record, if it does not exist. QueueGap if it is not the next one."""
+        """Adds an entry on dispatch of a stored record, if it does not exist.
+
+        QueueGap if it is not the next one.
+        """
         if physical_offset + size <= self.max_physical_offset:
             return
         if queue_offset != self.next_offset:
@@ -132,7 +139,9 @@ class ConsumeQueue:
         self.full_at = segment.end // ENTRY_SIZE
 
     def missing_file(self, entries: int) -> tuple[SegmentList, int] | None:
-        """The list that needs a file, and where this begins, before so many entries can be added without waiting; None if none."""
+        """The list that needs a file, and where this begins, before so many entries can be added without
+        waiting; None if none.
+        """
         if self.next_offset + entries > self.full_at:
             start = self.next_file_start()
             if not self._segments.is_ready(start):
@@ -166,7 +175,9 @@ class ConsumeQueue:
         return _unpack(segment.view, queue_offset * ENTRY_SIZE - segment.start)
 
     def place(self, queue_offset: int, count: int) -> tuple[Segment, int, int] | None:
-        """File, position and length of at most `count` entries from `queue_offset` on, never beyond the file that holds it."""
+        """File, position and length of at most `count` entries from `queue_offset` on, never beyond the
+        file that holds it.
+        """
         start = queue_offset * ENTRY_SIZE
         segment = self._segments.find(start)
         if segment is None:
@@ -201,7 +212,10 @@ class ConsumeQueue:
             self.extension.load()
 
     def recover(self) -> None:
-        """Finds the end of the valid entries, from the third-last file on, and zeroes what follows. Blocks."""
+        """Finds the end of the valid entries, from the third-last file on, and zeroes what follows.
+
+        Blocks.
+        """
         segments = self._segments.segments
         self.min_offset = self._segments.start // ENTRY_SIZE
         end = self._segments.start
@@ -217,13 +231,16 @@ class ConsumeQueue:
         self._end_at(end)
 
     def truncate(self, physical_end: int) -> None:
-        """Removes the entries of records at or after `physical_end` (Java `truncateDirtyLogicFiles`). Blocks."""
+        """Removes the entries of records at or after `physical_end` (Java `truncateDirtyLogicFiles`).
+
+        Blocks.
+        """
         if self.max_physical_offset > physical_end:
             self._keep(self.first_at(physical_end))
 
     def distrust(self, physical_start: int) -> None:
-        """Removes all but the whole entries of records before `physical_start`: after a power cut any page behind them may be lost,
-        or stale. Blocks."""
+        """Removes all but the whole entries of records before `physical_start`: after a power cut any page
+        behind them may be lost, or stale. Blocks."""
         keep = self._segments.start // ENTRY_SIZE
         last = -1
         for segment in reversed(self._segments.segments):
@@ -275,7 +292,9 @@ class ConsumeQueue:
         return None
 
     def first_at(self, physical_offset: int) -> int:
-        """Queue offset of the first entry whose record begins at or after `physical_offset`; the queue's end if none."""
+        """Queue offset of the first entry whose record begins at or after `physical_offset`; the queue's
+        end if none.
+        """
         first = self._segments.start // ENTRY_SIZE
         return first + bisect_left(range(first, self.next_offset), physical_offset, key=self._offset_of)
 
@@ -284,7 +303,8 @@ class ConsumeQueue:
         self.min_offset = self.first_at(max(physical_min, 0))
 
     def take_expired(self, physical_min: int) -> list[Segment]:
-        """Takes out the files whose last entry lies before `physical_min`, never the last file; then corrects the minimum.
+        """Takes out the files whose last entry lies before `physical_min`, never the last file; then corrects
+        the minimum.
 
         The caller destroys them, extension files too.
         """

@@ -1,6 +1,8 @@
-"""The extension of one consume queue: tags code, store time and bit map of each entry (Java `ConsumeQueueExt`, off by default).
+"""The extension of one consume queue: tags code, store time and bit map of each entry (Java
+`ConsumeQueueExt`, off by default).
 
-* A queue entry holds the address of its extension entry in place of the tags code; an address is below every tags code.
+* A queue entry holds the address of its extension entry in place of the tags code; an address is below every
+  tags code.
 * An extension entry lies in one file. The rest of a file is at least 4 bytes and begins with the size -1.
 * Messages are found without it: what cannot be written is left out, and the queue entry keeps its tags code.
 """
@@ -51,7 +53,10 @@ class QueueExtension:
         return self._segments
 
     def put(self, tags_code: int, store_timestamp: int, bit_map: bytes | None = None) -> int:
-        """Adds an entry. Returns its address for the queue entry, or the tags code itself if it cannot be kept."""
+        """Adds an entry.
+
+        Returns its address for the queue entry, or the tags code itself if it cannot be kept.
+        """
         try:
             data = encode_extension_entry(ExtensionEntry(tags_code, store_timestamp, bit_map or b""))
             if len(data) > self._segments.size - END_ROOM:

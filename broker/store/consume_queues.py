@@ -1,4 +1,6 @@
-"""All consume queues: `consumequeue/<topic>/<queueId>/`, and `consumequeue_ext/<topic>/<queueId>/` where they are extended."""
+"""All consume queues: `consumequeue/<topic>/<queueId>/`, and `consumequeue_ext/<topic>/<queueId>/` where
+they are extended.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ from broker.store.consume_queue_ext import QueueExtension
 class ConsumeQueues:
     """Queues by topic and id; a queue is created with its first entry.
 
-    `extensions` is the folder of their extensions and the size of its files in bytes, None for queues without.
+    `extensions` is the folder of their extensions and the size of its files in bytes, None for queues
+    without.
     """
 
     __slots__ = ("_by_topic", "_disk", "_extensions", "_file_size", "_folder")

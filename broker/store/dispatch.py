@@ -1,4 +1,5 @@
-"""From a stored record to its queue entry and index entries (Java `ReputMessageService`, `CommitLogDispatcher`).
+"""From a stored record to its queue entry and index entries (Java `ReputMessageService`,
+`CommitLogDispatcher`).
 
 Used when records are read back: on recovery. A send dispatches the same way without reading its record again.
 Prepared and rolled-back transaction messages get no entry, rolled-back ones no index entry.
@@ -30,8 +31,8 @@ def record_code(levels: DelayLevels, topic: str, scan: RecordScan) -> int:
 class Dispatcher:
     """Puts queue entries and index items that do not exist yet. `gaps` collects queues that must be rebuilt.
 
-    `partial` says that dispatching begins behind the start of the log, so that entries of an empty queue may be missing before.
-    `indexed` is the offset of the last message that the index knows.
+    `partial` says that dispatching begins behind the start of the log, so that entries of an empty queue may
+    be missing before. `indexed` is the offset of the last message that the index knows.
     """
 
     def __init__(self, queues: ConsumeQueues, index: Index | None, levels: DelayLevels) -> None:

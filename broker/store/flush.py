@@ -1,8 +1,10 @@
-"""When written pages reach the disk (Java `FlushRealTimeService`, `GroupCommitService`, `FlushConsumeQueueService`).
+"""When written pages reach the disk (Java `FlushRealTimeService`, `GroupCommitService`,
+`FlushConsumeQueueService`).
 
-ASYNC_FLUSH: every 500 ms if at least 4 pages are dirty, everything every 10 s. SYNC_FLUSH: one fdatasync in a worker thread
-for all waiting sends. Queues: every second those with 2 dirty pages, all every 60 s, and then the checkpoint, whose values are
-read before the flush they describe. A flush that fails closes the store for writes.
+ASYNC_FLUSH: every 500 ms if at least 4 pages are dirty, everything every 10 s. SYNC_FLUSH: one fdatasync in a
+worker thread for all waiting sends. Queues: every second those with 2 dirty pages, all every 60 s, and then
+the checkpoint, whose values are read before the flush they describe. A flush that fails closes the store for
+writes.
 """
 
 from __future__ import annotations
@@ -73,7 +75,9 @@ class Flusher:
         services.start("flush consume queues", self._flush_queues_at_times)
 
     async def wait_flushed(self, end: int) -> bool:
-        """Waits until the log is on the disk up to `end`; False after `syncFlushTimeout` or if the disk failed."""
+        """Waits until the log is on the disk up to `end`; False after `syncFlushTimeout` or if the disk
+        failed.
+        """
         if not self.config.sync_flush:
             return True
         with trio.move_on_after(self.config.sync_flush_timeout / 1000):

@@ -1,8 +1,9 @@
 """The message index: finds messages by key, UNIQ_KEY included (Java `IndexService`).
 
-Items are gathered and written `BATCH` or more at a time, before every query, at every flush and at the stop: that makes a send
-cheaper, and recovery puts what a killed process had gathered again. A batch is small enough to be written while a client that got
-its reply prepares the next request. Items that need a new file stay gathered until a worker has created it (`deferred`).
+Items are gathered and written `BATCH` or more at a time, before every query, at every flush and at the stop:
+that makes a send cheaper, and recovery puts what a killed process had gathered again. A batch is small enough
+to be written while a client that got its reply prepares the next request. Items that need a new file stay
+gathered until a worker has created it (`deferred`).
 """
 
 from __future__ import annotations
@@ -105,7 +106,9 @@ class Index:
             file.destroy()
 
     def take_back(self) -> None:
-        """After an unclean stop: takes back the last message, whose keys may be incomplete, and what came behind it."""
+        """After an unclean stop: takes back the last message, whose keys may be incomplete, and what came
+        behind it.
+        """
         while self.files:
             self.files[-1].take_back()
             if self.files[-1].count > 1:
@@ -208,7 +211,9 @@ class Index:
         return file
 
     def _free_name(self) -> Path:
-        """The local creation time, yyyyMMddHHmmssSSS, or what keeps the names in order if the clock went back."""
+        """The local creation time, yyyyMMddHHmmssSSS, or what keeps the names in order if the clock went
+        back.
+        """
         return self._folder / index_file_name_after(
             self.files[-1].path.name if self.files else "", index_file_name(self._now_ms())
         )
@@ -222,7 +227,8 @@ class Index:
         end: int,
         require: Callable[[Segment, int, int], None],
     ) -> IndexHits:
-        """Offsets of messages that may have the key (hash equality), newest first, times in ms at second precision.
+        """Offsets of messages that may have the key (hash equality), newest first, times in ms at second
+        precision.
 
         `require(segment, position, length)` is called before bytes of files are read.
         """

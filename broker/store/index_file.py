@@ -1,10 +1,11 @@
 """One index file: a header, slots, items chained newest to oldest (Java `IndexFile`, `IndexHeader`).
 
-Item numbers begin at 1; the file is full when the next number reaches the item capacity. Times inside are whole seconds
-after the begin timestamp. A slot or chain value that is not between 1 and the item count means empty.
+Item numbers begin at 1; the file is full when the next number reaches the item capacity. Times inside are
+whole seconds after the begin timestamp. A slot or chain value that is not between 1 and the item count means
+empty.
 
-A run of puts first raises the item count, then writes items and slots, then the rest of the header: a process killed in between
-leaves every chain whole, and `take_back` finds what the header does not know of.
+A run of puts first raises the item count, then writes items and slots, then the rest of the header: a process
+killed in between leaves every chain whole, and `take_back` finds what the header does not know of.
 """
 
 from __future__ import annotations
@@ -123,7 +124,8 @@ class IndexFile:
         )
 
     def take_back(self) -> None:
-        """Undoes the last message's items, and a run of puts that was cut off behind them, so that they can be put again.
+        """Undoes the last message's items, and a run of puts that was cut off behind them, so that they can
+        be put again.
 
         `end_timestamp` is then exact to the second only.
         """
@@ -141,7 +143,10 @@ class IndexFile:
         return ITEM.unpack_from(self._segment.view, self._items_at + number * ITEM.size)
 
     def _is_settled(self, number: int) -> bool:
-        """True if it belongs to a message before the last that the header knows. What is not linked was not written."""
+        """True if it belongs to a message before the last that the header knows.
+
+        What is not linked was not written.
+        """
         key_hash, offset, _, _ = self._item(number)
         newest: int = SLOT.unpack_from(self._segment.view, slot_position(key_hash % self._slots))[0]
         return newest >= number and offset < self.end_offset
@@ -164,7 +169,8 @@ class IndexFile:
     def select(
         self, key_hash: int, limit: int, begin: int, end: int, require: Callable[[Segment, int, int], None]
     ) -> list[int]:
-        """Commit log offsets of items with this hash and a time in [begin, end] ms, newest first, at most `limit`.
+        """Commit log offsets of items with this hash and a time in [begin, end] ms, newest first, at most
+        `limit`.
 
         `require(segment, position, length)` is called before bytes are read.
         """

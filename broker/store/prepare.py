@@ -1,9 +1,10 @@
-"""Files and pages that are prepared in worker threads before the writer needs them (Java `AllocateMappedFileService`).
+"""Files and pages that are prepared in worker threads before the writer needs them (Java
+`AllocateMappedFileService`).
 
-Files: the next one of the commit log as soon as the last one was begun, of a consume queue or the index when the last one is
-nearly full. Pages of the commit log: the first touch of a page costs the writer more than everything else the kernel does for a
-message (memory is found and zeroed, 2 µs a KB), so the next megabytes are allocated meanwhile. Not with SYNC_FLUSH, where every
-flush would have to write what is still empty.
+Files: the next one of the commit log as soon as the last one was begun, of a consume queue or the index when
+the last one is nearly full. Pages of the commit log: the first touch of a page costs the writer more than
+everything else the kernel does for a message (memory is found and zeroed, 2 µs a KB), so the next megabytes
+are allocated meanwhile. Not with SYNC_FLUSH, where every flush would have to write what is still empty.
 """
 
 from __future__ import annotations
@@ -83,7 +84,9 @@ class Preparer:
 
 
 async def allocate_pages(log: CommitLog, in_thread: InThread) -> None:
-    """Allocates pages of the log ahead of the writer until cancelled, or until the kernel turns out not to know how."""
+    """Allocates pages of the log ahead of the writer until cancelled, or until the kernel turns out not to
+    know how.
+    """
     wanted = trio.Event()
 
     def want() -> None:

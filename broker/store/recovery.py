@@ -1,16 +1,21 @@
-"""What a store does when it opens (Java `DefaultMessageStore.recover`, `CommitLog.recoverNormally`, `recoverAbnormally`).
+"""What a store does when it opens (Java `DefaultMessageStore.recover`, `CommitLog.recoverNormally`,
+`recoverAbnormally`).
 
 1. Queues: valid entries from the third-last file of each on.
-2. Log: record by record with CRC, from the third-last file after a clean stop; after an unclean one from the last file
-   whose first record is older than the checkpoint, dispatching each record again (puts are idempotent).
-3. The log ends at the first record that is not whole; what follows is removed. Queue entries beyond it are removed too.
+2. Log: record by record with CRC, from the third-last file after a clean stop; after an unclean one from the
+   last file whose first record is older than the checkpoint, dispatching each record again (puts are
+   idempotent).
+3. The log ends at the first record that is not whole; what follows is removed. Queue entries beyond it are
+   removed too.
 4. After a clean stop the log behind the last queue entry is dispatched.
-5. The index gets what is missing; after an unclean stop the last message that it knows is put again, with all its keys.
+5. The index gets what is missing; after an unclean stop the last message that it knows is put again, with all
+   its keys.
 
-Beyond Java: if the machine was not restarted since (clean stop, or a kill), all pages are what was written, so only the last
-64 MiB that the queues know, and what follows, are checked, and index files are kept and completed instead of removed. A queue
-without entries for records in the log, or without their extensions, is rebuilt from the whole log. Bytes behind the end are zeroed
-so that they cannot come to life behind new records.
+Beyond Java: if the machine was not restarted since (clean stop, or a kill), all pages are what was written,
+so only the last 64 MiB that the queues know, and what follows, are checked, and index files are kept and
+completed instead of removed. A queue without entries for records in the log, or without their extensions, is
+rebuilt from the whole log. Bytes behind the end are zeroed so that they cannot come to life behind new
+records.
 """
 
 from __future__ import annotations
@@ -53,7 +58,9 @@ class RecoveryReport(NamedTuple):
 def walk(
     log: CommitLog, start: int, visit: Visit, *, end: int | None = None, check_crc: bool = False
 ) -> tuple[int, int]:
-    """Visits whole records from `start` on; returns where the first one that is not whole begins, and the count."""
+    """Visits whole records from `start` on; returns where the first one that is not whole begins, and the
+    count.
+    """
     count = 0
     offset = start
     for segment in list(log.segments.segments):
@@ -170,7 +177,9 @@ def _unclean_start(config: StoreConfig, log: CommitLog, checkpoint: Checkpoint) 
 
 
 def _record_before_end(log: CommitLog, queues: ConsumeQueues) -> int:
-    """Where a whole record begins, `CHECKED_BYTES` before the end that the queues know; 0 if they know none."""
+    """Where a whole record begins, `CHECKED_BYTES` before the end that the queues know; 0 if they know
+    none.
+    """
     target = queues.max_physical_offset - CHECKED_BYTES
     if target <= log.start:
         return 0

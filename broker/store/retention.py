@@ -1,10 +1,10 @@
 """What is deleted, and when (Java `CleanCommitLogService`, `CleanConsumeQueueService`). See store.md §8.
 
-A run removes log files whose last modification is older than `fileReservedTime`, at most 10, oldest first, never the last file.
-It happens in the hours of `deleteWhen`, above `diskMaxUsedSpaceRatio`, or on request. Above 85 % of the disk files go whether
-expired or not; above 90 % the store also refuses messages until there is room again. It does so, too, with less than `LEAST_FREE`
-bytes left, which is checked after every megabyte that was written.
-Queue and index files follow: those that only know records before the start of the log.
+A run removes log files whose last modification is older than `fileReservedTime`, at most 10, oldest first,
+never the last file. It happens in the hours of `deleteWhen`, above `diskMaxUsedSpaceRatio`, or on request.
+Above 85 % of the disk files go whether expired or not; above 90 % the store also refuses messages until there
+is room again. It does so, too, with less than `LEAST_FREE` bytes left, which is checked after every megabyte
+that was written. Queue and index files follow: those that only know records before the start of the log.
 
 Removals are made durable one by one, oldest first: after a power cut no file is missing between two others.
 """
@@ -35,7 +35,10 @@ _log = logging.getLogger(__name__)
 
 
 class Retention:
-    """Decides and deletes. `config` may be replaced. `usage` is that of the fullest file system when it was last checked."""
+    """Decides and deletes.
+
+    `config` may be replaced. `usage` is that of the fullest file system when it was last checked.
+    """
 
     def __init__(
         self,
@@ -63,7 +66,8 @@ class Retention:
         self._cleaned_up_to = 0
         self._space_wanted = trio.Event()
         self._doomed: list[Segment] = []
-        """Files that the store no longer has and the disk still does: one that cannot be removed keeps those behind it."""
+        """Files that the store no longer has and the disk still does: one that cannot be removed keeps
+        those behind it."""
 
     async def run(self) -> None:
         """The service that deletes."""

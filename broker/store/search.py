@@ -1,10 +1,12 @@
-"""Messages by key and by store time (Java `DefaultMessageStore.queryMessage`, `ConsumeQueue.getOffsetInQueueByTime`).
+"""Messages by key and by store time (Java `DefaultMessageStore.queryMessage`,
+`ConsumeQueue.getOffsetInQueueByTime`).
 
-What the index finds is not compared with the key: readers filter hash collisions. Offsets whose records are gone are left out;
-Java's second and third round for the case that all are gone find nothing either.
+What the index finds is not compared with the key: readers filter hash collisions. Offsets whose records are
+gone are left out; Java's second and third round for the case that all are gone find nothing either.
 
-By time, the first queue file modified at or after the timestamp is searched, else the last one. An exact hit wins, else the nearer
-neighbour in time, the left one on a tie; a time behind all messages gives the last one's offset, not the queue's end.
+By time, the first queue file modified at or after the timestamp is searched, else the last one. An exact hit
+wins, else the nearer neighbour in time, the left one on a tie; a time behind all messages gives the last
+one's offset, not the queue's end.
 """
 
 from __future__ import annotations
@@ -39,7 +41,9 @@ class Search:
         self._readiness = readiness
 
     def by_key(self, topic: str, key: str, limit: int, begin: int, end: int) -> QueryResult:
-        """At most `limit` records stored in [begin, end] ms (second precision), by ascending commit log offset."""
+        """At most `limit` records stored in [begin, end] ms (second precision), by ascending commit log
+        offset.
+        """
         if self._index is None:
             return QueryResult([], 0, 0)
         if self._readiness.strict and self._index.waits:

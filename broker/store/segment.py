@@ -1,11 +1,13 @@
-"""Preallocated, memory-mapped files of a rolling queue, named by their start offset (Java `MappedFile`, `MappedFileQueue`).
+"""Preallocated, memory-mapped files of a rolling queue, named by their start offset (Java `MappedFile`,
+`MappedFileQueue`).
 
 * Files are created at full size, sparse. The name is the start offset, 20 digits.
-* Slices of `view` may outlive the segment: removing it unlinks the file at once, the memory is freed with the last slice.
+* Slices of `view` may outlive the segment: removing it unlinks the file at once, the memory is freed with the
+  last slice.
 * Lists of segments are replaced, never changed in place, so that worker threads may read them.
 
-Loading ignores other names, removes an empty last file (created, never sized), and extends a short last file with zeros, which
-leaves it to recovery; any other length is refused with the file, the size and the setting.
+Loading ignores other names, removes an empty last file (created, never sized), and extends a short last file
+with zeros, which leaves it to recovery; any other length is refused with the file, the size and the setting.
 """
 
 from __future__ import annotations
@@ -25,8 +27,8 @@ _log = logging.getLogger(__name__)
 class Segment:
     """A mapped file; `view[position]` is the byte at queue offset `start + position`.
 
-    `found_size` is the length of the file when it was opened, `size` for a new one: behind it nothing can be whole. `fresh` says
-    that the folder does not durably know the file yet.
+    `found_size` is the length of the file when it was opened, `size` for a new one: behind it nothing can be
+    whole. `fresh` says that the folder does not durably know the file yet.
     """
 
     __slots__ = (
@@ -68,7 +70,8 @@ class Segment:
     def clear_from(self, position: int) -> None:
         """Zeroes everything from `position` on, so that no old bytes come to life behind new ones.
 
-        Keeps the modification time, on which search by time and retention depend. Touches nothing if all is zero.
+        Keeps the modification time, on which search by time and retention depend. Touches nothing if all is
+        zero.
         """
         if position < self.size:
             self._file.clear_from(position)
@@ -96,7 +99,9 @@ def _files(disk: Disk, folder: Path) -> list[Path]:
 
 
 def adopted_size(disk: Disk, folder: Path) -> int | None:
-    """The segment size that the files of a folder imply: by the first two names, else by the only file; None if empty."""
+    """The segment size that the files of a folder imply: by the first two names, else by the only file;
+    None if empty.
+    """
     files = _files(disk, folder)
     if len(files) > 1:
         return int(files[1].name) - int(files[0].name)
@@ -127,7 +132,8 @@ class SegmentList:
     def load(self, *, derived: bool = False) -> bool:
         """Maps the files of the folder. StoreSizeMismatch.
 
-        A file missing between two others is StoreDamaged, or for `derived` data False: all of it must be rebuilt.
+        A file missing between two others is StoreDamaged, or for `derived` data False: all of it must be
+        rebuilt.
         """
         files = _files(self.disk, self.folder)
         while files and _length(self.disk, files[-1]) == 0:
@@ -189,7 +195,9 @@ class SegmentList:
         return follows and not self._gone and not self.is_ready(start)
 
     def append(self, start: int) -> Segment:
-        """Adds the segment that begins at `start`, which follows the last one: the prepared one, or a new one (blocks, OSError)."""
+        """Adds the segment that begins at `start`, which follows the last one: the prepared one, or a new
+        one (blocks, OSError).
+        """
         spare, self._spare = self._spare, None
         segment = spare if spare is not None and spare.start == start else self.build(start)
         self.segments = [*self.segments, segment]
@@ -198,7 +206,8 @@ class SegmentList:
     def build(self, start: int) -> Segment:
         """Creates the file without adding it. Blocks; safe in a worker thread.
 
-        Name and length are durable at once: after a power cut no file is missing, or empty, before one that is there.
+        Name and length are durable at once: after a power cut no file is missing, or empty, before one that
+        is there.
         """
         self.disk.make_folder(self.folder)
         segment = Segment(self.disk, self.folder / file_name(start), start, self.size)
@@ -235,7 +244,10 @@ class SegmentList:
         return first
 
     def take_all(self) -> Callable[[], None]:
-        """Takes all segments out. The result removes their files, and the folder if that leaves it empty; it blocks."""
+        """Takes all segments out.
+
+        The result removes their files, and the folder if that leaves it empty; it blocks.
+        """
         segments = [*self.segments, *([self._spare] if self._spare is not None else [])]
         self.segments, self._spare, self._gone = [], None, True
 

@@ -63,7 +63,10 @@ class Statistics:
         self._decide()
 
     def set_damaged(self) -> None:
-        """Refuses everything from now on: a flush failed or a file could not be created. The stop is not a clean one."""
+        """Refuses everything from now on: a flush failed or a file could not be created.
+
+        The stop is not a clean one.
+        """
         self.damaged = True
         self._decide()
 

@@ -9,7 +9,8 @@ from typing import NamedTuple
 import msgspec
 
 BitMapOf = Callable[[str, dict[str, str]], bytes | None]
-"""Returns the bit map of a message by topic and properties, for the extension of its queue; None: it has none."""
+"""Returns the bit map of a message by topic and properties, for the extension of its queue; None: it has
+none."""
 
 
 class PutStatus(Enum):
@@ -40,8 +41,8 @@ class GetStatus(Enum):
 class StoreMessage(msgspec.Struct, gc=False):
     """A message on its way into the commit log (Java `MessageExtBrokerInner`).
 
-    `properties` and `properties_text` are the same properties, decoded and as stored. `born_host` is the address (4 or 16
-    bytes) and the port as int32; its family must agree with `sys_flag`. Timestamps are ms.
+    `properties` and `properties_text` are the same properties, decoded and as stored. `born_host` is the
+    address (4 or 16 bytes) and the port as int32; its family must agree with `sys_flag`. Timestamps are ms.
     """
 
     topic: str
@@ -78,7 +79,10 @@ ArrivalListener = Callable[[Sequence[Arrival]], None]
 
 
 class GetResult(NamedTuple):
-    """Records of one queue. `views` are slices of the mapped files: concatenated they are the `count` records."""
+    """Records of one queue.
+
+    `views` are slices of the mapped files: concatenated they are the `count` records.
+    """
 
     status: GetStatus
     next_begin_offset: int

@@ -4,8 +4,9 @@
     async with open_store(config, disk=disk, …) as store: …
     after = disk.power_cut()        # what a machine finds when it starts again
 
-A power cut keeps what was synced, and of the rest a random part: single 4 KiB pages, lengths of files, and creations, renames and
-removals, each or not, whatever their order. The seed decides. Files are sparse; time stamps are those of `now_ms`.
+A power cut keeps what was synced, and of the rest a random part: single 4 KiB pages, lengths of files, and
+creations, renames and removals, each or not, whatever their order. The seed decides. Files are sparse; time
+stamps are those of `now_ms`.
 """
 
 from __future__ import annotations
@@ -26,13 +27,18 @@ from broker.disk.lock import locked
 
 CAPACITY = 1 << 40
 ODDS = (0.0, 0.1, 0.5, 0.9, 1.0)
-"""How likely an unsynced page or operation survives; one of them is drawn for each power cut, for pages and operations apart."""
+"""How likely an unsynced page or operation survives; one of them is drawn for each power cut, for pages
+and operations apart."""
 CHANGES_SEEN = 1 << 20
-"""Up to this size a file's modification time follows writes through a mapping; that of a larger one its syncs."""
+"""Up to this size a file's modification time follows writes through a mapping; that of a larger one its
+syncs."""
 
 
 class _File:
-    """Content now, and as it is on the platter. `cold` holds numbers of pages that are not in the page cache."""
+    """Content now, and as it is on the platter.
+
+    `cold` holds numbers of pages that are not in the page cache.
+    """
 
     def __init__(self, now_ms: int) -> None:
         self.buffer: mmap.mmap | bytes = b""
@@ -103,8 +109,9 @@ _Change = dict[Path, _File | None]
 class SimulatedDisk:
     """Files in memory; see `Disk`, and the module for power cuts.
 
-    `loses_power` False records no more than a running broker needs: synced content is not kept then, which costs time for large
-    files. `on_call` is called with the name of each operation that would block, and may raise OSError or take time.
+    `loses_power` False records no more than a running broker needs: synced content is not kept then, which
+    costs time for large files. `on_call` is called with the name of each operation that would block, and may
+    raise OSError or take time.
     """
 
     def __init__(
@@ -264,7 +271,9 @@ class SimulatedDisk:
         return frozenset(self._files[path].cold)
 
     def killed(self) -> SimulatedDisk:
-        """The disk as the next process finds it after this one died: every write is there, synced or not, locks are free."""
+        """The disk as the next process finds it after this one died: every write is there, synced or not,
+        locks are free.
+        """
         after = SimulatedDisk(self._seed, now_ms=self._now_ms, loses_power=self._loses_power)
         after._rng, after._boot = self._rng, self._boot
         after._folders = set(self._folders)

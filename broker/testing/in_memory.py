@@ -1,9 +1,10 @@
-"""A whole cluster and its network inside one trio program, for tests on a virtual clock: minutes pass in milliseconds.
+"""A whole cluster and its network inside one trio program, for tests on a virtual clock: minutes pass in
+milliseconds.
 
-Nothing waits for the outside: connections and files are in memory (a store folder that is given is real), work for worker threads
-runs in place (it takes `disk_seconds` of trio's clock), wall-clock time is trio's, random numbers have a seed. On
-`MockClock(autojump_threshold=0)` a program has the same times on every machine; tasks of one moment run in any order, as always
-in trio.
+Nothing waits for the outside: connections and files are in memory (a store folder that is given is real),
+work for worker threads runs in place (it takes `disk_seconds` of trio's clock), wall-clock time is trio's,
+random numbers have a seed. On `MockClock(autojump_threshold=0)` a program has the same times on every
+machine; tasks of one moment run in any order, as always in trio.
 """
 
 from __future__ import annotations
@@ -50,12 +51,17 @@ class _Surroundings:
 
 @dataclass(frozen=True, slots=True)
 class MemoryCluster(Cluster):
-    """Where the cluster is; its addresses are known to its own clients only: `Producer("group", **cluster.client())`."""
+    """Where the cluster is; its addresses are known to its own clients only: `Producer("group",
+    **cluster.client())`.
+    """
 
     surroundings: _Surroundings
 
     def client(self) -> dict[str, Any]:
-        """Options for any client of this cluster (InstanceOptions). Call it once for each: random numbers are its own."""
+        """Options for any client of this cluster (InstanceOptions).
+
+        Call it once for each: random numbers are its own.
+        """
         around = self.surroundings
         return {
             "namesrv": self.namesrv,
@@ -76,8 +82,8 @@ class MemoryCluster(Cluster):
         disk_seconds: float = 0.0,
         **settings: Any,
     ) -> AbstractAsyncContextManager[Cluster]:
-        """One more broker, until its block ends; give it a `broker_name` of its own. Settings as for `embedded`, also
-        `listen_port`, for one that comes back."""
+        """One more broker, until its block ends; give it a `broker_name` of its own. Settings as for
+        `embedded`, also `listen_port`, for one that comes back."""
         return _open(self.surroundings, store, disk, disk_seconds, settings)
 
     def cut(self, address: str, seconds: float = 0.0) -> None:
@@ -102,9 +108,10 @@ async def embedded_in_memory(
 ) -> AsyncIterator[MemoryCluster]:
     """A name server, a broker that is registered there, and their network; all end with the block.
 
-    `store` is a real folder; without it files are in memory, on `disk` (e.g. a SimulatedDisk) if one is given. `on_request` may see,
-    delay, answer or lose requests (`broker.testing.memory_network`). `disk_seconds`: the time that each piece of work on files takes.
-    `start_ms` is the wall-clock time at the start, epoch ms. Settings as for `embedded`. Raises ConfigError.
+    `store` is a real folder; without it files are in memory, on `disk` (e.g. a SimulatedDisk) if one is
+    given. `on_request` may see, delay, answer or lose requests (`broker.testing.memory_network`).
+    `disk_seconds`: the time that each piece of work on files takes. `start_ms` is the wall-clock time at the
+    start, epoch ms. Settings as for `embedded`. Raises ConfigError.
     """
     begun = trio.current_time()
 
@@ -174,7 +181,10 @@ async def _open(
 
 
 def _in_place_of_threads(seconds: float, disk: Disk = REAL) -> InThread:
-    """Runs work at once, since a virtual clock does not wait for threads. A simulated disk is told what a worker would do."""
+    """Runs work at once, since a virtual clock does not wait for threads.
+
+    A simulated disk is told what a worker would do.
+    """
 
     async def run(function: Callable[..., Any], *arguments: Any, **_options: Any) -> Any:
         await trio.sleep(seconds)
