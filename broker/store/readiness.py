@@ -20,6 +20,9 @@ CHUNK = 256 * 1024
 KNOWN_SECONDS = 1.0
 """How long a chunk counts as resident after it was seen so."""
 
+KNOWN_CHUNKS = 64
+"""Longer ranges are looked at in parts."""
+
 InThread = Callable[..., Any]
 """`await in_thread(function, *arguments)`, as `trio.to_thread.run_sync`."""
 
@@ -46,6 +49,16 @@ class Readiness:
 
     # --- pages
 
+    def knows(self, segment: Segment, position: int, length: int) -> bool:
+        """True if these bytes of a file, not too many, were seen in memory: a quick look that asks nobody."""
+        first, last = position // CHUNK, (position + max(length, 1) - 1) // CHUNK
+        resident = self._resident
+        if first == last:
+            return (segment, first) in resident
+        return last - first < KNOWN_CHUNKS and all(
+            (segment, number) in resident for number in range(first, last + 1)
+        )
+
     def require(self, segment: Segment, position: int, length: int, limit: int | None = None) -> None:
         """NotReady if reading these bytes of a file would wait. Nothing is written from position `limit` on."""
         if self.strict:
@@ -55,9 +68,9 @@ class Readiness:
 
     def cold(self, segment: Segment, position: int, length: int, limit: int | None = None) -> list[Chunk]:
         """The chunks of a range that are not resident."""
-        first, last = position // CHUNK, (position + max(length, 1) - 1) // CHUNK
-        if first == last and (segment, first) in self._resident:
+        if self.knows(segment, position, length):
             return []
+        first, last = position // CHUNK, (position + max(length, 1) - 1) // CHUNK
         return [
             (segment, number)
             for number in range(first, last + 1)

@@ -7,7 +7,7 @@ Neighbouring records are returned as one view.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 
 from broker.store.commit_log import CommitLog
 from broker.store.config import StoreConfig, physical_memory
@@ -74,33 +74,30 @@ class Reader:
     ) -> GetResult:
         log = self._log
         status = GetStatus.NO_MATCHED_MESSAGE
-        batch = _Batch()
-        window = max(WINDOW_BYTES, max_nums * ENTRY_SIZE) // ENTRY_SIZE
-        place = queue.place(offset, window)
-        if place is not None and self._readiness.strict:
-            self._readiness.require(*place, queue.written_in(place[0]))
+        batch = _Batch(log)
+        on_disk_before = log.end - self.memory_limit
+        in_memory, in_disk = self._limits(max_nums)
         removed_before = -1
         physical = 0
         scanned = 0
-        for physical, size, code in entries_at(place):
+        for physical, size, code in self._window(queue, offset, max_nums):
             if physical < removed_before:
                 scanned += 1
                 continue
-            if batch.count and self._full(batch, max_nums, size, log.end - physical):
+            most, most_bytes = in_disk if physical < on_disk_before else in_memory
+            if batch.count and (batch.count >= most or batch.size + size > most_bytes):
                 break
             scanned += 1
             if (
                 accepts_code is not None
                 and not accepts_code(code)
                 and (code > HIGHEST_ADDRESS or not self._passes(queue, code, accepts_code))
+            ) or (
+                accepts_extension is not None
+                and not accepts_extension(queue.extended(code, self._readiness.require))
             ):
                 continue
-            if accepts_extension is not None and not accepts_extension(
-                queue.extended(code, self._readiness.require)
-            ):
-                continue
-            record = log.slice(physical, size) if physical >= log.start else None
-            if record is None:
+            if not (batch.low <= physical <= physical + size <= batch.high or batch.goes_to(physical, size)):
                 if not batch.count:
                     status = GetStatus.MESSAGE_WAS_REMOVING
                 removed_before = log.next_file(physical)
@@ -110,25 +107,24 @@ class Reader:
                 if self._must_stop(physical, size, scanned):
                     scanned -= 1
                     break
-                if not accepts_record(record):
+                record = log.slice(physical, size)
+                if record is None or not accepts_record(record):
                     continue
-            batch.add(record, physical, size, log)
-            status = GetStatus.FOUND
+            batch.add(physical, size)
         if not scanned:
             begin = queue.next_file_offset(offset)
             return GetResult(GetStatus.OFFSET_FOUND_NULL, begin, queue.min_offset, queue.next_offset, [])
-        self._require_records(zip(batch.starts, map(len, batch.views), strict=True))
-        log.note_read(batch.size)
-        slow = log.end - physical > self.memory_limit
+        if batch.count:
+            self._require_records(batch)
         return GetResult(
-            status,
+            GetStatus.FOUND if batch.count else status,
             offset + scanned,
             queue.min_offset,
             queue.next_offset,
-            batch.views,
+            batch.views(),
             batch.count,
             batch.size,
-            slow,
+            physical < on_disk_before,
         )
 
     def _passes(self, queue: ConsumeQueue, address: int, accepts_code: AcceptsCode) -> bool:
@@ -136,11 +132,36 @@ class Reader:
         extension = queue.extended(address, self._readiness.require)
         return extension is None or accepts_code(extension.tags_code)
 
-    def _require_records(self, spans: Iterable[tuple[int, int]]) -> None:
-        if self._readiness.strict:
-            cold = [chunk for offset, size in spans for chunk in self._cold(offset, size)]
+    def _window(self, queue: ConsumeQueue, offset: int, max_nums: int) -> Iterator[tuple[int, int, int]]:
+        """The entries to look at; NotReady if they must be read from the disk."""
+        place = queue.place(offset, max(WINDOW_BYTES, max_nums * ENTRY_SIZE) // ENTRY_SIZE)
+        if place is not None and self._readiness.strict and not self._readiness.knows(*place):
+            self._readiness.require(*place, queue.written_in(place[0]))
+        return entries_at(place)
+
+    def _limits(self, max_nums: int) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Most records and bytes of a batch, in memory and on the disk."""
+        (memory_bytes, memory), (disk_bytes, disk) = self._in_memory, self._in_disk
+        return (min(memory, max_nums), memory_bytes), (min(disk, max_nums), disk_bytes)
+
+    def _require_records(self, batch: _Batch) -> None:
+        """Counts the records that were found; NotReady if they must be read from the disk."""
+        if self._readiness.strict and not self._knows(batch):
+            cold = [
+                chunk
+                for start, end in zip(batch.starts, batch.ends, strict=True)
+                for chunk in self._cold(start, end - start)
+            ]
             if cold:
                 raise self._readiness.loading(cold)
+        self._log.note_read(batch.size)
+
+    def _knows(self, batch: _Batch) -> bool:
+        """True if everything from the first record to the last is in one file and was seen in memory."""
+        start = batch.starts[0]
+        length = batch.ends[-1] - start
+        place = self._log.place(start, length)
+        return place is not None and place[2] == length and self._readiness.knows(*place)
 
     def _must_stop(self, offset: int, size: int, scanned: int) -> bool:
         """True if a record must be read from the disk: then the result is what was found before. NotReady for the first one."""
@@ -152,12 +173,6 @@ class Reader:
     def _cold(self, offset: int, size: int) -> list[Chunk]:
         place = self._log.place(offset, size)
         return [] if place is None else self._readiness.cold(*place, self._log.written_in(place[0]))
-
-    def _full(self, batch: _Batch, max_nums: int, size: int, behind: int) -> bool:
-        if batch.count >= max_nums:
-            return True
-        most_bytes, most = self._in_disk if behind > self.memory_limit else self._in_memory
-        return batch.size + size > most_bytes or batch.count >= most
 
 
 def _range_status(queue: ConsumeQueue, offset: int) -> tuple[GetStatus, int] | None:
@@ -174,25 +189,45 @@ def _range_status(queue: ConsumeQueue, offset: int) -> tuple[GetStatus, int] | N
 
 
 class _Batch:
-    """Records found so far; one that follows the previous one in the log lengthens its view."""
+    """Records found so far, as runs [starts[n], ends[n]) of the log that each lie in one file.
 
-    __slots__ = ("_end", "_start", "count", "size", "starts", "views")
+    The log holds [low, high) of the file that the last record is in.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_log", "_new_file", "count", "ends", "high", "low", "size", "starts")
+
+    def __init__(self, log: CommitLog) -> None:
+        self._log = log
+        self._new_file = True
+        self.low = self.high = 0
         self.starts: list[int] = []
-        self.views: list[memoryview] = []
+        self.ends: list[int] = []
         self.count = 0
         self.size = 0
-        self._start = self._end = -1
 
-    def add(self, record: memoryview, offset: int, size: int, log: CommitLog) -> None:
-        joined = log.slice(self._start, offset + size - self._start) if offset == self._end else None
-        if joined is not None:
-            self.views[-1] = joined
+    def goes_to(self, offset: int, size: int) -> bool:
+        """Goes to the file of a record; False if the log does not hold the record."""
+        segment = self._log.segments.find(offset)
+        if segment is None:
+            return False
+        self.low, self.high = segment.start, min(segment.end, self._log.end)
+        self._new_file = True
+        return offset <= offset + size <= self.high
+
+    def add(self, offset: int, size: int) -> None:
+        """Adds a record of the file; one that follows the previous one lengthens its run."""
+        if not self._new_file and self.ends[-1] == offset:
+            self.ends[-1] = offset + size
         else:
-            self.views.append(record)
             self.starts.append(offset)
-            self._start = offset
-        self._end = offset + size
+            self.ends.append(offset + size)
+            self._new_file = False
         self.count += 1
         self.size += size
+
+    def views(self) -> list[memoryview]:
+        """One view for each run."""
+        slices = [
+            self._log.slice(start, end - start) for start, end in zip(self.starts, self.ends, strict=True)
+        ]
+        return [view for view in slices if view is not None]
