@@ -38,6 +38,12 @@ _NO_FILTER = "The broker's consumer filter data is not exist!Your expression may
 MAX_SUSPEND_MS = 3_600_000
 """A longer wait is cut: the client pulls again."""
 
+# Plain integers, because an operation on an IntFlag costs a call.
+COMMIT_OFFSET, SUSPEND, SUBSCRIPTION = (
+    int(flag) for flag in (PullSysFlag.COMMIT_OFFSET, PullSysFlag.SUSPEND, PullSysFlag.SUBSCRIPTION)
+)
+READ = int(Perm.READ)
+
 PullRequest = Request[PullMessageRequestHeader, None]
 PullReply = Reply[PullMessageResponseHeader, bytes]
 
@@ -75,9 +81,9 @@ def _pull(broker: BrokerContext, request: PullRequest) -> PullReply | None:
         raise Refusal(refusal.code, refusal.remark, {}) from None
     result = _get(broker, header, wanted)
     code = _code(result.status, header.queue_offset)
-    if header.sys_flag & PullSysFlag.COMMIT_OFFSET and not broker.is_slave:
+    if header.sys_flag & COMMIT_OFFSET and not broker.is_slave:
         broker.offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
-    may_wait = header.sys_flag & PullSysFlag.SUSPEND and not request.command.is_oneway
+    may_wait = header.sys_flag & SUSPEND and not request.command.is_oneway
     if code == ResponseCode.PULL_NOT_FOUND and may_wait and _hold(broker, request, result, wanted):
         return None
     return _reply(broker, header, result)
@@ -207,7 +213,7 @@ def _suggested(broker: BrokerContext, header: PullMessageRequestHeader, result: 
 
 def _check(broker: BrokerContext, session: Session, header: PullMessageRequestHeader) -> Wanted:
     """The messages to let through; Refusal when the pull is not allowed."""
-    if not broker.config.broker_permission & Perm.READ:
+    if not broker.config.broker_permission & READ:
         raise Refusal(ResponseCode.NO_PERMISSION, f"the broker[{broker.host}] pulling message is forbidden")
     group, made = broker.groups.find(header.consumer_group)
     if made:
@@ -222,7 +228,7 @@ def _check(broker: BrokerContext, session: Session, header: PullMessageRequestHe
     topic = broker.topics.get(header.topic)
     if topic is None:
         raise no_topic(header.topic, " ")
-    if not topic.perm & Perm.READ:
+    if not topic.perm & READ:
         raise Refusal(ResponseCode.NO_PERMISSION, f"the topic[{header.topic}] pulling message is forbidden")
     if not 0 <= header.queue_id < topic.read_queue_nums:
         raise Refusal(
@@ -230,7 +236,7 @@ def _check(broker: BrokerContext, session: Session, header: PullMessageRequestHe
             f"queueId[{header.queue_id}] is illegal, topic:[{header.topic}] "
             f"topicConfig.readQueueNums:[{topic.read_queue_nums}] consumer:[/{session.peer_text}]",
         )
-    if header.sys_flag & PullSysFlag.SUBSCRIPTION:
+    if header.sys_flag & SUBSCRIPTION:
         return _wanted_by_header(broker, header)
     return _wanted_by_group(broker, header, group.consume_broadcast_enable)
 
