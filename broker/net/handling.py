@@ -14,7 +14,6 @@ exception are answered by `failure_reply`.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -22,9 +21,10 @@ import msgspec
 from broker.errors import Refusal
 from broker.net.dispatch import Handler, failure_reply
 from broker.net.session import Session
-from codec.codes import RPC_ONEWAY, RequestCode, ResponseCode
+from codec.codes import RPC_ONEWAY, RPC_RESPONSE, RequestCode, ResponseCode
 from codec.errors import CodecError
 from codec.fastjson_writer import JsonDialect
+from codec.headers.base import to_ext
 from codec.operations.operation import AnyOperation, Operation
 from codec.remoting.command import RemotingCommand
 
@@ -82,8 +82,7 @@ class Registration(NamedTuple, Generic[ContextT]):
 
     def bind(self, context: ContextT, before: Callable[[], None] | None = None) -> Handler:
         """The handler as a server calls it; `before` runs first and may refuse the request."""
-        common_ext = partial(self.common_ext, context) if self.common_ext is not None else None
-        return _bound(self.operation, partial(self.handler, context), before, common_ext)
+        return _bound(self.operation, self.handler, context, before, self.common_ext)
 
 
 def serve(
@@ -105,32 +104,35 @@ def by_code(*registrations: Registration[ContextT]) -> dict[RequestCode, Registr
 
 def _bound(
     operation: AnyOperation,
-    handle: Callable[[Request[Any, Any]], Answered[Any, Any]],
+    handle: Callable[[ContextT, Request[Any, Any]], Answered[Any, Any]],
+    context: ContextT,
     before: Callable[[], None] | None,
-    common_ext: Callable[[], Mapping[str, str]] | None,
+    common_ext: Callable[[ContextT], Mapping[str, str]] | None,
 ) -> Handler:
     decode = operation.decoder()
 
-    def answer(session: Session, command: RemotingCommand) -> RemotingCommand | bytes | None:
+    def encode(command: RemotingCommand, reply: AnyReply) -> RemotingCommand | None:
+        return _encoded(operation, command, reply, common_ext(context) if common_ext is not None else None)
+
+    def handler(session: Session, command: RemotingCommand) -> RemotingCommand | bytes | None:
         try:
             if before is not None:
                 before()
             header, body = decode(command)
-            reply = handle(Request(header, body, command, session))
+            reply = handle(context, Request(header, body, command, session))
         except (Refusal, CodecError) as error:
             if common_ext is None:
                 raise
-            raise _with_ext(error, common_ext()) from None
+            raise _with_ext(error, common_ext(context)) from None
         if reply is None or isinstance(reply, bytes):
             return reply
         if isinstance(reply, Reply):
-            return _sent(session, _encoded(operation, command, common_ext, reply), reply.views)
-        session.spawn(
-            _respond_later, session, command, partial(_encoded, operation, command, common_ext), reply
-        )
+            answer = encode(command, reply)
+            return _sent(session, answer, reply.views) if reply.views else answer
+        session.spawn(_respond_later, session, command, encode, reply)
         return None
 
-    return answer
+    return handler
 
 
 def _with_ext(error: Refusal | CodecError, ext_fields: Mapping[str, str]) -> Refusal:
@@ -142,17 +144,27 @@ def _with_ext(error: Refusal | CodecError, ext_fields: Mapping[str, str]) -> Ref
 def _encoded(
     operation: AnyOperation,
     command: RemotingCommand,
-    common_ext: Callable[[], Mapping[str, str]] | None,
     reply: AnyReply,
+    common_ext: Mapping[str, str] | None = None,
 ) -> RemotingCommand | None:
     """The reply as a command; None for a one-way request."""
     if command.flag & RPC_ONEWAY:
         return None
-    ext_fields, body = operation.encode_reply(reply.header, reply.body, reply.dialect)
+    if reply.body is None:
+        ext_fields, body = None if reply.header is None else to_ext(reply.header), b""
+    else:
+        ext_fields, body = operation.encode_reply(reply.header, reply.body, reply.dialect)
     if common_ext is not None:
-        ext_fields = {**common_ext(), **(ext_fields or {})}
-    remark = operation.remark if reply.remark is None else reply.remark
-    return command.reply(reply.code, remark, ext_fields, body)
+        ext_fields = {**common_ext, **(ext_fields or {})}
+    return RemotingCommand(
+        reply.code,
+        ext_fields,
+        body,
+        command.opaque,
+        RPC_RESPONSE,
+        operation.remark if reply.remark is None else reply.remark,
+        serialize_type=command.serialize_type,
+    )
 
 
 def _sent(
@@ -168,14 +180,14 @@ def _sent(
 async def _respond_later(
     session: Session,
     command: RemotingCommand,
-    encode: Callable[[AnyReply], RemotingCommand | None],
+    encode: Callable[[RemotingCommand, AnyReply], RemotingCommand | None],
     waiting: Coroutine[Any, Any, AnyReply | RemotingCommand | None],
 ) -> None:
     answer: RemotingCommand | None
     try:
         reply = await waiting
         if isinstance(reply, Reply):
-            answer = _sent(session, encode(reply), reply.views)
+            answer = _sent(session, encode(command, reply), reply.views)
         elif reply is not None:
             answer = command.reply(reply.code, reply.remark, reply.ext_fields, reply.body)
         else:
@@ -188,7 +200,7 @@ async def _respond_later(
 
 def respond(operation: AnyOperation, request: Request[Any, Any], reply: AnyReply) -> None:
     """Sends the reply to a request whose handler returned None."""
-    answer = _sent(request.session, _encoded(operation, request.command, None, reply), reply.views)
+    answer = _sent(request.session, _encoded(operation, request.command, reply), reply.views)
     if answer is not None:
         request.session.send(answer)
 

@@ -49,9 +49,11 @@ class Session:
         "_drained",
         "_draining",
         "_limits",
+        "_max_deferred",
         "_nursery",
         "_on_close",
         "_outgoing",
+        "_pause_bytes",
         "_silent_since",
         "_wake",
         "closed",
@@ -88,6 +90,8 @@ class Session:
         self._silent_since = trio.current_time()
         self.outgoing_bytes = 0
         self._limits = limits
+        self._pause_bytes = limits.pause_bytes
+        self._max_deferred = limits.max_deferred
         self._wake = wake
         self._outgoing: list[Buffer] = []
         self._on_close: list[Callable[[], None]] = []
@@ -209,7 +213,8 @@ class Session:
         """Sends what the kernel accepts now; a task sends the rest."""
         if self._draining or self.closed or not self._outgoing:
             return
-        coalesce(self._outgoing, self.outgoing_bytes)
+        if len(self._outgoing) > 1:
+            coalesce(self._outgoing, self.outgoing_bytes)
         try:
             self._sent(self.transport.send_now(self._outgoing))
         except (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
@@ -222,7 +227,7 @@ class Session:
     @property
     def is_congested(self) -> bool:
         """True while so much is queued or deferred for the peer that it is not read."""
-        return self.outgoing_bytes > self._limits.pause_bytes or self._deferred > self._limits.max_deferred
+        return self.outgoing_bytes > self._pause_bytes or self._deferred > self._max_deferred
 
     async def drained(self) -> None:
         """Waits until the connection is not congested."""
@@ -292,7 +297,8 @@ class Session:
         if count:
             self.outgoing_bytes -= count
             self.is_active = True
-            self._wake_reader()
+            if self._drained is not None:
+                self._wake_reader()
 
     def _wake_reader(self) -> None:
         if self._drained is not None and not self.is_congested:

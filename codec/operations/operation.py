@@ -113,13 +113,11 @@ class Operation(msgspec.Struct, Generic[RequestT, ReplyT, RequestBodyT, ReplyBod
         form = self.request_body
         if cls is None or (form is not None and form is not bytes):
             return self.decode_request
-        nothing = form is None
+        has_body = form is bytes
 
         def decode(command: RemotingCommand) -> Any:
-            header = command.header
-            if header is None:
-                header = from_ext(cls, command.ext_fields)
-            return header, None if nothing else command.body
+            header = command.header or from_ext(cls, command.ext_fields)
+            return header, command.body if has_body else None
 
         return decode
 
