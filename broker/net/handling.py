@@ -24,7 +24,7 @@ from broker.net.session import Session
 from codec.codes import RPC_ONEWAY, RPC_RESPONSE, RequestCode, ResponseCode
 from codec.errors import CodecError
 from codec.fastjson_writer import JsonDialect
-from codec.headers.base import to_ext
+from codec.headers.base import from_ext, to_ext
 from codec.operations.operation import AnyOperation, Operation
 from codec.remoting.command import RemotingCommand
 
@@ -109,7 +109,10 @@ def _bound(
     before: Callable[[], None] | None,
     common_ext: Callable[[ContextT], Mapping[str, str]] | None,
 ) -> Handler:
-    decode = operation.decoder()
+    header_type: Any = operation.request
+    has_body = operation.request_body is bytes
+    # A header is all there is to decode: `decode_request` without its calls.
+    plain = header_type is not None and (has_body or operation.request_body is None)
 
     def encode(command: RemotingCommand, reply: AnyReply) -> RemotingCommand | None:
         return _encoded(operation, command, reply, common_ext(context) if common_ext is not None else None)
@@ -118,7 +121,11 @@ def _bound(
         try:
             if before is not None:
                 before()
-            header, body = decode(command)
+            if plain:
+                header = command.header or from_ext(header_type, command.ext_fields)
+                body = command.body if has_body else None
+            else:
+                header, body = operation.decode_request(command)
             reply = handle(context, Request(header, body, command, session))
         except (Refusal, CodecError) as error:
             if common_ext is None:

@@ -94,7 +94,8 @@ class Appender:
         refusal = self._refusal(sized_topic, message)
         if refusal is not None:
             return refusal
-        queue = self._queue(topic, message.queue_id) if has_queue_entry(message.sys_flag) else None
+        state = message.sys_flag & TRANSACTION_MASK
+        queue = self._queue(topic, message.queue_id) if not state or has_queue_entry(state) else None
         if (
             queue is not None
             and (queue.next_offset >= queue.full_at or queue.extension is not None)

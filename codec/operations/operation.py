@@ -10,7 +10,6 @@ code that no server processes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple
 
@@ -105,21 +104,6 @@ class Operation(msgspec.Struct, Generic[RequestT, ReplyT, RequestBodyT, ReplyBod
             body: Any = load_properties_text(command.body)
             return self.decode_header(command), body
         return self.decode_header(command), _decode(self.request_body, command.body)
-
-    def decoder(self) -> Callable[[RemotingCommand], tuple[RequestT, RequestBodyT]]:
-        """`decode_request` for one who decodes many requests: without the steps that this operation does
-        not need."""
-        cls: Any = self.request
-        form = self.request_body
-        if cls is None or (form is not None and form is not bytes):
-            return self.decode_request
-        has_body = form is bytes
-
-        def decode(command: RemotingCommand) -> Any:
-            header = command.header or from_ext(cls, command.ext_fields)
-            return header, command.body if has_body else None
-
-        return decode
 
     def decode_reply(self, command: RemotingCommand) -> Answer[ReplyT, ReplyBodyT]:
         """The header and the body of a reply; HeaderError, BodyError."""
