@@ -47,7 +47,7 @@ class Request(msgspec.Struct, Generic[HeaderT_co, BodyT_co], frozen=True):
 
 
 class Reply(msgspec.Struct, Generic[HeaderT_co, BodyT_co], frozen=True, gc=False):
-    """What a handler replies.
+    """The reply of a handler.
 
     `remark` None is the operation's; `views` are sent as the body without a copy; `dialect` None is the
     operation's.

@@ -30,7 +30,7 @@ Chunk = tuple[Segment, int]
 
 
 class Readiness:
-    """What the disk has to do before a call can be made in the event loop."""
+    """The work that the disk must do before the event loop can make a call."""
 
     def __init__(self, in_thread: InThread) -> None:
         self.strict = False

@@ -1,4 +1,4 @@
-"""What a store does when it opens (Java `DefaultMessageStore.recover`, `CommitLog.recoverNormally`,
+"""Recovery of a store when it opens (Java `DefaultMessageStore.recover`, `CommitLog.recoverNormally`,
 `recoverAbnormally`).
 
 1. Queues: valid entries from the third-last file of each on.

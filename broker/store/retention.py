@@ -1,4 +1,4 @@
-"""What is deleted, and when (Java `CleanCommitLogService`, `CleanConsumeQueueService`). See store.md §8.
+"""Deletion of old files (Java `CleanCommitLogService`, `CleanConsumeQueueService`). See store.md §8.
 
 A run removes log files whose last modification is older than `fileReservedTime`, at most 10, oldest first,
 never the last file. It happens in the hours of `deleteWhen`, above `diskMaxUsedSpaceRatio`, or on request.

@@ -10,7 +10,7 @@ from codec.remoting.frame import RemotingCommand
 
 
 class Channel(Protocol):
-    """What the tables need of a connection. It is hashed by identity."""
+    """A connection as the tables see it. It is hashed by identity."""
 
     @property
     def peer_text(self) -> str: ...

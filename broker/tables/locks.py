@@ -1,4 +1,4 @@
-"""Who may consume a queue in order (Java class `RebalanceLockManager`). A lock that is not renewed for 60
+"""Locks of queues that are consumed in order (Java class `RebalanceLockManager`). A lock that is not renewed for 60
 s is free."""
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ from codec.addresses import DEFAULT_NAMESRV_PORT
 START_MS = 1_700_000_000_000
 """2023-11-14T22:13:20Z."""
 FIRST_PORT, PORT_STEP = 10911, 10
-"""Of the brokers, in the order of their start."""
+"""Ports of the brokers, in the order of their start."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +183,7 @@ async def _open(
 def _in_place_of_threads(seconds: float, disk: Disk = REAL) -> InThread:
     """Runs work at once, since a virtual clock does not wait for threads.
 
-    A simulated disk is told what a worker would do.
+    A simulated disk counts it as the work of a worker.
     """
 
     async def run(function: Callable[..., Any], *arguments: Any, **_options: Any) -> Any:

@@ -48,7 +48,7 @@ class UserInfo(Body, frozen=True):
 
 
 class PolicyEntryInfo(Body, frozen=True):
-    """What is allowed or denied: `resource` "Topic:x", `decision` Allow, Deny."""
+    """A permission or denial: `resource` "Topic:x", `decision` Allow, Deny."""
 
     resource: str | None = None
     actions: list[str] | None = None

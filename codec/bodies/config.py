@@ -84,7 +84,7 @@ class GroupRetryPolicy(Body, frozen=True):
 
 
 class SimpleSubscriptionData(Body, frozen=True):
-    """What a group is expected to subscribe (5.x)."""
+    """The subscription that a group is expected to have (5.x)."""
 
     topic: str
     expression_type: str | None = None

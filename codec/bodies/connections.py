@@ -1,4 +1,4 @@
-"""Who is connected to a broker. Addresses are "ip:port"; `version` is a number of `codec.versions`."""
+"""The connections of a broker. Addresses are "ip:port"; `version` is a number of `codec.versions`."""
 
 # ruff: noqa: RUF012  msgspec copies an empty default for every value.
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the name server tells: routes, clusters, topic lists, key-value tables (Java `protocol.route`,
+"""Replies of the name server: routes, clusters, topic lists, key-value tables (Java `protocol.route`,
 `protocol.body`)."""
 
 # ruff: noqa: RUF012  msgspec copies an empty default for every value.
