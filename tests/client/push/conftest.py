@@ -1,14 +1,17 @@
-"""A model cluster with one topic of four queues."""
+"""A cluster in memory with one topic of four queues."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from typing import Any
+
 import pytest
-import trio
 
 from tests.client.push.consuming import TOPIC
-from tests.client.push.model_broker import ModelCluster
+from tests.client.watched_cluster import WatchedCluster, open_cluster
 
 
 @pytest.fixture
-def cluster(nursery: trio.Nursery) -> ModelCluster:
-    return ModelCluster(nursery, {TOPIC: 4})
+async def cluster(autojump_clock: Any) -> AsyncIterator[WatchedCluster]:
+    async with open_cluster({TOPIC: 4}) as running:
+        yield running

@@ -1,4 +1,4 @@
-"""Consumers of the model cluster, and listeners that record."""
+"""Consumers of the in-memory cluster, and listeners that record."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import trio
 from codec.bodies.heartbeat import ConsumeFromWhere
 from codec.message import MessageExt
 from rmqcli.client import ClientInstance, ConsumeContext, ConsumeResult, PushConsumer, PushSettings
-from tests.client.push.model_broker import NAMESRV, ModelCluster, now_ms
+from tests.client.push.model_broker import ModelCluster
+from tests.client.watched_cluster import NAMESRV, WatchedCluster, now_ms
 
 DONE, LATER = ConsumeResult.SUCCESS, ConsumeResult.RECONSUME_LATER
 
@@ -19,7 +20,7 @@ TOPIC, GROUP = "TopicTest", "GroupTest"
 
 
 def consumer(
-    cluster: ModelCluster,
+    cluster: WatchedCluster | ModelCluster,
     listener: Any,
     name: str = "c1",
     *,
@@ -29,7 +30,7 @@ def consumer(
     clock: Callable[[], int] = now_ms,
     **settings: Any,
 ) -> PushConsumer:
-    """A consumer of the model cluster that reads from the first message on; `name` is its client id."""
+    """A consumer of the cluster that reads from the first message on; `name` is its client id."""
     settings.setdefault("consume_from", ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET)
     options: Any = (
         {} if instance else {"namesrv": NAMESRV, "open_stream": cluster.open_stream, "now_ms": clock}

@@ -15,6 +15,7 @@ from rmqcli.client import ConsumeResult, InvalidRequest, OrderlyResult
 from tests.client.push.consuming import DONE, GROUP, LATER, TOPIC, Taken, consumer
 from tests.client.push.model_broker import ModelCluster, now_ms
 from tests.client.tasks import CancelAt, tasks
+from tests.client.watched_cluster import WatchedCluster
 
 MESSAGES = 6
 REFUSED = 3
@@ -130,7 +131,7 @@ async def test_cancelled_at_every_step(
 
 
 async def test_cancelled_while_a_listener_runs_it_ends_within_the_grace(
-    cluster: ModelCluster, autojump_clock: Any
+    cluster: WatchedCluster, autojump_clock: Any
 ) -> None:
     cluster.put(cluster.queue(TOPIC), b"x")
     running = trio.Event()
@@ -148,7 +149,7 @@ async def test_cancelled_while_a_listener_runs_it_ends_within_the_grace(
     assert cluster.committed(GROUP, TOPIC).get(0, 0) == 0
 
 
-async def test_cancelled_while_all_brokers_are_silent(cluster: ModelCluster, autojump_clock: Any) -> None:
+async def test_cancelled_while_all_brokers_are_silent(cluster: WatchedCluster, autojump_clock: Any) -> None:
     async with trio.open_nursery() as nursery:
         made = consumer(cluster, Taken(), orderly=True)
 
@@ -165,7 +166,7 @@ async def test_cancelled_while_all_brokers_are_silent(cluster: ModelCluster, aut
     assert trio.current_time() < 11 + BOUND
 
 
-async def test_a_failure_inside_ends_the_block(cluster: ModelCluster, autojump_clock: Any) -> None:
+async def test_a_failure_inside_ends_the_block(cluster: WatchedCluster, autojump_clock: Any) -> None:
     def clock() -> int:
         if trio.current_time() >= 5:
             raise RuntimeError("broken")
@@ -178,7 +179,7 @@ async def test_a_failure_inside_ends_the_block(cluster: ModelCluster, autojump_c
     assert trio.current_time() < 5 + BOUND
 
 
-async def test_entered_once(cluster: ModelCluster, autojump_clock: Any) -> None:
+async def test_entered_once(cluster: WatchedCluster, autojump_clock: Any) -> None:
     made = consumer(cluster, Taken())
     async with made:
         await trio.sleep(1)

@@ -19,7 +19,7 @@ from rmqcli.client.group.offset_store import (
     offsets_file,
 )
 from tests.client.push.consuming import GROUP, TOPIC, Taken, consumer
-from tests.client.push.model_broker import NAMESRV, ModelCluster, now_ms
+from tests.client.watched_cluster import NAMESRV, WatchedCluster, now_ms, open_cluster
 
 QUEUE = MessageQueue("T", "b", 1)
 WRITTEN_BY_JAVA = (
@@ -131,7 +131,7 @@ async def test_a_file_that_cannot_be_written_is_tried_again(tmp_path: Path) -> N
 
 
 async def test_a_queue_is_given_up_though_its_offset_cannot_be_written(
-    cluster: ModelCluster, autojump_clock: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    cluster: WatchedCluster, autojump_clock: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     taken, folder = Taken(), tmp_path / "offsets"
     async with consumer(
@@ -140,7 +140,7 @@ async def test_a_queue_is_given_up_though_its_offset_cannot_be_written(
         cluster.put(cluster.queue(TOPIC, 3), b"x")
         await trio.sleep(1)
         folder.write_text("in the way")
-        cluster.topics[TOPIC] = 3
+        cluster.create_topic(TOPIC, 3)
         await trio.sleep(70)
         assert [queue.queue_id for queue in member.queues] == [0, 1, 2]
         cluster.put(cluster.queue(TOPIC, 0), b"y")
@@ -184,7 +184,7 @@ async def test_offsets_only_increase_unless_forced(tmp_path: Path) -> None:
 
 
 async def test_clustering_sends_changed_offsets_within_5_s_and_all_each_minute(
-    cluster: ModelCluster, autojump_clock: Any
+    cluster: WatchedCluster, autojump_clock: Any
 ) -> None:
     async with consumer(cluster, Taken()):
         await trio.sleep(4)
@@ -197,30 +197,27 @@ async def test_clustering_sends_changed_offsets_within_5_s_and_all_each_minute(
     assert cluster.commits[-1][2] in (0, 1)
 
 
-async def test_a_broker_away_does_not_keep_offsets_from_another(
-    nursery: trio.Nursery, autojump_clock: Any
-) -> None:
-    cluster = ModelCluster(nursery, {TOPIC: 1}, {"a": "a:1", "b": "b:1"})
-    async with consumer(cluster, Taken()):
+async def test_a_broker_away_does_not_keep_offsets_from_another(autojump_clock: Any) -> None:
+    async with open_cluster({TOPIC: 1}, ["a", "b"]) as cluster, consumer(cluster, Taken()):
         await trio.sleep(1)
         reachable = cluster.open_stream
 
         async def open_stream(host: str, port: int) -> Any:
-            if host == "a":
+            if cluster.nodes["a"].address == f"{host}:{port}":
                 raise ConnectionRefusedError(111, "Connection refused")
             return await reachable(host, port)
 
-        cluster.open_stream = open_stream  # type: ignore[method-assign]
+        cluster.open_stream = open_stream
         for broker in "ab":
             cluster.put(MessageQueue(TOPIC, broker, 0), b"x")
         await trio.sleep(0.1)
         cluster.trouble[RequestCode.UPDATE_CONSUMER_OFFSET] = lambda command: None
         await trio.sleep(5)
-        assert cluster.offsets[GROUP, MessageQueue(TOPIC, "b", 0)] == 1
+        assert cluster.committed(GROUP, TOPIC, "b") == {0: 1}
 
 
 async def test_broadcasting_in_a_shared_instance_resumes_too(
-    cluster: ModelCluster, autojump_clock: Any, tmp_path: Path
+    cluster: WatchedCluster, autojump_clock: Any, tmp_path: Path
 ) -> None:
     options: dict[str, Any] = {"message_model": MessageModel.BROADCASTING, "offsets_folder": tmp_path}
     for round_number in range(2):
@@ -236,7 +233,7 @@ async def test_broadcasting_in_a_shared_instance_resumes_too(
 
 
 async def test_a_broadcasting_consumer_resumes_from_its_file(
-    cluster: ModelCluster, autojump_clock: Any, tmp_path: Path
+    cluster: WatchedCluster, autojump_clock: Any, tmp_path: Path
 ) -> None:
     options: dict[str, Any] = {"message_model": MessageModel.BROADCASTING, "offsets_folder": tmp_path}
     for round_number in range(3):

@@ -17,7 +17,7 @@ from codec.message_queue import MessageQueue
 from codec.remoting.frame import RemotingCommand
 from rmqcli.client import OrderlyContext, OrderlyResult
 from tests.client.push.consuming import GROUP, TOPIC, consumer
-from tests.client.push.model_broker import ModelCluster
+from tests.client.watched_cluster import WatchedCluster
 
 DONE, SUSPEND = OrderlyResult.SUCCESS, OrderlyResult.SUSPEND
 COMMIT, ROLLBACK = OrderlyResult.COMMIT, OrderlyResult.ROLLBACK
@@ -45,11 +45,11 @@ class Taken:
         return [n for _, number, numbers in self.calls if number == queue_id for n in numbers]
 
 
-def fill(cluster: ModelCluster, count: int, queue_id: int = 0) -> None:
+def fill(cluster: WatchedCluster, count: int, queue_id: int = 0) -> None:
     cluster.put_many(cluster.queue(TOPIC, queue_id), [b"%d" % number for number in range(count)])
 
 
-async def test_each_queue_in_its_order(cluster: ModelCluster, autojump_clock: Any) -> None:
+async def test_each_queue_in_its_order(cluster: WatchedCluster, autojump_clock: Any) -> None:
     for number in range(4):
         fill(cluster, 50, number)
     rng, running, seen = random.Random(1), set[MessageQueue](), dict[int, list[int]]()
@@ -66,12 +66,13 @@ async def test_each_queue_in_its_order(cluster: ModelCluster, autojump_clock: An
         await trio.sleep(100)
     assert seen == {number: list(range(50)) for number in range(4)}
     assert cluster.committed(GROUP, TOPIC) == dict.fromkeys(range(4), 50)
-    assert not cluster.locks
+    queues = [cluster.queue(TOPIC, number) for number in range(4)]
+    assert cluster.lock(GROUP, "another", *queues) == queues
 
 
 @pytest.mark.parametrize("answer", [SUSPEND, None, RuntimeError("no")])
 async def test_a_refused_message_holds_up_its_queue_only(
-    cluster: ModelCluster, autojump_clock: Any, answer: Any
+    cluster: WatchedCluster, autojump_clock: Any, answer: Any
 ) -> None:
     fill(cluster, 3)
     taken = Taken(DONE, answer, answer)
@@ -85,7 +86,7 @@ async def test_a_refused_message_holds_up_its_queue_only(
 
 @pytest.mark.parametrize(("wanted", "waits"), [(5.0, 5.0), (0.001, 0.01), (100.0, 30.0)])
 async def test_the_context_sets_the_suspend_time(
-    cluster: ModelCluster, autojump_clock: Any, wanted: float, waits: float
+    cluster: WatchedCluster, autojump_clock: Any, wanted: float, waits: float
 ) -> None:
     fill(cluster, 1)
     taken = Taken(SUSPEND, suspend_time=wanted)
@@ -96,7 +97,7 @@ async def test_the_context_sets_the_suspend_time(
 
 
 async def test_consumed_too_often_it_becomes_a_dead_letter(
-    cluster: ModelCluster, autojump_clock: Any
+    cluster: WatchedCluster, autojump_clock: Any
 ) -> None:
     fill(cluster, 2)
     taken = Taken(*[SUSPEND] * 3)
@@ -108,7 +109,7 @@ async def test_consumed_too_often_it_becomes_a_dead_letter(
 
 
 async def test_without_a_limit_it_is_consumed_again_without_end(
-    cluster: ModelCluster, autojump_clock: Any
+    cluster: WatchedCluster, autojump_clock: Any
 ) -> None:
     """Java: Integer.MAX_VALUE, not the 16 of a concurrent consumer."""
     fill(cluster, 1)
@@ -120,7 +121,7 @@ async def test_without_a_limit_it_is_consumed_again_without_end(
     assert cluster.committed(GROUP, TOPIC)[0] == 1
 
 
-async def test_dead_letters_are_committed_manually_too(cluster: ModelCluster, autojump_clock: Any) -> None:
+async def test_dead_letters_are_committed_manually_too(cluster: WatchedCluster, autojump_clock: Any) -> None:
     fill(cluster, 3)
     taken = Taken(SUSPEND, DONE, COMMIT, auto_commit=False)
     seen: list[int | None] = []
@@ -132,11 +133,11 @@ async def test_dead_letters_are_committed_manually_too(cluster: ModelCluster, au
     async with consumer(cluster, listener, orderly=True, max_reconsume_times=0) as member:
         await trio.sleep(20)
     assert cluster.bodies(f"%DLQ%{GROUP}") == [b"0"]
-    assert seen == [None, None, None]
+    assert seen == [0, 0, 0]
     assert cluster.committed(GROUP, TOPIC)[0] == 3
 
 
-async def test_commit_and_rollback_by_hand(cluster: ModelCluster, autojump_clock: Any) -> None:
+async def test_commit_and_rollback_by_hand(cluster: WatchedCluster, autojump_clock: Any) -> None:
     fill(cluster, 4)
     taken = Taken(DONE, COMMIT, DONE, ROLLBACK, DONE, DONE, auto_commit=False)
     async with consumer(cluster, taken, orderly=True) as member:
@@ -152,11 +153,11 @@ async def test_commit_and_rollback_by_hand(cluster: ModelCluster, autojump_clock
     assert cluster.committed(GROUP, TOPIC)[0] == 4
 
 
-async def test_no_lock_no_messages(cluster: ModelCluster, autojump_clock: Any) -> None:
+async def test_no_lock_no_messages(cluster: WatchedCluster, autojump_clock: Any) -> None:
     """Another member has the lock until its 60 s have passed."""
     fill(cluster, 1)
     fill(cluster, 1, 1)
-    cluster.locks[GROUP, cluster.queue(TOPIC)] = ("gone", 0.0)
+    cluster.lock(GROUP, "gone", cluster.queue(TOPIC))
     taken = Taken()
     async with consumer(cluster, taken, orderly=True):
         await trio.sleep(50)
@@ -167,7 +168,7 @@ async def test_no_lock_no_messages(cluster: ModelCluster, autojump_clock: Any) -
 
 
 async def test_a_lock_that_is_taken_away_stops_the_queue_until_it_comes_back(
-    cluster: ModelCluster, autojump_clock: Any
+    cluster: WatchedCluster, autojump_clock: Any
 ) -> None:
     taken = Taken()
     async with consumer(cluster, taken, orderly=True):
@@ -198,7 +199,7 @@ def granted_to_another(command: RemotingCommand) -> RemotingCommand:
     ids=["nobody can say", "another has it"],
 )
 async def test_a_lock_counts_for_30_seconds_or_until_another_has_it(
-    cluster: ModelCluster, autojump_clock: Any, answer: Any, still: float, over: float
+    cluster: WatchedCluster, autojump_clock: Any, answer: Any, still: float, over: float
 ) -> None:
     """Renewed after 1 s, then every 20 s."""
     taken, queue = Taken(), cluster.queue(TOPIC)
@@ -218,7 +219,7 @@ async def test_a_lock_counts_for_30_seconds_or_until_another_has_it(
 
 
 async def test_a_lock_that_is_refused_is_asked_for_every_3_seconds(
-    cluster: ModelCluster, autojump_clock: Any
+    cluster: WatchedCluster, autojump_clock: Any
 ) -> None:
     async def slowly(messages: list[MessageExt], context: OrderlyContext) -> OrderlyResult:
         await trio.sleep(25)
@@ -240,7 +241,7 @@ async def test_a_lock_that_is_refused_is_asked_for_every_3_seconds(
     assert (round(asked[0]), len(asked)) == (25, 5)
 
 
-async def test_locks_are_renewed_every_20_seconds(cluster: ModelCluster, autojump_clock: Any) -> None:
+async def test_locks_are_renewed_every_20_seconds(cluster: WatchedCluster, autojump_clock: Any) -> None:
     async with consumer(cluster, Taken(), orderly=True):
         await trio.sleep(102)
         whole = [
@@ -253,7 +254,7 @@ async def test_locks_are_renewed_every_20_seconds(cluster: ModelCluster, autojum
 
 
 async def test_order_is_kept_when_queues_move(
-    cluster: ModelCluster, nursery: trio.Nursery, autojump_clock: Any
+    cluster: WatchedCluster, nursery: trio.Nursery, autojump_clock: Any
 ) -> None:
     """Members join and leave while messages arrive: a queue never goes back further than the last commit."""
     seen: dict[int, list[int]] = {number: [] for number in range(4)}
@@ -292,7 +293,7 @@ async def test_order_is_kept_when_queues_move(
 
 
 async def test_a_queue_has_a_turn_of_a_minute_when_others_wait(
-    cluster: ModelCluster, autojump_clock: Any
+    cluster: WatchedCluster, autojump_clock: Any
 ) -> None:
     """One consumer, two queues that never end: each has 60 s of the listener, then the other."""
     fill(cluster, 300)
@@ -313,7 +314,7 @@ async def test_a_queue_has_a_turn_of_a_minute_when_others_wait(
     assert [later - at for at, later in pairwise(times)] == pytest.approx([61.0] * 5, abs=0.1)
 
 
-async def test_a_turn_ends_when_the_queue_must_wait(cluster: ModelCluster, autojump_clock: Any) -> None:
+async def test_a_turn_ends_when_the_queue_must_wait(cluster: WatchedCluster, autojump_clock: Any) -> None:
     fill(cluster, 5)
     fill(cluster, 5, 1)
     taken = Taken(DONE, DONE, SUSPEND)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import trio
 
+from broker.testing.memory_network import HOST
 from codec.bodies.base import decode_body
 from codec.bodies.heartbeat import ConsumeFromWhere, HeartbeatData
 from codec.codes import PullSysFlag, RequestCode, ResponseCode
@@ -25,12 +26,12 @@ from rmqcli.client import (
 )
 from rmqcli.client.push.settings import MIB
 from tests.client.push.consuming import DONE, GROUP, TOPIC, Taken, consumer
-from tests.client.push.model_broker import EPOCH, ModelCluster
+from tests.client.watched_cluster import EPOCH, WatchedCluster, now_ms
 
 PULL = RequestCode.PULL_MESSAGE
 
 
-def pulls(cluster: ModelCluster, queue_id: int = 0) -> list[tuple[float, dict[str, str]]]:
+def pulls(cluster: WatchedCluster, queue_id: int = 0) -> list[tuple[float, dict[str, str]]]:
     return [
         (at, command.ext_fields or {})
         for at, command in cluster.asked
@@ -64,7 +65,7 @@ class Gate:
     ],
 )
 async def test_enough_is_enough(
-    cluster: ModelCluster, autojump_clock: Any, body: bytes, count: int, settings: Any, pulled: int
+    cluster: WatchedCluster, autojump_clock: Any, body: bytes, count: int, settings: Any, pulled: int
 ) -> None:
     cluster.put_many(cluster.queue(TOPIC), [body] * count)
     gate = Gate()
@@ -80,7 +81,7 @@ async def test_enough_is_enough(
         assert gate.begun == count
 
 
-async def test_pulls_have_the_version_that_brokers_know(cluster: ModelCluster, autojump_clock: Any) -> None:
+async def test_pulls_have_the_version_that_brokers_know(cluster: WatchedCluster, autojump_clock: Any) -> None:
     """A heartbeat with a newer version is in flight; a broker refuses a version that it has not received."""
     async with consumer(cluster, Taken()) as member:
         await trio.sleep(1)
@@ -97,22 +98,24 @@ async def test_pulls_have_the_version_that_brokers_know(cluster: ModelCluster, a
 
 
 async def test_excluded_messages_do_not_count_for_the_span(
-    cluster: ModelCluster, autojump_clock: Any
+    cluster: WatchedCluster, autojump_clock: Any
 ) -> None:
     """Java `ProcessQueue.getMaxSpan`: up to the last cached message, not the last offset pulled."""
     queue = cluster.queue(TOPIC)
-    for number, tag in enumerate("A" + "B" * 300 + "A"):
+    for number, tag in enumerate(["Aa", *["BB"] * 300, "Aa"]):
         cluster.put(queue, b"%d" % number, {"TAGS": tag})
     gate = Gate()
-    async with consumer(cluster, gate, topics={TOPIC: "A"}, max_span=100, pull_batch_size=250):
+    async with consumer(cluster, gate, topics={TOPIC: "Aa"}, max_span=100, pull_batch_size=250):
         await trio.sleep(5)
         assert gate.begun == 2
         gate.open.set()
         await trio.sleep(1)
-    assert cluster.offsets[GROUP, queue] == 302
+    assert cluster.committed(GROUP, TOPIC)[0] == 302
 
 
-async def test_long_polls_of_15_seconds_follow_each_other(cluster: ModelCluster, autojump_clock: Any) -> None:
+async def test_long_polls_of_15_seconds_follow_each_other(
+    cluster: WatchedCluster, autojump_clock: Any
+) -> None:
     async with consumer(cluster, Taken()):
         await trio.sleep(100)
     times = [at for at, _ in pulls(cluster)]
@@ -123,7 +126,7 @@ async def test_long_polls_of_15_seconds_follow_each_other(cluster: ModelCluster,
 
 @pytest.mark.parametrize("orderly", [False, True])
 async def test_without_a_backlog_the_listener_comes_before_the_next_pull(
-    cluster: ModelCluster, autojump_clock: Any, orderly: bool
+    cluster: WatchedCluster, autojump_clock: Any, orderly: bool
 ) -> None:
     asked: list[int] = []
 
@@ -140,7 +143,7 @@ async def test_without_a_backlog_the_listener_comes_before_the_next_pull(
 
 
 async def test_with_a_backlog_the_next_pull_does_not_wait_for_the_listener(
-    cluster: ModelCluster, autojump_clock: Any
+    cluster: WatchedCluster, autojump_clock: Any
 ) -> None:
     cluster.put_many(cluster.queue(TOPIC), [b"x"] * 64)
     gate = Gate()
@@ -163,7 +166,7 @@ def first_answers(*codes: int) -> Callable[[RemotingCommand], RemotingCommand | 
     return answer
 
 
-async def test_delays_after_refusals(cluster: ModelCluster, autojump_clock: Any) -> None:
+async def test_delays_after_refusals(cluster: WatchedCluster, autojump_clock: Any) -> None:
     cluster.trouble[PULL] = first_answers(ResponseCode.FLOW_CONTROL, ResponseCode.SYSTEM_ERROR, 25)
     async with consumer(cluster, Taken()):
         await trio.sleep(5)
@@ -173,49 +176,58 @@ async def test_delays_after_refusals(cluster: ModelCluster, autojump_clock: Any)
 
 
 async def test_a_queue_whose_offset_is_gone_goes_on_after_10_seconds(
-    cluster: ModelCluster, autojump_clock: Any
+    cluster: WatchedCluster, autojump_clock: Any
 ) -> None:
     queue = cluster.queue(TOPIC)
-    cluster.put_many(queue, [b"%d" % number for number in range(10)])
-    cluster.first_offset[queue] = 6
-    cluster.offsets[GROUP, queue] = 2
+    cluster.put_many(queue, [b"%d" % number for number in range(6)])
+    await cluster.expire()
+    cluster.put_many(queue, [b"%d" % number for number in range(6, 10)])
+    cluster.commit(GROUP, queue, 2)
     taken = Taken()
     async with consumer(cluster, taken):
         await trio.sleep(9)
         assert not taken.messages
         await trio.sleep(3)
         assert taken.bodies == [b"6", b"7", b"8", b"9"]
-    assert cluster.offsets[GROUP, queue] == 10
+    assert cluster.committed(GROUP, TOPIC)[0] == 10
 
 
 @pytest.mark.parametrize(
     ("where", "begins"),
     [
         (ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET, 0),
-        (ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET, 10),
-        (ConsumeFromWhere.CONSUME_FROM_TIMESTAMP, 5),
+        (ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET, 11),
+        (ConsumeFromWhere.CONSUME_FROM_TIMESTAMP, 6),
     ],
 )
 async def test_where_a_new_group_begins(
-    cluster: ModelCluster, autojump_clock: Any, where: ConsumeFromWhere, begins: int
+    cluster: WatchedCluster, autojump_clock: Any, where: ConsumeFromWhere, begins: int
 ) -> None:
     queue = cluster.queue(TOPIC)
-    cluster.put_many(queue, [b"%d" % number for number in range(10)])
+    cluster.put(queue, b"0")
+    if begins:  # a broker lets a new group begin at 0 as long as message 0 is there
+        await cluster.expire()
+    for number in range(1, 11):
+        await trio.sleep(0.001)
+        cluster.put(queue, b"%d" % number)
     taken = Taken()
-    async with consumer(cluster, taken, consume_from=where, from_timestamp=EPOCH):
+    async with consumer(cluster, taken, consume_from=where, from_timestamp=now_ms() - 4):
         await trio.sleep(1)
-        cluster.put(queue, b"10")
+        cluster.put(queue, b"11")
         await trio.sleep(1)
-    assert [int(body) for body in taken.bodies] == list(range(begins, 11))
+    assert [int(body) for body in taken.bodies] == list(range(begins, 12))
 
 
 async def test_half_an_hour_ago_is_that_of_the_start_for_queues_that_come_later_too(
-    cluster: ModelCluster, autojump_clock: Any
+    cluster: WatchedCluster, autojump_clock: Any
 ) -> None:
     where = ConsumeFromWhere.CONSUME_FROM_TIMESTAMP
+    cluster.trouble[RequestCode.QUERY_CONSUMER_OFFSET] = lambda command: command.reply(
+        ResponseCode.QUERY_NOT_FOUND, "Not found"
+    )
     async with consumer(cluster, Taken(), consume_from=where):
-        await trio.sleep(7200)
-        cluster.topics[TOPIC] = 5
+        await trio.sleep(600)
+        cluster.create_topic(TOPIC, 5)
         await trio.sleep(60)
     asked = cluster.fields(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP)
     assert {fields["queueId"] for fields in asked} == {"0", "1", "2", "3", "4"}
@@ -223,7 +235,7 @@ async def test_half_an_hour_ago_is_that_of_the_start_for_queues_that_come_later_
 
 
 async def test_an_offset_that_no_broker_returns_is_not_guessed(
-    cluster: ModelCluster, autojump_clock: Any
+    cluster: WatchedCluster, autojump_clock: Any
 ) -> None:
     cluster.put_many(cluster.queue(TOPIC), [b"x"] * 3)
     cluster.trouble[RequestCode.QUERY_CONSUMER_OFFSET] = lambda command: command.reply(1, "not now")
@@ -236,23 +248,23 @@ async def test_an_offset_that_no_broker_returns_is_not_guessed(
         assert len(taken.messages) == 3
 
 
-async def test_tags_are_compared_again_here(cluster: ModelCluster, autojump_clock: Any) -> None:
-    for tag in ("A", "B", "C", None):
+async def test_tags_are_compared_again_here(cluster: WatchedCluster, autojump_clock: Any) -> None:
+    for tag in ("Aa", "BB", "C", None):  # the first two have the same hash code
         cluster.put(cluster.queue(TOPIC), b"%r" % tag, {"TAGS": tag} if tag else None)
     taken = Taken()
-    async with consumer(cluster, taken, topics={TOPIC: "A || C"}) as member:
+    async with consumer(cluster, taken, topics={TOPIC: "Aa || C"}) as member:
         await trio.sleep(6)
         assert cluster.committed(GROUP, TOPIC)[0] == 4
-    assert [m.tags for _, m in taken.messages] == ["A", "C"]
+    assert [m.tags for _, m in taken.messages] == ["Aa", "C"]
     counts = member._state.statistics[TOPIC]
     assert (counts.pull_time.times, counts.pulled.times, counts.pulled.value) == (1, 1, 2)
 
 
 async def test_a_pull_of_nothing_that_is_wanted_took_its_time(
-    cluster: ModelCluster, autojump_clock: Any
+    cluster: WatchedCluster, autojump_clock: Any
 ) -> None:
-    cluster.put(cluster.queue(TOPIC), b"x", {"TAGS": "B"})
-    async with consumer(cluster, Taken(), topics={TOPIC: "A"}) as member:
+    cluster.put(cluster.queue(TOPIC), b"x", {"TAGS": "BB"})
+    async with consumer(cluster, Taken(), topics={TOPIC: "Aa"}) as member:
         await trio.sleep(6)
     counts = member._state.statistics[TOPIC]
     assert (counts.pull_time.times, counts.pulled.times) == (1, 0), (
@@ -260,7 +272,7 @@ async def test_a_pull_of_nothing_that_is_wanted_took_its_time(
     )
 
 
-async def test_the_offset_passes_excluded_messages(cluster: ModelCluster, autojump_clock: Any) -> None:
+async def test_the_offset_passes_excluded_messages(cluster: WatchedCluster, autojump_clock: Any) -> None:
     cluster.put_many(cluster.queue(TOPIC), [b"x"] * 40, {"TAGS": "other"})
     async with consumer(cluster, Taken(), topics={TOPIC: "A"}):
         await trio.sleep(6)
@@ -268,7 +280,7 @@ async def test_the_offset_passes_excluded_messages(cluster: ModelCluster, autoju
 
 
 async def test_pulls_carry_the_offset_and_a_version_that_brokers_know(
-    cluster: ModelCluster, autojump_clock: Any
+    cluster: WatchedCluster, autojump_clock: Any
 ) -> None:
     cluster.put(cluster.queue(TOPIC), b"x")
     async with consumer(cluster, Taken()):
@@ -291,31 +303,50 @@ async def test_pulls_carry_the_offset_and_a_version_that_brokers_know(
 
 
 async def test_the_suggested_broker_is_asked_and_gets_no_offset(
-    nursery: trio.Nursery, autojump_clock: Any
+    cluster: WatchedCluster, autojump_clock: Any
 ) -> None:
-    cluster = ModelCluster(nursery, {TOPIC: 1})
-    cluster.suggest = 1
-    slave: list[RemotingCommand] = []
-    opened = cluster.open_stream
+    """The slave is the same broker under another name."""
+    slave, opened = 0, cluster.open_stream
+    master = cluster.nodes["a"].address
 
     async def open_stream(host: str, port: int) -> Any:
-        stream = await opened("a" if host == "slave" else host, port)
-        if host == "slave":
-            slave.append(RemotingCommand(0))
-        return stream
+        nonlocal slave
+        slave += host == "slave"
+        return await opened(HOST if host == "slave" else host, port)
 
-    cluster.open_stream = open_stream  # type: ignore[method-assign]
-    cluster.put(cluster.queue(TOPIC), b"x")
-    made = consumer(cluster, Taken())
+    def elsewhere(command: RemotingCommand) -> RemotingCommand | None:
+        fields = command.ext_fields or {}
+        if slave or fields["topic"] != TOPIC:
+            return None
+        ext = {
+            "suggestWhichBrokerId": "1",
+            "nextBeginOffset": fields["queueOffset"],
+            "minOffset": "0",
+            "maxOffset": "1",
+        }
+        return command.reply(ResponseCode.PULL_RETRY_IMMEDIATELY, None, ext)
+
+    cluster.open_stream = open_stream
+    cluster.create_topic(TOPIC, 1)
+    await cluster.nodes["a"].context.topics_known()
+    taken = Taken()
+    made = consumer(cluster, taken)
     async with made:
-        made.instance.routes.brokers["a"] = {0: "a:1", 1: "slave:1"}
+        await trio.sleep(1)
+        made.instance.routes.brokers["a"] = {0: master, 1: master.replace(HOST, "slave")}
+        cluster.trouble[PULL] = elsewhere
+        cluster.put(cluster.queue(TOPIC), b"x")
+        await trio.sleep(1)
+        cluster.put(cluster.queue(TOPIC), b"y")
         await trio.sleep(10)
-    assert slave
-    assert pulls(cluster)[-1][1]["sysFlag"] == "2"
+    assert slave == 1
+    assert taken.bodies == [b"x", b"y"]
+    flags = [fields["sysFlag"] for _, fields in pulls(cluster)]
+    assert "2" in flags
 
 
 async def test_a_queue_without_pulls_for_two_minutes_is_rebuilt(
-    cluster: ModelCluster, autojump_clock: Any
+    cluster: WatchedCluster, autojump_clock: Any
 ) -> None:
     async with consumer(cluster, Taken()) as running:
         await trio.sleep(5)
@@ -329,7 +360,7 @@ async def test_a_queue_without_pulls_for_two_minutes_is_rebuilt(
         assert stuck.dropped
 
 
-async def test_pause_and_resume(cluster: ModelCluster, autojump_clock: Any) -> None:
+async def test_pause_and_resume(cluster: WatchedCluster, autojump_clock: Any) -> None:
     taken = Taken()
     async with consumer(cluster, taken) as running:
         await trio.sleep(1)
@@ -344,7 +375,7 @@ async def test_pause_and_resume(cluster: ModelCluster, autojump_clock: Any) -> N
 
 
 async def test_sql_is_checked_by_a_broker_and_travels_in_heartbeats(
-    cluster: ModelCluster, autojump_clock: Any
+    cluster: WatchedCluster, autojump_clock: Any
 ) -> None:
     async with consumer(cluster, Taken(), topics={TOPIC: MessageSelector.by_sql("a > 5")}):
         await trio.sleep(1)
@@ -372,10 +403,10 @@ def test_options_out_of_range(wrong: Any) -> None:
 
 
 async def test_a_broker_that_restarted_gets_a_heartbeat_at_once(
-    cluster: ModelCluster, autojump_clock: Any
+    cluster: WatchedCluster, autojump_clock: Any
 ) -> None:
     def forgotten(command: RemotingCommand) -> RemotingCommand | None:
-        if cluster.members["a"].get(GROUP):
+        if cluster.members(GROUP):
             return None
         return command.reply(ResponseCode.SUBSCRIPTION_NOT_EXIST, "the consumer's group info not exist")
 
@@ -384,7 +415,6 @@ async def test_a_broker_that_restarted_gets_a_heartbeat_at_once(
         await trio.sleep(5)
         cluster.trouble[PULL] = forgotten
         cluster.cut()
-        cluster.members["a"].clear()
         cluster.put(cluster.queue(TOPIC), b"after")
         await trio.sleep(5)
         assert taken.bodies == [b"after"]

@@ -14,27 +14,25 @@ from codec.codes import RequestCode
 from codec.remoting.frame import RemotingCommand
 from rmqcli.client import ConsumeResult, OrderlyResult
 from tests.client.push.consuming import GROUP, LATER, TOPIC, Taken, consumer
-from tests.client.push.model_broker import EPOCH, ModelCluster
+from tests.client.watched_cluster import EPOCH, WatchedCluster
 
 
-async def ask(cluster: ModelCluster, code: int, ext: dict[str, str], body: bytes = b"") -> RemotingCommand:
+async def ask(cluster: WatchedCluster, code: int, ext: dict[str, str], body: bytes = b"") -> RemotingCommand:
     """The consumer's reply."""
-    cluster.push(GROUP, RemotingCommand(code, ext, body, opaque=4711))
+    replies = await cluster.request(GROUP, RemotingCommand(code, ext, body))
     await trio.sleep(0.5)
-    replies = [command for _, command in cluster.asked if command.is_response and command.opaque == 4711]
-    (reply,) = replies[-1:]
-    return reply
+    return replies[-1]
 
 
 async def test_offsets_are_reset_while_messages_are_consumed(
-    cluster: ModelCluster, autojump_clock: Any
+    cluster: WatchedCluster, autojump_clock: Any
 ) -> None:
     queue = cluster.queue(TOPIC)
     cluster.put_many(queue, [b"%d" % number for number in range(10)])
     taken = Taken()
     async with consumer(cluster, taken):
         await trio.sleep(10)
-        assert cluster.offsets[GROUP, queue] == 10
+        assert cluster.committed(GROUP, TOPIC)[0] == 10
         body = encode_body(ResetOffsetBody(offset_table={queue: 4}))
         ext = {"topic": TOPIC, "group": GROUP, "timestamp": "0", "isForce": "true"}
         cluster.push(GROUP, RemotingCommand(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, ext, body, flag=2))
@@ -42,12 +40,12 @@ async def test_offsets_are_reset_while_messages_are_consumed(
         assert [int(body) for body in taken.bodies[10:]] == [4, 5, 6, 7, 8, 9]
         assert (GROUP, queue, 4) in cluster.commits
         await trio.sleep(10)
-    assert cluster.offsets[GROUP, queue] == 10
+    assert cluster.committed(GROUP, TOPIC)[0] == 10
 
 
 @pytest.mark.parametrize("paused", [False, True])
 async def test_resets_of_single_queues_overlap(
-    cluster: ModelCluster, paused: bool, autojump_clock: Any
+    cluster: WatchedCluster, paused: bool, autojump_clock: Any
 ) -> None:
     """A broker that resets queue by queue sends a request for each.
 
@@ -74,7 +72,7 @@ async def test_resets_of_single_queues_overlap(
 
 
 async def test_a_reset_waits_ten_seconds_for_running_listeners(
-    cluster: ModelCluster, autojump_clock: Any
+    cluster: WatchedCluster, autojump_clock: Any
 ) -> None:
     moved: dict[float, dict[int, int]] = {}
 
@@ -98,7 +96,7 @@ async def test_a_reset_waits_ten_seconds_for_running_listeners(
     assert [moved[moment].get(1) for moment in (10, 13)] == [None, 1]
 
 
-async def test_consumer_status_is_its_offsets(cluster: ModelCluster, autojump_clock: Any) -> None:
+async def test_consumer_status_is_its_offsets(cluster: WatchedCluster, autojump_clock: Any) -> None:
     cluster.put(cluster.queue(TOPIC, 2), b"x")
     async with consumer(cluster, Taken()):
         await trio.sleep(1)
@@ -108,7 +106,7 @@ async def test_consumer_status_is_its_offsets(cluster: ModelCluster, autojump_cl
     assert table[cluster.queue(TOPIC, 2)] == 1
 
 
-async def test_running_info(cluster: ModelCluster, autojump_clock: Any) -> None:
+async def test_running_info(cluster: WatchedCluster, autojump_clock: Any) -> None:
     taken = Taken(LATER)
     async with consumer(cluster, taken):
         await trio.sleep(15)
@@ -134,7 +132,7 @@ async def test_running_info(cluster: ModelCluster, autojump_clock: Any) -> None:
     assert "thread" in (info.jstack or "")
 
 
-async def test_running_info_shows_cached_messages(cluster: ModelCluster, autojump_clock: Any) -> None:
+async def test_running_info_shows_cached_messages(cluster: WatchedCluster, autojump_clock: Any) -> None:
     cluster.put_many(cluster.queue(TOPIC), [b"x"] * 3)
 
     async def forever(messages: Any, context: Any) -> OrderlyResult:
@@ -152,7 +150,7 @@ async def test_running_info_shows_cached_messages(cluster: ModelCluster, autojum
 
 
 async def test_running_info_counts_how_often_a_queue_could_not_be_given_up(
-    cluster: ModelCluster, nursery: trio.Nursery, autojump_clock: Any
+    cluster: WatchedCluster, nursery: trio.Nursery, autojump_clock: Any
 ) -> None:
     """An orderly listener is busy with a queue that another member gets: the lock stays (Java
     `incTryUnlockTimes`).
@@ -168,8 +166,8 @@ async def test_running_info_counts_how_often_a_queue_could_not_be_given_up(
         async with consumer(cluster, forever, "c2", orderly=True):
             await trio.sleep(45)
             ext = {"consumerGroup": GROUP, "clientId": "c1"}
-            await ask(cluster, RequestCode.GET_CONSUMER_RUNNING_INFO, ext)
-    replies = [command for _, command in cluster.asked if command.is_response and command.opaque == 4711]
+            command = RemotingCommand(RequestCode.GET_CONSUMER_RUNNING_INFO, ext)
+            replies = await cluster.request(GROUP, command)
     infos = [decode_body(ConsumerRunningInfo, reply.body) for reply in replies]
     begun = "PROP_CONSUMER_START_TIMESTAMP"
     table = next(info.mq_table for info in infos if info.properties[begun] == str(EPOCH))
@@ -180,7 +178,7 @@ async def test_running_info_counts_how_often_a_queue_could_not_be_given_up(
 
 
 async def test_a_queue_that_was_not_consumed_yet_is_not_taken_for_blocked(
-    cluster: ModelCluster, autojump_clock: Any
+    cluster: WatchedCluster, autojump_clock: Any
 ) -> None:
     """mqadmin (`analyzeProcessQueue`) reports waiting messages when the last consumption is a minute ago."""
 
@@ -197,8 +195,9 @@ async def test_a_queue_that_was_not_consumed_yet_is_not_taken_for_blocked(
     assert (held.cached_msg_count, held.last_consume_timestamp) == (3, EPOCH)
 
 
-async def test_a_queue_without_an_offset_is_reported(cluster: ModelCluster, autojump_clock: Any) -> None:
+async def test_a_queue_without_an_offset_is_reported(cluster: WatchedCluster, autojump_clock: Any) -> None:
     cluster.trouble[RequestCode.PULL_MESSAGE] = lambda command: command.reply(1, "not now")
+    cluster.trouble[RequestCode.QUERY_CONSUMER_OFFSET] = lambda command: command.reply(22, "Not found")
     async with consumer(cluster, Taken()):
         await trio.sleep(1)
         ext = {"consumerGroup": GROUP, "clientId": "c1"}
@@ -220,7 +219,7 @@ async def test_a_queue_without_an_offset_is_reported(cluster: ModelCluster, auto
     ],
 )
 async def test_one_message_on_request(
-    cluster: ModelCluster, autojump_clock: Any, answer: Any, orderly: bool, result: CMResult
+    cluster: WatchedCluster, autojump_clock: Any, answer: Any, orderly: bool, result: CMResult
 ) -> None:
     other = cluster.queue("Other")
     cluster.put(other, b"direct")
@@ -234,7 +233,7 @@ async def test_one_message_on_request(
     async with consumer(cluster, taken, orderly=orderly):
         await trio.sleep(1)
         ext = {"consumerGroup": GROUP, "clientId": "c1", "msgId": "x", "brokerName": "a"}
-        record = cluster.queues[other][0].record
+        record = cluster.records(other)[0]
         reply = await ask(cluster, RequestCode.CONSUME_MESSAGE_DIRECTLY, ext, record)
     assert taken.bodies == [b"direct"]
     answered = decode_body(ConsumeMessageDirectlyResult, reply.body)
@@ -243,7 +242,7 @@ async def test_one_message_on_request(
     assert answered.remark == ("ValueError: no" if isinstance(answer, ValueError) else None)
 
 
-async def test_a_group_that_does_not_live_here(cluster: ModelCluster, autojump_clock: Any) -> None:
+async def test_a_group_that_does_not_live_here(cluster: WatchedCluster, autojump_clock: Any) -> None:
     async with consumer(cluster, Taken()):
         await trio.sleep(1)
         ext = {"consumerGroup": "Other", "clientId": "c1"}

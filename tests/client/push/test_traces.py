@@ -16,15 +16,16 @@ from codec.remoting.frame import RemotingCommand
 from rmqcli.client import ConsumeResult, OrderlyResult
 from rmqcli.client.trace.records import ConsumeEnd, ConsumeStart, ContextCode, TraceRecord, decode_trace
 from tests.client.push.consuming import GROUP, TOPIC, Taken, consumer
-from tests.client.push.model_broker import EPOCH, ModelCluster
+from tests.client.watched_cluster import EPOCH, WatchedCluster
 
 TRACES = "RMQ_SYS_TRACE_TOPIC"
 
 
 @pytest.fixture
-def records(cluster: ModelCluster) -> list[TraceRecord]:
+def records(cluster: WatchedCluster) -> list[TraceRecord]:
     """All records of the trace messages that the broker received."""
-    cluster.topics |= {TRACES: 1, "own_traces": 1}
+    for topic in (TRACES, "own_traces"):
+        cluster.create_topic(topic, 1)
     found: list[TraceRecord] = []
 
     def take(command: RemotingCommand) -> RemotingCommand | None:
@@ -53,7 +54,7 @@ def records(cluster: ModelCluster) -> list[TraceRecord]:
     ],
 )
 async def test_each_call_of_a_listener_is_traced(
-    cluster: ModelCluster,
+    cluster: WatchedCluster,
     records: list[TraceRecord],
     autojump_clock: Any,
     orderly: bool,
@@ -78,7 +79,7 @@ async def test_each_call_of_a_listener_is_traced(
     ("answer", "code"), [(ConsumeResult.SUCCESS, ContextCode.TIME_OUT), (None, ContextCode.RETURN_NULL)]
 )
 async def test_a_late_end_is_recorded_as_time_out(
-    cluster: ModelCluster,
+    cluster: WatchedCluster,
     records: list[TraceRecord],
     autojump_clock: Any,
     answer: ConsumeResult | None,
@@ -95,7 +96,7 @@ async def test_a_late_end_is_recorded_as_time_out(
 
 
 async def test_a_redelivered_message_has_its_retry_count(
-    cluster: ModelCluster, records: list[TraceRecord], autojump_clock: Any
+    cluster: WatchedCluster, records: list[TraceRecord], autojump_clock: Any
 ) -> None:
     cluster.put(cluster.queue(TOPIC), b"x")
     async with consumer(cluster, Taken(ConsumeResult.RECONSUME_LATER), trace="own_traces"):
@@ -105,7 +106,7 @@ async def test_a_redelivered_message_has_its_retry_count(
 
 
 async def test_leaving_writes_waiting_offsets(
-    cluster: ModelCluster, records: list[TraceRecord], autojump_clock: Any
+    cluster: WatchedCluster, records: list[TraceRecord], autojump_clock: Any
 ) -> None:
     cluster.put_many(cluster.queue(TOPIC), [b"x"] * 5)
     taken = Taken()
@@ -115,11 +116,11 @@ async def test_leaving_writes_waiting_offsets(
         assert not records
     assert len(records) == 10
     assert running.traces_dropped == 0
-    assert not cluster.members["a"][GROUP]
+    assert not cluster.members(GROUP)
 
 
 async def test_traces_that_no_broker_accepts_cost_no_message(
-    cluster: ModelCluster, autojump_clock: Any
+    cluster: WatchedCluster, autojump_clock: Any
 ) -> None:
     cluster.put_many(cluster.queue(TOPIC), [b"x"] * 5)
     taken = Taken()
@@ -131,7 +132,7 @@ async def test_traces_that_no_broker_accepts_cost_no_message(
 
 
 async def test_without_trace_nothing_is_written(
-    cluster: ModelCluster, records: list[TraceRecord], autojump_clock: Any
+    cluster: WatchedCluster, records: list[TraceRecord], autojump_clock: Any
 ) -> None:
     cluster.put(cluster.queue(TOPIC), b"x")
     async with consumer(cluster, Taken()):

@@ -1,0 +1,273 @@
+"""The in-memory cluster of this project, with its requests and tables open to a test, on the virtual clock.
+
+`trouble` (request code → function) comes before the brokers and the name server: its result is the reply, None
+passes the request on, LOST drops it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from broker.config.broker import BrokerConfig
+from broker.config.namesrv import NamesrvConfig
+from broker.namesrv.node import open_name_server
+from broker.node import BrokerNode, open_broker
+from broker.store.values import StoreMessage
+from broker.testing.disk import SimulatedDisk
+from broker.testing.memory_network import HOST, LOST, Lost, MemoryNetwork
+from codec.bodies.config import TopicConfig
+from codec.codes import PullSysFlag, RequestCode
+from codec.hashing import tags_code
+from codec.ids import pack_host
+from codec.message import MessageExt, PropertyName
+from codec.message_queue import MessageQueue
+from codec.properties import encode_properties
+from codec.remoting.frame import RemotingCommand
+from codec.store.record import decode_records
+
+EPOCH = 1_700_000_000_000
+NAMESRV = f"{HOST}:9876"
+FIRST_PORT, PORT_STEP = 10911, 10
+PRODUCER = pack_host("10.0.0.1", 10911)
+SETTINGS: dict[str, Any] = {
+    "mapped_file_size_commit_log": 4 << 20,
+    "mapped_file_size_consume_queue": 30_000,
+    "max_hash_slot_num": 1000,
+    "max_index_num": 4000,
+    "file_reserved_time": 0,
+    "auto_create_topic_enable": False,
+    "enable_property_filter": True,
+    "max_transfer_bytes_on_message_in_memory": 4 << 20,
+    # each tick of a service costs real time when a test passes hours of the virtual clock
+    "flush_interval_commit_log": 10_000,
+    "flush_interval_consume_queue": 10_000,
+}
+Trouble = Callable[[RemotingCommand], RemotingCommand | Lost | None]
+
+
+def now_ms() -> int:
+    return EPOCH + round(trio.current_time() * 1000)
+
+
+async def in_place(function: Callable[..., Any], *arguments: Any, **_options: Any) -> Any:
+    """Replaces worker threads, for which a virtual clock does not wait."""
+    await trio.lowlevel.checkpoint()
+    return function(*arguments)
+
+
+class WatchedCluster:
+    """A name server and brokers that all have the same topics. Use `open_cluster`.
+
+    `asked` holds the requests of clients, with their times.
+    """
+
+    def __init__(self, nursery: trio.Nursery) -> None:
+        self.network = MemoryNetwork(nursery, self._on_request)
+        self.nodes: dict[str, BrokerNode] = {}
+        self.asked: list[tuple[float, RemotingCommand]] = []
+        self.commits: list[tuple[str, MessageQueue, int]] = []
+        self.trouble: dict[int, Trouble] = {}
+        self.silent = False
+        self.open_stream: Callable[[str, int], Any] = self.network.open_stream
+
+    # --- requests
+
+    async def _on_request(self, address: str, command: RemotingCommand) -> RemotingCommand | Lost | None:
+        if address == NAMESRV and command.code != RequestCode.GET_ROUTEINFO_BY_TOPIC:
+            return None
+        self.asked.append((trio.current_time(), command))
+        if self.silent:
+            return LOST
+        trouble = self.trouble.get(command.code)
+        decision = None if trouble is None else trouble(command)
+        if decision is None:
+            self._note_commit(address, command)
+        return decision
+
+    def _note_commit(self, address: str, command: RemotingCommand) -> None:
+        fields = command.ext_fields or {}
+        pulls = command.code in (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
+        if command.code == RequestCode.UPDATE_CONSUMER_OFFSET or (
+            pulls and int(fields["sysFlag"]) & PullSysFlag.COMMIT_OFFSET
+        ):
+            broker = next(name for name, node in self.nodes.items() if node.address == address)
+            queue = MessageQueue(fields["topic"], broker, int(fields["queueId"]))
+            self.commits.append((fields["consumerGroup"], queue, int(fields["commitOffset"])))
+
+    def count(self, code: int) -> int:
+        return sum(command.code == code for _, command in self.asked)
+
+    def times(self, code: int) -> list[float]:
+        return [at for at, command in self.asked if command.code == code]
+
+    def fields(self, code: int) -> list[dict[str, str]]:
+        return [command.ext_fields or {} for _, command in self.asked if command.code == code]
+
+    # --- messages
+
+    def queue(self, topic: str, number: int = 0, broker: str = "a") -> MessageQueue:
+        return MessageQueue(topic, broker, number)
+
+    def put(
+        self,
+        queue: MessageQueue,
+        body: bytes,
+        properties: Mapping[str, str] | None = None,
+        reconsume_times: int = 0,
+    ) -> None:
+        self.put_many(queue, [body], properties, reconsume_times)
+
+    def put_many(
+        self,
+        queue: MessageQueue,
+        bodies: Sequence[bytes],
+        properties: Mapping[str, str] | None = None,
+        reconsume_times: int = 0,
+    ) -> None:
+        """Stores messages at once."""
+        store = self.nodes[queue.broker_name].store
+        for number, body in enumerate(bodies, store.max_offset(queue.topic, queue.queue_id)):
+            named = {PropertyName.UNIQ_KEY: f"{queue}/{number}", **(properties or {})}
+            message = StoreMessage(
+                topic=queue.topic,
+                queue_id=queue.queue_id,
+                body=body,
+                properties=named,
+                properties_text=encode_properties(named),
+                born_timestamp=now_ms(),
+                born_host=PRODUCER,
+                reconsume_times=reconsume_times,
+                tags_code=tags_code(named.get(PropertyName.TAGS)),
+            )
+            stored = store.append(message)
+            assert stored.queue_offset == number, stored
+
+    def stored(self, queue: MessageQueue) -> list[MessageExt]:
+        return decode_records(b"".join(self.records(queue)))
+
+    def records(self, queue: MessageQueue) -> list[bytes]:
+        """The stored bytes of each message of a queue."""
+        store = self.nodes[queue.broker_name].store
+        offsets = range(
+            store.min_offset(queue.topic, queue.queue_id), store.max_offset(queue.topic, queue.queue_id)
+        )
+        return [
+            b"".join(map(bytes, store.get(queue.topic, queue.queue_id, offset, 1).views))
+            for offset in offsets
+        ]
+
+    def bodies(self, topic: str) -> list[bytes]:
+        return [
+            message.body
+            for name, node in self.nodes.items()
+            for number in node.store.queue_ids(topic)
+            for message in self.stored(MessageQueue(topic, name, number))
+        ]
+
+    async def expire(self, broker: str = "a") -> None:
+        """Removes every message stored until now, as retention does."""
+        store = self.nodes[broker].store
+        end = store.commit_log_max_offset
+        while store.commit_log_min_offset < end:
+            self.put_many(MessageQueue("Filler", broker, 0), [bytes(1 << 20)] * 4)
+            await store.delete_expired_files()
+
+    # --- tables
+
+    def create_topic(self, topic: str, queues: int) -> None:
+        """Creates a topic on every broker, or changes its number of queues."""
+        config = TopicConfig(topic_name=topic, read_queue_nums=queues, write_queue_nums=queues)
+        for node in self.nodes.values():
+            node.context.topics.put(config)
+            node.context.topics_changed([config])
+
+    def committed(self, group: str, topic: str, broker: str = "a") -> dict[int, int]:
+        return dict(self.nodes[broker].context.offsets.queues(group, topic))
+
+    def commit(self, group: str, queue: MessageQueue, offset: int) -> None:
+        offsets = self.nodes[queue.broker_name].context.offsets
+        offsets.commit(group, queue.topic, queue.queue_id, offset)
+
+    def members(self, group: str, broker: str = "a") -> list[str]:
+        """The client ids that the broker knows."""
+        known = self.nodes[broker].context.consumers.get(group)
+        return known.client_ids() if known else []
+
+    def lock(self, group: str, client_id: str, *queues: MessageQueue) -> list[MessageQueue]:
+        """Takes the locks of queues as another client; returns those that it holds now."""
+        return [
+            queue
+            for queue in queues
+            if self.nodes[queue.broker_name].context.locks.lock(group, client_id, [queue], now_ms())
+        ]
+
+    # --- connections
+
+    def push(self, group: str, command: RemotingCommand, broker: str = "a") -> None:
+        """Sends a one-way request to every member of a group."""
+        known = self.nodes[broker].context.consumers.get(group)
+        for channel in list(known.channels) if known else ():
+            channel.oneway(command)
+
+    async def request(self, group: str, command: RemotingCommand, broker: str = "a") -> list[RemotingCommand]:
+        """Sends a request to every member of a group, one after the other; returns their replies."""
+        known = self.nodes[broker].context.consumers.get(group)
+        return [await channel.request(command, 15) for channel in list(known.channels)] if known else []
+
+    def cut(self) -> None:
+        """Breaks all connections to the brokers, as brokers that restart do."""
+        for node in self.nodes.values():
+            host, _, port = node.address.rpartition(":")
+            self.network.cut(host, int(port), 0)
+
+
+@asynccontextmanager
+async def open_cluster(
+    topics: Mapping[str, int], brokers: Sequence[str] = ("a",), **settings: Any
+) -> AsyncIterator[WatchedCluster]:
+    """A name server and the named brokers with `{topic: queues}` inside the block, on addresses of their own."""
+    async with trio.open_nursery() as nursery, AsyncExitStack() as stack:
+        cluster = WatchedCluster(nursery)
+        surroundings: dict[str, Any] = {
+            "now_ms": now_ms,
+            "network": cluster.network,
+            "in_thread": in_place,
+        }
+        names = NamesrvConfig(kv_config_path=None, config_store_path=None)
+        await stack.enter_async_context(
+            open_name_server(names, host=HOST, port=9876, disk=SimulatedDisk(now_ms=now_ms), **surroundings)
+        )
+        for number, name in enumerate(brokers):
+            config = BrokerConfig(
+                **{
+                    **SETTINGS,
+                    **settings,
+                    "broker_name": name,
+                    "namesrv_addr": NAMESRV,
+                    "bind_address": HOST,
+                    "broker_ip1": HOST,
+                    "listen_port": FIRST_PORT + number * PORT_STEP,
+                    "store_path_root_dir": str(Path("/", name)),
+                }
+            )
+            cluster.nodes[name] = await stack.enter_async_context(
+                open_broker(
+                    config,
+                    rng=random.Random(number),
+                    disk=SimulatedDisk(now_ms=now_ms, loses_power=False),
+                    **surroundings,
+                )
+            )
+        for topic, queues in topics.items():
+            cluster.create_topic(topic, queues)
+        for node in cluster.nodes.values():
+            await node.context.topics_known()
+        yield cluster
+        await stack.aclose()
+        nursery.cancel_scope.cancel()
