@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any
 
+import trio
+
 from broker.context import BrokerContext
 from broker.errors import NotReady, Refusal
 from broker.net.handling import Reply, Request
@@ -73,7 +75,8 @@ def end_transaction(
 
 
 async def _end_later(broker: BrokerContext, queue_offset: int) -> Reply[EndTransactionResponseHeader, None]:
-    await broker.store.when_ready(end_half, broker, queue_offset)
+    with trio.CancelScope(shield=True):  # the message is stored, and a producer may disconnect at once
+        await broker.store.when_ready(end_half, broker, queue_offset)
     return Reply()
 
 

@@ -11,6 +11,8 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
+import trio
+
 from broker.errors import NotReady, Refusal
 from broker.net.session import Session
 from codec.codes import RPC_ONEWAY, RPC_RESPONSE, ResponseCode
@@ -255,8 +257,9 @@ class Dispatcher:
 
     async def _handle_when_ready(self, session: Session, command: RemotingCommand, missing: NotReady) -> None:
         """Handles a request that passed the gate, after the disk did what it needs."""
-        if await self._is_ready(session, command, missing):
-            await self._retry(session, command, None)
+        with trio.CancelScope(shield=True):  # a one-way request counts even if its sender has disconnected
+            if await self._is_ready(session, command, missing):
+                await self._retry(session, command, None)
 
     async def _retry(self, session: Session, command: RemotingCommand, barrier: Barrier | None) -> None:
         """Handles a request that passed the gate, again whenever the disk did what it needs.
