@@ -11,7 +11,8 @@ import trio
 from codec.codes import RequestCode, ResponseCode
 from codec.remoting.frame import RemotingCommand
 from rmqcli.client import LitePullConsumer, LiteSettings, PullConsumer
-from tests.client.push.model_broker import NAMESRV, ModelCluster, Peer, now_ms
+from tests.client.push.model_broker import ModelCluster, Peer
+from tests.client.watched_cluster import NAMESRV, WatchedCluster, now_ms
 
 TOPIC, GROUP = "T", "CG"
 
@@ -47,8 +48,17 @@ class PollingCluster(ModelCluster):
             self.put_many(self.queue(TOPIC, queue_id), bodies)
 
 
+def fill(cluster: WatchedCluster, counts: dict[int, int], start: int = 0) -> None:
+    """Puts `counts` messages into the queues, with bodies `queue-number`."""
+    for queue_id, count in counts.items():
+        bodies = [b"%d-%d" % (queue_id, number) for number in range(start, start + count)]
+        cluster.put_many(cluster.queue(TOPIC, queue_id), bodies)
+
+
 @asynccontextmanager
-async def lite(cluster: ModelCluster, group: str = GROUP, **settings: Any) -> AsyncIterator[LitePullConsumer]:
+async def lite(
+    cluster: WatchedCluster | ModelCluster, group: str = GROUP, **settings: Any
+) -> AsyncIterator[LitePullConsumer]:
     async with LitePullConsumer(
         group,
         settings=LiteSettings(**settings),
@@ -60,7 +70,7 @@ async def lite(cluster: ModelCluster, group: str = GROUP, **settings: Any) -> As
 
 
 @asynccontextmanager
-async def pulling(cluster: ModelCluster, group: str = GROUP) -> AsyncIterator[PullConsumer]:
+async def pulling(cluster: WatchedCluster, group: str = GROUP) -> AsyncIterator[PullConsumer]:
     async with PullConsumer(
         group, namesrv=NAMESRV, open_stream=cluster.open_stream, now_ms=now_ms
     ) as consumer:

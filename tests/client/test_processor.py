@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -29,8 +30,8 @@ from rmqcli.client import (
 )
 from rmqcli.client.processor.processor import ClientRemotingProcessor
 from rmqcli.client.produce.request_reply import PushedReply
-from tests.client.polling import GROUP, TOPIC, PollingCluster
-from tests.client.push.model_broker import EPOCH, NAMESRV, now_ms
+from tests.client.polling import GROUP, TOPIC, fill
+from tests.client.watched_cluster import EPOCH, NAMESRV, WatchedCluster, now_ms, open_cluster
 
 CODES = {
     "notified": RequestCode.NOTIFY_CONSUMER_IDS_CHANGED,
@@ -44,8 +45,9 @@ LINK: Any = None
 
 
 @pytest.fixture
-def cluster(nursery: trio.Nursery) -> PollingCluster:
-    return PollingCluster(nursery, {TOPIC: 2})
+async def cluster(autojump_clock: Any) -> AsyncIterator[WatchedCluster]:
+    async with open_cluster({TOPIC: 2}) as running:
+        yield running
 
 
 async def taking(messages: Any, context: Any) -> ConsumeResult:
@@ -62,9 +64,9 @@ def asked(code: int, group: str, body: bytes = b"") -> RemotingCommand:
     return RemotingCommand(code, fields | {"timestamp": "0", "isForce": "true"}, body, opaque=5)
 
 
-async def test_each_group_answers_for_itself(cluster: PollingCluster, autojump_clock: Any) -> None:
+async def test_each_group_answers_for_itself(cluster: WatchedCluster, autojump_clock: Any) -> None:
     """Two push consumers and a lite one that came first: none replaces another."""
-    cluster.fill({0: 5, 1: 7})
+    fill(cluster, {0: 5, 1: 7})
     async with (
         ClientInstance(NAMESRV, open_stream=cluster.open_stream, now_ms=now_ms) as instance,
         LitePullConsumer("lite", settings=LiteSettings(), instance=instance) as lite,
@@ -93,7 +95,7 @@ async def test_each_group_answers_for_itself(cluster: PollingCluster, autojump_c
     assert not instance.requests.codes
 
 
-async def test_a_notice_wakes_the_group_that_changed(cluster: PollingCluster, autojump_clock: Any) -> None:
+async def test_a_notice_wakes_the_group_that_changed(cluster: WatchedCluster, autojump_clock: Any) -> None:
     async with (
         ClientInstance(NAMESRV, open_stream=cluster.open_stream, now_ms=now_ms) as instance,
         LitePullConsumer("lite", settings=LiteSettings(), instance=instance) as lite,
@@ -110,7 +112,7 @@ async def test_a_notice_wakes_the_group_that_changed(cluster: PollingCluster, au
             assert {fields["consumerGroup"] for fields in rounds} == {group}
 
 
-async def test_one_group_has_one_consumer_of_any_kind(cluster: PollingCluster, autojump_clock: Any) -> None:
+async def test_one_group_has_one_consumer_of_any_kind(cluster: WatchedCluster, autojump_clock: Any) -> None:
     async with (
         ClientInstance(NAMESRV, open_stream=cluster.open_stream, now_ms=now_ms) as instance,
         LitePullConsumer(GROUP, settings=LiteSettings(), instance=instance),
@@ -142,7 +144,7 @@ def test_a_group_that_javas_clients_refuse(
         kind(group, namesrv=NAMESRV)
 
 
-async def test_running_info_of_a_pull_consumer(cluster: PollingCluster, autojump_clock: Any) -> None:
+async def test_running_info_of_a_pull_consumer(cluster: WatchedCluster, autojump_clock: Any) -> None:
     async with (
         ClientInstance(NAMESRV, open_stream=cluster.open_stream, now_ms=now_ms) as instance,
         PullConsumer(GROUP, instance=instance) as reader,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
@@ -12,16 +12,18 @@ import trio
 from codec.codes import RequestCode
 from codec.message_queue import MessageQueue
 from rmqcli.client import InvalidRequest, NoRoute, PullConsumer, PullStatus, ScheduledPull, UnexpectedReply
-from tests.client.polling import GROUP, TOPIC, PollingCluster, lite, pulling
+from tests.client.polling import GROUP, TOPIC, fill, lite, pulling
+from tests.client.watched_cluster import WatchedCluster, open_cluster
 
 
 @pytest.fixture
-def cluster(nursery: trio.Nursery) -> PollingCluster:
-    return PollingCluster(nursery, {TOPIC: 4})
+async def cluster(autojump_clock: Any) -> AsyncIterator[WatchedCluster]:
+    async with open_cluster({TOPIC: 4}) as running:
+        yield running
 
 
-async def test_an_unregistered_consumer_is_not_a_member(cluster: PollingCluster, autojump_clock: Any) -> None:
-    cluster.fill({0: 1})
+async def test_an_unregistered_consumer_is_not_a_member(cluster: WatchedCluster, autojump_clock: Any) -> None:
+    fill(cluster, {0: 1})
     async with pulling(cluster) as consumer:
         await consumer.pull(cluster.queue(TOPIC, 0), 0)
         with pytest.raises(InvalidRequest, match="not registered"):
@@ -30,7 +32,7 @@ async def test_an_unregistered_consumer_is_not_a_member(cluster: PollingCluster,
     assert cluster.count(RequestCode.HEART_BEAT) == 0
 
 
-async def test_queues_in_balance(cluster: PollingCluster, autojump_clock: Any) -> None:
+async def test_queues_in_balance(cluster: WatchedCluster, autojump_clock: Any) -> None:
     heard: list[tuple[int, int]] = []
 
     async def listener(topic: str, queues: Sequence[MessageQueue], mine: Sequence[MessageQueue]) -> None:
@@ -49,15 +51,15 @@ async def test_queues_in_balance(cluster: PollingCluster, autojump_clock: Any) -
             assert heard == [(4, 4), (4, 2)]
         await trio.sleep(1)
         assert heard == [(4, 4), (4, 2), (4, 4)]
-        cluster.topics[TOPIC] = 6
+        cluster.create_topic(TOPIC, 6)
         await trio.sleep(60)
         assert heard[3:] == [(6, 6)]
         with pytest.raises(NoRoute):
             await one.register({"Unknown": None})
-    assert cluster.members["a"][GROUP] == {}
+    assert cluster.members(GROUP) == []
 
 
-async def test_who_registers_again_hears_at_once(cluster: PollingCluster, autojump_clock: Any) -> None:
+async def test_who_registers_again_hears_at_once(cluster: WatchedCluster, autojump_clock: Any) -> None:
     heard: list[str] = []
     async with pulling(cluster) as consumer:
         await consumer.register({TOPIC: lambda topic, queues, mine: heard.append("first")})
@@ -70,7 +72,7 @@ async def test_who_registers_again_hears_at_once(cluster: PollingCluster, autoju
 
 
 async def test_a_listener_that_raises_hears_of_the_next_change(
-    cluster: PollingCluster, autojump_clock: Any, caplog: pytest.LogCaptureFixture
+    cluster: WatchedCluster, autojump_clock: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     heard: list[int] = []
 
@@ -88,7 +90,7 @@ async def test_a_listener_that_raises_hears_of_the_next_change(
     assert "the listener of the queues of T failed" in caplog.text
 
 
-async def test_queues_stay_while_no_broker_answers(cluster: PollingCluster, autojump_clock: Any) -> None:
+async def test_queues_stay_while_no_broker_answers(cluster: WatchedCluster, autojump_clock: Any) -> None:
     heard: list[int] = []
 
     def listener(topic: str, queues: Sequence[MessageQueue], mine: Sequence[MessageQueue]) -> None:
@@ -103,7 +105,7 @@ async def test_queues_stay_while_no_broker_answers(cluster: PollingCluster, auto
         assert cluster.count(RequestCode.GET_CONSUMER_LIST_BY_GROUP) >= 4
 
 
-async def test_pull_block_if_not_found(cluster: PollingCluster, autojump_clock: Any) -> None:
+async def test_pull_block_if_not_found(cluster: WatchedCluster, autojump_clock: Any) -> None:
     queue = cluster.queue(TOPIC, 0)
     async with pulling(cluster) as consumer:
         started = trio.current_time()
@@ -114,7 +116,7 @@ async def test_pull_block_if_not_found(cluster: PollingCluster, autojump_clock: 
 
             async def later() -> None:
                 await trio.sleep(3)
-                cluster.fill({0: 1})
+                fill(cluster, {0: 1})
 
             nursery.start_soon(later)
             found = await consumer.pull_block_if_not_found(queue, 0)
@@ -131,8 +133,8 @@ async def read_one_batch(consumer: PullConsumer, queue: MessageQueue) -> float |
     return None
 
 
-async def test_scheduled_pulls(cluster: PollingCluster, nursery: trio.Nursery, autojump_clock: Any) -> None:
-    cluster.fill({0: 100, 3: 5})
+async def test_scheduled_pulls(cluster: WatchedCluster, nursery: trio.Nursery, autojump_clock: Any) -> None:
+    fill(cluster, {0: 100, 3: 5})
     rounds: list[tuple[float, int]] = []
 
     async def task(consumer: PullConsumer, queue: MessageQueue) -> float | None:
@@ -150,7 +152,7 @@ async def test_scheduled_pulls(cluster: PollingCluster, nursery: trio.Nursery, a
         running.cancel_scope.cancel()
 
 
-async def test_tasks_follow_the_queues(cluster: PollingCluster, autojump_clock: Any) -> None:
+async def test_tasks_follow_the_queues(cluster: WatchedCluster, autojump_clock: Any) -> None:
     working: dict[str, Counter[int]] = {"one": Counter(), "two": Counter()}
 
     def task_of(name: str) -> Any:
@@ -184,7 +186,7 @@ async def test_tasks_follow_the_queues(cluster: PollingCluster, autojump_clock: 
 
 
 async def test_a_round_that_raises_comes_again(
-    cluster: PollingCluster, autojump_clock: Any, caplog: pytest.LogCaptureFixture
+    cluster: WatchedCluster, autojump_clock: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     times: list[float] = []
 
@@ -202,7 +204,7 @@ async def test_a_round_that_raises_comes_again(
     assert "bad round" in caplog.text
 
 
-async def test_so_many_at_once(cluster: PollingCluster, autojump_clock: Any) -> None:
+async def test_so_many_at_once(cluster: WatchedCluster, autojump_clock: Any) -> None:
     at_once = most = 0
 
     async def task(consumer: PullConsumer, queue: MessageQueue) -> float | None:
@@ -221,7 +223,7 @@ async def test_so_many_at_once(cluster: PollingCluster, autojump_clock: Any) -> 
 
 
 async def test_a_member_that_the_broker_does_not_know_has_no_queues(
-    cluster: PollingCluster, autojump_clock: Any
+    cluster: WatchedCluster, autojump_clock: Any
 ) -> None:
     heard: list[int] = []
 
@@ -247,7 +249,7 @@ async def test_a_member_that_the_broker_does_not_know_has_no_queues(
 
 
 async def test_a_group_without_a_known_member_keeps_its_queues(
-    cluster: PollingCluster, autojump_clock: Any
+    cluster: WatchedCluster, autojump_clock: Any
 ) -> None:
     heard: list[int] = []
 
@@ -265,7 +267,7 @@ async def test_a_group_without_a_known_member_keeps_its_queues(
 
 
 async def test_a_strategy_that_fails_keeps_the_queues(
-    cluster: PollingCluster, autojump_clock: Any, caplog: pytest.LogCaptureFixture
+    cluster: WatchedCluster, autojump_clock: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     def allocate(me: str, queues: Sequence[MessageQueue], clients: Sequence[str]) -> list[MessageQueue]:
         if trio.current_time() > 10:
@@ -279,11 +281,9 @@ async def test_a_strategy_that_fails_keeps_the_queues(
     assert "bad strategy" in caplog.text
 
 
-async def test_a_round_reads_the_client_list_once_for_all_topics(
-    nursery: trio.Nursery, autojump_clock: Any
-) -> None:
-    cluster = PollingCluster(nursery, {TOPIC: 2, "U": 2, "V": 2})
-    async with pulling(cluster) as consumer:
+async def test_a_round_reads_the_client_list_once_for_all_topics(autojump_clock: Any) -> None:
+    topics = {TOPIC: 2, "U": 2, "V": 2}
+    async with open_cluster(topics) as cluster, pulling(cluster) as consumer:
         await consumer.register(dict.fromkeys([TOPIC, "U", "V"]))
         await trio.sleep(1)
         cluster.asked.clear()
