@@ -303,11 +303,10 @@ def test_a_note_that_cannot_be_begun(
 ) -> None:
     path = lines_of(tmp_path / "in.jsonl", [{"body": "a"}])
 
-    def full(self: Path, data: bytes) -> int:
-        self.touch()
+    def full(_descriptor: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr("rmqcli.files.os.fsync", full)
     result = rmq("import", str(path), "--topic", topic, "--progress", str(tmp_path / "note"))
     assert (result.code, result.err) == (
         ExitCode.FAILED,

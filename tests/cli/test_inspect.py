@@ -144,7 +144,7 @@ def test_verify_of_a_queue_without_its_log(cli: Run, store_clean: JavaStore, tmp
     copy = shutil.copytree(store_clean.root / "consumequeue/SeedTx/1", tmp_path / "SeedTx/1")
     alone = cli("inspect", "consumequeue", str(copy), "--verify")
     assert (alone.code, alone.out[:6]) == (ExitCode.DONE, b"sound:")
-    assert alone.err.startswith(f"rmq: {copy}: lies in no store, its records are not looked at")
+    assert alone.err.startswith(f"rmq: {copy} is not in a store folder: records are not checked")
     log = str(store_clean.root / "commitlog")
     assert cli("inspect", "consumequeue", str(copy), "--verify", "--commit-log", log).err == ""
 
@@ -217,12 +217,12 @@ def test_queue_statistics(consumequeue: Run) -> None:
         (
             ["commitlog", "{store}", "--verify", "--topic", "a"],
             ExitCode.USAGE,
-            "every record: leave --topic out",
+            "every record: remove --topic",
         ),
         (
             ["consumequeue", "{store}", "--verify", "--key", "a", "-o", "5"],
             ExitCode.USAGE,
-            "every entry: leave --offset and --key out",
+            "every entry: remove --offset and --key",
         ),
         (
             ["consumequeue", "{store}", "--verify", "--commit-log", "/nonexistent"],

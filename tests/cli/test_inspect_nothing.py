@@ -45,7 +45,7 @@ def test_nothing_is_found(cli: Run, store_clean: JavaStore, arguments: tuple[str
         ("consumequeue", "this store has no consume queue: no message was ever stored"),
         ("rebuild", "this store has no commit log: no message was ever stored"),
         ("index", "no index file"),
-        ("checkpoint", "there is no checkpoint"),
+        ("checkpoint", "no checkpoint"),
     ],
 )
 def test_a_store_without_messages(cli: Run, tmp_path: Path, inspection: str, said: str) -> None:

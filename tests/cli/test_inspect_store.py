@@ -65,7 +65,7 @@ def test_an_overview_to_read(store_killed: JavaStore) -> None:
     text = subprocess.run(shell, capture_output=True, text=True, check=True).stdout
     assert "6,104 messages in 15 queues, commit log from 0 to 3238148" in text
     assert "pending: 84 delayed messages, 0 half messages" in text
-    assert "abort is present" in text
+    assert "abort file present" in text
     assert "SCHEDULE_TOPIC_XXXX " in text, "a name of twenty letters has room"
 
 
@@ -344,23 +344,23 @@ def test_neighbouring_fields_differ_in_colour_on_a_terminal(store_clean: JavaSto
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["rebuild", "{store}", "--out", "{store}/x"], ExitCode.USAGE, "in the store itself"),
+        (["rebuild", "{store}", "--out", "{store}/x"], ExitCode.USAGE, "inside the store"),
         (["topics", "{store}", "--where", "perm >"], ExitCode.USAGE, "perm >"),
         (["index", "{store}", "--explain", "--where", "items > 1"], ExitCode.USAGE, "exclude each other"),
         (["topics", "{store}/consumequeue"], ExitCode.NOT_FOUND, "a part of a store: name {store}\n"),
         (["groups", "{store}/consumequeue"], ExitCode.NOT_FOUND, "a part of a store: name {store}\n"),
         (["offsets", "{store}/consumequeue"], ExitCode.NOT_FOUND, "a part of a store: name {store}\n"),
-        (["consumequeue", "{store}", "--topic", "none"], ExitCode.NOT_FOUND, "no such queue is there"),
-        (["index", "{store}", "-f", "%v"], ExitCode.USAGE, "name it with --topic and --key"),
-        (["index", "{store}", "--topic", "a", "--key", "b", "--stats"], ExitCode.USAGE, "leave --key and"),
+        (["consumequeue", "{store}", "--topic", "none"], ExitCode.NOT_FOUND, "no such queue"),
+        (["index", "{store}", "-f", "%v"], ExitCode.USAGE, "specify --topic and --key"),
+        (["index", "{store}", "--topic", "a", "--key", "b", "--stats"], ExitCode.USAGE, "remove --key and"),
         (["store", "/nonexistent"], ExitCode.NOT_FOUND, "/nonexistent: No such file or directory"),
         (["store", "/"], ExitCode.NOT_FOUND, "not a store folder"),
         (["verify", "{store}/config"], ExitCode.NOT_FOUND, "a part of a store: name {store}\n"),
         (["rebuild", "{store}"], ExitCode.USAGE, "specify one of --out DIR2, --in-place and --dry-run"),
-        (["salvage", "{store}"], ExitCode.USAGE, "--out DIR2 is missing"),
-        (["salvage", "{store}", "--out", "{store}/x"], ExitCode.USAGE, "in the store itself"),
+        (["salvage", "{store}"], ExitCode.USAGE, "specify --out DIR2"),
+        (["salvage", "{store}", "--out", "{store}/x"], ExitCode.USAGE, "inside the store"),
         (["delay", "{store}", "--delay-levels", "1x"], ExitCode.USAGE, "'1x' is not a delay level"),
-        (["checkpoint", "{store}/consumequeue"], ExitCode.NOT_FOUND, "there is no checkpoint"),
+        (["checkpoint", "{store}/consumequeue"], ExitCode.NOT_FOUND, "no checkpoint"),
         (["index", "{store}/config"], ExitCode.NOT_FOUND, "no index file"),
         (
             ["consumequeue", "{store}/commitlog"],

@@ -386,7 +386,7 @@ def test_an_address_of_another_machine(cli: Run, tmp_path: Path, host: str) -> N
     ):
         result = cli(*command)
         assert (result.code, result.out) == (1, b"")
-        told = f"rmq: the {what} cannot listen on {host}:0: that is no address of this machine; "
+        told = f"rmq: the {what} cannot listen on {host}:0: not an address of this machine; "
         assert result.err.splitlines()[-1].startswith(told)
 
 

@@ -229,7 +229,7 @@ def test_a_topic_is_deleted_where_it_can_be_and_groups_that_keep_offsets_are_nam
     deleted = one_is_silent("topic", "delete", "orders", "--yes")
     assert (deleted.code, deleted.out) == (ExitCode.PARTLY, b"topic orders deleted from broker-a\n")
     kept, lost = deleted.err.splitlines()
-    assert kept.startswith("rmq: offsets of readers stay; ")
+    assert kept.startswith("rmq: offsets of readers are kept; ")
     assert kept.endswith(": rmq offsets reset -g readers -t orders --to start")
     assert lost.startswith("rmq: broker-b: ") and "QUERY_TOPIC_CONSUME_BY_WHO" in lost, "it was asked once"
 

@@ -140,9 +140,9 @@ def test_what_there_is_not(store_clean: JavaStore, tmp_path: Path, layout: Layou
     ("arguments", "said"),
     [
         (["--file-size", "big"], "--file-size big: expected a size such as 64M or 1G"),
-        (["--row-group-size", "0"], "--row-group-size 0: a size like"),
+        (["--row-group-size", "0"], "--row-group-size 0: expected a size such as"),
         (["--compression", "zip"], "--compression zip: there are zstd"),
-        (["--resume", "-o", "-5"], "--resume goes on where the last export ended"),
+        (["--resume", "-o", "-5"], "--resume continues where the last export ended"),
     ],
 )
 def test_wrong_options(
