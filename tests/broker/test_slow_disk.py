@@ -191,6 +191,11 @@ async def test_a_check_of_transactions_reads_cold_pages_in_a_worker(
     disk = SimulatedDisk(loses_power=False)
     checked = trio.Event()
 
+    async def undecided(_message: object) -> TransactionState:
+        return (
+            TransactionState.UNKNOW
+        )  # a plain function would run in a thread, for which the clock does not wait
+
     async def check(_half: object) -> TransactionState:
         checked.set()
         return TransactionState.COMMIT_MESSAGE
@@ -199,7 +204,7 @@ async def test_a_check_of_transactions_reads_cold_pages_in_a_worker(
         broker.embedded_in_memory(disk=disk, **SETTINGS) as cluster,
         TransactionProducer("TG", check, **cluster.client()) as producer,
     ):
-        await producer.send_in_transaction(Message.of(BUSY.topic, b"half"), lambda _: TransactionState.UNKNOW)
+        await producer.send_in_transaction(Message.of(BUSY.topic, b"half"), undecided)
         disk.forget_pages()
         disk.calls.clear()
         disk.calls_in_loop.clear()
