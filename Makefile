@@ -1,9 +1,9 @@
 # make demo: set up, then run the main job on the embedded broker
 # make quick: set up, lint, and run the fast tests: a verdict within a minute
-# make test: set up, then lint, types, layers, all tests, coverage
+# make test: set up, then lint, types, layers, all tests with coverage
 PY := .venv/bin/python
 
-.PHONY: demo quick test lint types layers tests coverage bench crash docs clean
+.PHONY: demo quick test lint types layers tests bench crash docs clean
 
 demo:
 	@.ci/prepare demo
@@ -16,7 +16,7 @@ quick:
 
 test:
 	@.ci/prepare test
-	@$(MAKE) --no-print-directory lint types layers tests coverage
+	@$(MAKE) --no-print-directory lint types layers tests
 
 lint:
 	$(PY) -m ruff format --check .
@@ -31,12 +31,6 @@ layers:
 tests:
 	$(PY) -m coverage erase
 	$(PY) -m pytest -n auto --maxprocesses=4 --dist=loadscope --no-loadscope-reorder --cov --cov-report=
-
-coverage:
-	@for package in codec broker rmqcli; do \
-	    printf '%% of the lines of %s: ' $$package; \
-	    $(PY) -m coverage report --include="$$package/*" --format=total --precision=1 --fail-under=90 || exit 1; \
-	done
 
 bench:
 	@.ci/prepare test
