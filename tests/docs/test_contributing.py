@@ -48,6 +48,11 @@ def test_there_are_excerpts() -> None:
     assert len(EXCERPTS) > 3
 
 
+def without_layout(code: str) -> str:
+    """Python code without blanks and trailing commas: a table is laid out by columns, a page by ruff."""
+    return re.sub(r",(?=[)\]}])", "", re.sub(r"\s+", "", code))
+
+
 @pytest.mark.parametrize(("path", "text"), EXCERPTS, ids=[path for path, _ in EXCERPTS])
 def test_excerpts_stand_in_the_files_that_they_name(path: str, text: str) -> None:
-    assert text.strip() in (ROOT / path).read_text()
+    assert without_layout(text) in without_layout((ROOT / path).read_text())
