@@ -128,6 +128,8 @@ class BrokerContext:
         """Returns once the topics are saved and the name servers know them. OSError if the disk refuses."""
         await self.files.save_changed()
         await self.announcer.settled()
+        # The reply of a name server may have changed which topics are ordered.
+        await self.files.save_changed()
 
     def groups_changed(self) -> None:
         """Saves the groups before the request has its reply."""
