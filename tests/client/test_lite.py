@@ -123,7 +123,7 @@ async def test_where_a_new_group_starts(
 async def test_half_an_hour_ago_is_that_of_the_start(cluster: WatchedCluster, autojump_clock: Any) -> None:
     cluster.trouble[RequestCode.QUERY_CONSUMER_OFFSET] = not_found
     async with lite(cluster, consume_from=ConsumeFromWhere.CONSUME_FROM_TIMESTAMP) as consumer:
-        await trio.sleep(600)
+        await trio.sleep(7200)
         await consumer.assign([cluster.queue(TOPIC, 0)])
         await consumer.poll(1)
     (asked,) = cluster.fields(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP)

@@ -42,7 +42,7 @@ async def test_refused_messages_come_again_by_the_retry_topic(
     cluster.put(cluster.queue(TOPIC), b"x")
     taken = Taken(answer, answer)
     async with consumer(cluster, taken):
-        await trio.sleep(300)
+        await trio.sleep(3600)
     assert [(m.topic, m.reconsume_times) for _, m in taken.messages] == [(TOPIC, 0), (TOPIC, 1), (TOPIC, 2)]
     gaps = [
         later - earlier for (earlier, _), (later, _) in zip(taken.messages, taken.messages[1:], strict=False)
@@ -56,7 +56,7 @@ async def test_dead_letters_after_the_limit(cluster: WatchedCluster, autojump_cl
     cluster.put(cluster.queue(TOPIC), b"x")
     taken = Taken(*[LATER] * 10)
     async with consumer(cluster, taken, max_reconsume_times=2):
-        await trio.sleep(300)
+        await trio.sleep(3600)
     assert len(taken.messages) == 3
     assert cluster.bodies(f"%DLQ%{GROUP}") == [b"x"]
 
@@ -131,7 +131,7 @@ async def test_a_message_that_cannot_leave_is_consumed_again_here_after_5_s(
     async with consumer(cluster, taken, persist_interval=1.0):
         await trio.sleep(4.5)
         assert taken.bodies == [b"x", b"y"]
-        assert cluster.committed(GROUP, TOPIC).get(0, 0) == 0
+        assert cluster.committed(GROUP, TOPIC) == {}
         await trio.sleep(3)
         assert cluster.committed(GROUP, TOPIC)[0] == 2
     (first, _), _, (again, message) = taken.messages
