@@ -72,7 +72,7 @@ class Transacting:
         result = await self.producer.send_in_transaction(message, self._local)
         if result.state is TransactionState.UNKNOW:
             return result.sent
-        if not result.told:
+        if not result.outcome_sent:
             raise OutcomeNotDelivered(
                 f"stored as {result.sent.msg_id}, but the end of its transaction could not be delivered"
             )

@@ -105,7 +105,7 @@ async def test_commit_rollback_and_check_back(late_cluster: Any) -> None:
                 return said
 
             result = await producer.send_in_transaction(Message.of(TOPIC, name, tags="t"), local)
-            assert result.told
+            assert result.outcome_sent
             ids[name] = result.sent.msg_id
         assert not asked
         await ask_from_now_on(producer, cluster.broker_address)

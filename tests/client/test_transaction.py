@@ -81,7 +81,7 @@ async def test_the_outcome_is_sent(
     assert fields.sys_flag == MessageSysFlag.TRANSACTION_PREPARED
     assert properties == {"TRAN_MSG": "true", "PGROUP": "TG", "TAGS": "t", "UNIQ_KEY": result.sent.msg_id}
     assert seen[0].uniq_key == result.sent.msg_id
-    assert (result.state, result.told) == (state, True)
+    assert (result.state, result.outcome_sent) == (state, True)
     header = end_header(end)
     assert end.is_oneway
     assert (header.commit_or_rollback, header.from_transaction_check) == (code, False)
@@ -183,7 +183,7 @@ async def test_a_broker_that_is_gone_will_ask(cluster: Cluster, autojump_clock: 
 
     async with transacting(cluster) as producer:
         result = await producer.send_in_transaction(Message.of(TOPIC, b"x"), local)
-    assert (result.state, result.told) == (COMMIT, False)
+    assert (result.state, result.outcome_sent) == (COMMIT, False)
 
 
 def check_request(group: str = "TG", uniq_key: str = "id1", offset: int = 900) -> RemotingCommand:
@@ -379,4 +379,4 @@ async def test_an_answer_without_a_place_cannot_be_ended(cluster: Cluster, autoj
     async with transacting(cluster) as producer:
         result = await producer.send_in_transaction(Message.of(TOPIC, b"x"), local)
         assert await ends(cluster) == []
-    assert (result.state, result.told) == (COMMIT, False)
+    assert (result.state, result.outcome_sent) == (COMMIT, False)

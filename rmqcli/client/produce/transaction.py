@@ -57,11 +57,11 @@ CheckAnswered = Callable[[MessageExt, TransactionState, bool], object]
 
 
 class TransactionResult(NamedTuple):
-    """A half message and its local outcome. `told`: the outcome was sent; else the broker will ask."""
+    """A half message and its local outcome, which the broker asks for again unless `outcome_sent`."""
 
     sent: SendResult
     state: TransactionState
-    told: bool
+    outcome_sent: bool
 
 
 class _Check(NamedTuple):
@@ -163,9 +163,9 @@ class TransactionProducer(Producer):
             transaction_id=sent.transaction_id or sent.msg_id,
             bname=sent.message_queue.broker_name,
         )
-        told = await self._send_end(address, header, remark)
+        outcome_sent = await self._send_end(address, header, remark)
         self._trace_end(half, header, address, state, sent.region_id)
-        return told
+        return outcome_sent
 
     async def _send_end(self, address: str, header: EndTransactionRequestHeader, remark: str | None) -> bool:
         with trio.CancelScope(shield=True):
@@ -241,9 +241,9 @@ class TransactionProducer(Producer):
             transaction_id=asked.transaction_id,
             bname=asked.bname,
         )
-        told = await self._send_end(check.address, header, remark)
+        outcome_sent = await self._send_end(check.address, header, remark)
         if self._on_answered is not None:
-            self._on_answered(message, state, told)
+            self._on_answered(message, state, outcome_sent)
         region = message.properties.get(PropertyName.MSG_REGION)
         self._trace_end(message, header, check.address, state, region)
 
