@@ -7,9 +7,12 @@ there is one, the remedy. Errors of trio, OSError, ssl and codec are mapped to t
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Callable
+from typing import ClassVar, TypeVar
 
 from codec.codes import RequestCode, ResponseCode
+
+Result = TypeVar("Result")
 
 _ACL_REMARK = "org.apache.rocketmq.acl"
 
@@ -197,8 +200,9 @@ class OnlineResetUnsupported(ClientError):
 
     def __init__(self, group: str, clients: int, wanted: str) -> None:
         super().__init__(
-            f"group {group} has running clients ({clients}), and its broker moves running consumers only to a time, the "
-            f"start or the end of a whole topic, not to {wanted}; stop the clients first, or reset to start, end or @TIME"
+            f"group {group} has running clients ({clients}), and its broker moves running consumers only to a "
+            f"time, the start or the end of a whole topic, not to {wanted}; stop the clients first, or reset to "
+            "start, end or @TIME"
         )
         self.group = group
         self.clients = clients
@@ -216,8 +220,15 @@ _REFUSALS: dict[int, type[BrokerRefused]] = {
 }
 
 
+def valid(function: Callable[..., Result], *arguments: object) -> Result:
+    """The result of a function of codec, whose ValueError is raised as InvalidRequest."""
+    try:
+        return function(*arguments)
+    except ValueError as error:
+        raise InvalidRequest(str(error)) from None
+
+
 def refusal(code: int, remark: str | None, address: str, request: int) -> BrokerRefused:
-    """The error that represents an error reply to `request`."""
     kind = _REFUSALS.get(code, BrokerRefused)
     if code == ResponseCode.SYSTEM_ERROR and _ACL_REMARK in (remark or ""):
         kind = NotPermitted

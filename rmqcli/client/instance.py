@@ -35,8 +35,7 @@ from rmqcli.client.group.heartbeats import Heartbeats
 from rmqcli.client.identity import DEFAULT_NAME, client_id
 from rmqcli.client.namespaces import Namespace
 from rmqcli.client.processor.processor import ClientRemotingProcessor
-from rmqcli.client.routing.name_servers import NameServers
-from rmqcli.client.routing.routes import REFRESH_INTERVAL, Route, Routes
+from rmqcli.client.routing.routes import REFRESH_INTERVAL, NameServers, Route, Routes
 from rmqcli.client.wire.addresses import instance_of, local_ip, name_servers
 from rmqcli.client.wire.pool import Pool
 from rmqcli.client.wire.requests import answer_of, command, request_of

@@ -54,12 +54,8 @@ class LatencyFaults:
         """A queue of an available broker, else of the better half. `following` takes queues in turn."""
         good = [queue for queue in queues if self.is_available(queue.broker_name)]
         if not good:
-            broker = self._one_of_the_better({queue.broker_name for queue in queues})
+            ranked = sorted({queue.broker_name for queue in queues}, key=lambda name: self._faults[name])
+            self._turn += 1
+            broker = ranked[self._turn % max(1, len(ranked) // 2)]
             good = [queue for queue in queues if queue.broker_name == broker]
         return following(good)
-
-    def _one_of_the_better(self, brokers: set[str]) -> str:
-        """The next broker of the better half, when all are unavailable."""
-        ranked = sorted(brokers, key=lambda broker: self._faults[broker])
-        self._turn += 1
-        return ranked[self._turn % max(1, len(ranked) // 2)]

@@ -1,4 +1,4 @@
-"""Routes of topics: cached answers of the name server, read again every 30 s or after a failure.
+"""Routes of topics: cached answers of a name server, read again every 30 s or after a failure.
 
 A producer uses the route of TBW102 for a topic without one (Java `tryToFindTopicPublishInfo`); the broker
 then creates the topic with at most `default_queues` queues. Consumers of an unknown topic get NoRoute.
@@ -6,7 +6,7 @@ then creates the topic with at most `default_queues` queues. Consumers of an unk
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from operator import attrgetter
 from typing import NamedTuple
@@ -19,8 +19,16 @@ from codec.headers.routes import GetRouteInfoRequestHeader
 from codec.message import SystemTopic
 from codec.message_queue import MessageQueue
 from codec.operations.routes import GET_ROUTEINFO_BY_TOPIC
-from rmqcli.client.errors import UNREACHED, ClientError, NoRoute, RequestTimeout, UnexpectedReply
-from rmqcli.client.routing.name_servers import NameServers
+from codec.remoting.frame import RemotingCommand
+from rmqcli.client.errors import (
+    UNREACHED,
+    ClientError,
+    NoNameServer,
+    NoRoute,
+    RequestTimeout,
+    UnexpectedReply,
+)
+from rmqcli.client.wire.pool import Pool
 from rmqcli.client.wire.requests import answer_of, request_of
 
 REFRESH_INTERVAL = 30.0  # seconds; ClientConfig.pollNameServerInterval
@@ -81,6 +89,41 @@ def _addresses(brokers: tuple[BrokerData, ...] | list[BrokerData]) -> dict[str, 
     return {broker.broker_name: broker.broker_addrs for broker in brokers}
 
 
+class NameServers:
+    """Requests to one name server as long as it answers, then to the next.
+
+    They do not replicate, so an error code is an answer, not a reason to try the next one.
+    """
+
+    def __init__(self, addresses: Sequence[str], pool: Pool) -> None:
+        self.addresses = tuple(addresses)
+        self._pool = pool
+        self._current = 0
+
+    @property
+    def current(self) -> str:
+        return self.addresses[self._current]
+
+    async def request(self, command: RemotingCommand, timeout: float) -> RemotingCommand:
+        """The reply of the first that answers within `timeout` seconds in total; else NoNameServer."""
+        deadline = trio.current_time() + timeout
+        causes: list[ClientError] = []
+        count = len(self.addresses)
+        first = self._current
+        for tried in range(count):
+            index = (first + tried) % count
+            share = max(0.0, deadline - trio.current_time()) / (count - tried)
+            try:
+                return await self._pool.request(self.addresses[index], command, share)
+            except UNREACHED as error:
+                causes.append(error)
+                if self._current == index:
+                    self._current = (index + 1) % count
+        if isinstance(causes[0], RequestTimeout) and count == 1:
+            raise causes[0]
+        raise NoNameServer(self.addresses, tuple(causes))
+
+
 class Routes:
     """The routes that one client instance has read, and the addresses of their brokers by name."""
 
@@ -126,7 +169,7 @@ class Routes:
             return kept
 
     def doubt(self, topic: str) -> None:
-        """Marks the route of a topic whose broker could not be reached: it is read again before its next use."""
+        """Marks the route of an unreachable broker, to be read again before its next use."""
         if topic in self._routes:
             self._stale.add(topic)
 

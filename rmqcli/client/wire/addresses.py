@@ -10,23 +10,18 @@ from collections.abc import Iterable, Sequence
 
 from codec import addresses
 from codec.addresses import DEFAULT_NAMESRV_PORT, join_address, split_addresses
-from rmqcli.client.errors import InvalidRequest
+from rmqcli.client.errors import InvalidRequest, valid
 
 _INSTANCE = re.compile(r"\s*(?:\w+://)?(MQ_INST_\w+_\w+)\.", re.ASCII)
 
 
 def split_address(address: str, default_port: int | None = None) -> tuple[str, int]:
     """("host", port) of "host:port"; InvalidRequest when it is none."""
-    try:
-        return addresses.split_address(address, default_port)
-    except ValueError as error:
-        raise InvalidRequest(str(error)) from None
+    return valid(addresses.split_address, address, default_port)
 
 
 def name_servers(given: str | Iterable[str]) -> tuple[str, ...]:
-    """The list of name servers, each "host:port" (9876 when no port is given), duplicates removed, order
-    kept.
-    """
+    """The name servers in order, each "host:port" (9876 when no port is given), without duplicates."""
     texts = [given] if isinstance(given, str) else list(given)
     parts = [part.removeprefix("http://") for text in texts for part in split_addresses(text)]
     found = [join_address(*split_address(part, DEFAULT_NAMESRV_PORT)) for part in parts]
@@ -44,10 +39,7 @@ def instance_of(name_servers: Sequence[str]) -> str:
 
 
 def local_ip() -> str:
-    """The address of this machine as others see it, or 127.0.0.1.
-
-    Sends nothing, because a UDP connect only routes.
-    """
+    """The address of this machine as others see it, or 127.0.0.1. A UDP connect sends nothing."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.1", 9))

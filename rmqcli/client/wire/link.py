@@ -23,9 +23,8 @@ from codec.remoting.connection import Connection, ReceiveError
 from codec.remoting.frame import RemotingCommand, encode_frame
 from codec.remoting.send_request import SendRequest
 from rmqcli.client.errors import ConnectionLost, InvalidRequest, RequestTimeout, request_name
-from rmqcli.client.wire.calls import Answer, Call
 from rmqcli.client.wire.outbox import MAX_QUEUED, Outbox
-from rmqcli.client.wire.reader import Reader
+from rmqcli.client.wire.reader import Answer, Call, Reader
 from rmqcli.client.wire.streams import Stream
 
 STREAM_ERRORS = (OSError, ssl.SSLError, trio.BrokenResourceError, trio.ClosedResourceError)
@@ -34,7 +33,7 @@ OnRequest = Callable[["Link", RemotingCommand], RemotingCommand | None]
 
 
 class Link:
-    """A connection in use. `run`, in a nursery, serves it until the peer, an error or `close` ends it.
+    """A connection in use; `run`, in a nursery, serves it until the peer, an error or `close` ends it.
 
     `on_request` is called with every request of the peer and returns a reply, or None for no reply.
     """
@@ -59,7 +58,6 @@ class Link:
 
     @property
     def in_flight(self) -> int:
-        """Requests that wait for a reply."""
         return max(len(self._calls), self._protocol.waiting)
 
     def close(self, reason: str = "closed by this client") -> None:
@@ -86,8 +84,7 @@ class Link:
     async def request(
         self, command: Request, timeout: float, deadline: float | None = None
     ) -> RemotingCommand:
-        """The reply, whatever its code. RequestTimeout after `timeout` seconds, ConnectionLost when the link
-        ends first.
+        """The reply, whatever its code; RequestTimeout after `timeout` seconds, ConnectionLost.
 
         `deadline` is the end of the timeout, if the caller has it.
         """

@@ -20,11 +20,10 @@ BETTER = 7 / 8  # the share of the median of the way in use that a better way mu
 
 
 class Polling:
-    """The choice for one connection with one request at a time. `left`: remaining looks for the current
-    reply.
+    """The choice for one connection with one request at a time. Times are on trio's clock.
 
-    Times are on trio's clock. Most requests of a trial must be quicker, so one pause of the system decides
-    nothing.
+    `left`: remaining looks for the current reply. Most requests of a trial must be quicker, so one pause of
+    the system decides nothing.
     """
 
     def __init__(self) -> None:
@@ -38,7 +37,6 @@ class Polling:
         self._votes = {True: 0, False: 0}
 
     def begin(self) -> None:
-        """Starts the timing of a request."""
         self.left = LOOKS if self._is_looking is not self._is_trial else 0
         self._begun = trio.current_time()
 
@@ -50,7 +48,6 @@ class Polling:
             self.left = self.left - 1 if in_time else 0
 
     def end(self) -> None:
-        """Ends the timing of a request."""
         if self._is_trial:
             self._vote(trio.current_time() - self._begun < self._limit)
             return

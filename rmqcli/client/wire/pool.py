@@ -10,20 +10,40 @@ from typing import Any
 
 import trio
 
+from codec.codes import RequestCode as R
 from codec.remoting.frame import RemotingCommand
 from rmqcli.client.errors import ConnectionFailed, RequestTimeout, request_name, seconds_text
 from rmqcli.client.wire.link import Link, OnRequest, Request
 from rmqcli.client.wire.streams import CONNECT_TIMEOUT, OpenStream, opened
-from rmqcli.client.wire.vip_channel import VIP_CODES, vip_address
+
+VIP_CODES = frozenset(
+    {
+        *(R.SEND_MESSAGE, R.SEND_MESSAGE_V2, R.SEND_BATCH_MESSAGE),
+        *(R.SEND_REPLY_MESSAGE, R.SEND_REPLY_MESSAGE_V2),
+        *(R.CONSUMER_SEND_MSG_BACK, R.CHECK_CLIENT_CONFIG),
+        *(R.GET_CONSUMER_LIST_BY_GROUP, R.LOCK_BATCH_MQ),
+        *(R.QUERY_CONSUMER_OFFSET, R.UPDATE_CONSUMER_OFFSET),
+        *(R.GET_MAX_OFFSET, R.GET_MIN_OFFSET, R.SEARCH_OFFSET_BY_TIMESTAMP),
+        *(R.QUERY_MESSAGE, R.VIEW_MESSAGE_BY_ID, R.GET_EARLIEST_MSG_STORETIME),
+        *(R.UPDATE_AND_CREATE_TOPIC, R.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP),
+    }
+)
+"""Requests for the VIP channel, on which brokers of Java listen two ports below their own (Java
+`MixAll.brokerVIPChannel`); never pulls, heartbeats, ends of transactions.
+"""
+
+
+def vip_address(address: str) -> str:
+    """The address two ports below; one without a port is returned unchanged and fails to connect."""
+    host, _, port = address.rpartition(":")
+    return f"{host}:{int(port) - 2}" if port.isdecimal() else address
 
 
 class Pool:
-    """All connections of one client instance. `nursery` returns the nursery they run in; `on_open` is called
-    for new ones.
+    """All connections of one client instance, in the nursery that `nursery` returns.
 
-    `vip`: requests of VIP_CODES use the VIP channel, over connections of their own.
-
-    Timeouts are seconds and include the time to connect.
+    `on_open` is called for new ones. `vip`: requests of VIP_CODES use the VIP channel, over connections of
+    their own. Timeouts are seconds and include the time to connect.
     """
 
     def __init__(
@@ -47,17 +67,14 @@ class Pool:
 
     @property
     def addresses(self) -> list[str]:
-        """Addresses with an open connection."""
         return [address for address, link in self._links.items() if link.is_open]
 
     def link(self, address: str) -> Link | None:
-        """The open connection to `address`, if there is one."""
         link = self._links.get(address)
         return link if link is not None and link.is_open else None
 
     @property
     def in_flight(self) -> int:
-        """Requests that wait for a reply, over all connections."""
         return sum(link.in_flight for link in self._links.values())
 
     def request(
@@ -97,7 +114,6 @@ class Pool:
         await link.send_oneway(command, timeout)
 
     def close(self, address: str) -> None:
-        """Ends the connection to `address`, if there is one."""
         link = self._links.pop(address, None)
         if link is not None:
             link.close()

@@ -28,7 +28,6 @@ def command(code: int, ext: dict[str, str] | None = None, body: bytes | memoryvi
 def request_of(
     operation: Operation[RequestT, ReplyT, RequestBodyT, ReplyBodyT], header: RequestT, body: RequestBodyT
 ) -> RemotingCommand:
-    """The request of an operation."""
     ext, data = operation.encode_request(header, body)
     return command(operation.code, ext, data)
 

@@ -74,7 +74,6 @@ class TcpStream:
                 return data
 
     def read_now(self, max_bytes: int) -> bytes | None:
-        """See DirectStream."""
         if self._closed:  # the descriptor may belong to another file by now
             raise trio.ClosedResourceError
         try:
@@ -83,7 +82,6 @@ class TcpStream:
             return None
 
     def call_off(self) -> None:
-        """See DirectStream."""
         if not self._closed:
             trio.lowlevel.notify_closing(self._fd)
 
@@ -113,7 +111,6 @@ class TcpStream:
         await self._stream.aclose()
 
     def send_now(self, data: bytes) -> int:
-        """See SendNow."""
         if self._closed:
             return 0
         try:
@@ -126,7 +123,7 @@ OpenStream = Callable[[str, int], Awaitable[Stream]]
 
 
 class TcpStreams:
-    """Opens TCP connections (TCP_NODELAY, as trio does), with TLS on the same port when a context is given."""
+    """Opens TCP connections (TCP_NODELAY, as trio does), with TLS when a context is given."""
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self._tls = tls
