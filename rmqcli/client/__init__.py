@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     )
     from rmqcli.client.instance import ClientInstance as ClientInstance
     from rmqcli.client.lite.consumer import LitePullConsumer as LitePullConsumer
-    from rmqcli.client.lite.settings import LiteSettings as LiteSettings
+    from rmqcli.client.group.settings import LiteSettings as LiteSettings
     from rmqcli.client.produce.batches import split_batch as split_batch
     from rmqcli.client.produce.producer import Producer as Producer
     from rmqcli.client.produce.queue_selectors import (
@@ -84,7 +84,7 @@ if TYPE_CHECKING:
         OrderlyContext as OrderlyContext,
         OrderlyResult as OrderlyResult,
     )
-    from rmqcli.client.push.settings import PushSettings as PushSettings
+    from rmqcli.client.group.settings import PushSettings as PushSettings
     from rmqcli.client.results import (
         PullResult as PullResult,
         PullStatus as PullStatus,

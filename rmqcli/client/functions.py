@@ -1,13 +1,19 @@
-"""Calls of application functions: async functions are awaited, plain ones run in a worker thread."""
+"""Calls of application functions, async or plain, and of one function for many items."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
-from typing import Any
+from itertools import groupby
+from operator import attrgetter
+from typing import Any, TypeVar
 
 import trio
+
+from codec.message_queue import MessageQueue
+
+Item = TypeVar("Item")
 
 
 def is_async(function: Callable[..., Any]) -> bool:
@@ -24,7 +30,22 @@ async def called(
     abandon: bool = False,
     limiter: trio.CapacityLimiter | None = None,
 ) -> Any:
-    """The result of the function; with `abandon`, a cancellation does not wait for the thread."""
+    """The result; a plain function runs in a thread, for which a cancellation waits unless `abandon`."""
     if is_async(function):
         return await function(*arguments)
     return await trio.to_thread.run_sync(function, *arguments, abandon_on_cancel=abandon, limiter=limiter)
+
+
+async def for_each(function: Callable[[Item], Awaitable[object]], items: Iterable[Item]) -> None:
+    """Calls the function for all items concurrently."""
+    async with trio.open_nursery() as nursery:
+        for item in items:
+            nursery.start_soon(function, item)
+
+
+async def for_each_broker(
+    function: Callable[[list[MessageQueue]], Awaitable[object]], queues: Iterable[MessageQueue]
+) -> None:
+    """Calls the function concurrently with the queues of each broker."""
+    name = attrgetter("broker_name")
+    await for_each(function, [list(group) for _, group in groupby(sorted(queues, key=name), name)])

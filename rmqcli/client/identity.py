@@ -1,11 +1,11 @@
-"""The id of a client and the names of its groups, as brokers accept them (Java `ClientConfig`, `Validators`)."""
+"""Client ids and group names, as brokers accept them (Java `ClientConfig`, `Validators`)."""
 
 from __future__ import annotations
 
 import re
 
 from codec.message import check_group
-from rmqcli.client.errors import InvalidRequest
+from rmqcli.client.errors import InvalidRequest, valid
 
 DEFAULT_NAME = "DEFAULT"
 """The instance name of broadcasting consumers without one; it keeps their offsets file in one place."""
@@ -21,20 +21,8 @@ def client_id(ip: str, instance_name: str, unit_name: str | None) -> str:
     return "@".join(part for part in (ip, instance_name, unit_name) if part is not None)
 
 
-def check_consumer_group(group: str) -> None:
-    """Raises InvalidRequest for an invalid group name, and for the one that Java's consumers refuse."""
-    _check_group(group, FORBIDDEN_CONSUMER)
-
-
-def check_producer_group(group: str) -> None:
-    """Raises InvalidRequest for an invalid group name, and for the one that Java's producers refuse."""
-    _check_group(group, FORBIDDEN_PRODUCER)
-
-
-def _check_group(group: str, forbidden: str) -> None:
+def check_group_name(group: str, forbidden: str) -> None:
+    """Raises InvalidRequest for an invalid name, and for the one that Java's clients refuse."""
     if group == forbidden:
         raise InvalidRequest(f"the group name {forbidden} is not allowed")
-    try:
-        check_group(group)
-    except ValueError as error:
-        raise InvalidRequest(str(error)) from None
+    valid(check_group, group)

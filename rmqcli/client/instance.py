@@ -153,7 +153,6 @@ class ClientInstance:
 
     @property
     def nursery(self) -> trio.Nursery:
-        """The nursery for background tasks of this instance."""
         if self._nursery is None:
             raise InvalidRequest("a client works only inside its `async with` block")
         return self._nursery
@@ -169,15 +168,11 @@ class ClientInstance:
 
     @property
     def lasting_id(self) -> str:
-        """The client id that is the same in the next process, with the name DEFAULT by default.
-
-        It is part of the path of an offsets file.
-        """
+        """The client id of the next process, too, with the name DEFAULT by default; for offsets files."""
         name = DEFAULT_NAME if self._instance_name is None else self._instance_name
         return client_id(self.ip, name, self._unit_name)
 
     def keep_name(self) -> None:
-        """Sets `client_id` to the `lasting_id`."""
         self.client_id = self.lasting_id
 
     def start(self, function: Callable[[], Awaitable[None]], name: str) -> trio.CancelScope:
@@ -199,12 +194,12 @@ class ClientInstance:
         body: bytes = b"",
         *,
         timeout: float | None = None,
-        ok: Iterable[int] = (ResponseCode.SUCCESS,),
+        ok: Iterable[int] | None = (ResponseCode.SUCCESS,),
     ) -> RemotingCommand:
-        """The reply of a broker; BrokerRefused when its code is not in `ok`."""
+        """The reply of a broker; BrokerRefused when its code is not in `ok` (None: any code)."""
         ext = to_ext(header) if isinstance(header, Header) else None if header is None else dict(header)
         reply = await self.pool.request(address, command(code, ext, body), timeout or self.timeout)
-        if reply.code not in ok:
+        if ok is not None and reply.code not in ok:
             raise refusal(reply.code, reply.remark, address, code)
         return reply
 
@@ -217,8 +212,7 @@ class ClientInstance:
         *,
         timeout: float | None = None,
     ) -> Answer[ReplyT, ReplyBodyT]:
-        """The typed answer of a broker or name server; None stands for a header or body that the operation
-        does not have.
+        """The typed answer; None stands for a header or body that the operation does not have.
 
         BrokerRefused for an error code, UnexpectedReply for an answer that cannot be read, and what
         `Link.request` raises.
@@ -230,17 +224,14 @@ class ClientInstance:
     async def ask_name_server(
         self, operation: Operation[RequestT, ReplyT, None, ReplyBodyT], header: RequestT
     ) -> Answer[ReplyT, ReplyBodyT]:
-        """The typed answer of the name server in use; errors as from `ask`."""
+        """`ask` for the name server in use."""
         reply = await self.name_servers.request(request_of(operation, header, None), self.timeout)
         return answer_of(operation, reply, self.name_servers.current)
 
     async def ask_queue(
         self, queue: MessageQueue, operation: Operation[RequestT, ReplyT, None, ReplyBodyT], header: RequestT
     ) -> Answer[ReplyT, ReplyBodyT]:
-        """The typed answer of the broker of a queue, or of a slave when the master cannot be reached.
-
-        Errors as from `ask`.
-        """
+        """`ask` for the broker of a queue, or for a slave when the master cannot be reached."""
         ext, _ = operation.encode_request(header, None)
         reply = await self.read_queue(queue, operation.code, ext or {})
         return answer_of(operation, reply, queue.broker_name)
@@ -325,7 +316,11 @@ class ClientInstance:
 
 
 class Client:
-    """Base of all clients: creates an instance, or shares one that is already entered."""
+    """Base of all clients: creates an instance, or shares one that is already entered.
+
+    Subclasses override `_open` and `_close`, which run inside the instance; `_close` also after an `_open`
+    that failed.
+    """
 
     def __init__(self, instance: ClientInstance | None, options: InstanceOptions) -> None:
         self._owns = instance is None
@@ -334,10 +329,29 @@ class Client:
     async def __aenter__(self) -> Self:
         if self._owns:
             await self.instance.__aenter__()
+        try:
+            await self._open()
+        except BaseException as error:
+            await self.__aexit__(type(error), error, error.__traceback__)
+            raise
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        try:
+            await self._close(error)
+        except BaseException as failure:
+            await self._release(failure)
+            raise
+        await self._release(error)
+
+    async def _release(self, error: BaseException | None) -> None:
         if self._owns:
-            await self.instance.__aexit__(kind, error, trace)
+            await self.instance.__aexit__(None if error is None else type(error), error, None)
+
+    async def _open(self) -> None:
+        return
+
+    async def _close(self, error: BaseException | None) -> None:
+        return

@@ -93,7 +93,6 @@ class Namespace:
         return Message(topic=topic, body=message.body, flag=message.flag, properties=properties)
 
     def unwrap_messages(self, messages: Iterable[MessageExt]) -> None:
-        """Sets the short topic of received messages."""
         if self.name:
             for message in messages:
                 force_setattr(message, "topic", self.unwrap(message.topic))

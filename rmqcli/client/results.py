@@ -73,8 +73,7 @@ class PullStatus(Enum):
 
 
 class PullResult(NamedTuple):
-    """The result of one pull. `next_begin_offset` is the offset of the next pull, for any status; messages
-    are in queue order.
+    """The result of one pull, its messages in queue order. `next_begin_offset`: where the next pull begins.
 
     FOUND may have no messages, because the broker matches hashes of tags and the client compares the tags.
     """

@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import pytest
@@ -132,7 +131,7 @@ def test_the_trace_of_a_message(rmq: Run, cluster: Cluster, topic: str) -> None:
 
     async def consume() -> None:
         async with ClientInstance(cluster.namesrv, timeout=30.0) as instance:
-            tracer = ConsumeTracer(instance, "billing", partial(Producer, instance=instance))
+            tracer = ConsumeTracer(instance, "billing")
             await tracer.start()
             tracer.after(tracer.before([_stored(message)]), False)
             tracer.before([_stored(message)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ from codec.headers.send import SendMessageRequestHeaderV2
 from codec.message import Message, MessageExt
 from codec.properties import decode_properties
 from codec.remoting.frame import RemotingCommand
-from rmqcli.client import ClientInstance, Producer, TransactionProducer, TransactionState
+from rmqcli.client import ClientInstance, TransactionProducer, TransactionState
 from rmqcli.client.trace.consuming import ConsumeTracer, traced
 from rmqcli.client.trace.dispatcher import (
     BATCH,
@@ -305,7 +304,7 @@ async def test_consumption_is_traced(cluster: Cluster, autojump_clock: Any) -> N
     async with ClientInstance(
         NAMESRV, open_stream=cluster.network.open_stream, now_ms=lambda: now
     ) as instance:
-        tracer = ConsumeTracer(instance, "CG", partial(Producer, instance=instance))
+        tracer = ConsumeTracer(instance, "CG")
         await tracer.start()
         mark = tracer.before([consumed("A", KEYS="k"), consumed("B", TRACE_ON="false"), consumed("C")])
         now = 5009
@@ -328,9 +327,7 @@ async def test_batches_of_a_hundred_at_once_and_the_rest_after_a_while(
     cluster: Cluster, autojump_clock: Any
 ) -> None:
     async with ClientInstance(NAMESRV, open_stream=cluster.network.open_stream) as instance:
-        dispatcher = TraceDispatcher(
-            instance, "G", "CONSUME", TRACE_TOPIC, partial(Producer, instance=instance)
-        )
+        dispatcher = TraceDispatcher(instance, "G", "CONSUME", TRACE_TOPIC)
         await dispatcher.start()
         dispatcher.put(start(f"ID{number}") for number in range(BATCH + 1))
         await trio.testing.wait_all_tasks_blocked(0.01)
@@ -342,9 +339,7 @@ async def test_batches_of_a_hundred_at_once_and_the_rest_after_a_while(
 
 async def test_full_means_dropped_and_counted(cluster: Cluster, autojump_clock: Any) -> None:
     async with ClientInstance(NAMESRV, open_stream=cluster.network.open_stream) as instance:
-        dispatcher = TraceDispatcher(
-            instance, "G", "CONSUME", TRACE_TOPIC, partial(Producer, instance=instance)
-        )
+        dispatcher = TraceDispatcher(instance, "G", "CONSUME", TRACE_TOPIC)
         await dispatcher.start()
         dispatcher.put(start(f"ID{number}") for number in range(MAX_WAITING + 7))
         assert dispatcher.dropped == 7
@@ -356,9 +351,7 @@ async def test_a_trace_topic_that_is_not_there_costs_the_traces_only(
     cluster: Cluster, autojump_clock: Any
 ) -> None:
     async with ClientInstance(NAMESRV, open_stream=cluster.network.open_stream) as instance:
-        dispatcher = TraceDispatcher(
-            instance, "G" * 250, "CONSUME", "missing", partial(Producer, instance=instance)
-        )
+        dispatcher = TraceDispatcher(instance, "G" * 250, "CONSUME", "missing")
         await dispatcher.start()
         dispatcher.put([start("A"), start("B")])
         await dispatcher.close()
@@ -387,7 +380,7 @@ async def test_how_a_listener_ends(
     async with ClientInstance(
         NAMESRV, open_stream=cluster.network.open_stream, now_ms=lambda: round(trio.current_time() * 1000)
     ) as instance:
-        tracer = ConsumeTracer(instance, "CG", partial(Producer, instance=instance))
+        tracer = ConsumeTracer(instance, "CG")
         await tracer.start()
         call = traced(listener, tracer, {"good"}, 900)
         if isinstance(result, Exception):

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Sequence
 from itertools import chain
 
 from codec.message_queue import MessageQueue
+from rmqcli.client.produce.queue_selectors import room_of
 
 Allocate = Callable[[str, Sequence[MessageQueue], Sequence[str]], list[MessageQueue]]
 """(own client id, all queues, all client ids) → own queues."""
@@ -58,7 +59,7 @@ def by_machine_room(rooms: Collection[str]) -> Allocate:
     """Only queues of brokers named `room@name` with one of these rooms (MACHINE_ROOM)."""
 
     def allocate(client: str, queues: Sequence[MessageQueue], clients: Sequence[str]) -> list[MessageQueue]:
-        near = [queue for queue in queues if _room(queue) in rooms]
+        near = [queue for queue in queues if room_of(queue) in rooms]
         index, (share, rest) = clients.index(client), divmod(len(near), len(clients))
         mine = near[index * share : (index + 1) * share]
         return mine + near[index + share * len(clients) :][:1] if rest > index else mine
@@ -84,11 +85,6 @@ def machine_room_nearby(
         return list(chain.from_iterable(mine))
 
     return allocate
-
-
-def _room(queue: MessageQueue) -> str | None:
-    parts = queue.broker_name.split("@")
-    return parts[0] if len(parts) == 2 else None
 
 
 def _hash(text: str) -> int:

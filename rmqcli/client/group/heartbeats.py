@@ -7,20 +7,24 @@ unreachable broker has to wait for the next round. The version in the reply is t
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
 import trio
 
-from codec.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData
+from codec.bodies.heartbeat import ConsumerData, ConsumeType, HeartbeatData, ProducerData, SubscriptionData
 from codec.headers.clients import UnregisterClientRequestHeader
 from codec.operations.clients import HEART_BEAT, UNREGISTER_CLIENT
 from rmqcli.client.errors import ClientError
+from rmqcli.client.functions import for_each
 from rmqcli.client.wire.link import Link
 
 if TYPE_CHECKING:
+    from rmqcli.client.group.settings import ConsumerSettings
     from rmqcli.client.instance import ClientInstance
 
 HEARTBEAT_INTERVAL = 30.0  # seconds; ClientConfig.heartbeatBrokerInterval
@@ -50,40 +54,43 @@ class Heartbeats:
         self._consumers[data.group_name] = msgspec.structs.replace(data, unit_mode=self._instance.unit_mode)
         self._start()
 
+    async def announce_consumer(
+        self,
+        group: str,
+        consume_type: ConsumeType,
+        settings: ConsumerSettings,
+        subscriptions: list[SubscriptionData],
+    ) -> None:
+        """Registers a consumer group, or replaces its subscriptions, at all brokers now."""
+        data = ConsumerData(
+            group_name=group,
+            consume_type=consume_type,
+            message_model=settings.message_model,
+            consume_from_where=settings.consume_from,
+            subscription_data_set=subscriptions,
+        )
+        self.join_consumer(data)
+        await self.send_all()
+
     async def leave_producer(self, group: str) -> None:
         """Unregisters the group at every broker that knows it, unless another producer still uses it."""
         self._producers[group] -= 1
         if self._producers[group] <= 0:
             del self._producers[group]
-            await self._leave(
-                [UnregisterClientRequestHeader(client_id=self._instance.client_id, producer_group=group)]
-            )
+            await self._leave([group], [])
 
     async def leave_consumer(self, group: str) -> None:
         if self._consumers.pop(group, None) is not None:
-            await self._leave(
-                [UnregisterClientRequestHeader(client_id=self._instance.client_id, consumer_group=group)]
-            )
+            await self._leave([], [group])
 
     async def leave_all(self) -> None:
         """Unregisters all groups that remain, in LEAVE_TIMEOUT at most, even when cancelled."""
-        client_id = self._instance.client_id
-        headers = [
-            *(
-                UnregisterClientRequestHeader(client_id=client_id, producer_group=group)
-                for group in self._producers
-            ),
-            *(
-                UnregisterClientRequestHeader(client_id=client_id, consumer_group=group)
-                for group in self._consumers
-            ),
-        ]
+        producers, consumers = list(self._producers), list(self._consumers)
         self._producers.clear()
         self._consumers.clear()
-        await self._leave(headers)
+        await self._leave(producers, consumers)
 
     async def send_all(self) -> None:
-        """Sends one heartbeat to every broker, concurrently."""
         await self._send_to(self._addresses())
 
     async def introduce(self, addresses: Iterable[str]) -> None:
@@ -107,9 +114,7 @@ class Heartbeats:
             consumer_data_set=list(self._consumers.values()),
         )
         _, body = HEART_BEAT.encode_request(None, data)
-        async with trio.open_nursery() as nursery:
-            for address in addresses:
-                nursery.start_soon(self._send, address, body)
+        await for_each(partial(self._send, body=body), addresses)
 
     def _start(self) -> None:
         if self._running is None:
@@ -141,18 +146,19 @@ class Heartbeats:
         self._informed[address] = self._instance.pool.link(address)
         self.versions[address] = reply.version
 
-    async def _leave(self, headers: list[UnregisterClientRequestHeader]) -> None:
+    async def _leave(self, producers: list[str], consumers: list[str]) -> None:
+        new = partial(UnregisterClientRequestHeader, client_id=self._instance.client_id)
+        headers = [new(producer_group=group) for group in producers]
+        headers += [new(consumer_group=group) for group in consumers]
         informed = self._informed.keys() & set(self._instance.pool.addresses)
-        if not headers or not informed:
-            return
-        with trio.move_on_after(LEAVE_TIMEOUT, shield=True):
-            async with trio.open_nursery() as nursery:
-                for address in informed:
-                    nursery.start_soon(self._unregister, address, headers)
 
-    async def _unregister(self, address: str, headers: list[UnregisterClientRequestHeader]) -> None:
-        try:
-            for header in headers:
-                await self._instance.send_oneway(address, UNREGISTER_CLIENT, header, timeout=LEAVE_TIMEOUT)
-        except ClientError:
-            return
+        async def unregister(address: str) -> None:
+            with contextlib.suppress(ClientError):
+                for header in headers:
+                    await self._instance.send_oneway(
+                        address, UNREGISTER_CLIENT, header, timeout=LEAVE_TIMEOUT
+                    )
+
+        if headers and informed:
+            with trio.move_on_after(LEAVE_TIMEOUT, shield=True):
+                await for_each(unregister, informed)

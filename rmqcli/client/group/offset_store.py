@@ -10,22 +10,27 @@ import contextlib
 import fcntl
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 import trio
 
 from codec.bodies.base import decode_body, encode_body
+from codec.bodies.heartbeat import ConsumeFromWhere
 from codec.bodies.offsets import OffsetSerializeWrapper
 from codec.errors import CodecError
 from codec.fastjson_writer import FASTJSON
+from codec.message import RETRY_PREFIX
 from codec.message_queue import MessageQueue
 from rmqcli.client.errors import ClientError
+from rmqcli.client.functions import for_each_broker
 from rmqcli.client.group.offsets import OffsetCalls
+from rmqcli.client.group.settings import ConsumerSettings
 from rmqcli.client.instance import ClientInstance
 from rmqcli.files import replace_file
 
-PERSIST_INTERVAL = 5.0  # seconds; ClientConfig.persistConsumerOffsetInterval
+HALF_AN_HOUR = 30 * 60 * 1000  # ms
 
 
 class OffsetFileDamaged(ClientError):
@@ -57,8 +62,7 @@ class OffsetStore(Protocol):
         Raises OffsetFileUnwritable; offsets that a broker did not accept are sent again the next time.
         """
 
-    def remove(self, queue: MessageQueue) -> None:
-        """Removes the offset from memory."""
+    def remove(self, queue: MessageQueue) -> None: ...
 
     def table(self, topic: str) -> dict[MessageQueue, int]: ...
 
@@ -102,22 +106,15 @@ class RemoteBrokerOffsetStore(_Memory, OffsetCalls):
     async def persist(
         self, queues: Iterable[MessageQueue], *, sure: bool = False, all_of: bool = True
     ) -> None:
-        by_broker: dict[str, list[MessageQueue]] = {}
-        for queue in queues:
-            offset = self._table.get(queue)
-            if offset is not None and (all_of or self._saved.get(queue) != offset):
-                by_broker.setdefault(queue.broker_name, []).append(queue)
-        if not by_broker:
-            return
-        async with trio.open_nursery() as nursery:
-            for chosen in by_broker.values():
-                nursery.start_soon(self._send, chosen, sure)
+        known = [queue for queue in queues if queue in self._table]
+        chosen = known if all_of else [q for q in known if self._saved.get(q) != self._table[q]]
+        await for_each_broker(partial(self._send, sure=sure), chosen)
 
     def remove(self, queue: MessageQueue) -> None:
         self._table.pop(queue, None)
         self._saved.pop(queue, None)
 
-    async def _send(self, queues: list[MessageQueue], sure: bool) -> None:
+    async def _send(self, queues: list[MessageQueue], *, sure: bool) -> None:
         with contextlib.suppress(ClientError):
             for queue in queues:
                 offset = self._table.get(queue)
@@ -203,10 +200,41 @@ class LocalFileOffsetStore(_Memory):
         replace_file(self.path, encode_body(body, dialect=FASTJSON, pretty=True), backup=self._backup)
 
 
-def offset_store(
-    instance: ClientInstance, group: str, *, broadcasting: bool, folder: Path | None
-) -> OffsetStore:
-    """The offset store of a consumer: a file below `folder` when broadcasting, else the brokers."""
-    if broadcasting:
-        return LocalFileOffsetStore(offsets_file(folder, instance.lasting_id, group))
+def offset_store(instance: ClientInstance, group: str, settings: ConsumerSettings) -> OffsetStore:
+    """The offset store of a consumer: a file when broadcasting, else the brokers."""
+    if settings.broadcasting:
+        return LocalFileOffsetStore(offsets_file(settings.offsets_folder, instance.lasting_id, group))
     return RemoteBrokerOffsetStore(instance, group)
+
+
+class StartOffsets(OffsetCalls):
+    """The offsets at which a group starts to consume its queues (Java `computePullFromWhereWithException`).
+
+    CONSUME_FROM_TIMESTAMP without a timestamp is half an hour before `started_ms`.
+    """
+
+    def __init__(
+        self, instance: ClientInstance, group: str, offsets: OffsetStore, settings: ConsumerSettings
+    ) -> None:
+        self.instance = instance
+        self.group = group
+        self._offsets = offsets
+        self._settings = settings
+        self.started_ms = instance.now_ms()
+
+    async def find(self, queue: MessageQueue) -> int:
+        """The stored offset, else the one that the settings select; ClientError if no broker replies."""
+        stored = await self._offsets.read(queue)
+        return await self._first(queue) if stored is None else stored
+
+    async def _first(self, queue: MessageQueue) -> int:
+        """On a retry topic a LAST group misses nothing, and a TIMESTAMP group starts at the end."""
+        is_retry, where = queue.topic.startswith(RETRY_PREFIX), self._settings.consume_from
+        if where is ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET:
+            return 0
+        if where is not ConsumeFromWhere.CONSUME_FROM_TIMESTAMP:
+            return 0 if is_retry else await self.max_offset(queue)
+        if is_retry:
+            return await self.max_offset(queue)
+        given = self._settings.from_timestamp
+        return await self.search_offset(queue, self.started_ms - HALF_AN_HOUR if given is None else given)

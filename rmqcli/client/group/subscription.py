@@ -17,7 +17,7 @@ from codec.errors import SelectorError
 from codec.message import check_topic, retry_topic
 from codec.operations.clients import CHECK_CLIENT_CONFIG
 from codec.selector import ALL, parse_tags, tag_subscription
-from rmqcli.client.errors import InvalidRequest
+from rmqcli.client.errors import InvalidRequest, valid
 from rmqcli.client.instance import ClientInstance
 
 
@@ -31,19 +31,33 @@ class MessageSelector(NamedTuple):
     def by_sql(cls, condition: str) -> MessageSelector:
         return cls(condition, "SQL92")
 
+    @property
+    def is_sql(self) -> bool:
+        return self.expression_type != "TAG"
+
+    def tags(self) -> frozenset[str]:
+        """The tags of the expression; none for all messages and for SQL92. Raises InvalidRequest."""
+        if self.is_sql:
+            return frozenset()
+        try:
+            return parse_tags(self.expression)
+        except SelectorError as error:
+            raise InvalidRequest(str(error)) from error
+
 
 class Subscription:
     """A subscription. `tags` is empty for all messages and for SQL92, which the broker evaluates."""
 
     def __init__(self, topic: str, selector: MessageSelector, version: int) -> None:
         self.selector = selector
-        self.tags = _tags(selector)
+        self.tags = selector.tags()
         self.announced = version
-        self.data = _data(topic, selector, version)
-
-    @property
-    def is_sql(self) -> bool:
-        return self.selector.expression_type != "TAG"
+        expression, kind = selector
+        self.data = (
+            SubscriptionData(topic=topic, sub_string=expression, sub_version=version, expression_type=kind)
+            if selector.is_sql
+            else tag_subscription(topic, expression, version)
+        )
 
     def renew(self, now_ms: int) -> None:
         """Sets a new version for the next heartbeat."""
@@ -51,32 +65,9 @@ class Subscription:
         self.data = msgspec.structs.replace(self.data, sub_version=version)
 
 
-def _tags(selector: MessageSelector) -> frozenset[str]:
-    if selector.expression_type != "TAG":
-        return frozenset()
-    try:
-        return parse_tags(selector.expression)
-    except SelectorError as error:
-        raise InvalidRequest(str(error)) from error
-
-
-def _data(topic: str, selector: MessageSelector, version: int) -> SubscriptionData:
-    if selector.expression_type == "TAG":
-        return tag_subscription(topic, selector.expression, version)
-    return SubscriptionData(
-        topic=topic,
-        sub_string=selector.expression,
-        sub_version=version,
-        expression_type=selector.expression_type,
-    )
-
-
 def subscription_of(topic: str, given: str | MessageSelector, version: int) -> Subscription:
     """The subscription to a topic; InvalidRequest for an invalid name or expression."""
-    try:
-        check_topic(topic)
-    except ValueError as error:
-        raise InvalidRequest(str(error)) from None
+    valid(check_topic, topic)
     selector = given if isinstance(given, MessageSelector) else MessageSelector(given)
     return Subscription(topic, selector, version)
 
@@ -84,7 +75,7 @@ def subscription_of(topic: str, given: str | MessageSelector, version: int) -> S
 def subscriptions(
     wanted: Mapping[str, str | MessageSelector], group: str, version: int, *, with_retry: bool
 ) -> dict[str, Subscription]:
-    """The subscriptions of a consumer: the wanted topics, and with `with_retry` the retry topic of the group."""
+    """Subscriptions to the wanted topics, and with `with_retry` to the retry topic of the group."""
     if not wanted:
         raise InvalidRequest("a push consumer needs at least one topic")
     found: dict[str, Subscription] = {}

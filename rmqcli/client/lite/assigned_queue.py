@@ -33,7 +33,6 @@ class AssignedQueue:
 
     @property
     def span(self) -> int:
-        """The last offset minus the first of the cached messages."""
         return self.batches[-1][-1].queue_offset - self.batches[0][0].queue_offset if self.batches else 0
 
     def begin(self, offset: int) -> None:
@@ -47,7 +46,6 @@ class AssignedQueue:
         self.size += sum(len(message.body) for message in messages)
 
     def take(self) -> list[MessageExt]:
-        """Removes and returns the oldest batch."""
         batch = self.batches.popleft()
         self.count -= len(batch)
         self.size -= sum(len(message.body) for message in batch)

@@ -7,29 +7,28 @@ only consumed messages are committed automatically. Delivery is at least once.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from types import MappingProxyType, TracebackType
-from typing import Self, Unpack
+from types import MappingProxyType
+from typing import Unpack
 
 import trio
 
-from codec.bodies.heartbeat import ConsumerData, ConsumeType, SubscriptionData
+from codec.bodies.heartbeat import ConsumeType, SubscriptionData
 from codec.bodies.running import ConsumerRunningInfo
 from codec.message import MessageExt
 from codec.message_queue import MessageQueue
-from rmqcli.client.errors import InvalidRequest
-from rmqcli.client.group.offset_store import OffsetFileUnwritable, offset_store
+from rmqcli.client.errors import ClientError, InvalidRequest
+from rmqcli.client.group.offset_store import OffsetFileUnwritable, StartOffsets, offset_store
 from rmqcli.client.group.rebalance import PullRebalance
-from rmqcli.client.group.start_offsets import StartOffsets
+from rmqcli.client.group.settings import LiteSettings
 from rmqcli.client.group.subscription import MessageSelector, Subscription, check_at_broker, subscription_of
 from rmqcli.client.instance import Client, ClientInstance, InstanceOptions
 from rmqcli.client.lite.assigned_queue import AssignedQueue, consumed_offsets
 from rmqcli.client.lite.pulling import Pulling
-from rmqcli.client.lite.queue_watch import watch
-from rmqcli.client.lite.settings import LiteSettings
 from rmqcli.client.processor.consumer import ConsumerProcessor
 from rmqcli.client.processor.running_info import lite_info
 from rmqcli.client.pull.consumer import PullConsumer, QueuesChanged, notify
@@ -42,7 +41,7 @@ EVERYTHING: Mapping[str, str | MessageSelector] = MappingProxyType({})
 
 
 class LitePullConsumer(Client):
-    """Pulls ahead and hands out messages with `poll`, in one task: `await consumer.subscribe("topic")` before it.
+    """Pulls ahead and returns messages from `poll`, after `await consumer.subscribe("topic")`, to one task.
 
     More options: LiteSettings, InstanceOptions.
     """
@@ -63,24 +62,16 @@ class LitePullConsumer(Client):
         self._namespace = core.namespace
         self._pull = PullConsumer(group, instance=core)
         self.group = self._pull.group
-        self._offsets = offset_store(
-            core, self.group, broadcasting=settings.broadcasting, folder=settings.offsets_folder
-        )
+        self._offsets = offset_store(core, self.group, settings)
         self._held: dict[MessageQueue, AssignedQueue] = {}
         self._selectors: dict[str, MessageSelector] = {}
         self._listeners: dict[str, QueuesChanged | None] = {}
-        self._rebalance = PullRebalance(
-            core,
-            self.group,
-            self._on_change,
-            shared=not settings.broadcasting,
-            allocate=settings.allocate,
-            interval=settings.rebalance_interval,
-        )
-        starts = StartOffsets(core, self.group, self._offsets, settings.consume_from, settings.from_timestamp)
+        self._rebalance = PullRebalance(core, self.group, settings, self._on_change)
+        starts = StartOffsets(core, self.group, self._offsets, settings)
         self._pulling = Pulling(self._pull, settings, starts, self._held, self._selectors, self._has_arrived)
+        offsets = partial(consumed_offsets, self._held)
         self._processor = ConsumerProcessor(
-            core, self.group, partial(consumed_offsets, self._held), self._running_info
+            core, self.group, self._rebalance.soon, offsets, self._running_info
         )
         self._created_ms = core.now_ms()
         self._assigned = False
@@ -90,24 +81,15 @@ class LitePullConsumer(Client):
         self._turn: list[AssignedQueue] = []
         self._tracer = consume_tracer(core, self.group, settings.trace)
 
-    async def __aenter__(self) -> Self:
-        await super().__aenter__()
-        try:
-            await self._offsets.load()
-            self._processor.open()
-            if self._tracer is not None:
-                await self._tracer.start()
-        except BaseException as error:
-            self._processor.close()
-            await super().__aexit__(type(error), error, error.__traceback__)
-            raise
+    async def _open(self) -> None:
+        await self._offsets.load()
+        self._processor.open()
+        if self._tracer is not None:
+            await self._tracer.start()
         if self._settings.auto_commit:
             self._next_commit = trio.current_time() + self._settings.commit_interval
-        return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def _close(self, error: BaseException | None) -> None:
         self._rebalance.stop()
         self._processor.close()
         queues = list(self._held)
@@ -122,7 +104,6 @@ class LitePullConsumer(Client):
         if self._tracer is not None:
             await self._tracer.close()
         await self.instance.heartbeats.leave_consumer(self.group)
-        await super().__aexit__(kind, error, trace)
 
     @property
     def assignment(self) -> list[MessageQueue]:
@@ -147,13 +128,13 @@ class LitePullConsumer(Client):
         self._selectors[topic] = subscription.selector
         self._listeners[topic] = on_change
         await self._announce()
-        self._rebalance.topics.add(topic)
+        self._rebalance.names.add(topic)
         self._rebalance.start()
 
     async def unsubscribe(self, topic: str) -> None:
         """Releases the queues of `topic`."""
         topic = self._namespace.wrap(topic)
-        self._rebalance.topics.discard(topic)
+        self._rebalance.names.discard(topic)
         self._rebalance.forget(topic)
         self._selectors.pop(topic, None)
         self._listeners.pop(topic, None)
@@ -170,7 +151,7 @@ class LitePullConsumer(Client):
         Raises InvalidRequest after `subscribe`, BrokerRefused for a SQL92 condition that the broker does not
         accept.
         """
-        if self._rebalance.topics:
+        if self._rebalance.names:
             raise InvalidRequest("Subscribe and assign are mutually exclusive.")
         wanted = {self._namespace.wrap_queue(queue) for queue in queues}
         chosen = {self._namespace.wrap(topic): selector for topic, selector in selectors.items()}
@@ -188,7 +169,7 @@ class LitePullConsumer(Client):
     async def _checked(self, topic: str, selector: str | MessageSelector) -> Subscription:
         subscription = subscription_of(topic, selector, self.instance.now_ms())
         await self.instance.route(topic)
-        if subscription.is_sql:
+        if subscription.selector.is_sql:
             await check_at_broker(self.instance, self.group, subscription.data)
         return subscription
 
@@ -199,8 +180,7 @@ class LitePullConsumer(Client):
                 held.refetch()
 
     async def poll(self, timeout: float | None = None) -> list[MessageExt]:
-        """The next messages, of one queue and in its order; an empty list after `timeout` seconds (5) without
-        any.
+        """The next messages, of one queue and in its order; empty after `timeout` seconds (5) without any.
 
         Messages of earlier calls count as consumed, and are committed when the commit interval has passed.
         """
@@ -217,10 +197,7 @@ class LitePullConsumer(Client):
                 await self._arrival.wait()
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
-        """Continues at `offset`.
-
-        InvalidRequest for an offset outside the queue, or a queue of another consumer.
-        """
+        """Continues at `offset`; InvalidRequest outside the queue, or for a queue of another consumer."""
         self._ours(queue)
         low, high = await self._pull.min_offset(queue), await self._pull.max_offset(queue)
         if not low <= offset <= high:
@@ -256,10 +233,7 @@ class LitePullConsumer(Client):
         self._has_arrived()
 
     async def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
-        """Stores these next offsets, by default those behind all polled messages.
-
-        ClientError when a broker fails.
-        """
+        """Stores these next offsets, by default those behind all polled messages; ClientError."""
         if offsets is None:
             offsets = {q: held.consumed for q, held in self._held.items() if held.consumed is not None}
         offsets = self._namespace.wrap_queues(offsets)
@@ -277,10 +251,7 @@ class LitePullConsumer(Client):
         return await self._pull.committed(queue)
 
     async def offset_for_timestamp(self, queue: MessageQueue, timestamp_ms: int) -> int:
-        """The offset of the first message stored at `timestamp_ms` (epoch) or later.
-
-        The end when there is none.
-        """
+        """The offset of the first message stored at `timestamp_ms` (epoch) or later; the end for none."""
         return await self._pull.search_offset(queue, timestamp_ms)
 
     async def message_queues(self, topic: str) -> list[MessageQueue]:
@@ -288,9 +259,31 @@ class LitePullConsumer(Client):
         return await self._pull.message_queues(topic)
 
     async def watch_queues(self, topic: str) -> trio.MemoryReceiveChannel[list[MessageQueue]]:
-        """A channel of the queues of `topic` when they change; see `queue_watch.watch`."""
+        """A channel of the readable queues of a topic (Java `registerTopicMessageQueueChangeListener`).
+
+        They are read every `queue_check_interval` seconds and sent when they have changed, until the channel
+        has no receiver.
+        """
         known = await self.message_queues(topic)
-        return watch(self.instance, topic, known, self._settings.queue_check_interval)
+        sender, receiver = trio.open_memory_channel[list[MessageQueue]](1)
+
+        async def run() -> None:
+            nonlocal known
+            with contextlib.suppress(trio.BrokenResourceError):
+                async with sender:
+                    while True:
+                        await trio.sleep(self._settings.queue_check_interval)
+                        with contextlib.suppress(ClientError):
+                            await self.instance.routes.read(
+                                self._namespace.wrap(topic), self.instance.timeout
+                            )
+                            queues = await self.message_queues(topic)
+                            if queues != known:
+                                known = queues
+                                await sender.send(queues)
+
+        self.instance.start(run, f"queues of {topic}")
+        return receiver
 
     def _ours(self, queue: MessageQueue) -> AssignedQueue:
         held = self._held.get(self._namespace.wrap_queue(queue))
@@ -305,7 +298,6 @@ class LitePullConsumer(Client):
             self._last = None
 
     def _take(self) -> list[MessageExt]:
-        """The oldest batch of the next queue in turn."""
         for held in self._turn:
             if held.batches and not held.paused:
                 batch = held.take()
@@ -375,15 +367,9 @@ class LitePullConsumer(Client):
         self.instance.start(pull, f"pulls of {queue.topic} {queue.broker_name} {queue.queue_id}")
 
     async def _announce(self) -> None:
-        data = ConsumerData(
-            group_name=self.group,
-            consume_type=ConsumeType.CONSUME_ACTIVELY,
-            message_model=self._settings.message_model,
-            consume_from_where=self._settings.consume_from,
-            subscription_data_set=self._subscriptions(),
+        await self.instance.heartbeats.announce_consumer(
+            self.group, ConsumeType.CONSUME_ACTIVELY, self._settings, self._subscriptions()
         )
-        self.instance.heartbeats.join_consumer(data)
-        await self.instance.heartbeats.send_all()
 
     def _running_info(self, stacks: bool) -> ConsumerRunningInfo:
         return lite_info(

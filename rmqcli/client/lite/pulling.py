@@ -11,10 +11,10 @@ from codec.codes import PullSysFlag, ResponseCode
 from codec.message_queue import MessageQueue
 from codec.operations.messages import LITE_PULL_MESSAGE, PULL_MESSAGE
 from rmqcli.client.errors import BrokerRefused, ClientError, NotSupported
-from rmqcli.client.group.start_offsets import StartOffsets
+from rmqcli.client.group.offset_store import StartOffsets
+from rmqcli.client.group.settings import LiteSettings
 from rmqcli.client.group.subscription import MessageSelector
 from rmqcli.client.lite.assigned_queue import AssignedQueue
-from rmqcli.client.lite.settings import LiteSettings
 from rmqcli.client.pull.consumer import PullConsumer
 from rmqcli.client.results import PullResult, PullStatus
 
@@ -47,7 +47,6 @@ class Pulling:
         self._operation = LITE_PULL_MESSAGE
 
     async def run(self, held: AssignedQueue) -> None:
-        """Pulls until the queue is dropped."""
         while not held.dropped:
             with trio.CancelScope() as held.step:
                 pause = self._hold_back(held) or await self._step(held)
@@ -90,18 +89,11 @@ class Pulling:
         return FAILED
 
     async def _pull(self, queue: MessageQueue, offset: int) -> PullResult:
-        settings = self._settings
+        size, suspend = self._settings.pull_batch_size, self._settings.suspend
         selector = self._selectors.get(queue.topic, _EVERYTHING)
+        timeout = self._settings.pull_timeout - suspend
         return await self._consumer.pull_as(
-            self._operation,
-            queue,
-            offset,
-            settings.pull_batch_size,
-            selector.expression,
-            suspend=settings.suspend,
-            timeout=settings.pull_timeout - settings.suspend,
-            expression_type=selector.expression_type,
-            flags=PullSysFlag.LITE_PULL,
+            self._operation, queue, offset, size, selector, suspend, timeout, PullSysFlag.LITE_PULL
         )
 
     def _take(self, held: AssignedQueue, result: PullResult) -> None:

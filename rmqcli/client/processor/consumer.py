@@ -1,4 +1,4 @@
-"""Requests that every kind of consumer answers: its offsets (221) and its running info (307)."""
+"""Requests that every kind of consumer serves: members changed (40), offsets (221), running info (307)."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from codec.bodies.offsets import GetConsumerStatusBody
 from codec.bodies.running import ConsumerRunningInfo
-from codec.headers.clients import GetConsumerRunningInfoRequestHeader
+from codec.headers.clients import GetConsumerRunningInfoRequestHeader, NotifyConsumerIdsChangedRequestHeader
 from codec.headers.offsets import GetConsumerStatusRequestHeader
 from codec.message_queue import MessageQueue
-from codec.operations.clients import GET_CONSUMER_RUNNING_INFO
+from codec.operations.clients import GET_CONSUMER_RUNNING_INFO, NOTIFY_CONSUMER_IDS_CHANGED
 from codec.operations.offsets import GET_CONSUMER_STATUS_FROM_CLIENT
 from codec.remoting.frame import RemotingCommand
 from rmqcli.client.instance import ClientInstance
@@ -17,17 +17,23 @@ from rmqcli.client.processor.processor import BrokerRequest
 
 
 class ConsumerProcessor:
-    """`offsets` returns those of a topic, `running_info` the consumer's state, with thread stacks or not."""
+    """The handlers of one consumer.
+
+    `rebalance_soon` is called when members changed; `offsets` returns those of a topic, `running_info` the
+    consumer's state, with thread stacks or not.
+    """
 
     def __init__(
         self,
         instance: ClientInstance,
         group: str,
+        rebalance_soon: Callable[[], None],
         offsets: Callable[[str], dict[MessageQueue, int]],
         running_info: Callable[[bool], ConsumerRunningInfo],
     ) -> None:
         self._requests = instance.requests
         self._group = group
+        self._rebalance_soon = rebalance_soon
         self._offsets = offsets
         self._running_info = running_info
         self._is_open = False
@@ -37,13 +43,19 @@ class ConsumerProcessor:
         if self._is_open:
             return
         self._requests.check_free(self._group)
+        self._requests.register(NOTIFY_CONSUMER_IDS_CHANGED, self._members_changed, self._group)
         self._requests.register(GET_CONSUMER_STATUS_FROM_CLIENT, self._status, self._group)
         self._requests.register(GET_CONSUMER_RUNNING_INFO, self._info, self._group)
         self._is_open = True
 
     def close(self) -> None:
-        self._requests.unregister(GET_CONSUMER_STATUS_FROM_CLIENT, self._status, self._group)
-        self._requests.unregister(GET_CONSUMER_RUNNING_INFO, self._info, self._group)
+        if self._is_open:
+            self._requests.unregister_group(self._group)
+
+    def _members_changed(
+        self, request: BrokerRequest[NotifyConsumerIdsChangedRequestHeader, None, None, None]
+    ) -> None:
+        self._rebalance_soon()
 
     def _status(
         self, request: BrokerRequest[GetConsumerStatusRequestHeader, None, None, GetConsumerStatusBody]

@@ -68,16 +68,13 @@ class BrokerRequest(Generic[RequestT, ReplyT, RequestBodyT, ReplyBodyT]):
 
     @property
     def address(self) -> str:
-        """The address of the broker."""
         return self._link.address
 
     def reply(self, body: ReplyBodyT) -> RemotingCommand:
-        """The successful reply with this body."""
         ext, data = self._operation.encode_reply(None, body)
         return self._command.reply(ResponseCode.SUCCESS, self._operation.remark, ext, data)
 
     def refuse(self, remark: str) -> RemotingCommand:
-        """The reply SYSTEM_ERROR."""
         return self._command.reply(ResponseCode.SYSTEM_ERROR, remark)
 
     def send(self, reply: RemotingCommand) -> None:
@@ -97,7 +94,6 @@ class ClientRemotingProcessor:
 
     @property
     def codes(self) -> set[int]:
-        """The request codes that have a handler."""
         return {code for code, _ in self._handlers}
 
     def check_free(self, group: str) -> None:
@@ -118,14 +114,17 @@ class ClientRemotingProcessor:
         self,
         operation: Operation[RequestT, ReplyT, RequestBodyT, ReplyBodyT],
         handler: Handler[RequestT, ReplyT, RequestBodyT, ReplyBodyT],
-        group: str = "",
     ) -> None:
-        """Removes a handler, if it is registered."""
-        members = self._handlers.get((operation.code, group), [])
+        """Removes a handler without a group, if it is registered."""
+        members = self._handlers.get((operation.code, ""), [])
         if (operation, handler) in members:
             members.remove((operation, handler))
         if not members:
-            self._handlers.pop((operation.code, group), None)
+            self._handlers.pop((operation.code, ""), None)
+
+    def unregister_group(self, group: str) -> None:
+        for key in [key for key in self._handlers if key[1] == group]:
+            del self._handlers[key]
 
     def process(self, link: Link, command: RemotingCommand) -> RemotingCommand | None:
         """The reply to a request, or None when there is none (yet). CodecError when it cannot be read."""

@@ -1,27 +1,28 @@
-"""Requests to a push consumer: members changed (40), reset (220), consume one message (309), and common ones."""
+"""Requests to a push consumer: reset (220), consume one message (309), and those to every consumer."""
 
 from __future__ import annotations
 
 import time
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 import trio
 
 from codec.bodies.offsets import ResetOffsetBody
-from codec.bodies.running import CMResult, ConsumeMessageDirectlyResult, ConsumerRunningInfo
+from codec.bodies.running import CMResult, ConsumeMessageDirectlyResult
 from codec.headers.clients import ConsumeMessageDirectlyResultRequestHeader
 from codec.headers.offsets import ResetOffsetRequestHeader
-from codec.message import MessageExt
+from codec.message import MessageExt, retry_topic
 from codec.message_queue import MessageQueue
-from codec.operations.clients import CONSUME_MESSAGE_DIRECTLY, NOTIFY_CONSUMER_IDS_CHANGED
+from codec.operations.clients import CONSUME_MESSAGE_DIRECTLY
 from codec.operations.offsets import RESET_CONSUMER_CLIENT_OFFSET
 from codec.store.record import decode_record
-from rmqcli.client.group.rebalance import Rebalance
 from rmqcli.client.processor.consumer import ConsumerProcessor
 from rmqcli.client.processor.processor import BrokerRequest
 from rmqcli.client.processor.running_info import push_info
-from rmqcli.client.push.listener import ConsumeResult, OrderlyResult
+from rmqcli.client.push.listener import Call, ConsumeContext, ConsumeResult, OrderlyContext, OrderlyResult
 from rmqcli.client.push.process_queue import ProcessQueue
+from rmqcli.client.push.send_back import as_original
 from rmqcli.client.push.state import GroupState, log
 
 RESET_WAIT = 10.0  # seconds that running listeners get before their queues are moved
@@ -41,45 +42,23 @@ _RESULTS: dict[object, CMResult] = {
 }
 
 
-class Direct(Protocol):
-    """Consumption of one message on request."""
-
-    def context_of(self, queue: MessageQueue) -> Any: ...
-    async def consume_directly(self, message: MessageExt, context: Any) -> object: ...
-
-
-class PushProcessor:
+class PushProcessor(ConsumerProcessor):
     """The handlers of one push consumer; slow ones run in its nursery."""
 
-    def __init__(
-        self, state: GroupState, direct: Direct, rebalance: Rebalance, nursery: trio.Nursery
-    ) -> None:
+    def __init__(self, state: GroupState, call: Call, nursery: trio.Nursery) -> None:
+        info = partial(push_info, state)
+        super().__init__(state.instance, state.group, state.rebalance_soon, state.offsets.table, info)
         self._state = state
-        self._direct = direct
-        self._rebalance = rebalance
+        self._call = call
         self._nursery = nursery
-        self._common = ConsumerProcessor(state.instance, state.group, state.offsets.table, self._info)
         # Resets of several queues overlap: the first saves the paused state, the last restores it
         self._resets = 0
         self._was_paused = False
 
     def open(self) -> None:
-        """Registers the handlers; InvalidRequest when the instance has another consumer of the group."""
-        self._common.open()
-        requests, group = self._state.instance.requests, self._state.group
-        requests.register(NOTIFY_CONSUMER_IDS_CHANGED, self._rebalance.on_members_changed, group)
-        requests.register(RESET_CONSUMER_CLIENT_OFFSET, self._on_reset, group)
-        requests.register(CONSUME_MESSAGE_DIRECTLY, self._on_message, group)
-
-    def close(self) -> None:
-        self._common.close()
-        requests, group = self._state.instance.requests, self._state.group
-        requests.unregister(NOTIFY_CONSUMER_IDS_CHANGED, self._rebalance.on_members_changed, group)
-        requests.unregister(RESET_CONSUMER_CLIENT_OFFSET, self._on_reset, group)
-        requests.unregister(CONSUME_MESSAGE_DIRECTLY, self._on_message, group)
-
-    def _info(self, stacks: bool) -> ConsumerRunningInfo:
-        return push_info(self._state, stacks=stacks)
+        super().open()
+        self._requests.register(RESET_CONSUMER_CLIENT_OFFSET, self._on_reset, self._group)
+        self._requests.register(CONSUME_MESSAGE_DIRECTLY, self._on_message, self._group)
 
     def _on_reset(
         self, request: BrokerRequest[ResetOffsetRequestHeader, None, ResetOffsetBody, None]
@@ -104,7 +83,7 @@ class PushProcessor:
             self._resets -= 1
             if not self._resets:
                 state.paused = self._was_paused
-            self._rebalance.soon()
+            state.rebalance_soon()
 
     async def _move(self, chosen: list[ProcessQueue], table: dict[MessageQueue, int]) -> None:
         state = self._state
@@ -113,9 +92,7 @@ class PushProcessor:
             state.offsets.update(held.queue, table[held.queue], increase_only=False)
         await state.persist([held.queue for held in chosen], sure=True)
         for held in chosen:
-            if state.queues.get(held.queue) is held:
-                state.offsets.remove(held.queue)
-                del state.queues[held.queue]
+            state.forget(held)
 
     def _on_message(self, request: DirectRequest) -> None:
         message = decode_record(request.body, decompress=True)
@@ -124,15 +101,19 @@ class PushProcessor:
 
     async def _directly(self, request: DirectRequest, message: MessageExt, queue: MessageQueue) -> None:
         begun = time.monotonic()
-        remark, context = None, self._direct.context_of(queue)
+        state, names = self._state, self._state.instance.namespace
+        context: Any = (OrderlyContext if state.orderly else ConsumeContext)(names.unwrap_queue(queue))
+        as_original([message], retry_topic(state.group))
+        names.unwrap_messages([message])
+        remark = None
         try:
-            result = _RESULTS[await self._direct.consume_directly(message, context)]
+            result = _RESULTS[await self._call([message], context)]
         except Exception as error:  # of the application; it is the answer that the administrator wants
             log.warning("the listener failed on %s, consumed on request", message.msg_id, exc_info=True)
             result, remark = CMResult.CR_THROW_EXCEPTION, f"{type(error).__name__}: {error}"
         body = ConsumeMessageDirectlyResult(
-            order=self._state.orderly,
-            auto_commit=not self._state.orderly or context.auto_commit,
+            order=state.orderly,
+            auto_commit=not state.orderly or context.auto_commit,
             consume_result=result,
             remark=remark,
             spent_time_mills=round((time.monotonic() - begun) * 1000),

@@ -6,7 +6,6 @@ import sys
 import traceback
 from collections import OrderedDict
 from collections.abc import Collection, Mapping
-from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -19,8 +18,8 @@ from codec.message_queue import MessageQueue
 from rmqcli.client.instance import ClientInstance
 
 if TYPE_CHECKING:
+    from rmqcli.client.group.settings import LiteSettings
     from rmqcli.client.lite.assigned_queue import AssignedQueue
-    from rmqcli.client.lite.settings import LiteSettings
     from rmqcli.client.push.process_queue import ProcessQueue
     from rmqcli.client.push.state import GroupState
 
@@ -45,7 +44,6 @@ _JAVA_NAMES = {
 def pull_info(
     instance: ClientInstance, group: str, started_ms: int, subscriptions: Collection[SubscriptionData]
 ) -> ConsumerRunningInfo:
-    """The state of a pull consumer."""
     return ConsumerRunningInfo(
         properties=_common(instance, group, ConsumeType.CONSUME_ACTIVELY, started_ms),
         subscription_set=list(subscriptions),
@@ -60,7 +58,6 @@ def lite_info(
     settings: LiteSettings,
     queues: Mapping[MessageQueue, AssignedQueue],
 ) -> ConsumerRunningInfo:
-    """The state of a lite pull consumer."""
     info = pull_info(instance, group, started_ms, subscriptions)
     return replace(
         info,
@@ -80,7 +77,7 @@ def lite_info(
     )
 
 
-def push_info(state: GroupState, *, stacks: bool = False) -> ConsumerRunningInfo:
+def push_info(state: GroupState, stacks: bool) -> ConsumerRunningInfo:
     """The state of a push consumer; `stacks` adds the stack of every thread."""
     return ConsumerRunningInfo(
         properties=_properties(state),
@@ -93,7 +90,6 @@ def push_info(state: GroupState, *, stacks: bool = False) -> ConsumerRunningInfo
 
 def _properties(state: GroupState) -> dict[str, str]:
     settings = state.settings
-    named = {field.name: getattr(settings, field.name) for field in fields(settings)}
     return {
         **_common(
             state.instance,
@@ -109,7 +105,7 @@ def _properties(state: GroupState) -> dict[str, str]:
         "pullThresholdSizeForTopic": str(settings.topic_bytes // MIB),
         "consumeTimeout": str(round(settings.consume_timeout / 60)),
         "suspendCurrentQueueTimeMillis": str(round(settings.suspend_time * 1000)),
-        **{java: _text(named[ours]) for ours, java in _JAVA_NAMES.items()},
+        **{java: _text(getattr(settings, ours)) for ours, java in _JAVA_NAMES.items()},
     }
 
 

@@ -25,7 +25,7 @@ from codec.properties import (
     PROPERTY_SEPARATOR,
     encode_properties,
 )
-from rmqcli.client.errors import InvalidRequest
+from rmqcli.client.errors import InvalidRequest, valid
 
 MAX_MESSAGE_SIZE = 4 * 1024 * 1024
 COMPRESS_OVER = 4096
@@ -114,7 +114,6 @@ class Preparer:
         return Outgoing(topic, body, flag, text, sys_flag, msg_id, times, maximum, False, reply, is_plain)
 
     def identified(self, message: Message) -> Message:
-        """The message with a UNIQ_KEY."""
         if message.uniq_key:
             return message
         return message.with_properties({PropertyName.UNIQ_KEY: self._next_id()})
@@ -123,10 +122,7 @@ class Preparer:
         """Raises InvalidRequest for an invalid topic or size of the body."""
         topic = message.topic
         if topic not in self._checked:
-            try:
-                check_topic(topic)
-            except ValueError as error:
-                raise InvalidRequest(str(error)) from None
+            valid(check_topic, topic)
             self._checked.add(topic)
         if not message.body and not self._allow_empty:
             raise InvalidRequest(
@@ -157,7 +153,6 @@ def properties_bytes(properties: Mapping[str, str]) -> bytes:
 
 
 def properties_text(properties: Mapping[str, str]) -> str:
-    """`properties_bytes` as text."""
     try:
         text = PROPERTY_SEPARATOR.join(map(NAME_VALUE_SEPARATOR.join, properties.items()))
     except TypeError:  # a value that is not text

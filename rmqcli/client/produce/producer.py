@@ -10,8 +10,7 @@ import ipaddress
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
-from types import TracebackType
-from typing import Self, Unpack
+from typing import Unpack
 
 import trio
 
@@ -20,7 +19,7 @@ from codec.ids import UniqIdFactory
 from codec.message import Message
 from codec.message_queue import MessageQueue
 from rmqcli.client.errors import UNREACHED, BrokerRefused, ClientError, InvalidRequest, NotPermitted, refusal
-from rmqcli.client.identity import check_producer_group
+from rmqcli.client.identity import FORBIDDEN_PRODUCER, check_group_name
 from rmqcli.client.instance import Client, ClientInstance, InstanceOptions
 from rmqcli.client.namespaces import Namespace
 from rmqcli.client.produce.batches import batch_outgoing
@@ -28,13 +27,13 @@ from rmqcli.client.produce.outgoing import COMPRESS_LEVEL, COMPRESS_OVER, MAX_ME
 from rmqcli.client.produce.queue_selectors import QueueSelector
 from rmqcli.client.produce.request_reply import Requesting, Requests
 from rmqcli.client.produce.send_headers import SendHeaders
-from rmqcli.client.produce.send_soon import IN_FLIGHT, SendingSoon, Underway
+from rmqcli.client.produce.send_soon import IN_FLIGHT, SendCallback, Underway
 from rmqcli.client.produce.targets import Targets
 from rmqcli.client.results import SendResult, SendStatus, send_result
 from rmqcli.client.routing.latency_fault_tolerance import LatencyFaults
 from rmqcli.client.routing.routes import Route
-from rmqcli.client.trace.dispatcher import TraceDispatcher, trace_topic
-from rmqcli.client.trace.producing import published
+from rmqcli.client.trace.dispatcher import Traceable, TraceDispatcher, trace_topic
+from rmqcli.client.trace.records import published
 from rmqcli.client.wire.requests import read_answer
 
 RETRY_CODES = frozenset(
@@ -68,7 +67,7 @@ class ProducerOptions(InstanceOptions, total=False):
     instance: ClientInstance | None
 
 
-class Producer(SendingSoon, Requesting, Client):
+class Producer(Requesting, Traceable, Client):
     """Sends messages; any number of tasks may send concurrently, over one connection per broker.
 
     `group` is the producer group, `send_timeout` seconds, `retries` further attempts (without `queue` or
@@ -100,7 +99,7 @@ class Producer(SendingSoon, Requesting, Client):
         **options: Unpack[InstanceOptions],
     ) -> None:
         super().__init__(instance, options)
-        check_producer_group(group)
+        check_group_name(group, FORBIDDEN_PRODUCER)
         core = self.instance
         named = options.get("namespace")
         self._namespace = core.namespace if named is None else Namespace(named)
@@ -122,51 +121,26 @@ class Producer(SendingSoon, Requesting, Client):
         self._retry_unstored = retry_unstored
         topic = trace_topic(trace)
         self._requests = Requests(core, self._namespace)
-        self._trace = None
-        if topic is not None:
-            plain = partial(Producer, instance=core, namespace=core.address_namespace)
-            self._trace = TraceDispatcher(core, group, "PRODUCE", topic, plain)
+        self._trace = None if topic is None else TraceDispatcher(core, group, "PRODUCE", topic)
         self._attempt = self._request if self._faults is None and topic is None else self._observed
         self._headers = SendHeaders(core, self.group)
         self._underway = Underway(core, in_flight)
 
-    async def __aenter__(self) -> Self:
-        await super().__aenter__()
+    async def _open(self) -> None:
         self.instance.heartbeats.join_producer(self.group)
         self._requests.open()
         self._underway.open()
         if self._trace is not None:
             await self._trace.start()
-        return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def _close(self, error: BaseException | None) -> None:
         try:
             await self._underway.close(wait=error is None)
-        except trio.Cancelled as cancelled:
-            await self._leave(type(cancelled), cancelled, cancelled.__traceback__)
-            raise
-        await self._leave(kind, error, trace)
-
-    async def _leave(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._requests.close()
-        if self._trace is not None:
-            await self._trace.close()
-        await self.instance.heartbeats.leave_producer(self.group)
-        await super().__aexit__(kind, error, trace)
-
-    @property
-    def traces_dropped(self) -> int:
-        """The number of trace records that were not written: too many at once, or no broker accepted them."""
-        return 0 if self._trace is None else self._trace.dropped
-
-    @property
-    def trace_trouble(self) -> ClientError | None:
-        """The error of the last trace record that could not be sent, if any."""
-        return None if self._trace is None else self._trace.trouble
+        finally:
+            self._requests.close()
+            if self._trace is not None:
+                await self._trace.close()
+            await self.instance.heartbeats.leave_producer(self.group)
 
     async def message_queues(self, topic: str) -> list[MessageQueue]:
         """The writable queues of `topic`, or those that it would get when it does not exist yet."""
@@ -193,6 +167,25 @@ class Producer(SendingSoon, Requesting, Client):
             (message,), queue, selector = self._wrapped([message], queue, selector)
         outgoing = await self._preparer.single(message)
         return await self._deliver(outgoing, [message], queue, selector, deadline)
+
+    async def send_soon(
+        self,
+        message: Message,
+        callback: SendCallback | None = None,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        """Sends in the background; waits only while `in_flight` sends are running.
+
+        `callback` is called with the SendResult, or with the exception that `send` would have raised; without
+        a callback a failure is logged. Messages may overtake each other. Leaving the block of the producer
+        waits for all sends and callbacks. Leaving it by an exception or a cancellation cancels them: no
+        callback is called, and the messages may have been stored or not.
+        """
+        send = partial(self.send, message, queue=queue, selector=selector, timeout=timeout)
+        await self._underway.start(send, callback)
 
     async def send_batch(
         self,
@@ -245,7 +238,6 @@ class Producer(SendingSoon, Requesting, Client):
         selector: QueueSelector | None,
         wrap: Callable[[Message], Message] | None = None,
     ) -> tuple[list[Message], MessageQueue | None, QueueSelector | None]:
-        """Messages, queue and selector with the long names of the namespace."""
         space = self._namespace
         return (
             list(map(wrap or space.wrap_message, messages)),

@@ -9,16 +9,11 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Protocol
 
 import trio
 
-from codec.message import Message
-from codec.message_queue import MessageQueue
 from rmqcli.client.errors import InvalidRequest
 from rmqcli.client.instance import ClientInstance
-from rmqcli.client.produce.queue_selectors import QueueSelector
-from rmqcli.client.produce.request_reply import Sending
 from rmqcli.client.results import SendResult
 
 IN_FLIGHT = 1000
@@ -107,37 +102,3 @@ class Underway:
             log.exception("the callback of a send failed")
         finally:
             self._calling.discard(task)
-
-
-class SendingProducer(Sending, Protocol):
-    """The attributes of a Producer that SendingSoon uses."""
-
-    _underway: Underway
-
-
-class SendingSoon:
-    """Mixin of Producer."""
-
-    _underway: Underway
-
-    async def send_soon(
-        self: SendingProducer,
-        message: Message,
-        callback: SendCallback | None = None,
-        *,
-        queue: MessageQueue | None = None,
-        selector: QueueSelector | None = None,
-        timeout: float | None = None,
-    ) -> None:
-        """Sends in the background; waits only while `in_flight` sends are running.
-
-        `callback` is called with the SendResult, or with the exception that `send` would have raised; without
-        a callback a failure is logged. Messages may overtake each other. Leaving the block of the producer
-        waits for all sends and callbacks. Leaving it by an exception or a cancellation cancels them: no
-        callback is called, and the messages may have been stored or not.
-        """
-
-        async def send() -> SendResult:
-            return await self.send(message, queue=queue, selector=selector, timeout=timeout)
-
-        await self._underway.start(send, callback)

@@ -13,8 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from enum import Enum
-from types import TracebackType
-from typing import Any, NamedTuple, Self, Unpack
+from typing import Any, NamedTuple, Unpack
 
 import trio
 
@@ -95,22 +94,19 @@ class TransactionProducer(Producer):
         self._tasks: list[trio.CancelScope] = []
         self._asked, self._questions = trio.open_memory_channel[_Check](checks_waiting)
 
-    async def __aenter__(self) -> Self:
-        await super().__aenter__()
+    async def _open(self) -> None:
+        await super()._open()
         self.instance.requests.register(CHECK_TRANSACTION_STATE, self._on_check)
         for _ in range(self._checks):
             self._tasks.append(self.instance.start(self._answer, "transaction checks"))
-        return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def _close(self, error: BaseException | None) -> None:
         self.instance.requests.unregister(CHECK_TRANSACTION_STATE, self._on_check)
         for scope in self._tasks:
             scope.cancel()
         self._asked.close()
         self._questions.close()
-        await super().__aexit__(kind, error, trace)
+        await super()._close(error)
 
     async def send_in_transaction(
         self,

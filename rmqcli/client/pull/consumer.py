@@ -9,22 +9,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from types import TracebackType
 from typing import Unpack
 
-from codec.bodies.heartbeat import ConsumeFromWhere, ConsumerData, ConsumeType, MessageModel, SubscriptionData
+from codec.bodies.heartbeat import ConsumeType, SubscriptionData
 from codec.bodies.running import ConsumerRunningInfo
 from codec.codes import MASTER_ID, PullSysFlag
-from codec.errors import SelectorError
 from codec.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
 from codec.message_queue import MessageQueue
 from codec.operations.messages import PULL_MESSAGE
 from codec.operations.operation import Answer, Operation
-from codec.selector import parse_tags, tag_subscription
+from codec.selector import tag_subscription
 from rmqcli.client.errors import InvalidRequest
 from rmqcli.client.group.offsets import OffsetCalls
 from rmqcli.client.group.rebalance import PullRebalance
-from rmqcli.client.identity import check_consumer_group
+from rmqcli.client.group.settings import ConsumerSettings
+from rmqcli.client.group.subscription import MessageSelector
+from rmqcli.client.identity import FORBIDDEN_CONSUMER, check_group_name
 from rmqcli.client.instance import Client, ClientInstance, InstanceOptions
 from rmqcli.client.namespaces import Namespace
 from rmqcli.client.processor.consumer import ConsumerProcessor
@@ -37,6 +37,7 @@ TOOLS_GROUP = "TOOLS_CONSUMER"  # a group that every broker knows, even when it 
 MAX_BATCH = 1024
 BLOCK_SUSPEND = 20.0  # seconds; brokerSuspendMaxTimeMillis
 BLOCK_TIMEOUT = 10.0  # seconds more for the reply; consumerTimeoutMillisWhenSuspend is 30 s
+SETTINGS = ConsumerSettings()
 QueuesChanged = Callable[[str, Sequence[MessageQueue], Sequence[MessageQueue]], Awaitable[None] | None]
 """Called with (topic, all queues, own queues) after a new division. Async, or plain and quick."""
 log = logging.getLogger("rmqcli.client.pull")
@@ -57,23 +58,22 @@ class PullConsumer(OffsetCalls, Client):
         super().__init__(instance, options)
         self._namespace = self.instance.namespace
         self.group: str = self._namespace.wrap(group or TOOLS_GROUP)
-        check_consumer_group(self.group)
+        check_group_name(self.group, FORBIDDEN_CONSUMER)
         self._suggested: dict[MessageQueue, int] = {}
         self._listeners: dict[str, QueuesChanged | None] = {}
         self._version = 0
-        self._rebalance = PullRebalance(self.instance, self.group, self._on_change)
+        self._rebalance = PullRebalance(self.instance, self.group, SETTINGS, self._on_change)
         self._committed: dict[MessageQueue, int] = {}
         self._created_ms = self.instance.now_ms()
-        self._processor = ConsumerProcessor(self.instance, self.group, self._committed_on, self._running_info)
+        self._processor = ConsumerProcessor(
+            self.instance, self.group, self._rebalance.soon, self._committed_on, self._running_info
+        )
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def _close(self, error: BaseException | None) -> None:
         self._rebalance.stop()
         self._processor.close()
         if self._listeners:
             await self.instance.heartbeats.leave_consumer(self.group)
-        await super().__aexit__(kind, error, trace)
 
     async def register(self, topics: Mapping[str, QueuesChanged | None]) -> None:
         """Joins the group for these topics, with a listener for each, which replaces an earlier one.
@@ -88,16 +88,10 @@ class PullConsumer(OffsetCalls, Client):
         self._processor.open()
         self._listeners.update(listeners)
         self._version = self.instance.now_ms()
-        data = ConsumerData(
-            group_name=self.group,
-            consume_type=ConsumeType.CONSUME_ACTIVELY,
-            message_model=MessageModel.CLUSTERING,
-            consume_from_where=ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET,
-            subscription_data_set=self._subscriptions(),
+        await self.instance.heartbeats.announce_consumer(
+            self.group, ConsumeType.CONSUME_ACTIVELY, SETTINGS, self._subscriptions()
         )
-        self.instance.heartbeats.join_consumer(data)
-        await self.instance.heartbeats.send_all()
-        self._rebalance.topics.update(listeners)
+        self._rebalance.names.update(listeners)
         for topic in listeners:
             self._rebalance.forget(topic)
         self._rebalance.start()
@@ -152,16 +146,8 @@ class PullConsumer(OffsetCalls, Client):
         added to it. An offset outside the queue is the status OFFSET_ILLEGAL, not an error; a refusal raises
         BrokerRefused.
         """
-        return await self.pull_as(
-            PULL_MESSAGE,
-            queue,
-            offset,
-            max_nums,
-            expression,
-            suspend=suspend,
-            timeout=timeout,
-            expression_type=expression_type,
-        )
+        selector = MessageSelector(expression, expression_type)
+        return await self.pull_as(PULL_MESSAGE, queue, offset, max_nums, selector, suspend, timeout)
 
     async def pull_block_if_not_found(
         self,
@@ -173,14 +159,9 @@ class PullConsumer(OffsetCalls, Client):
         expression_type: str = "TAG",
     ) -> PullResult:
         """`pull` with a long poll of BLOCK_SUSPEND seconds and a timeout of BLOCK_TIMEOUT seconds more."""
-        return await self.pull(
-            queue,
-            offset,
-            max_nums,
-            expression,
-            suspend=BLOCK_SUSPEND,
-            timeout=BLOCK_TIMEOUT,
-            expression_type=expression_type,
+        selector = MessageSelector(expression, expression_type)
+        return await self.pull_as(
+            PULL_MESSAGE, queue, offset, max_nums, selector, BLOCK_SUSPEND, BLOCK_TIMEOUT
         )
 
     async def pull_as(
@@ -189,16 +170,15 @@ class PullConsumer(OffsetCalls, Client):
         queue: MessageQueue,
         offset: int,
         max_nums: int,
-        expression: str,
-        *,
+        selector: MessageSelector,
         suspend: float,
         timeout: float | None,
-        expression_type: str,
         flags: int = 0,
     ) -> PullResult:
         """`pull` with another operation and additional `flags` of PullSysFlag."""
         queue = self._namespace.wrap_queue(queue)
-        tags = _tags(expression) if expression_type == "TAG" else frozenset()
+        expression, expression_type = selector
+        tags = selector.tags()
         header = PullMessageRequestHeader(
             consumer_group=self.group,
             topic=queue.topic,
@@ -259,10 +239,3 @@ async def notify(
             await heard
     except Exception:
         log.exception("the listener of the queues of %s failed", topic)
-
-
-def _tags(expression: str) -> frozenset[str]:
-    try:
-        return parse_tags(expression)
-    except SelectorError as error:
-        raise InvalidRequest(str(error)) from error

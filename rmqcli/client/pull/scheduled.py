@@ -39,7 +39,6 @@ class ScheduledPull:
 
     @property
     def queues(self) -> list[MessageQueue]:
-        """The queues that have a task, sorted."""
         return sorted(self._running)
 
     async def run(self) -> None:

@@ -12,11 +12,10 @@ from collections.abc import Sequence
 
 import trio
 
-from codec.message import MessageExt, PropertyName, retry_topic
-from codec.message_queue import MessageQueue
+from codec.message import MessageExt, PropertyName
 from rmqcli.client.push.listener import Call, ConsumeContext, ConsumeResult
 from rmqcli.client.push.process_queue import ProcessQueue
-from rmqcli.client.push.send_back import SendBack, as_original, consumed_again
+from rmqcli.client.push.send_back import SendBack, consumed_again
 from rmqcli.client.push.state import GroupState, log
 
 FAIR = 16
@@ -52,9 +51,6 @@ class ConcurrentService:
         )
         self._idle.unpark()
 
-    async def consume_queue(self, held: ProcessQueue) -> None:
-        """Does nothing; queues share the workers."""
-
     async def _work(self) -> None:
         ready, state, turn = self._ready, self._state, 0
         while True:
@@ -76,7 +72,7 @@ class ConcurrentService:
         started = str(state.instance.now_ms())
         for message in batch:
             message.properties[PropertyName.CONSUME_START_TIME] = started
-        context = self.context_of(queue)
+        context = ConsumeContext(state.instance.namespace.unwrap_queue(queue))
         held.in_flight += 1
         try:
             begun = trio.current_time()
@@ -123,16 +119,6 @@ class ConcurrentService:
     async def _later(self, held: ProcessQueue, kept: Batch) -> None:
         await trio.sleep(LOCAL_RETRY)
         self.submit(held, kept)
-
-    def context_of(self, queue: MessageQueue) -> ConsumeContext:
-        return ConsumeContext(self._state.instance.namespace.unwrap_queue(queue))
-
-    async def consume_directly(self, message: MessageExt, context: ConsumeContext) -> ConsumeResult | None:
-        """Consumes one message on request of an administrator; raises what the listener raises."""
-        as_original([message], retry_topic(self._state.group))
-        self._state.instance.namespace.unwrap_messages([message])
-        result: ConsumeResult | None = await self._call([message], context)
-        return result
 
     async def _expire(self) -> None:
         """Sends back messages that a listener has held for longer than `consume_timeout`."""

@@ -14,16 +14,15 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
-from typing import Any, Self, Unpack, overload
+from typing import Any, Unpack, overload
 
 import trio
 
 from codec.message_queue import MessageQueue
 from codec.selector import ALL
 from rmqcli.client.errors import ClientError, InvalidRequest, NoRoute
-from rmqcli.client.group.offset_store import offset_store
-from rmqcli.client.group.rebalance import Rebalance
-from rmqcli.client.group.start_offsets import StartOffsets
+from rmqcli.client.group.offset_store import StartOffsets, offset_store
+from rmqcli.client.group.settings import PushSettings
 from rmqcli.client.group.subscription import (
     MessageSelector,
     Subscription,
@@ -31,7 +30,7 @@ from rmqcli.client.group.subscription import (
     subscription_of,
     subscriptions,
 )
-from rmqcli.client.identity import check_consumer_group
+from rmqcli.client.identity import FORBIDDEN_CONSUMER, check_group_name
 from rmqcli.client.instance import Client, ClientInstance, InstanceOptions
 from rmqcli.client.processor.push import PushProcessor
 from rmqcli.client.produce.producer import Producer
@@ -46,13 +45,13 @@ from rmqcli.client.push.listener import (
 from rmqcli.client.push.locks import Locks
 from rmqcli.client.push.orderly import OrderlyService
 from rmqcli.client.push.process_queue import ProcessQueue
-from rmqcli.client.push.process_queue_table import ProcessQueueTable
 from rmqcli.client.push.pull_loop import PullLoop
+from rmqcli.client.push.rebalance import PushRebalance
 from rmqcli.client.push.send_back import SendBack
-from rmqcli.client.push.settings import PushSettings
 from rmqcli.client.push.state import GroupState
 from rmqcli.client.push.statistics import SAMPLE_INTERVAL
 from rmqcli.client.trace.consuming import consume_tracer, traced
+from rmqcli.client.trace.dispatcher import Traceable
 
 INNER_PRODUCER = "CLIENT_INNER_PRODUCER"
 LEAVE = 3.0
@@ -64,7 +63,7 @@ CONSUMED = frozenset({ConsumeResult.SUCCESS, OrderlyResult.SUCCESS, OrderlyResul
 Topics = Mapping[str, str | MessageSelector]
 
 
-class PushConsumer(Client):
+class PushConsumer(Traceable, Client):
     """Consumes topics in a group: `async with PushConsumer("group", {"topic": "tag || tag"}, listener): ...`.
 
     `listener(messages, context)` is an async or a plain function. With `orderly` it receives the messages of
@@ -113,20 +112,19 @@ class PushConsumer(Client):
         super().__init__(instance, options)
         core = self.instance
         self.group = group = core.namespace.wrap(group)
-        check_consumer_group(group)
+        check_group_name(group, FORBIDDEN_CONSUMER)
         if settings.broadcasting and instance is None:
             core.keep_name()
         named = {core.namespace.wrap(topic): selector for topic, selector in topics.items()}
         wanted = subscriptions(named, group, core.now_ms(), with_retry=not settings.broadcasting)
-        offsets = offset_store(
-            core, group, broadcasting=settings.broadcasting, folder=settings.offsets_folder
-        )
+        offsets = offset_store(core, group, settings)
         self._state = state = GroupState(core, group, settings, orderly, wanted, offsets)
         self._producer = Producer(INNER_PRODUCER, allow_empty=True, instance=core)
         call = callable_listener(listener, trio.CapacityLimiter(settings.consumers))
-        self._tracer = consume_tracer(core, group, settings.trace)
-        if self._tracer is not None:
-            call = traced(call, self._tracer, CONSUMED, settings.consume_timeout)
+        self._trace = consume_tracer(core, group, settings.trace)
+        if self._trace is not None:
+            call = traced(call, self._trace, CONSUMED, settings.consume_timeout)
+        self._call = call
         back = SendBack(state, self._producer)
         self._locks = Locks(state)
         self._service = (
@@ -134,17 +132,9 @@ class PushConsumer(Client):
             if orderly
             else ConcurrentService(state, call, back)
         )
-        starts = StartOffsets(core, group, offsets, settings.consume_from, settings.from_timestamp)
-        self._starts = starts
-        self._loops = PullLoop(state, self._service, starts)
-        self._rebalance = Rebalance(
-            core,
-            group,
-            ProcessQueueTable(state, self._locks, starts, self._begin),
-            shared=not settings.broadcasting,
-            allocate=settings.allocate,
-            interval=settings.rebalance_interval,
-        )
+        self._starts = StartOffsets(core, group, offsets, settings)
+        self._loops = PullLoop(state, self._service.submit, self._starts)
+        self._rebalance = PushRebalance(state, self._locks, self._starts, self._begin)
         state.rebalance_soon = self._rebalance.soon
         self._intake: list[trio.CancelScope] = []
         self._everything = trio.CancelScope()
@@ -152,19 +142,25 @@ class PushConsumer(Client):
         self._nursery: trio.Nursery | None = None
         self._processor: PushProcessor | None = None
 
-    async def __aenter__(self) -> Self:
-        await super().__aenter__()
-        try:
-            await self._start()
-        except BaseException as error:
-            await self.__aexit__(type(error), error, error.__traceback__)
-            raise
-        return self
+    async def _open(self) -> None:
+        state = self._state
+        if state.started_ms:
+            raise InvalidRequest("a push consumer is entered once")
+        self.instance.requests.check_free(self.group)
+        state.started_ms = self._starts.started_ms = self.instance.now_ms()
+        await state.offsets.load()
+        for topic, subscription in state.subscriptions.items():
+            await self._prepare(topic, subscription)
+        self.instance.heartbeats.join_producer(INNER_PRODUCER)
+        await self.instance.nursery.start(self._run)
+        await state.announce()
+        if self._trace is not None:
+            await self._trace.start()
+        self._in_intake(self._rebalance.run, "rebalance")
 
-    async def __aexit__(self, kind: Any, error: Any, trace: Any) -> None:
+    async def _close(self, error: BaseException | None) -> None:
         with trio.CancelScope(shield=True):
             await self._stop()
-        await super().__aexit__(kind, error, trace)
 
     @property
     def queues(self) -> list[MessageQueue]:
@@ -184,16 +180,6 @@ class PushConsumer(Client):
     async def divided(self) -> None:
         """Waits until the end of the first rebalance, successful or not."""
         await self._rebalance.begun.wait()
-
-    @property
-    def traces_dropped(self) -> int:
-        """The number of trace records that were not written: too many at once, or no broker accepted them."""
-        return 0 if self._tracer is None else self._tracer.dropped
-
-    @property
-    def trace_trouble(self) -> ClientError | None:
-        """The error of the last trace record that could not be sent, if any."""
-        return None if self._tracer is None else self._tracer.trouble
 
     async def subscribe(self, topic: str, selector: str | MessageSelector = ALL) -> None:
         """Subscribes to a topic, or changes its filter; brokers know it when this returns, queues follow.
@@ -222,38 +208,21 @@ class PushConsumer(Client):
         self._state.paused = False
         self._state.rebalance_soon()
 
-    async def _start(self) -> None:
-        state = self._state
-        if state.started_ms:
-            raise InvalidRequest("a push consumer is entered once")
-        self.instance.requests.check_free(self.group)
-        state.started_ms = self._starts.started_ms = self.instance.now_ms()
-        await state.offsets.load()
-        for topic, subscription in state.subscriptions.items():
-            await self._prepare(topic, subscription)
-        self.instance.heartbeats.join_producer(INNER_PRODUCER)
-        await self.instance.nursery.start(self._run)
-        await state.announce()
-        if self._tracer is not None:
-            await self._tracer.start()
-        self._in_intake(self._rebalance.run, "rebalance")
-
     async def _prepare(self, topic: str, subscription: Subscription) -> None:
         """Checks a subscription. A topic may be created later; every rebalance asks for its route."""
         with contextlib.suppress(NoRoute):
             await self.instance.route(topic)
-            if subscription.is_sql:
+            if subscription.selector.is_sql:
                 await check_at_broker(self.instance, self.group, subscription.data)
 
     async def _run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         try:
             with self._everything:
                 async with trio.open_nursery() as self._nursery:
-                    self._processor = PushProcessor(
-                        self._state, self._service, self._rebalance, self._nursery
-                    )
+                    self._processor = PushProcessor(self._state, self._call, self._nursery)
                     self._processor.open()
-                    self._nursery.start_soon(self._service.run)
+                    if isinstance(self._service, ConcurrentService):
+                        self._nursery.start_soon(self._service.run)
                     self._nursery.start_soon(self._persist_for_ever)
                     self._nursery.start_soon(self._sample_for_ever)
                     if self._state.needs_locks:
@@ -281,7 +250,7 @@ class PushConsumer(Client):
         if self._nursery is None or self._state.stopping:
             return
         self._nursery.start_soon(self._loops.run, held, name=f"pulls of {held.queue}")
-        if self._state.orderly:
+        if isinstance(self._service, OrderlyService):
             self._nursery.start_soon(self._service.consume_queue, held, name=f"order of {held.queue}")
 
     async def _persist_for_ever(self) -> None:
@@ -315,8 +284,8 @@ class PushConsumer(Client):
                 await self._leave()
 
     async def _leave(self) -> None:
-        if self._tracer is not None:
-            await self._tracer.close()
+        if self._trace is not None:
+            await self._trace.close()
         with trio.move_on_after(LEAVE):
             await self._state.persist(sure=True)
             await self._locks.unlock(self._locks.held)

@@ -75,11 +75,5 @@ def callable_listener(listener: Callable[..., Any], limiter: trio.CapacityLimite
     """The listener as an async function."""
     if is_async(listener):
         return listener
-
-    async def in_thread(messages: list[MessageExt], context: Any) -> Any:
-        # The consumer waits `grace` seconds for a thread; a longer one must not delay its end
-        return await trio.to_thread.run_sync(
-            partial(listener, messages, context), abandon_on_cancel=True, limiter=limiter
-        )
-
-    return in_thread
+    # The consumer waits `grace` seconds for a thread; a longer one must not delay its end
+    return partial(trio.to_thread.run_sync, listener, abandon_on_cancel=True, limiter=limiter)

@@ -16,6 +16,7 @@ from codec.bodies.offsets import LockBatchRequestBody, UnlockBatchRequestBody
 from codec.message_queue import MessageQueue
 from codec.operations.clients import LOCK_BATCH_MQ, UNLOCK_BATCH_MQ
 from rmqcli.client.errors import ClientError
+from rmqcli.client.functions import for_each_broker
 from rmqcli.client.push.state import GroupState
 
 LOCK_INTERVAL = 20.0
@@ -31,20 +32,14 @@ class Locks:
         self.held: set[MessageQueue] = set()
 
     async def run(self) -> None:
-        """Renews all locks, without end."""
         await trio.sleep(FIRST_LOCK)
         while True:
             await self.renew()
             await trio.sleep(LOCK_INTERVAL)
 
     async def renew(self) -> None:
-        by_broker: dict[str, list[MessageQueue]] = {}
-        for queue, held in self._state.queues.items():
-            if not held.dropped:
-                by_broker.setdefault(queue.broker_name, []).append(queue)
-        async with trio.open_nursery() as nursery:
-            for queues in by_broker.values():
-                nursery.start_soon(self._renew, queues)
+        queues = [queue for queue, held in self._state.queues.items() if not held.dropped]
+        await for_each_broker(self._renew, queues)
 
     async def _renew(self, queues: list[MessageQueue]) -> None:
         with contextlib.suppress(ClientError):
@@ -71,12 +66,7 @@ class Locks:
 
     async def unlock(self, queues: Iterable[MessageQueue]) -> None:
         """Returns locks; a lock whose broker is not reached expires there."""
-        by_broker: dict[str, list[MessageQueue]] = {}
-        for queue in self.held.intersection(queues):
-            by_broker.setdefault(queue.broker_name, []).append(queue)
-        async with trio.open_nursery() as nursery:
-            for chosen in by_broker.values():
-                nursery.start_soon(self._unlock, chosen)
+        await for_each_broker(self._unlock, self.held.intersection(queues))
 
     async def _unlock(self, queues: list[MessageQueue]) -> None:
         with contextlib.suppress(ClientError):

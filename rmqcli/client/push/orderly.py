@@ -12,12 +12,11 @@ from collections.abc import Sequence
 
 import trio
 
-from codec.message import MessageExt, retry_topic
-from codec.message_queue import MessageQueue
+from codec.message import MessageExt
 from rmqcli.client.push.listener import Call, OrderlyContext, OrderlyResult
 from rmqcli.client.push.locks import Locks
 from rmqcli.client.push.process_queue import ProcessQueue
-from rmqcli.client.push.send_back import SendBack, as_original, consumed_again
+from rmqcli.client.push.send_back import SendBack, consumed_again
 from rmqcli.client.push.state import GroupState, log
 
 LOCKED_AGAIN = 0.01
@@ -39,9 +38,6 @@ class OrderlyService:
         self._locks = locks
         self._limit = state.settings.reconsume_limit(orderly=True)
         self._turns = trio.Semaphore(state.settings.consumers)
-
-    async def run(self) -> None:
-        """Does nothing; every queue has its own task."""
 
     def submit(self, held: ProcessQueue, messages: Sequence[MessageExt]) -> None:
         """Does nothing; the task of the queue takes messages from it."""
@@ -81,7 +77,7 @@ class OrderlyService:
         state = self._state
         batch = held.take(state.settings.batch_size)
         held.last_consume_ms = state.instance.now_ms()
-        context = self.context_of(held.queue)
+        context = OrderlyContext(state.instance.namespace.unwrap_queue(held.queue))
         held.begin()
         try:
             begun = trio.current_time()
@@ -134,7 +130,7 @@ class OrderlyService:
         return 0.0
 
     async def _all_given_up(self, batch: Batch) -> bool:
-        """True if every message reached the limit and is in the retry topic, where it becomes a dead letter."""
+        """True if every message reached the limit and was sent to the retry topic, to become a dead letter."""
         given_up = 0
         for message in batch:
             if message.reconsume_times < self._limit or not await self._back.send_to_retry_topic(message):
@@ -146,13 +142,3 @@ class OrderlyService:
     def _pause(self, context: OrderlyContext) -> float:
         wanted = self._state.settings.suspend_time if context.suspend_time is None else context.suspend_time
         return min(max(wanted, SHORTEST_SUSPEND), LONGEST_SUSPEND)
-
-    def context_of(self, queue: MessageQueue) -> OrderlyContext:
-        return OrderlyContext(self._state.instance.namespace.unwrap_queue(queue))
-
-    async def consume_directly(self, message: MessageExt, context: OrderlyContext) -> OrderlyResult | None:
-        """Consumes one message on request of an administrator; raises what the listener raises."""
-        as_original([message], retry_topic(self._state.group))
-        self._state.instance.namespace.unwrap_messages([message])
-        result: OrderlyResult | None = await self._call([message], context)
-        return result

@@ -58,12 +58,10 @@ class ProcessQueue:
 
     @property
     def span(self) -> int:
-        """The last offset minus the first."""
         return next(reversed(self.messages)) - next(iter(self.messages)) if self.messages else 0
 
     @property
     def locked(self) -> bool:
-        """True while the lock of the broker is valid."""
         return trio.current_time() - self.locked_at <= LOCK_VALIDITY
 
     def lock(self, now_ms: int) -> None:

@@ -7,7 +7,7 @@ any error, ILLEGAL until a queue whose offset was not in the broker's queue is r
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
 
 import trio
 
@@ -17,7 +17,7 @@ from codec.message import RETRY_PREFIX, MessageExt, PropertyName
 from codec.operations.messages import PULL_MESSAGE
 from codec.remoting.frame import RemotingCommand
 from rmqcli.client.errors import BrokerRefused, ClientError
-from rmqcli.client.group.start_offsets import StartOffsets
+from rmqcli.client.group.offset_store import StartOffsets
 from rmqcli.client.group.subscription import Subscription
 from rmqcli.client.push.process_queue import ProcessQueue
 from rmqcli.client.push.send_back import as_original
@@ -31,13 +31,9 @@ FLOW_CONTROL = 0.05
 BUSY = 0.02
 FAILED = 1.0
 ILLEGAL = 10.0
+Sink = Callable[[ProcessQueue, list[MessageExt]], None]
+"""Called with pulled messages that are new."""
 _STATUS = {status.value.value: status for status in PullStatus}
-
-
-class Submit(Protocol):
-    """The service that consumes pulled messages."""
-
-    def submit(self, held: ProcessQueue, messages: list[MessageExt]) -> None: ...
 
 
 async def _listener_first() -> None:
@@ -52,7 +48,7 @@ async def _listener_first() -> None:
 class PullLoop:
     """The pulls of one consumer; `run` is the task of one queue."""
 
-    def __init__(self, state: GroupState, sink: Submit, starts: StartOffsets) -> None:
+    def __init__(self, state: GroupState, sink: Sink, starts: StartOffsets) -> None:
         self._state = state
         self._sink = sink
         self._starts = starts
@@ -115,7 +111,7 @@ class PullLoop:
         return FAILED
 
     async def _begin_locked(self, held: ProcessQueue) -> None:
-        """Reads the offset again after the first lock, because the last owner may have stored it meanwhile."""
+        """Reads the offset again after the first lock: the last owner may have stored it meanwhile."""
         if self._state.needs_locks and not held.previously_locked:
             held.next_offset = await self._starts.find(held.queue)
             held.previously_locked = True
@@ -199,7 +195,7 @@ class PullLoop:
         if messages:
             # The filter excluded all messages behind the last one, so they are consumed with it
             held.end = max(held.end, held.next_offset)
-            self._sink.submit(held, held.put(messages))
+            self._sink(held, held.put(messages))
             return self._state.settings.pull_interval
         if not held.count:
             # All messages up to here are consumed or excluded by the filter
@@ -216,9 +212,8 @@ class PullLoop:
 
     async def _retire(self, held: ProcessQueue) -> None:
         await trio.sleep(ILLEGAL)
-        state, queue = self._state, held.queue
-        if state.queues.get(queue) is held:
-            await state.persist([queue], sure=True)
-            state.offsets.remove(queue)
-            del state.queues[queue]
+        state = self._state
+        if state.queues.get(held.queue) is held:
+            await state.persist([held.queue], sure=True)
+            state.forget(held)
             state.rebalance_soon()

@@ -6,14 +6,14 @@ import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from codec.bodies.heartbeat import ConsumerData, ConsumeType
+from codec.bodies.heartbeat import ConsumeType
 from codec.message_queue import MessageQueue
 from rmqcli.client.errors import ClientError
 from rmqcli.client.group.offset_store import OffsetFileUnwritable, OffsetStore
+from rmqcli.client.group.settings import PushSettings
 from rmqcli.client.group.subscription import Subscription
 from rmqcli.client.instance import ClientInstance
 from rmqcli.client.push.process_queue import ProcessQueue
-from rmqcli.client.push.settings import PushSettings
 from rmqcli.client.push.statistics import Statistics
 
 log = logging.getLogger("rmqcli.client.push")
@@ -76,6 +76,12 @@ class GroupState:
         if offset >= 0 and not held.closed:
             self.offsets.update(held.queue, offset)
 
+    def forget(self, held: ProcessQueue) -> None:
+        """Removes a queue and its offset from memory, unless it has been created again."""
+        if self.queues.get(held.queue) is held:
+            self.offsets.remove(held.queue)
+            del self.queues[held.queue]
+
     async def persist(
         self, queues: Iterable[MessageQueue] | None = None, *, sure: bool = False, all_of: bool = True
     ) -> None:
@@ -86,19 +92,12 @@ class GroupState:
         except OffsetFileUnwritable as error:
             log.error("%s", error)
 
-    def heartbeat(self) -> ConsumerData:
-        return ConsumerData(
-            group_name=self.group,
-            consume_type=ConsumeType.CONSUME_PASSIVELY,
-            message_model=self.settings.message_model,
-            consume_from_where=self.settings.consume_from,
-            subscription_data_set=[subscription.data for subscription in self.subscriptions.values()],
-        )
-
     async def announce(self) -> None:
         """Sends the current subscriptions to all brokers; later pulls use their versions."""
         sent = [(wanted, wanted.data.sub_version) for wanted in self.subscriptions.values()]
-        self.instance.heartbeats.join_consumer(self.heartbeat())
-        await self.instance.heartbeats.send_all()
+        data = [subscription.data for subscription in self.subscriptions.values()]
+        await self.instance.heartbeats.announce_consumer(
+            self.group, ConsumeType.CONSUME_PASSIVELY, self.settings, data
+        )
         for wanted, version in sent:
             wanted.announced = version

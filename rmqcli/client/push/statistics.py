@@ -56,7 +56,6 @@ class _Item:
         return (last.value - first.value) / (last.at - first.at) if last.at > first.at else 0.0
 
     def average(self) -> float:
-        """The average per addition over the minute."""
         return self._average(self._minute)
 
     def latest_average(self) -> float:

@@ -6,15 +6,13 @@ Messages with TRACE_ON=false from their broker are not traced. Nothing here wait
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Container, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 from uuid import uuid4
 
 from codec.message import MessageExt, PropertyName
-from rmqcli.client.errors import ClientError
 from rmqcli.client.instance import ClientInstance
 from rmqcli.client.namespaces import without_namespace
-from rmqcli.client.trace.dispatcher import OpenProducer, TraceDispatcher, trace_topic
+from rmqcli.client.trace.dispatcher import TraceDispatcher, trace_topic
 from rmqcli.client.trace.records import ConsumeEnd, ConsumeStart, ContextCode
 
 Call = Callable[[list[MessageExt], Any], Awaitable[Any]]
@@ -28,44 +26,22 @@ class ConsumeMark(NamedTuple):
     began_ms: int
 
 
-class ConsumeTracer:
+class ConsumeTracer(TraceDispatcher):
     """The tracer of one consumer group. `trace`: True, or the name of another trace topic."""
 
-    def __init__(
-        self, instance: ClientInstance, group: str, open_producer: OpenProducer, trace: bool | str = True
-    ) -> None:
-        self._group = group
-        self._now_ms = instance.now_ms
-        self._dispatcher = TraceDispatcher(
-            instance, group, "CONSUME", trace_topic(trace) or "", open_producer
-        )
-
-    @property
-    def dropped(self) -> int:
-        """The number of records that were not written."""
-        return self._dispatcher.dropped
-
-    @property
-    def trouble(self) -> ClientError | None:
-        """The error of the last record that could not be sent."""
-        return self._dispatcher.trouble
-
-    async def start(self) -> None:
-        await self._dispatcher.start()
-
-    async def close(self) -> None:
-        """Sends the remaining records, for a second at most."""
-        await self._dispatcher.close()
+    def __init__(self, instance: ClientInstance, group: str, trace: bool | str = True) -> None:
+        super().__init__(instance, group, "CONSUME", trace_topic(trace) or "")
+        self._consumer_group = group
 
     def before(self, messages: Sequence[MessageExt]) -> ConsumeMark:
         """Records that a listener is called with these messages."""
         traced = [m for m in messages if m.properties.get(PropertyName.TRACE_ON) != "false"]
-        mark = ConsumeMark(uuid4().hex.upper(), traced, self._now_ms())
-        self._dispatcher.put(
+        mark = ConsumeMark(uuid4().hex.upper(), traced, self._instance.now_ms())
+        self.put(
             ConsumeStart(
                 mark.began_ms,
                 message.properties.get(PropertyName.MSG_REGION),
-                self._group,
+                self._consumer_group,
                 mark.request_id,
                 message.msg_id,
                 message.reconsume_times,
@@ -76,16 +52,15 @@ class ConsumeTracer:
         return mark
 
     def age(self, mark: ConsumeMark) -> float:
-        """Seconds since `before`."""
-        return (self._now_ms() - mark.began_ms) / 1000
+        return (self._instance.now_ms() - mark.began_ms) / 1000
 
     def after(self, mark: ConsumeMark, success: bool, code: ContextCode | None = None) -> None:
         """Records the end of the call; its time is divided among the messages, as in Java."""
         if code is None:
             code = ContextCode.SUCCESS if success else ContextCode.FAILED
-        now = self._now_ms()
+        now = self._instance.now_ms()
         cost = (now - mark.began_ms) // max(1, len(mark.messages))
-        self._dispatcher.put(
+        self.put(
             ConsumeEnd(
                 mark.request_id,
                 message.msg_id,
@@ -94,23 +69,15 @@ class ConsumeTracer:
                 message.properties.get(PropertyName.KEYS),
                 code,
                 now,
-                self._group,
+                self._consumer_group,
             )
             for message in mark.messages
         )
 
 
 def consume_tracer(instance: ClientInstance, group: str, trace: bool | str) -> ConsumeTracer | None:
-    """The tracer of a consumer, which sends with a producer of the same instance; None when `trace` is False.
-
-    True: to RMQ_SYS_TRACE_TOPIC; a text: to that topic, by its whole name.
-    """
-    if not trace:
-        return None
-    from rmqcli.client.produce.producer import Producer  # which imports this package
-
-    producer = partial(Producer, instance=instance, namespace=instance.address_namespace)
-    return ConsumeTracer(instance, without_namespace(group), producer, trace)
+    """The tracer of a consumer for its option `trace`, or None when it is False."""
+    return ConsumeTracer(instance, without_namespace(group), trace) if trace else None
 
 
 def traced(call: Call, tracer: ConsumeTracer, good: Container[object], timeout: float) -> Call:

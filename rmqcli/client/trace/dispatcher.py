@@ -11,8 +11,8 @@ from __future__ import annotations
 import itertools
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -21,6 +21,9 @@ from codec.properties import PropertyName
 from rmqcli.client.errors import ClientError, InvalidRequest
 from rmqcli.client.instance import ClientInstance
 from rmqcli.client.trace.records import TraceRecord, encode_record
+
+if TYPE_CHECKING:
+    from rmqcli.client.produce.producer import Producer
 
 TRACE_TOPIC = SystemTopic.TRACE
 BATCH = 100
@@ -35,38 +38,22 @@ log = logging.getLogger("rmqcli.client.trace")
 _counter = itertools.count()
 
 
-class TraceProducer(Protocol):
-    """The methods of the `Producer` that sends traces; it is not traced itself."""
-
-    async def __aenter__(self) -> object: ...
-    async def __aexit__(self, kind: None, error: None, trace: None) -> object: ...
-    async def send(self, message: Message, *, timeout: float | None = ...) -> object: ...
-
-
-OpenProducer = Callable[[str], TraceProducer]
-"""Returns a producer of this group on the same instance; InvalidRequest if the name is too long."""
-
-
 def trace_topic(trace: bool | str) -> str | None:
     """The topic of an option `trace`, or None for no trace."""
     return TRACE_TOPIC if trace is True else trace or None
 
 
 class TraceDispatcher:
-    """The dispatcher of one producer or consumer group, between `start` and `close`; `kind` is PRODUCE or
-    CONSUME.
+    """The dispatcher of one group, between `start` and `close`; `kind` is PRODUCE or CONSUME.
 
-    `trouble` is the last error of a send.
+    `dropped` counts the records that were not written; `trouble` is the last error of a send.
     """
 
-    def __init__(
-        self, instance: ClientInstance, group: str, kind: str, topic: str, open_producer: OpenProducer
-    ) -> None:
+    def __init__(self, instance: ClientInstance, group: str, kind: str, topic: str) -> None:
         self.topic = topic
         self.dropped = 0
         self.trouble: ClientError | None = None
         self._instance = instance
-        self._open_producer = open_producer
         self._group = f"_INNER_TRACE_PRODUCER-{group}-{kind}-{next(_counter)}"
         self._waiting: deque[TraceRecord] = deque()
         self._arrival = trio.Event()
@@ -88,11 +75,16 @@ class TraceDispatcher:
 
     async def start(self) -> None:
         try:
-            self._producer = self._open_producer(self._group)
+            self._producer = self._inner_producer(self._group)
         except InvalidRequest:  # only the length can be invalid, because the name of the group was checked
-            self._producer = self._open_producer(self._group[:100])
+            self._producer = self._inner_producer(self._group[:100])
         await self._producer.__aenter__()
         self._scope = self._instance.start(self._run, "trace")
+
+    def _inner_producer(self, group: str) -> Producer:
+        from rmqcli.client.produce.producer import Producer  # which imports this module
+
+        return Producer(group, instance=self._instance, namespace=self._instance.address_namespace)
 
     async def close(self) -> None:
         """Sends the remaining records, for CLOSE_TIMEOUT seconds at most, even when cancelled."""
@@ -115,20 +107,35 @@ class TraceDispatcher:
                 self._idle = trio.Event()
             with trio.move_on_after(LINGER):
                 await self._full.wait()
-            await self.send_some(self._producer)
+            await self._send_some()
 
-    async def send_some(self, producer: TraceProducer) -> None:
-        """Sends the next batch."""
+    async def _send_some(self) -> None:
         batch = [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
         if len(self._waiting) < BATCH:
             self._full = trio.Event()
         for message, count in pack(batch, self.topic):
             try:
-                await producer.send(message, timeout=SEND_TIMEOUT)
+                await self._producer.send(message, timeout=SEND_TIMEOUT)
             except ClientError as error:
                 self.dropped += count
                 self.trouble = error
                 log.info("%d trace records were not sent: %s", count, error)
+
+
+class Traceable:
+    """Mixin of clients whose traces are written by `_trace`; None: there are none."""
+
+    _trace: TraceDispatcher | None
+
+    @property
+    def traces_dropped(self) -> int:
+        """The number of trace records that were not written: too many at once, or no broker accepted them."""
+        return 0 if self._trace is None else self._trace.dropped
+
+    @property
+    def trace_trouble(self) -> ClientError | None:
+        """The error of the last trace record that could not be sent, if any."""
+        return None if self._trace is None else self._trace.trouble
 
 
 class _Parcel:

@@ -25,7 +25,7 @@ from rmqcli.client import (
     OrderlyResult,
     PushSettings,
 )
-from rmqcli.client.push.settings import MIB
+from rmqcli.client.group.settings import MIB
 from tests.client.push.consuming import DONE, GROUP, TOPIC, Taken, consumer
 from tests.client.watched_cluster import EPOCH, WatchedCluster, now_ms, open_cluster
 

@@ -1,0 +1,141 @@
+"""Settings of consumers: options, defaults and ranges of Java's `DefaultMQPushConsumer` and
+`DefaultLitePullConsumer`.
+
+Times are seconds, sizes bytes, unless a name says otherwise (Java's are milliseconds and MiB).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from codec.bodies.heartbeat import ConsumeFromWhere, MessageModel
+from rmqcli.client.errors import InvalidRequest
+from rmqcli.client.group.allocation import Allocate, averagely
+
+MIB = 1024 * 1024
+MAX_DELAY_ORDERLY = 2**31 - 1
+DEFAULT_RECONSUME_TIMES = 16
+PERSIST_INTERVAL = 5.0  # seconds; ClientConfig.persistConsumerOffsetInterval
+REBALANCE_INTERVAL = 20.0  # seconds; rocketmq.client.rebalance.waitInterval
+
+_RANGES: dict[str, tuple[float, float]] = {
+    "pull_batch_size": (1, 1024),
+    "max_span": (1, 65535),
+    "queue_messages": (1, 65535),
+    "queue_bytes": (MIB, 1024 * MIB),
+}
+_PUSH_RANGES = _RANGES | {
+    "consumers": (1, 1000),
+    "batch_size": (1, 1024),
+    "pull_interval": (0, 65.535),
+    "topic_messages": (1, 6553500),
+    "topic_bytes": (MIB, 102400 * MIB),
+    "max_reconsume_times": (0, MAX_DELAY_ORDERLY),
+    "suspend_time": (0.01, 30.0),
+    "consume_timeout": (1, 10**9),
+    "persist_interval": (0.1, 10**9),
+    "rebalance_interval": (1, 10**9),
+    "long_poll": (0.1, 3600),
+    "grace": (0, 10**9),
+}
+_LITE_RANGES = _RANGES | {
+    "all_messages": (1, 65_535_000),
+    "commit_interval": (1, 10**9),
+    "queue_check_interval": (0.1, 10**9),
+    "suspend": (0.001, 3600),
+    "rebalance_interval": (0.1, 10**9),
+}
+_OPTIONAL = frozenset({"topic_messages", "topic_bytes", "max_reconsume_times"})  # -1: none
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerSettings:
+    """Options of every consumer that shares queues; InvalidRequest when one is out of its range.
+
+    `from_timestamp` is epoch ms (None: half an hour before the start). `trace`: True writes traces to
+    RMQ_SYS_TRACE_TOPIC, a text to that topic. `offsets_folder`: folder of the offsets of broadcasting
+    consumers (None: ~/.rocketmq_offsets, as Java).
+    """
+
+    message_model: MessageModel = MessageModel.CLUSTERING
+    consume_from: ConsumeFromWhere = ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET
+    from_timestamp: int | None = None
+    allocate: Allocate = averagely
+    pull_batch_size: int = 32
+    max_span: int = 2000
+    queue_messages: int = 1000
+    queue_bytes: int = 100 * MIB
+    rebalance_interval: float = REBALANCE_INTERVAL
+    pull_timeout: float = 30.0
+    offsets_folder: Path | None = None
+    trace: bool | str = False
+
+    _ranges: ClassVar = _RANGES
+    _long_poll: ClassVar[str | None] = None
+
+    def __post_init__(self) -> None:
+        for name, (low, high) in self._ranges.items():
+            value = getattr(self, name)
+            if not low <= value <= high and not (name in _OPTIONAL and value == -1):
+                raise InvalidRequest(f"{name} is {value}, out of range [{low}, {high}]")
+        if self._long_poll is not None and self.pull_timeout <= getattr(self, self._long_poll):
+            raise InvalidRequest(f"pull_timeout must be longer than {self._long_poll}")
+
+    @property
+    def broadcasting(self) -> bool:
+        return self.message_model is MessageModel.BROADCASTING
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PushSettings(ConsumerSettings):
+    """Options of a PushConsumer, besides those of ConsumerSettings.
+
+    `consumers`: concurrent listener calls (20 to 64 is sensible, 1000 the maximum); `batch_size`: messages
+    per call. `max_reconsume_times` -1: 16 for a concurrent listener, unlimited for an orderly one. Thresholds
+    of a topic (-1: none) are divided among its queues. `grace`: seconds that running listeners get when the
+    consumer is left; then they are cancelled, and their messages are consumed again.
+    """
+
+    consumers: int = 20
+    batch_size: int = 1
+    pull_interval: float = 0.0
+    topic_messages: int = -1
+    topic_bytes: int = -1
+    post_subscription: bool = False
+    max_reconsume_times: int = -1
+    suspend_time: float = 1.0
+    consume_timeout: float = 15 * 60.0
+    persist_interval: float = PERSIST_INTERVAL
+    long_poll: float = 15.0
+    grace: float = 3.0
+
+    _ranges: ClassVar = _PUSH_RANGES
+    _long_poll: ClassVar[str | None] = "long_poll"
+
+    def reconsume_limit(self, orderly: bool) -> int:
+        """The number of retries before a message becomes a dead letter."""
+        if self.max_reconsume_times != -1:
+            return self.max_reconsume_times
+        return MAX_DELAY_ORDERLY if orderly else DEFAULT_RECONSUME_TIMES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiteSettings(ConsumerSettings):
+    """Options of a LitePullConsumer, besides those of ConsumerSettings.
+
+    `all_messages`, `queue_messages`, `queue_bytes` and `max_span` limit the messages that wait for `poll`.
+    `commit_interval`: seconds between two automatic commits by `poll` (at least 1).
+    """
+
+    pull_batch_size: int = 10
+    all_messages: int = 10_000
+    poll_timeout: float = 5.0
+    auto_commit: bool = True
+    commit_interval: float = PERSIST_INTERVAL
+    queue_check_interval: float = 30.0
+    suspend: float = 20.0
+
+    _ranges: ClassVar = _LITE_RANGES
+    _long_poll: ClassVar[str | None] = "suspend"

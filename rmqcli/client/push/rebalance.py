@@ -1,0 +1,119 @@
+"""Rebalance of a push consumer: its process queues follow its share (Java `RebalancePushImpl`).
+
+A queue that was lost stops at once, waits up to RELEASE seconds for its listener, stores its offset and
+returns its lock, so that the next owner continues there. A queue that was won starts when its offset is known
+and, in an orderly consumer, when the broker has locked it; else the next round tries again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from codec.message_queue import MessageQueue
+from rmqcli.client.errors import ClientError
+from rmqcli.client.functions import for_each
+from rmqcli.client.group.offset_store import StartOffsets
+from rmqcli.client.group.rebalance import Rebalance, Share
+from rmqcli.client.push.locks import Locks
+from rmqcli.client.push.process_queue import ProcessQueue
+from rmqcli.client.push.state import GroupState, log
+
+RELEASE = 1.0
+
+
+class PushRebalance(Rebalance):
+    """The rebalance of one push consumer; `begin` starts the tasks of a queue that was won."""
+
+    def __init__(
+        self, state: GroupState, locks: Locks, starts: StartOffsets, begin: Callable[[ProcessQueue], None]
+    ) -> None:
+        super().__init__(state.instance, state.group, state.settings)
+        self._state = state
+        self._locks = locks
+        self._starts = starts
+        self._begin = begin
+
+    async def topics(self) -> Iterable[str] | None:
+        """The subscribed topics, after releasing queues of others; None while the consumer is paused."""
+        state = self._state
+        if state.paused:
+            return None
+        unwanted = [held for queue, held in state.queues.items() if queue.topic not in state.subscriptions]
+        if unwanted:
+            await self._release(unwanted)
+        return list(state.subscriptions)
+
+    async def divided(self, topic: str, share: Share) -> None:
+        state, mine = self._state, set(share.mine)
+        state.troubles.pop(topic, None)
+        for place in [
+            one for one in state.troubles if getattr(one, "topic", None) == topic and one not in mine
+        ]:
+            del state.troubles[place]
+        held = [one for queue, one in state.queues.items() if queue.topic == topic and not one.retiring]
+        leaving = [one for one in held if one.queue not in mine or self._broken(one)]
+        if not leaving and mine <= state.queues.keys():
+            return
+        released = await self._release(leaving)
+        found = await self._create(sorted(mine - state.queues.keys()))
+        if not found and not released:
+            return
+        state.share_out(topic)
+        subscription = state.subscriptions.get(topic)
+        if subscription is not None and not state.settings.broadcasting:
+            subscription.renew(state.instance.now_ms())
+        await state.announce()
+        for one in found:
+            self._begin(one)
+
+    def failed(self, topic: str, error: ClientError) -> None:
+        self._state.troubles[topic] = error
+
+    @staticmethod
+    def _broken(held: ProcessQueue) -> bool:
+        if held.idle_too_long and not held.dropped:
+            log.warning("no pull of %s for too long; it is rebuilt", held.queue)
+        return held.dropped or held.idle_too_long
+
+    async def _release(self, leaving: Iterable[ProcessQueue]) -> bool:
+        """True if a queue was released; one whose orderly listener is busy waits for the next round."""
+        released: list[ProcessQueue] = []
+
+        async def release(held: ProcessQueue) -> None:
+            state, queue = self._state, held.queue
+            held.drop()
+            if not await held.wait_quiet(RELEASE) and state.needs_locks:
+                held.unlock_tries += 1
+                return
+            held.closed = True
+            await state.persist([queue], sure=True)
+            if state.needs_locks:
+                await self._locks.unlock([queue])
+            state.forget(held)
+            released.append(held)
+
+        await for_each(release, leaving)
+        return bool(released)
+
+    async def _create(self, queues: Iterable[MessageQueue]) -> list[ProcessQueue]:
+        """New process queues; without those that could not be locked or have no offset yet."""
+        state, created = self._state, list[ProcessQueue]()
+
+        async def create(queue: MessageQueue) -> None:
+            if state.needs_locks and not await self._locks.lock(queue):
+                return
+            state.offsets.remove(queue)
+            try:
+                held = ProcessQueue(queue, await self._starts.find(queue), state.instance.now_ms())
+            except ClientError as error:
+                log.info("the offset of %s is not known yet: %s", queue, error)
+                state.troubles[queue] = error
+                return
+            state.troubles.pop(queue, None)
+            if state.needs_locks:
+                held.lock(state.instance.now_ms())
+            state.queues[queue] = held
+            created.append(held)
+
+        await for_each(create, queues)
+        return sorted(created, key=lambda held: held.queue)
