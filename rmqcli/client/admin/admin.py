@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Unpack
 
-from codec.headers.base import Header, to_ext
+from codec.headers.base import Header
 from codec.remoting.frame import RemotingCommand
 from rmqcli.client.admin.moved import MOVED, moved
 from rmqcli.client.errors import InvalidRequest
 from rmqcli.client.instance import Client, ClientInstance, InstanceOptions
-from rmqcli.client.wire.requests import command
 
 if TYPE_CHECKING:
     from rmqcli.client.admin.brokers import BrokerAdmin
@@ -70,10 +69,7 @@ class Admin(Client):
         timeout: float | None = None,
     ) -> RemotingCommand:
         """Sends any request to any address and returns the reply, whatever its code."""
-        ext = to_ext(header) if isinstance(header, Header) else None if header is None else dict(header)
-        return await self.instance.pool.request(
-            address, command(code, ext, body), timeout or self.instance.timeout
-        )
+        return await self.instance.call(address, code, header, body, timeout=timeout, ok=None)
 
     if not TYPE_CHECKING:
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import trio
 
 from codec.codes import ResponseCode
-from codec.operations.operation import AnyOperation
+from codec.operations.operation import AnyOperation, Operation
+from rmqcli.client.admin.values import TopicChange
 from rmqcli.client.errors import UNREACHED, ClientError, GroupNotFound, NotFound, TopicNotFound
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ _ABSENT = {
 
 Answer = TypeVar("Answer")
 Asked = TypeVar("Asked", bound=object)
+HeaderT = TypeVar("HeaderT")
+BodyT = TypeVar("BodyT")
 
 
 class Area:
@@ -65,6 +68,33 @@ class Area:
             raise next(iter(found.values()))
         (failures if failures is not None else {}).update(found)
         return answers
+
+    async def bodies(
+        self,
+        targets: Mapping[str, str],
+        operation: Operation[HeaderT, Any, None, BodyT],
+        header: HeaderT,
+        failures: dict[str, ClientError] | None,
+    ) -> dict[str, BodyT]:
+        """The bodies of the replies to one request, as from `ask_all`."""
+
+        async def ask(address: str) -> BodyT:
+            return (await self.instance.ask(address, operation, header, None)).body
+
+        return await self.ask_all(targets, ask, failures)
+
+    async def change(
+        self,
+        targets: Mapping[str, str],
+        operation: Operation[HeaderT, None, BodyT, None],
+        header: HeaderT,
+        body: BodyT,
+    ) -> TopicChange:
+        """Sends a change to several brokers; raises the first failure when all of them fail."""
+        answers, failures = await self.ask_each(
+            targets, lambda address: self.instance.ask(address, operation, header, body)
+        )
+        return TopicChange(tuple(answers), failures)
 
 
 def reachable(targets: Mapping[str, str], failures: Mapping[str, ClientError] | None) -> Mapping[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from codec.bodies.connections import ClientConnection, ConsumerConnection, ProducerInfo
+from codec.bodies.connections import ClientConnection, ConsumerConnection
 from codec.bodies.heartbeat import SubscriptionData
 from codec.bodies.offsets import GetConsumerStatusBody
 from codec.bodies.running import ConsumeMessageDirectlyResult, ConsumerRunningInfo
@@ -89,18 +89,15 @@ class ClientAdmin(Area):
     ) -> list[ConnectedProducer]:
         """Every producer connected to a master, by group and client (code 328; not in older brokers)."""
         header = GetAllProducerInfoRequestHeader()
-
-        async def ask(address: str) -> list[tuple[str, ProducerInfo]]:
-            table = (await self.instance.ask(address, GET_ALL_PRODUCER_INFO, header, None)).body.data
-            return [(group, client) for group, clients in table.items() for client in clients]
-
-        answers = await self.ask_all(await self._admin.brokers.masters(brokers=brokers), ask, failures)
+        masters = await self._admin.brokers.masters(brokers=brokers)
+        answers = await self.bodies(masters, GET_ALL_PRODUCER_INFO, header, failures)
         return sorted(
             ConnectedProducer(
                 group, c.client_id, name, (c.remote_ip or "").lstrip("/"), c.language or "", c.version
             )
-            for name, found in answers.items()
-            for group, c in found
+            for name, table in answers.items()
+            for group, clients in table.data.items()
+            for c in clients
         )
 
     async def producers_of(
@@ -138,8 +135,7 @@ class ClientAdmin(Area):
         timeout: float = RELAY_TIMEOUT,
         failures: Mapping[str, ClientError] | None = None,
     ) -> ConsumerRunningInfo:
-        """The state that a running consumer reports; BrokerRefused when it is not connected, too old or
-        silent.
+        """The state that a running consumer reports; BrokerRefused if not connected, too old or silent.
 
         Brokers that `failures` lists as unreachable are skipped.
         """

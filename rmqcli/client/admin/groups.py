@@ -19,7 +19,7 @@ from codec.operations.offsets import GET_ALL_CONSUMER_OFFSET
 from rmqcli.client.admin.area import Area, gather, reachable
 from rmqcli.client.admin.moved import FormerMethod
 from rmqcli.client.admin.values import GroupDescription, GroupSummary, TopicChange
-from rmqcli.client.errors import UNREACHED, ClientError, GroupNotFound, InvalidRequest, TopicNotFound
+from rmqcli.client.errors import UNREACHED, ClientError, GroupNotFound, TopicNotFound, valid
 
 
 class GroupAdmin(FormerMethod, Area):
@@ -105,16 +105,9 @@ class GroupAdmin(FormerMethod, Area):
         self, config: SubscriptionGroupConfig, *, brokers: Collection[str] = (), cluster: str | None = None
     ) -> TopicChange:
         """Creates a group, or overwrites its settings (200), on masters of brokers, a cluster, or all."""
-        try:
-            check_group(config.group_name)
-        except ValueError as error:
-            raise InvalidRequest(str(error)) from None
-        operation = UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
+        valid(check_group, config.group_name)
         targets = await self._admin.brokers.masters(brokers=brokers, cluster=cluster)
-        answers, failures = await self.ask_each(
-            targets, lambda address: self.instance.ask(address, operation, None, config)
-        )
-        return TopicChange(tuple(answers), failures)
+        return await self.change(targets, UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, config)
 
     async def update(
         self,
@@ -124,10 +117,9 @@ class GroupAdmin(FormerMethod, Area):
         brokers: Collection[str] = (),
         cluster: str | None = None,
     ) -> TopicChange:
-        """Changes fields of SubscriptionGroupConfig on every broker that has the group, or on those named or
-        of a cluster.
+        """Changes fields of SubscriptionGroupConfig on the named brokers, those of a cluster, or all.
 
-        GroupNotFound when none of them has it.
+        GroupNotFound when none of them has the group.
         """
         operation = UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
 
@@ -160,10 +152,7 @@ class GroupAdmin(FormerMethod, Area):
             group_name=group, remove_offset=remove_offset, clean_offset=remove_offset
         )
         targets = await self._admin.brokers.masters(brokers=brokers, cluster=cluster)
-        answers, failures = await self.ask_each(
-            targets, lambda address: self.instance.ask(address, DELETE_SUBSCRIPTIONGROUP, header, None)
-        )
-        return TopicChange(tuple(answers), failures)
+        return await self.change(targets, DELETE_SUBSCRIPTIONGROUP, header, None)
 
     async def delete_topics(
         self, group: str, *, cluster: str | None = None, failures: Mapping[str, ClientError] | None = None

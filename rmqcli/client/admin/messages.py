@@ -33,10 +33,9 @@ class MessageAdmin(Area):
     async def query_by_key(
         self, topic: str, key: str, *, max_num: int = 64, begin: int = 0, end: int | None = None
     ) -> QueryResult:
-        """Messages of `topic` with `key` among their keys, stored between `begin` and `end` (epoch ms),
-        oldest first.
+        """Messages with `key` among their keys, stored between `begin` and `end` (epoch ms), oldest first.
 
-        A broker returns at most `max_num` matches, the newest. The result is empty when there are none.
+        A broker returns at most `max_num` matches, the newest.
         """
         header = QueryMessageRequestHeader(
             topic=topic,

@@ -30,11 +30,8 @@ class OffsetAdmin(FormerMethod, OffsetCalls, Area):
     ) -> ConsumeStats:
         """Offsets of a group and its queues (code 208), merged from all masters; empty if it is unknown."""
         header = GetConsumeStatsRequestHeader(consumer_group=group, topic=topic)
-
-        async def ask(address: str) -> ConsumeStats:
-            return (await self.instance.ask(address, GET_CONSUME_STATS, header, None)).body
-
-        answers = await self.ask_all(await self._admin.brokers.masters(), ask, failures)
+        masters = await self._admin.brokers.masters()
+        answers = await self.bodies(masters, GET_CONSUME_STATS, header, failures)
         table = {
             queue: wrapper for stats in answers.values() for queue, wrapper in stats.offset_table.items()
         }
@@ -72,7 +69,7 @@ class OffsetAdmin(FormerMethod, OffsetCalls, Area):
     def none_committed(
         self, group: str, topic: str | None, failures: Mapping[str, ClientError] | None
     ) -> ClientError:
-        """The error for a group without offsets: the failure of a broker that may have some, else NotFound."""
+        """The error for a group without offsets: that of a broker that may have some, else NotFound."""
         if failures:
             return next(iter(failures.values()))
         where = f" on topic {topic}" if topic else ""

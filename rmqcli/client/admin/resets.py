@@ -173,8 +173,8 @@ class Resets:
         _, failures = await gather(targets, lambda name: self._send(targets[name], header))
         # Where the clients have left meanwhile, a commit will not be overwritten
         left = {name for name, error in failures.items() if isinstance(error, ConsumerOffline)}
-        direct = [reset.queue for reset in plan.queues if reset.queue.broker_name in left]
-        _, failed = await gather(direct, lambda queue: self._commit_planned(plan, queue))
+        direct = {reset.queue: reset.new for reset in plan.queues if reset.queue.broker_name in left}
+        _, failed = await gather(direct, lambda queue: self._offsets.commit(queue, direct[queue], plan.group))
         failing = [reset.queue for reset in plan.queues if reset.queue.broker_name in failures.keys() - left]
         return failed | {queue: failures[queue.broker_name] for queue in failing}
 
@@ -198,8 +198,3 @@ class Resets:
     async def _send(self, address: str, header: ResetOffsetRequestHeader) -> None:
         code = INVOKE_BROKER_TO_RESET_OFFSET.code
         await self._instance.call(address, code, header)  # 5.x may answer without the body that 4.x has
-
-    async def _commit_planned(self, plan: ResetPlan, queue: MessageQueue) -> None:
-        await self._offsets.commit(
-            queue, next(reset.new for reset in plan.queues if reset.queue == queue), plan.group
-        )

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from codec.bodies.config import TopicConfig
 from codec.bodies.route import TopicRouteData
-from codec.bodies.stats import GroupList, TopicOffset, TopicStatsTable
+from codec.bodies.stats import TopicOffset
 from codec.codes import Perm
 from codec.headers.kv import DeleteKVConfigRequestHeader, GetKVConfigRequestHeader, PutKVConfigRequestHeader
 from codec.headers.topics import (
@@ -32,7 +32,7 @@ from codec.operations.topics import (
 from rmqcli.client.admin.area import Area, gather, gather_all
 from rmqcli.client.admin.moved import FormerMethod
 from rmqcli.client.admin.values import TopicChange
-from rmqcli.client.errors import UNREACHED, ClientError, InvalidRequest, NotFound, TopicNotFound
+from rmqcli.client.errors import UNREACHED, ClientError, NotFound, TopicNotFound, valid
 
 HeaderT = TypeVar("HeaderT")
 
@@ -63,14 +63,9 @@ class TopicAdmin(FormerMethod, Area):
         self, topic: str, *, failures: dict[str, ClientError] | None = None
     ) -> dict[str, TopicConfig]:
         """The settings of a topic by broker name (code 21); TopicNotFound when no broker has it."""
-
-        async def ask(address: str) -> TopicConfig | None:
-            answer = await self.instance.ask(address, GET_ALL_TOPIC_CONFIG, None, None)
-            return answer.body.topic_config_table.get(topic)
-
-        targets = await self.masters(topic)
-        answers = await self.ask_all(targets, ask, failures)
-        found = {name: config for name, config in answers.items() if config is not None}
+        tables = await self.bodies(await self.masters(topic), GET_ALL_TOPIC_CONFIG, None, failures)
+        known = {name: table.topic_config_table.get(topic) for name, table in tables.items()}
+        found = {name: config for name, config in known.items() if config is not None}
         if not found and failures:
             raise next(iter(failures.values()))
         if not found:
@@ -80,26 +75,16 @@ class TopicAdmin(FormerMethod, Area):
     async def stats(
         self, topic: str, *, failures: dict[str, ClientError] | None = None
     ) -> dict[MessageQueue, TopicOffset]:
-        """Lowest offset, next offset and time of the last message of every queue, in queue order (code 202)."""
+        """Lowest offset, next offset and last time of every queue, in queue order (code 202)."""
         header = GetTopicStatsInfoRequestHeader(topic=topic)
-
-        async def ask(address: str) -> TopicStatsTable:
-            return (await self.instance.ask(address, GET_TOPIC_STATS_INFO, header, None)).body
-
-        targets = await self.masters(topic)
-        tables = await self.ask_all(targets, ask, failures)
+        tables = await self.bodies(await self.masters(topic), GET_TOPIC_STATS_INFO, header, failures)
         merged = {queue: offset for table in tables.values() for queue, offset in table.offset_table.items()}
         return dict(sorted(merged.items()))
 
     async def groups(self, topic: str, *, failures: dict[str, ClientError] | None = None) -> list[str]:
         """Groups that consume the topic or have offsets on it (code 300), sorted."""
         header = QueryTopicConsumeByWhoRequestHeader(topic=topic)
-
-        async def ask(address: str) -> GroupList:
-            return (await self.instance.ask(address, QUERY_TOPIC_CONSUME_BY_WHO, header, None)).body
-
-        targets = await self.masters(topic)
-        lists = await self.ask_all(targets, ask, failures)
+        lists = await self.bodies(await self.masters(topic), QUERY_TOPIC_CONSUME_BY_WHO, header, failures)
         return sorted({group for answer in lists.values() for group in answer.group_list})
 
     async def create(
@@ -114,16 +99,12 @@ class TopicAdmin(FormerMethod, Area):
         order: bool = False,
         attributes: str | None = None,
     ) -> TopicChange:
-        """Creates the topic, or overwrites its settings, on the masters of the named brokers, of a cluster,
-        or of all.
+        """Creates the topic, or overwrites its settings, on the named masters, those of a cluster, or all.
 
         `attributes` is the text `+key=value,-key` of 5.x. `order` also stores the queue layout in the name
         servers.
         """
-        try:
-            check_topic(topic)
-        except ValueError as error:
-            raise InvalidRequest(str(error)) from None
+        valid(check_topic, topic)
         header = CreateTopicRequestHeader(
             topic=topic,
             default_topic=SystemTopic.AUTO_CREATE,
@@ -136,7 +117,7 @@ class TopicAdmin(FormerMethod, Area):
             attributes=attributes,
         )
         targets = await self._admin.brokers.masters(brokers=brokers, cluster=cluster)
-        change = await self._change(targets, header)
+        change = await self.change(targets, UPDATE_AND_CREATE_TOPIC, header, None)
         if order:
             layout = await self._order_layout(topic) if brokers else {}
             layout |= {name: f"{name}:{write_queues}" for name in change.brokers}
@@ -168,7 +149,7 @@ class TopicAdmin(FormerMethod, Area):
         perm: int | None = None,
         attributes: str | None = None,
     ) -> TopicChange:
-        """Changes the given settings on every broker that has the topic, or on those named or of a cluster."""
+        """Changes settings on every broker that has the topic, or on those named or of a cluster."""
         unknown: dict[str, ClientError] = {}
         configs = await self.settings(topic, failures=unknown)
         chosen = await self._admin.brokers.masters(brokers=brokers, cluster=cluster)
@@ -229,12 +210,6 @@ class TopicAdmin(FormerMethod, Area):
             DELETE_KV_CONFIG, DeleteKVConfigRequestHeader(namespace=ORDER_NAMESPACE, key=topic)
         )
         return change
-
-    async def _change(self, targets: dict[str, str], header: CreateTopicRequestHeader) -> TopicChange:
-        answers, failures = await self.ask_each(
-            targets, lambda address: self.instance.ask(address, UPDATE_AND_CREATE_TOPIC, header, None)
-        )
-        return TopicChange(tuple(answers), failures)
 
     async def _update_name_servers(
         self, operation: Operation[HeaderT, None, None, None], header: HeaderT
