@@ -1,4 +1,8 @@
-"""Which marker a test has: one for its folder, and `slow` for those that slow.txt names."""
+"""Markers of the tests: one for its folder, and `slow` for those that slow.txt names.
+
+A test that has one runs without the measurement of coverage, which doubles the time of Python code: the floors
+of tests/coverage_floor.py hold for the fast tests alone.
+"""
 
 from __future__ import annotations
 
@@ -33,6 +37,8 @@ def mark(items: list[pytest.Item], *, is_whole: bool) -> None:
         found |= {beginning: "slow" for beginning in SLOW if name.startswith(beginning)}
         for marker in found.values():
             item.add_marker(marker)
+        if found:
+            item.add_marker("no_cover")
         used |= found.keys()
     if is_whole and (unused := sorted({*FOLDERS, *SLOW} - used)):
         warnings.warn(f"tests/markers.py, slow.txt: no test is called {', '.join(unused)}", stacklevel=1)
