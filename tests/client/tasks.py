@@ -8,21 +8,29 @@ import trio
 
 
 class CancelAt(trio.abc.Instrument):
-    """Cancels a scope at the n-th step that any task takes from now on.
+    """Cancels a scope at the n-th step that `root` or its descendants (None: any task) take from now on.
 
     `task_name` is whose step that was.
     """
 
-    def __init__(self, scope: trio.CancelScope, step: int) -> None:
+    def __init__(self, scope: trio.CancelScope, step: int, root: trio.lowlevel.Task | None = None) -> None:
         self._scope = scope
         self._left = step
+        self._root = root
         self.task_name = ""
 
     def before_task_step(self, task: Any) -> None:
+        if self._left <= 0 or not self._counts(task):
+            return
         self._left -= 1
         if self._left == 0:
             self.task_name = task.name.rpartition(".")[2].partition(" of ")[0]
             trio.lowlevel.current_trio_token().run_sync_soon(self._scope.cancel)
+
+    def _counts(self, task: trio.lowlevel.Task | None) -> bool:
+        while task is not None and task is not self._root:
+            task = None if task.parent_nursery is None else task.parent_nursery.parent_task
+        return task is self._root
 
 
 def tasks() -> set[trio.lowlevel.Task]:

@@ -17,10 +17,19 @@ import trio
 from broker.config.broker import BrokerConfig
 from broker.config.namesrv import NamesrvConfig
 from broker.namesrv.node import open_name_server
+from broker.net.session import Session
 from broker.node import BrokerNode, open_broker
 from broker.store.values import StoreMessage
+from broker.supervisor import Service, Supervisor
 from broker.testing.disk import SimulatedDisk
-from broker.testing.memory_network import HOST, LOST, Lost, MemoryNetwork
+from broker.testing.memory_network import (
+    HOST,
+    LOST,
+    Lost,
+    MemoryListener,
+    MemoryNetwork,
+    OnRequest,
+)
 from codec.bodies.config import TopicConfig
 from codec.codes import PullSysFlag, RequestCode
 from codec.hashing import tags_code
@@ -48,6 +57,16 @@ SETTINGS: dict[str, Any] = {
     "flush_interval_commit_log": 10_000,
     "flush_interval_consume_queue": 10_000,
 }
+FOR_A_DAY: dict[str, Any] = {
+    "flush_interval_commit_log": 600_000,
+    "flush_interval_consume_queue": 600_000,
+    "flush_consumer_offset_interval": 600_000,
+    "flush_delay_offset_interval": 600_000,
+    "clean_resource_interval": 600_000,
+    "transaction_check_interval": 600_000,
+    "register_name_server_period": 60_000,
+}
+"""Intervals for tests that last hours; see also `Sparing`."""
 Trouble = Callable[[RemotingCommand], RemotingCommand | Lost | None]
 
 
@@ -61,14 +80,38 @@ async def in_place(function: Callable[..., Any], *arguments: Any, **_options: An
     return function(*arguments)
 
 
+class Sparing(Supervisor):
+    """Leaves out services that sample or look around every second or every ten."""
+
+    LEFT_OUT = frozenset({"store rates", "statistics", "prepared files", "residency", "save filters"})
+
+    async def run_once(self, name: str, service: Service) -> None:
+        if name in self.LEFT_OUT:
+            await trio.sleep_forever()
+        await service()
+
+
+class ListedNetwork(MemoryNetwork):
+    """Lists its listeners."""
+
+    def __init__(self, nursery: trio.Nursery, on_request: OnRequest | None) -> None:
+        super().__init__(nursery, on_request)
+        self.listeners: list[MemoryListener] = []
+
+    def listen(self, host: str, port: int, backlog: int = 0) -> MemoryListener:
+        self.listeners.append(super().listen(host, port, backlog))
+        return self.listeners[-1]
+
+
 class WatchedCluster:
     """A name server and brokers that all have the same topics. Use `open_cluster`.
 
-    `asked` holds the requests of clients, with their times.
+    `asked` holds the requests of clients, with their times. An unwatched cluster has neither these nor
+    `trouble`: requests cost less.
     """
 
-    def __init__(self, nursery: trio.Nursery) -> None:
-        self.network = MemoryNetwork(nursery, self._on_request)
+    def __init__(self, nursery: trio.Nursery, *, watched: bool = True) -> None:
+        self.network = ListedNetwork(nursery, self._on_request if watched else None)
         self.nodes: dict[str, BrokerNode] = {}
         self.asked: list[tuple[float, RemotingCommand]] = []
         self.commits: list[tuple[str, MessageQueue, int]] = []
@@ -207,7 +250,19 @@ class WatchedCluster:
             if self.nodes[queue.broker_name].context.locks.lock(group, client_id, [queue], now_ms())
         ]
 
+    def locked(self, group: str, *queues: MessageQueue) -> list[MessageQueue]:
+        """Returns those that a client holds the lock of."""
+        free = self.lock(group, "nobody", *queues)
+        for queue in free:
+            self.nodes[queue.broker_name].context.locks.unlock(group, "nobody", [queue])
+        return [queue for queue in queues if queue not in free]
+
     # --- connections
+
+    def sessions(self) -> set[Session]:
+        """The open connections, as name server and brokers see them."""
+        servers = [listener.server for listener in self.network.listeners if listener.server is not None]
+        return {session for server in servers for session in server.sessions}
 
     def push(self, group: str, command: RemotingCommand, broker: str = "a") -> None:
         """Sends a one-way request to every member of a group."""
@@ -229,12 +284,16 @@ class WatchedCluster:
 
 @asynccontextmanager
 async def open_cluster(
-    topics: Mapping[str, int], brokers: Sequence[str] = ("a",), **settings: Any
+    topics: Mapping[str, int], brokers: Sequence[str] = ("a",), *, long: bool = False, **settings: Any
 ) -> AsyncIterator[WatchedCluster]:
-    """A name server and the named brokers with `{topic: queues}` inside the block, on addresses of their own."""
+    """A name server and the named brokers with `{topic: queues}` inside the block, on addresses of their own.
+
+    `long`: hours of the virtual clock cost less, with an unwatched cluster that does only what clients notice.
+    """
     async with trio.open_nursery() as nursery, AsyncExitStack() as stack:
-        cluster = WatchedCluster(nursery)
+        cluster = WatchedCluster(nursery, watched=not long)
         surroundings: dict[str, Any] = {
+            "supervisor": Sparing() if long else None,
             "now_ms": now_ms,
             "network": cluster.network,
             "in_thread": in_place,
@@ -247,6 +306,7 @@ async def open_cluster(
             config = BrokerConfig(
                 **{
                     **SETTINGS,
+                    **(FOR_A_DAY if long else {}),
                     **settings,
                     "broker_name": name,
                     "namesrv_addr": NAMESRV,

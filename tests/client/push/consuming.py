@@ -10,17 +10,14 @@ import trio
 from codec.bodies.heartbeat import ConsumeFromWhere
 from codec.message import MessageExt
 from rmqcli.client import ClientInstance, ConsumeContext, ConsumeResult, PushConsumer, PushSettings
-from tests.client.push.model_broker import ModelCluster
 from tests.client.watched_cluster import NAMESRV, WatchedCluster, now_ms
 
 DONE, LATER = ConsumeResult.SUCCESS, ConsumeResult.RECONSUME_LATER
-
-
 TOPIC, GROUP = "TopicTest", "GroupTest"
 
 
 def consumer(
-    cluster: WatchedCluster | ModelCluster,
+    cluster: WatchedCluster,
     listener: Any,
     name: str = "c1",
     *,

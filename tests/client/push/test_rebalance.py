@@ -22,7 +22,6 @@ from rmqcli.client import (
 )
 from rmqcli.client.group.allocation import averagely_by_circle
 from tests.client.push.consuming import DONE, GROUP, TOPIC, Taken, consumer
-from tests.client.push.model_broker import ModelCluster
 from tests.client.watched_cluster import WatchedCluster, open_cluster
 
 
@@ -195,8 +194,6 @@ async def test_no_name_server_is_said_at_the_start(cluster: WatchedCluster, auto
 async def test_a_day_of_joins_and_leaves(nursery: trio.Nursery, autojump_clock: Any, orderly: bool) -> None:
     """24 hours; every 20 to 40 minutes a member joins, leaves or is cancelled, then two minutes are quiet."""
     rng, counts, sent = random.Random(7), Counter[bytes](), 0
-    cluster = ModelCluster(nursery, {TOPIC: 4})
-    cluster.record = False
 
     async def listener(messages: list[MessageExt], context: Any) -> Any:
         counts[messages[0].body] += 1
@@ -213,29 +210,32 @@ async def test_a_day_of_joins_and_leaves(nursery: trio.Nursery, autojump_clock: 
             persist_interval=rng.uniform(5, 60),
         )
 
-    members = [await join(nursery, fresh(0))]
-    number = 0
-    while trio.current_time() < 24 * 3600:
-        if len(members) < rng.choice((2, 2, 3, 4)):
-            number += 1
-            members.append(await join(nursery, fresh(number)))
-        else:
-            gone = members.pop(rng.randrange(len(members)))
-            if rng.random() < 0.5:
-                gone.leave.set()
+    async with open_cluster({TOPIC: 4}, long=True) as cluster:
+        members = [await join(nursery, fresh(0))]
+        number = 0
+        while trio.current_time() < 24 * 3600:
+            if len(members) < rng.choice((2, 2, 3, 4)):
+                number += 1
+                members.append(await join(nursery, fresh(number)))
             else:
-                gone.scope.cancel()
-            await gone.left.wait()
-        for _ in range(8):
-            cluster.put(cluster.queue(TOPIC, rng.randrange(4)), b"%d" % sent)
-            sent += 1
-        await trio.sleep(120)
-        queues = sorted(q for m in members for q in m.consumer.queues)
-        assert [q.queue_id for q in queues if q.topic == TOPIC] == [0, 1, 2, 3]
-        assert sorted(counts) == sorted(b"%d" % n for n in range(sent))
-        await trio.sleep(rng.uniform(1200, 2400))
-    assert number > 10
-    nursery.cancel_scope.cancel()
+                gone = members.pop(rng.randrange(len(members)))
+                if rng.random() < 0.5:
+                    gone.leave.set()
+                else:
+                    gone.scope.cancel()
+                await gone.left.wait()
+            for _ in range(8):
+                cluster.put(cluster.queue(TOPIC, rng.randrange(4)), b"%d" % sent)
+                sent += 1
+            await trio.sleep(120)
+            queues = sorted(q for m in members for q in m.consumer.queues)
+            assert [q.queue_id for q in queues if q.topic == TOPIC] == [0, 1, 2, 3]
+            assert sorted(counts) == sorted(b"%d" % n for n in range(sent))
+            await trio.sleep(rng.uniform(1200, 2400))
+        assert number > 10
+        for member in members:
+            member.scope.cancel()
+            await member.left.wait()
 
 
 async def test_an_empty_member_list_releases_no_queue(cluster: WatchedCluster, autojump_clock: Any) -> None:
