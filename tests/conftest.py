@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.coverage_floor import check
 from tests.markers import mark
@@ -21,7 +21,7 @@ FIGURE = "figure"
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # An example that is slow on a busy machine is not wrong.
-settings.register_profile("no deadline", deadline=None)
+settings.register_profile("no deadline", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("no deadline")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -12,6 +13,9 @@ from typing import Any
 
 PATIENCE = 120.0
 """Seconds after which a wait for another process or thread fails: a busy machine needs far less."""
+
+RMQ = (sys.executable, "-m", "rmqcli", "--timeout", f"{PATIENCE:g}")
+"""The command line in a process of its own."""
 
 DATA = Path(__file__).parent / "data"
 COMMIT_LOG_FILE_SIZE = 512 * 1024

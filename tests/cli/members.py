@@ -52,7 +52,12 @@ def member(cluster: Cluster, group: str, topic: str) -> Iterator[Member]:
     async def main() -> None:
         token.append(trio.lowlevel.current_trio_token())
         async with PushConsumer(
-            group, {topic: "paid || sent"}, found.consume, settings=settings, namesrv=cluster.namesrv
+            group,
+            {topic: "paid || sent"},
+            found.consume,
+            settings=settings,
+            namesrv=cluster.namesrv,
+            timeout=PATIENCE,
         ):
             ready.set()
             await end.wait()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,9 +13,11 @@ import pytest
 from broker.testing.embedded import Cluster
 from rmqcli.cli.exit_codes import ExitCode
 from tests.cli.conftest import Run
-from tests.support import PATIENCE
+from tests.cli.waiting import until
+from tests.support import PATIENCE, RMQ
 
 IDLE = ("--idle", "1", "--from", "first")
+"""Ends a consumer that has nothing to do, and on a busy machine one that has not begun: see `until`."""
 
 
 def send(rmq: Run, topic: str, *bodies: str, options: tuple[str, ...] = ()) -> None:
@@ -25,11 +26,13 @@ def send(rmq: Run, topic: str, *bodies: str, options: tuple[str, ...] = ()) -> N
 
 def test_each_message_is_printed_once_and_acknowledged(rmq: Run, topic: str) -> None:
     send(rmq, topic, *map(str, range(20)))
-    first = rmq("consume", topic, "-g", f"g_{topic}", *IDLE, "-f", r"%v\n")
+    consume = ("consume", topic, "-g", f"g_{topic}", "--from", "first")
+    first = rmq(*consume, "-c", "20", "-f", r"%v\n")
     assert first.code == 0
     assert sorted(map(int, first.out.split())) == list(range(20))
+    assert rmq(*consume, "--idle", "1").out == b""
     send(rmq, topic, "20")
-    again = rmq("consume", topic, "-g", f"g_{topic}", *IDLE, "--json", "-v")
+    again = rmq(*consume, "-c", "1", "--json", "-v")
     assert [line["body"] for line in again.json_lines] == ["20"]
     assert "rmq: 1 message\n" in again.err
 
@@ -56,9 +59,10 @@ def test_what_a_broker_refuses_is_no_empty_group(rmq: Run, topic: str) -> None:
 
 
 def test_in_order_and_with_tags(rmq: Run, topic: str) -> None:
+    send(rmq, topic, "-1", options=("-q", "2", "-t", "B"))
     send(rmq, topic, *map(str, range(30)), options=("-q", "2", "-t", "A"))
-    send(rmq, topic, "other", options=("-q", "2", "-t", "B"))
-    done = rmq("consume", topic, "-g", f"g_{topic}", "--orderly", "-t", "A || C", *IDLE, "-f", r"%v\n")
+    consume = ("consume", topic, "-g", f"g_{topic}", "--from", "first", "--orderly", "-t", "A || C")
+    done = rmq(*consume, "-c", "30", "-f", r"%v\n")
     assert [int(body) for body in done.out.split()] == list(range(30))
 
 
@@ -67,7 +71,19 @@ def test_broadcasting_keeps_its_place_in_a_file(
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     send(rmq, topic, "a")
-    arguments = ("consume", topic, "-g", f"g_{topic}", "--broadcast", *IDLE, "-f", r"%v\n")
+    arguments = (
+        "consume",
+        topic,
+        "-g",
+        f"g_{topic}",
+        "--broadcast",
+        "--from",
+        "first",
+        "-c",
+        "1",
+        "-f",
+        r"%v\n",
+    )
     assert rmq(*arguments).out == b"a\n"
     send(rmq, topic, "b")
     assert rmq(*arguments).out == b"b\n"
@@ -81,13 +97,13 @@ def test_a_command_gets_each_body_and_its_failure_brings_the_message_again(
     send(rmq, topic, "x", "y", options=("-t", "paid"))
     log = tmp_path / "log"
     script = f'cat >> {log}; echo " $RMQ_TAG $RMQ_RECONSUME_TIMES" >> {log}; test ! -e {tmp_path}/fail'
-    done = rmq("consume", topic, "-g", f"g_{topic}", *IDLE, "--exec", script)
+    consume = ("consume", topic, "-g", f"g_{topic}", "--exec", script)
+    done = rmq(*consume, "--from", "first", "-c", "2")
     assert done.code == 0
     assert sorted(log.read_text().splitlines()) == ["x paid 0", "y paid 0"]
     (tmp_path / "fail").touch()
     send(rmq, topic, "z", options=("-t", "paid"))
-    failed = rmq("consume", topic, "-g", f"g_{topic}", *IDLE, "--exec", script)
-    assert "status 1" in failed.err
+    until(rmq, lambda result: "status 1" in result.err, *consume, *IDLE)
     assert log.read_text().splitlines()[-1] == "z paid 0"
     group = rmq("group", "describe", f"g_{topic}")
     assert group.code == 0
@@ -128,21 +144,22 @@ def test_what_is_refused_again_and_again_is_told_once(
     send(rmq, topic, "a")
     group = f"g_{topic}"
     assert rmq("group", "create", group, "--no-broadcast").code == 0
-    done = rmq("consume", topic, "-g", group, "--broadcast", "--from", "first", "--idle", "2.5", "-f", "%v")
+    consume = ("consume", topic, "-g", group, "--broadcast", "--from", "first", "--idle", "2.5", "-f", "%v")
+    done = until(rmq, lambda result: result.err.count("\n") > 4, *consume)
     assert done.code == ExitCode.NOT_PERMITTED
     *lines, end = done.err.splitlines()
     assert end.endswith(" can not consume by broadcast way")
     assert all(line.startswith(f"rmq: pulling {topic}@broker-a:") for line in lines)
     assert all("can not consume by broadcast way" in line for line in lines)
     assert len({line.split()[2] for line in lines}) == len(lines) == 4
-    loud = rmq("-v", "consume", topic, "-g", group, "--broadcast", "--idle", "2.5")
-    assert loud.err.count(f"rmqcli.client.push: pulling {topic}@broker-a:0") > 1
+    refusal = f"rmqcli.client.push: pulling {topic}@broker-a:0"
+    until(rmq, lambda result: result.err.count(refusal) > 1, "-v", *consume)
 
 
 @contextmanager
 def consuming(cluster: Cluster, topic: str, stdout: int) -> Iterator[subprocess.Popen[str]]:
     """A process that prints the bodies of all messages."""
-    command = [sys.executable, "-m", "rmqcli", "consume", topic, "-g", f"g_{topic}", "-n", cluster.namesrv]
+    command = [*RMQ, "consume", topic, "-g", f"g_{topic}", "-n", cluster.namesrv]
     command += ["--from", "first", "-f", r"%v\n"]
     with subprocess.Popen(command, stdout=stdout, stderr=subprocess.PIPE, text=True) as consumer:
         try:
@@ -186,7 +203,7 @@ def test_a_pipe_without_a_reader_ends_a_consumer_that_has_nothing_to_write(
 
 def test_what_a_command_prints_is_the_reply(rmq: Run, cluster: Cluster, topic: str) -> None:
     script = 'test "$(tee /dev/stderr)" = hello && echo "from $RMQ_TOPIC"'
-    command = [sys.executable, "-m", "rmqcli", "consume", topic, "-g", f"g_{topic}", "-n", cluster.namesrv]
+    command = [*RMQ, "consume", topic, "-g", f"g_{topic}", "-n", cluster.namesrv]
     command += ["--from", "first", "--exec", script, "--reply", "-c", "2"]
     send(rmq, topic, "hello")
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as consumer:
@@ -202,7 +219,8 @@ def test_what_fails_in_a_broadcast_does_not_come_again(
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     send(rmq, topic, "bad")
-    done = rmq("consume", topic, "-g", f"g_{topic}", *IDLE, "--broadcast", "--exec", "kill -9 $$")
+    consume = ("consume", topic, "-g", f"g_{topic}", *IDLE, "--broadcast", "--exec", "kill -9 $$")
+    done = until(rmq, lambda result: result.err != "", *consume)
     assert "retried" not in done.err
     first, second = done.err.splitlines()
     assert first.endswith(" failed: killed by SIGKILL")
@@ -211,6 +229,6 @@ def test_what_fails_in_a_broadcast_does_not_come_again(
 
 def test_what_fails_too_often_is_a_dead_letter(rmq: Run, topic: str) -> None:
     send(rmq, topic, "bad")
-    done = rmq("consume", topic, "-g", f"g_{topic}", *IDLE, "--exec", "false", "--retries", "0")
-    assert "is now a dead letter: status 1" in done.err
+    consume = ("consume", topic, "-g", f"g_{topic}", *IDLE, "--exec", "false", "--retries", "0")
+    until(rmq, lambda result: "is now a dead letter: status 1" in result.err, *consume)
     assert rmq("pull", f"%DLQ%g_{topic}", "-f", r"%v\n").out == b"bad\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -17,27 +16,20 @@ from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.client import ConsumeResult, Producer, PushConsumer, PushSettings
 from rmqcli.client.instance import ClientInstance
 from rmqcli.client.trace.consuming import ConsumeTracer
-from tests.cli.conftest import Run
+from tests.cli.conftest import Result, Run
+from tests.cli.waiting import has_rows, until
 from tests.support import PATIENCE
 
 
-def until_found(rmq: Run, *arguments: str) -> Any:
+def until_found(rmq: Run, *arguments: str) -> Result:
     """Traces are written some moments later."""
-    for _ in range(200):
-        result = rmq(*arguments)
-        if result.code != ExitCode.NOT_FOUND:
-            break
-    return result
+    return until(rmq, lambda result: result.code != ExitCode.NOT_FOUND, *arguments)
 
 
 def test_a_committed_transaction_is_consumed(rmq: Run, topic: str) -> None:
     sent = rmq("send", topic, "paid", "-k", "k1", "--transaction", "commit")
     assert (sent.code, sent.lines[0][4]) == (0, "SEND_OK")
-    for _ in range(200):  # the end is told one-way
-        found = rmq("pull", topic, "--json").json_lines
-        if found:
-            break
-    (message,) = found
+    (message,) = until(rmq, has_rows, "pull", topic, "--json").json_lines  # the end is told one-way
     assert (message["body"], message["msgId"], message["keys"]) == ("paid", sent.lines[0][3], ["k1"])
 
 
@@ -73,7 +65,9 @@ def responder(cluster: Cluster, topic: str) -> Iterator[None]:
 
     async def main() -> None:
         token.append(trio.lowlevel.current_trio_token())
-        async with Producer("answers", namesrv=cluster.namesrv, timeout=30.0, send_timeout=30.0) as producer:
+        async with Producer(
+            "answers", namesrv=cluster.namesrv, timeout=PATIENCE, send_timeout=PATIENCE
+        ) as producer:
 
             async def answer(messages: list[MessageExt], context: object) -> ConsumeResult:
                 for message in messages:
@@ -81,7 +75,12 @@ def responder(cluster: Cluster, topic: str) -> Iterator[None]:
                 return ConsumeResult.SUCCESS
 
             async with PushConsumer(
-                f"g_{topic}", {topic: "*"}, answer, settings=PushSettings(grace=0.0), namesrv=cluster.namesrv
+                f"g_{topic}",
+                {topic: "*"},
+                answer,
+                settings=PushSettings(grace=0.0),
+                namesrv=cluster.namesrv,
+                timeout=PATIENCE,
             ):
                 ready.set()
                 await end.wait()
@@ -108,11 +107,13 @@ def test_a_request_is_answered(rmq: Run, cluster: Cluster, topic: str) -> None:
 
 
 def test_a_request_that_nobody_answers(cli: Run, rmq: Run, cluster: Cluster, topic: str) -> None:
-    started = time.monotonic()
-    result = cli("-n", cluster.namesrv, "--timeout", "1.5", "request", topic, "hello")
-    assert result.code == ExitCode.TIMED_OUT
-    assert f"of topic {topic} within 1.5 s" in result.err
-    assert time.monotonic() - started < PATIENCE
+    """A busy machine may need longer for sending alone."""
+    for seconds in ("1.5", "10", "60"):
+        result = cli("-n", cluster.namesrv, "--timeout", seconds, "request", topic, "hello")
+        assert result.code == ExitCode.TIMED_OUT
+        if " did not answer " not in result.err:
+            break
+    assert f"of topic {topic} within {seconds} s" in result.err
 
 
 def test_the_trace_of_a_message(rmq: Run, cluster: Cluster, topic: str) -> None:
@@ -130,7 +131,7 @@ def test_the_trace_of_a_message(rmq: Run, cluster: Cluster, topic: str) -> None:
     (message,) = rmq("query", topic, "--id", msg_id, "--json").json_lines
 
     async def consume() -> None:
-        async with ClientInstance(cluster.namesrv, timeout=30.0) as instance:
+        async with ClientInstance(cluster.namesrv, timeout=PATIENCE) as instance:
             tracer = ConsumeTracer(instance, "billing")
             await tracer.start()
             tracer.after(tracer.before([_stored(message)]), False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
@@ -13,6 +12,8 @@ from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.client import ConsumeResult
 from tests.cli.conftest import Run
 from tests.cli.members import Member, member
+from tests.cli.waiting import until
+from tests.support import RMQ
 
 
 @pytest.fixture
@@ -54,10 +55,10 @@ def test_a_group_is_created_changed_and_deleted(rmq: Run, group: str) -> None:
 def test_a_group_without_consumption_gets_nothing(rmq: Run, topic: str, group: str) -> None:
     rmq("send", topic, "x", "-q", "0")
     rmq("group", "create", group, "--no-consume")
-    consume = ("consume", topic, "-g", group, "--from", "first", "--idle", "1", "-f", r"%v\n")
-    assert rmq(*consume).out == b""
+    consume = ("consume", topic, "-g", group, "--from", "first", "-f", r"%v\n")
+    assert rmq(*consume, "--idle", "1").out == b""
     rmq("group", "update", group, "--consume")
-    assert rmq(*consume).out == b"x\n"
+    assert rmq(*consume, "-c", "1").out == b"x\n"
 
 
 @pytest.mark.parametrize(
@@ -101,7 +102,7 @@ def test_a_group_is_deleted_with_all_there_is_of_it(
 ) -> None:
     rmq("send", topic, "bad")
     again = ("consume", topic, "-g", group, "--from", "first", "--idle", "1")
-    rmq(*again, "--exec", "false", "--retries", "0")
+    until(rmq, lambda result: "dead letter" in result.err, *again, "--exec", "false", "--retries", "0")
     assert f"%DLQ%{group}" in rmq("topic", "list", "--all").out.decode()
     rmq("group", "delete", group, "--yes")
     assert group in rmq("group", "list").out.decode()
@@ -181,15 +182,12 @@ def test_a_message_is_delivered_to_a_client(rmq: Run, running: Member, topic: st
 
 
 def test_producers(rmq: Run, cluster: Cluster, topic: str) -> None:
-    command = [sys.executable, "-m", "rmqcli", "send", topic, "-n", cluster.namesrv, "--json"]
+    command = [*RMQ, "send", topic, "-n", cluster.namesrv, "--json"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as sender:
         assert sender.stdin is not None and sender.stdout is not None
         sender.stdin.write(b"a\n")
         sender.stdin.flush()
-        for _ in range(600):
-            found = rmq("cluster", "producers", "-g", "rmq")
-            if found.code == 0:
-                break
+        found = until(rmq, lambda result: result.code == 0, "cluster", "producers", "-g", "rmq")
         everybody = rmq("cluster", "producers", "--json").json
         sender.stdin.close()
     (row,) = found.lines
@@ -288,10 +286,7 @@ def test_a_group_that_consumes_has_a_place_before_it_commits(
     rmq: Run, cluster: Cluster, topic: str, group: str
 ) -> None:
     with member(cluster, group, topic):
-        for _ in range(300):
-            found = rmq("offsets", "show", "-g", group, "-t", topic)
-            if found.code == 0:
-                break
+        found = until(rmq, lambda result: result.code == 0, "offsets", "show", "-g", group, "-t", topic)
         assert [row[3] for row in found.lines] == ["0"] * 4
 
 

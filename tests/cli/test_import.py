@@ -7,7 +7,7 @@ import json
 import os
 import signal
 import subprocess
-import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.client import Producer
 from rmqcli.import_ import rows as import_rows
 from tests.cli.conftest import Run
-from tests.support import PATIENCE
+from tests.support import PATIENCE, RMQ
 
 TIMES = ("ORIGINAL_BORN_TIMESTAMP", "ORIGINAL_STORE_TIMESTAMP")
 COUNT = 150
@@ -36,7 +36,9 @@ def filled(cluster: Cluster, topic: str) -> str:
 
 
 async def fill(cluster: Cluster, topic: str) -> None:
-    async with Producer("G_import", namesrv=cluster.namesrv) as producer:
+    async with Producer(
+        "G_import", namesrv=cluster.namesrv, timeout=PATIENCE, send_timeout=PATIENCE
+    ) as producer:
         for number in range(COUNT):
             message = Message.of(
                 topic,
@@ -253,13 +255,14 @@ def test_killed_in_the_middle(
     total = 3000
     path = lines_of(tmp_path / "a.jsonl", [{"body": f"{n}", "queueId": n % 4} for n in range(total)])
     kept = tmp_path / f"a.jsonl.{topic}.import"
-    command = [sys.executable, "-m", "rmqcli", "import", str(path), "--topic", topic, "--rate", "800"]
+    command = [*RMQ, "import", str(path), "--topic", topic, "--rate", "200"]
     process = subprocess.Popen(
         command, env=os.environ | {"RMQ_NAMESRV": cluster.namesrv}, stderr=subprocess.DEVNULL
     )
     try:
         while not kept.exists() or kept.read_bytes().count(b"\n") < 50:
             assert process.poll() is None
+            time.sleep(0.01)
     finally:
         process.send_signal(number)
         process.wait(PATIENCE)

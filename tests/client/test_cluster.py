@@ -298,7 +298,7 @@ async def test_a_request_without_a_consumer() -> None:
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port = listeners[0].socket.getsockname()[1]
     await listeners[0].aclose()
-    async with Admin(namesrv=f"127.0.0.1:{port}") as admin:
+    async with Admin(namesrv=f"127.0.0.1:{port}", timeout=PATIENCE) as admin:
         with pytest.raises(NoNameServer, match=rf"127\.0\.0\.1:{port}: Connection refused$"):
             await admin.topics.names()
 

@@ -17,7 +17,7 @@ SETTINGS_TEST = """
 import subprocess, sys
 
 def rmq(cluster, *arguments):
-    command = [sys.executable, "-m", "rmqcli", "-n", cluster.namesrv, *arguments]
+    command = [sys.executable, "-m", "rmqcli", "--timeout", "60", "-n", cluster.namesrv, *arguments]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 def test_settings(rmq_cluster):

@@ -34,7 +34,7 @@ from rmqcli.export.output.manifest import MANIFEST, Manifest, Origin, read_json
 from tests.cli.conftest import Run
 from tests.export.support import java_rows, rows_of
 from tests.export.topics import FakeClient, fill, in_order
-from tests.support import COMMIT_LOG_FILE_SIZE, JavaStore
+from tests.support import COMMIT_LOG_FILE_SIZE, PATIENCE, JavaStore
 
 
 def manifest_of(out: Path) -> Manifest:
@@ -129,7 +129,7 @@ def test_what_is_gone_of_a_topic_between_two_exports_is_said(
 
 async def test_a_topic_that_grew(cluster: Cluster, topic: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    async with PullConsumer(namesrv=cluster.namesrv) as client:
+    async with PullConsumer(namesrv=cluster.namesrv, timeout=PATIENCE) as client:
         queues = await client.message_queues(topic)
 
         async def export(resume: bool) -> int:

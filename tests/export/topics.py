@@ -7,6 +7,7 @@ from codec.message import Message, MessageExt
 from codec.message_queue import MessageQueue
 from rmqcli.client import Producer, PullResult, PullStatus
 from tests.export.support import Row
+from tests.support import PATIENCE
 
 
 def in_order(rows: list[Row]) -> list[Row]:
@@ -15,7 +16,9 @@ def in_order(rows: list[Row]) -> list[Row]:
 
 async def fill(cluster: Cluster, topic: str, count: int = 60) -> None:
     """Sends bodies of all kinds; one of them is large enough to be compressed."""
-    async with Producer("G_fill", namesrv=cluster.namesrv) as producer:
+    async with Producer(
+        "G_fill", namesrv=cluster.namesrv, timeout=PATIENCE, send_timeout=PATIENCE
+    ) as producer:
         for number in range(count):
             message = Message.of(
                 topic,

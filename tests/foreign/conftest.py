@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.foreign.install import ALL, Client, install_cpp1, install_node
-from tests.support import PATIENCE
+from tests.support import PATIENCE, RMQ
 
 
 @pytest.fixture(scope="session")
@@ -69,12 +69,12 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]
 def rmq(cluster: dict[str, str]) -> Any:
     def call(*args: str, stdin: str | None = None) -> list[str]:
         done = subprocess.run(
-            [sys.executable, "-m", "rmqcli", *args, "-n", cluster["namesrv"]],
+            [*RMQ, *args, "-n", cluster["namesrv"]],
             capture_output=True,
             text=True,
             input=stdin,
             check=False,
-            timeout=120,
+            timeout=PATIENCE,
         )
         assert done.returncode == 0, done.stderr
         return done.stdout.splitlines()

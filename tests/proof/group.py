@@ -19,11 +19,10 @@ from pathlib import Path
 from rmqcli.cli.exit_codes import ExitCode
 from tests.foreign.install import Client
 from tests.proof.journal import Journal, wait_until
-from tests.support import PATIENCE
+from tests.support import PATIENCE, RMQ
 
 __all__ = ["Feed", "Group", "Server", "rmq"]
 
-RMQ = (sys.executable, "-m", "rmqcli")
 ORDERLY_MEMBER = (sys.executable, "-m", "tests.proof.orderly_member")
 
 

@@ -15,6 +15,7 @@ import trio
 
 from codec.message import MessageExt
 from rmqcli.client import OrderlyContext, OrderlyResult, PushConsumer, PushSettings
+from tests.support import PATIENCE
 
 
 async def main(namesrv: str, topic: str, group: str, name: str) -> None:
@@ -25,7 +26,9 @@ async def main(namesrv: str, topic: str, group: str, name: str) -> None:
         return OrderlyResult.SUCCESS
 
     settings = PushSettings(rebalance_interval=1.0)
-    async with PushConsumer(group, {topic: "*"}, handle, orderly=True, settings=settings, namesrv=namesrv):
+    async with PushConsumer(
+        group, {topic: "*"}, handle, orderly=True, settings=settings, namesrv=namesrv, timeout=PATIENCE
+    ):
         await trio.sleep_forever()
 
 

@@ -66,7 +66,7 @@ class Taken:
         self._changed.set()
         self._changed = trio.Event()
 
-    async def until(self, condition: Callable[[], bool], timeout: float = 20) -> None:
+    async def until(self, condition: Callable[[], bool], timeout: float = PATIENCE) -> None:
         with trio.fail_after(timeout):
             while not condition():
                 await self._changed.wait()
@@ -213,6 +213,7 @@ async def test_an_application_that_is_cancelled_leaves_no_open_file(
                     Taken(),
                     settings=settings,
                     namesrv=cluster.namesrv,
+                    timeout=PATIENCE,
                 ):
                     await trio.sleep_forever()
             ended += scope.cancelled_caught

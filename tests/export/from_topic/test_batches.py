@@ -15,6 +15,7 @@ from rmqcli.export import QueueRange, export_topic
 from rmqcli.export.from_topic.batches import read_some, to_batch
 from tests.export.support import as_row, rows_of
 from tests.export.topics import FakeClient, fill, in_order, message
+from tests.support import PATIENCE
 
 QUEUE = MessageQueue("T", "broker-a", 0)
 
@@ -29,7 +30,7 @@ async def pulled(client: PullConsumer, queue: MessageQueue) -> list[MessageExt]:
 async def test_a_topic_equals_its_pulls(cluster: Cluster, topic: str, tmp_path: Path) -> None:
     await fill(cluster, topic)
     told: list[int] = []
-    async with PullConsumer(namesrv=cluster.namesrv) as client:
+    async with PullConsumer(namesrv=cluster.namesrv, timeout=PATIENCE) as client:
         queues = await client.message_queues(topic)
         expected = [as_row(message) for queue in queues for message in await pulled(client, queue)]
         ranges = [QueueRange(queue, 0, await client.max_offset(queue)) for queue in queues]

@@ -40,7 +40,7 @@ from tests.cli.conftest import Run
 from tests.export.conftest import SparkRun
 from tests.export.support import NOISE, by_place, encodings, harm_another_topic, java_rows, rows_of, write_log
 from tests.export.topics import fill, in_order
-from tests.support import JavaStore
+from tests.support import PATIENCE, JavaStore
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -198,7 +198,7 @@ async def test_a_topic_as_without_spark(cluster: Cluster, topic: str, tmp_path: 
     import trio
 
     await fill(cluster, topic)
-    async with PullConsumer(namesrv=cluster.namesrv) as client:
+    async with PullConsumer(namesrv=cluster.namesrv, timeout=PATIENCE) as client:
         queues = await client.message_queues(topic)
         ranges = [QueueRange(queue, 1, await client.max_offset(queue)) for queue in queues]
         await export_topic(client, ranges, tmp_path / "here")
@@ -243,7 +243,7 @@ async def test_queues_in_pieces(cluster: Cluster, topic: str, tmp_path: Path) ->
     import trio
 
     await fill(cluster, topic, 56)
-    async with PullConsumer(namesrv=cluster.namesrv) as client:
+    async with PullConsumer(namesrv=cluster.namesrv, timeout=PATIENCE) as client:
         ranges = [
             QueueRange(queue, 0, await client.max_offset(queue))
             for queue in await client.message_queues(topic)
@@ -281,7 +281,7 @@ async def test_a_queue_that_fails_alone(cluster: Cluster, topic: str, tmp_path: 
     import trio
 
     await fill(cluster, topic, 20)
-    async with PullConsumer(namesrv=cluster.namesrv) as client:
+    async with PullConsumer(namesrv=cluster.namesrv, timeout=PATIENCE) as client:
         queues = await client.message_queues(topic)
         ranges = [QueueRange(queue, 0, await client.max_offset(queue)) for queue in queues]
     wrong = QueueRange(MessageQueue(topic, "broker-a", 77), 0, 5)

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from codec.message import Message, MessageExt
 from codec.message_queue import MessageQueue
 from rmqcli.client import Admin, Producer, PullConsumer
+from tests.support import PATIENCE
 
 Place = tuple[int, int]
 """Queue id and queue offset."""
@@ -23,7 +24,10 @@ def fill(namesrv: str, topic: str, bodies: Iterable[bytes], queues: int = 4) -> 
     """
 
     async def main() -> None:
-        async with Admin(namesrv=namesrv) as admin, Producer(namesrv=namesrv) as producer:
+        async with (
+            Admin(namesrv=namesrv, timeout=PATIENCE) as admin,
+            Producer(namesrv=namesrv, timeout=PATIENCE, send_timeout=PATIENCE) as producer,
+        ):
             if topic not in await admin.topics.names():
                 await admin.topics.create(topic, read_queues=queues, write_queues=queues)
             targets = await producer.message_queues(topic)
@@ -39,7 +43,7 @@ def pulled(namesrv: str, topic: str) -> list[MessageExt]:
 
     async def main() -> list[MessageExt]:
         found: list[MessageExt] = []
-        async with PullConsumer(namesrv=namesrv) as consumer:
+        async with PullConsumer(namesrv=namesrv, timeout=PATIENCE) as consumer:
             for queue in await consumer.message_queues(topic):
                 offset = await consumer.min_offset(queue)
                 while (result := await consumer.pull(queue, offset)).messages:
@@ -54,7 +58,7 @@ def committed(namesrv: str, topic: str, group: str) -> dict[int, int | None]:
     """Returns the offsets of a group by queue id."""
 
     async def main() -> dict[int, int | None]:
-        async with PullConsumer(group, namesrv=namesrv) as consumer:
+        async with PullConsumer(group, namesrv=namesrv, timeout=PATIENCE) as consumer:
             queues = await consumer.message_queues(topic)
             return {queue.queue_id: await consumer.committed(queue) for queue in queues}
 

@@ -18,6 +18,7 @@ from rmqcli.export.spark_source.options import read_options
 from rmqcli.export.spark_source.pulling import DataLoss
 from rmqcli.export.spark_source.stream import StreamReader
 from tests.export.spark_source.support import Sink, Source, committed, fill, places
+from tests.support import PATIENCE
 
 NUMBERED = [b"%d" % number for number in range(200)]
 
@@ -75,7 +76,7 @@ def test_queues_that_are_added(source: Source, sink: Sink) -> None:
     sink.run(source.stream(**options))
 
     async def grow() -> None:
-        async with Admin(namesrv=source.namesrv) as admin:
+        async with Admin(namesrv=source.namesrv, timeout=PATIENCE) as admin:
             await admin.topics.update(topic, read_queues=4, write_queues=4)
 
     trio.run(grow)
