@@ -305,24 +305,25 @@ async def test_pulls_carry_the_offset_and_a_version_that_brokers_know(
 
 async def test_the_suggested_broker_is_asked_and_gets_no_offset(autojump_clock: Any) -> None:
     """The broker always suggests 1, the slave; this is the same broker under another name."""
-    slave: list[str] = []
     async with open_cluster({TOPIC: 1}, slave_read_enable=True) as cluster:
         opened, master = cluster.open_stream, cluster.nodes["a"].address
+        slave = master.replace(HOST, "slave")
 
         async def open_stream(host: str, port: int) -> Any:
-            if host == "slave":
-                slave.append(host)
             return await opened(HOST if host == "slave" else host, port)
 
         cluster.open_stream = open_stream
         cluster.nodes["a"].context.groups.put(SubscriptionGroupConfig(group_name=GROUP, broker_id=1))
-        cluster.put(cluster.queue(TOPIC), b"x")
         taken = Taken()
         made = consumer(cluster, taken)
         async with made:
-            made.instance.routes.brokers["a"] = {0: master, 1: master.replace(HOST, "slave")}
-            await trio.sleep(10)
-        assert slave
+            await trio.sleep(1)
+            made.instance.routes.brokers["a"] = {0: master, 1: slave}
+            cluster.put(cluster.queue(TOPIC), b"x")
+            await trio.sleep(20)
+            links = [made.instance.pool.link(address) for address in (master, slave)]
+            # the long polls of the topic and of the retry topic
+            assert [link and link.in_flight for link in links] == [0, 2]
         assert taken.bodies == [b"x"]
         assert pulls(cluster)[-1][1]["sysFlag"] == "2"
 
