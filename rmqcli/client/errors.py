@@ -71,7 +71,7 @@ class ConnectionLost(ClientError):
 
 
 class NoNameServer(ConnectionFailed):
-    """No answer from any name server; `address` is the whole list, `causes` has one error for each."""
+    """No reply from any name server; `address` is the whole list, `causes` has one error for each."""
 
     def __init__(self, addresses: tuple[str, ...], causes: tuple[ClientError, ...] = ()) -> None:
         only = causes[0] if len(causes) == 1 else None
@@ -87,7 +87,7 @@ def seconds_text(seconds: float) -> str:
 
 
 class RequestTimeout(ClientError):
-    """No answer from `address` within `timeout` seconds; the request may still be carried out."""
+    """No reply from `address` within `timeout` seconds; the request may still be carried out."""
 
     def __init__(self, address: str, request: str, timeout: float) -> None:
         super().__init__(f"{address} did not answer {request} within {seconds_text(timeout)}")
@@ -200,9 +200,9 @@ class OnlineResetUnsupported(ClientError):
 
     def __init__(self, group: str, clients: int, wanted: str) -> None:
         super().__init__(
-            f"group {group} has running clients ({clients}), and its broker moves running consumers only to a "
-            f"time, the start or the end of a whole topic, not to {wanted}; stop the clients first, or reset to "
-            "start, end or @TIME"
+            f"group {group} has running clients ({clients}), and its broker moves running consumers only to "
+            f"a time, the start or the end of a whole topic, not to {wanted}; stop the clients first, or reset "
+            "to start, end or @TIME"
         )
         self.group = group
         self.clients = clients

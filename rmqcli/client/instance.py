@@ -243,7 +243,7 @@ class ClientInstance:
         header: RequestT,
         extra: Mapping[str, str] | None = None,
     ) -> Answer[ReplyT, ReplyBodyT] | None:
-        """As `ask_queue`, but None for QUERY_NOT_FOUND. `extra` is added to the ext fields."""
+        """`ask_queue`, but None for QUERY_NOT_FOUND. `extra` is added to the ext fields."""
         ext, _ = operation.encode_request(header, None)
         reply = await self.read_queue(
             queue, operation.code, {**(ext or {}), **(extra or {})}, ok=_FOUND_OR_NOT

@@ -77,16 +77,10 @@ class Namespace:
     def unwrap_queues(self, queues: Iterable[MessageQueue]) -> list[MessageQueue]:
         return [self.unwrap_queue(queue) for queue in queues]
 
-    def wrap_message(self, message: Message) -> Message:
-        """The message to send, with the namespace in INSTANCE_ID."""
-        properties = dict(message.properties) | {PropertyName.INSTANCE_ID: self.name}
-        return self._renamed(message, properties)
-
-    def wrap_item(self, message: Message) -> Message:
-        """The message as part of a batch; the batch has the INSTANCE_ID."""
-        return self._renamed(message, message.properties)
-
-    def _renamed(self, message: Message, properties: dict[str, str]) -> Message:
+    def wrap_message(self, message: Message, *, in_batch: bool) -> Message:
+        """The message to send, with the namespace in INSTANCE_ID, which a batch has for all its messages."""
+        instance = {} if in_batch else {PropertyName.INSTANCE_ID: self.name}
+        properties = dict(message.properties) | instance
         # The reply topic belongs to the cluster, not to a namespace
         reply = message.properties.get(PropertyName.MSG_TYPE) == REPLY_TYPE
         topic = message.topic if reply else self.wrap(message.topic)

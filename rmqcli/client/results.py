@@ -15,7 +15,7 @@ DEFAULT_REGION = "DefaultRegion"
 
 
 class SendStatus(Enum):
-    """In all four cases the message is stored; three report no flush or replication in time."""
+    """The status of a stored message; all but SEND_OK report no flush or replication in time."""
 
     SEND_OK = ResponseCode.SUCCESS
     FLUSH_DISK_TIMEOUT = ResponseCode.FLUSH_DISK_TIMEOUT

@@ -154,10 +154,10 @@ class Resets:
         A broker refuses to reset the whole topic while the group has no offset on one of its queues (for
         which it answers 0), and an offset behind the clients would look like one that was moved.
         """
-        places = {r.queue: r.min_offset if r.old is None else r.old for r in plan.queues}
-        known = await gather_all(places, lambda queue: self._offsets.committed(queue, plan.group))
-        behind = [queue for queue, place in places.items() if (known[queue] or -1) < place]
-        await gather_all(behind, lambda queue: self._offsets.commit(queue, places[queue], plan.group))
+        positions = {r.queue: r.min_offset if r.old is None else r.old for r in plan.queues}
+        known = await gather_all(positions, lambda queue: self._offsets.committed(queue, plan.group))
+        behind = [queue for queue, position in positions.items() if (known[queue] or -1) < position]
+        await gather_all(behind, lambda queue: self._offsets.commit(queue, positions[queue], plan.group))
 
     async def _takes_queues(self, address: str) -> bool:
         """True if a broker's configuration (26) says that it resets single queues; False if unreadable."""

@@ -64,12 +64,12 @@ async def _consumed_again(
     before: Mapping[MessageQueue, Activity],
 ) -> set[MessageQueue]:
     now = await admin.clients.activity(group, {before[queue].client_id for queue in asked})
-    active = [queue for queue in asked if queue in now and _went_on(before[queue], now[queue])]
+    active = [queue for queue in asked if queue in now and _consumed_since(before[queue], now[queue])]
     ends, _ = await gather(active, admin.offsets.max_offset)
     return {queue for queue, end in ends.items() if end == asked[queue].max_offset}
 
 
-def _went_on(before: Activity, now: Activity) -> bool:
+def _consumed_since(before: Activity, now: Activity) -> bool:
     return now.client_id == before.client_id and now.consumed > before.consumed
 
 

@@ -228,7 +228,7 @@ class StartOffsets(OffsetCalls):
         return await self._first(queue) if stored is None else stored
 
     async def _first(self, queue: MessageQueue) -> int:
-        """On a retry topic a LAST group misses nothing, and a TIMESTAMP group starts at the end."""
+        """The offset by the settings; on a retry topic LAST means 0, and TIMESTAMP the end."""
         is_retry, where = queue.topic.startswith(RETRY_PREFIX), self._settings.consume_from
         if where is ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET:
             return 0

@@ -23,7 +23,7 @@ from rmqcli.client.instance import ClientInstance
 
 
 class OffsetCalls:
-    """Mixin. Requests go to the master of the queue's broker, reads to a slave if it cannot be reached."""
+    """Mixin of consumers and Admin. Reads go to a slave if the master of a queue cannot be reached."""
 
     instance: ClientInstance
     group: str = ""

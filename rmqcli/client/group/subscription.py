@@ -94,7 +94,7 @@ async def check_at(instance: ClientInstance, address: str, group: str, data: Sub
 
 
 async def check_at_broker(instance: ClientInstance, group: str, data: SubscriptionData) -> None:
-    """`check_at` a random broker of the topic."""
+    """Calls `check_at` for a random broker of the topic."""
     route = await instance.route(data.topic)
     addresses = [table[min(table)] for table in route.brokers.values() if table]
     await check_at(instance, instance.random.choice(addresses), group, data)

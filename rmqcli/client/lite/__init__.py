@@ -1,1 +1,1 @@
-"""Polling with everything else done behind it (Java `DefaultLitePullConsumer`)."""
+"""Polling, with pulls, rebalance and commits in the background (Java `DefaultLitePullConsumer`)."""

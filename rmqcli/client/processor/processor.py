@@ -139,6 +139,6 @@ class ClientRemotingProcessor:
 
 
 def _no_group(command: RemotingCommand, group: str) -> RemotingCommand:
-    """Java's answer. Codes without a group and a handler get none, as from Java."""
+    """Java's refusal. Codes without a group and a handler get no reply, as from Java."""
     remark = f"The Consumer Group <{group}> not exist in this consumer"
     return command.reply(ResponseCode.SYSTEM_ERROR, remark)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Unpack
 
@@ -198,8 +198,7 @@ class Producer(Requesting, Traceable, Client):
         """Sends messages of one topic to one queue, all or none, in one request. See `split_batch`."""
         deadline = trio.current_time() + (self._send_timeout if timeout is None else timeout)
         if self._namespace.name and messages:
-            wrap = self._namespace.wrap_item
-            messages, queue, selector = self._wrapped(messages, queue, selector, wrap)
+            messages, queue, selector = self._wrapped(messages, queue, selector, in_batch=True)
         outgoing = batch_outgoing(messages, self._preparer, self._namespace.name)
         return await self._deliver(outgoing, messages, queue, selector, deadline)
 
@@ -236,11 +235,12 @@ class Producer(Requesting, Traceable, Client):
         messages: Sequence[Message],
         queue: MessageQueue | None,
         selector: QueueSelector | None,
-        wrap: Callable[[Message], Message] | None = None,
+        *,
+        in_batch: bool = False,
     ) -> tuple[list[Message], MessageQueue | None, QueueSelector | None]:
         space = self._namespace
         return (
-            list(map(wrap or space.wrap_message, messages)),
+            [space.wrap_message(message, in_batch=in_batch) for message in messages],
             None if queue is None else space.wrap_queue(queue),
             None if selector is None else space.wrap_selector(selector, messages[0]),
         )

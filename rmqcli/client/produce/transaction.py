@@ -140,7 +140,7 @@ class TransactionProducer(Producer):
     async def _end(
         self, half: Message, sent: SendResult, state: TransactionState, remark: str | None = None
     ) -> bool:
-        """Sends the outcome to the broker; False after a failure, when the broker will ask."""
+        """Sends the outcome to the broker; False after a failure, when the broker checks later."""
         try:
             _, _, offset = parse_offset_msg_id(sent.offset_msg_id or sent.msg_id)
             # A cancellation must not lose the known outcome
@@ -159,11 +159,17 @@ class TransactionProducer(Producer):
             transaction_id=sent.transaction_id or sent.msg_id,
             bname=sent.message_queue.broker_name,
         )
-        outcome_sent = await self._send_end(address, header, remark)
-        self._trace_end(half, header, address, state, sent.region_id)
-        return outcome_sent
+        return await self._send_end(address, header, half, sent.region_id, remark)
 
-    async def _send_end(self, address: str, header: EndTransactionRequestHeader, remark: str | None) -> bool:
+    async def _send_end(
+        self,
+        address: str,
+        header: EndTransactionRequestHeader,
+        message: Message | MessageExt,
+        region: str | None,
+        remark: str | None,
+    ) -> bool:
+        outcome_sent = True
         with trio.CancelScope(shield=True):
             try:
                 await self.instance.send_oneway(
@@ -171,34 +177,24 @@ class TransactionProducer(Producer):
                 )
             except ClientError as error:
                 log.warning("the outcome of %s was not sent: %s", header.msg_id, error)
-                return False
-        return True
-
-    def _trace_end(
-        self,
-        message: Message | MessageExt,
-        header: EndTransactionRequestHeader,
-        address: str,
-        state: TransactionState,
-        region: str | None,
-    ) -> None:
-        if self._trace is None:
-            return
-        end = TransactionEnd(
-            self.instance.now_ms(),
-            region,
-            without_namespace(self.group),
-            without_namespace(message.topic),
-            header.msg_id or "",
-            message.tags,
-            message.properties.get(PropertyName.KEYS),
-            address,
-            MessageType.COMMIT,
-            header.transaction_id,
-            state.name,
-            header.from_transaction_check,
-        )
-        self._trace.put([end])
+                outcome_sent = False
+        if self._trace is not None:
+            end = TransactionEnd(
+                self.instance.now_ms(),
+                region,
+                without_namespace(self.group),
+                without_namespace(message.topic),
+                header.msg_id or "",
+                message.tags,
+                message.properties.get(PropertyName.KEYS),
+                address,
+                MessageType.COMMIT,
+                header.transaction_id,
+                TransactionState(header.commit_or_rollback).name,
+                header.from_transaction_check,
+            )
+            self._trace.put([end])
+        return outcome_sent
 
     def _on_check(
         self, request: BrokerRequest[CheckTransactionStateRequestHeader, None, bytes, None]
@@ -237,11 +233,10 @@ class TransactionProducer(Producer):
             transaction_id=asked.transaction_id,
             bname=asked.bname,
         )
-        outcome_sent = await self._send_end(check.address, header, remark)
+        region = message.properties.get(PropertyName.MSG_REGION)
+        outcome_sent = await self._send_end(check.address, header, message, region, remark)
         if self._on_answered is not None:
             self._on_answered(message, state, outcome_sent)
-        region = message.properties.get(PropertyName.MSG_REGION)
-        self._trace_end(message, header, check.address, state, region)
 
 
 def _half(message: Message, group: str) -> Message:

@@ -130,7 +130,7 @@ class OrderlyService:
         return 0.0
 
     async def _all_given_up(self, batch: Batch) -> bool:
-        """True if every message reached the limit and was sent to the retry topic, to become a dead letter."""
+        """True if all messages reached the limit and were sent to the retry topic, to become dead letters."""
         given_up = 0
         for message in batch:
             if message.reconsume_times < self._limit or not await self._back.send_to_retry_topic(message):

@@ -2,7 +2,7 @@
 `AsyncTraceDispatcher`).
 
 Up to BATCH records, or those of LINGER seconds, go into one message of at most MAX_BODY bytes; its KEYS are
-the ids and keys of the traced messages, by which `rmq trace` and Java's tools find it. While `max_waiting`
+the ids and keys of the traced messages, by which `rmq trace` and Java's tools find it. While MAX_WAITING
 records wait, further ones are dropped and counted, as are those whose send failed.
 """
 
@@ -123,7 +123,7 @@ class TraceDispatcher:
 
 
 class Traceable:
-    """Mixin of clients whose traces are written by `_trace`; None: there are none."""
+    """Mixin of clients that may write traces, by `_trace`."""
 
     _trace: TraceDispatcher | None
 

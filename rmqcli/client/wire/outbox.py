@@ -18,7 +18,7 @@ TOGETHER = 8
 
 
 class Outbox:
-    """`run` is the writer; it raises errors of the stream."""
+    """The outgoing frames of one link; `run` is the writer and raises errors of the stream."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
