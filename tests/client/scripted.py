@@ -1,7 +1,7 @@
 """A network of scripted servers: every address has a table of replies, and streams are in memory.
 
-`Network.open_stream` goes where a client opens TCP connections. A server answers from `replies` (code → function of the
-command), remembers what it was asked, and can refuse, hang, send raw bytes, or drop its connections.
+`Network.open_stream` replaces TCP connections. A server replies by `replies` (code → function of the command),
+records its requests, and can refuse, be silent, send raw bytes, or drop its connections.
 """
 
 from __future__ import annotations

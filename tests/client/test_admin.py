@@ -103,8 +103,7 @@ def queue(name: str, number: int = 0, topic: str = TOPIC) -> MessageQueue:
     return MessageQueue(topic, name, number)
 
 
-# ---------------------------------------------------------------------------------------------------------------
-# topics
+# --- topics
 
 
 async def test_topics_are_sorted(cluster: Cluster, autojump_clock: Any) -> None:
@@ -307,8 +306,7 @@ async def test_delete_topic_keeps_the_route_while_a_broker_has_it(
     assert cluster.namesrv.count(RequestCode.DELETE_TOPIC_IN_NAMESRV) == 0
 
 
-# ---------------------------------------------------------------------------------------------------------------
-# groups
+# --- groups
 
 
 def online(*clients: str, topic: str = TOPIC) -> Reply:
@@ -459,8 +457,7 @@ async def test_offsets_of_a_known_group_without_any(cluster: Cluster, autojump_c
             await admin.offsets.lags("G", TOPIC)
 
 
-# --------------------------------------------------------------------------------------------------------------
-# brokers
+# --- brokers
 
 
 async def test_clusters_with_the_runtime_of_each_broker(cluster: Cluster, autojump_clock: Any) -> None:
@@ -504,18 +501,28 @@ async def test_unreadable_bodies(cluster: Cluster, data: bytes, autojump_clock: 
             await admin.topics.names()
 
 
-# --------------------------------------------------------------------------------------------------------------
-# queries
+# --- queries
 
 
 def record(keys: str, uniq: str = "", topic: str = TOPIC, stored: int = 5, at: int = 0) -> bytes:
     properties = {"KEYS": keys} | ({"UNIQ_KEY": uniq} if uniq else {})
     host = pack_host("10.0.0.1", 10911)
     return encode_record(
-        topic=topic.encode(), queue_id=0, flag=0, queue_offset=0, physical_offset=at, sys_flag=0, born_timestamp=1,
-        born_host=host, store_timestamp=stored, store_host=host, reconsume_times=0, prepared_transaction_offset=0,
-        body=b"x", properties=encode_properties(properties),
-    )  # fmt: skip
+        topic=topic.encode(),
+        queue_id=0,
+        flag=0,
+        queue_offset=0,
+        physical_offset=at,
+        sys_flag=0,
+        born_timestamp=1,
+        born_host=host,
+        store_timestamp=stored,
+        store_host=host,
+        reconsume_times=0,
+        prepared_transaction_offset=0,
+        body=b"x",
+        properties=encode_properties(properties),
+    )
 
 
 async def test_query_by_key_leaves_collisions_out(cluster: Cluster, autojump_clock: Any) -> None:
@@ -595,6 +602,9 @@ async def test_nothing_at_an_offset_id(cluster: Cluster, autojump_clock: Any) ->
 
 def test_the_text_of_a_refusal_has_no_loose_end() -> None:
     """Java's remark continues with an address in its second line."""
-    remark = "subscription group [G] does not exist, \nSee http://rocketmq.apache.org/docs/faq/ for further details."
+    remark = (
+        "subscription group [G] does not exist, \n"
+        "See http://rocketmq.apache.org/docs/faq/ for further details."
+    )
     text = str(GroupNotFound(26, remark, "a:1", "PULL_MESSAGE"))
     assert "does not exist; it comes with its first consumer, or with rmq group create where" in text

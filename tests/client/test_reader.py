@@ -459,7 +459,7 @@ async def test_cancelled_at_any_step_a_conversation_leaves_a_link_that_works(aut
 
 
 async def _conversation(line: Line, step: int) -> bool:
-    """Whether the step came before its end."""
+    """True if the step came before its end."""
     scope = trio.CancelScope()
     cancel = CancelAt(scope, step)
 

@@ -55,7 +55,7 @@ def pushed(
 
 
 def answering(cluster: Cluster, nursery: trio.Nursery, **reply: Any) -> Callable[[RemotingCommand], Any]:
-    """A broker that pushes a reply before it acknowledges the request, which happens with a quick consumer."""
+    """A broker that pushes a reply before it acknowledges the request, as with a quick consumer."""
 
     def store(command: RemotingCommand) -> RemotingCommand:
         correlation_id = properties_of(command)["CORRELATION_ID"]

@@ -33,7 +33,11 @@ from tests.support import PATIENCE
 
 TOPIC, GROUP = "Orders", "Paid"
 PATIENT: Any = {"timeout": PATIENCE, "send_timeout": PATIENCE}
-FILTERING: Any = {"enable_property_filter": True, "enable_consume_queue_ext": True, "enable_calc_filter_bit_map": True}  # fmt: skip
+FILTERING: Any = {
+    "enable_property_filter": True,
+    "enable_consume_queue_ext": True,
+    "enable_calc_filter_bit_map": True,
+}
 
 
 async def send(producer: Producer, prices: range) -> None:

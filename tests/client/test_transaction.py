@@ -120,7 +120,8 @@ async def test_exceptions_of_the_local_transaction(cluster: Cluster, autojump_cl
 async def test_not_stored_as_promised_is_rolled_back(cluster: Cluster, autojump_clock: Any) -> None:
     cluster.a.replies[SEND] = flush_timeout
     async with transacting(cluster) as producer:
-        result = await producer.send_in_transaction(Message.of(TOPIC, b"x"), never_asked)  # type: ignore[arg-type]
+        message = Message.of(TOPIC, b"x")
+        result = await producer.send_in_transaction(message, never_asked)  # type: ignore[arg-type]
         (end,) = await ends(cluster)
     assert (result.sent.status, result.state) == (SendStatus.FLUSH_DISK_TIMEOUT, ROLLBACK)
     assert end_header(end).commit_or_rollback == 12
