@@ -1,8 +1,13 @@
-"""What consume queues and the index hold for a record (Java `CommitLog.checkMessageAndReturnSize`, `CommitLogDispatcher`).
+"""Queue entries and index items of a record (Java `CommitLog.checkMessageAndReturnSize`,
+`CommitLogDispatcher`).
 
-Prepared and rolled-back records have no queue entry; rolled-back records have no index item. An entry of SCHEDULE_TOPIC_XXXX
-holds the delivery time (ms) in place of a tags code. A record with INNER_MULTI_DISPATCH has one more entry in each queue
-named there (Java `LmqConsumeQueue`, on brokers with enableLmq and enableMultiDispatch).
+Prepared and rolled-back records have no queue entry; rolled-back records have no index item. An entry of
+SCHEDULE_TOPIC_XXXX holds the delivery time (ms) in place of a tags code.
+
+Brokers with enableMultiDispatch store one more entry in each queue that INNER_MULTI_DISPATCH names, at
+the offsets of INNER_MULTI_QUEUE_OFFSET, which only they write (Java `MultiDispatch`,
+`ConsumeQueue.multiDispatchLmqQueue`). The queue id is that of the record; for names with `%LMQ%` it is 0,
+as enableLmq makes it.
 
 `codec.scan.dispatch_columns` applies the same rules to many records at once.
 """
@@ -17,6 +22,7 @@ from codec.hashing import index_key_hash, tags_code
 from codec.names import LMQ_PREFIX, SystemTopic
 from codec.properties import PropertyName, delay_level, split_keys
 from codec.store.delay_levels import DEFAULT_LEVELS, DelayLevels
+from codec.store.file_names import MAX_OFFSET
 from codec.store.record import RecordScan
 
 _KEYS, _UNIQ_KEY = PropertyName.KEYS, PropertyName.UNIQ_KEY
@@ -35,15 +41,16 @@ class DispatchedEntry(NamedTuple):
 
 def has_queue_entry(sys_flag: int) -> bool:
     """True for normal and committed messages; rolled-back ones also have the bit of prepared ones."""
-    return not sys_flag & MessageSysFlag.TRANSACTION_PREPARED
+    return sys_flag & MessageSysFlag.TRANSACTION_PREPARED == 0
 
 
 def has_index_items(sys_flag: int) -> bool:
+    """True for all messages but rolled-back ones."""
     return sys_flag & MessageSysFlag.TRANSACTION_MASK != MessageSysFlag.TRANSACTION_ROLLBACK
 
 
 def delivery_time(properties: Mapping[str, str], store_timestamp: int, levels: DelayLevels) -> int | None:
-    """Returns when a message of SCHEDULE_TOPIC_XXXX is due, in ms; None without a delay level above 0."""
+    """The time (ms) when a message of SCHEDULE_TOPIC_XXXX is due; None without a delay level above 0."""
     level = delay_level(properties)
     return store_timestamp + levels.delay_ms(level) if level else None
 
@@ -51,7 +58,7 @@ def delivery_time(properties: Mapping[str, str], store_timestamp: int, levels: D
 def entry_tags_code(
     topic: str, properties: Mapping[str, str], store_timestamp: int, levels: DelayLevels = DEFAULT_LEVELS
 ) -> int:
-    """Returns the tags code, or in SCHEDULE_TOPIC_XXXX the delivery time, of a record's queue entry."""
+    """The tags code of a record's queue entry, or its delivery time in SCHEDULE_TOPIC_XXXX."""
     due = delivery_time(properties, store_timestamp, levels) if topic == SystemTopic.SCHEDULE else None
     return tags_code(properties.get(PropertyName.TAGS)) if due is None else due
 
@@ -66,18 +73,27 @@ def queue_entries(
     code = entry_tags_code(topic, properties, record.store_timestamp, levels)
     rest = (record.physical_offset, record.total_size, code)
     yield DispatchedEntry(topic, record.queue_id, record.queue_offset, *rest)
-    names = properties.get(PropertyName.INNER_MULTI_DISPATCH, "").split(",")
-    offsets = properties.get(PropertyName.INNER_MULTI_QUEUE_OFFSET, "").split(",")
-    if len(names) != len(offsets):
-        return  # as in Java, which logs a bug
-    for name, offset in zip(names, offsets, strict=True):
-        if name and offset.isdecimal() and len(offset) < 20:
-            queue_id = 0 if name.startswith(LMQ_PREFIX) else record.queue_id
-            yield DispatchedEntry(name, queue_id, int(offset), *rest)
+    for name, offset in _further_queues(properties):
+        yield DispatchedEntry(name, 0 if name.startswith(LMQ_PREFIX) else record.queue_id, offset, *rest)
+
+
+def _further_queues(properties: Mapping[str, str]) -> Iterator[tuple[str, int]]:
+    """Yields topics and queue offsets of INNER_MULTI_DISPATCH; none when there are more or fewer offsets.
+
+    Queues that no broker can keep are left out: those without a name, with a slash in it (5.x refuses it,
+    too), or with an impossible offset.
+    """
+    # Java's split drops empty parts at the end.
+    names = properties.get(PropertyName.INNER_MULTI_DISPATCH, "").rstrip(",").split(",")
+    offsets = properties.get(PropertyName.INNER_MULTI_QUEUE_OFFSET, "").rstrip(",").split(",")
+    for name, offset in zip(names, offsets, strict=True) if len(names) == len(offsets) else ():
+        is_possible = offset.isdecimal() and len(offset) < 20 and int(offset) <= MAX_OFFSET
+        if name.strip() and "/" not in name and is_possible:
+            yield name, int(offset)
 
 
 def index_keys(properties: Mapping[str, str]) -> list[str]:
-    """Returns the keys of a message in the order of its index items: UNIQ_KEY, then the tokens of KEYS."""
+    """The keys of a message in the order of its index items: UNIQ_KEY, then the tokens of KEYS."""
     unique, keys = properties.get(_UNIQ_KEY), properties.get(_KEYS)
     found = [unique] if unique else []
     if keys:

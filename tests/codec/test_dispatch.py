@@ -71,6 +71,14 @@ def test_the_entry_of_a_delayed_message_holds_its_delivery_time(delay: str, code
         ("%LMQ%a", "x", []),
         ("%LMQ%a", "9" * 5000, []),
         ("%LMQ%a", "", []),
+        ("%LMQ%a,%LMQ%b,", "7,9", [("%LMQ%a", 0, 7), ("%LMQ%b", 0, 9)]),
+        ("%LMQ%a", "7,,", [("%LMQ%a", 0, 7)]),
+        (",%LMQ%a", "1,7", [("%LMQ%a", 0, 7)]),
+        (",", "7", []),
+        (" ", "7", []),
+        ("a/b,%LMQ%a", "1,7", [("%LMQ%a", 0, 7)]),
+        ("%LMQ%a", "9223372036854775807", [("%LMQ%a", 0, 2**63 - 1)]),
+        ("%LMQ%a", "9223372036854775808", []),
     ],
 )
 def test_multi_dispatch(queues: str, offsets: str, found: list[tuple[str, int, int]]) -> None:
