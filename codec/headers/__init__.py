@@ -1,1 +1,2 @@
-"""Ext fields of every request and reply as typed values; class names are Java's, one module an area."""
+"""Ext fields of requests and replies as typed values, with the names of the Java classes. `codec.operations`
+lists which operation has which header."""

@@ -2,12 +2,14 @@
 `makeCustomHeaderToNet`).
 
 Rules (4.9.8 `RemotingCommand.decodeCommandCustomHeader`):
-* The wire name of a field is its Python name in camelCase; a few differ (`clientID`, `classCRC`, the letters of V2 sends).
-* A value that cannot be parsed behaves as if it were missing. Missing: the default; a field without one is a HeaderError.
+* The wire name of a field is its Python name in camelCase, with a few exceptions (`clientID`, `classCRC`,
+  the letters of V2 sends).
+* A value that cannot be parsed counts as missing. A missing field takes its default; without a default
+  HeaderError is raised.
 * A bool is true when its text is "true" in any case, and false otherwise.
-* Integers are decimal, int32 or int64; beyond that range they cannot be parsed. A text such as "5.0" or "1e3", which
-  Java refuses, is read as the whole number that it is.
-* Ext entries that a header does not know are ignored (`AccessKey`, `Signature`, `MSG_REGION`, …).
+* Integers are decimal, int32 or int64; one beyond its range cannot be parsed. A text such as "5.0" or
+  "1e3", which Java refuses, is read as the whole number that it is.
+* Ext fields that a header does not know are ignored (`AccessKey`, `Signature`, `MSG_REGION`, …).
 """
 
 from __future__ import annotations
@@ -32,8 +34,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False
 
 
 class RpcRequestHeader(Header, frozen=True, kw_only=True):
-    """Fields of most requests to a broker. 4.9.8 sends `bname` only; a broker ignores them for plain
-    topics."""
+    """Fields of most requests to a broker, which ignores them for plain topics. 4.9.8 sends `bname` only."""
 
     bname: str | None = None  # broker name
     ns: str | None = None  # namespace (5.x)
@@ -42,13 +43,17 @@ class RpcRequestHeader(Header, frozen=True, kw_only=True):
 
 
 class TopicRequestHeader(RpcRequestHeader, frozen=True, kw_only=True):
-    """Adds `lo`: the topic is a logical (static) one (5.x)."""
+    """Requests about a topic; `lo` is true for a logical (static) one (5.x)."""
 
     lo: bool | None = None
 
 
-class TopicQueueRequestHeader(TopicRequestHeader, frozen=True, kw_only=True):
-    """Requests about one queue (5.x `TopicQueueRequestHeader`)."""
+class GroupQueueRequestHeader(TopicRequestHeader, frozen=True, kw_only=True):
+    """Requests of a group about one queue."""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int32
 
 
 HeaderT = TypeVar("HeaderT", bound=Header)
@@ -109,7 +114,7 @@ _BOOL_NAMES: Final[dict[type[Header], tuple[str, ...]]] = {}
 
 
 def bool_names(cls: type[Header]) -> tuple[str, ...]:
-    """Wire names of the bool fields of a class."""
+    """The wire names of the bool fields of a class."""
     names = _BOOL_NAMES.get(cls)
     if names is None:
         names = _BOOL_NAMES[cls] = tuple(field.wire for field in _fields(cls) if field.parse is _parse_bool)
@@ -117,7 +122,7 @@ def bool_names(cls: type[Header]) -> tuple[str, ...]:
 
 
 def bool_attributes(cls: type[Header]) -> tuple[str, ...]:
-    """Names of the bool fields of a class."""
+    """The names of the bool fields of a class."""
     return tuple(field.name for field in _fields(cls) if field.parse is _parse_bool)
 
 
@@ -135,8 +140,8 @@ def _from_ext_slowly(cls: type[HeaderT], ext: dict[str, str]) -> HeaderT:
 
 
 def from_ext(cls: type[HeaderT], ext: dict[str, str] | None) -> HeaderT:
-    """The header of type `cls` in the ext fields of a command. HeaderError names the wire field that is
-    missing or wrong."""
+    """The header of type `cls` in the ext fields of a command. Raises HeaderError, which names the wire
+    field at fault."""
     if ext is None:
         ext = {}
     for name in _BOOL_NAMES[cls] if cls in _BOOL_NAMES else bool_names(cls):
@@ -155,7 +160,7 @@ def from_ext(cls: type[HeaderT], ext: dict[str, str] | None) -> HeaderT:
 
 
 def _text_of(value: Any) -> str:
-    """Text of a bool, or of an IntEnum or StrEnum by its value."""
+    """The text of a bool, or of an IntEnum or StrEnum by its value."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return int.__repr__(value) if isinstance(value, int) else str.__str__(value)
@@ -183,6 +188,6 @@ def _add_encoder(cls: type[Header]) -> _Encoder:
 
 
 def to_ext(header: Header) -> dict[str, str]:
-    """The ext fields of a header: None is left out, integers decimal, bools `true` or `false`."""
+    """The ext fields of a header: None is left out, integers are decimal, bools `true` or `false`."""
     cls = type(header)
     return (_ENCODERS[cls] if cls in _ENCODERS else _add_encoder(cls))(header)

@@ -1,4 +1,4 @@
-"""Headers of the 5.x controller (broker replica election)."""
+"""Headers of the 5.x controller, which elects masters."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from codec.headers.base import Header, Int32, Int64
 
 
 class AlterSyncStateSetRequestHeader(Header, frozen=True, kw_only=True):
-    """CONTROLLER_ALTER_SYNC_STATE_SET (1001)."""
-
     broker_name: str | None = None
     master_broker_id: Int64 | None = None
     master_epoch: Int32 | None = None
@@ -15,14 +13,10 @@ class AlterSyncStateSetRequestHeader(Header, frozen=True, kw_only=True):
 
 
 class AlterSyncStateSetResponseHeader(Header, frozen=True, kw_only=True):
-    """CONTROLLER_ALTER_SYNC_STATE_SET (1001)."""
-
     new_sync_state_set_epoch: Int32 | None = None
 
 
 class ApplyBrokerIdRequestHeader(Header, frozen=True, kw_only=True):
-    """CONTROLLER_APPLY_BROKER_ID (1013)."""
-
     cluster_name: str | None = None
     broker_name: str | None = None
     applied_broker_id: Int64 | None = None
@@ -30,15 +24,11 @@ class ApplyBrokerIdRequestHeader(Header, frozen=True, kw_only=True):
 
 
 class ApplyBrokerIdResponseHeader(Header, frozen=True, kw_only=True):
-    """CONTROLLER_APPLY_BROKER_ID (1013)."""
-
     cluster_name: str | None = None
     broker_name: str | None = None
 
 
 class CleanControllerBrokerDataRequestHeader(Header, frozen=True, kw_only=True):
-    """CLEAN_BROKER_DATA (1011)."""
-
     broker_name: str
     cluster_name: str | None = None
     broker_controller_ids_to_clean: str | None = None
@@ -47,8 +37,6 @@ class CleanControllerBrokerDataRequestHeader(Header, frozen=True, kw_only=True):
 
 
 class ElectMasterRequestHeader(Header, frozen=True, kw_only=True):
-    """CONTROLLER_ELECT_MASTER (1002)."""
-
     cluster_name: str = ""
     broker_name: str = ""
     broker_id: Int64 = -1
@@ -57,8 +45,6 @@ class ElectMasterRequestHeader(Header, frozen=True, kw_only=True):
 
 
 class ElectMasterResponseHeader(Header, frozen=True, kw_only=True):
-    """CONTROLLER_ELECT_MASTER (1002)."""
-
     master_broker_id: Int64 | None = None
     master_address: str | None = None
     master_epoch: Int32 | None = None
@@ -66,8 +52,6 @@ class ElectMasterResponseHeader(Header, frozen=True, kw_only=True):
 
 
 class GetMetaDataResponseHeader(Header, frozen=True, kw_only=True):
-    """CONTROLLER_GET_METADATA_INFO (1005)."""
-
     group: str | None = None
     controller_leader_id: str | None = None
     controller_leader_address: str | None = None
@@ -76,37 +60,27 @@ class GetMetaDataResponseHeader(Header, frozen=True, kw_only=True):
 
 
 class GetNextBrokerIdRequestHeader(Header, frozen=True, kw_only=True):
-    """CONTROLLER_GET_NEXT_BROKER_ID (1012)."""
-
     cluster_name: str | None = None
     broker_name: str | None = None
 
 
 class GetNextBrokerIdResponseHeader(Header, frozen=True, kw_only=True):
-    """CONTROLLER_GET_NEXT_BROKER_ID (1012)."""
-
     cluster_name: str | None = None
     broker_name: str | None = None
     next_broker_id: Int64 | None = None
 
 
 class GetReplicaInfoRequestHeader(Header, frozen=True, kw_only=True):
-    """CONTROLLER_GET_REPLICA_INFO (1004)."""
-
     broker_name: str | None = None
 
 
 class GetReplicaInfoResponseHeader(Header, frozen=True, kw_only=True):
-    """CONTROLLER_GET_REPLICA_INFO (1004)."""
-
     master_broker_id: Int64 | None = None
     master_address: str | None = None
     master_epoch: Int32 | None = None
 
 
 class NotifyBrokerRoleChangedRequestHeader(Header, frozen=True, kw_only=True):
-    """NOTIFY_BROKER_ROLE_CHANGED (1008)."""
-
     master_address: str | None = None
     master_epoch: Int32 | None = None
     sync_state_set_epoch: Int32 | None = None
@@ -114,8 +88,6 @@ class NotifyBrokerRoleChangedRequestHeader(Header, frozen=True, kw_only=True):
 
 
 class RegisterBrokerToControllerRequestHeader(Header, frozen=True, kw_only=True):
-    """CONTROLLER_REGISTER_BROKER (1003)."""
-
     cluster_name: str | None = None
     broker_name: str | None = None
     broker_id: Int64 | None = None
@@ -124,8 +96,6 @@ class RegisterBrokerToControllerRequestHeader(Header, frozen=True, kw_only=True)
 
 
 class RegisterBrokerToControllerResponseHeader(Header, frozen=True, kw_only=True):
-    """CONTROLLER_REGISTER_BROKER (1003)."""
-
     cluster_name: str | None = None
     broker_name: str | None = None
     master_broker_id: Int64 | None = None

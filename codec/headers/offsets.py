@@ -1,4 +1,4 @@
-"""Headers of committed offsets, the ends of a queue, search by time (epoch ms), and offset resets."""
+"""Headers of committed offsets, the ends of a queue, search by time (epoch ms), and resets."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from codec.headers.base import Header, Int32, Int64, RpcRequestHeader
 
 
 class CloneGroupOffsetRequestHeader(Header, frozen=True, kw_only=True):
-    """CLONE_GROUP_OFFSET (314)."""
-
     src_group: str
     dest_group: str
     topic: str | None = None
@@ -15,56 +13,40 @@ class CloneGroupOffsetRequestHeader(Header, frozen=True, kw_only=True):
 
 
 class GetConsumerStatusRequestHeader(Header, frozen=True, kw_only=True):
-    """GET_CONSUMER_STATUS_FROM_CLIENT (221), INVOKE_BROKER_TO_GET_CONSUMER_STATUS (223)."""
-
     topic: str
     group: str
     client_addr: str | None = None
 
 
 class GetEarliestMsgStoretimeRequestHeader(RpcRequestHeader, frozen=True, kw_only=True):
-    """GET_EARLIEST_MSG_STORETIME (32)."""
-
     topic: str
     queue_id: Int32
 
 
 class GetEarliestMsgStoretimeResponseHeader(Header, frozen=True, kw_only=True):
-    """GET_EARLIEST_MSG_STORETIME (32)."""
-
     timestamp: Int64
 
 
 class GetMaxOffsetRequestHeader(RpcRequestHeader, frozen=True, kw_only=True):
-    """GET_MAX_OFFSET (30)."""
-
     topic: str
     queue_id: Int32
     committed: bool | None = None
 
 
 class GetMaxOffsetResponseHeader(Header, frozen=True, kw_only=True):
-    """GET_MAX_OFFSET (30)."""
-
     offset: Int64
 
 
 class GetMinOffsetRequestHeader(RpcRequestHeader, frozen=True, kw_only=True):
-    """GET_MIN_OFFSET (31)."""
-
     topic: str
     queue_id: Int32
 
 
 class GetMinOffsetResponseHeader(Header, frozen=True, kw_only=True):
-    """GET_MIN_OFFSET (31)."""
-
     offset: Int64
 
 
 class QueryConsumerOffsetRequestHeader(RpcRequestHeader, frozen=True, kw_only=True):
-    """QUERY_CONSUMER_OFFSET (14)."""
-
     consumer_group: str
     topic: str
     queue_id: Int32
@@ -72,22 +54,16 @@ class QueryConsumerOffsetRequestHeader(RpcRequestHeader, frozen=True, kw_only=Tr
 
 
 class QueryConsumerOffsetResponseHeader(Header, frozen=True, kw_only=True):
-    """QUERY_CONSUMER_OFFSET (14)."""
-
     offset: Int64
 
 
 class QueryCorrectionOffsetHeader(Header, frozen=True, kw_only=True):
-    """QUERY_CORRECTION_OFFSET (308)."""
-
     compare_group: str
     topic: str
     filter_groups: str | None = None
 
 
 class ResetOffsetRequestHeader(Header, frozen=True, kw_only=True):
-    """RESET_CONSUMER_CLIENT_OFFSET (220), INVOKE_BROKER_TO_RESET_OFFSET (222)."""
-
     topic: str
     group: str
     timestamp: Int64
@@ -97,8 +73,6 @@ class ResetOffsetRequestHeader(Header, frozen=True, kw_only=True):
 
 
 class SearchOffsetRequestHeader(RpcRequestHeader, frozen=True, kw_only=True):
-    """SEARCH_OFFSET_BY_TIMESTAMP (29)."""
-
     topic: str
     queue_id: Int32
     timestamp: Int64
@@ -106,14 +80,10 @@ class SearchOffsetRequestHeader(RpcRequestHeader, frozen=True, kw_only=True):
 
 
 class SearchOffsetResponseHeader(Header, frozen=True, kw_only=True):
-    """SEARCH_OFFSET_BY_TIMESTAMP (29)."""
-
     offset: Int64
 
 
 class UpdateConsumerOffsetRequestHeader(RpcRequestHeader, frozen=True, kw_only=True):
-    """UPDATE_CONSUMER_OFFSET (15)."""
-
     consumer_group: str
     topic: str
     queue_id: Int32
@@ -121,4 +91,4 @@ class UpdateConsumerOffsetRequestHeader(RpcRequestHeader, frozen=True, kw_only=T
 
 
 class UpdateConsumerOffsetResponseHeader(Header, frozen=True, kw_only=True):
-    """UPDATE_CONSUMER_OFFSET (15)."""
+    """Without fields."""

@@ -1,45 +1,28 @@
-"""Headers of pop consumption (5.x). The codes exceed int16 and need JSON headers. Times in ms."""
+"""Headers of pop consumption (5.x), whose codes exceed int16 and need JSON headers. Times are ms."""
 
 from __future__ import annotations
 
-from codec.headers.base import Header, Int32, Int64, TopicQueueRequestHeader
+from codec.headers.base import GroupQueueRequestHeader, Header, Int32, Int64, TopicRequestHeader
 
 
-class AckMessageRequestHeader(TopicQueueRequestHeader, frozen=True, kw_only=True):
-    """ACK_MESSAGE (200051)."""
-
-    consumer_group: str
-    topic: str
-    queue_id: Int32
+class AckMessageRequestHeader(GroupQueueRequestHeader, frozen=True, kw_only=True):
     extra_info: str
     offset: Int64
 
 
-class ChangeInvisibleTimeRequestHeader(TopicQueueRequestHeader, frozen=True, kw_only=True):
-    """CHANGE_MESSAGE_INVISIBLETIME (200053)."""
-
-    consumer_group: str
-    topic: str
-    queue_id: Int32
+class ChangeInvisibleTimeRequestHeader(GroupQueueRequestHeader, frozen=True, kw_only=True):
     extra_info: str
     offset: Int64
     invisible_time: Int64
 
 
 class ChangeInvisibleTimeResponseHeader(Header, frozen=True, kw_only=True):
-    """CHANGE_MESSAGE_INVISIBLETIME (200053)."""
-
     pop_time: Int64
     invisible_time: Int64
     revive_qid: Int32
 
 
-class NotificationRequestHeader(TopicQueueRequestHeader, frozen=True, kw_only=True):
-    """NOTIFICATION (200054)."""
-
-    consumer_group: str
-    topic: str
-    queue_id: Int32
+class NotificationRequestHeader(GroupQueueRequestHeader, frozen=True, kw_only=True):
     poll_time: Int64
     born_time: Int64
     order: bool = False
@@ -47,41 +30,26 @@ class NotificationRequestHeader(TopicQueueRequestHeader, frozen=True, kw_only=Tr
 
 
 class NotificationResponseHeader(Header, frozen=True, kw_only=True):
-    """NOTIFICATION (200054)."""
-
     has_msg: bool = False
     polling_full: bool = False
 
 
-class PeekMessageRequestHeader(TopicQueueRequestHeader, frozen=True, kw_only=True):
-    """PEEK_MESSAGE (200052)."""
-
+class PeekMessageRequestHeader(TopicRequestHeader, frozen=True, kw_only=True):
     topic: str
     queue_id: Int32
     max_msg_nums: Int32
     consumer_group: str
 
 
-class PollingInfoRequestHeader(TopicQueueRequestHeader, frozen=True, kw_only=True):
-    """POLLING_INFO (200055)."""
-
-    consumer_group: str
-    topic: str
-    queue_id: Int32
+class PollingInfoRequestHeader(GroupQueueRequestHeader, frozen=True, kw_only=True):
+    """Without fields of its own."""
 
 
 class PollingInfoResponseHeader(Header, frozen=True, kw_only=True):
-    """POLLING_INFO (200055)."""
-
     polling_num: Int32
 
 
-class PopMessageRequestHeader(TopicQueueRequestHeader, frozen=True, kw_only=True):
-    """POP_MESSAGE (200050)."""
-
-    consumer_group: str
-    topic: str
-    queue_id: Int32
+class PopMessageRequestHeader(GroupQueueRequestHeader, frozen=True, kw_only=True):
     max_msg_nums: Int32
     invisible_time: Int64
     poll_time: Int64
@@ -94,8 +62,6 @@ class PopMessageRequestHeader(TopicQueueRequestHeader, frozen=True, kw_only=True
 
 
 class PopMessageResponseHeader(Header, frozen=True, kw_only=True):
-    """POP_MESSAGE (200050), PEEK_MESSAGE (200052)."""
-
     pop_time: Int64
     invisible_time: Int64
     revive_qid: Int32

@@ -1,16 +1,11 @@
-"""Headers of pulling. Offsets are queue offsets (entries, not bytes); `suspend_timeout_millis` in ms."""
+"""Headers of pulling. Offsets are queue offsets; `suspend_timeout_millis` is ms."""
 
 from __future__ import annotations
 
-from codec.headers.base import Header, Int32, Int64, TopicQueueRequestHeader
+from codec.headers.base import GroupQueueRequestHeader, Header, Int32, Int64
 
 
-class PullMessageRequestHeader(TopicQueueRequestHeader, frozen=True, kw_only=True):
-    """PULL_MESSAGE (11), LITE_PULL_MESSAGE (361)."""
-
-    consumer_group: str
-    topic: str
-    queue_id: Int32
+class PullMessageRequestHeader(GroupQueueRequestHeader, frozen=True, kw_only=True):
     queue_offset: Int64
     max_msg_nums: Int32
     sys_flag: Int32
@@ -25,8 +20,6 @@ class PullMessageRequestHeader(TopicQueueRequestHeader, frozen=True, kw_only=Tru
 
 
 class PullMessageResponseHeader(Header, frozen=True, kw_only=True):
-    """PULL_MESSAGE (11), LITE_PULL_MESSAGE (361)."""
-
     suggest_which_broker_id: Int64
     next_begin_offset: Int64
     min_offset: Int64

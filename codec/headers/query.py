@@ -1,4 +1,4 @@
-"""Headers of reading stored messages: by key (times in epoch ms), by commit-log offset (bytes)."""
+"""Headers of reading stored messages by key (times are epoch ms) or by commit-log offset."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from codec.headers.base import Header, Int32, Int64
 
 
 class QueryMessageRequestHeader(Header, frozen=True, kw_only=True):
-    """QUERY_MESSAGE (12)."""
-
     topic: str
     key: str
     max_num: Int32
@@ -16,18 +14,14 @@ class QueryMessageRequestHeader(Header, frozen=True, kw_only=True):
 
 
 class QueryMessageResponseHeader(Header, frozen=True, kw_only=True):
-    """QUERY_MESSAGE (12)."""
-
     index_last_update_timestamp: Int64
     index_last_update_phyoffset: Int64
 
 
 class ViewMessageRequestHeader(Header, frozen=True, kw_only=True):
-    """VIEW_MESSAGE_BY_ID (33)."""
-
     offset: Int64
     topic: str | None = None
 
 
 class ViewMessageResponseHeader(Header, frozen=True, kw_only=True):
-    """VIEW_MESSAGE_BY_ID (33)."""
+    """Without fields."""

@@ -9,20 +9,14 @@ from codec.headers.base import Header, Int32, Int64
 
 
 class AddWritePermOfBrokerRequestHeader(Header, frozen=True, kw_only=True):
-    """ADD_WRITE_PERM_OF_BROKER (327)."""
-
     broker_name: str
 
 
 class AddWritePermOfBrokerResponseHeader(Header, frozen=True, kw_only=True):
-    """ADD_WRITE_PERM_OF_BROKER (327)."""
-
     add_topic_count: Int32
 
 
 class BrokerHeartbeatRequestHeader(Header, frozen=True, kw_only=True):
-    """BROKER_HEARTBEAT (904)."""
-
     cluster_name: str
     broker_addr: str
     broker_name: str
@@ -35,22 +29,16 @@ class BrokerHeartbeatRequestHeader(Header, frozen=True, kw_only=True):
 
 
 class GetBrokerMemberGroupRequestHeader(Header, frozen=True, kw_only=True):
-    """GET_BROKER_MEMBER_GROUP (901)."""
-
     cluster_name: str
     broker_name: str
 
 
 class GetRouteInfoRequestHeader(Header, frozen=True, kw_only=True):
-    """GET_ROUTEINFO_BY_TOPIC (105)."""
-
     topic: str
     accept_standard_json_only: bool = False
 
 
 class NotifyMinBrokerIdChangeRequestHeader(Header, frozen=True, kw_only=True):
-    """NOTIFY_MIN_BROKER_ID_CHANGE (905)."""
-
     min_broker_id: Int64 | None = None
     broker_name: str | None = None
     min_broker_addr: str | None = None
@@ -59,8 +47,6 @@ class NotifyMinBrokerIdChangeRequestHeader(Header, frozen=True, kw_only=True):
 
 
 class QueryDataVersionRequestHeader(Header, frozen=True, kw_only=True):
-    """QUERY_DATA_VERSION (322)."""
-
     broker_name: str
     broker_addr: str
     cluster_name: str
@@ -68,14 +54,10 @@ class QueryDataVersionRequestHeader(Header, frozen=True, kw_only=True):
 
 
 class QueryDataVersionResponseHeader(Header, frozen=True, kw_only=True):
-    """QUERY_DATA_VERSION (322)."""
-
     changed: bool
 
 
 class RegisterBrokerRequestHeader(Header, frozen=True, kw_only=True):
-    """REGISTER_BROKER (103)."""
-
     broker_name: str
     broker_addr: str
     cluster_name: str
@@ -88,15 +70,11 @@ class RegisterBrokerRequestHeader(Header, frozen=True, kw_only=True):
 
 
 class RegisterBrokerResponseHeader(Header, frozen=True, kw_only=True):
-    """REGISTER_BROKER (103)."""
-
     ha_server_addr: str | None = None
     master_addr: str | None = None
 
 
 class UnRegisterBrokerRequestHeader(Header, frozen=True, kw_only=True):
-    """UNREGISTER_BROKER (104)."""
-
     broker_name: str
     broker_addr: str
     cluster_name: str
@@ -104,12 +82,8 @@ class UnRegisterBrokerRequestHeader(Header, frozen=True, kw_only=True):
 
 
 class WipeWritePermOfBrokerRequestHeader(Header, frozen=True, kw_only=True):
-    """WIPE_WRITE_PERM_OF_BROKER (205)."""
-
     broker_name: str
 
 
 class WipeWritePermOfBrokerResponseHeader(Header, frozen=True, kw_only=True):
-    """WIPE_WRITE_PERM_OF_BROKER (205)."""
-
     wipe_topic_count: Int32

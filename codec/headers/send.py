@@ -1,16 +1,13 @@
-"""Headers of sending: single, batch, reply, send-back (Java `remoting.protocol.header.SendMessage*`).
-Times in epoch ms."""
+"""Headers of sends, replies to messages, send-backs and recalls (Java `SendMessage…`). Times are epoch ms."""
 
 from __future__ import annotations
 
-import msgspec
+from msgspec import field
 
 from codec.headers.base import Header, Int32, Int64, RpcRequestHeader, TopicRequestHeader
 
 
 class ConsumerSendMsgBackRequestHeader(RpcRequestHeader, frozen=True, kw_only=True):
-    """CONSUMER_SEND_MSG_BACK (36)."""
-
     offset: Int64
     group: str
     delay_level: Int32
@@ -21,22 +18,16 @@ class ConsumerSendMsgBackRequestHeader(RpcRequestHeader, frozen=True, kw_only=Tr
 
 
 class RecallMessageRequestHeader(TopicRequestHeader, frozen=True, kw_only=True):
-    """RECALL_MESSAGE (370)."""
-
     topic: str
     recall_handle: str
     producer_group: str | None = None
 
 
 class RecallMessageResponseHeader(Header, frozen=True, kw_only=True):
-    """RECALL_MESSAGE (370)."""
-
     msg_id: str
 
 
 class ReplyMessageRequestHeader(Header, frozen=True, kw_only=True):
-    """PUSH_REPLY_MESSAGE_TO_CLIENT (326)."""
-
     producer_group: str
     topic: str
     default_topic: str
@@ -54,8 +45,6 @@ class ReplyMessageRequestHeader(Header, frozen=True, kw_only=True):
 
 
 class SendMessageRequestHeader(RpcRequestHeader, frozen=True, kw_only=True):
-    """SEND_MESSAGE (10), SEND_REPLY_MESSAGE (324)."""
-
     producer_group: str
     topic: str
     default_topic: str
@@ -72,9 +61,6 @@ class SendMessageRequestHeader(RpcRequestHeader, frozen=True, kw_only=True):
 
 
 class SendMessageResponseHeader(Header, frozen=True, kw_only=True):
-    """SEND_MESSAGE (10), SEND_MESSAGE_V2 (310), SEND_BATCH_MESSAGE (320), SEND_REPLY_MESSAGE (324),
-    SEND_REPLY_MESSAGE_V2 (325)."""
-
     msg_id: str
     queue_id: Int32
     queue_offset: Int64
@@ -83,59 +69,23 @@ class SendMessageResponseHeader(Header, frozen=True, kw_only=True):
     recall_handle: str | None = None
 
 
-# Wire names of SendMessageRequestHeaderV2: its fields in order are called a to n.
-_COMPACT = dict(
-    zip(
-        (
-            "producer_group",
-            "topic",
-            "default_topic",
-            "default_topic_queue_nums",
-            "queue_id",
-            "sys_flag",
-            "born_timestamp",
-            "flag",
-            "properties",
-            "reconsume_times",
-            "unit_mode",
-            "max_reconsume_times",
-            "batch",
-            "bname",
-        ),
-        "abcdefghijklmn",
-        strict=True,
-    )
-)
+class SendMessageRequestHeaderV2(Header, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The values of SendMessageRequestHeader under wire names of one letter.
 
-
-class SendMessageRequestHeaderV2(
-    Header, frozen=True, kw_only=True, rename=_COMPACT.get, forbid_unknown_fields=True
-):
-    """SEND_MESSAGE_V2 (310), SEND_BATCH_MESSAGE (320), SEND_REPLY_MESSAGE_V2 (325): one-letter wire names.
-
-    A request with more ext fields, such as a signature, is no business of a DirectReader: it would lose them.
+    A DirectReader leaves a request with more ext fields, such as a signature, to the tolerant reader.
     """
 
-    producer_group: str
-    topic: str
-    default_topic: str
-    default_topic_queue_nums: Int32
-    queue_id: Int32
-    sys_flag: Int32
-    born_timestamp: Int64
-    flag: Int32
-    properties: str | None = None
-    reconsume_times: Int32 = 0
-    unit_mode: bool = False
-    max_reconsume_times: Int32 | None = None
-    batch: bool = False
-    bname: str | None = None
-
-    def to_v1(self) -> SendMessageRequestHeader:
-        """The same values under the long wire names."""
-        return SendMessageRequestHeader(**msgspec.structs.asdict(self))
-
-    @classmethod
-    def from_v1(cls, header: SendMessageRequestHeader) -> SendMessageRequestHeaderV2:
-        """The same values under the one-letter wire names; `ns`, `nsd`, `oway` have none and are left out."""
-        return cls(**{name: getattr(header, name) for name in cls.__struct_fields__})
+    producer_group: str = field(name="a")
+    topic: str = field(name="b")
+    default_topic: str = field(name="c")
+    default_topic_queue_nums: Int32 = field(name="d")
+    queue_id: Int32 = field(name="e")
+    sys_flag: Int32 = field(name="f")
+    born_timestamp: Int64 = field(name="g")
+    flag: Int32 = field(name="h")
+    properties: str | None = field(name="i", default=None)
+    reconsume_times: Int32 = field(name="j", default=0)
+    unit_mode: bool = field(name="k", default=False)
+    max_reconsume_times: Int32 | None = field(name="l", default=None)
+    batch: bool = field(name="m", default=False)
+    bname: str | None = field(name="n", default=None)

@@ -1,4 +1,4 @@
-"""Headers of topic administration. `perm` is a sum of READ 4, WRITE 2, INHERIT 1."""
+"""Headers of topic administration. `perm` has the bits of `codec.codes.Perm`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ from codec.headers.base import Header, Int32, Int64, RpcRequestHeader, TopicRequ
 
 
 class CreateTopicListRequestHeader(RpcRequestHeader, frozen=True, kw_only=True):
-    """UPDATE_AND_CREATE_TOPIC_LIST (18)."""
+    """Without fields."""
 
 
 class CreateTopicRequestHeader(TopicRequestHeader, frozen=True, kw_only=True):
-    """UPDATE_AND_CREATE_TOPIC (17), UPDATE_AND_CREATE_STATIC_TOPIC (513)."""
-
     topic: str
     read_queue_nums: Int32
     write_queue_nums: Int32
@@ -25,43 +23,31 @@ class CreateTopicRequestHeader(TopicRequestHeader, frozen=True, kw_only=True):
 
 
 class DeleteTopicFromNamesrvRequestHeader(Header, frozen=True, kw_only=True):
-    """DELETE_TOPIC_IN_NAMESRV (216)."""
-
     topic: str
     cluster_name: str | None = None
 
 
 class DeleteTopicRequestHeader(Header, frozen=True, kw_only=True):
-    """DELETE_TOPIC_IN_BROKER (215)."""
-
     topic: str
 
 
 class GetAllTopicConfigResponseHeader(Header, frozen=True, kw_only=True):
-    """GET_ALL_TOPIC_CONFIG (21)."""
+    """Without fields."""
 
 
 class GetTopicConfigRequestHeader(TopicRequestHeader, frozen=True, kw_only=True):
-    """GET_TOPIC_CONFIG (351)."""
-
     topic: str
 
 
 class GetTopicStatsInfoRequestHeader(Header, frozen=True, kw_only=True):
-    """GET_TOPIC_STATS_INFO (202)."""
-
     topic: str
 
 
 class GetTopicsByClusterRequestHeader(Header, frozen=True, kw_only=True):
-    """GET_TOPICS_BY_CLUSTER (224)."""
-
     cluster: str
 
 
 class QueryConsumeQueueRequestHeader(Header, frozen=True, kw_only=True):
-    """QUERY_CONSUME_QUEUE (321)."""
-
     topic: str | None = None
     queue_id: Int32 | None = None
     index: Int64 | None = None
@@ -70,19 +56,13 @@ class QueryConsumeQueueRequestHeader(Header, frozen=True, kw_only=True):
 
 
 class QueryConsumeTimeSpanRequestHeader(Header, frozen=True, kw_only=True):
-    """QUERY_CONSUME_TIME_SPAN (303)."""
-
     topic: str
     group: str
 
 
 class QueryTopicConsumeByWhoRequestHeader(Header, frozen=True, kw_only=True):
-    """QUERY_TOPIC_CONSUME_BY_WHO (300)."""
-
     topic: str
 
 
 class RegisterTopicRequestHeader(TopicRequestHeader, frozen=True, kw_only=True):
-    """REGISTER_TOPIC_IN_NAMESRV (217)."""
-
     topic: str

@@ -1,6 +1,6 @@
-"""Headers of half messages: the end of a transaction, the check-back, checks resumed.
+"""Headers of half messages: the end of a transaction, its check, and the resumption of checks.
 
-`commit_or_rollback`: 8 commit, 12 rollback, 0 unknown.
+`commit_or_rollback` is a transaction state of `MessageSysFlag`, or 0 for unknown.
 """
 
 from __future__ import annotations
@@ -9,8 +9,6 @@ from codec.headers.base import Header, Int32, Int64, RpcRequestHeader
 
 
 class CheckTransactionStateRequestHeader(RpcRequestHeader, frozen=True, kw_only=True):
-    """CHECK_TRANSACTION_STATE (39)."""
-
     tran_state_table_offset: Int64
     commit_log_offset: Int64
     msg_id: str | None = None
@@ -20,8 +18,6 @@ class CheckTransactionStateRequestHeader(RpcRequestHeader, frozen=True, kw_only=
 
 
 class EndTransactionRequestHeader(RpcRequestHeader, frozen=True, kw_only=True):
-    """END_TRANSACTION (37)."""
-
     producer_group: str
     tran_state_table_offset: Int64
     commit_log_offset: Int64
@@ -33,11 +29,9 @@ class EndTransactionRequestHeader(RpcRequestHeader, frozen=True, kw_only=True):
 
 
 class EndTransactionResponseHeader(Header, frozen=True, kw_only=True):
-    """END_TRANSACTION (37)."""
+    """Without fields."""
 
 
 class ResumeCheckHalfMessageRequestHeader(Header, frozen=True, kw_only=True):
-    """RESUME_CHECK_HALF_MESSAGE (323)."""
-
     msg_id: str | None = None
     topic: str | None = None

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import trio
 import trio.testing
 
@@ -29,7 +30,7 @@ from codec.bodies.base import encode_body
 from codec.bodies.heartbeat import ConsumerData, HeartbeatData, SubscriptionData
 from codec.codes import ResponseCode
 from codec.headers.base import Header, to_ext
-from codec.headers.send import SendMessageRequestHeaderV2
+from codec.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
 from codec.ids import pack_host
 from codec.message import MessageExt
 from codec.properties import encode_properties
@@ -209,6 +210,11 @@ class Client:
             ],
         )
         return self.ask(34, None, encode_body(data))
+
+
+def long_header(header: SendMessageRequestHeaderV2) -> SendMessageRequestHeader:
+    """The same values under the long wire names."""
+    return SendMessageRequestHeader(**msgspec.structs.asdict(header))
 
 
 def send_header(

@@ -17,7 +17,7 @@ from codec.headers.base import to_ext
 from codec.headers.send import SendMessageRequestHeaderV2
 from codec.remoting.frame import RemotingCommand, encode_frame
 from tests.broker.serving import Wire
-from tests.broker.support import FakeBroker, fake_broker, send_header
+from tests.broker.support import FakeBroker, fake_broker, long_header, send_header
 
 SIGNED = {"AccessKey": "RocketMQ", "Signature": "abc="}
 NOTHING_MORE: Mapping[str, str] = {}
@@ -50,7 +50,7 @@ def send_frame(
     more: Mapping[str, str] = NOTHING_MORE,
 ) -> bytes:
     header = send_header("T", {"UNIQ_KEY": f"{opaque:032X}"})
-    ext = to_ext(header.to_v1() if code == RequestCode.SEND_MESSAGE else header)
+    ext = to_ext(long_header(header) if code == RequestCode.SEND_MESSAGE else header)
     return encode_frame(RemotingCommand(code, {**ext, **more}, b"hello", opaque, flag, serialize_type=kind))
 
 

@@ -15,7 +15,7 @@ from codec.headers.base import to_ext
 from codec.ids import parse_offset_msg_id
 from codec.message import Message
 from codec.message_batch import encode_batch
-from tests.broker.support import fake_broker, send_header
+from tests.broker.support import fake_broker, long_header, send_header
 
 MISSING = "topic[Nope] not exist, apply first please!\nSee http://rocketmq.apache.org/docs/faq/ for further details."
 
@@ -47,7 +47,7 @@ async def test_a_message_is_stored_as_java_stores_it(tmp_path: Path) -> None:
 async def test_long_and_short_headers_mean_the_same(tmp_path: Path) -> None:
     async with fake_broker(tmp_path) as broker:
         client = broker.client()
-        assert client.ask(10, to_ext(send_header("T").to_v1()), b"one").code == 0
+        assert client.ask(10, to_ext(long_header(send_header("T"))), b"one").code == 0
         assert client.send("T", b"two").ext["queueOffset"] == "1"
 
 

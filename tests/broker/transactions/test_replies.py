@@ -14,7 +14,16 @@ from codec.headers.base import from_ext
 from codec.headers.send import ReplyMessageRequestHeader
 from codec.properties import decode_properties
 from codec.remoting.frame import RemotingCommand
-from tests.broker.support import START_MS, Client, FakeBroker, Reply, fake_broker, send_header, virtual_now
+from tests.broker.support import (
+    START_MS,
+    Client,
+    FakeBroker,
+    Reply,
+    fake_broker,
+    long_header,
+    send_header,
+    virtual_now,
+)
 from tests.broker.transactions.support import (
     REPLY_PROPERTIES,
     REPLY_TOPIC,
@@ -36,7 +45,7 @@ def requester(broker: FakeBroker, code: int | None = 0) -> Client:
 async def reply_to(client: Client, body: bytes = b"answer", code: int = 325, **fields: Any) -> Reply:
     values = {"topic": REPLY_TOPIC, "properties": REPLY_PROPERTIES, "producer_group": "answering", **fields}
     header = send_header(**values)
-    return await client.wait(client.post(code, header.to_v1() if code == 324 else header, body))
+    return await client.wait(client.post(code, long_header(header) if code == 324 else header, body))
 
 
 @pytest.mark.parametrize("code", [324, 325])
