@@ -1,1 +1,2 @@
-"""JSON bodies of requests and replies as typed values; class names are Java's, one module an area."""
+"""JSON bodies of requests and replies as typed values, with the names of the Java classes.
+`codec.operations` lists which operation has which body."""

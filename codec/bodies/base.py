@@ -1,11 +1,13 @@
 """JSON bodies as typed values, and their conversion from and to bytes (Java `RemotingSerializable`).
 
-Rules:
-* A member has its Java name in snake_case. Missing or null: its default (a collection: empty); without a default BodyError.
-* Members that only 5.x has default to None and are then not written, so that what is written for 4.x is what 4.x wrote.
-* Unknown members are ignored. Numbers in quotes, bools as 0 and 1, text where a number is meant are read as fastjson does.
+* A member has its Java name in snake_case. A missing or null one takes its default, a collection is
+  empty; without a default BodyError is raised.
+* Members that only 5.x has default to None and are then not written, so that bodies for 4.x are those
+  that 4.x writes.
+* Unknown members are ignored. Numbers in quotes, bools as 0 and 1, and text where a number is meant are
+  read as fastjson reads them.
 * An enum matches in any case, or by ordinal; unknown text is None, as in Java.
-* Integers are int32 or int64; beyond that BodyError.
+* Integers are int32 or int64; beyond their range BodyError is raised.
 """
 
 from __future__ import annotations
@@ -24,8 +26,7 @@ Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class Body(msgspec.Struct, frozen=True, rename="camel"):
-    """Base of all bodies and their parts. `ALIASES`: other wire names that are read, each with its Python
-    name."""
+    """Base of all bodies and their parts. `ALIASES` maps other wire names that are read to Python names."""
 
     ALIASES: ClassVar[dict[str, str]] = {}
 
@@ -34,7 +35,7 @@ T = TypeVar("T")
 
 
 class _Decoders(dict[Any, "msgspec.json.Decoder[Any] | None"]):
-    """msgspec's decoder for each type that it reads with our semantics, else None."""
+    """The msgspec decoder of each type, or None for a type that msgspec reads differently."""
 
     def __missing__(self, cls: Any) -> msgspec.json.Decoder[Any] | None:
         decoder = self[cls] = msgspec.json.Decoder(cls, strict=False) if is_plain(cls) else None
@@ -46,8 +47,8 @@ _BAD_JSON = (msgspec.MsgspecError, RecursionError, ValueError)
 
 
 def decode_body(cls: Callable[..., T], data: bytes | bytearray | memoryview) -> T:
-    """The body of type `cls` (a body class, or `list[…]` of one) in `data`, standard JSON or fastjson's.
-    BodyError."""
+    """Decodes the body of type `cls`, a body class or `list[…]` of one, from standard JSON or fastjson's.
+    Raises BodyError."""
     refers = b"$ref" in bytes(data)
     decoder = None if refers else _DECODERS[cls]
     if decoder is not None:
@@ -70,5 +71,6 @@ def _raw(data: bytes | bytearray | memoryview) -> Any:
 
 
 def encode_body(value: Any, *, dialect: JsonDialect = STANDARD, pretty: bool = False) -> bytes:
-    """UTF-8 JSON of a body; `pretty` as Java writes its config files, which use the FASTJSON dialect."""
+    """Encodes a body as UTF-8 JSON; `pretty` as Java writes its config files, which use the FASTJSON
+    dialect."""
     return dumps(value, dialect=dialect, pretty=pretty).encode()

@@ -12,7 +12,7 @@ from codec.bodies.route import TopicQueueMappingDetail, TopicQueueMappingInfo
 
 
 class DataVersion(Body, frozen=True):
-    """The version of a table: equal when all members are; `timestamp` in epoch ms."""
+    """The version of a table; `timestamp` is epoch ms. Two are equal when all members are."""
 
     timestamp: Int64 = 0
     counter: Int64 = 0
@@ -24,7 +24,7 @@ class DataVersion(Body, frozen=True):
 
 
 class TopicConfig(Body, frozen=True):
-    """One topic of a broker. `topic_sys_flag`: 1 UNIT, 2 UNIT_SUB."""
+    """One topic of a broker. `topic_sys_flag` has the bits 1 UNIT and 2 UNIT_SUB."""
 
     topic_name: str
     read_queue_nums: Int32 = 16
@@ -37,7 +37,7 @@ class TopicConfig(Body, frozen=True):
 
 
 class TopicConfigSerializeWrapper(Body, frozen=True):
-    """GET_ALL_TOPIC_CONFIG (21), and topics.json. The last three are what 5.x adds in a class of its own."""
+    """The topics of a broker, also the file topics.json. Only 5.x has the last three members."""
 
     topic_config_table: dict[str, TopicConfig] = {}
     data_version: DataVersion = DataVersion()
@@ -46,23 +46,16 @@ class TopicConfigSerializeWrapper(Body, frozen=True):
     mapping_data_version: DataVersion | None = None
 
 
-TopicConfigAndMappingSerializeWrapper = TopicConfigSerializeWrapper
-
-
 class TopicConfigAndQueueMapping(TopicConfig, frozen=True):
-    """GET_TOPIC_CONFIG (351)."""
-
     mapping_detail: TopicQueueMappingDetail | None = None
 
 
 class CreateTopicListRequestBody(Body, frozen=True):
-    """UPDATE_AND_CREATE_TOPIC_LIST (18)."""
-
     topic_config_list: list[TopicConfig] = []
 
 
 class ExponentialRetryPolicy(Body, frozen=True):
-    """Waits in ms: `initial` × `multiplier` to the power of the attempt, at most `max` (5.x)."""
+    """Retry delays that grow (5.x): `initial` × `multiplier` to the power of the attempt, up to `max` ms."""
 
     initial: Int64 = 5_000
     max: Int64 = 7_200_000
@@ -70,13 +63,13 @@ class ExponentialRetryPolicy(Body, frozen=True):
 
 
 class CustomizedRetryPolicy(Body, frozen=True):
-    """The wait of each attempt in ms (5.x); a Java array."""
+    """The retry delay of each attempt in ms (5.x); a Java array."""
 
     next: tuple[Int64, ...] = ()
 
 
 class GroupRetryPolicy(Body, frozen=True):
-    """`type`: CUSTOMIZED or EXPONENTIAL (5.x)."""
+    """The retry policy of a group (5.x); `type` is CUSTOMIZED or EXPONENTIAL."""
 
     type: str = "CUSTOMIZED"
     exponential_retry_policy: ExponentialRetryPolicy | None = None
@@ -84,7 +77,7 @@ class GroupRetryPolicy(Body, frozen=True):
 
 
 class SimpleSubscriptionData(Body, frozen=True):
-    """The subscription that a group is expected to have (5.x)."""
+    """A subscription that a group is expected to have (5.x)."""
 
     topic: str
     expression_type: str | None = None
@@ -93,8 +86,8 @@ class SimpleSubscriptionData(Body, frozen=True):
 
 
 class SubscriptionGroupConfig(Body, frozen=True):
-    """One consumer group of a broker. `broker_id`: from which broker id it reads, and which instead when
-    it reads slowly."""
+    """One consumer group of a broker. Its members read from `broker_id`, or from
+    `which_broker_when_consume_slowly` while they are slow."""
 
     group_name: str
     consume_enable: bool = True
@@ -115,7 +108,7 @@ class SubscriptionGroupConfig(Body, frozen=True):
 
 
 class SubscriptionGroupWrapper(Body, frozen=True):
-    """GET_ALL_SUBSCRIPTIONGROUP_CONFIG (201), and subscriptionGroup.json. `forbidden_table` (5.x): group →
+    """The groups of a broker, also the file subscriptionGroup.json. `forbidden_table` (5.x) maps group →
     topic → bits."""
 
     subscription_group_table: dict[str, SubscriptionGroupConfig] = {}
@@ -124,14 +117,10 @@ class SubscriptionGroupWrapper(Body, frozen=True):
 
 
 class SubscriptionGroupList(Body, frozen=True):
-    """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST (225)."""
-
     group_config_list: list[SubscriptionGroupConfig] = []
 
 
 class GroupForbidden(Body, frozen=True):
-    """UPDATE_AND_GET_GROUP_FORBIDDEN (353)."""
-
     topic: str | None = None
     group: str | None = None
     readable: bool | None = None

@@ -19,8 +19,6 @@ class ClientConnection(Body, frozen=True):
 
 
 class ConsumerConnection(Body, frozen=True):
-    """GET_CONSUMER_CONNECTION_LIST (203)."""
-
     connection_set: list[ClientConnection] = []
     subscription_table: dict[str, SubscriptionData] = {}
     consume_type: ConsumeType | None = None
@@ -29,13 +27,11 @@ class ConsumerConnection(Body, frozen=True):
 
 
 class ProducerConnection(Body, frozen=True):
-    """GET_PRODUCER_CONNECTION_LIST (204)."""
-
     connection_set: list[ClientConnection] = []
 
 
 class ProducerInfo(Body, frozen=True):
-    """One producer client; `remote_ip` is "/ip:port"."""
+    """One producer client; `remote_ip` has the form /ip:port."""
 
     client_id: str = ""
     remote_ip: str | None = msgspec.field(default=None, name="remoteIP")
@@ -45,12 +41,12 @@ class ProducerInfo(Body, frozen=True):
 
 
 class ProducerTableInfo(Body, frozen=True):
-    """GET_ALL_PRODUCER_INFO (328): group → its clients."""
+    """The clients of each producer group."""
 
     data: dict[str, list[ProducerInfo]] = {}
 
 
 class GetConsumerListByGroupResponseBody(Body, frozen=True):
-    """GET_CONSUMER_LIST_BY_GROUP (38): client ids."""
+    """The client ids of a group."""
 
     consumer_id_list: list[str] = []

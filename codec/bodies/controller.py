@@ -8,7 +8,7 @@ from codec.bodies.route import BrokerMemberGroup
 
 
 class HAConnectionRuntimeInfo(Body, frozen=True):
-    """One slave as its master sees it."""
+    """A slave, as its master sees it."""
 
     addr: str | None = None
     slave_ack_offset: Int64 = 0
@@ -31,8 +31,6 @@ class HAClientRuntimeInfo(Body, frozen=True):
 
 
 class HARuntimeInfo(Body, frozen=True):
-    """GET_BROKER_HA_STATUS (907)."""
-
     master: bool = False
     master_commit_log_max_offset: Int64 = 0
     in_sync_slave_nums: Int32 = 0
@@ -41,15 +39,13 @@ class HARuntimeInfo(Body, frozen=True):
 
 
 class SyncStateSet(Body, frozen=True):
-    """Broker ids that are in sync."""
+    """The ids of the brokers that are in sync."""
 
     sync_state_set: list[Int64] = []
     sync_state_set_epoch: Int32 = 0
 
 
 class ElectMasterResponseBody(Body, frozen=True):
-    """CONTROLLER_ELECT_MASTER (1002)."""
-
     broker_member_group: BrokerMemberGroup | None = None
     sync_state_set: list[Int64] = []
 
@@ -75,13 +71,11 @@ class ReplicasInfo(Body, frozen=True):
 
 
 class BrokerReplicasInfo(Body, frozen=True):
-    """CONTROLLER_GET_SYNC_STATE_DATA (1006)."""
-
     replicas_info_table: dict[str, ReplicasInfo] = {}
 
 
 class EpochEntry(Body, frozen=True):
-    """The stretch of the commit log that one master wrote."""
+    """The range of the commit log that one master wrote."""
 
     epoch: Int32 = 0
     start_offset: Int64 = 0
@@ -89,8 +83,6 @@ class EpochEntry(Body, frozen=True):
 
 
 class EpochEntryCache(Body, frozen=True):
-    """GET_BROKER_EPOCH_CACHE (1007)."""
-
     cluster_name: str | None = None
     broker_name: str | None = None
     broker_id: Int64 = 0

@@ -1,5 +1,5 @@
 """The file consumerFilter.json: SQL92 subscriptions that a broker keeps (Java `ConsumerFilterManager`).
-Times epoch ms."""
+Times are epoch ms."""
 
 # ruff: noqa: RUF012  msgspec copies an empty default for every value.
 from __future__ import annotations
@@ -8,14 +8,14 @@ from codec.bodies.base import Body, Int32, Int64
 
 
 class BloomFilterData(Body, frozen=True):
-    """Bits of a group in the consume-queue extension; `bit_pos` is a Java array."""
+    """The bits of a group in the consume-queue extension; `bit_pos` is a Java array."""
 
     bit_pos: tuple[Int32, ...] = ()
     bit_num: Int32 = 0
 
 
 class ConsumerFilterData(Body, frozen=True):
-    """The filter of a group for a topic. `dead_time` 0: alive. `dead` is computed by Java when it writes."""
+    """The filter of a group for a topic, in use while `dead_time` is 0. Java computes `dead` to write it."""
 
     consumer_group: str | None = None
     topic: str | None = None
@@ -29,13 +29,13 @@ class ConsumerFilterData(Body, frozen=True):
 
 
 class FilterDataMapByTopic(Body, frozen=True):
-    """Group → filter."""
+    """The filters of a topic by group."""
 
     group_filter_data: dict[str, ConsumerFilterData] = {}
     topic: str | None = None
 
 
 class ConsumerFilterManager(Body, frozen=True):
-    """Topic → its filters."""
+    """The filters of a broker by topic."""
 
     filter_data_by_topic: dict[str, FilterDataMapByTopic] = {}

@@ -1,7 +1,6 @@
-"""Heartbeats: what a client produces and consumes (Java `protocol.heartbeat`).
+"""Heartbeats: the groups of a client and their subscriptions (Java `protocol.heartbeat`).
 
-Members that are sets in Java are lists here, in the order of the text. Enum text that Java does not know
-is None.
+Sets of Java are lists here, in the order of the text. Enum text that Java does not know is None.
 """
 
 # ruff: noqa: RUF012  msgspec copies an empty default for every value.
@@ -15,7 +14,7 @@ from codec.bodies.base import Body, Int32, Int64
 
 
 class ConsumeType(StrEnum):
-    """Pull, push, and the pop of 5.x."""
+    """The ways to consume: pull, push, and the pop of 5.x."""
 
     CONSUME_ACTIVELY = "CONSUME_ACTIVELY"
     CONSUME_PASSIVELY = "CONSUME_PASSIVELY"
@@ -23,14 +22,14 @@ class ConsumeType(StrEnum):
 
 
 class MessageModel(StrEnum):
-    """Every member gets every message, or each message goes to one member."""
+    """The ways to deliver: each message to every member, or to one member."""
 
     BROADCASTING = "BROADCASTING"
     CLUSTERING = "CLUSTERING"
 
 
 class ConsumeFromWhere(StrEnum):
-    """Where a group without committed offsets starts; the second to fourth are deprecated spellings of the
+    """The start of a group without committed offsets; the second to fourth are deprecated names of the
     first."""
 
     CONSUME_FROM_LAST_OFFSET = "CONSUME_FROM_LAST_OFFSET"
@@ -44,11 +43,11 @@ class ConsumeFromWhere(StrEnum):
 
 
 class SubscriptionData(Body, frozen=True):
-    """One subscribed topic. `code_set`: Java `String.hashCode` of each tag; both sets empty for `*` and
-    SQL92.
+    """One subscribed topic. `code_set` has Java's `String.hashCode` of each tag; both sets are empty for `*`
+    and SQL92.
 
-    `sub_version` is in epoch ms and the newer wins; 0 when it was missing, for which Java takes the
-    receiver's clock.
+    `sub_version` is epoch ms; the newer one wins. A missing one is 0 here, while Java uses the receiver's
+    clock.
     """
 
     topic: str = ""
@@ -78,8 +77,6 @@ class ConsumerData(Body, frozen=True):
 
 
 class HeartbeatData(Body, frozen=True):
-    """HEART_BEAT (34)."""
-
     client_id: str = msgspec.field(name="clientID")
     producer_data_set: list[ProducerData] = []
     consumer_data_set: list[ConsumerData] = []
@@ -88,8 +85,6 @@ class HeartbeatData(Body, frozen=True):
 
 
 class CheckClientRequestBody(Body, frozen=True):
-    """CHECK_CLIENT_CONFIG (46)."""
-
     client_id: str | None = None
     group: str | None = None
     subscription_data: SubscriptionData | None = None
@@ -97,8 +92,6 @@ class CheckClientRequestBody(Body, frozen=True):
 
 
 class QuerySubscriptionResponseBody(Body, frozen=True):
-    """QUERY_SUBSCRIPTION_BY_CONSUMER (345)."""
-
     subscription_data: SubscriptionData | None = None
     group: str | None = None
     topic: str | None = None

@@ -15,28 +15,26 @@ from codec.message_queue import MessageQueue
 
 
 class ConsumerOffsetSerializeWrapper(Body, frozen=True):
-    """GET_ALL_CONSUMER_OFFSET (43): "topic@group" → queue number → committed offset."""
+    """Committed offsets: "topic@group" → queue number → offset."""
 
     offset_table: dict[str, dict[Int32, Int64]] = {}
     data_version: DataVersion | None = None
 
 
 class DelayOffsetSerializeWrapper(Body, frozen=True):
-    """GET_ALL_DELAY_OFFSET (45): delay level (from 1) → next offset of its queue."""
+    """The next offset in the queue of each delay level (from 1)."""
 
     offset_table: dict[Int32, Int64] = {}
     data_version: DataVersion | None = None
 
 
 class OffsetSerializeWrapper(Body, frozen=True):
-    """offsets.json of a broadcasting consumer (Java `LocalFileOffsetStore`)."""
+    """The offsets of a broadcasting consumer (Java `LocalFileOffsetStore`)."""
 
     offset_table: dict[MessageQueue, Int64] = {}
 
 
 class LockBatchRequestBody(Body, frozen=True):
-    """LOCK_BATCH_MQ (41)."""
-
     consumer_group: str | None = None
     client_id: str | None = None
     mq_set: list[MessageQueue] = []
@@ -44,8 +42,6 @@ class LockBatchRequestBody(Body, frozen=True):
 
 
 class UnlockBatchRequestBody(Body, frozen=True):
-    """UNLOCK_BATCH_MQ (42)."""
-
     consumer_group: str | None = None
     client_id: str | None = None
     mq_set: list[MessageQueue] = []
@@ -53,22 +49,19 @@ class UnlockBatchRequestBody(Body, frozen=True):
 
 
 class LockBatchResponseBody(Body, frozen=True):
-    """LOCK_BATCH_MQ (41): the queues that are locked now."""
+    """The queues that are locked now."""
 
     lock_ok_mq_set: list[MessageQueue] = msgspec.field(default_factory=list, name="lockOKMQSet")
 
 
 class QueryCorrectionOffsetBody(Body, frozen=True):
-    """QUERY_CORRECTION_OFFSET (308): queue number → offset."""
+    """Offsets by queue number."""
 
     correction_offsets: dict[Int32, Int64] = {}
 
 
 class ResetOffsetBody(Body, frozen=True):
-    """RESET_CONSUMER_CLIENT_OFFSET (220), INVOKE_BROKER_TO_RESET_OFFSET (222).
-
-    The Go client reads 220 in the FASTJSON dialect only.
-    """
+    """The new offset of each queue. The Go client reads those of code 220 in the FASTJSON dialect only."""
 
     offset_table: dict[MessageQueue, Int64] = {}
 
@@ -83,13 +76,14 @@ class MessageQueueForC(Body, frozen=True):
 
 
 class ResetOffsetBodyForC(Body, frozen=True):
-    """RESET_CONSUMER_CLIENT_OFFSET (220) for clients whose language is CPP."""
+    """The new offsets (220) for clients whose language is CPP."""
 
     offset_table: list[MessageQueueForC] = []
 
 
 class GetConsumerStatusBody(Body, frozen=True):
-    """Offsets that clients hold: of itself (221, first table), of each client id (223, second)."""
+    """Offsets that clients hold: those of the receiver (221, first table), those of each client id (223,
+    second)."""
 
     message_queue_table: dict[MessageQueue, Int64] = {}
     consumer_table: dict[str, dict[MessageQueue, Int64]] = {}

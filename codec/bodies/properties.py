@@ -1,9 +1,9 @@
-"""Java properties text: `name=value` lines in UTF-8, as configuration files and the bodies of codes 25, 26,
-318 and 319.
+"""Java properties text: `name=value` lines in UTF-8, as in configuration files and the bodies of codes 25,
+26, 318 and 319.
 
-`java.util.Properties.load` reads `#` and `!` comments; `=`, `:` or blanks between name and value; lines
-continued with a backslash; and backslash escapes. RocketMQ's `MixAll.properties2String` writes none of
-these escapes, so text that it wrote is read without undoing them. The last entry of a name counts.
+`java.util.Properties.load` reads `#` and `!` comments, `=`, `:` or blanks between name and value, lines
+continued with a backslash, and backslash escapes. RocketMQ's `MixAll.properties2String` escapes nothing,
+so its text is read without undoing escapes. The last entry of a name counts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CONTROLS: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """The entries of a text as `Properties.load` reads it."""
+    """The entries of a text, as `Properties.load` reads it."""
     matches = map(_ENTRY.fullmatch, _logical_lines(text))
     return {_unescape(match[1]): _unescape(match[2]) for match in matches if match}
 
@@ -34,7 +34,7 @@ def format_properties(entries: Mapping[str, str]) -> str:
 
 
 def load_properties_text(data: bytes | bytearray | memoryview) -> dict[str, str]:
-    """The entries of a body as `Properties.load` reads it. Raises BodyError when it is not UTF-8."""
+    """The entries of a body, as `Properties.load` reads it. Raises BodyError when it is not UTF-8."""
     return parse_properties(_decoded(data))
 
 
@@ -46,7 +46,7 @@ def decode_properties_text(data: bytes | bytearray | memoryview) -> dict[str, st
 
 
 def encode_properties_text(properties: Mapping[str, str]) -> bytes:
-    """The body for some entries. Raises ValueError when a name or value cannot be read back from its line."""
+    """The body of some entries. Raises ValueError for a name or value that could not be read back."""
     for name, value in properties.items():
         if not name or re.search(r"[=:\s]|^[#!]", name) or re.search(r"[\r\n]", value):
             raise ValueError(f"property {name!r} cannot be written as a line of text")

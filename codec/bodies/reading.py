@@ -1,9 +1,9 @@
-"""Converts plain JSON values to typed ones, as tolerant as fastjson: one reader for each type, built on first
-use.
+"""Conversion of plain JSON values to typed ones, as tolerant as fastjson: one reader for each type, made on
+first use.
 
-A reader returns None where Java reads null: the caller then uses the member's default, or drops the item.
-Types: str, int (with bounds), float, bool, StrEnum, Struct, `list`, `tuple[X, ...]`, `dict` with keys str,
-int, MessageQueue; `X | None`.
+A reader returns None where Java reads null; the caller then uses the member's default or drops the item.
+Types are str, int (with bounds), float, bool, StrEnum, Struct, `list`, `tuple[X, ...]`, `dict` with keys
+of str, int or MessageQueue, and `X | None`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _text(value: Any) -> str | None:
 
 
 def _whole(value: Any) -> int | None:
-    """The integer that `value` means, of any size; None for null and empty text."""
+    """Reads an integer of any size; null and empty text give None."""
     if isinstance(value, str):
         text = value.strip()
         if text in {"", "null"}:
@@ -139,7 +139,7 @@ def _items(item: Reader, make: Callable[[Iterable[Any]], Any]) -> Reader:
 
 
 def _queue_key(key: Any) -> MessageQueue:
-    """A MessageQueue from the text of a key, or from the object itself in an array of pairs."""
+    """Reads a MessageQueue from the text of a key, or from the object itself in an array of pairs."""
     if isinstance(key, str):
         try:
             key = msgspec.json.decode(key)
@@ -150,7 +150,7 @@ def _queue_key(key: Any) -> MessageQueue:
 
 
 def _pairs(value: Any) -> Iterable[tuple[Any, Any]]:
-    """Entries of an object, or of an array of pairs as the Go client writes it."""
+    """The entries of an object, or of an array of pairs as the Go client writes it."""
     if isinstance(value, dict):
         return value.items()
     if isinstance(value, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in value):
@@ -209,7 +209,7 @@ def _struct(cls: Any) -> Reader:
 
 @cache
 def reader_of(hint: Any) -> Reader:
-    """The reader of values of the type `hint`. It raises BodyError and returns None for null."""
+    """The reader of values of the type `hint`; it raises BodyError and returns None for null."""
     origin, args = get_origin(hint), get_args(hint)
     if origin is Annotated:
         bounds = hint.__metadata__[0]
@@ -227,8 +227,8 @@ def reader_of(hint: Any) -> Reader:
 
 @cache
 def is_plain(hint: Any) -> bool:
-    """True when msgspec reads the type as we do: without message queues, whose numbers it does not bound,
-    and aliases."""
+    """True when msgspec reads the type as we do: it has no aliases and no message queues, whose numbers
+    msgspec does not bound."""
     if hint is MessageQueue or getattr(hint, "ALIASES", {}):
         return False
     if get_origin(hint) is not Annotated and get_args(hint):

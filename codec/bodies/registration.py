@@ -1,10 +1,10 @@
-"""RegisterBrokerBody (103), as JSON and in its compressed form.
+"""The body of REGISTER_BROKER (103), as JSON and in its compressed form.
 
-Compressed: one zlib stream of `int32 length + DataVersion JSON`, `int32 count`, count × `int32 length +
-topic text`, `int32 length + filter server JSON`; 5.x adds `int32 count`, count × `int32 length +
-TopicQueueMappingInfo JSON`. Topic text: name, read queues, write queues, perm, filter type, separated by
-one blank; 5.x adds a blank and attributes JSON. `order` and `topicSysFlag` are lost. Integers are
-big-endian. Limit: 64 MiB after inflation.
+The compressed form is one zlib stream of `int32 length + DataVersion JSON`, `int32 count`, count × `int32
+length + topic text`, `int32 length + filter server JSON`; 5.x adds `int32 count`, count × `int32 length +
+TopicQueueMappingInfo JSON`. A topic text is name, read queues, write queues, perm and filter type,
+separated by one blank; 5.x adds a blank and the attributes as JSON. `order` and `topicSysFlag` are lost.
+Integers are big-endian. At most 64 MiB are inflated.
 """
 
 # ruff: noqa: RUF012  msgspec copies an empty default for every value.
@@ -30,19 +30,19 @@ _BEST_COMPRESSION: Final = 9
 
 
 class RegisterBrokerBody(Body, frozen=True):
-    """REGISTER_BROKER (103). The wrapper's 5.x tables are empty from a 4.x broker."""
+    """The topics of a broker. The 5.x tables of the wrapper are empty from a 4.x broker."""
 
     topic_config_serialize_wrapper: TopicConfigSerializeWrapper = TopicConfigSerializeWrapper()
     filter_server_list: list[str] = []
 
     @classmethod
     def decode(cls, data: bytes | bytearray | memoryview, *, compressed: bool = False) -> RegisterBrokerBody:
-        """The body in either form; BodyError."""
+        """Decodes a body of either form. Raises BodyError."""
         return _from_sections(_Sections(_inflate(data))) if compressed else decode_body(cls, data)
 
     @classmethod
     def of_request(cls, data: bytes | memoryview, *, compressed: bool, version: int) -> RegisterBrokerBody:
-        """The body of a request in its three forms; BodyError. A broker without topics may send none."""
+        """Decodes the body of a request of any version, which may be empty. Raises BodyError."""
         if not data:
             return cls()
         if version < FULL_BODY_VERSION:
@@ -50,7 +50,7 @@ class RegisterBrokerBody(Body, frozen=True):
         return cls.decode(data, compressed=compressed)
 
     def encode(self, *, compressed: bool = False) -> bytes:
-        """The body in either form; compressed without the section that only 5.x knows when that is empty."""
+        """Encodes a body; the compressed form omits the section of 5.x when it is empty."""
         return zlib.compress(_to_sections(self), _BEST_COMPRESSION) if compressed else encode_body(self)
 
 
@@ -68,7 +68,7 @@ def _inflate(data: bytes | bytearray | memoryview) -> bytes:
 
 
 class _Sections:
-    """Reads length-prefixed parts from front to back."""
+    """A reader of length-prefixed parts, from front to back."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -99,10 +99,9 @@ class _Sections:
 
 
 def _topic_text(config: TopicConfig) -> bytes:
-    text = f"{config.topic_name} {config.read_queue_nums} {config.write_queue_nums} {config.perm} {config.topic_filter_type}"
-    return (
-        text.encode() if config.attributes is None else text.encode() + b" " + encode_body(config.attributes)
-    )
+    numbers = f"{config.read_queue_nums} {config.write_queue_nums} {config.perm}"
+    text = f"{config.topic_name} {numbers} {config.topic_filter_type}".encode()
+    return text if config.attributes is None else text + b" " + encode_body(config.attributes)
 
 
 def _topic_of(text: bytes) -> TopicConfig:

@@ -10,7 +10,7 @@ from codec.bodies.base import Body, Int32, Int64
 
 
 class QueueData(Body, frozen=True):
-    """The queues of a topic on one broker name. `perm`: READ 4, WRITE 2, INHERIT 1."""
+    """The queues of a topic on one broker name; `perm` has the bits of `codec.codes.Perm`."""
 
     # Older servers and the Go client misspell it.
     ALIASES: ClassVar[dict[str, str]] = {"topicSynFlag": "topic_sys_flag"}
@@ -23,7 +23,7 @@ class QueueData(Body, frozen=True):
 
 
 class BrokerData(Body, frozen=True):
-    """The addresses of one broker name by broker id: 0 is the master."""
+    """The addresses of one broker name by broker id; 0 is the master."""
 
     cluster: str = ""
     broker_name: str = ""
@@ -33,7 +33,7 @@ class BrokerData(Body, frozen=True):
 
 
 class TopicQueueMappingInfo(Body, frozen=True):
-    """Static topics (5.x): logical queue number → queue number on this broker."""
+    """A static topic (5.x); `curr_id_map` maps logical queue numbers to those of this broker."""
 
     topic: str = ""
     scope: str | None = None
@@ -45,7 +45,7 @@ class TopicQueueMappingInfo(Body, frozen=True):
 
 
 class LogicQueueMappingItem(Body, frozen=True):
-    """One stretch of a logical queue (5.x); −1 is open-ended."""
+    """One range of a logical queue (5.x); an end of −1 is open."""
 
     gen: Int32 = 0
     queue_id: Int32 = 0
@@ -58,13 +58,11 @@ class LogicQueueMappingItem(Body, frozen=True):
 
 
 class TopicQueueMappingDetail(TopicQueueMappingInfo, frozen=True):
-    """UPDATE_AND_CREATE_STATIC_TOPIC (513)."""
-
     hosted_queues: dict[Int32, list[LogicQueueMappingItem]] = {}
 
 
 class TopicRouteData(Body, frozen=True):
-    """GET_ROUTEINFO_BY_TOPIC (105). `order_topic_conf`: "brokerA:4;brokerB:4"."""
+    """The route of a topic; `order_topic_conf` has the form brokerA:4;brokerB:4."""
 
     order_topic_conf: str | None = None
     queue_datas: list[QueueData] = []
@@ -74,34 +72,32 @@ class TopicRouteData(Body, frozen=True):
 
 
 class ClusterInfo(Body, frozen=True):
-    """GET_BROKER_CLUSTER_INFO (106)."""
-
     broker_addr_table: dict[str, BrokerData] = {}
     cluster_addr_table: dict[str, list[str]] = {}
 
 
 class TopicList(Body, frozen=True):
-    """Topic names; `broker_addr` only from GET_SYSTEM_TOPIC_LIST_FROM_NS (304), where the names are
-    brokers and clusters."""
+    """Topic names; in the reply of GET_SYSTEM_TOPIC_LIST_FROM_NS (304), which alone has `broker_addr`, those
+    of brokers and clusters."""
 
     topic_list: list[str] = []
     broker_addr: str | None = None
 
 
 class KVTable(Body, frozen=True):
-    """Names and texts: a namespace of the name server (103, 219), run-time statistics of a broker (28)."""
+    """Names and texts: a namespace of the name server (103, 219), or run-time statistics of a broker (28)."""
 
     table: dict[str, str] = {}
 
 
 class KVConfigSerializeWrapper(Body, frozen=True):
-    """The name server's file kvConfig.json: namespace → key → value."""
+    """The file kvConfig.json of a name server: namespace → key → value."""
 
     config_table: dict[str, dict[str, str]] = {}
 
 
 class BrokerMemberGroup(Body, frozen=True):
-    """All brokers of one name (5.x)."""
+    """The brokers of one name (5.x)."""
 
     cluster: str | None = None
     broker_name: str | None = None
@@ -109,6 +105,4 @@ class BrokerMemberGroup(Body, frozen=True):
 
 
 class GetBrokerMemberGroupResponseBody(Body, frozen=True):
-    """GET_BROKER_MEMBER_GROUP (901)."""
-
     broker_member_group: BrokerMemberGroup | None = None

@@ -14,8 +14,7 @@ from codec.message_queue import MessageQueue
 
 
 class ProcessQueueInfo(Body, frozen=True):
-    """Messages of one queue that a client holds. `droped` is Java's spelling; the Go client writes
-    `dropped`."""
+    """The process queue of a message queue. `droped` is Java's spelling; the Go client writes `dropped`."""
 
     ALIASES: ClassVar[dict[str, str]] = {"dropped": "droped"}
 
@@ -36,7 +35,7 @@ class ProcessQueueInfo(Body, frozen=True):
 
 
 class PopProcessQueueInfo(Body, frozen=True):
-    """The same for pop consumption (5.x)."""
+    """The process queue of a message queue in pop consumption (5.x)."""
 
     wait_ack_count: Int32 = 0
     droped: bool = False
@@ -44,7 +43,7 @@ class PopProcessQueueInfo(Body, frozen=True):
 
 
 class ConsumeStatus(Body, frozen=True):
-    """Times in ms and rates per second over the last minute; failures of the last hour."""
+    """Times in ms and rates per second over the last minute, and failures of the last hour."""
 
     pull_rt: float = msgspec.field(default=0.0, name="pullRT")
     pull_tps: float = msgspec.field(default=0.0, name="pullTPS")
@@ -55,7 +54,7 @@ class ConsumeStatus(Body, frozen=True):
 
 
 class ConsumerRunningInfo(Body, frozen=True):
-    """GET_CONSUMER_RUNNING_INFO (307). `jstack` only when it was asked for."""
+    """The state of a consumer; `jstack` is set only on request."""
 
     properties: dict[str, str] = {}
     subscription_set: list[SubscriptionData] = []
@@ -67,7 +66,7 @@ class ConsumerRunningInfo(Body, frozen=True):
 
 
 class CMResult(StrEnum):
-    """How a message consumed on request ended."""
+    """The results of a message that was consumed on request."""
 
     CR_SUCCESS = "CR_SUCCESS"
     CR_LATER = "CR_LATER"
@@ -78,7 +77,7 @@ class CMResult(StrEnum):
 
 
 class ConsumeMessageDirectlyResult(Body, frozen=True):
-    """CONSUME_MESSAGE_DIRECTLY (309); `spent_time_mills` in ms."""
+    """The result of a message that was consumed on request; `spent_time_mills` is ms."""
 
     order: bool = False
     auto_commit: bool = True

@@ -9,7 +9,7 @@ from codec.message_queue import MessageQueue
 
 
 class TopicOffset(Body, frozen=True):
-    """The ends of a queue; `last_update_timestamp`: store time of its newest message, 0 when it is empty."""
+    """The ends of a queue; `last_update_timestamp` is the store time of its newest message, 0 without one."""
 
     min_offset: Int64 = 0
     max_offset: Int64 = 0
@@ -17,15 +17,13 @@ class TopicOffset(Body, frozen=True):
 
 
 class TopicStatsTable(Body, frozen=True):
-    """GET_TOPIC_STATS_INFO (202)."""
-
     offset_table: dict[MessageQueue, TopicOffset] = {}
     topic_put_tps: float | None = None
 
 
 class OffsetWrapper(Body, frozen=True):
-    """Where a group stands in a queue; `last_timestamp`: store time of the last consumed message, 0
-    without one."""
+    """The offsets of a group in a queue; `last_timestamp`: the store time of its last message, 0 without
+    one."""
 
     broker_offset: Int64 = 0
     consumer_offset: Int64 = 0
@@ -34,14 +32,12 @@ class OffsetWrapper(Body, frozen=True):
 
 
 class ConsumeStats(Body, frozen=True):
-    """GET_CONSUME_STATS (208)."""
-
     offset_table: dict[MessageQueue, OffsetWrapper] = {}
     consume_tps: float = 0.0
 
 
 class ConsumeStatsList(Body, frozen=True):
-    """GET_BROKER_CONSUME_STATS (317): a list of group → its statistics."""
+    """The statistics of groups, as a list of group → statistics."""
 
     consume_stats_list: list[dict[str, list[ConsumeStats]]] = []
     broker_addr: str | None = None
@@ -50,15 +46,13 @@ class ConsumeStatsList(Body, frozen=True):
 
 
 class GroupList(Body, frozen=True):
-    """QUERY_TOPIC_CONSUME_BY_WHO (300)."""
-
     group_list: list[str] = []
 
 
 class QueueTimeSpan(Body, frozen=True):
-    """Store times of a queue's ends and of its committed offset, −1 unknown; `delay_time` in ms.
+    """The store times of a queue's ends and of its committed offset, −1 if unknown; `delay_time` is ms.
 
-    The texts are the times as `yyyy-MM-dd#HH:mm:ss:SSS` in the broker's zone.
+    The texts show the times as `yyyy-MM-dd#HH:mm:ss:SSS` in the broker's zone.
     """
 
     message_queue: MessageQueue | None = None
@@ -72,13 +66,11 @@ class QueueTimeSpan(Body, frozen=True):
 
 
 class QueryConsumeTimeSpanBody(Body, frozen=True):
-    """QUERY_CONSUME_TIME_SPAN (303)."""
-
     consume_time_span_set: list[QueueTimeSpan] = []
 
 
 class ConsumeQueueData(Body, frozen=True):
-    """One consume-queue entry; `eval`: whether the group's filter lets the message through."""
+    """One consume-queue entry; `eval` is true when the group's filter accepts the message."""
 
     physic_offset: Int64 = 0
     physic_size: Int32 = 0
@@ -90,7 +82,7 @@ class ConsumeQueueData(Body, frozen=True):
 
 
 class QueryConsumeQueueResponseBody(Body, frozen=True):
-    """QUERY_CONSUME_QUEUE (321). `filter_data`: pretty JSON text of a ConsumerFilterData."""
+    """Entries of a queue; `filter_data` is a ConsumerFilterData as pretty JSON text."""
 
     subscription_data: SubscriptionData | None = None
     filter_data: str | None = None
@@ -100,7 +92,7 @@ class QueryConsumeQueueResponseBody(Body, frozen=True):
 
 
 class BrokerStatsItem(Body, frozen=True):
-    """Sum, rate and average per call in a span of time."""
+    """Sum, rate and average per call over a period."""
 
     sum: Int64 = 0
     tps: float = 0.0
@@ -108,8 +100,6 @@ class BrokerStatsItem(Body, frozen=True):
 
 
 class BrokerStatsData(Body, frozen=True):
-    """VIEW_BROKER_STATS_DATA (315)."""
-
     stats_minute: BrokerStatsItem | None = None
     stats_hour: BrokerStatsItem | None = None
     stats_day: BrokerStatsItem | None = None
@@ -123,6 +113,4 @@ class TimerMetric(Body, frozen=True):
 
 
 class TimerMetricsSerializeWrapper(Body, frozen=True):
-    """GET_TIMER_METRICS (61)."""
-
     timing_count: dict[str, TimerMetric] = {}
