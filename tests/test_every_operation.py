@@ -14,7 +14,7 @@ from codec.codes import RequestCode
 from codec.operations import acl, brokers, clients, messages, pop, topics
 from codec.operations import groups as group_operations
 from codec.operations.operation import AnyOperation, Operation
-from codec.operations.table import OPERATIONS
+from tests.operations import OPERATIONS
 
 ACCESS_CONTROL = "access control does not exist yet: the broker has no accounts to administer"
 POP = "POP consumption of 5.x does not exist yet"

@@ -1,8 +1,8 @@
-"""The table of operations: one typed constant for each request code, which clients and servers both run on.
+"""The table of operations: one typed constant for each request code, by which clients and servers encode and
+decode.
 
-An operation has the name of its `RequestCode` and stands in the module of its area, so that a command imports
-the classes of one area and not all of them. `codec.operations.table` maps every code to its operation; it
-imports everything.
+An operation has the name of its `RequestCode` and is in the module of its area, so that a command imports
+the classes of one area only.
 
 A client encodes a request and decodes the reply:
 
@@ -17,6 +17,5 @@ A server decodes the request and encodes the reply:
     header, body = operation.decode_request(request)
     ext_fields, body = operation.encode_reply(None, TopicStatsTable(...))
 
-Type checkers infer all four types from the constant. Decoding raises HeaderError or BodyError, both
-CodecErrors.
+Type checkers infer all four types from the constant. Decoding raises HeaderError or BodyError.
 """

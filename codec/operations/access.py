@@ -1,7 +1,7 @@
 """The resources that an operation touches, as access control checks them (5.x
 `DefaultAuthorizationContextBuilder`).
 
-A check passes when any one of its actions is allowed; an operation needs all of its checks to pass.
+A check passes when any of its actions is allowed; an operation needs all of its checks to pass.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 
 
 class ResourceKind(StrEnum):
-    """Kinds of resources under the names that 5.x policies use."""
+    """Kinds of resources, named as in 5.x policies."""
 
     TOPIC = "Topic"
     GROUP = "Group"
@@ -22,7 +22,7 @@ class ResourceKind(StrEnum):
 
 
 class Action(StrEnum):
-    """Actions under the names that 5.x policies use; 4.x knows PUB and SUB."""
+    """Actions, named as in 5.x policies; 4.x has PUB and SUB only."""
 
     PUB = "Pub"
     SUB = "Sub"
@@ -41,10 +41,10 @@ GET: Final = Action.GET
 
 
 class Access(msgspec.Struct, frozen=True):
-    """One check. `named_by` is the path of attributes from the header, or else the body, to the name; lists
-    are walked.
+    """One check. `named_by` is the path of attributes from the header, or else the body, to the name; it
+    goes through lists.
 
-    A cluster is always the broker's own, so its `named_by` is empty.
+    A cluster is always that of the broker, so its `named_by` is empty.
     """
 
     kind: ResourceKind
@@ -52,25 +52,24 @@ class Access(msgspec.Struct, frozen=True):
     named_by: str = ""
 
     def names(self, header: object, body: object) -> list[str]:
-        """The names of the resources that a request touches, without duplicates, in the order of the
-        request."""
+        """The names of the resources that a request touches, in its order, without duplicates."""
         path = self.named_by.split(".")
         start = header if hasattr(header, path[0]) else body
         return list(dict.fromkeys(_walk(start, path)))
 
 
 def on_topic(*actions: Action, named_by: str = "topic") -> Access:
-    """A check of the topics that `named_by` leads to."""
+    """A check of the topics at `named_by`."""
     return Access(ResourceKind.TOPIC, actions, named_by)
 
 
 def on_group(*actions: Action, named_by: str = "consumer_group") -> Access:
-    """A check of the consumer groups that `named_by` leads to."""
+    """A check of the consumer groups at `named_by`."""
     return Access(ResourceKind.GROUP, actions, named_by)
 
 
 def on_cluster(*actions: Action) -> Access:
-    """A check of the cluster that the broker belongs to."""
+    """A check of the broker's cluster."""
     return Access(ResourceKind.CLUSTER, actions)
 
 

@@ -1,11 +1,11 @@
-"""The entry of the table of operations, and how it reads and writes requests and replies.
+"""The entry of the table of operations, which reads and writes requests and replies.
 
 Headers are classes of `codec.headers`. Bodies are classes of `codec.bodies` or a `list[…]` of one (JSON),
-`PROPERTIES` (lines of text) or `bytes` (message bodies, stored records, or a form that the operation's users
-encode themselves). None: no header, no body. `optional(…)`: the body may be missing.
+`PROPERTIES` (lines of text) or `bytes` (message bodies, stored records, or a form that the users of the
+operation encode themselves). None means no header or no body, `optional(…)` that the body may be missing.
 
-Directions: C client, A admin tool, B broker, N name server, Ctl controller, FS filter server; "" for a
-code that no server processes.
+Directions name the ends: C client, A admin tool, B broker, N name server, Ctl controller, FS filter
+server.
 """
 
 from __future__ import annotations
@@ -49,18 +49,18 @@ NOT_SET: Final = "not set any response code"
 
 
 class Answer(NamedTuple, Generic[ReplyT, ReplyBodyT]):
-    """The header and body of a reply."""
+    """The header and the body of a reply."""
 
     header: ReplyT
     body: ReplyBodyT
 
 
 class Operation(msgspec.Struct, Generic[RequestT, ReplyT, RequestBodyT, ReplyBodyT], frozen=True):
-    """One request code with all that both ends need to know of it.
+    """A request code with all that both ends need to know of it.
 
-    `answered`: whether the receiver replies; `remark`: of a successful reply; `refused_on_slave`: a slave
-    refuses it; `access`: what 5.x access control checks; `admin_only`: 4.x access control wants an admin
-    account.
+    `answered` is False for a request without a reply; `remark` is that of a successful reply;
+    `refused_on_slave` is True when a slave refuses the request; `access` is checked by access control of
+    5.x; `admin_only` is True when that of 4.x requires an admin account.
     """
 
     code: RequestCode
@@ -93,20 +93,19 @@ class Operation(msgspec.Struct, Generic[RequestT, ReplyT, RequestBodyT, ReplyBod
         return _ext(header), _encode(self.reply_body, body, dialect or self.reply_dialect)
 
     def decode_header(self, command: RemotingCommand) -> RequestT:
-        """The header of a request; HeaderError. A header that the connection has read already is used as
-        it is."""
+        """The header of a request, which the connection may have read already. Raises HeaderError."""
         header: Any = command.header or _read_header(self.request, command)
         return header  # type: ignore[no-any-return]
 
     def decode_request(self, command: RemotingCommand) -> tuple[RequestT, RequestBodyT]:
-        """The header and the body of a request; HeaderError, BodyError."""
+        """The header and the body of a request. Raises HeaderError or BodyError."""
         if self.request_body == PROPERTIES:
             body: Any = load_properties_text(command.body)
             return self.decode_header(command), body
         return self.decode_header(command), _decode(self.request_body, command.body)
 
     def decode_reply(self, command: RemotingCommand) -> Answer[ReplyT, ReplyBodyT]:
-        """The header and the body of a reply; HeaderError, BodyError."""
+        """The header and the body of a reply. Raises HeaderError or BodyError."""
         return Answer(_read_header(self.reply, command), _decode(self.reply_body, command.body))
 
 
@@ -114,7 +113,7 @@ AnyOperation = Operation[Any, Any, Any, Any]
 
 
 def optional(form: type[T]) -> type[T | None]:
-    """A body that may be missing; it is None then."""
+    """The form of a body that may be missing and is None then."""
     either: Any = form | None
     return either  # type: ignore[no-any-return]
 

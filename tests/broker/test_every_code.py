@@ -11,8 +11,8 @@ from pathlib import Path
 from broker.handlers import HANDLERS
 from codec.codes import RequestCode, ResponseCode
 from codec.errors import CodecError
-from codec.operations.table import OPERATIONS
 from tests.broker.support import fake_broker
+from tests.operations import OPERATIONS
 
 R = RequestCode
 

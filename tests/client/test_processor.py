@@ -15,7 +15,6 @@ from codec.bodies.running import ConsumerRunningInfo
 from codec.codes import RequestCode
 from codec.errors import CodecError
 from codec.operations.messages import PUSH_REPLY_MESSAGE_TO_CLIENT
-from codec.operations.table import OPERATIONS
 from codec.remoting.frame import RemotingCommand
 from rmqcli.client import (
     ClientInstance,
@@ -32,6 +31,7 @@ from rmqcli.client.processor.processor import ClientRemotingProcessor
 from rmqcli.client.produce.request_reply import PushedReply
 from tests.client.polling import GROUP, TOPIC, fill
 from tests.client.watched_cluster import EPOCH, NAMESRV, WatchedCluster, now_ms, open_cluster
+from tests.operations import OPERATIONS
 
 CODES = {
     "notified": RequestCode.NOTIFY_CONSUMER_IDS_CHANGED,

@@ -49,10 +49,10 @@ from codec.errors import BodyError
 from codec.fastjson import FASTJSON
 from codec.message_queue import MessageQueue
 from codec.operations.operation import PROPERTIES, AnyOperation
-from codec.operations.table import OPERATIONS
 from codec.remoting.frame import RemotingCommand, decode_frame
 from tests.codec.values import BODIES, TEXT, body_form, structs, values_of
 from tests.codec.wire import Wire
+from tests.operations import OPERATIONS
 from tests.support import JavaStore
 
 BY_NUMBER = {int(code): operation for code, operation in OPERATIONS.items()}

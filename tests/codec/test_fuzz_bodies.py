@@ -22,10 +22,10 @@ from codec.errors import CodecError
 from codec.fastjson import FASTJSON, loads
 from codec.headers.base import Header, from_ext, to_ext
 from codec.operations.operation import PROPERTIES
-from codec.operations.table import OPERATIONS
 from codec.remoting.frame import decode_frame
 from tests.codec.values import BODIES, HEADERS, body_form
 from tests.codec.wire import load_wire
+from tests.operations import OPERATIONS
 
 BODY_INPUTS: Final = 40_000
 HEADER_INPUTS: Final = 30_000

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pkgutil import iter_modules
 from subprocess import run
 from types import GenericAlias, UnionType
 from typing import Any, get_args, get_type_hints
@@ -13,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import codec.operations
 from codec.bodies.acl import UserInfo
 from codec.bodies.heartbeat import ConsumerData, HeartbeatData, SubscriptionData
 from codec.bodies.stats import TopicOffset, TopicStatsTable
@@ -30,12 +28,11 @@ from codec.operations.acl import AUTH_GET_USER
 from codec.operations.clients import HEART_BEAT
 from codec.operations.messages import PULL_MESSAGE
 from codec.operations.operation import PROPERTIES, AnyOperation
-from codec.operations.table import OPERATIONS
-from codec.operations.unserved import SUSPEND_CONSUMER
 from codec.remoting.command import RemotingCommand
 from tests.codec.values import BODIES, HEADERS, structs
+from tests.operations import ENTRIES, OPERATIONS
 
-BASES = {"Header", "RpcRequestHeader", "TopicRequestHeader", "TopicQueueRequestHeader"}
+BASES = {"Header", "RpcRequestHeader", "TopicRequestHeader", "GroupQueueRequestHeader"}
 DIRECTIONS = {"A", "B", "C", "N", "Ctl", "FS", "slave", "controller", "container"}
 ALL = pytest.mark.parametrize("operation", OPERATIONS.values(), ids=lambda operation: operation.name)
 
@@ -48,22 +45,10 @@ def body_classes(operation: AnyOperation) -> set[Any]:
     return classes - {None, type(None)}
 
 
-def test_every_code_has_one_entry() -> None:
-    assert set(OPERATIONS) == set(RequestCode)
+def test_every_entry_has_a_code_and_a_name_of_its_own() -> None:
+    assert [name for name, entry in ENTRIES] == [entry.name for name, entry in ENTRIES]
+    assert len({entry.code for _, entry in ENTRIES}) == len(ENTRIES)
     assert all(code is operation.code for code, operation in OPERATIONS.items())
-
-
-def test_every_entry_has_the_name_of_its_code() -> None:
-    areas = [found.name for found in iter_modules(codec.operations.__path__)]
-    entries = [
-        (name, value)
-        for area in areas
-        if area not in {"access", "operation", "table"}
-        for name, value in vars(__import__(f"codec.operations.{area}", fromlist=[area])).items()
-        if isinstance(value, type(SUSPEND_CONSUMER))
-    ]
-    assert [name for name, entry in entries] == [entry.name for name, entry in entries]
-    assert len(entries) == len(OPERATIONS)
 
 
 def test_every_header_is_used() -> None:
@@ -76,9 +61,7 @@ def test_every_body_is_used_in_a_body_or_as_a_file() -> None:
     parts = " ".join(str(cls.__annotations__) for cls in BODIES)
     lonely = {cls.__name__ for cls in BODIES if cls not in used and cls.__name__ not in parts}
     files = {"ConsumerFilterManager", "KVConfigSerializeWrapper", "OffsetSerializeWrapper"}
-    messages = {"AckMsg", "BatchAckMsg", "PopCheckPoint", "OffsetMovedEvent"}
-    others = {"AclConfig", "ClusterAclVersionInfo", "RegisterBrokerBody", "ResetOffsetBodyForC"}
-    assert lonely == files | messages | others
+    assert lonely == files | {"OffsetMovedEvent", "RegisterBrokerBody", "ResetOffsetBodyForC"}
 
 
 @ALL
@@ -100,12 +83,9 @@ def test_some_entries() -> None:
     assert (PULL_MESSAGE.reply, PULL_MESSAGE.reply_body) == (PullMessageResponseHeader, bytes)
     assert OPERATIONS[RequestCode.GET_BROKER_CONFIG].reply_body == PROPERTIES
     assert OPERATIONS[RequestCode.AUTH_LIST_USER].reply_body == list[UserInfo] | None
-    assert SUSPEND_CONSUMER.direction == ""
 
 
-def test_the_table_cannot_be_changed() -> None:
-    with pytest.raises(TypeError):
-        OPERATIONS[RequestCode.HEART_BEAT] = PULL_MESSAGE  # type: ignore[index]
+def test_an_entry_cannot_be_changed() -> None:
     with pytest.raises(AttributeError):
         PULL_MESSAGE.direction = "B→C"  # type: ignore[misc]
 
@@ -114,7 +94,7 @@ def test_an_area_does_not_import_the_others() -> None:
     code = "import sys, codec.operations.routes; print(*sys.modules)"
     loaded = run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert "codec.headers.routes" in loaded
-    assert {"codec.headers.send", "codec.bodies.stats", "codec.operations.table"}.isdisjoint(loaded)
+    assert {"codec.headers.send", "codec.bodies.stats", "codec.operations.topics"}.isdisjoint(loaded)
 
 
 # ---- access

@@ -20,9 +20,9 @@ from broker.handlers import HANDLERS
 from codec.codes import RequestCode
 from codec.errors import BodyError, HeaderError
 from codec.headers.base import Header
-from codec.operations.table import OPERATIONS
 from codec.remoting.frame import RemotingCommand
 from tests.broker.support import Client, fake_broker
+from tests.operations import OPERATIONS
 
 R = RequestCode
 ROUNDS = 60
