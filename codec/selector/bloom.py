@@ -1,8 +1,8 @@
-"""The bit map of a consume queue extension unit: a bloom filter of the groups that want the message (Java
+"""The bit map of a consume-queue extension entry: a bloom filter of the groups that select the message (Java
 `BloomFilter`).
 
-A group takes `hashes` positions of `bits`; its name is `group#topic`. Position 0 is the lowest bit of the
-first byte.
+A group, under the name `group#topic`, has `hashes` positions of `bits`. Position 0 is the lowest bit of
+the first byte.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ BLOCK = 16
 
 @dataclass(frozen=True, slots=True)
 class BloomFilter:
-    """A bloom filter: the number of positions for each name, and of all positions."""
+    """A bloom filter with this many positions for each name, and this many in all."""
 
     hashes: int
     bits: int
 
     @classmethod
     def of(cls, error_rate: int, expected: int) -> BloomFilter:
-        """For an error rate in percent (1 to 99) and the number of names expected (from 1). ValueError."""
+        """Makes a filter for an error rate in percent (1 to 99) and a number of names (from 1). Raises
+        ValueError."""
         if not 1 <= error_rate <= 99:
             raise ValueError(f"an error rate of {error_rate} %; it must be from 1 to 99")
         if expected < 1:
@@ -55,7 +56,7 @@ class BloomFilter:
         return BloomFilterData(bit_pos=self.positions(name), bit_num=self.bits)
 
     def owns(self, data: BloomFilterData | None) -> bool:
-        """True for positions of an equal filter; each of them is then in the bit map."""
+        """True for positions of an equal filter, each of which is then in the bit map."""
         return (
             data is not None
             and data.bit_num == self.bits
@@ -72,7 +73,7 @@ class BloomFilter:
         return bytes(bits)
 
     def may_hold(self, bit_map: bytes, data: BloomFilterData) -> bool:
-        """False when the name is surely not in the bit map."""
+        """False when the name is certainly not in the bit map."""
         return all(bit_map[position >> 3] >> (position & 7) & 1 for position in data.bit_pos)
 
 
@@ -86,8 +87,7 @@ def _int32(value: int) -> int:
 
 
 def murmur3_128(data: bytes) -> int:
-    """The first half of MurmurHash3 x64 128 with seed 0, as an unsigned number (Guava's
-    `murmur3_128().asLong()`)."""
+    """The first half of MurmurHash3 x64 128 with seed 0, unsigned (Guava's `murmur3_128().asLong()`)."""
     first = second = 0
     whole = len(data) - len(data) % BLOCK
     for at in range(0, whole, BLOCK):

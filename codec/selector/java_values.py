@@ -1,8 +1,8 @@
-"""Text to values as Java does it: `Integer.valueOf`, `Long.valueOf`, `Double.valueOf`, `Boolean.valueOf`.
+"""Conversion of texts as in Java: `Integer.valueOf`, `Long.valueOf`, `Double.valueOf`, `Boolean.valueOf`.
 
-ValueError where Java throws NumberFormatException. Blanks around an integer are an error, around a double
-they are not. An integer may be in the digits of any script (as in Java); one of more than 4300 digits is
-an error here only.
+Raises ValueError where Java throws NumberFormatException. Blanks are an error around an integer, but not
+around a double. An integer may be in the digits of any script, as in Java; only here, one of more than
+4300 digits is an error.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _hexadecimal = re.compile(
 
 
 def java_integer(text: str) -> int:
-    """An int32. ValueError."""
+    """Reads an int32. Raises ValueError."""
     value = _whole(text)
     if not -0x80000000 <= value <= 0x7FFFFFFF:
         raise ValueError(f"not an int: {text!r}")
@@ -31,7 +31,7 @@ def java_integer(text: str) -> int:
 
 
 def java_long(text: str) -> int:
-    """An int64. ValueError."""
+    """Reads an int64. Raises ValueError."""
     value = _whole(text)
     if not -0x8000000000000000 <= value <= 0x7FFFFFFFFFFFFFFF:
         raise ValueError(f"not a long: {text!r}")
@@ -46,8 +46,8 @@ def _whole(text: str) -> int:
 
 
 def java_double(text: str) -> float:
-    """Decimal or hexadecimal, with or without exponent and f or d at the end; NaN and Infinity.
-    ValueError."""
+    """Reads a decimal or hexadecimal number, with or without exponent and final f or d, NaN or Infinity.
+    Raises ValueError."""
     if _is_plain(text):
         return float(text)
     trimmed = text.strip(_TRIMMED)
@@ -69,7 +69,7 @@ def java_boolean(text: str) -> bool:
 
 
 def order_of_doubles(left: float, right: float) -> int:
-    """-1, 0 or 1 as `Double.compareTo`: NaN equals itself and is above all, -0.0 is below 0.0."""
+    """Returns -1, 0 or 1 as `Double.compareTo`: NaN equals itself and is above all, -0.0 is below 0.0."""
     if left < right:
         return -1
     if left > right:

@@ -1,11 +1,11 @@
 """SQL92 filters, which select messages by their properties (Java module `filter`).
 
-Accepts and refuses what 4.9.8 does, quirks included: text behind a whole expression is ignored, NOT binds
-tighter than a comparison, `0.0` and numbers with leading zeros are no literals. Values are strings and become
-numbers by the constant that they are compared with. Only TRUE lets a message through: not FALSE, not unknown,
-not a value that does not convert.
+They accept and refuse what 4.9.8 does, quirks included: text behind a whole expression is ignored, NOT
+binds tighter than a comparison, `0.0` and numbers with leading zeros are no literals. Values are strings
+and become numbers when compared with a constant number. A filter selects a message only when it is TRUE:
+not FALSE, not unknown, and every value converts.
 
-Limits: MAX_LENGTH characters, MAX_NESTING operators within each other; the last CACHED filters are kept
+A filter has at most MAX_LENGTH characters and MAX_NESTING nested operators. The last CACHED filters stay
 compiled.
 """
 
@@ -26,8 +26,8 @@ CACHED = 100
 
 
 class Dialect(enum.Enum):
-    """The release whose keywords count. In 4.9 `s CONTAINS 'b'` is the property s followed by ignored
-    text, so never TRUE."""
+    """The release whose keywords count. In 4.9, `s CONTAINS 'b'` is the property s with ignored text behind
+    it, so never TRUE."""
 
     V4_9 = "4.9"
     V5 = "5"
@@ -55,15 +55,15 @@ class Predicate:
             return False
 
     def evaluate(self, properties: Mapping[str, str]) -> bool | None:
-        """TRUE, FALSE or unknown (None). ValueError when a property does not convert."""
+        """TRUE, FALSE or unknown (None). Raises ValueError when a property does not convert."""
         result: bool | None = self._evaluate(properties)
         return result
 
 
 @lru_cache(maxsize=CACHED)
 def parse_sql92(text: str, dialect: Dialect = Dialect.V4_9, *, whole: bool = False) -> Predicate:
-    """The compiled filter. SelectorError, one line, for an invalid text; with `whole` also for text behind
-    an expression."""
+    """Compiles a filter. Raises SelectorError, one line, for an invalid text; with `whole` also for text
+    behind an expression."""
     from codec.selector.sql92_parser import parse_tree
 
     if len(text) > MAX_LENGTH:

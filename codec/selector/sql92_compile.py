@@ -1,8 +1,9 @@
-"""A syntax tree to one function of the properties: closures within closures, chosen once from tables.
+"""Compiles a syntax tree to one function of the properties: closures within closures, chosen once from
+tables.
 
-A function gives True, False or None (unknown) and raises ValueError where Java throws while it evaluates:
-a property that does not convert, and classes that cannot be cast. Operands are evaluated in Java's order,
-so that the same ones are not.
+A function returns True, False or None (unknown) and raises ValueError where Java throws while it
+evaluates: for a property that does not convert, and for classes that cannot be cast. Operands are
+evaluated in Java's order, so that the same ones are skipped.
 """
 
 from __future__ import annotations
@@ -42,7 +43,6 @@ MISMATCH = -1
 
 
 def compile_tree(node: Node) -> Evaluation:
-    """The function of a tree."""
     return _COMPILERS[type(node)](node)
 
 
@@ -93,7 +93,8 @@ def _any(node: Or) -> Evaluation:
 
 
 def _chain(operands: tuple[Evaluation, ...], *, decisive: bool) -> Evaluation:
-    """The first operand that is `decisive` ends it; else unknown if one was unknown."""
+    """Evaluates operands up to the first that is `decisive`; without one the result is unknown if any was
+    unknown."""
     otherwise = not decisive
 
     def evaluate(properties: Properties) -> bool | None:
@@ -149,7 +150,7 @@ def _comparison(node: Comparison) -> Evaluation:
 def _property_and_constant(
     how: Operator, left: Node, right: Node, *, missing: bool | None
 ) -> Evaluation | None:
-    """A property compared with a number or string; None for any other comparison."""
+    """Compares a property with a number or string; None for any other comparison."""
     if not isinstance(left, Property):
         return None
     name, compare = left.name, _COMPARE[how]
@@ -174,7 +175,7 @@ def _property_and_constant(
 
 
 def _values(node: Comparison) -> Evaluation:
-    """The comparison of any two values."""
+    """Compares any two values."""
     left, right = compile_tree(node.left), compile_tree(node.right)
     compare = _COMPARE[node.operator]
     if node.operator is Operator.EQUAL:
@@ -200,7 +201,7 @@ def _values(node: Comparison) -> Evaluation:
 
 
 def _order_of_numbers(left: Kind, right: Kind) -> Order:
-    """Compares two strings as doubles."""
+    """The comparison of values of two kinds, where two strings are compared as doubles."""
     if left is right is Kind.STRING:
         return _converted(java_double, java_double, order_of_doubles)
     return _order(left, right)
@@ -232,7 +233,7 @@ def _same(value: Any) -> Any:
 
 
 def _finite_double(text: str) -> float:
-    """The number of a text. A literal is finite, so NaN (the greatest for Java) compares with it like
+    """Reads the number of a text. A literal is finite, so NaN (the greatest for Java) compares with it like
     infinity."""
     value = java_double(text)
     return math.inf if value != value else value  # noqa: PLR0124  the quickest test for NaN

@@ -1,13 +1,14 @@
-"""Words to a syntax tree: the grammar in sql92.lark (LALR), and the checks that Java makes while it parses.
+"""Parses words to a syntax tree, by the LALR grammar in sql92.lark and the checks that Java makes while it
+parses.
 
-Java reads no further than a whole expression: when the next word does not go on with it, the rest is not
-looked at, unless it is asked for. Only this module imports lark; the grammar is made ready once in a
-process.
+Java reads no further than a whole expression: when the next word cannot continue it, the rest is ignored,
+unless the caller asks for all of it. Only this module imports lark; a process prepares the grammar once.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any
@@ -49,9 +50,8 @@ TRUTHS = Comparison | IsNull | In | TextTest | Not | And | Or | Truth
 
 
 def parse_tree(text: str, keywords: frozenset[str], *, whole: bool = False) -> Node:
-    """The tree of a filter, always of truth kind. SelectorError, one line, with the place or the reason;
-    with `whole` also for text behind the expression.
-    """
+    """Returns the tree of a filter, always of truth kind. Raises SelectorError, one line, with the place or
+    the reason; with `whole` also for text behind the expression."""
     state = _grammar().parse_interactive()
     for word in scan(text, keywords):
         tree = _feed(state, word.kind, word.text)
@@ -97,7 +97,7 @@ def _grammar() -> Lark:
 
 
 def _above(*nodes: Node) -> int:
-    """The depth of a node over these. SelectorError over MAX_NESTING."""
+    """The depth of a node over these. Raises SelectorError over MAX_NESTING."""
     depth = 1 + max(node.depth for node in nodes)
     if depth > MAX_NESTING:
         raise SelectorError(f"nested more than {MAX_NESTING} levels deep")
@@ -133,7 +133,7 @@ def _check_equal(node: Node) -> None:
 
 
 def _check_ordered(node: Node) -> None:
-    """Only numbers and properties can be below or above each other."""
+    """Refuses all but numbers and properties, which alone can be below or above each other."""
     constant = isinstance(node, Constant) and node.kind not in (Kind.INTEGER, Kind.LONG, Kind.DOUBLE)
     if constant or isinstance(node, TRUTHS):
         raise SelectorError(f"{_describe(node)} cannot be compared with <, <=, >, >= or BETWEEN")
@@ -151,10 +151,25 @@ def _check_range(low: Node, high: Node) -> None:
         raise SelectorError(f"BETWEEN {low.text} AND {high.text}: the first must not be above the second")
 
 
-def _in(left: Node, items: tuple[Token, ...], *, negated: bool) -> Node:
-    if not isinstance(left, Property):
-        raise SelectorError(f"expected a property for an IN expression, got {_describe(left)}")
-    return In(left.name, frozenset(map(_unquoted, items)), negated)
+def _comparing(operator: Operator) -> Callable[[Any, Node, Node], Node]:
+    return lambda _, left, right: _compared(operator, left, right)
+
+
+def _choosing(*, negated: bool) -> Callable[..., Node]:
+    def build(_: Any, left: Node, *items: Token) -> Node:
+        if not isinstance(left, Property):
+            raise SelectorError(f"expected a property for an IN expression, got {_describe(left)}")
+        return In(left.name, frozenset(map(_unquoted, items)), negated)
+
+    return build
+
+
+def _testing(test: str, *, negated: bool) -> Callable[[Any, Node, Token], Node]:
+    return lambda _, left, text: TextTest(test, left, _unquoted(text), negated, _above(left))
+
+
+def _literal(kind: Kind, value: bool | None) -> Callable[[Any, Token], Node]:
+    return lambda _, token: Constant(kind, value, str(token))
 
 
 def _unquoted(token: Token) -> str:
@@ -204,17 +219,10 @@ class _Builder(Transformer[Token, Any]):
     def is_not_null(self, left: Node, null: Token) -> Node:
         return self.not_(self.is_null(left, null))
 
-    def greater(self, left: Node, right: Node) -> Node:
-        return _compared(Operator.GREATER, left, right)
-
-    def greater_equal(self, left: Node, right: Node) -> Node:
-        return _compared(Operator.GREATER_EQUAL, left, right)
-
-    def less(self, left: Node, right: Node) -> Node:
-        return _compared(Operator.LESS, left, right)
-
-    def less_equal(self, left: Node, right: Node) -> Node:
-        return _compared(Operator.LESS_EQUAL, left, right)
+    greater = _comparing(Operator.GREATER)
+    greater_equal = _comparing(Operator.GREATER_EQUAL)
+    less = _comparing(Operator.LESS)
+    less_equal = _comparing(Operator.LESS_EQUAL)
 
     def between(self, value: Node, low: Node, high: Node) -> Node:
         _check_range(low, high)
@@ -223,29 +231,14 @@ class _Builder(Transformer[Token, Any]):
     def not_between(self, value: Node, low: Node, high: Node) -> Node:
         return self.disjunction(self.less(value, low), self.greater(value, high))
 
-    def in_(self, left: Node, *items: Token) -> Node:
-        return _in(left, items, negated=False)
-
-    def not_in(self, left: Node, *items: Token) -> Node:
-        return _in(left, items, negated=True)
-
-    def contains(self, left: Node, text: Token) -> Node:
-        return TextTest("contains", left, _unquoted(text), False, _above(left))
-
-    def not_contains(self, left: Node, text: Token) -> Node:
-        return TextTest("contains", left, _unquoted(text), True, _above(left))
-
-    def starts(self, left: Node, text: Token) -> Node:
-        return TextTest("startswith", left, _unquoted(text), False, _above(left))
-
-    def not_starts(self, left: Node, text: Token) -> Node:
-        return TextTest("startswith", left, _unquoted(text), True, _above(left))
-
-    def ends(self, left: Node, text: Token) -> Node:
-        return TextTest("endswith", left, _unquoted(text), False, _above(left))
-
-    def not_ends(self, left: Node, text: Token) -> Node:
-        return TextTest("endswith", left, _unquoted(text), True, _above(left))
+    in_ = _choosing(negated=False)
+    not_in = _choosing(negated=True)
+    contains = _testing("contains", negated=False)
+    not_contains = _testing("contains", negated=True)
+    starts = _testing("startswith", negated=False)
+    not_starts = _testing("startswith", negated=True)
+    ends = _testing("endswith", negated=False)
+    not_ends = _testing("endswith", negated=True)
 
     def negate(self, operand: Node) -> Node:
         return Negate(operand, _above(operand))
@@ -265,11 +258,6 @@ class _Builder(Transformer[Token, Any]):
     def float_(self, token: Token) -> Node:
         return _double(token)
 
-    def true(self, token: Token) -> Node:
-        return Constant(Kind.BOOLEAN, True, str(token))
-
-    def false(self, token: Token) -> Node:
-        return Constant(Kind.BOOLEAN, False, str(token))
-
-    def null(self, token: Token) -> Node:
-        return Constant(Kind.NOTHING, None, str(token))
+    true = _literal(Kind.BOOLEAN, True)
+    false = _literal(Kind.BOOLEAN, False)
+    null = _literal(Kind.NOTHING, None)

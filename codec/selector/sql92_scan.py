@@ -1,7 +1,7 @@
-"""The words of a SQL92 filter, one at a time, so that text behind a complete expression is never read.
+"""The words of an SQL92 filter, one at a time, so that text behind a complete expression is never read.
 
-The longest match wins, as in Java. A line comment needs its line end: without one `--` is two minus signs.
-Positions are characters, the first is 1.
+The longest match wins, as in Java. A line comment needs its line end; without one, `--` is two minus
+signs. Positions count characters from 1.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _match_before_line_end = re.compile(f"{_BLANK}|{_LINE_COMMENT}|{_TOKEN}").match
 
 
 class Word(NamedTuple):
-    """A word: `kind` is its name in the grammar, `text` its original text."""
+    """A word; `kind` is its name in the grammar, `text` its original text."""
 
     kind: str
     text: str
@@ -65,7 +65,7 @@ class Word(NamedTuple):
 
 
 def scan(text: str, keywords: Set[str]) -> Iterator[Word]:
-    """The words, lazily, then END without end. SelectorError at the first character that begins no word."""
+    """Yields the words, then END for ever. Raises SelectorError at a character that begins no word."""
     last_line_end = max(text.rfind("\n"), text.rfind("\r"))
     at = 0
     while at < len(text):
@@ -99,5 +99,5 @@ def _unreadable(text: str, at: int) -> str:
 
 
 def display(kind: str) -> str:
-    """The name of a kind of word in messages."""
+    """The name of a kind of word in error messages."""
     return _DISPLAY.get(kind) or kind.lstrip("_")

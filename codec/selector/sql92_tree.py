@@ -1,7 +1,6 @@
-"""The syntax tree of a SQL92 filter. Values are frozen; `depth` is the height of the tree below and including
-a node.
+"""The syntax tree of an SQL92 filter. `depth` is the height of the tree below and including a node.
 
-BETWEEN is not in it: Java makes two comparisons of it. Chains of AND and OR are one node, however long.
+BETWEEN is not in it: Java makes two comparisons of it. A chain of AND or OR is one node, however long.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 
 class Kind(enum.Enum):
-    """The Java class of a value. A property is a STRING. NOTHING: never anything but null."""
+    """The Java class of a value. A property is a STRING; NOTHING is always null."""
 
     INTEGER = "Integer"
     LONG = "Long"
@@ -27,7 +26,7 @@ NUMBERS = frozenset({Kind.INTEGER, Kind.LONG, Kind.DOUBLE})
 
 
 class Operator(enum.Enum):
-    """`<>` is NOT of EQUAL."""
+    """The comparisons; `<>` is NOT of EQUAL."""
 
     EQUAL = "="
     LESS = "<"
@@ -66,7 +65,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Negate:
-    """A minus sign. Null unless the operand is a number."""
+    """A minus sign; null unless the operand is a number."""
 
     operand: Node
     depth: int = field(compare=False)
@@ -74,7 +73,7 @@ class Negate:
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """A property where a truth value is meant: never TRUE, as the value is a string."""
+    """A property in place of a truth value; never TRUE, as the value is a string."""
 
     operand: Property
     depth: int = field(default=2, init=False, compare=False)
@@ -104,7 +103,7 @@ class In:
 
 @dataclass(frozen=True, slots=True)
 class TextTest:
-    """5.x: CONTAINS, STARTSWITH, ENDSWITH (`test` in lower case). Never null."""
+    """One of CONTAINS, STARTSWITH and ENDSWITH of 5.x (`test` is in lower case); never null."""
 
     test: str
     operand: Node
@@ -152,7 +151,7 @@ def number_of(node: Node) -> Number | None:
 
 
 def kind_of(node: Node) -> Kind:
-    """The kind of a node's value when it is not null."""
+    """The kind of a node's value, unless it is null."""
     if isinstance(node, Property):
         return Kind.STRING
     if isinstance(node, Constant):
@@ -164,7 +163,7 @@ def kind_of(node: Node) -> Kind:
 
 
 def property_names(node: Node) -> Iterator[str]:
-    """The names of the properties in a tree; one may occur several times."""
+    """Yields the names of the properties in a tree; one may occur several times."""
     below: list[object] = [node]
     while below:
         one = below.pop()

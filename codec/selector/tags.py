@@ -1,7 +1,7 @@
 """Tag expressions: `*` (or nothing) for all, else tags joined by `||` (Java class `FilterAPI`).
 
-A consumer compares the whole TAGS value of a message with each tag; the broker compares hashes of them, so
-what it lets through must be compared again.
+A consumer compares the TAGS value of a message with each tag. The broker compares hashes, so what passes
+there must be compared again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ ALL = "*"
 
 
 def parse_tags(expression: str | None) -> frozenset[str]:
-    """The tags of an expression; an empty set selects every message. SelectorError for separators alone."""
+    """The tags of an expression; an empty set selects every message. Raises SelectorError for separators
+    alone."""
     if not expression or expression == ALL:
         return frozenset()
     if not expression.replace("||", ""):
@@ -25,7 +26,7 @@ def parse_tags(expression: str | None) -> frozenset[str]:
 
 
 def tag_codes(tags: Set[str]) -> frozenset[int]:
-    """The hash of each tag, in the form of consume queue entries."""
+    """The hashes of tags, as in consume-queue entries."""
     return frozenset(map(tags_code, tags))
 
 
@@ -40,8 +41,8 @@ def accepts_code(codes: Set[int], code: int) -> bool:
 
 
 def tag_subscription(topic: str, expression: str | None, version: int) -> SubscriptionData:
-    """The subscription a client sends for a tag expression; `version` is its time in ms, the newer one
-    wins."""
+    """The subscription that a client sends for a tag expression; of two, the one with the higher `version`
+    (ms) wins."""
     tags = sorted(parse_tags(expression))
     return SubscriptionData(
         topic=topic,
