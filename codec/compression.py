@@ -1,6 +1,7 @@
 """Compressed bodies (Java `CompressionType`): zlib (RFC 1950), LZ4 or Zstandard frames, by the sys flag.
 
-Output is bounded, so a small body cannot fill the memory. lz4 and zstandard are imported on first use.
+Output is bounded, so that a small body cannot fill the memory. lz4 and zstandard are imported on first
+use.
 """
 
 from __future__ import annotations
@@ -8,10 +9,10 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 
+from codec.codes import MessageSysFlag
 from codec.errors import CorruptionError, LocalProtocolError
 
-COMPRESSED = 0x1
-COMPRESSION_MASK = 0x700
+COMPRESSED = MessageSysFlag.COMPRESSED
 MAX_DECOMPRESSED = 64 * 1024 * 1024
 """The default limit of one decompressed body, in bytes."""
 MAX_ZSTD_WINDOW = 64 * 1024 * 1024
@@ -22,7 +23,7 @@ DEFAULT_LEVEL = 5
 
 
 def compress(body: bytes | memoryview, kind: str = "zlib", level: int = DEFAULT_LEVEL) -> tuple[bytes, int]:
-    """The compressed body and the sys flag bits to set. LocalProtocolError for an unknown kind."""
+    """The compressed body, and the sys flag bits to set. Raises LocalProtocolError for an unknown kind."""
     if kind not in _COMPRESSORS:
         raise LocalProtocolError(f"unknown compression {kind!r}, one of {', '.join(_COMPRESSORS)}")
     bits, function = _COMPRESSORS[kind]
@@ -30,15 +31,16 @@ def compress(body: bytes | memoryview, kind: str = "zlib", level: int = DEFAULT_
 
 
 def decompress(body: bytes | memoryview, sys_flag: int, *, limit: int = MAX_DECOMPRESSED) -> bytes:
-    """The plain body; a body whose sys flag has no COMPRESSED bit is returned as it is.
+    """The plain body; a body without the COMPRESSED bit is returned as it is.
 
-    CorruptionError for damaged or cut data, an unknown type, or more than `limit` bytes of output.
+    Raises CorruptionError for damaged or cut data, an unknown type, or more than `limit` bytes of output.
     """
     if not sys_flag & COMPRESSED:
         return bytes(body)
-    function = _DECOMPRESSORS.get(sys_flag & COMPRESSION_MASK)
+    kind = sys_flag & MessageSysFlag.COMPRESSION_MASK
+    function = _DECOMPRESSORS.get(kind)
     if function is None:
-        raise CorruptionError(f"unknown compression type {(sys_flag & COMPRESSION_MASK) >> 8}")
+        raise CorruptionError(f"unknown compression type {kind >> 8}")
     plain = function(body, limit)
     if len(plain) > limit:
         raise CorruptionError(f"the body decompresses to more than {limit} bytes")
@@ -102,13 +104,13 @@ def _complete(plain: bytes, ended: bool, limit: int) -> bytes:
 
 
 _COMPRESSORS: dict[str, tuple[int, Callable[[bytes | memoryview, int], bytes]]] = {
-    "zlib": (0x300, zlib.compress),
-    "lz4": (0x100, _lz4),
-    "zstd": (0x200, _zstd),
+    "zlib": (MessageSysFlag.ZLIB, zlib.compress),
+    "lz4": (MessageSysFlag.LZ4, _lz4),
+    "zstd": (MessageSysFlag.ZSTD, _zstd),
 }
 _DECOMPRESSORS: dict[int, Callable[[bytes | memoryview, int], bytes]] = {
-    0x000: _unzlib,
-    0x100: _unlz4,
-    0x200: _unzstd,
-    0x300: _unzlib,
+    0: _unzlib,
+    MessageSysFlag.LZ4: _unlz4,
+    MessageSysFlag.ZSTD: _unzstd,
+    MessageSysFlag.ZLIB: _unzlib,
 }

@@ -1,23 +1,23 @@
 """One declaration, three readers.
 
-A layout of fixed width is declared once, as a construct `Struct` of named fields. `fused` derives from it the
-fast readers, so that no width or offset is ever written twice:
+A layout of fixed width is declared once, as a construct `Struct` of named fields. `fused` derives the
+fast readers from it, so that no width or offset is written twice:
 
-* construct itself: the specification, and the oracle of the tests;
-* `FixedLayout.unpack_from`, `pack`, `iter_unpack`: one fused `struct.Struct`, for the hot path;
-* `FixedLayout.dtype`: a NumPy structured dtype, for vectorised scans (NumPy is imported by the call, not by this module).
+* construct itself is the specification, and the oracle of the tests;
+* `FixedLayout.unpack_from`, `pack` and `iter_unpack` are those of one fused `struct.Struct`, for the hot
+  path;
+* `FixedLayout.dtype` is a NumPy structured dtype, for vectorised scans; only its call imports NumPy.
 
-Rules: integers and floats (`Int8ub`, `Int16sb`, `Int32ub`, `Int64sb`, `Float64b` …), `Bytes(n)` with a
-fixed n, and `Const` or `Default` around one of these; every field has a name; one byte order for the whole
-layout. A `Const` is read like any other value: whoever reads decides what a wrong one means. Offsets and
-sizes are bytes. The readers raise `struct.error` when the buffer is too short: callers look at the length
+Fields are integers and floats (`Int8ub`, `Int16sb`, `Int32ub`, `Int64sb`, `Float64b` …), `Bytes(n)` with
+a fixed n, and `Const` or `Default` around one of these. Every field has a name, and the whole layout one
+byte order. A `Const` is read like any other value; the caller decides what a wrong one means. Offsets and
+sizes are bytes. The readers raise `struct.error` when the buffer is too short; callers check the length
 first.
 """
 
 from __future__ import annotations
 
 import struct
-from collections import namedtuple
 from functools import cache
 from typing import Any, Final, NamedTuple
 
@@ -27,7 +27,7 @@ _NUMPY_KINDS: Final = dict.fromkeys("bhilq", "i") | dict.fromkeys("BHILQ", "u") 
 
 
 class Field(NamedTuple):
-    """One field of a layout: `code` is its struct character (``q``, ``8s`` …)."""
+    """One field of a layout; `code` is its struct character (``q``, ``8s`` …)."""
 
     name: str
     code: str
@@ -36,24 +36,7 @@ class Field(NamedTuple):
 
 
 class FixedLayout:
-    """The fused reader of a fixed-width declaration. `unpack_from` returns a plain tuple in the order of
-    `names`."""
-
-    __slots__ = (
-        "declaration",
-        "fields",
-        "iter_unpack",
-        "names",
-        "offsets",
-        "order",
-        "pack",
-        "pack_into",
-        "row",
-        "size",
-        "struct",
-        "unpack",
-        "unpack_from",
-    )
+    """The fused readers of a declaration; values are plain tuples in the order of `names`."""
 
     def __init__(self, declaration: construct.Struct) -> None:
         order, fields = _flatten(declaration)
@@ -64,20 +47,15 @@ class FixedLayout:
         self.offsets = {field.name: field.offset for field in fields}
         self.struct = struct.Struct(order + "".join(field.code for field in fields))
         self.size = self.struct.size
-        self.row: Any = namedtuple("Row", self.names, rename=True)  # type: ignore[misc]
-        # bound once: an attribute that is a method of the C struct costs no Python call
+        # Methods of the C struct, bound once: calling them costs no Python call.
         self.pack = self.struct.pack
         self.pack_into = self.struct.pack_into
         self.unpack = self.struct.unpack
         self.unpack_from = self.struct.unpack_from
         self.iter_unpack = self.struct.iter_unpack
 
-    def read(self, buffer: bytes | bytearray | memoryview, position: int = 0) -> Any:
-        """The fields at `position` as a named tuple: slower than `unpack_from`, but readable."""
-        return self.row._make(self.unpack_from(buffer, position))
-
     def part(self, *names: str) -> struct.Struct:
-        """A reader of neighbouring fields only, given in layout order; read it at ``offsets[names[0]]``."""
+        """A reader of neighbouring fields, named in layout order; it reads at ``offsets[names[0]]``."""
         first = self.names.index(names[0])
         chosen = self.fields[first : first + len(names)]
         if tuple(field.name for field in chosen) != names:
@@ -85,7 +63,7 @@ class FixedLayout:
         return struct.Struct(self.order + "".join(field.code for field in chosen))
 
     def dtype(self) -> Any:
-        """The layout as a NumPy structured dtype; `Bytes` are void fields, so that trailing zeros stay."""
+        """The layout as a NumPy structured dtype. `Bytes` become void fields, which keep trailing zeros."""
         return _dtype(self)
 
     def __repr__(self) -> str:
@@ -93,7 +71,7 @@ class FixedLayout:
 
 
 def fused(declaration: construct.Struct) -> FixedLayout:
-    """The fast reader of a declaration; TypeError when its width is not fixed."""
+    """The fast readers of a declaration. Raises TypeError when its width is not fixed."""
     return FixedLayout(declaration)
 
 

@@ -1,13 +1,14 @@
-"""The body of a batch send (code 320): concatenated messages of one topic (Java class `MessageDecoder`).
+"""The body of a batch send (code 320): messages of one topic, one behind the other (Java class
+`MessageDecoder`).
 
-The broker makes a record of each. An item has no topic, magic or CRC; a single one is never compressed.
+The broker makes a record of each. An item has no topic, magic or CRC, and is never compressed by itself.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import construct
 from construct import Bytes, Check, Int16sb, Int32sb, this
@@ -15,24 +16,22 @@ from construct import Bytes, Check, Int16sb, Int32sb, this
 from codec.errors import BodyError, LocalProtocolError
 from codec.layout import fused
 from codec.message import Message
-from codec.properties import decode_properties, encode_properties
+from codec.properties import encode_properties
 
 Buffer = bytes | bytearray | memoryview
 
 
-def _head() -> list[Any]:
-    return [
+HEAD = fused(
+    construct.Struct(
         "total_size" / Int32sb,
         "magic" / Int32sb,
         "body_crc" / Int32sb,
         "flag" / Int32sb,
         "body_length" / Int32sb,
-    ]
-
-
-HEAD = fused(construct.Struct(*_head()))
+    )
+)
 BATCH_ITEM = construct.Struct(
-    *_head(),
+    *HEAD.declaration.subcons,
     "body" / Bytes(this.body_length),
     "properties_length" / Int16sb,
     "properties" / Bytes(this.properties_length),
@@ -42,19 +41,15 @@ _SHORT = struct.Struct(">h")
 
 
 class BatchItem(NamedTuple):
-    """One message of a batch body; `properties` is its text, not decoded."""
+    """One message of a batch body; `properties` is the encoded text."""
 
     flag: int
     body: bytes
     properties: bytes
 
-    def property_map(self) -> dict[str, str]:
-        return decode_properties(self.properties)
-
 
 def encode_batch(messages: Iterable[Message]) -> bytes:
-    """The batch body of messages, without their topics. LocalProtocolError for properties over 32,767
-    bytes."""
+    """Encodes messages without their topics. Raises LocalProtocolError for properties over 32,767 bytes."""
     parts: list[bytes] = []
     for message in messages:
         properties = encode_properties(message.properties)
@@ -68,7 +63,8 @@ def encode_batch(messages: Iterable[Message]) -> bytes:
 
 
 def decode_batch(data: Buffer) -> list[BatchItem]:
-    """The items of a batch body. BodyError for an incomplete item; magic and CRC are ignored, as in Java."""
+    """The items of a batch body; magic and CRC are ignored, as in Java. Raises BodyError for an incomplete
+    item."""
     items: list[BatchItem] = []
     position = 0
     while position < len(data):

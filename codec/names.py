@@ -1,7 +1,7 @@
-"""Rules for topic and group names, and the names that RocketMQ reserves (Java `TopicValidator`, `Validators`,
+"""Names that RocketMQ reserves, and the rules for topics and groups (Java `TopicValidator`, `Validators`,
 `MixAll`).
 
-A name has the characters `% | - _ 0-9 A-Z a-z`. A topic has at most 127 of them, a group 255.
+A name consists of the characters `% | - _ 0-9 A-Z a-z`, at most 127 for a topic and 255 for a group.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
 MAX_TOPIC_LENGTH = 127
 MAX_GROUP_LENGTH = 255
 
-PATTERN = "^[%|a-zA-Z0-9_-]+$"
-_LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+")
+_LEGAL = re.compile(r"^[%|a-zA-Z0-9_-]+$")
 
 
 class SystemTopic:
@@ -34,29 +33,8 @@ class SystemTopic:
     OFFSET_MOVED_EVENT = "OFFSET_MOVED_EVENT"
 
 
-SYSTEM_TOPICS = frozenset(
-    {
-        SystemTopic.AUTO_CREATE,
-        SystemTopic.SCHEDULE,
-        SystemTopic.BENCHMARK,
-        SystemTopic.TRANS_HALF,
-        SystemTopic.TRANS_OP_HALF,
-        SystemTopic.TRANS_CHECK_MAX_TIME,
-        SystemTopic.TRACE,
-        SystemTopic.SELF_TEST,
-        SystemTopic.OFFSET_MOVED_EVENT,
-    }
-)
-FORBIDDEN_SEND_TOPICS = frozenset(
-    {
-        SystemTopic.SCHEDULE,
-        SystemTopic.TRANS_HALF,
-        SystemTopic.TRANS_OP_HALF,
-        SystemTopic.TRANS_CHECK_MAX_TIME,
-        SystemTopic.SELF_TEST,
-        SystemTopic.OFFSET_MOVED_EVENT,
-    }
-)
+SYSTEM_TOPICS = frozenset(topic for name, topic in vars(SystemTopic).items() if not name.startswith("_"))
+FORBIDDEN_SEND_TOPICS = SYSTEM_TOPICS - {SystemTopic.AUTO_CREATE, SystemTopic.BENCHMARK, SystemTopic.TRACE}
 """Sends to these topics are refused with 16 (no permission)."""
 SYSTEM_GROUPS = frozenset(
     {
@@ -74,7 +52,7 @@ SYSTEM_GROUPS = frozenset(
 
 
 def is_system_topic(name: str) -> bool:
-    """True for the built-in topics; a broker adds those named after its cluster and itself."""
+    """True for built-in topics. A broker adds those named after its cluster and itself."""
     return name in SYSTEM_TOPICS or name.startswith(SYSTEM_TOPIC_PREFIX)
 
 
@@ -88,7 +66,7 @@ def retry_topic(group: str) -> str:
 
 
 def dlq_topic(group: str) -> str:
-    """`%DLQ%group`, the topic of messages that a group failed to process too often."""
+    """`%DLQ%group`, the topic of messages whose retries are used up."""
     return DLQ_PREFIX + group
 
 
@@ -101,7 +79,7 @@ def check_topic(name: str) -> None:
     if not name.strip():
         raise ValueError("The specified topic is blank.")
     if not _LEGAL.fullmatch(name):
-        raise ValueError(f"The specified topic contains illegal characters, allowing only {PATTERN}")
+        raise ValueError(f"The specified topic contains illegal characters, allowing only {_LEGAL.pattern}")
     if len(name) > MAX_TOPIC_LENGTH:
         raise ValueError("The specified topic is longer than topic max length.")
 
@@ -113,4 +91,6 @@ def check_group(name: str) -> None:
     if len(name) > MAX_GROUP_LENGTH:
         raise ValueError(f"the specified group is longer than group max length {MAX_GROUP_LENGTH}.")
     if not _LEGAL.fullmatch(name):
-        raise ValueError(f"the specified group[{name}] contains illegal characters, allowing only {PATTERN}")
+        raise ValueError(
+            f"the specified group[{name}] contains illegal characters, allowing only {_LEGAL.pattern}"
+        )

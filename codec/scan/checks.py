@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import repeat
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,11 +17,11 @@ from codec.names import LMQ_PREFIX, SystemTopic
 from codec.properties import PropertyName
 from codec.scan import find_bad_crc, fixed_columns, scan_positions
 from codec.scan.arrays import Array
-from codec.scan.dispatch_columns import indexed
 from codec.scan.entries import EntryColumns, LogViews, by_file, entry_columns
 from codec.scan.property_checks import equal_to, texts_parse
 from codec.scan.property_values import Rows, cut, join_properties, key_hashes, record_tags_codes
 from codec.store.consume_queue_ext import HIGHEST_ADDRESS
+from codec.store.dispatch import has_index_items
 from codec.store.index_file import ITEM, MAX_TIME_DIFF
 
 BLOCK_RECORDS = 1 << 14
@@ -199,7 +199,8 @@ def _known_items(data: memoryview, base: int, offsets: Array) -> _KnownItems | N
         return None
     topics = [bytes(topic) for topic in cut(data, rows["topic_start"], rows["topic_end"])]
     numbers, hashes = key_hashes(join_properties(data, rows), topics)
-    kept = indexed(rows)[numbers]
+    flags: Any = rows["sys_flag"][numbers]
+    kept: Any = has_index_items(flags)
     codes: Array = (numbers[kept] << 32) + hashes[kept]
     return _KnownItems(codes, rows["store_timestamp"])
 

@@ -14,12 +14,22 @@ import numpy as np
 
 from codec.errors import CorruptionError
 from codec.hashing import CRC_BITS, crc32_whole
+from codec.properties import MAX_PROPERTIES_LENGTH
 from codec.scan.arrays import Array, Buffer, windows
-from codec.store.record_layout import BORN_HOST_V6, HOST_BITS, MAGIC_V1, MAGIC_V2, PREFIXES, STORE_HOST_V6
+from codec.store.record_layout import (
+    BORN_HOST_V6,
+    HOST_BITS,
+    HOST_V4_SIZE,
+    HOST_V6_SIZE,
+    LONGEST_TOPIC_V1,
+    LONGEST_TOPIC_V2,
+    MAGIC_V1,
+    MAGIC_V2,
+    PREFIXES,
+    STORE_HOST_V6,
+)
 
 SPANS = ("body_start", "body_end", "topic_start", "topic_end", "properties_start", "properties_end")
-_LONGEST = 32767
-_LONGEST_V1_TOPIC = 127
 
 
 class FixedColumns:
@@ -73,7 +83,8 @@ def fixed_columns(buffer: Buffer, positions: Array) -> FixedColumns:
 def host_widths(rows: FixedColumns) -> tuple[Array, Array]:
     """Returns the bytes of the packed born hosts and store hosts: 8 or 20."""
     flags = rows["sys_flag"]
-    return np.where(flags & BORN_HOST_V6, 20, 8), np.where(flags & STORE_HOST_V6, 20, 8)
+    born, store = (np.where(flags & bit, HOST_V6_SIZE, HOST_V4_SIZE) for bit in (BORN_HOST_V6, STORE_HOST_V6))
+    return born, store
 
 
 def _gather(data: Array, positions: Array, dtype: Any) -> Array:
@@ -92,7 +103,7 @@ def _widened(data: Array, positions: Array, bits: Array) -> Array:
         for field in layout.fields:
             if field.code.endswith("s"):
                 packed = prefixes[field.name].view(np.dtype((np.uint8, field.size)))
-                found[field.name].view(np.dtype((np.uint8, 20)))[chosen, : field.size] = packed
+                found[field.name].view(np.dtype((np.uint8, HOST_V6_SIZE)))[chosen, : field.size] = packed
             else:
                 found[field.name][chosen] = prefixes[field.name]
     return found
@@ -108,7 +119,7 @@ def _spans(data: Array, positions: Array, prefixes: Array, body_starts: Array) -
     _refuse(positions, topic_ends + 2 > ends, "the topic does not fit into the record")
     lengths = _short(data, topic_ends)
     properties_starts = topic_ends + 2
-    wrong = (lengths > _LONGEST) | (properties_starts + lengths != ends)
+    wrong = (lengths > MAX_PROPERTIES_LENGTH) | (properties_starts + lengths != ends)
     _refuse(positions, wrong, "the lengths in a record do not add up to its size")
     values = (body_starts, body_ends, topic_starts, topic_ends, properties_starts, ends)
     return dict(zip(SPANS, values, strict=True))
@@ -119,11 +130,11 @@ def _topics(data: Array, positions: Array, magics: Array, places: Array) -> tupl
     is_v1 = magics == MAGIC_V1
     if is_v1.all():
         lengths = data[places].astype(np.int64)
-        starts, longest = places + 1, _LONGEST_V1_TOPIC
+        starts, longest = places + 1, LONGEST_TOPIC_V1
     else:
         _refuse(positions, ~is_v1 & (magics != MAGIC_V2), "unknown magic")
         lengths = np.where(is_v1, data[places], _short(data, places))
-        starts, longest = places + np.where(is_v1, 1, 2), np.where(is_v1, _LONGEST_V1_TOPIC, _LONGEST)
+        starts, longest = places + np.where(is_v1, 1, 2), np.where(is_v1, LONGEST_TOPIC_V1, LONGEST_TOPIC_V2)
     _refuse(positions, lengths > longest, "the topic does not fit into the record")
     return starts, starts + lengths
 

@@ -7,11 +7,10 @@ several queues, lengths that do not add up.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from codec.codes import MessageSysFlag
 from codec.errors import CorruptionError
 from codec.names import SystemTopic
 from codec.properties import PropertyName, decode_properties
@@ -27,7 +26,7 @@ from codec.scan.property_values import (
 )
 from codec.store.consume_queue import ENTRY
 from codec.store.delay_levels import DelayLevels
-from codec.store.dispatch import entry_tags_code
+from codec.store.dispatch import entry_tags_code, has_index_items, has_queue_entry
 from codec.store.record import scan_record
 
 BLOCK_RECORDS = 4096
@@ -71,16 +70,11 @@ def dispatched_block(
         return None
     queues = list(_queues(data, rows, topics, _entries(data, rows, topics, properties, levels)))
     numbers, hashes = ordered_key_hashes(properties, topics)
-    kept = indexed(rows)[numbers]
+    flags: Any = rows["sys_flag"][numbers]
+    kept: Any = has_index_items(flags)
     chosen = numbers[kept]
     places, times = rows["physical_offset"][chosen], rows["store_timestamp"][chosen]
     return Block(len(rows), walk.end, queues, hashes[kept], places, times)
-
-
-def indexed(rows: Rows) -> Array:
-    """Returns a mask of the records with index items, as `codec.store.dispatch.has_index_items`."""
-    mask: Array = rows["sys_flag"] & MessageSysFlag.TRANSACTION_MASK != MessageSysFlag.TRANSACTION_ROLLBACK
-    return mask
 
 
 def _entries(
@@ -105,7 +99,7 @@ def _queues(data: memoryview, rows: Rows, topics: list[bytes], entries: Array) -
     names: dict[bytes, int] = {}
     codes = np.fromiter((names.setdefault(topic, len(names)) for topic in topics), np.int64, len(topics))
     keys = (codes << 32) + rows["queue_id"]
-    written = np.flatnonzero(rows["sys_flag"] & MessageSysFlag.TRANSACTION_PREPARED == 0)
+    written = np.flatnonzero(has_queue_entry(rows["sys_flag"]))
     order = written[np.argsort(keys[written], kind="stable")]
     changes = np.flatnonzero(keys[order][1:] != keys[order][:-1]) + 1
     for chosen in np.split(order, changes) if len(order) else ():

@@ -8,13 +8,12 @@ from record to record, whatever the bodies hold. About 0.05 µs a record.
 from __future__ import annotations
 
 import re
-import struct
 from typing import NamedTuple
 
 import numpy as np
 
 from codec.scan.arrays import Array, Buffer, windows
-from codec.store.record_layout import MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE
+from codec.store.record_layout import HEAD, MAGIC_V1, MAGIC_V2, MAGICS, MIN_RECORD_SIZE
 
 LEAST_ROWS = 8192
 """Fewer records than this are walked one by one."""
@@ -23,8 +22,7 @@ _STRAGGLERS = 16
 """Lanes left over that are walked one by one: a NumPy step costs the same for one as for a hundred."""
 _SEARCH_BYTES = 1 << 16
 
-_MAGICS = frozenset((MAGIC_V1, MAGIC_V2))
-_size_and_magic = struct.Struct(">iI").unpack_from
+_size_and_magic = HEAD.unpack_from
 # The two magics differ only in their last byte; the literal prefix makes the search fast.
 _MAGIC_PREFIX = re.escape(MAGIC_V1.to_bytes(4, "big")[:3])
 _MAGIC_ENDS = re.escape(bytes(magic & 0xFF for magic in (MAGIC_V1, MAGIC_V2)))
@@ -47,7 +45,7 @@ def follow(buffer: Buffer, position: int, stop: int, rows: int) -> tuple[list[in
     append = positions.append
     while position < stop and rows:
         size, magic = _size_and_magic(buffer, position)
-        if magic not in _MAGICS or not MIN_RECORD_SIZE <= size <= limit - position:
+        if magic not in MAGICS or not MIN_RECORD_SIZE <= size <= limit - position:
             break
         append(position)
         position += size

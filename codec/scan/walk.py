@@ -5,7 +5,6 @@ Only size and magic are checked; `codec.scan.columns` checks the lengths inside.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from enum import StrEnum
 from typing import NamedTuple
@@ -14,10 +13,9 @@ import numpy as np
 
 from codec.scan.arrays import Array, Buffer
 from codec.scan.lanes import LEAST_ROWS, follow, walk_lanes
-from codec.store.record_layout import FILLER_HEAD_SIZE, MAGIC_FILLER, MAGIC_V1, MAGIC_V2, MIN_RECORD_SIZE
+from codec.store.record_layout import FILLER_HEAD_SIZE, HEAD, MAGIC_FILLER, MAGICS, MIN_RECORD_SIZE
 
-_size_and_magic = struct.Struct(">iI").unpack_from
-_MAGICS = frozenset((MAGIC_V1, MAGIC_V2))
+_size_and_magic = HEAD.unpack_from
 _NO_LIMIT = 2**63
 _SAMPLE = 64
 _MOST_ROWS = 1 << 16
@@ -117,6 +115,6 @@ def _reason(buffer: Buffer, position: int, limit: int) -> StopReason:
     size, magic = _size_and_magic(buffer, position)
     if magic == MAGIC_FILLER and FILLER_HEAD_SIZE <= size <= rest:
         return StopReason.FILLER
-    if magic in _MAGICS and size >= MIN_RECORD_SIZE:
+    if magic in MAGICS and size >= MIN_RECORD_SIZE:
         return StopReason.CUT if size > rest else StopReason.LIMIT
     return StopReason.ZERO if size == 0 and magic == 0 else StopReason.GARBAGE

@@ -1,1 +1,1 @@
-"""The layouts of store files: commit-log records, consume queues, index files, the checkpoint."""
+"""Layouts of store files: records, consume queues, index files, the checkpoint."""

@@ -1,4 +1,4 @@
-"""The checkpoint file: store times (ms) up to which everything is flushed (Java class `StoreCheckpoint`). 4,096 bytes."""
+"""The checkpoint file: store times (ms) up to which everything is flushed (Java class `StoreCheckpoint`)."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ SAFETY = 3000
 
 class Checkpoint(NamedTuple):
     """Store times (ms) of the last flushed record and queue entry and of the last full index file; 5.x adds
-    two offsets.
-    """
+    two offsets."""
 
     physic_msg_timestamp: int = 0
     logics_msg_timestamp: int = 0
@@ -38,7 +37,7 @@ class Checkpoint(NamedTuple):
 
     @property
     def min_timestamp(self) -> int:
-        """Recovery after a crash starts at a file whose first record is not younger than this."""
+        """Recovery after a crash starts at a segment whose first record is not younger than this."""
         return max(min(self.physic_msg_timestamp, self.logics_msg_timestamp) - SAFETY, 0)
 
     @property
@@ -51,7 +50,7 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
 
 
 def decode_checkpoint(data: bytes | bytearray | memoryview) -> Checkpoint:
-    """Reads the numbers; CorruptionError when the file is too short for them."""
+    """Reads the numbers. Raises CorruptionError when the file is too short for them."""
     try:
         return Checkpoint._make(CHECKPOINT.unpack_from(data, 0))
     except struct.error:

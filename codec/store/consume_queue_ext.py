@@ -1,17 +1,15 @@
-"""Consume queue extension files: what does not fit a consume queue entry (Java class `ConsumeQueueExt`, off
-by default).
+"""Consume-queue extension files, off by default: what does not fit an entry (Java class `ConsumeQueueExt`).
 
-An entry is the tags code, the store time and a bit map, the bloom filter result of the
-consumer filters. Its size counts the whole entry, at least 20 bytes. The size -1 ends a file. A consume queue
-entry holds the address of an extension entry (byte offset + the lowest int64) in place of the tags code;
-addresses are below every tags code.
+An extension entry has the tags code, the store time and a bit map, the bloom filter of the consumer
+filters. Its size counts the whole entry, at least 20 bytes; the size -1 ends a file. The consume-queue
+entry holds its address (byte offset + the lowest int64) in place of the tags code. Addresses are below
+every tags code.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import construct
 from construct import Bytes, Check, Int16sb, Int64sb, this
@@ -19,7 +17,6 @@ from construct import Bytes, Check, Int16sb, Int64sb, this
 from codec.errors import CorruptionError, LocalProtocolError
 from codec.layout import fused
 
-FILE_SIZE = 48 * 1024 * 1024
 END_OF_FILE = -1
 LOWEST_ADDRESS = -(2**63)
 HIGHEST_ADDRESS = -(2**31) - 1
@@ -27,21 +24,20 @@ HIGHEST_ADDRESS = -(2**31) - 1
 Buffer = bytes | bytearray | memoryview
 
 
-def _head() -> list[Any]:
-    return ["size" / Int16sb, "tags_code" / Int64sb, "store_timestamp" / Int64sb, "bit_map_size" / Int16sb]
-
-
-HEAD = fused(construct.Struct(*_head()))
+HEAD = fused(
+    construct.Struct(
+        "size" / Int16sb, "tags_code" / Int64sb, "store_timestamp" / Int64sb, "bit_map_size" / Int16sb
+    )
+)
 EXTENSION_ENTRY = construct.Struct(
-    *_head(),
+    *HEAD.declaration.subcons,
     "bit_map" / Bytes(this.bit_map_size),
     Check(lambda entry: entry.size == HEAD.size + entry.bit_map_size),
 )
-_SHORT = struct.Struct(">h")
 
 
 class ExtensionEntry(NamedTuple):
-    """An extension entry (Java `CqExtUnit`): the data that consumer filters use."""
+    """The data that consumer filters use (Java `CqExtUnit`)."""
 
     tags_code: int
     store_timestamp: int
@@ -53,7 +49,7 @@ class ExtensionEntry(NamedTuple):
 
 
 def encode_extension_entry(entry: ExtensionEntry) -> bytes:
-    """Raises LocalProtocolError when the bit map or a number is too large."""
+    """Encodes an entry. Raises LocalProtocolError when the bit map or a number is too large."""
     try:
         return (
             HEAD.pack(entry.size, entry.tags_code, entry.store_timestamp, len(entry.bit_map)) + entry.bit_map
@@ -74,24 +70,13 @@ def decode_extension_entry(buffer: Buffer, position: int = 0) -> ExtensionEntry:
     return ExtensionEntry(tags_code, store_timestamp, bytes(buffer[position + HEAD.size : end]))
 
 
-def walk_extension_entries(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, ExtensionEntry]]:
-    """Yields positions and entries up to the end mark, zeros, or the end of the buffer."""
-    while position + _SHORT.size <= len(buffer) and _SHORT.unpack_from(buffer, position)[0] not in (
-        END_OF_FILE,
-        0,
-    ):
-        entry = decode_extension_entry(buffer, position)
-        yield position, entry
-        position += entry.size
-
-
 def is_address(tags_code: int) -> bool:
-    """Returns True when the tags code of a consume queue entry is an address."""
+    """True when the tags code of a consume-queue entry is an address."""
     return tags_code <= HIGHEST_ADDRESS
 
 
 def address_of(offset: int) -> int:
-    """Returns the tags code that stands for the extension entry at a byte offset."""
+    """The tags code that stands for the extension entry at a byte offset."""
     return offset + LOWEST_ADDRESS
 
 

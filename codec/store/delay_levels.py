@@ -1,6 +1,6 @@
-"""Delay levels: level N (from 1) delays a message by the N-th duration of `messageDelayLevel` (Java `ScheduleMessageService`).
+"""Delay levels: level N (from 1) delays a message by the N-th duration of `messageDelayLevel`.
 
-A delayed message waits in queue N - 1 of SCHEDULE_TOPIC_XXXX.
+A delayed message waits in queue N - 1 of SCHEDULE_TOPIC_XXXX (Java `ScheduleMessageService`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class DelayLevels:
             raise ValueError("messageDelayLevel has no level")
 
     def delay_ms(self, level: int) -> int:
-        """Returns the delay of a level in ms; a level above the highest counts as the highest."""
+        """The delay of a level in ms; a level above the highest counts as the highest."""
         return self.delays_ms[min(level, self.highest) - 1]
 
 

@@ -40,7 +40,10 @@ class DispatchedEntry(NamedTuple):
 
 
 def has_queue_entry(sys_flag: int) -> bool:
-    """True for normal and committed messages; rolled-back ones also have the bit of prepared ones."""
+    """True for normal and committed messages; rolled-back ones also have the bit of prepared ones.
+
+    For an array of sys flags this and `has_index_items` give a mask.
+    """
     return sys_flag & MessageSysFlag.TRANSACTION_PREPARED == 0
 
 

@@ -1,9 +1,10 @@
-"""Index files: message keys → commit log offsets, by hash (Java classes `IndexFile`, `IndexHeader`).
+"""Index files: commit-log offsets by the hashes of message keys (Java classes `IndexFile`, `IndexHeader`).
 
-Header (40 bytes), slots (int32: number of the newest item of that hash, 0 for none), items (20 bytes each, linked to the
-next older one of the slot). Items are numbered from 1; item 0 is never used, so `index_count` of an empty file is 1 and a
-file of n items holds n - 1. The key is `topic#key`: see `codec.hashing.index_key_hash`; its slot is the hash modulo the
-number of slots. Times of items are whole seconds since `begin_timestamp`.
+A file has a header (40 bytes), slots (int32: the number of the newest item of a hash, 0 for none), and
+items (20 bytes each, linked to the next older one of the slot). Items are numbered from 1; item 0 is
+never used, so `index_count` of an empty file is 1 and a file with room for n items holds n - 1.
+`codec.hashing.index_key_hash` hashes a key; its slot is the hash modulo the number of slots. Times of
+items are whole seconds since `begin_timestamp`.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ MAX_TIME_DIFF = 0x7FFFFFFF
 
 
 class IndexHeader(NamedTuple):
-    """`hash_slot_count` counts the slots in use; `index_count` is the number of the next item. Times in ms."""
+    """The header. `hash_slot_count` counts the slots in use, `index_count` is the number of the next item;
+    times are ms."""
 
     begin_timestamp: int = 0
     end_timestamp: int = 0
@@ -53,7 +55,8 @@ class IndexHeader(NamedTuple):
 
 
 class IndexItem(NamedTuple):
-    """`time_diff` is seconds since the header's begin; `previous` the number of the next older item, 0 for none."""
+    """An item. `time_diff` is seconds since the header's begin, `previous` the number of the next older item
+    or 0."""
 
     key_hash: int
     phy_offset: int
@@ -74,14 +77,14 @@ def index_file_size(slots: int = FILE_SLOTS, items: int = FILE_ITEMS) -> int:
 
 
 def time_difference(begin_timestamp: int, store_timestamp: int) -> int:
-    """Returns the time (s) that an item holds for a store time (ms); 0 while the file has no begin."""
+    """The time (s) that an item holds for a store time (ms); 0 while the file has no begin."""
     if begin_timestamp <= 0:
         return 0
     return min(max((store_timestamp - begin_timestamp) // 1000, 0), MAX_TIME_DIFF)
 
 
 def decode_header(buffer: bytes | bytearray | memoryview) -> IndexHeader:
-    """Raises CorruptionError when the file is shorter than 40 bytes."""
+    """Reads the header. Raises CorruptionError when the file is shorter than 40 bytes."""
     try:
         return IndexHeader._make(HEADER.unpack_from(buffer, 0))
     except struct.error:
@@ -89,31 +92,12 @@ def decode_header(buffer: bytes | bytearray | memoryview) -> IndexHeader:
 
 
 def decode_item(buffer: bytes | bytearray | memoryview, slots: int, item: int) -> IndexItem:
-    """Raises CorruptionError when the file ends before the item."""
+    """Reads an item by its number. Raises CorruptionError when the file ends before it."""
     position = item_position(slots, item)
     try:
         return IndexItem._make(ITEM.unpack_from(buffer, position))
     except struct.error:
         raise CorruptionError(f"the index file ends before item {item}", position) from None
-
-
-def items_of(buffer: bytes | bytearray | memoryview, slots: int, key_hash: int) -> Iterator[IndexItem]:
-    """Yields the items of a hash, newest first.
-
-    Numbers out of range end the chain, as in Java; a chain that loops ends after `index_count` steps.
-    """
-    count = decode_header(buffer).index_count
-    try:
-        (number,) = SLOT.unpack_from(buffer, slot_position(key_hash % slots))
-    except struct.error:
-        raise CorruptionError("the index file ends within its slots", len(buffer)) from None
-    for _ in range(count):
-        if not 0 < number <= count:
-            return
-        item = decode_item(buffer, slots, number)
-        if item.key_hash == key_hash:
-            yield item
-        number = item.previous
 
 
 class WrongLink(NamedTuple):

@@ -1,9 +1,8 @@
-"""Readers of stored records (Java classes `CommitLog`, `MessageDecoder`); `codec.store.record_encoder` writes
-them.
+"""Readers of stored records (Java classes `CommitLog`, `MessageDecoder`).
 
-Every length is checked before anything is cut out, and the lengths of a record must add up to its total size.
-An unknown magic is damage (4.9 ignores the magic when it decodes; every record that a broker writes has V1 or
-V2). Positions in errors are offsets in the given buffer.
+Every length is checked before anything is cut out, and the lengths of a record must add up to its total
+size. An unknown magic is damage; 4.9 ignores the magic when it decodes, but every broker writes V1 or V2.
+Positions in errors are offsets in the given buffer.
 """
 
 from __future__ import annotations
@@ -19,7 +18,16 @@ from codec.hashing import crc32
 from codec.ids import host_text
 from codec.message import MessageExt
 from codec.properties import MAX_PROPERTIES_LENGTH, decode_properties
-from codec.store.record_layout import FILLER_HEAD_SIZE, HOST_BITS, MAGIC_FILLER, MAGIC_V1, MAGIC_V2, PREFIXES
+from codec.store.record_layout import (
+    HEAD,
+    HOST_BITS,
+    LONGEST_TOPIC_V1,
+    LONGEST_TOPIC_V2,
+    MAGIC_FILLER,
+    MAGIC_V1,
+    MAGIC_V2,
+    PREFIXES,
+)
 
 Buffer = bytes | bytearray | memoryview
 
@@ -29,7 +37,7 @@ MAX_DECOMPRESSED_TOGETHER = 256 * 1024 * 1024
 _PREFIX_V4 = PREFIXES[0]
 _unpack_v4 = _PREFIX_V4.struct.unpack_from
 _SIZE_V4 = _PREFIX_V4.size
-_HEAD_PAIR = struct.Struct(">iI")
+_unpack_head = HEAD.unpack_from
 _LONG = struct.Struct(">q")
 _FILLER_REST = (0, 0, 0, 0, 0, b"", b"")
 _TOTAL_SIZE, _MAGIC, _SYS_FLAG, _BODY_LENGTH = map(
@@ -39,14 +47,14 @@ _STORE_TIMESTAMP = {bits: layout.offsets["store_timestamp"] for bits, layout in 
 
 
 class RecordHead(NamedTuple):
-    """Size and magic of a record, unchecked."""
+    """The size and magic of a record, unchecked."""
 
     total_size: int
     magic: int
 
 
 class RecordScan(NamedTuple):
-    """A checked record with its texts as bytes; only size and magic of a filler record are set."""
+    """A checked record with its texts as bytes; a filler record has only its size and magic."""
 
     total_size: int
     magic: int
@@ -60,15 +68,15 @@ class RecordScan(NamedTuple):
 
 
 def peek_record(buffer: Buffer, position: int = 0) -> RecordHead:
-    """Returns total size and magic, unchecked. Raises CorruptionError when fewer than 8 bytes are left."""
+    """The total size and magic, unchecked. Raises CorruptionError when fewer than 8 bytes are left."""
     try:
-        return RecordHead._make(_HEAD_PAIR.unpack_from(buffer, position))
+        return RecordHead._make(_unpack_head(buffer, position))
     except struct.error:
         raise CorruptionError("no room for a record", position) from None
 
 
 def store_timestamp_at(buffer: Buffer, position: int = 0) -> int:
-    """Returns a record's store timestamp (ms), unchecked. Raises CorruptionError when it is cut short."""
+    """A record's store timestamp (ms), unchecked. Raises CorruptionError when it is cut short."""
     try:
         fields = _unpack_v4(buffer, position)
         offset = _STORE_TIMESTAMP[fields[_SYS_FLAG] & HOST_BITS]
@@ -85,8 +93,8 @@ def decode_record(
     decompress: bool = False,
     limit: int = MAX_DECOMPRESSED,
 ) -> MessageExt:
-    """Decodes the message at a position. With `decompress` the body is plain and at most `limit` bytes; the
-    sys flag stays as stored.
+    """Decodes the message at a position. With `decompress` the body is plain and has at most `limit` bytes;
+    the sys flag stays as stored.
 
     Raises CorruptionError for anything but a whole V1 or V2 record, and with `check_crc` for a wrong CRC.
     """
@@ -134,7 +142,7 @@ def decode_record(
 
 
 def decode_records(buffer: Buffer, *, check_crc: bool = False, decompress: bool = False) -> list[MessageExt]:
-    """Decodes the messages of the body of a pull, query or view reply.
+    """Decodes the messages in the body of a pull, query or view reply.
 
     Raises CorruptionError also when the plain bodies exceed MAX_DECOMPRESSED_TOGETHER bytes.
     """
@@ -157,14 +165,13 @@ def scan_record(
 ) -> RecordScan:
     """Checks the record at a position as Java's `checkMessageAndReturnSize` does; its texts stay bytes.
 
-    A filler record has only its size and MAGIC_FILLER. Raises CorruptionError for zeros, an unknown magic,
-    lengths that do not add up, a record that extends past `end` (default: the buffer's), and with `check_crc`
-    for a wrong CRC.
+    Raises CorruptionError for zeros, an unknown magic, lengths that do not add up, a record that extends
+    past `end` (default: the end of the buffer), and with `check_crc` for a wrong CRC.
     """
     limit = len(buffer) if end is None else end
     size, magic = peek_record(buffer, position)
     if magic == MAGIC_FILLER:
-        if not FILLER_HEAD_SIZE <= size <= limit - position:
+        if not HEAD.size <= size <= limit - position:
             raise CorruptionError(f"a filler record of {size} bytes", position)
         return RecordScan(size, magic, *_FILLER_REST)
     fields, body_start, body_end, topic_start, topic_end, stop = _split(buffer, position, limit)
@@ -179,9 +186,8 @@ def scan_record(
 
 
 def _split(buffer: Buffer, position: int, limit: int) -> tuple[tuple[Any, ...], int, int, int, int, int]:
-    """Returns the fixed fields, starts and ends of body and topic, and the end of the record, with all
-    lengths checked.
-    """
+    """The fixed fields, starts and ends of body and topic, and the end of a record, with all lengths
+    checked."""
     try:
         fields = _unpack_v4(buffer, position)
         body_start = position + _SIZE_V4
@@ -200,9 +206,10 @@ def _split(buffer: Buffer, position: int, limit: int) -> tuple[tuple[Any, ...], 
         )
     magic = fields[_MAGIC]
     if magic == MAGIC_V1:
-        topic_start, topic_length, longest = body_end + 1, buffer[body_end], 127
+        topic_start, topic_length, longest = body_end + 1, buffer[body_end], LONGEST_TOPIC_V1
     elif magic == MAGIC_V2:
-        topic_start, topic_length, longest = body_end + 2, buffer[body_end] << 8 | buffer[body_end + 1], 32767
+        topic_start, longest = body_end + 2, LONGEST_TOPIC_V2
+        topic_length = buffer[body_end] << 8 | buffer[body_end + 1]
     else:
         raise CorruptionError(f"unknown magic {magic:08x}", position)
     topic_end = topic_start + topic_length

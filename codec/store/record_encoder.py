@@ -1,5 +1,4 @@
-"""Writers of stored records (Java class `CommitLog.DefaultAppendMessageCallback`) in the layout of
-`codec.store.record_layout`.
+"""Writers of stored records (Java class `CommitLog.DefaultAppendMessageCallback`).
 
 `RecordEncoder` prepares what many records share; `encode_record` writes a single one.
 """
@@ -8,15 +7,18 @@ from __future__ import annotations
 
 import struct
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 from codec.errors import LocalProtocolError
 from codec.hashing import CRC_BITS, crc32_whole
 from codec.store.record_layout import (
     BORN_HOST_V6,
+    HEAD,
     HOST_BITS,
     HOST_V4_SIZE,
     HOST_V6_SIZE,
+    LONGEST_TOPIC_V1,
+    LONGEST_TOPIC_V2,
     MAGIC_FILLER,
     MAGIC_V1,
     MAGIC_V2,
@@ -25,18 +27,18 @@ from codec.store.record_layout import (
 )
 
 _pack_properties_length: Final = struct.Struct(">h").pack
-_pack_filler: Final = struct.Struct(">iI").pack
+_pack_filler: Final = HEAD.pack
 # Record version → its magic, bytes of the topic's length, longest topic.
-_VERSIONS: Final = {1: (MAGIC_V1, 1, 127), 2: (MAGIC_V2, 2, 32767)}
+_VERSIONS: Final = {1: (MAGIC_V1, 1, LONGEST_TOPIC_V1), 2: (MAGIC_V2, 2, LONGEST_TOPIC_V2)}
 
 
 class RecordEncoder:
-    """Encodes the records of one store and one version."""
+    """An encoder of the records of one store and one version."""
 
     __slots__ = ("_longest_topic", "_magic", "_packers", "_store_host", "_topic_width")
 
     def __init__(self, store_host: bytes, version: int = 1) -> None:
-        """`store_host` is packed, 8 or 20 bytes; LocalProtocolError for another length."""
+        """Prepares for a packed store host. Raises LocalProtocolError unless it has 8 or 20 bytes."""
         if len(store_host) not in {HOST_V4_SIZE, HOST_V6_SIZE}:
             raise LocalProtocolError(f"a host of {len(store_host)} bytes")
         self._store_host = store_host
@@ -48,9 +50,8 @@ class RecordEncoder:
         }
 
     def sized_topic(self, topic: bytes) -> bytes:
-        """Returns the topic behind its length, as `pieces` takes it. Raises LocalProtocolError over 127 bytes
-        (version 2: 32,767).
-        """
+        """A topic behind its length, for `pieces`. Raises LocalProtocolError over 127 bytes (version 2:
+        32,767)."""
         if len(topic) > self._longest_topic:
             raise LocalProtocolError(f"a topic of {len(topic)} bytes, a record holds {self._longest_topic}")
         return len(topic).to_bytes(self._topic_width, "big") + topic
@@ -73,11 +74,10 @@ class RecordEncoder:
         properties: bytes,
         body_crc: int | None = None,
     ) -> tuple[int, tuple[bytes | memoryview, ...]]:
-        """Returns the size of a record, and its bytes in pieces to be joined; the CRC is computed unless
-        given.
+        """The size of a record, and its bytes in pieces to be joined; the CRC is computed unless given.
 
-        Raises LocalProtocolError for properties over 32,767 bytes, a host that is not 8 or 20 bytes, a number
-        out of range.
+        Raises LocalProtocolError for properties over 32,767 bytes, a host that is not 8 or 20 bytes, or a
+        number out of range.
         """
         body_length = len(body)
         properties_length = len(properties)
@@ -116,58 +116,25 @@ class RecordEncoder:
 _encoder_of = lru_cache(maxsize=64)(RecordEncoder)
 
 
-def encode_record(
-    *,
-    topic: bytes,
-    queue_id: int,
-    flag: int,
-    queue_offset: int,
-    physical_offset: int,
-    sys_flag: int,
-    born_timestamp: int,
-    born_host: bytes,
-    store_timestamp: int,
-    store_host: bytes,
-    reconsume_times: int,
-    prepared_transaction_offset: int,
-    body: bytes | memoryview,
-    properties: bytes,
-    body_crc: int | None = None,
-    version: int = 1,
-) -> bytes:
-    """Returns the bytes of a record. Hosts are packed (8 or 20 bytes) and decide the address bits of the sys
-    flag.
+def encode_record(*, topic: bytes, store_host: bytes, version: int = 1, **fields: Any) -> bytes:
+    """The bytes of a record, whose other fields are those of `RecordEncoder.pieces`.
 
-    Raises LocalProtocolError as `RecordEncoder` does.
+    Hosts are packed and decide the address bits of the sys flag. Raises LocalProtocolError like
+    RecordEncoder.
     """
     encoder = _encoder_of(store_host, version)
-    _, pieces = encoder.pieces(
-        encoder.sized_topic(topic),
-        queue_id,
-        flag,
-        queue_offset,
-        physical_offset,
-        sys_flag,
-        born_timestamp,
-        born_host,
-        store_timestamp,
-        reconsume_times,
-        prepared_transaction_offset,
-        body,
-        properties,
-        body_crc,
-    )
+    _, pieces = encoder.pieces(encoder.sized_topic(topic), **fields)
     return b"".join(pieces)
 
 
 def record_size(
     body_length: int, topic_length: int, properties_length: int, sys_flag: int = 0, version: int = 1
 ) -> int:
-    """Returns the bytes of a record, given lengths in bytes; the address bits of `sys_flag` count."""
+    """The bytes of a record whose parts have these lengths; the address bits of `sys_flag` count."""
     prefix = PREFIXES[sys_flag & HOST_BITS].size
     return prefix + body_length + _VERSIONS[version][1] + topic_length + 2 + properties_length
 
 
 def encode_filler(remaining: int) -> bytes:
-    """Returns the 8 bytes of a filler record that fills the `remaining` bytes of a file."""
+    """The 8 bytes of a filler record that occupies the `remaining` bytes of a file."""
     return _pack_filler(remaining, MAGIC_FILLER)

@@ -1,6 +1,5 @@
-"""Fields of a stored record with their bytes, read with the declaration: slow, and as far as the bytes
-allow.
-"""
+"""Fields of a stored record with their bytes. They are read with the declaration: slowly, and as far as
+possible."""
 
 from __future__ import annotations
 
@@ -11,13 +10,14 @@ import construct
 from codec.errors import CorruptionError
 from codec.layout import FixedLayout
 from codec.store.record import peek_record
-from codec.store.record_layout import FILLER_HEAD, MAGIC_FILLER, RECORD
+from codec.store.record_layout import HEAD, MAGIC_FILLER, RECORD
 
 LONGEST_FIELD = 64 * 1024 * 1024
 
 
 class ExplainedField(NamedTuple):
-    """A field: `offset` counts from the record's start; `value` is a number, or bytes of hosts and texts."""
+    """A field; `offset` counts from the start of the record, `value` is a number, or bytes for hosts and
+    texts."""
 
     name: str
     offset: int
@@ -26,15 +26,15 @@ class ExplainedField(NamedTuple):
 
 
 class Explanation(NamedTuple):
-    """Fields of a record; `problem` says why they end early, None for a whole record."""
+    """Fields of a record; `problem` is the reason why they end early, None for a whole record."""
 
     fields: list[ExplainedField]
     problem: str | None
 
 
 def explain_record(buffer: bytes | bytearray | memoryview, position: int = 0) -> Explanation:
-    """Explains a record up to the first impossible field. CorruptionError for fewer than 8 bytes."""
-    declaration = FILLER_HEAD if peek_record(buffer, position).magic == MAGIC_FILLER else RECORD
+    """Explains a record up to the first impossible field. Raises CorruptionError for fewer than 8 bytes."""
+    declaration = HEAD.declaration if peek_record(buffer, position).magic == MAGIC_FILLER else RECORD
     fields: list[ExplainedField] = []
     known: dict[str, Any] = {}
     offset = 0

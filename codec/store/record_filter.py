@@ -1,8 +1,8 @@
-"""A filter of stored messages by topic, key, tag, queue, and SQL92 condition over columns and properties.
+"""A filter of stored messages by topic, key, tag, queue, and an SQL92 condition over columns and properties.
 
-Conditions are those of `codec.selector`; names are COLUMNS, called as in an export, and properties of the
-message. A column hides a property of the same name. Values are texts, and become numbers when compared with
-one: `queue_id = 3 AND store_size > 4096 AND region IN ('eu', 'us')`. Times are ms.
+A name in a condition is one of COLUMNS, named as in an export, or else a property. Values are texts, and
+become numbers when compared with one: `queue_id = 3 AND store_size > 4096 AND region IN ('eu', 'us')`.
+Times are ms.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ decompressed; the others are columns of an export.
 
 
 class Columns(Mapping[str, str]):
-    """Columns and properties of a message as texts."""
+    """The columns and properties of a message as texts."""
 
     __slots__ = ("_message",)
 
@@ -66,9 +66,8 @@ class Columns(Mapping[str, str]):
 
 
 class RecordFilter(NamedTuple):
-    """A filter in which fields left out accept everything. `key` is one of KEYS, or the UNIQ_KEY. Bodies of
-    messages are as stored.
-    """
+    """A filter; a field that is left out accepts everything. `key` is one of KEYS, or the UNIQ_KEY. Bodies
+    of messages are as stored."""
 
     key: str | None = None
     tags: frozenset[str] = frozenset()
@@ -81,7 +80,7 @@ class RecordFilter(NamedTuple):
         return self.asks_only()
 
     def asks_only(self, *names: str) -> bool:
-        """Returns True when no field but these is set."""
+        """True when no field but these is set."""
         given = {name for name, value in self._asdict().items() if value not in (None, frozenset())}
         return given.issubset(names)
 
@@ -98,7 +97,7 @@ class RecordFilter(NamedTuple):
 
 
 def condition(text: str) -> Predicate:
-    """Parses an SQL92 condition. SelectorError, which names the condition, for any other text."""
+    """Parses an SQL92 condition. Raises SelectorError, which quotes the condition, for any other text."""
     try:
         return parse_sql92(text, Dialect.V5, whole=True)
     except SelectorError as error:

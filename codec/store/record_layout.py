@@ -1,11 +1,12 @@
-"""The stored record, declared once (Java class `CommitLog.MessageExtEncoder`; 5.x `MessageVersion`). Big-endian.
+"""The stored record, declared once (Java class `CommitLog.MessageExtEncoder`; 5.x `MessageVersion`).
+Big-endian.
 
-A record is a prefix of 88 bytes (12 more for each IPv6 host), then body, topic, properties. The sys flag says how wide the
-hosts are, the magic how wide the topic's length is. A topic of a V1 record has at most 127 bytes because old code reads its
-length as a signed byte. A filler record ends a commit log file: only its first 8 bytes mean anything.
+A record is a prefix of 88 bytes (12 more for each IPv6 host), then body, topic and properties. The sys
+flag decides the width of the hosts, the magic that of the topic's length. A filler record ends a
+commit-log file: only its first 8 bytes mean anything.
 
-`RECORD` reads and builds everything and is the specification; `PREFIXES` are the fused readers of the part before the
-body, one for each combination of hosts; `HEAD` is the part before the first host, the same in every record.
+`RECORD` reads and builds everything and is the specification. The fused readers are `HEAD` of what
+records and fillers begin with, and `PREFIXES` of the part before the body, for each combination of hosts.
 """
 
 from __future__ import annotations
@@ -16,15 +17,20 @@ from typing import Any
 import construct
 from construct import Bytes, Check, IfThenElse, Int8sb, Int16sb, Int32sb, Int32ub, Int64sb, this
 
+from codec.codes import MessageSysFlag
 from codec.layout import FixedLayout, fused
 
 MAGIC_V1 = 0xDAA320A7
 MAGIC_V2 = 0xDAA320AB
+MAGICS = frozenset((MAGIC_V1, MAGIC_V2))
 MAGIC_FILLER = 0xCBD43194
 """Java `BLANK_MAGIC_CODE`."""
+LONGEST_TOPIC_V1 = 127
+"""Old code reads the length of a V1 topic as a signed byte."""
+LONGEST_TOPIC_V2 = 32767
 
-BORN_HOST_V6 = 0x10
-STORE_HOST_V6 = 0x20
+BORN_HOST_V6 = MessageSysFlag.BORN_HOST_V6
+STORE_HOST_V6 = MessageSysFlag.STORE_HOST_V6
 HOST_BITS = BORN_HOST_V6 | STORE_HOST_V6
 HOST_V4_SIZE = 8
 HOST_V6_SIZE = 20
@@ -32,10 +38,12 @@ HOST_V6_SIZE = 20
 Width = int | Callable[[Any], int]
 
 
-def _head() -> list[Any]:
+HEAD = fused(construct.Struct("total_size" / Int32sb, "magic" / Int32ub))
+
+
+def _prefix(born_width: Width, store_width: Width) -> list[Any]:
     return [
-        "total_size" / Int32sb,
-        "magic" / Int32ub,
+        *HEAD.declaration.subcons,
         "body_crc" / Int32sb,
         "queue_id" / Int32sb,
         "flag" / Int32sb,
@@ -43,12 +51,6 @@ def _head() -> list[Any]:
         "physical_offset" / Int64sb,
         "sys_flag" / Int32sb,
         "born_timestamp" / Int64sb,
-    ]
-
-
-def _prefix(born_width: Width, store_width: Width) -> list[Any]:
-    return [
-        *_head(),
         "born_host" / Bytes(born_width),
         "store_timestamp" / Int64sb,
         "store_host" / Bytes(store_width),
@@ -72,15 +74,13 @@ def _computed_size(record: Any) -> int:
     return int(prefix + record.body_length + topic_width + record.topic_length + 2 + record.properties_length)
 
 
-FILLER_HEAD = construct.Struct("total_size" / Int32sb, "magic" / Int32ub)
-HEAD = fused(construct.Struct(*_head()))
 PREFIXES = {bits: _fused_prefix(bits) for bits in (0, BORN_HOST_V6, STORE_HOST_V6, HOST_BITS)}
 RECORD = construct.Struct(
     *_prefix(
         lambda record: _host_size(record.sys_flag, BORN_HOST_V6),
         lambda record: _host_size(record.sys_flag, STORE_HOST_V6),
     ),
-    Check(lambda record: record.magic in (MAGIC_V1, MAGIC_V2)),
+    Check(lambda record: record.magic in MAGICS),
     "body" / Bytes(this.body_length),
     "topic_length" / IfThenElse(this.magic == MAGIC_V2, Int16sb, Int8sb),
     "topic" / Bytes(this.topic_length),
@@ -89,7 +89,7 @@ RECORD = construct.Struct(
     Check(lambda record: record.total_size == _computed_size(record)),
 )
 
-FILLER_HEAD_SIZE = 8
+FILLER_HEAD_SIZE = HEAD.size
 """Bytes that a filler record writes at the end of a file (Java `END_FILE_MIN_BLANK_LENGTH`)."""
 MIN_RECORD_SIZE = PREFIXES[0].size + 3
 """Empty body, topic and properties, IPv4 hosts: 91 bytes."""

@@ -395,7 +395,7 @@ async def test_batch(cluster: Cluster, autojump_clock: Any) -> None:
     assert request.code == RequestCode.SEND_BATCH_MESSAGE
     assert header(request).batch is True
     assert [item.body for item in items] == [b"m0", b"m1", b"m2"]
-    assert ",".join(item.property_map()["UNIQ_KEY"] for item in items) == result.msg_id
+    assert ",".join(decode_properties(item.properties)["UNIQ_KEY"] for item in items) == result.msg_id
     assert len(set(result.msg_id.split(","))) == 3
 
 

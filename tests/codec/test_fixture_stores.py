@@ -15,12 +15,12 @@ from codec.hashing import index_key_hash, tags_code
 from codec.message import MessageExt
 from codec.names import SystemTopic
 from codec.store.checkpoint import decode_checkpoint
-from codec.store.consume_queue import decode_entries, is_entry
-from codec.store.file_names import parse_file_name
-from codec.store.index_file import decode_header, index_file_size, items_of
+from codec.store.consume_queue import ENTRY
+from codec.store.index_file import decode_header, index_file_size
 from codec.store.record import decode_record, peek_record, scan_record
 from codec.store.record_encoder import encode_record
 from codec.store.record_layout import MAGIC_FILLER, RECORD
+from tests.codec.store_readers import items_of, used_entries
 from tests.support import COMMIT_LOG_FILE_SIZE, INDEX_ITEMS, INDEX_SLOTS, JavaStore
 
 
@@ -67,7 +67,7 @@ def test_a_walk_finds_the_same_records_and_the_same_ends(java_store: JavaStore) 
         position = count = 0
         while peek_record(data, position).magic not in (MAGIC_FILLER, 0):
             scan = scan_record(data, position, check_crc=True)
-            assert scan.physical_offset == parse_file_name(path.name) + position
+            assert scan.physical_offset == int(path.name) + position
             position += scan.total_size
             count += 1
         size, magic = peek_record(data, position)
@@ -100,9 +100,7 @@ def test_every_consume_queue_entry(java_store: JavaStore) -> None:
     paths = {str(path.relative_to(folder)): path for path in folder.glob("*/*/*")}
     assert paths.keys() == lines.keys()
     for name, line in lines.items():
-        entries = list(decode_entries(paths[name].read_bytes()))
-        used = [entry for entry in entries if is_entry(entry.commit_log_offset, entry.size)]
-        assert entries[: len(used)] == used
+        used = used_entries(paths[name].read_bytes())
         assert [list(entry) for entry in used] == line["data"]
         assert len(used) == line["entries"]
 
@@ -110,17 +108,15 @@ def test_every_consume_queue_entry(java_store: JavaStore) -> None:
 def test_consume_queues_point_at_their_records(java_store: JavaStore) -> None:
     log = java_store.commit_log
     for path in (java_store.root / "consumequeue").glob("*/*/*"):
-        first = parse_file_name(path.name) // 20
-        for place, entry in enumerate(decode_entries(path.read_bytes())):
-            if not is_entry(entry.commit_log_offset, entry.size):
-                break
-            message = decode_record(log, entry.commit_log_offset)
-            assert (message.store_size, message.queue_offset) == (entry.size, first + place)
+        first = int(path.name) // ENTRY.size
+        for number, (offset, size, code) in enumerate(used_entries(path.read_bytes()), first):
+            message = decode_record(log, offset)
+            assert (message.store_size, message.queue_offset) == (size, number)
             assert (message.topic, str(message.queue_id)) == path.parts[-3:-1]
             if message.topic != SystemTopic.SCHEDULE:
-                assert entry.tags_code == tags_code(message.tags)
+                assert code == tags_code(message.tags)
             else:
-                assert entry.tags_code > message.store_timestamp
+                assert code > message.store_timestamp
 
 
 def test_index_headers(java_store: JavaStore) -> None:

@@ -97,8 +97,7 @@ def test_an_example_by_hand() -> None:
     assert layout.size == 20
     raw = layout.pack(-2, 255, 7, b"tag\0\0", 40000)
     assert raw.hex() == "fffffffffffffffe" + "ff" + "00000007" + "7461670000" + "9c40"
-    row = layout.read(b"__" + raw, 2)
-    assert (row.offset, row.kind, row.size, row.tag, row.code) == (-2, 255, 7, b"tag\0\0", 40000)
+    assert layout.unpack_from(b"__" + raw, 2) == (-2, 255, 7, b"tag\0\0", 40000)
     assert "offset, kind, size, tag, code; 20 bytes" in repr(layout)
     assert layout.dtype() is layout.dtype()
 

@@ -282,7 +282,7 @@ class TestBatch:
         messages = [Message(topic="T", body=body, flag=flag, properties=named) for body, flag, named in parts]
         data = encode_batch(messages)
         items = decode_batch(data)
-        assert [(item.body, item.flag, item.property_map()) for item in items] == parts
+        assert [(item.body, item.flag, decode_properties(item.properties)) for item in items] == parts
         oracle = construct.GreedyRange(BATCH_ITEM).parse(data)
         assert [(item.body, item.flag, item.properties) for item in oracle] == [
             (item.body, item.flag, item.properties) for item in items

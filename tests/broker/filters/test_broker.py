@@ -13,7 +13,6 @@ from codec.bodies.base import decode_body, encode_body
 from codec.bodies.filters import ConsumerFilterManager
 from codec.bodies.heartbeat import CheckClientRequestBody, SubscriptionData
 from codec.bodies.stats import QueryConsumeQueueResponseBody
-from codec.store.consume_queue_ext import walk_extension_entries
 from tests.broker.filters.support import (
     BY_GROUP,
     BY_HEADER,
@@ -26,6 +25,7 @@ from tests.broker.filters.support import (
     subscribed,
 )
 from tests.broker.support import Client, fake_broker, pull_header, send_header
+from tests.codec.store_readers import extension_entries
 
 EXTENDED = SQL | {"enable_consume_queue_ext": True, "enable_calc_filter_bit_map": True}
 FILE = "config/consumerFilter.json"
@@ -230,7 +230,7 @@ async def test_bit_maps_spare_the_look_at_the_record(
         assert bodies(pull(client)) == ["m2"]
         assert len(looked) == 1
         (file,) = (tmp_path / "consumequeue_ext" / "T" / "0").iterdir()
-        maps = [entry.bit_map for _, entry in walk_extension_entries(file.read_bytes())]
+        maps = [entry.bit_map for _, entry in extension_entries(file.read_bytes())]
         bit_map = broker.context.filters.bloom.bit_map([broker.context.filters.get("T", "G").bloom])  # type: ignore
         assert maps == [bytes(14)] * 2 + [bit_map] + [bytes(14)] * 3
 
@@ -243,7 +243,7 @@ async def test_bit_maps_are_an_option_of_their_own(tmp_path: Path) -> None:
         fill(client)
         assert bodies(pull(client)) == ["m2"]
         (file,) = (tmp_path / "consumequeue_ext" / "T" / "0").iterdir()
-        assert [entry.bit_map for _, entry in walk_extension_entries(file.read_bytes())] == [b""] * 6
+        assert [entry.bit_map for _, entry in extension_entries(file.read_bytes())] == [b""] * 6
 
 
 async def test_delayed_messages_come_in_time_with_an_extension(

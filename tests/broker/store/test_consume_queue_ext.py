@@ -16,7 +16,7 @@ from broker.store.consume_queue_ext import QueueExtension
 from broker.testing.disk import SimulatedDisk
 from codec.hashing import tags_code
 from codec.store.consume_queue import ENTRY
-from codec.store.consume_queue_ext import ExtensionEntry, is_address, offset_of, walk_extension_entries
+from codec.store.consume_queue_ext import ExtensionEntry, is_address, offset_of
 from tests.broker.store.support import (
     LOG_SIZE,
     START_MS,
@@ -29,6 +29,7 @@ from tests.broker.store.support import (
     queue_bytes,
     small_config,
 )
+from tests.codec.store_readers import extension_entries
 
 LOWEST = -(2**63)
 BITS = b"\x0f\xf0"
@@ -60,14 +61,10 @@ def fill(store: MessageStore, count: int, first: int = 0) -> None:
 
 def check(root: Path, count: int) -> None:
     """The address in every entry leads to the tags code of its message."""
-    entries = [
-        (name, entry) for name, data in files(root).items() for _, entry in walk_extension_entries(data)
-    ]
+    entries = [(name, entry) for name, data in files(root).items() for _, entry in extension_entries(data)]
     assert len(entries) == count
     with_offsets = {
-        int(name) + at: entry
-        for name, data in files(root).items()
-        for at, entry in walk_extension_entries(data)
+        int(name) + at: entry for name, data in files(root).items() for at, entry in extension_entries(data)
     }
     assert [with_offsets[offset_of(code)].tags_code for code in codes(root)] == [
         tags_code(f"Tag{number % 3}") for number in range(count)
@@ -145,7 +142,7 @@ def test_a_reader_judges_extensions(tmp_path: Path) -> None:
 def test_messages_without_bit_map(tmp_path: Path) -> None:
     with loaded(extended(tmp_path), Clock()) as store:
         store.append(message(0))
-        (entry,) = [entry for data in files(tmp_path).values() for _, entry in walk_extension_entries(data)]
+        (entry,) = [entry for data in files(tmp_path).values() for _, entry in extension_entries(data)]
     assert entry == ExtensionEntry(tags_code("Tag0"), START_MS, b"")
 
 
