@@ -1,4 +1,4 @@
-"""Addresses as RocketMQ writes them: "host:port", "[v6]:port", and lists of them joined with `;`."""
+"""Addresses as RocketMQ writes them: `host:port`, `[v6]:port`, and lists of them joined with `;`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def join_address(host: str, port: int) -> str:
 
 
 def split_address(address: str, default_port: int | None = None) -> tuple[str, int]:
-    """Host, without brackets, and port. Raises ValueError when `address` has another form."""
+    """The host, without brackets, and the port. Raises ValueError for any other form."""
     host, colon, port = address.rpartition(":")
     if default_port is not None and (not colon or address.endswith("]")):
         host, port = address, str(default_port)

@@ -1,7 +1,6 @@
-"""Errors in data. The type says which side is at fault.
+"""Errors in data. The type names the side at fault.
 
-Nothing in `codec` lets a foreign exception (struct, construct, msgspec, zlib …) out: it is mapped here at
-the border.
+No foreign exception (struct, construct, msgspec, zlib …) leaves `codec`: each is mapped at the border.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ class ProtocolError(CodecError):
 
 
 class LocalProtocolError(ProtocolError):
-    """Our side tried to send something that the protocol cannot carry; nothing was sent."""
+    """Our side tried to send what the protocol cannot carry; nothing was sent."""
 
 
 class RemoteProtocolError(ProtocolError):
-    """The peer sent something that is not the protocol; its connection must be closed."""
+    """The peer broke the protocol; its connection must be closed."""
 
 
 class HeaderError(CodecError):
@@ -43,14 +42,13 @@ class HeaderError(CodecError):
 
 
 class BodyError(CodecError):
-    """A JSON, properties or batch body cannot be read as the type of the code."""
+    """A JSON, properties or batch body cannot be read as the type that its code has."""
 
 
 class CorruptionError(CodecError):
     """Stored bytes (record, queue entry, index, table, compressed body) are damaged.
 
-    `position` is the byte offset, in the buffer that was given, where the damage was noticed; None when it
-    has no place.
+    `position` is the byte offset of the damage in the given buffer, or None.
     """
 
     def __init__(self, message: str, position: int | None = None) -> None:

@@ -1,12 +1,13 @@
-"""The JSON that fastjson 1.2.x writes, standard or not, read and written (Java `RemotingSerializable`).
+"""A reader of the JSON that fastjson 1.2.x writes, standard or not (Java `RemotingSerializable`).
 
-Reading accepts, beyond JSON: keys that are bare numbers, bare identifiers, single-quoted strings or whole
-objects; values in single quotes; a comma before a closing bracket; `{"$ref": path}` with the paths `$`, `..`,
-`@`, `$.a[0].b`. Every key comes back as text: a number as it was written, an object as compact JSON.
+Beyond JSON it accepts keys that are bare numbers, bare identifiers, single-quoted strings or whole
+objects; values in single quotes; a comma before a closing bracket; and `{"$ref": path}` with the paths
+`$`, `..`, `@` and `$.a[0].b`. Every key becomes text: a number as it was written, an object as compact
+JSON.
 
-Limits: 64 MiB of text, 128 levels, 64 characters a number; beyond them BodyError. Time is linear in the
-text. A reference shares its target, so a value can be far larger, or endless, when it is walked: see
-`expanded_size`.
+A text has at most 64 MiB, 128 levels, and 64 characters in a number; beyond that BodyError is raised.
+Time is linear in the text. A reference shares its target, so a walk over the value can be far longer than
+the text, or endless: see `expanded_size`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ MAX_DEPTH: Final = 128
 MAX_NUMBER: Final = 64
 
 
-# Groups: double-quoted, single-quoted, number, identifier, mark. Possessive, so that an open quote costs one pass.
+# Groups: double-quoted, single-quoted, number, identifier, mark. Possessive: an open quote costs one pass.
 _TOKEN: Final = re.compile(
     r"""\s*+(?:"([^"\\]*+(?:\\.[^"\\]*+)*+)"
            |'([^'\\]*+(?:\\.[^'\\]*+)*+)'
@@ -75,7 +76,7 @@ class _Reference(NamedTuple):
 
 
 class _Parser:
-    """One text, read by recursive descent; `stack` holds the containers that are still open."""
+    """A recursive descent through one text; `stack` holds the containers that are still open."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -196,7 +197,7 @@ def _path_of(value: Any) -> str | None:
 
 
 def _follow(root: Any, path: str) -> Any:
-    """The value at `path` below `root`; None when there is none."""
+    """The value at `path` below `root`, or None."""
     if not path.startswith("$"):
         return None
     value, position = root, 1
@@ -226,7 +227,8 @@ def _rename(members: dict[str, Any], key: str, target: Any) -> None:
 
 
 def loads(text: bytes | bytearray | memoryview | str) -> Any:
-    """The value in `text`: dicts, lists, str, int, float, bool, None. BodyError says where it is wrong."""
+    """Reads dicts, lists, str, int, float, bool or None. Raises BodyError, which states where the text is
+    wrong."""
     return _parse(text).document()
 
 
@@ -242,8 +244,8 @@ def _parse(text: bytes | bytearray | memoryview | str) -> _Parser:
 
 
 def loads_finite(text: bytes | bytearray | memoryview | str, *, limit: int = 4_000_000) -> Any:
-    """Like `loads`, for readers that walk the value: BodyError when references make it endless or larger
-    than `limit` values."""
+    """Reads a value that can be walked. Raises BodyError also when references make it endless or larger than
+    `limit` values."""
     parser = _parse(text)
     root = parser.document()
     if parser.refers:
@@ -252,8 +254,8 @@ def loads_finite(text: bytes | bytearray | memoryview | str, *, limit: int = 4_0
 
 
 def expanded_size(root: Any, limit: int) -> int:
-    """The number of values in a walk of `root`, shared ones each time. BodyError for more than `limit` or
-    an endless walk."""
+    """The number of values in a walk over `root`, counting shared ones each time. Raises BodyError for more
+    than `limit`."""
     sizes: dict[int, int] = {}
 
     def size(value: Any, depth: int) -> int:

@@ -1,9 +1,9 @@
-"""Writes values as fastjson 1.2.x does (Java `RemotingSerializable.toJson`).
+r"""A writer of values as fastjson 1.2.x writes them (Java `RemotingSerializable.toJson`).
 
-Members of a Struct in the order of their names, entries of a dict in their own; None is left out; no
-blanks. Pretty text is indented by tabs as in Java's config files, where entries with keys that are no
-strings stay on one line, and so do arrays and sets (here tuples and sets) but not lists. Characters that
-UTF-8 cannot carry, and those that fastjson escapes, are `\\uXXXX`.
+Members of a Struct are in the order of their names, entries of a dict in their own. None is left out, and
+there are no blanks. Pretty text is indented with tabs as in Java's config files, where entries whose keys
+are not strings stay on one line, as do arrays and sets (here tuples and sets) but not lists. Characters
+that UTF-8 cannot carry, and those that fastjson escapes, become `\uXXXX`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import msgspec
 
 
 class JsonDialect(Enum):
-    """How a key that is not a string is written."""
+    """The forms of a key that is not a string."""
 
     STANDARD = "standard"  # {"0":…} and {"{\"topic\":…}":…}: JSON, and fastjson reads it
     FASTJSON = "fastjson"  # {0:…} and {{"topic":…}:…}: what Java itself writes
@@ -59,7 +59,7 @@ _MEMBERS: Final = _Members()
 
 
 class _Writer:
-    """Collects the pieces of one text."""
+    """A collector of the pieces of one text."""
 
     def __init__(self, dialect: JsonDialect, pretty: bool) -> None:
         self.bare_keys = dialect is FASTJSON
@@ -112,7 +112,7 @@ class _Writer:
         self.items(value, level, self.line(level + 1), self.line(level))
 
     def flat(self, value: Any, level: int) -> None:
-        """Java arrays and sets: pretty text keeps their items on one line."""
+        """Writes the items of Java arrays and sets, which pretty text keeps on one line."""
         self.items(value, level, "", "")
 
     def items(self, value: Any, level: int, before: str, after: str) -> None:
@@ -161,7 +161,7 @@ def _writer_of(value: Any) -> _WriteOne:
 
 
 def dumps(value: Any, *, dialect: JsonDialect = STANDARD, pretty: bool = False) -> str:
-    """The text that fastjson writes for a Struct or plain value; TypeError for other values."""
+    """The text that fastjson writes for a Struct or plain value. Raises TypeError for any other value."""
     writer = _Writer(dialect, pretty)
     writer.write(value)
     return "".join(writer.pieces)

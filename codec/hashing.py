@@ -1,9 +1,8 @@
 """Hashes and checksums that Java computes and stores.
 
-`String.hashCode` runs over UTF-16 units: h = 31 * h + unit, in 32-bit two's complement. A character
+`String.hashCode` runs over UTF-16 units: h = 31 * h + unit in 32-bit two's complement, where a character
 outside the basic plane counts as two units. Checksums are zlib's CRC-32 without its top bit
-(`UtilAll.crc32`); zlib-ng computes the same number ten times as fast and is taken where there is a wheel
-of it.
+(`UtilAll.crc32`); zlib-ng computes the same number ten times as fast and is used where it is installed.
 """
 
 from __future__ import annotations
@@ -50,13 +49,13 @@ _short_keys: dict[tuple[str, str], int] = {}
 
 
 def java_string_hash(text: str) -> int:
-    """`String.hashCode` of a text, as a signed 32-bit number."""
+    """`String.hashCode` of a text, a signed 32-bit number."""
     return _signed(_extend(0, _units(text)))
 
 
 def index_key_hash(topic: str, key: str) -> int:
-    """The hash of a key in an index item: abs(hashCode of `topic#key`), 0 for the smallest int32
-    (`IndexFile`)."""
+    """The hash of a key in an index item (`IndexFile`): abs(hashCode of `topic#key`), 0 for the smallest
+    int32."""
     try:
         if len(key) > TAIL:
             value = _heads[topic, key[:-TAIL]] + _tails[key[-TAIL:]] & MASK
@@ -71,7 +70,7 @@ def index_key_hash(topic: str, key: str) -> int:
 
 @lru_cache(maxsize=4096)
 def tags_code(tags: str | None) -> int:
-    """The tags code of a consume queue entry for a TAGS value: its hashCode, 0 for no tags."""
+    """The tags code of a consume-queue entry: the hashCode of TAGS, 0 without tags."""
     return java_string_hash(tags) if tags else 0
 
 
@@ -88,7 +87,7 @@ def _units(text: str) -> Sequence[int]:
 
 
 def _extend(value: int, units: Sequence[int]) -> int:
-    """The unsigned hash of a text of hash `value` followed by `units`."""
+    """The unsigned hash of a text that consists of a text with hash `value` and these units."""
     count = len(units)
     if count <= CHUNK:
         sums: int = value * SCALES[count] + sum(map(mul, units, POWERS[count]))
@@ -99,8 +98,7 @@ def _extend(value: int, units: Sequence[int]) -> int:
 
 
 def _learn(topic: str, key: str) -> int:
-    """The unsigned hash of `topic#key`, which the caches know from now on unless the tail is one of many
-    that are not ASCII."""
+    """The unsigned hash of `topic#key`, which the caches keep unless the tail is not ASCII."""
     head, tail = key[:-TAIL], key[-TAIL:]
     value = _extend(_topic_hash(topic), _units(key))
     if not head:

@@ -1,10 +1,10 @@
 """Message ids and host addresses.
 
-An offset message id is the upper-case hex of store address (4 or 16 bytes), port (int32) and commit log
-offset (int64): 32 or 56 characters (Java class `MessageDecoder.createMessageId`). A unique id (property
-UNIQ_KEY, class `MessageClientIDSetter`) is the hex of address (4 or 16), process id (2), a number of the
-process (4), milliseconds since the first of the local month (4), counter (2). A packed host is the address
-followed by the port as int32: 8 or 20 bytes.
+A packed host is the address (4 or 16 bytes) and the port as int32: 8 or 20 bytes. An offset message id is
+the upper-case hex of the packed store host and the commit-log offset (int64), 32 or 56 characters (Java
+class `MessageDecoder.createMessageId`). A unique id (property UNIQ_KEY, class `MessageClientIDSetter`) is
+the hex of the address (4 or 16 bytes), the process id (2), a number of the process (4), the milliseconds
+since the first of the local month (4), and a counter (2).
 """
 
 from __future__ import annotations
@@ -38,8 +38,7 @@ CACHED_HOSTS = 8192
 
 @lru_cache(maxsize=CACHED_HOSTS)
 def pack_host(host: str, port: int) -> bytes:
-    """8 bytes for an IPv4 address, 20 for IPv6. LocalProtocolError for an invalid address or a port beyond
-    int32."""
+    """Packs an address and a port. Raises LocalProtocolError for an invalid address or no int32 port."""
     try:
         return ipaddress.ip_address(host).packed + struct.pack(">i", port)
     except (ValueError, struct.error) as error:
@@ -48,7 +47,7 @@ def pack_host(host: str, port: int) -> bytes:
 
 @lru_cache(maxsize=CACHED_HOSTS)
 def unpack_host(packed: bytes) -> tuple[str, int]:
-    """The address as text and the port. CorruptionError unless it is 8 or 20 bytes."""
+    """The address as text, and the port. Raises CorruptionError for any length other than 8 or 20 bytes."""
     if len(packed) not in (8, 20):
         raise CorruptionError(f"a packed host has 8 or 20 bytes, not {len(packed)}")
     address = ipaddress.ip_address(packed[:-4])
@@ -63,7 +62,7 @@ def host_text(packed: bytes) -> str:
 
 @lru_cache(maxsize=CACHED_HOSTS)
 def pack_host_text(text: str) -> bytes:
-    """The packed form of `ip:port` or `[v6]:port`. LocalProtocolError when it is neither."""
+    """Packs `ip:port` or `[v6]:port`. Raises LocalProtocolError for any other text."""
     host, _, port = text.rpartition(":")
     try:
         return pack_host(host.strip("[]"), int(port))
@@ -72,21 +71,21 @@ def pack_host_text(text: str) -> bytes:
 
 
 def offset_msg_id(host: bytes, port: int, offset: int) -> str:
-    """The id of the record at a commit log offset; `host` is the store address in 4 or 16 bytes."""
+    """The id of the record at a commit-log offset; `host` is the store address in 4 or 16 bytes."""
     return f"{host.hex().upper()}{port & 0xFFFFFFFF:08X}{offset & 0xFFFFFFFFFFFFFFFF:016X}"
 
 
 def parse_offset_msg_id(text: str) -> tuple[str, int, int]:
-    """Address, port and commit log offset. HeaderError for any other text."""
+    """The address, port and commit-log offset of an id. Raises HeaderError for any other text."""
     data = _id_bytes(text)
     host, port = unpack_host(data[:-8])
     return host, port, int.from_bytes(data[-8:], "big", signed=True)
 
 
 class UniqIdFactory:
-    """Generates the UNIQ_KEYs of one process. Safe to call from several threads.
+    """A maker of the UNIQ_KEYs of one process, safe to use from several threads.
 
-    `ip` has 4 or 16 bytes, `identity` is any number of the process, `now_ms` the clock, `tz` the zone
+    `ip` has 4 or 16 bytes, `identity` is any number of the process, `now_ms` the clock, and `tz` the zone
     whose month counts (None: this machine's).
     """
 
@@ -110,7 +109,7 @@ class UniqIdFactory:
 
 
 def time_of_uniq_id(uniq_id: str, now_ms: int, tz: tzinfo | None = None) -> int:
-    """The creation time of a UNIQ_KEY in ms: the latest possible one up to `now_ms`. HeaderError for any
+    """The latest time (ms) up to `now_ms` at which a UNIQ_KEY can have been made. Raises HeaderError for any
     other text."""
     # 31 days of milliseconds need the sign bit, so it is read as unsigned.
     span = int.from_bytes(_id_bytes(uniq_id)[-6:-2], "big")
@@ -130,7 +129,7 @@ def _id_bytes(text: str) -> bytes:
 
 
 def _month(moment_ms: int, tz: tzinfo | None) -> tuple[int, int]:
-    """First millisecond of the month of a moment and of the month after it."""
+    """The first milliseconds of the month of a moment and of the month after it."""
     moment = datetime.fromtimestamp(moment_ms / 1000, tz)
     first = moment.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     following = (first + timedelta(days=32)).replace(day=1)

@@ -1,4 +1,4 @@
-"""Packages whose public names are imported when they are first used (PEP 562).
+"""Packages that import their public names on first use (PEP 562).
 
 A package lists its names once, as imports that type checkers read, and derives the rest from them:
 
@@ -21,7 +21,7 @@ from typing import Any
 def lazy_names(package: str) -> tuple[list[str], Callable[[str], Any]]:
     """`__all__` and the module `__getattr__` of `package`, from the imports below its `if TYPE_CHECKING`.
 
-    Needs the source of the package; ImportError without it.
+    Raises ImportError when the source of the package is missing.
     """
     module = modules[package]
     source = "".join(getlines(module.__file__ or "", vars(module)))
@@ -40,7 +40,7 @@ def lazy_names(package: str) -> tuple[list[str], Callable[[str], Any]]:
 
 
 def _homes(source: str) -> dict[str, str]:
-    """Name → module, for the imports in the first `if` of a module."""
+    """The module of each name, from the imports in the first `if` of a module."""
     guarded = next(node for node in ast.parse(source).body if isinstance(node, ast.If))
     imports = (node for node in guarded.body if isinstance(node, ast.ImportFrom))
     return {alias.name: node.module or "" for node in imports for alias in node.names}

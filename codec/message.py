@@ -1,8 +1,8 @@
-"""Messages as values: to be sent, and stored by a broker (Java classes `Message`, `MessageExt`).
+"""Messages as values: those to be sent, and those that a broker stored (Java classes `Message`,
+`MessageExt`).
 
-Times are milliseconds since 1970 UTC. Hosts are text, `ip:port` or `[v6]:port`. Neither can be part of a
-reference cycle, so the garbage collector need not walk the lists of thousands that a pull makes
-(`gc=False`).
+Times are milliseconds since 1970 UTC. Hosts are texts, `ip:port` or `[v6]:port`. No message can be part
+of a reference cycle, so the garbage collector need not walk the thousands that a pull makes (`gc=False`).
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ __all__ = [
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A message to be sent. `flag` is the user's own int32; tags, keys and delay live in the properties."""
+    """A message to be sent. `flag` is an int32 of the user; tags, keys and delay level are in the
+    properties."""
 
     topic: str
     body: bytes = b""
@@ -61,7 +62,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         properties: Mapping[str, str] | None = None,
         flag: int = 0,
     ) -> Message:
-        """A message from its parts; a text body becomes UTF-8. `keys` is one key or several, without
+        """Makes a message from its parts. A text body becomes UTF-8; `keys` is one key or several, without
         blanks in them."""
         named = dict(properties or {})
         joined = keys if isinstance(keys, str) else " ".join(keys)
@@ -92,17 +93,16 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self.properties.get(PropertyName.UNIQ_KEY)
 
     def with_properties(self, properties: Mapping[str, str] = {}, /, **named: str) -> Message:
-        """The same message with these properties set."""
+        """Makes the same message with these properties set."""
         merged = {**self.properties, **properties, **named}
         return Message(topic=self.topic, body=self.body, flag=self.flag, properties=merged)
 
 
 class MessageExt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A stored message. `body` is as stored (perhaps compressed) unless the decoder was asked to decompress
-    it.
+    """A stored message. Its body is as stored (perhaps compressed) unless the decoder was asked to
+    decompress it; `sys_flag` is always the stored one.
 
-    `queue_offset` is 0 for prepared and rolled-back transaction messages; `sys_flag` is always the stored
-    one.
+    `queue_offset` is 0 for prepared and rolled-back transaction messages.
     """
 
     topic: str
@@ -125,7 +125,7 @@ class MessageExt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def msg_id(self) -> str:
-        """The UNIQ_KEY that the producer gave, else the offset message id."""
+        """The UNIQ_KEY that the producer set, else the offset message id."""
         return self.properties.get(PropertyName.UNIQ_KEY) or self.offset_msg_id
 
     @property

@@ -1,4 +1,4 @@
-"""The identity of one queue: topic, broker name, queue number (Java class `MessageQueue`)."""
+"""The identity of a queue: topic, broker name and queue number (Java class `MessageQueue`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["MessageQueue"]
 
 
 class MessageQueue(msgspec.Struct, frozen=True, order=True, rename="camel", gc=False):
-    """One queue of a topic on one broker; ordered by topic, broker name, number, as Java's `compareTo`."""
+    """One queue of a topic on one broker, ordered by topic, broker name and number like Java's."""
 
     topic: str
     broker_name: str

@@ -1,9 +1,9 @@
-"""The properties text of a message: `name \\x01 value \\x02` for each pair, UTF-8 (Java class
+r"""The properties text of a message: `name \x01 value \x02` for each pair, in UTF-8 (Java class
 `MessageDecoder`).
 
-Rules: 4.9 leaves the last separator out, 5.x writes it, both are read. A pair with an empty name or an
-empty value is dropped silently. The last of two equal names wins. A value may hold \\x01. Order means
-nothing. Bytes that are not UTF-8 are read as U+FFFD and a lone surrogate is written as `?`, as Java does.
+4.9 omits the last separator, 5.x writes it; both are read. A pair with an empty name or value is dropped
+silently. The last of two equal names wins. A value may contain \x01. Order means nothing. Bytes that are
+not UTF-8 are read as U+FFFD and a lone surrogate is written as `?`, as in Java.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class PropertyName:
 
 
 def encode_properties(properties: Mapping[str, str]) -> bytes:
-    """The text without a last separator, as 4.9 writes it. LocalProtocolError over 32,767 bytes."""
+    """Encodes pairs as 4.9 does, without the last separator. Raises LocalProtocolError over 32,767 bytes."""
     text = PROPERTY_SEPARATOR.join([f"{name}\x01{value}" for name, value in properties.items()])
     data = text.encode("utf-8", "replace")
     if len(data) > MAX_PROPERTIES_LENGTH:
@@ -112,7 +112,7 @@ def encode_properties(properties: Mapping[str, str]) -> bytes:
 
 
 def decode_properties(data: bytes | bytearray | memoryview | str) -> dict[str, str]:
-    """The pairs of a properties text. Any text is accepted."""
+    """The pairs of a properties text, which may be any text."""
     text = data if isinstance(data, str) else str(data, "utf-8", "replace")
     properties: dict[str, str] = {}
     for pair in text.split(PROPERTY_SEPARATOR):
@@ -123,19 +123,18 @@ def decode_properties(data: bytes | bytearray | memoryview | str) -> dict[str, s
 
 
 def split_keys(keys: str | None) -> list[str]:
-    """The index keys of a KEYS value: blank-separated, empty ones dropped."""
+    """The index keys of a KEYS value, which are separated by blanks."""
     return [key for key in keys.split(" ") if key] if keys else []
 
 
 def delay_level(properties: Mapping[str, str]) -> int:
-    """The level of the DELAY property; 0 when it is missing or not a positive number of at most 10 ASCII
-    digits."""
+    """The level of the DELAY property; 0 unless it is a positive number of at most 10 ASCII digits."""
     level = properties.get(PropertyName.DELAY, "")
     return int(level) if len(level) < 11 and level.isascii() and level.isdigit() else 0
 
 
 def properties_problem(text: bytes) -> str | None:
-    """What does not parse: text that is no UTF-8, a pair without a name. None for a good text."""
+    """The reason why a text does not parse: it is not UTF-8, or a pair has no name. None for a sound text."""
     try:
         text.decode()
     except UnicodeDecodeError as error:
@@ -145,7 +144,7 @@ def properties_problem(text: bytes) -> str | None:
 
 
 def mended_properties(text: bytes) -> bytes:
-    """A text of the same length with the pairs that can be read; ends of pairs in place of the others."""
+    """A text of the same length with the readable pairs, and ends of pairs in place of the others."""
     pairs = text.split(PROPERTY_SEPARATOR.encode())
     return PROPERTY_SEPARATOR.encode().join(
         pair if _is_good(pair) else PROPERTY_SEPARATOR.encode() * len(pair) for pair in pairs

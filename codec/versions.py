@@ -1,7 +1,7 @@
 """The `version` number of a frame: the ordinal of Java's enum `MQVersion.Version`.
 
-From 4.0.0 on a release has the number 213 + 2·((major−4)·100 + minor·10 + patch), and its SNAPSHOT the one
-before. Releases of 3.x follow each other the same way, but its series have different lengths.
+From 4.0.0 on a release has the number 213 + 2·((major−4)·100 + minor·10 + patch), and its SNAPSHOT the
+number before. Releases of 3.x follow each other in the same way, but their series differ in length.
 """
 
 from __future__ import annotations
@@ -52,13 +52,15 @@ def _numbers() -> dict[str, int]:
 
 
 def version_name(number: int) -> str:
-    """Name of a version number, as `MQVersion.getVersionDesc` prints it; never fails: 409 → ``V4_9_8``."""
+    """The name of a version number, as `MQVersion.getVersionDesc` prints it: 409 → ``V4_9_8``. It never
+    fails."""
     names = _names()
     return names[number] if 0 <= number < len(names) else names[-1]
 
 
 def version_number(text: str) -> int:
-    """Number of ``4.9.8``, ``4.9.8-SNAPSHOT`` or ``V4_9_8``; ValueError when the enum has no such release."""
+    """The number of ``4.9.8``, ``4.9.8-SNAPSHOT`` or ``V4_9_8``. Raises ValueError for a release that the
+    enum does not have."""
     name = text.strip().upper().replace(".", "_").replace("-", "_")
     number = _numbers().get(name, _numbers().get(f"V{name}"))
     if number is None:

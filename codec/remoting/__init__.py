@@ -1,1 +1,1 @@
-"""Frames of the remoting protocol, the commands in them, and the connection that carries both."""
+"""Frames of the remoting protocol, the commands in them, and the connection that carries them."""

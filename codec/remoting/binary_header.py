@@ -1,8 +1,8 @@
 """The binary header of a frame (`RocketMQSerializable`, serialize type 1).
 
-`BINARY_HEADER` is the whole of it. Code and version have 16 bits: the POP codes of 5.x need JSON. An empty
-remark and an empty block of ext fields are the same as none; the order of ext fields is kept. Text that is
-not UTF-8 is read with replacement characters, as Java does. Bytes after the ext fields are ignored.
+`BINARY_HEADER` declares all of it. Code and version have 16 bits, so the POP codes of 5.x need JSON. An
+empty remark and an empty block of ext fields are the same as none; the order of ext fields is kept. Text
+that is not UTF-8 is read with replacement characters, as in Java. Bytes after the ext fields are ignored.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from codec.errors import RemoteProtocolError
 from codec.layout import fused
 from codec.remoting.command import RemotingCommand
 
-# Java's lengths are signed; a negative int32 read as unsigned is longer than any header, so one comparison refuses both
+# Java's lengths are signed. Read as unsigned, a negative one is longer than any header: one test refuses both.
 _BINARY_HEAD = Struct(
     "code" / Int16sb,
     "language" / Int8sb,
@@ -55,7 +55,8 @@ _read32: Final = _LENGTH32.unpack_from
 
 
 def encode_binary_header(command: RemotingCommand) -> bytes:
-    """Raises struct.error for a number or name too large, UnicodeEncodeError for a lone surrogate."""
+    """Encodes the header. Raises struct.error for what is too large, UnicodeEncodeError for a lone
+    surrogate."""
     remark = command.remark.encode() if command.remark else b""
     head = _HEAD.pack(
         command.code, command.language, command.version, command.opaque, command.flag, len(remark)

@@ -1,4 +1,4 @@
-"""The command in a frame (`RemotingCommand`), independent of the encoding of its header."""
+"""The command in a frame (`RemotingCommand`), whatever the encoding of its header."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ UNKNOWN_OPAQUE: Final = -1
 
 
 class RemotingCommand(msgspec.Struct, gc=False):
-    """A request or a response (`RemotingCommand`).
+    """A request or a response.
 
-    `language` is a `LanguageCode`, or any other number that a binary header had. `body` may be a view when
-    we send; `decode_frame` returns a body of its own. `header` replaces `ext_fields` when a DirectReader
-    read the request.
+    `language` is a `LanguageCode`, or any other number from a binary header. `body` may be a view in a
+    command to be sent; `decode_frame` returns a body of its own. `header` replaces `ext_fields` in a
+    request that a DirectReader read.
     """
 
     code: int
@@ -50,7 +50,7 @@ class RemotingCommand(msgspec.Struct, gc=False):
         ext_fields: dict[str, str] | None = None,
         body: bytes | memoryview = b"",
     ) -> RemotingCommand:
-        """The response to this request: same opaque number, same kind of header."""
+        """The response to this request, with its opaque number and kind of header."""
         return RemotingCommand(
             code,
             ext_fields,

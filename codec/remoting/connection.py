@@ -1,12 +1,13 @@
 """A connection without I/O, for either end: bytes in, complete commands out; commands in, bytes to send out.
 
 * `receive` accepts bytes in chunks of any size and returns the commands that are now complete.
-* Either end may send requests, so both may have the same opaque number in flight; the response bit tells them apart.
-* `request` keeps a token of the caller until `match`, `forget` or `abandon` removes it. Time-outs are up to the caller:
-  there is no clock here.
+* Either end may send requests, so both may use the same opaque number at once; the response bit tells
+  them apart.
+* `request` keeps a token of the caller until `match`, `forget` or `abandon` removes it. There is no clock
+  here: time-outs are up to the caller.
 
-Limits: a frame is refused by its length prefix alone, so a peer can occupy at most `max_frame` bytes, and
-only as many as it sent. Opaque numbers run from 0 to 2**31−1 and start again.
+A frame is refused by its length prefix alone, so a peer occupies at most `max_frame` bytes, and only as
+many as it sent. Opaque numbers run from 0 to 2**31−1 and start again.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _read_head: Final = FRAME_HEAD.unpack_from
 
 
 class ReceiveError(RemoteProtocolError):
-    """The stream of frames is broken. `commands` are the complete ones read before the invalid one."""
+    """The peer broke the protocol. `commands` are the complete ones before the invalid one."""
 
     def __init__(self, message: str, commands: list[RemotingCommand]) -> None:
         super().__init__(message)
@@ -45,7 +46,7 @@ class ReceiveError(RemoteProtocolError):
 
 
 class Connection:
-    """One end of a connection. No method waits, so tasks of one thread may share it."""
+    """One end of a connection. No method waits, so the tasks of one thread may share it."""
 
     __slots__ = (
         "_broken",
@@ -61,7 +62,7 @@ class Connection:
     def __init__(
         self, *, max_frame: int = MAX_FRAME, first_opaque: int = 0, direct: DirectReaders = NO_DIRECT
     ) -> None:
-        """Requests that match a reader of `direct` have a typed `header`."""
+        """Prepares a connection; a request that matches a reader of `direct` gets a typed `header`."""
         self._max_frame = max_frame
         self._direct = direct
         self._next_opaque = first_opaque
@@ -71,18 +72,18 @@ class Connection:
         self._broken = False
         self._ended = False
 
-    # ------------------------------------------------------------------------------------------------------- receiving
+    # ---- receiving
 
     @property
     def buffered(self) -> int:
-        """Bytes held of an incomplete frame."""
+        """The bytes held of an incomplete frame."""
         return len(self._buffer)
 
     def receive(self, data: bytes) -> list[RemotingCommand]:
-        """Commands that `data` completes, in order; ``b""`` means that the peer will send no more.
+        """The commands that `data` completes, in order; ``b""`` means that the peer will send no more.
 
-        ReceiveError (a RemoteProtocolError) when the bytes are not the protocol, or end inside a frame;
-        after that every call raises LocalProtocolError.
+        Raises ReceiveError when the bytes are not the protocol, or end inside a frame. After that, every
+        call raises LocalProtocolError.
         """
         if self._broken or (self._ended and data):
             raise LocalProtocolError("this connection can receive no more")
@@ -159,15 +160,16 @@ class Connection:
         if self._buffer:
             raise RemoteProtocolError(f"the stream ended {len(self._buffer)} bytes into a frame")
 
-    # --------------------------------------------------------------------------------------------------------- sending
+    # ---- sending
 
     @property
     def waiting(self) -> int:
-        """The number of requests without a response that are not forgotten."""
+        """The number of requests that wait for a response."""
         return len(self._waiting)
 
     def request(self, command: RemotingCommand | SendRequest, token: object) -> bytes:
-        """The frame of a numbered request whose response `match` finds `token` for; LocalProtocolError."""
+        """The frame of a numbered request; `match` returns `token` for its response. Raises
+        LocalProtocolError."""
         waiting = self._waiting
         opaque = self._next_opaque
         if opaque in waiting or opaque == _MAX_OPAQUE:
@@ -180,7 +182,7 @@ class Connection:
         return frame
 
     def oneway(self, command: RemotingCommand) -> bytes:
-        """The frame of a numbered one-way request; LocalProtocolError."""
+        """The frame of a numbered one-way request. Raises LocalProtocolError."""
         command.opaque = self._take_opaque()
         command.flag |= RPC_ONEWAY
         return encode_frame(command)
@@ -193,15 +195,16 @@ class Connection:
         return opaque
 
     def match(self, reply: RemotingCommand) -> object | None:
-        """Removes and returns the token of this reply's request; None when late, unknown or no reply."""
+        """Removes and returns the token of the request of this reply; None if it is late, unknown or no
+        reply."""
         return self._waiting.pop(reply.opaque, None) if reply.flag & RPC_RESPONSE else None
 
     def forget(self, opaque: int) -> None:
-        """Drops a request that timed out: a late response matches nothing."""
+        """Drops a request that timed out; a late response then matches nothing."""
         self._waiting.pop(opaque, None)
 
     def abandon(self) -> list[object]:
-        """Removes and returns all tokens, oldest request first, when the connection is lost."""
+        """Removes and returns all tokens, the oldest request first, when the connection is lost."""
         tokens = list(self._waiting.values())
         self._waiting.clear()
         return tokens

@@ -2,8 +2,8 @@
 
     int32 length of what follows | int8 serialize type, int24 header length | header | body
 
-All integers are big-endian. A frame, its length field included, has at most 16 MiB. The contents of the
-two kinds of header and what is tolerated in them is documented in `json_header` and `binary_header`.
+All integers are big-endian. A frame, with its length field, has at most 16 MiB. `json_header` and
+`binary_header` document the two kinds of header and what is tolerated in them.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ read_mark: Final = FRAME_HEAD.part("mark").unpack_from
 
 
 def encode_frame(command: RemotingCommand) -> bytes:
-    """The frame with its length field; LocalProtocolError when the protocol cannot carry the command."""
+    """The frame with its length field. Raises LocalProtocolError for what the protocol cannot carry."""
     body = command.body
     return b"".join((encode_frame_head(command, len(body)), body))
 
@@ -74,7 +74,7 @@ def encode_frame_head(command: RemotingCommand, body_length: int) -> bytes:
 
 
 def decode_frame(frame: bytes | bytearray | memoryview) -> RemotingCommand:
-    """Reads one complete frame WITHOUT its 4-byte length; RemoteProtocolError for anything else."""
+    """Reads a complete frame WITHOUT its 4-byte length. Raises RemoteProtocolError for anything else."""
     data = frame if isinstance(frame, bytes) else memoryview(frame)
     return decode_span(data, 0, len(data))
 
@@ -82,10 +82,9 @@ def decode_frame(frame: bytes | bytearray | memoryview) -> RemotingCommand:
 def decode_span(
     data: bytes | memoryview, start: int, end: int, direct: DirectReaders = NO_DIRECT
 ) -> RemotingCommand:
-    """`decode_frame` for the frame (again without its length) that lies in ``data[start:end]``; body is
-    copied out.
+    """Reads the frame, again without its length, in ``data[start:end]``; the body is copied.
 
-    `direct` are readers by the beginning of the headers that they are for.
+    `direct` maps the beginnings of headers to their readers.
     """
     if end - start < 4:
         raise RemoteProtocolError(f"a frame of {end - start} bytes has no room for its header length")
@@ -95,7 +94,7 @@ def decode_span(
 def decode_marked(
     data: bytes | memoryview, mark: int, header_at: int, end: int, direct: DirectReaders
 ) -> RemotingCommand:
-    """`decode_span` for a frame whose mark was read and whose header lies at `header_at`."""
+    """Reads the frame whose mark is known and whose header starts at `header_at`."""
     body_at = header_at + (mark & 0xFFFFFF)
     if body_at > end:
         raise RemoteProtocolError(f"header of {mark & 0xFFFFFF} bytes in a frame of {end - header_at + 4}")

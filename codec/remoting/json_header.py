@@ -1,13 +1,13 @@
 """The JSON header of a frame.
 
-Written as Java does: compact, members in alphabetical order, null left out; the Go client reads nothing else.
-What is read is what Java reads: numbers as text, ext values that are numbers, booleans or objects, unknown
-members and languages, missing members. Text that is not UTF-8 is read with replacement characters, as Java
-does.
+It is written as Java writes it: compact, members in alphabetical order, null left out; the Go client
+reads nothing else. It is read as tolerantly as Java reads it: numbers as text, ext values that are
+numbers, booleans or objects, unknown members and languages, missing members. Text that is not UTF-8 is
+read with replacement characters.
 
-A header as all known peers write it takes one typed pass. Only what that pass refuses is read a second
-time, tolerantly. A `DirectReader` makes the typed header of a request in that one pass, too, and leaves to
-the others what it cannot read.
+A header as all known peers write it takes one typed pass; only what that pass refuses is read again,
+tolerantly. A `DirectReader` makes the typed header of a request in that one pass, too, and leaves what it
+cannot read to the others.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 
 
 class _WrittenHeader(msgspec.Struct, gc=False):
-    """The members of a JSON header in the order and under the names that Java writes."""
+    """The members of a JSON header, ordered and named as Java writes them."""
 
     code: int
     extFields: dict[str, str] | msgspec.UnsetType
@@ -48,7 +48,7 @@ _write_json: Final = msgspec.json.Encoder().encode
 
 
 def encode_json_header(command: RemotingCommand) -> bytes:
-    """The header as compact JSON; UnicodeEncodeError when a text holds a lone surrogate."""
+    """The header as compact JSON. Raises UnicodeEncodeError when a text contains a lone surrogate."""
     ext_fields = command.ext_fields
     remark = command.remark
     return _write_json(
@@ -96,7 +96,7 @@ _Number = int | float | str | bool | None
 
 
 class _LooseHeader(msgspec.Struct):
-    """A JSON header in any form that Java tolerates; its values are converted later."""
+    """A JSON header in any form that Java tolerates, with values still to be converted."""
 
     code: _Number = 0
     extFields: dict[str, msgspec.Raw] | None = None
@@ -133,10 +133,11 @@ def decode_json_header(header: bytes, body: bytes) -> RemotingCommand:
 
 
 class DirectReader(Generic[HeaderT]):
-    """Reads the requests of one code with their typed header; `beginning` is the beginning of their headers.
+    """A reader of the requests of one code that makes their typed header; `beginning` is how their headers
+    begin.
 
     The header class forbids unknown fields, so that a request with more ext fields (AccessKey, Signature,
-    …) is read the general way, which keeps them all.
+    …) is read in the general way, which keeps them all.
     """
 
     BEGINNING_SIZE: Final = len(b'{"code":310,')
@@ -192,7 +193,7 @@ def decode_json_header_loosely(header: bytes, body: bytes) -> RemotingCommand:
 
 
 def _int32(value: _Number) -> int:
-    """Java's value of a number member: null and empty text are 0, a fraction is cut off."""
+    """Java's value of a number: null and empty text are 0, a fraction is cut off."""
     if value is None or value == "":
         return 0
     if isinstance(value, str):
@@ -210,7 +211,7 @@ def _ext_texts(ext_fields: dict[str, msgspec.Raw]) -> dict[str, str]:
 
 
 def _raw_text(raw: msgspec.Raw) -> str | None:
-    """Java's text of any JSON value: a string's content, the digits of a number, the compact JSON of an
+    """Java's text of a JSON value: the content of a string, the digits of a number, the compact JSON of an
     object."""
     written = bytes(raw)
     if written == b"null":

@@ -1,7 +1,7 @@
-"""The reply to a message that was stored, as a whole frame: what a broker writes most often.
+"""The reply to a stored message as a whole frame: what a broker writes most often.
 
-The bytes are those of the general encoder, which needs three times as long. All that two replies of one
-broker have in common is worked out once.
+The bytes are those of the general encoder, which takes three times as long. What all replies of a broker
+have in common is computed once.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _pack_head: Final = FRAME_HEAD.pack
 
 
 class SendReplyFrames:
-    """`ext_fields` are those that every reply begins with; `id_prefix` is the store address of message ids
-    in upper-case hex."""
+    """Frames that begin with `ext_fields`; `id_prefix` is the store address in message ids, in upper-case
+    hex."""
 
     __slots__ = ("_header",)
 
@@ -33,7 +33,8 @@ class SendReplyFrames:
         self._header = f'{before}%016X","queueId":"%d","queueOffset":"%d{between}%d{end}'.encode()
 
     def json_frame(self, opaque: int, physical_offset: int, queue_id: int, queue_offset: int) -> bytes:
-        """The frame with a JSON header: SUCCESS, message id of `physical_offset`, queue id and offset."""
+        """The frame of a SUCCESS with a JSON header, the message id of `physical_offset`, queue id and
+        offset."""
         header = self._header % (physical_offset, queue_id, queue_offset, opaque)
         size = len(header)
         return _pack_head(4 + size, size) + header

@@ -1,7 +1,7 @@
-"""The request that stores a message, as a whole frame: what a producer writes most often.
+"""The request to store a message as a whole frame: what a producer writes most often.
 
-The bytes are those of the general encoder, which needs three times as long. All that the sends of plain
-messages to one queue have in common is worked out once.
+The bytes are those of the general encoder, which takes three times as long. What all sends of plain
+messages to one queue have in common is computed once.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _CODE: Final = RequestCode.SEND_MESSAGE_V2
 
 
 class SendTemplate:
-    """`header` is that of any message to the queue; then a format of born timestamp, properties as JSON,
-    opaque number.
+    """The JSON header of all messages to a queue, as a format of born timestamp, properties and opaque
+    number.
 
-    LocalProtocolError when a text of it cannot be sent.
+    Raises LocalProtocolError when a text of it cannot be sent.
     """
 
     __slots__ = ("header",)
@@ -50,7 +50,7 @@ class SendTemplate:
 
 
 class SendRequest:
-    """A SEND_MESSAGE_V2 by a template. Numbered and written by a Connection, like a RemotingCommand."""
+    """A SEND_MESSAGE_V2 with a template. A Connection numbers and writes it, like a RemotingCommand."""
 
     __slots__ = ("body", "born_timestamp", "opaque", "properties", "template")
 
@@ -66,7 +66,8 @@ class SendRequest:
         self.opaque = opaque
 
     def frame(self) -> bytes:
-        """Raises LocalProtocolError for a frame over the limit, or properties with a lone surrogate."""
+        """The whole frame. Raises LocalProtocolError over the limit, or for properties with a lone
+        surrogate."""
         body = self.body
         try:
             header = self.template.header % (self.born_timestamp, _write_json(self.properties), self.opaque)
