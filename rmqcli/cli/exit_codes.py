@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import IntEnum
 
 
@@ -10,21 +11,28 @@ class ExitCode(IntEnum):
 
     DONE = 0
     FAILED = 1
-    """A server refused the request, or the command failed."""
     USAGE = 2
-    """The command line is invalid; nothing was done."""
     PARTLY = 3
-    """Some items succeeded and some failed; standard error names the failures."""
     NOT_FOUND = 4
-    """The topic, group, queue, message or file does not exist."""
     NO_CONNECTION = 5
-    """No server could be reached."""
     NOT_PERMITTED = 6
     TIMED_OUT = 7
     CORRUPT = 8
-    """Stored data is damaged."""
     INTERRUPTED = 130
-    """Ctrl-C."""
+
+
+EXIT_TEXTS: Mapping[ExitCode, str] = {
+    ExitCode.DONE: "Success.",
+    ExitCode.FAILED: "A server refused the request, or the command failed.",
+    ExitCode.USAGE: "The command line is invalid; nothing was done.",
+    ExitCode.PARTLY: "Partial success; standard error names the failures.",
+    ExitCode.NOT_FOUND: "The topic, group, queue, message or file does not exist.",
+    ExitCode.NO_CONNECTION: "No server could be reached.",
+    ExitCode.NOT_PERMITTED: "Not permitted.",
+    ExitCode.TIMED_OUT: "Timed out.",
+    ExitCode.CORRUPT: "Stored data is damaged.",
+    ExitCode.INTERRUPTED: "Interrupted (Ctrl-C).",
+}
 
 
 class CommandError(Exception):

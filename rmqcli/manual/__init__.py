@@ -10,18 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from rmqcli.manual.bash import bash_completion
-from rmqcli.manual.fish import fish_completion
+from rmqcli.manual.completions import completions
 from rmqcli.manual.pages import man_pages
 from rmqcli.manual.tree import command_nodes
-from rmqcli.manual.zsh import zsh_completion
 
 
-def generated_files() -> Mapping[Path, str]:
+def generated_files(root: Path) -> Mapping[Path, str]:
     """Return path (below the project's root) and content of every generated file."""
     nodes = command_nodes()
-    files = {Path("man") / name: text for name, text in man_pages(nodes).items()}
-    files[Path("completions/rmq.bash")] = bash_completion(nodes)
-    files[Path("completions/_rmq")] = zsh_completion(nodes)
-    files[Path("completions/rmq.fish")] = fish_completion(nodes)
-    return files
+    pages = {Path("man") / name: text for name, text in man_pages(nodes).items()}
+    scripts = completions(root / "completions", nodes)
+    return pages | {Path("completions") / name: text for name, text in scripts.items()}

@@ -9,7 +9,7 @@ from rmqcli.manual import generated_files
 
 def main() -> None:
     """Write the files below the current folder."""
-    files = generated_files()
+    files = generated_files(Path())
     for path in Path("man").glob("*.1"):
         if path not in files:
             path.unlink()

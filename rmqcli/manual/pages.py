@@ -3,37 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from rmqcli import __version__
-from rmqcli.cli.exit_codes import ExitCode
+from rmqcli.cli.exit_codes import EXIT_TEXTS
 from rmqcli.grammar import offset_range
 from rmqcli.manual.tree import Node, Option
 from rmqcli.render import message_format
 
-_EXIT_TEXTS: Mapping[ExitCode, str] = {
-    ExitCode.DONE: "Success.",
-    ExitCode.FAILED: "A server refused the request, or the command failed.",
-    ExitCode.USAGE: "The command line is invalid; nothing was done.",
-    ExitCode.PARTLY: "Partial success; standard error names the failures.",
-    ExitCode.NOT_FOUND: "The topic, group, queue, message or file does not exist.",
-    ExitCode.NO_CONNECTION: "No server could be reached.",
-    ExitCode.NOT_PERMITTED: "Not permitted.",
-    ExitCode.TIMED_OUT: "Timed out.",
-    ExitCode.CORRUPT: "Stored data is damaged.",
-    ExitCode.INTERRUPTED: "Interrupted (Ctrl-C).",
-}
 _ENVIRONMENT = {
-    "RMQ_NAMESRV, NAMESRV_ADDR": "Name servers if neither -n nor --profile is given; the first one that is set wins.",
+    "RMQ_NAMESRV, NAMESRV_ADDR": (
+        "Name servers if neither -n nor --profile is given; the first one that is set wins."
+    ),
     "RMQ_PROFILE": "Profile to use if no name server is given otherwise.",
     "RMQ_CONFIG_DIR": "Folder of profiles.toml; default: the user's configuration folder.",
     "RMQ_STATE_DIR": "Folder of undo files; default: the user's state folder.",
     "NO_COLOR": "Disables colors if set.",
 }
 _OUTPUT = (
-    "On a terminal, results are tables. In a pipe, they are lines of tab-separated fields without a header, one per item; "
-    "tabs, line ends and backslashes in a value are written \\t, \\n, \\r and \\\\. With --json, they are one JSON "
-    "document, or one line per message."
+    "On a terminal, results are tables. In a pipe, they are lines of tab-separated fields without a header, "
+    "one per item; tabs, line ends and backslashes in a value are written \\t, \\n, \\r and \\\\. "
+    "With --json, they are one JSON document, or one line per message."
 )
 
 
@@ -92,8 +82,8 @@ def _render(node: Node, nodes: list[Node]) -> str:
         lines += [".SH EXAMPLES", *_verbatim(node.examples)]
     if not node.path:
         lines += [".SH OUTPUT", *_paragraphs(_OUTPUT), ".SH ENVIRONMENT", *_items(_ENVIRONMENT.items())]
-    lines += ['.SH "EXIT STATUS"', *_items((str(code.value), text) for code, text in _EXIT_TEXTS.items())]
-    lines += [".SH SEE ALSO".replace("SEE ALSO", '"SEE ALSO"'), _see_also(node, nodes)]
+    lines += ['.SH "EXIT STATUS"', *_items((str(code.value), text) for code, text in EXIT_TEXTS.items())]
+    lines += ['.SH "SEE ALSO"', _see_also(node, nodes)]
     return "\n".join(lines) + "\n"
 
 
@@ -123,6 +113,6 @@ def _see_also(node: Node, nodes: list[Node]) -> str:
 
 
 def _related(node: Node, other: Node, parent: tuple[str, ...] | None) -> bool:
-    if other.path == parent or (other.path[:-1] == node.path and other.path):
+    if other.path == parent or (other.path and other.path[:-1] == node.path):
         return True
-    return bool(node.path) and len(node.path) > 1 and other.path[:-1] == parent and bool(other.path)
+    return len(node.path) > 1 and other.path[:-1] == parent

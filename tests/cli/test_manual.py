@@ -23,7 +23,7 @@ def nodes() -> list[Node]:
 
 
 def test_generated_files_are_up_to_date() -> None:
-    files = generated_files()
+    files = generated_files(ROOT)
     stale = [
         str(path)
         for path, text in files.items()
@@ -35,15 +35,17 @@ def test_generated_files_are_up_to_date() -> None:
     }
 
 
-def test_writing_removes_pages_of_commands_that_are_gone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_writing_removes_what_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "man").mkdir()
+    (tmp_path / "completions").mkdir()
+    for path in (ROOT / "completions").iterdir():
+        (tmp_path / "completions" / path.name).write_text(path.read_text("utf-8").replace("topic", "gone"))
     (tmp_path / "man" / "rmq-gone.1").write_text("")
     main()
+    assert all((tmp_path / path).read_text("utf-8") == text for path, text in generated_files(ROOT).items())
     assert {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()} == {
-        str(path) for path in generated_files()
+        str(path) for path in generated_files(ROOT)
     }
 
 
