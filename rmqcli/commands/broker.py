@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,15 +10,14 @@ from typer import Option
 
 from rmqcli.cli.command import command, single_command
 from rmqcli.cli.endpoints import environment_name_servers
-from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.serving import (
     ConfigOption,
     SetOption,
     announce,
     configure,
-    listening,
     log_to_stderr,
+    opened,
     run_until_stopped,
 )
 from rmqcli.render.output import warn
@@ -72,20 +70,14 @@ def broker(
     found = configure(BrokerConfig, config, properties or [], defaults, fixed)
     if not (found.namesrv_addr or "").strip("; ,"):
         warn("no name server is configured (namesrvAddr): clients cannot find this broker")
-    run_async(lambda: run_until_stopped(_serving(settings, found)))
+    run_until_stopped(lambda stack: _start(stack, settings, found))
 
 
-@asynccontextmanager
-async def _serving(settings: Settings, config: BrokerConfig) -> AsyncIterator[None]:
+async def _start(stack: AsyncExitStack, settings: Settings, config: BrokerConfig) -> None:
     from broker.node import open_broker
 
-    async with AsyncExitStack() as stack:
-        with listening("the broker", f"{config.bind_address}:{config.listen_port}", "--port"):
-            node = await stack.enter_async_context(open_broker(config))
-        words = {"broker": node.address, "name": config.broker_name, "store": str(node.store_path)}
-        announce(
-            settings,
-            words,
-            f"broker {config.broker_name} listening on {node.address}, store {node.store_path}",
-        )
-        yield
+    address = f"{config.bind_address}:{config.listen_port}"
+    node = await opened(stack, open_broker(config), "the broker", address, "--port")
+    words = {"broker": node.address, "name": config.broker_name, "store": str(node.store_path)}
+    text = f"broker {config.broker_name} listening on {node.address}, store {node.store_path}"
+    announce(settings, words, text)

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
 from rmqcli.cli.command import command, single_command
 from rmqcli.cli.exit_codes import usage_error
-from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.serving import (
     ConfigOption,
     SetOption,
     announce,
     configure,
-    listening,
     log_to_stderr,
+    opened,
     run_until_stopped,
 )
 
@@ -62,19 +60,15 @@ def namesrv(
     log_to_stderr(settings)
     host, port = split_listen(listen)
     found = configure(NamesrvConfig, config, properties or [], {}, {})
-    run_async(lambda: run_until_stopped(_serving(settings, found, host, port)))
+    run_until_stopped(lambda stack: _start(stack, settings, found, host, port))
 
 
-@asynccontextmanager
-async def _serving(
-    settings: Settings, config: NamesrvConfig, host: str, port: int | None
-) -> AsyncIterator[None]:
+async def _start(
+    stack: AsyncExitStack, settings: Settings, config: NamesrvConfig, host: str, port: int | None
+) -> None:
     from broker.namesrv import open_name_server
 
-    async with AsyncExitStack() as stack:
-        with listening(
-            "the name server", f"{host}:{config.listen_port if port is None else port}", "--listen"
-        ):
-            server = await stack.enter_async_context(open_name_server(config, host=host, port=port))
-        announce(settings, {"namesrv": server.address}, f"name server listening on {server.address}")
-        yield
+    address = f"{host}:{config.listen_port if port is None else port}"
+    opening = open_name_server(config, host=host, port=port)
+    server = await opened(stack, opening, "the name server", address, "--listen")
+    announce(settings, {"namesrv": server.address}, f"name server listening on {server.address}")

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
 from rmqcli.cli.command import command, single_command
-from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.serving import (
     ConfigOption,
     SetOption,
     announce,
     configure,
-    listening,
     log_to_stderr,
+    opened,
     run_until_stopped,
 )
+
+if TYPE_CHECKING:
+    from broker.config import BrokerConfig
 
 app = single_command()
 
@@ -84,31 +85,24 @@ def up(
             "storePathRootDir": str(folder.absolute()),
         }
         broker = configure(BrokerConfig, config, properties or [], defaults, fixed)
-        run_async(lambda: run_until_stopped(_both(settings, broker, host, namesrv_port)))
+        run_until_stopped(lambda servers: _start(servers, settings, broker, host, namesrv_port))
 
 
-@asynccontextmanager
-async def _both(
-    settings: Settings, broker_config: object, host: str, namesrv_port: int
-) -> AsyncIterator[None]:
+async def _start(
+    stack: AsyncExitStack, settings: Settings, config: BrokerConfig, host: str, namesrv_port: int
+) -> None:
     import msgspec
 
-    from broker.config import BrokerConfig, NamesrvConfig
+    from broker.config import NamesrvConfig
     from broker.namesrv import open_name_server
     from broker.node import open_broker
 
-    assert isinstance(broker_config, BrokerConfig)
-    # The name server persists nothing.
-    names = NamesrvConfig(kv_config_path=None, config_store_path=None)
-    async with AsyncExitStack() as stack:
-        with listening("the name server", f"{host}:{namesrv_port}", "--namesrv-port"):
-            namesrv = await stack.enter_async_context(open_name_server(names, host=host, port=namesrv_port))
-        config = msgspec.structs.replace(broker_config, namesrv_addr=namesrv.address)
-        with listening("the broker", f"{host}:{config.listen_port}", "--port"):
-            broker = await stack.enter_async_context(open_broker(config))
-        words = {"namesrv": namesrv.address, "broker": broker.address, "store": str(broker.store_path)}
-        text = (
-            f"name server  {namesrv.address}\nbroker       {broker.address}\nstore        {broker.store_path}"
-        )
-        announce(settings, words, f"{text}\nPress Ctrl-C to stop")
-        yield
+    names = NamesrvConfig(kv_config_path=None, config_store_path=None)  # persists nothing
+    opening = open_name_server(names, host=host, port=namesrv_port)
+    namesrv = await opened(stack, opening, "the name server", f"{host}:{namesrv_port}", "--namesrv-port")
+    config = msgspec.structs.replace(config, namesrv_addr=namesrv.address)
+    address = f"{host}:{config.listen_port}"
+    broker = await opened(stack, open_broker(config), "the broker", address, "--port")
+    words = {"namesrv": namesrv.address, "broker": broker.address, "store": str(broker.store_path)}
+    text = f"name server  {namesrv.address}\nbroker       {broker.address}\nstore        {broker.store_path}"
+    announce(settings, words, f"{text}\nPress Ctrl-C to stop")

@@ -14,8 +14,8 @@ import resource
 import signal
 import socket
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, contextmanager, suppress
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -28,6 +28,7 @@ from broker.config.properties import read_properties
 from broker.errors import ConfigError
 from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
 from rmqcli.cli.logs import OneLine
+from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
 from rmqcli.render import Output
 from rmqcli.render.output import warn
@@ -43,6 +44,7 @@ SetOption = Annotated[
 ]
 
 Config = TypeVar("Config", BrokerConfig, NamesrvConfig)
+T = TypeVar("T")
 
 # Errors of binding to another machine's address, and of looking up an unknown name.
 _NOT_LOCAL = (errno.EADDRNOTAVAIL, socket.EAI_NONAME, socket.EAI_NODATA, socket.EAI_AGAIN)
@@ -82,22 +84,23 @@ def _property(text: str) -> tuple[str, str]:
     return name.strip(), value
 
 
-@contextmanager
-def listening(what: str, address: str, option: str) -> Iterator[None]:
-    """Explain why a server cannot listen on "host:port", and name the option that selects another port."""
+async def opened(
+    stack: AsyncExitStack, server: AbstractAsyncContextManager[T], what: str, address: str, option: str
+) -> T:
+    """Open a server until the stack ends. If it cannot listen on "host:port", explain why and name the option
+    that selects another port.
+    """
     try:
-        yield
+        return await stack.enter_async_context(server)
     except OSError as error:
+        reasons = {errno.EADDRINUSE: "the port is in use", errno.EACCES: "permission denied"}
         if error.errno in _NOT_LOCAL:
             reason = "not an address of this machine; use 127.0.0.1 for local clients only, 0.0.0.0 for all"
-            raise CommandError(f"{what} cannot listen on {address}: {reason}") from error
-        reasons = {errno.EADDRINUSE: "the port is in use", errno.EACCES: "permission denied"}
-        reason = reasons.get(error.errno or 0, "")
-        if not reason:
+        elif error.errno in reasons:
+            reason = f"{reasons[error.errno]}; choose another port with {option} (0: any free port)"
+        else:
             raise
-        raise CommandError(
-            f"{what} cannot listen on {address}: {reason}; choose another port with {option} (0: any free port)"
-        ) from error
+        raise CommandError(f"{what} cannot listen on {address}: {reason}") from error
 
 
 def announce(settings: Settings, fields: Mapping[str, str], text: str) -> None:
@@ -106,7 +109,7 @@ def announce(settings: Settings, fields: Mapping[str, str], text: str) -> None:
     if settings.json:
         output.json(dict(fields))
     else:
-        output.line(text if settings.terminal else tsv_line(list(fields.values())))
+        output.line(text if settings.terminal else tsv_line(fields.values()))
     output.flush()
 
 
@@ -146,13 +149,18 @@ def raise_descriptor_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-async def run_until_stopped(serving: AbstractAsyncContextManager[object]) -> None:
-    """Enter `serving` (which announces itself), wait for a signal, and leave it."""
-    raise_descriptor_limit()
-    stop = Stop()
-    async with trio.open_nursery() as nursery:
-        await nursery.start(stop.watch, nursery.cancel_scope)
-        async with serving:
-            gc.freeze()  # long-lived objects: keep the collector from scanning them while requests wait
-            await stop.event.wait()
-        nursery.cancel_scope.cancel()
+def run_until_stopped(start: Callable[[AsyncExitStack], Awaitable[None]]) -> None:
+    """Start servers, which announce themselves and end with the stack, and stop them at a signal."""
+
+    async def main() -> None:
+        raise_descriptor_limit()
+        stop = Stop()
+        async with trio.open_nursery() as nursery:
+            await nursery.start(stop.watch, nursery.cancel_scope)
+            async with AsyncExitStack() as stack:
+                await start(stack)
+                gc.freeze()  # long-lived objects: keep the collector from scanning them while requests wait
+                await stop.event.wait()
+            nursery.cancel_scope.cancel()
+
+    run_async(main)
