@@ -1,14 +1,12 @@
 """Follows a topic with long polls on every queue, including new queues, through restarts of brokers.
 
-Following ends only when the caller cancels it. A failed request is repeated every `_RETRY_S` seconds and
-reported once.
+A failed request is repeated every `_RETRY_S` seconds and reported once.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import AsyncIterator, Callable, Sequence
-from functools import partial
 
 import trio
 
@@ -23,36 +21,6 @@ _RETRY_S = 1.0
 _ROUTE_S = 30.0  # interval of looking for new queues
 
 Sink = trio.MemorySendChannel[list[MessageExt]]
-
-
-async def follow(
-    reader: Reader,
-    topic: str,
-    ends: Sequence[Span],
-    expression: str,
-    sink: Sink,
-    *,
-    absent: Sequence[MessageQueue] = (),
-    new_queues: bool = True,
-    since_ms: int = 0,
-) -> None:
-    """Send batches of new messages of all queues to `sink`.
-
-    Each queue starts at the end of its span; `absent` queues start at their end when their broker responds. A
-    queue that appears later may belong to a broker that was away: it starts with the messages stored at
-    `since_ms` (epoch) or later.
-    """
-    starts: dict[MessageQueue, int | None] = {span.queue: span.end for span in ends}
-    starts |= dict.fromkeys(absent)
-    known = set(starts)
-    async with trio.open_nursery() as nursery:
-        for queue, start in starts.items():
-            nursery.start_soon(_follow_queue, reader, queue, start, expression, sink)
-        while new_queues:
-            await trio.sleep(_ROUTE_S)
-            for queue in await _fresh_queues(reader, topic, known):
-                known.add(queue)
-                nursery.start_soon(_follow_queue, reader, queue, None, expression, sink, since_ms)
 
 
 async def _fresh_queues(reader: Reader, topic: str, known: set[MessageQueue]) -> list[MessageQueue]:
@@ -146,22 +114,29 @@ async def follow_and_print(
     new_queues: bool = True,
     since_ms: int = 0,
 ) -> None:
-    """Follow until the printer has enough, or no message arrives for `idle` seconds."""
+    """Print new messages of all queues until there are enough, or none arrives for `idle` seconds.
+
+    Each queue starts at the end of its span; `absent` queues start at their end when their broker responds. A
+    queue that appears later may belong to a broker that was away: it starts with the messages stored at
+    `since_ms` (epoch) or later.
+    """
+    starts: dict[MessageQueue, int | None] = {span.queue: span.end for span in ends}
+    starts |= dict.fromkeys(absent)
     send, receive = trio.open_memory_channel[list[MessageExt]](0)
+
+    async def follow_new_queues() -> None:
+        known = set(starts)
+        while True:
+            await trio.sleep(_ROUTE_S)
+            for queue in await _fresh_queues(reader, topic, known):
+                known.add(queue)
+                nursery.start_soon(_follow_queue, reader, queue, None, expression, send, since_ms)
+
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(
-            partial(
-                follow,
-                reader,
-                topic,
-                ends,
-                expression,
-                send,
-                absent=absent,
-                new_queues=new_queues,
-                since_ms=since_ms,
-            )
-        )
+        for queue, start in starts.items():
+            nursery.start_soon(_follow_queue, reader, queue, start, expression, send)
+        if new_queues:
+            nursery.start_soon(follow_new_queues)
         while not printer.done:
             with trio.move_on_after(math.inf if idle is None else idle) as waiting:
                 printer.print_batch(await receive.receive())

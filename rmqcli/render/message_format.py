@@ -1,4 +1,4 @@
-r"""FORMAT: how to print each message.
+r"""FORMAT: the output format of each message.
 
     %t topic               %b broker
     %q queue               %o queue offset
@@ -63,20 +63,8 @@ _TOKEN = re.compile(
 )
 
 
-class MessageFormat:
-    """A parsed FORMAT; call it with a message to get the bytes."""
-
-    __slots__ = ("_parts",)
-
-    def __init__(self, parts: list[Part]) -> None:
-        self._parts = parts
-
-    def __call__(self, message: MessageExt) -> bytes:
-        return b"".join([part(message) for part in self._parts])
-
-
-def parse_format(text: str) -> MessageFormat:
-    """Return the parsed format; raise GrammarError, which gives the position, for other texts."""
+def parse_format(text: str) -> Part:
+    """Return the function that formats a message; raise GrammarError, which gives the position."""
     parts: list[Part] = []
     place = 0
     while place < len(text):
@@ -85,7 +73,7 @@ def parse_format(text: str) -> MessageFormat:
             raise _error(text, place, "incomplete verb or escape")
         parts.append(_part(text, token))
         place = token.end()
-    return MessageFormat(parts)
+    return lambda message: b"".join([part(message) for part in parts])
 
 
 def _error(text: str, place: int, reason: str) -> GrammarError:
