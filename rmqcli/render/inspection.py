@@ -11,9 +11,9 @@ from codec.ids import host_text
 from codec.message import MessageExt
 from codec.properties import decode_properties
 from codec.store.record_explain import ExplainedField
-from rmqcli.render.output import Output, OutputSettings
+from rmqcli.render.output import Output, OutputSettings, json_line
 from rmqcli.render.table import Column, objects, show_rows, show_table
-from rmqcli.render.text import duration, local_time, many, printable, size, tsv_line
+from rmqcli.render.text import local_time, many, printable, size, tsv_line
 from rmqcli.store import Finding, LogStatistics, Queue, QueueEntry, QueueStatistics, Report
 
 BLOCK = 200  # rows of one table on a terminal; each block has its own column widths
@@ -87,10 +87,7 @@ def stream_rows(
     if settings.json or not settings.terminal:
         keys = [column.key for column in columns]
         for row in iterator:
-            if settings.json:
-                output.json(dict(zip(keys, row, strict=True)))
-            else:
-                output.line(tsv_line(list(row)))
+            output.line(json_line(dict(zip(keys, row, strict=True))) if settings.json else tsv_line(row))
         return
     show_rows(settings, columns, list(islice(iterator, BLOCK)), empty=empty)
     while block := list(islice(iterator, BLOCK)):
@@ -137,18 +134,14 @@ def show_log_statistics(
         )
         for t in statistics.topics
     ]
+    messages, total = sum(row[2] for row in rows), sum(row[3] for row in rows)
     if settings.json:
-        topics = objects(_TOPIC_COLUMNS, rows)
-        total = {"messages": sum(row[2] for row in rows), "bytes": sum(row[3] for row in rows)}
-        Output().json({"topics": topics, "total": total} | (more or {}))
+        counts = {"topics": objects(_TOPIC_COLUMNS, rows), "total": {"messages": messages, "bytes": total}}
+        Output().json(counts | (more or {}))
         return
-    if not settings.terminal or not rows:
-        show_rows(settings, _TOPIC_COLUMNS, rows, empty="no records")
-        return
-    bodies = next(place for place, column in enumerate(_TOPIC_COLUMNS) if column.key == "bodyBytes")
-    without = [(*row[:bodies], *row[bodies + 1 :]) for row in rows]  # does not fit 80 columns
-    show_table(settings, (*_TOPIC_COLUMNS[:bodies], *_TOPIC_COLUMNS[bodies + 1 :]), without)
-    print(f"{many(sum(row[2] for row in rows), 'message')}, {size(sum(row[3] for row in rows))}")
+    show_rows(settings, _TOPIC_COLUMNS, rows, empty="no records", hidden=["bodyBytes"])
+    if settings.terminal and rows:
+        print(f"{many(messages, 'message')}, {size(total)}")
 
 
 def show_queue_statistics(settings: OutputSettings, found: Sequence[tuple[Queue, QueueStatistics]]) -> None:
@@ -219,18 +212,3 @@ def _field_lines(field: ExplainedField, everything: bool, paint: Callable[[str],
 
 def _plural(item: str) -> str:
     return "entries" if item == "entry" else f"{item}s"
-
-
-def columns(*names: tuple[str, str] | tuple[str, str, str]) -> list[Any]:
-    """Return columns of (title, key) or (title, key, kind): `n` number, `d` duration in ms, `t` time."""
-    made = {
-        "n": {"number": True},
-        "d": {"show": _span, "number": True},
-        "t": {"show": to_seconds, "whole": True},
-        "": {},
-    }
-    return [Column(title, key, **made[how[0] if how else ""]) for title, key, *how in names]  # type: ignore[arg-type]
-
-
-def _span(milliseconds: int | None) -> str:
-    return "" if milliseconds is None else duration(milliseconds / 1000)

@@ -43,7 +43,8 @@ def message_view(message: MessageExt, *, color: bool) -> bytes:
     named = [message.tags or "", *(f"[{key}]" for key in message.keys)]
     named += [f"reconsumed {message.reconsume_times}x"] if message.reconsume_times else []
     about = printable(" ".join(part for part in named if part))
-    head = f"{bold}{printable(place)}{plain}  {dim}{local_time(message.store_timestamp)}{plain}  {about}".rstrip()
+    time = local_time(message.store_timestamp)
+    head = f"{bold}{printable(place)}{plain}  {dim}{time}{plain}  {about}".rstrip()
     body = printable(body_text(message.body)).replace("\n", "\n  ")
     return encode_text(f"{head}\n  {body}\n")
 

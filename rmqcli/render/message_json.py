@@ -41,8 +41,8 @@ MESSAGE_FIELDS: Mapping[str, Callable[[MessageExt], Any]] = {
     "bodyCrc": lambda m: m.body_crc,
 }
 
-# Properties that brokers and consumers add. Sent again, TRAN_MSG would make a half message, REAL_TOPIC a message
-# parked for another topic, and MSG_TYPE a reply.
+# Properties that brokers and consumers add. Sent again, TRAN_MSG would make a half message, REAL_TOPIC a
+# message held for another topic, and MSG_TYPE a reply.
 _IN_TRANSIT = frozenset(
     {
         PropertyName.TRAN_MSG,

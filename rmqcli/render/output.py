@@ -32,7 +32,7 @@ def json_line(value: Any) -> bytes:
 
 
 class OutputSettings(Protocol):
-    """How to show results; `rmqcli.cli.settings.Settings` implements it."""
+    """The form of results; `rmqcli.cli.settings.Settings` implements it."""
 
     @property
     def json(self) -> bool: ...

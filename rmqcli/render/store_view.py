@@ -86,20 +86,12 @@ def show_values(
     columns: Sequence[Column],
     rows: Iterable[Sequence[Any]],
     empty: str,
-    where: str | None = None,
-    only_for_programs: Collection[str] = (),
+    where: str | None,
+    hidden: Collection[str] = (),
 ) -> None:
-    """Show the rows of a table that match a condition.
-
-    Columns in `only_for_programs` are left out on a terminal, which has no room for them.
-    """
+    """Show the rows that match a condition over the columns, as `show_rows` does."""
     meets = row_test([column.key for column in columns], where)
-    chosen = list(filter(meets, rows))
-    if settings.terminal and not settings.json:
-        shown = [place for place, column in enumerate(columns) if column.key not in only_for_programs]
-        columns = [columns[place] for place in shown]
-        chosen = [[row[place] for place in shown] for row in chosen]
-    show_rows(settings, columns, chosen, empty=empty)
+    show_rows(settings, columns, list(filter(meets, rows)), empty=empty, hidden=hidden)
 
 
 def show_overview(settings: OutputSettings, found: Overview, *, by_queue: bool) -> None:
@@ -119,7 +111,7 @@ def show_overview(settings: OutputSettings, found: Overview, *, by_queue: bool) 
     if by_queue and found.queues:
         print()
         rows = [queue_row(one) for one in found.queues]
-        show_values(settings, _QUEUE_COLUMNS, rows, "", None, ("firstStoreTimestamp",))
+        show_rows(settings, _QUEUE_COLUMNS, rows, hidden=["firstStoreTimestamp"])
     if found.groups:
         print()
         show_table(settings, _GROUP_COLUMNS, found.groups)
@@ -151,7 +143,8 @@ def _topics(queues: Sequence[QueueRange]) -> list[tuple[str, int, int, int, int]
 
 def _remarks(found: Overview) -> Iterable[str]:
     messages = sum(one.messages for one in found.queues)
-    yield f"{many(messages, 'message')} in {many(len(found.queues), 'queue')}, commit log from {found.log_begin} to {found.log_end}"
+    counted = f"{many(messages, 'message')} in {many(len(found.queues), 'queue')}"
+    yield f"{counted}, commit log from {found.log_begin} to {found.log_end}"
     yield f"pending: {many(found.delayed, 'delayed message')}, {many(found.half, 'half message')}"
     yield "a broker is running on this folder" if found.locked else "no broker is running on this folder"
     if found.abort and not found.locked:
@@ -159,7 +152,8 @@ def _remarks(found: Overview) -> Iterable[str]:
     if found.checkpoint is None:
         yield "no checkpoint"
     else:
-        yield f"flushed: log to {local_time(found.checkpoint.physic_msg_timestamp)}, queues to {local_time(found.checkpoint.logics_msg_timestamp)}"
+        log, queues = map(local_time, found.checkpoint[:2])
+        yield f"flushed: log to {log}, queues to {queues}"
     total, used, free = found.disk
     yield f"disk: {size(used)} of {size(total)} used ({used * 100 // max(total, 1)} %), {size(free)} free"
 
@@ -306,6 +300,5 @@ def show_salvaged(settings: OutputSettings, found: Salvaged, seconds: float) -> 
         output.line(f"mended: the record at {offset} lost its unparsable properties")
     lost_bytes = sum(one.end - one.begin for one in found.lost)
     count = sum(last - first + 1 for _, _, first, last in found.gone)
-    output.line(
-        f"kept {many(found.records, 'record')}; lost {lost_bytes:,} bytes, {many(count, 'queue offset')} ({duration(seconds)})"
-    )
+    kept = f"kept {many(found.records, 'record')}; lost {lost_bytes:,} bytes, {many(count, 'queue offset')}"
+    output.line(f"{kept} ({duration(seconds)})")

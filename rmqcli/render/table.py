@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
 from rmqcli.render.output import Output, OutputSettings
@@ -30,31 +30,40 @@ def objects(columns: Sequence[Column], rows: Iterable[Sequence[Any]]) -> list[di
 
 
 def show_rows(
-    settings: OutputSettings, columns: Sequence[Column], rows: Sequence[Sequence[Any]], *, empty: str = ""
+    settings: OutputSettings,
+    columns: Sequence[Column],
+    rows: Sequence[Sequence[Any]],
+    *,
+    empty: str = "",
+    hidden: Collection[str] = (),
 ) -> None:
-    """Print all rows: a JSON list of objects, TSV lines, or a table. `empty`: a terminal's text for none."""
+    """Print all rows: a JSON list of objects, TSV lines, or a table.
+
+    On a terminal, `empty` is the text for no rows, and columns with the keys `hidden` are left out.
+    """
     if settings.json:
         Output().json(objects(columns, rows))
     elif not settings.terminal:
         output = Output()
         for row in rows:
-            output.line(tsv_line(list(row)))
+            output.line(tsv_line(row))
     elif rows:
-        show_table(settings, columns, rows)
+        shown = [place for place, column in enumerate(columns) if column.key not in hidden]
+        show_table(
+            settings, [columns[place] for place in shown], [[row[place] for place in shown] for row in rows]
+        )
     elif empty:
         print(empty)
 
 
-def show_table(
-    settings: OutputSettings, columns: Sequence[Column], rows: Sequence[Sequence[Any]], title: str = ""
-) -> None:
+def show_table(settings: OutputSettings, columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> None:
     """Print a table for a terminal."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     header = "bold" if settings.color else ""
-    table = Table(box=None, header_style=header, pad_edge=False, title=title or None, title_justify="left")
+    table = Table(box=None, header_style=header, pad_edge=False)
     texts = [
         [printable(column.show(value)) for column, value in zip(columns, row, strict=True)] for row in rows
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from itertools import groupby
 
@@ -24,10 +24,9 @@ def tsv_cell(value: object) -> str:
     return str(value).translate(_TSV_ESCAPES)
 
 
-def tsv_line(values: object) -> str:
+def tsv_line(values: Iterable[object]) -> str:
     """Return one line without its end."""
-    assert isinstance(values, (list, tuple))
-    return "\t".join(tsv_cell(value) for value in values)
+    return "\t".join(map(tsv_cell, values))
 
 
 def printable(text: str) -> str:

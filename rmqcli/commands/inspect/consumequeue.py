@@ -82,9 +82,8 @@ def consumequeue(
         raise CommandError(f"{path}: no such queue; see `rmq inspect store`", ExitCode.NOT_FOUND)
     if verify:
         if commit_log is None and queues[0].store is None:
-            warn(
-                f"{path} is not in a store folder: records are not checked; specify their log with --commit-log"
-            )
+            remedy = "records are not checked; specify their log with --commit-log"
+            warn(f"{path} is not in a store folder: {remedy}")
         show_verified(settings, _verified_queues(queues, commit_log, jobs), "entry")
         return
     wanted = parse_range(range_text, now_ms())

@@ -20,7 +20,9 @@ from rmqcli.commands.inspect.app import (
 )
 from rmqcli.commands.inspect.records import Selection, View, show_records
 from rmqcli.grammar.offset_range import OffsetRange, parse_range
-from rmqcli.render.inspection import columns
+from rmqcli.render.inspection import to_seconds
+from rmqcli.render.table import Column, show_rows
+from rmqcli.render.text import duration
 
 if TYPE_CHECKING:
     from rmqcli.store.read.pending import DelayedMessage, DelayLevel
@@ -51,7 +53,6 @@ def delay(
     messages, by due (ms) and all columns of `inspect commitlog --where`. The other options select messages by
     the topic and queue of their delivery. -N selects the last N messages of each level.
     """
-    from rmqcli.render.store_view import show_values
     from rmqcli.store.read import pending
     from rmqcli.store.read.tables import store_folder
     from rmqcli.store.select.conditions import DelayCondition
@@ -60,14 +61,14 @@ def delay(
     store = store_folder(path)
     wanted = parse_range(range_text, now_ms())
     messages = selection.filter()
-    shown = columns(
-        ("LEVEL", "level", "n"),
-        ("DELAY", "delay", "d"),
-        ("PENDING", "pending", "n"),
-        ("OFFSET", "offset", "n"),
-        ("MAX", "maxOffset", "n"),
-        ("FIRST DUE", "firstDue", "t"),
-        ("LAST DUE", "lastDue", "t"),
+    shown = (
+        Column("LEVEL", "level", number=True),
+        Column("DELAY", "delay", _span, number=True),
+        Column("PENDING", "pending", number=True),
+        Column("OFFSET", "offset", number=True),
+        Column("MAX", "maxOffset", number=True),
+        Column("FIRST DUE", "firstDue", to_seconds, whole=True),
+        Column("LAST DUE", "lastDue", to_seconds, whole=True),
     )
     condition = DelayCondition(where)
     levels = pending.delay_levels(store, delays_of(delay_levels))
@@ -88,8 +89,12 @@ def delay(
         rows = [level.row for level in levels]
     else:
         rows = [_chosen_row(level, [one.due for one in chosen_of(level)]) for level in levels]
-    chosen_rows = islice(filter(condition.takes, rows), count)
-    show_values(settings, shown, chosen_rows, "no delayed messages", None, ("offset",))
+    chosen_rows = list(islice(filter(condition.takes, rows), count))
+    show_rows(settings, shown, chosen_rows, empty="no delayed messages", hidden=["offset"])
+
+
+def _span(milliseconds: int | None) -> str:
+    return "" if milliseconds is None else duration(milliseconds / 1000)
 
 
 def _chosen_row(level: DelayLevel, due: list[int]) -> tuple[int | None, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rmqcli.cli.command import command
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.inspect.app import GroupOption, TableArgument, WhereOption, app, require_store
-from rmqcli.render.inspection import columns
+from rmqcli.render.table import Column
 
 
 @command(app, "groups", example="rmq inspect groups ~/store")
@@ -29,12 +29,12 @@ def groups(
         for name, one in sorted(read_groups(path).items())
         if group in (None, name)
     ]
-    shown = columns(
-        ("GROUP", "group"),
-        ("CONSUME", "consumeEnable"),
-        ("BROADCAST", "consumeBroadcastEnable"),
-        ("RETRY QUEUES", "retryQueueNums", "n"),
-        ("RETRIES", "retryMaxTimes", "n"),
-        ("BROKER", "brokerId", "n"),
+    shown = (
+        Column("GROUP", "group"),
+        Column("CONSUME", "consumeEnable"),
+        Column("BROADCAST", "consumeBroadcastEnable"),
+        Column("RETRY QUEUES", "retryQueueNums", number=True),
+        Column("RETRIES", "retryMaxTimes", number=True),
+        Column("BROKER", "brokerId", number=True),
     )
     show_values(settings, shown, rows, "no groups", where)

@@ -87,7 +87,7 @@ def index(
 
 
 class _FileView(NamedTuple):
-    """How to show files: those that match `where`, or their sum, or the bytes of their headers."""
+    """The form of files: a row for each that matches `where`, their sum, or the bytes of their headers."""
 
     where: str | None
     stats: bool

@@ -24,7 +24,7 @@ from rmqcli.commands.inspect.app import (
 )
 from rmqcli.commands.inspect.records import View, show_records
 from rmqcli.grammar.offset_range import OffsetRange, parse_range
-from rmqcli.render.inspection import columns
+from rmqcli.render.table import Column, show_rows
 
 if TYPE_CHECKING:
     from rmqcli.store.read.log_reader import Found
@@ -56,19 +56,18 @@ def offsets(
     -f prints the next message of each offset, if there is one. --stats adds up the queues of each group and
     topic.
     """
-    from rmqcli.render.store_view import show_values
     from rmqcli.store.select.conditions import row_test
     from rmqcli.store.select.group_positions import group_positions, next_messages, topic_lags
 
     one_view(stats=stats, format=format_text is not None)
     require_store(path)
-    shown = columns(
-        ("GROUP", "group"),
-        ("TOPIC", "topic"),
-        ("QUEUE", "queueId", "n"),
-        ("OFFSET", "offset", "n"),
-        ("MAX", "maxOffset", "n"),
-        ("LAG", "lag", "n"),
+    shown = (
+        Column("GROUP", "group"),
+        Column("TOPIC", "topic"),
+        Column("QUEUE", "queueId", number=True),
+        Column("OFFSET", "offset", number=True),
+        Column("MAX", "maxOffset", number=True),
+        Column("LAG", "lag", number=True),
     )
     meets = row_test([column.key for column in shown], where)
     wanted = parse_range(range_text, now_ms())
@@ -93,17 +92,17 @@ def offsets(
         show_records(settings, (next_ for _, next_ in coming), View(format_text), count)
         return
     if stats:
-        summed = columns(
-            ("GROUP", "group"),
-            ("TOPIC", "topic"),
-            ("QUEUES", "queues", "n"),
-            ("BEHIND", "behind", "n"),
-            ("LAG", "lag", "n"),
-            ("GREATEST", "greatest", "n"),
+        summed = (
+            Column("GROUP", "group"),
+            Column("TOPIC", "topic"),
+            Column("QUEUES", "queues", number=True),
+            Column("BEHIND", "behind", number=True),
+            Column("LAG", "lag", number=True),
+            Column("GREATEST", "greatest", number=True),
         )
-        show_values(settings, summed, topic_lags(found)[:count], "no offsets")
+        show_rows(settings, summed, topic_lags(found)[:count], empty="no offsets")
         return
-    show_values(settings, shown, found[:count], "no offsets")
+    show_rows(settings, shown, found[:count], empty="no offsets")
 
 
 def _holds(wanted: OffsetRange, one: GroupPosition) -> bool:

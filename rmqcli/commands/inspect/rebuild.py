@@ -13,7 +13,7 @@ from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
 from rmqcli.cli.options import YesOption
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.common.changes import confirm
+from rmqcli.commands.common.outcome import confirm
 from rmqcli.commands.inspect.app import (
     DelayLevelsOption,
     OutOption,

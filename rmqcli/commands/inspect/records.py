@@ -35,7 +35,7 @@ _MAX_REPORTED = 100  # damages reported by one command
 
 @dataclass(frozen=True, slots=True)
 class View(OptionGroup):
-    """What to show of messages: by default the rows of the inspection, or with `--json` the messages."""
+    """The form of messages: by default the rows of the inspection, or with `--json` the messages."""
 
     format_text: FormatOption = None
     stats: StatsOption = False
@@ -52,7 +52,7 @@ class View(OptionGroup):
 
 @dataclass(frozen=True, slots=True)
 class Selection(OptionGroup):
-    """Which messages to show."""
+    """The conditions for messages to be shown."""
 
     topics: TopicsOption = None
     queue: QueueOption = None

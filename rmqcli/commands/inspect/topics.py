@@ -5,7 +5,7 @@ from __future__ import annotations
 from rmqcli.cli.command import command
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.inspect.app import TableArgument, TopicsOption, WhereOption, app, require_store
-from rmqcli.render.inspection import columns
+from rmqcli.render.table import Column
 
 
 @command(app, "topics", example="rmq inspect topics ~/store")
@@ -22,12 +22,12 @@ def topics_table(
         for name, one in sorted(read_topics(path).items())
         if not topics or name in topics
     ]
-    shown = columns(
-        ("TOPIC", "topic"),
-        ("READ", "readQueueNums", "n"),
-        ("WRITE", "writeQueueNums", "n"),
-        ("PERM", "perm", "n"),
-        ("FLAGS", "topicSysFlag", "n"),
-        ("ORDER", "order"),
+    shown = (
+        Column("TOPIC", "topic"),
+        Column("READ", "readQueueNums", number=True),
+        Column("WRITE", "writeQueueNums", number=True),
+        Column("PERM", "perm", number=True),
+        Column("FLAGS", "topicSysFlag", number=True),
+        Column("ORDER", "order"),
     )
     show_values(settings, shown, rows, "no topics", where)

@@ -18,7 +18,8 @@ from rmqcli.commands.inspect.app import (
 )
 from rmqcli.commands.inspect.records import Selection, View, show_records
 from rmqcli.grammar.offset_range import parse_range
-from rmqcli.render.inspection import columns
+from rmqcli.render.inspection import to_seconds
+from rmqcli.render.table import Column, show_rows
 
 if TYPE_CHECKING:
     from rmqcli.store.read.pending import HalfMessage
@@ -48,19 +49,18 @@ def transactions(
     --where knows queue_offset, topic, producer_group, check_times, store_timestamp and msg_id. Topic and
     queue are those of the delivery.
     """
-    from rmqcli.render.store_view import show_values
     from rmqcli.store.read import pending
     from rmqcli.store.read.tables import store_folder
     from rmqcli.store.select.conditions import row_test
 
     view.require_one()
-    shown = columns(
-        ("OFFSET", "queueOffset", "n"),
-        ("TOPIC", "topic"),
-        ("GROUP", "producerGroup"),
-        ("CHECKS", "checkTimes", "n"),
-        ("STORED", "storeTimestamp", "t"),
-        ("ID", "msgId"),
+    shown = (
+        Column("OFFSET", "queueOffset", number=True),
+        Column("TOPIC", "topic"),
+        Column("GROUP", "producerGroup"),
+        Column("CHECKS", "checkTimes", number=True),
+        Column("STORED", "storeTimestamp", to_seconds, whole=True),
+        Column("ID", "msgId"),
     )
     meets = row_test([column.key for column in shown], where)
     messages = selection.filter()
@@ -75,7 +75,7 @@ def transactions(
         show_records(settings, ((one.place, one.message) for one in found), view, count)
         return
     rows = [_half_row(one) for one in islice(found, count)]
-    show_values(settings, shown, rows, "no pending transactions", None, ("msgId",))
+    show_rows(settings, shown, rows, empty="no pending transactions", hidden=["msgId"])
 
 
 def _half_row(one: HalfMessage) -> tuple[object, ...]:
