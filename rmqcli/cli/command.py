@@ -23,48 +23,23 @@ _PANEL = "Global options"
 
 _WHOLE = 500
 
+
+def _option(*names: str, **settings: Any) -> Any:
+    return typer.Option(*names, rich_help_panel=_PANEL, **settings)
+
+
+_NAMESRV_HELP = (
+    "Name servers, separated by ';'; default: RMQ_NAMESRV, NAMESRV_ADDR, the profile, 127.0.0.1:9876."
+)
 _GLOBALS: dict[str, tuple[Any, Any]] = {
-    "namesrv": (
-        str | None,
-        typer.Option(
-            "--namesrv",
-            "-n",
-            metavar="HOST:PORT",
-            rich_help_panel=_PANEL,
-            help="Name servers, separated by ';'; default: RMQ_NAMESRV, NAMESRV_ADDR, the profile, 127.0.0.1:9876.",
-        ),
-    ),
-    "profile": (
-        str | None,
-        typer.Option(
-            "--profile", metavar="NAME", rich_help_panel=_PANEL, help="Named cluster, see `rmq profile`."
-        ),
-    ),
-    "json": (
-        bool | None,
-        typer.Option(
-            "--json", rich_help_panel=_PANEL, help="Output JSON: one document, or one line per message."
-        ),
-    ),
-    "no_color": (
-        bool | None,
-        typer.Option("--no-color", rich_help_panel=_PANEL, help="Disable colors (also: NO_COLOR)."),
-    ),
-    "verbose": (
-        bool | None,
-        typer.Option(
-            "--verbose", "-v", rich_help_panel=_PANEL, help="Show details and logs on standard error."
-        ),
-    ),
+    "namesrv": (str | None, _option("--namesrv", "-n", metavar="HOST:PORT", help=_NAMESRV_HELP)),
+    "profile": (str | None, _option("--profile", metavar="NAME", help="Named cluster, see `rmq profile`.")),
+    "json": (bool | None, _option("--json", help="Output JSON: one document, or one line per message.")),
+    "no_color": (bool | None, _option("--no-color", help="Disable colors (also: NO_COLOR).")),
+    "verbose": (bool | None, _option("--verbose", "-v", help="Show details and logs on standard error.")),
     "timeout": (
         float | None,
-        typer.Option(
-            "--timeout",
-            metavar="SECONDS",
-            min=0.001,
-            rich_help_panel=_PANEL,
-            help="Time limit of each request.",
-        ),
+        _option("--timeout", metavar="SECONDS", min=0.001, help="Time limit of each request."),
     ),
 }
 

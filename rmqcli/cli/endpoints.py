@@ -1,4 +1,4 @@
-"""Which name servers a command asks: flags, environment variables and profiles.
+"""Finds the name servers of a command line: options, environment variables and profiles.
 
 The first of these that is set wins: `--namesrv`, `--profile`, RMQ_NAMESRV, NAMESRV_ADDR, the profile named by
 RMQ_PROFILE, the profile `default`, 127.0.0.1:9876.

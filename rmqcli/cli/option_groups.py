@@ -38,11 +38,11 @@ def expand(parameters: Iterable[inspect.Parameter]) -> Iterator[inspect.Paramete
 def gather(parameters: Iterable[inspect.Parameter], values: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments of a command with these parameters, given values by the names of `expand`."""
     left = dict(values)
-    made = {
-        parameter.name: group(**{field.name: left.pop(field.name) for field in fields(group)})  # type: ignore[arg-type]
-        for parameter in parameters
-        if (group := _group_of(parameter)) is not None
-    }
+    made: dict[str, Any] = {}
+    for parameter in parameters:
+        group: Any = _group_of(parameter)
+        if group is not None:
+            made[parameter.name] = group(**{field.name: left.pop(field.name) for field in fields(group)})
     return left | made
 
 

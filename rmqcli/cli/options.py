@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 from typer import Argument, Option
 
 from rmqcli.cli.exit_codes import usage_error
+from rmqcli.cli.option_groups import OptionGroup
 
 TopicArgument = Annotated[str, Argument(metavar="TOPIC", help="Name of the topic.")]
 BrokerOption = Annotated[
@@ -51,6 +53,19 @@ PropertyOption = Annotated[
     list[str] | None, Option("--property", "-p", metavar="NAME=VALUE", help="Message property; repeatable.")
 ]
 TraceOption = Annotated[bool, Option("--trace", help="Write message traces, see `rmq trace`.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Masters(OptionGroup):
+    """The masters that a change is limited to."""
+
+    broker: BrokersOption = None
+    cluster: ClusterOption = None
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """The arguments of methods of `Admin`."""
+        return {"brokers": self.broker or (), "cluster": self.cluster}
 
 
 def check_filter(tag: str, sql: str | None) -> None:

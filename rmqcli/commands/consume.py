@@ -20,7 +20,7 @@ from rmqcli.cli.options import (
 )
 from rmqcli.cli.running import now_ms, run_until_terminated
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.common.traces import warn_of_traces
+from rmqcli.commands.common.outcome import end_partly, warn_of_traces
 from rmqcli.render.output import warn
 
 if TYPE_CHECKING:
@@ -149,7 +149,6 @@ def consume(
         from contextlib import AsyncExitStack
 
         from rmqcli.client import ConsumeResult, MessageSelector, OrderlyResult, Producer, PushConsumer
-        from rmqcli.commands.common.partial import end_partly
         from rmqcli.flows.consuming import Consumption, printing, running
         from rmqcli.flows.sql_reading import entered
         from rmqcli.render.pipe import Pipe

@@ -14,7 +14,7 @@ from rmqcli.cli.command import command, single_command
 from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
 from rmqcli.cli.running import now_ms, run_async
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.common.partial import partial_code
+from rmqcli.commands.common.outcome import partial_code
 from rmqcli.render.output import warn
 
 if TYPE_CHECKING:
@@ -80,7 +80,8 @@ def export(
         Option(
             "--partition-by",
             metavar="KEYS",
-            help="Partition folders by topic, day (of the store time, UTC) or queue, e.g. topic,day; repeatable.",
+            help="Partition folders by topic, day (of the store time, UTC) or queue, e.g. topic,day; "
+            "repeatable.",
         ),
     ] = None,
     columns: Annotated[
@@ -108,7 +109,8 @@ def export(
             "--jobs",
             metavar="N",
             min=1,
-            help="With --store: number of writing processes; default: one per two cores if the store is large.",
+            help="With --store: number of writing processes; "
+            "default: one per two cores if the store is large.",
         ),
     ] = None,
     resume: Annotated[
@@ -168,7 +170,7 @@ def export(
 
 
 class _Target(NamedTuple):
-    """Where and how to write. `session`: the settings of the Spark session; None: without Spark."""
+    """The output folder and its layout. `session`: the settings of the Spark session; None: without Spark."""
 
     out: Path
     layout: Layout

@@ -13,7 +13,7 @@ from rmqcli.cli.errors import exit_code_of
 from rmqcli.cli.exit_codes import ExitCode, usage_error
 from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.common.partial import partial_code
+from rmqcli.commands.common.outcome import partial_code
 from rmqcli.render.output import warn
 
 if TYPE_CHECKING:
@@ -134,9 +134,8 @@ def _show(settings: Settings, topic: str, tally: ImportTally, seconds: float, *,
     elif settings.terminal:
         what = "would be imported" if dry_run else "imported"
         before = f", {tally.skipped:,} skipped" if tally.skipped else ""
-        print(
-            f"{topic}: {many(tally.sent, 'message')} {what} ({size(tally.size)}){before} in {duration(seconds)}"
-        )
+        sent = f"{many(tally.sent, 'message')} {what} ({size(tally.size)})"
+        print(f"{topic}: {sent}{before} in {duration(seconds)}")
     else:
         Output().line(
             tsv_line([topic, tally.sent, len(tally.failed), tally.skipped, tally.size, round(seconds, 3)])

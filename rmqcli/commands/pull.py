@@ -20,11 +20,11 @@ from rmqcli.cli.options import (
 )
 from rmqcli.cli.running import now_ms, run_async
 from rmqcli.cli.settings import Settings
+from rmqcli.commands.common.outcome import Failures, end_partly, partial_code
 from rmqcli.render.output import warn
 
 if TYPE_CHECKING:
     from codec.message_queue import MessageQueue
-    from rmqcli.client import ClientError
 
 app = single_command()
 
@@ -65,7 +65,6 @@ def pull(
     together. Brokers that do not respond are reported, the messages of the others are printed, and the exit
     code is 3.
     """
-    from rmqcli.commands.common.partial import end_partly, partial_code
     from rmqcli.flows.reading import choose_queues, open_range, reachable_spans, total
     from rmqcli.flows.sql_reading import filtered
     from rmqcli.grammar.offset_range import parse_range
@@ -77,7 +76,7 @@ def pull(
     wanted = parse_range(offset, now_ms())
     render = message_renderer(settings, format_text)
     output = Output()
-    missing: dict[str, ClientError] = {}
+    missing: Failures = {}
     unread: list[MessageQueue] = []
 
     async def main() -> None:

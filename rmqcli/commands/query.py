@@ -12,7 +12,7 @@ from rmqcli.cli.options import FormatOption, TopicArgument
 from rmqcli.cli.running import now_ms
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
-from rmqcli.commands.common.partial import end_partly
+from rmqcli.commands.common.outcome import end_partly
 from rmqcli.render.output import warn
 
 if TYPE_CHECKING:

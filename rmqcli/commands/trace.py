@@ -10,7 +10,7 @@ from rmqcli.cli.command import command, single_command
 from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
-from rmqcli.commands.common.partial import end_partly, report_failures
+from rmqcli.commands.common.outcome import end_partly, report_failures
 
 if TYPE_CHECKING:
     from rmqcli.client import Admin, QueryResult

@@ -1,7 +1,5 @@
-"""`rmq cluster`. Help lists the commands in the order of these imports."""
+"""`rmq cluster`."""
 
-from __future__ import annotations
-
-import rmqcli.commands.cluster.list  # isort: skip
-import rmqcli.commands.cluster.producers  # isort: skip  # noqa: F401
+# ruff: noqa: F401, I001  help lists the commands in the order of these imports
 from rmqcli.commands.cluster.app import app as app
+from rmqcli.commands.cluster import list, producers

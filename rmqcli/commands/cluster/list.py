@@ -9,7 +9,7 @@ from rmqcli.cli.command import command
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.cluster.app import app
 from rmqcli.commands.common.admin import with_admin
-from rmqcli.commands.common.partial import end_partly
+from rmqcli.commands.common.outcome import end_partly
 from rmqcli.render.table import Column
 from rmqcli.render.text import short_number
 

@@ -11,10 +11,11 @@ from rmqcli.cli.options import BrokersOption
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.cluster.app import app
 from rmqcli.commands.common.admin import with_admin
+from rmqcli.commands.common.outcome import Failures, end_partly
 from rmqcli.render.table import Column
 
 if TYPE_CHECKING:
-    from rmqcli.client import Admin, ClientError, ConnectedProducer
+    from rmqcli.client import Admin, ConnectedProducer
 
 ProducerGroupOption = Annotated[
     str | None, Option("--group", "-g", metavar="GROUP", help="Show only this producer group.")
@@ -30,7 +31,6 @@ def producers(settings: Settings, group: ProducerGroupOption = None, broker: Bro
     are reported, and the exit code is 3.
     """
     from codec.versions import version_name
-    from rmqcli.commands.common.partial import end_partly
     from rmqcli.render import show_rows
 
     columns = [
@@ -41,7 +41,7 @@ def producers(settings: Settings, group: ProducerGroupOption = None, broker: Bro
         Column("LANGUAGE", "language"),
         Column("VERSION", "version"),
     ]
-    failures: dict[str, ClientError] = {}
+    failures: Failures = {}
 
     async def main(admin: Admin) -> list[ConnectedProducer]:
         if group is None:

@@ -1,14 +1,5 @@
-"""`rmq group`. Help lists the commands in the order of these imports."""
+"""`rmq group`."""
 
-from __future__ import annotations
-
-import rmqcli.commands.group.list  # isort: skip
-import rmqcli.commands.group.describe  # isort: skip
-import rmqcli.commands.group.settings  # isort: skip
-import rmqcli.commands.group.create  # isort: skip
-import rmqcli.commands.group.update  # isort: skip
-import rmqcli.commands.group.delete  # isort: skip
-import rmqcli.commands.group.clients  # isort: skip
-import rmqcli.commands.group.status  # isort: skip
-import rmqcli.commands.group.deliver  # isort: skip  # noqa: F401
+# ruff: noqa: F401, I001  help lists the commands in the order of these imports
 from rmqcli.commands.group.app import app as app
+from rmqcli.commands.group import list, describe, settings, create, update, delete, clients, status, deliver

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 from rmqcli.cli.command import command
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
-from rmqcli.commands.group.app import GroupArgument, app, short_kind
-from rmqcli.commands.group.members import online_clients
+from rmqcli.commands.common.outcome import Failures, end_partly
+from rmqcli.commands.group.app import GroupArgument, app, online_clients, short_kind
 from rmqcli.render.table import Column
 
 if TYPE_CHECKING:
     from codec.bodies.connections import ConsumerConnection
-    from rmqcli.client import ClientError
 
 _CLIENT_COLUMNS = (
     Column("CLIENT", "clientId"),
@@ -34,10 +33,9 @@ def clients(group: GroupArgument, settings: Settings) -> None:
     model, subscriptions. Exit code 4 if no client is running. Brokers that do not respond are reported, and
     the exit code is 3.
     """
-    from rmqcli.commands.common.partial import end_partly
     from rmqcli.render import Output
 
-    failures: dict[str, ClientError] = {}
+    failures: Failures = {}
     found = with_admin(settings, lambda admin: online_clients(admin, group, failures))
     if settings.json:
         import msgspec

@@ -8,9 +8,10 @@ from typer import Option
 
 from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import CommandError, usage_error
-from rmqcli.cli.options import BrokersOption, ClusterOption, YesOption
+from rmqcli.cli.options import Masters, YesOption
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
+from rmqcli.commands.common.outcome import confirm, show_change
 from rmqcli.commands.group.app import GroupArgument, app
 from rmqcli.render.output import warn
 from rmqcli.render.text import many
@@ -25,10 +26,10 @@ AllOption = Annotated[bool, Option("--all", "-a", help="Delete offsets, retry to
 def delete(
     group: GroupArgument,
     settings: Settings,
+    *,
     everything: AllOption = False,
     yes: YesOption = False,
-    broker: BrokersOption = None,
-    cluster: ClusterOption = None,
+    masters: Masters,
 ) -> None:
     """Delete a consumer group.
 
@@ -38,21 +39,19 @@ def delete(
     topics they keep, and the exit code is 3.
     """
     from codec.names import is_system_group
-    from rmqcli.commands.common.changes import confirm, show_change
 
     if is_system_group(group):
         raise CommandError(f"group {group} is a system group and cannot be deleted")
-    if everything and broker:
+    if everything and masters.broker:
         raise usage_error("--all and --broker exclude each other: a topic is deleted on all brokers")
-
     kept: dict[str, list[str]] = {}
 
     async def main(admin: Admin) -> Any:
-        change = await admin.groups.delete(
-            group, remove_offset=everything, brokers=broker or (), cluster=cluster
-        )
+        change = await admin.groups.delete(group, remove_offset=everything, **masters.named)
         if everything:
-            topics = await admin.groups.delete_topics(group, cluster=cluster, failures=change.failures)
+            topics = await admin.groups.delete_topics(
+                group, cluster=masters.cluster, failures=change.failures
+            )
             for topic, deleted in topics.items():
                 for name in deleted.failures:
                     kept.setdefault(name, []).append(topic)

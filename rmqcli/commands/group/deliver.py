@@ -10,8 +10,7 @@ from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import CommandError, ExitCode
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
-from rmqcli.commands.group.app import GroupArgument, app
-from rmqcli.commands.group.members import chosen_clients, online_clients
+from rmqcli.commands.group.app import GroupArgument, app, chosen_clients, online_clients
 from rmqcli.render.table import Column
 
 if TYPE_CHECKING:

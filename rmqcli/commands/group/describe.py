@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 from rmqcli.cli.command import command
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
+from rmqcli.commands.common.outcome import Failures, end_partly
 from rmqcli.commands.group.app import GroupArgument, TopicOption, app, short_kind
 
 if TYPE_CHECKING:
-    from rmqcli.client import ClientError, GroupDescription
+    from rmqcli.client import GroupDescription
 
 
 @command(app, "describe", example="rmq group describe billing\nrmq group describe billing -t orders --json")
@@ -21,10 +22,7 @@ def describe(group: GroupArgument, settings: Settings, topic: TopicOption = None
     queue, consumer offset, maximum offset, lag, time of the last consumed message (epoch ms), client. Brokers
     that do not respond are reported, and the exit code is 3.
     """
-    from rmqcli.commands.common.partial import end_partly
-
-    failures: dict[str, ClientError] = {}
-
+    failures: Failures = {}
     found = with_admin(settings, lambda admin: admin.groups.describe(group, topic, failures=failures))
     if settings.json:
         from rmqcli.render import Output

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from rmqcli.cli.command import command
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
+from rmqcli.commands.common.outcome import Failures, end_partly
 from rmqcli.commands.group.app import app, short_kind
-
-if TYPE_CHECKING:
-    from rmqcli.client import ClientError
 
 
 @command(app, "list", example="rmq group list\nrmq group list --json | jq '.[] | select(.lag > 1000)'")
@@ -20,7 +16,6 @@ def list_groups(settings: Settings) -> None:
     Piped output: group, clients, type, model, messages per second, lag. Brokers that do not respond are
     reported, and the exit code is 3.
     """
-    from rmqcli.commands.common.partial import end_partly
     from rmqcli.render import Column, show_rows
 
     columns = [
@@ -32,8 +27,7 @@ def list_groups(settings: Settings) -> None:
         Column("LAG", "lag", number=True),
     ]
 
-    failures: dict[str, ClientError] = {}
-
+    failures: Failures = {}
     found = with_admin(settings, lambda admin: admin.groups.summaries(failures=failures))
     rows = [[g.name, g.clients, g.consume_type, g.message_model, g.consume_tps, g.lag] for g in found]
     show_rows(settings, columns, rows, empty="no consumer groups")

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from rmqcli.cli.command import command
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
+from rmqcli.commands.common.outcome import Failures, end_partly
 from rmqcli.commands.group.app import GroupArgument, app
-
-if TYPE_CHECKING:
-    from rmqcli.client import ClientError
 
 
 @command(app, "settings", example="rmq group settings billing\nrmq group settings billing --json")
@@ -23,7 +19,6 @@ def show(group: GroupArgument, settings: Settings) -> None:
     """
     import msgspec
 
-    from rmqcli.commands.common.partial import end_partly
     from rmqcli.render import Column, show_rows
 
     columns = [
@@ -38,8 +33,7 @@ def show(group: GroupArgument, settings: Settings) -> None:
         Column("SLOW", "whichBrokerWhenConsumeSlowly", number=True),
     ]
 
-    failures: dict[str, ClientError] = {}
-
+    failures: Failures = {}
     configs = with_admin(settings, lambda admin: admin.groups.settings(group, failures=failures))
     rows = [
         [name, *(msgspec.to_builtins(config)[column.key] for column in columns[1:])]

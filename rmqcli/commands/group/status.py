@@ -10,14 +10,14 @@ from rmqcli.cli.command import command
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
-from rmqcli.commands.group.app import GroupArgument, TopicOption, app
-from rmqcli.commands.group.members import chosen_clients, online_clients
+from rmqcli.commands.common.outcome import Failures, end_partly
+from rmqcli.commands.group.app import GroupArgument, TopicOption, app, chosen_clients, online_clients
 from rmqcli.render.table import Column
 from rmqcli.render.text import local_time
 
 if TYPE_CHECKING:
     from codec.bodies.running import ConsumerRunningInfo, ConsumeStatus, ProcessQueueInfo
-    from rmqcli.client import Admin, ClientError
+    from rmqcli.client import Admin
 
 ClientOption = Annotated[str | None, Option("--client", metavar="ID", help="Show only this client.")]
 RatesOption = Annotated[bool, Option("--rates", help="Show rates by topic instead of queues.")]
@@ -70,9 +70,7 @@ def status(
     failures in the last hour; other rates cover the last minute. Brokers and clients that do not respond are
     reported (exit code 3; 1 if no client responds).
     """
-    from rmqcli.commands.common.partial import end_partly
-
-    failures: dict[str, ClientError] = {}
+    failures: Failures = {}
     infos, failed = with_admin(settings, lambda admin: _running_infos(admin, group, client, failures))
     if settings.json:
         _status_document(infos)
@@ -82,7 +80,7 @@ def status(
 
 
 async def _running_infos(
-    admin: Admin, group: str, client: str | None, failures: dict[str, ClientError]
+    admin: Admin, group: str, client: str | None, failures: Failures
 ) -> tuple[dict[str, ConsumerRunningInfo], dict[str, Any]]:
     ids = chosen_clients(await online_clients(admin, group, failures), group, client)
     return await admin.clients.running_infos(group, ids, failures=failures)

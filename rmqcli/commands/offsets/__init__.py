@@ -1,8 +1,5 @@
-"""`rmq offsets`. Help lists the commands in the order of these imports."""
+"""`rmq offsets`."""
 
-from __future__ import annotations
-
-import rmqcli.commands.offsets.show  # isort: skip
-import rmqcli.commands.offsets.reset  # isort: skip
-import rmqcli.commands.offsets.clone  # isort: skip  # noqa: F401
+# ruff: noqa: F401, I001  help lists the commands in the order of these imports
 from rmqcli.commands.offsets.app import app as app
+from rmqcli.commands.offsets import show, reset, clone

@@ -11,6 +11,7 @@ from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.options import YesOption
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
+from rmqcli.commands.common.outcome import confirm
 from rmqcli.commands.offsets.app import DryRunOption, WaitOption, app, check_group_name
 
 FromGroupOption = Annotated[str, Option("--from", metavar="GROUP", help="Group to copy the offsets from.")]
@@ -42,7 +43,6 @@ def clone(
     offsets reset --undo`.
     """
     from rmqcli.client import ResetTarget
-    from rmqcli.commands.common.changes import confirm
     from rmqcli.commands.offsets.steps import Reset
 
     if source == target:

@@ -12,6 +12,7 @@ from rmqcli.cli.exit_codes import usage_error
 from rmqcli.cli.options import YesOption
 from rmqcli.cli.running import now_ms
 from rmqcli.cli.settings import Settings
+from rmqcli.commands.common.outcome import confirm
 from rmqcli.commands.offsets.app import DryRunOption, WaitOption, app, check_group_name
 
 if TYPE_CHECKING:
@@ -64,7 +65,6 @@ def reset(
     that have not moved after --wait seconds are reported, and the exit code is 3 (1 if none has moved).
     Prints the path of a file that restores the old offsets with --undo.
     """
-    from rmqcli.commands.common.changes import confirm
     from rmqcli.commands.offsets.steps import Reset
     from rmqcli.commands.offsets.undo import load_undo
 

@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
 from rmqcli.cli.command import command
-from rmqcli.cli.exit_codes import usage_error
+from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
 from rmqcli.commands.common.lag import LAG_COLUMNS, lag_object, lag_row
+from rmqcli.commands.common.outcome import Failures, end_partly
 from rmqcli.commands.offsets.app import app
+from rmqcli.render import Column, Output, show_rows
 
 if TYPE_CHECKING:
-    from rmqcli.client import ClientError
+    from codec.message_queue import MessageQueue
+    from rmqcli.client import Admin
 
 GroupOption = Annotated[str, Option("--group", "-g", metavar="GROUP", help="Name of the consumer group.")]
 TopicOption = Annotated[str | None, Option("--topic", "-t", metavar="TOPIC", help="Limit to this topic.")]
 ClientsOption = Annotated[
     bool, Option("--clients", help="With --topic: show the current offsets of running clients.")
 ]
+
+_CLIENT_COLUMNS = (
+    Column("CLIENT", "clientId"),
+    Column("BROKER", "brokerName"),
+    Column("QUEUE", "queueId", number=True),
+    Column("OFFSET", "offset", number=True),
+    Column("COMMITTED", "consumerOffset", number=True),
+)
 
 
 @command(app, "show", example="rmq offsets show -g billing\nrmq offsets show -g billing -t orders --json")
@@ -35,22 +46,49 @@ def show(
     committed offset. Brokers and clients that do not respond are reported (exit code 3; 1 if no client
     responds).
     """
-    from rmqcli.commands.common.partial import end_partly
-    from rmqcli.render import Output, show_rows
-
     if clients:
-        from rmqcli.commands.offsets.client_offsets import show_client_offsets
-
         if topic is None:
             raise usage_error("--clients requires --topic")
-        show_client_offsets(settings, group, topic)
+        _show_client_offsets(settings, group, topic)
         return
 
-    failures: dict[str, ClientError] = {}
-
+    failures: Failures = {}
     found = with_admin(settings, lambda admin: admin.offsets.lags(group, topic, failures=failures))
     if settings.json:
         Output().json([lag_object(queue) for queue in found])
     else:
         show_rows(settings, LAG_COLUMNS, [lag_row(queue) for queue in found])
     end_partly(failures)
+
+
+def _show_client_offsets(settings: Settings, group: str, topic: str) -> None:
+    """Show a row for each client and queue; report brokers and clients that do not respond."""
+    failures: Failures = {}
+
+    async def main(admin: Admin) -> tuple[list[str], list[list[Any]]]:
+        found = await admin.groups.describe(group, failures=failures)
+        ids = [client.client_id for client in found.connections]
+        if not ids and failures:
+            raise next(iter(failures.values()))
+        if not ids:
+            raise CommandError(f"no client of group {group} is running", ExitCode.NOT_FOUND)
+        held = await admin.clients.held_offsets(group, topic, ids, failures=failures)
+
+        async def committed(queue: MessageQueue) -> int | None:
+            return None if queue.broker_name in failures else await admin.offsets.committed(queue, group)
+
+        rows = [
+            [client_id, q.broker_name, q.queue_id, offset, await committed(q)]
+            for client_id, table in sorted(held.items())
+            for q, offset in sorted(table.items())
+        ]
+        return [client_id for client_id in ids if client_id not in held], rows
+
+    failed, rows = with_admin(settings, main)
+    show_rows(settings, _CLIENT_COLUMNS, rows)
+    end_partly(
+        dict.fromkeys(failed, "did not return its offsets"),
+        failures,
+        done=bool(rows) or not failed,
+        code=ExitCode.FAILED,
+    )

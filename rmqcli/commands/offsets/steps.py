@@ -19,12 +19,12 @@ from rmqcli.client import (
     ResetTarget,
 )
 from rmqcli.commands.common.admin import with_admin
-from rmqcli.commands.common.partial import partial_code
+from rmqcli.commands.common.outcome import partial_code
 from rmqcli.commands.offsets.undo import undo_command, write_undo
 from rmqcli.render import Column, Output
 from rmqcli.render.output import warn
-from rmqcli.render.table import objects, show_table
-from rmqcli.render.text import many, tsv_line
+from rmqcli.render.table import objects, show_rows
+from rmqcli.render.text import many
 
 _COLUMNS = (
     Column("BROKER", "brokerName"),
@@ -70,11 +70,7 @@ class Reset:
             if dry_run:
                 self._output.json(_document(plan) | {"dryRun": True})
             return
-        if self._settings.terminal:
-            show_table(self._settings, _COLUMNS, [_row(step) for step in plan.queues])
-        else:
-            for step in plan.queues:
-                self._output.line(tsv_line(_row(step)))
+        show_rows(self._settings, _COLUMNS, list(map(_row, plan.queues)))
         self._output.flush()
         way = (
             f"{many(len(plan.clients), 'running client')} will be moved, which can take 10 s"
@@ -109,9 +105,8 @@ class Reset:
             self._output.line(f"undo with: {undo_command(path)}")
         if not result.complete:
             if result.online:
-                warn(
-                    f"check later with: rmq offsets show -g {shlex.quote(plan.group)} -t {shlex.quote(plan.topic)}"
-                )
+                group, topic = shlex.quote(plan.group), shlex.quote(plan.topic)
+                warn(f"check later with: rmq offsets show -g {group} -t {topic}")
             raise typer.Exit(partial_code(done=moved > 0))
 
 

@@ -15,7 +15,7 @@ from rmqcli.cli.exit_codes import ExitCode, usage_error
 from rmqcli.cli.options import BrokerOption, KeyOption, PropertyOption, TagsOption, TopicArgument, TraceOption
 from rmqcli.cli.running import run_async
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.common.traces import warn_of_traces
+from rmqcli.commands.common.outcome import warn_of_traces
 from rmqcli.commands.send.transaction import CheckOption, Ending, TransactionOption, WaitOption
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from rmqcli.cli.errors import exit_code_of
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.cli.settings import Settings
-from rmqcli.commands.common.partial import partial_code
+from rmqcli.commands.common.outcome import partial_code
 from rmqcli.flows.errors import NotAttempted
 from rmqcli.flows.sending import Acknowledged, Tally
 from rmqcli.render.output import Output, warn

@@ -29,7 +29,8 @@ CheckOption = Annotated[
     Option(
         "--check",
         metavar="ANSWER",
-        help="With --transaction unknown: wait, and answer the broker's checks with commit, rollback or unknown.",
+        help="With --transaction unknown: wait, and answer the broker's checks with commit, rollback "
+        "or unknown.",
     ),
 ]
 WaitOption = Annotated[
@@ -76,9 +77,8 @@ class Ending:
         await target.settle(self.wait, self._on_answered)
         if not target.undecided:
             return ExitCode.DONE
-        warn(
-            f"undecided after {self.wait:g} s: {many(target.undecided, 'message')}; the broker continues to check"
-        )
+        pending = many(target.undecided, "message")
+        warn(f"undecided after {self.wait:g} s: {pending}; the broker continues to check")
         return ExitCode.TIMED_OUT
 
     def _on_answered(self, answered: Answered) -> None:

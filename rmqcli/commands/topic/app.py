@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 from typer import Option
 
 from rmqcli.cli.command import command_group
 from rmqcli.cli.exit_codes import usage_error
+from rmqcli.cli.option_groups import OptionGroup
 
 app = command_group("topic", "List, describe, create, update and delete topics.")
 
@@ -24,6 +26,22 @@ ReadQueuesOption = Annotated[
 WriteQueuesOption = Annotated[
     int | None, Option("--write-queues", metavar="N", min=0, max=65535, help="Number of write queues.")
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class QueueCounts(OptionGroup):
+    """The numbers of queues of a topic."""
+
+    queues: QueuesOption = None
+    read_queues: ReadQueuesOption = None
+    write_queues: WriteQueuesOption = None
+
+    def named(self, default: int | None = None) -> dict[str, int | None]:
+        """The arguments of methods of `Admin`."""
+        both = default if self.queues is None else self.queues
+        given = {"read_queues": self.read_queues, "write_queues": self.write_queues}
+        return {name: both if count is None else count for name, count in given.items()}
+
 
 _PERMS = {"": 0, "-": 0, "w": 2, "r": 4, "rw": 6, "wr": 6}
 

@@ -10,11 +10,12 @@ from rmqcli.cli.exit_codes import CommandError
 from rmqcli.cli.options import ClusterOption, TopicArgument, YesOption
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
+from rmqcli.commands.common.outcome import Failures, confirm, show_change
 from rmqcli.commands.topic.app import app
 from rmqcli.render.output import warn
 
 if TYPE_CHECKING:
-    from rmqcli.client import Admin, ClientError
+    from rmqcli.client import Admin
 
 
 @command(app, "delete", example="rmq topic delete orders --yes")
@@ -28,7 +29,6 @@ def delete(
     messages below their old offsets.
     """
     from codec.names import is_system_topic
-    from rmqcli.commands.common.changes import confirm, show_change
 
     if is_system_topic(topic):
         raise CommandError(f"topic {topic} is a system topic and cannot be deleted")
@@ -37,7 +37,7 @@ def delete(
     async def main(admin: Admin) -> Any:
         from rmqcli.client import ClientError
 
-        failures: dict[str, ClientError] = {}
+        failures: Failures = {}
         with suppress(ClientError):
             groups.extend(await admin.topics.groups(topic, failures=failures))
         await admin.topics.route(topic)

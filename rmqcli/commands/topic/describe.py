@@ -8,10 +8,11 @@ from rmqcli.cli.command import command
 from rmqcli.cli.options import TopicArgument
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
+from rmqcli.commands.common.outcome import Failures, end_partly
 from rmqcli.commands.topic.app import app, perm_text
 
 if TYPE_CHECKING:
-    from rmqcli.client import Admin, ClientError
+    from rmqcli.client import Admin
 
 
 @command(app, "describe", example="rmq topic describe orders")
@@ -21,7 +22,6 @@ def describe(topic: TopicArgument, settings: Settings) -> None:
     Piped output: broker, read queues, write queues, permission, order, messages, groups. Brokers that do not
     respond are reported, and the exit code is 3.
     """
-    from rmqcli.commands.common.partial import end_partly
     from rmqcli.render import Column, show_rows
 
     columns = [
@@ -33,7 +33,7 @@ def describe(topic: TopicArgument, settings: Settings) -> None:
         Column("MESSAGES", "messages", number=True),
         Column("GROUPS", "groups"),
     ]
-    failures: dict[str, ClientError] = {}
+    failures: Failures = {}
 
     async def main(admin: Admin) -> list[list[Any]]:
         configs = await admin.topics.settings(topic, failures=failures)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from rmqcli.cli.command import command
 from rmqcli.cli.options import TopicArgument
 from rmqcli.cli.settings import Settings
 from rmqcli.commands.common.admin import with_admin
+from rmqcli.commands.common.outcome import Failures, end_partly
 from rmqcli.commands.topic.app import app
-
-if TYPE_CHECKING:
-    from rmqcli.client import ClientError
 
 
 @command(app, "stats", example="rmq topic stats orders")
@@ -21,7 +17,6 @@ def stats(topic: TopicArgument, settings: Settings) -> None:
     Piped output: broker, queue, minimum offset, maximum offset, messages, time of the last message (epoch
     ms). Brokers that do not respond are reported, and the exit code is 3.
     """
-    from rmqcli.commands.common.partial import end_partly
     from rmqcli.render import Column, show_rows
     from rmqcli.render.text import local_time
 
@@ -33,8 +28,7 @@ def stats(topic: TopicArgument, settings: Settings) -> None:
         Column("MESSAGES", "messages", number=True),
         Column("LAST MESSAGE", "lastUpdateTimestamp", local_time),
     ]
-    failures: dict[str, ClientError] = {}
-
+    failures: Failures = {}
     rows = [
         [
             q.broker_name,

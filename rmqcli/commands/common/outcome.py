@@ -1,0 +1,93 @@
+"""Outcomes other than success: refused questions, failures, and exit code 3, which is decided only here."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+import typer
+
+from rmqcli.cli.errors import exit_code_of
+from rmqcli.cli.exit_codes import CommandError, ExitCode, usage_error
+from rmqcli.cli.settings import Settings
+from rmqcli.render.output import Output, warn
+from rmqcli.render.text import many
+
+if TYPE_CHECKING:
+    from rmqcli.client import ClientError, Producer, PushConsumer, TopicChange
+
+Failures: TypeAlias = "dict[str, ClientError]"
+"""Errors by the name of the broker or the ID of the client."""
+
+
+def partial_code(*, done: bool, code: ExitCode = ExitCode.FAILED) -> ExitCode:
+    """Return 3 if anything succeeded (`done`), else `code`."""
+    return ExitCode.PARTLY if done else code
+
+
+def report_failures(*failures: Mapping[str, Exception | str]) -> None:
+    """Report each failure by its name on standard error."""
+    for table in failures:
+        for name, error in table.items():
+            warn(f"{name}: {error}")
+
+
+def end_partly(
+    *failures: Mapping[str, Exception | str], done: bool = True, code: ExitCode | None = None
+) -> None:
+    """Report each failure by its name and end with exit code 3, or return if there is none.
+
+    If nothing succeeded (`done` is false), the exit code is `code`, by default that of the first error.
+    """
+    report_failures(*failures)
+    found = [error for table in failures for error in table.values()]
+    if found:
+        first = found[0]
+        code = code or (exit_code_of(first) if isinstance(first, Exception) else ExitCode.FAILED)
+        raise typer.Exit(partial_code(done=done, code=code))
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Return after yes on the terminal. A usage error without a terminal, CommandError after no."""
+    if yes:
+        return
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise usage_error(f"{question.rstrip('?')}: no terminal to confirm on; use --yes")
+    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise CommandError("aborted: nothing was changed")
+
+
+def show_change(
+    settings: Settings, done: str, change: TopicChange, kept: Mapping[str, Sequence[str]] | None = None
+) -> None:
+    """Report the brokers that applied a change; end as `end_partly` does if some did not.
+
+    `kept` holds topics that could not be deleted, by broker.
+    """
+    if settings.json:
+        failures = {name: str(error) for name, error in change.failures.items()}
+        extra = {} if kept is None else {"keptTopics": kept}
+        Output().json({"brokers": list(change.brokers), "failures": failures} | extra)
+    elif change.brokers:
+        Output().line(f"{done} {', '.join(change.brokers)}")
+    still = {
+        name: f"still has {' and '.join(topics)}; repeat the command when the broker responds"
+        for name, topics in (kept or {}).items()
+    }
+    end_partly(change.failures, still, done=bool(change.brokers))
+
+
+def warn_of_traces(client: Producer | PushConsumer) -> None:
+    """Warn in one line if `--trace` did not write all traces, with the reason and the remedy."""
+    from rmqcli.client import NoRoute
+
+    count, trouble = client.traces_dropped, client.trace_trouble
+    if not count:
+        return
+    if isinstance(trouble, NoRoute):
+        why = f"topic {trouble.topic} not found (enable it with traceTopicEnable=true on the brokers)"
+    else:
+        why = "too many at once" if trouble is None else str(trouble)
+    warn(f"{many(count, 'trace')} not written: {why}")
