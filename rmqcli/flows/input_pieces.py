@@ -28,7 +28,7 @@ class Piece(NamedTuple):
 class Splitter:
     """Takes bytes and returns whole pieces. Sans-IO."""
 
-    def __init__(self, delimiter: bytes = b"\n", limit: int = MAX_PIECE) -> None:
+    def __init__(self, delimiter: bytes, limit: int) -> None:
         self._delimiter = delimiter
         self._limit = limit
         self._parts: list[bytes] = []
@@ -76,12 +76,14 @@ async def _read(descriptor: int) -> bytes:
     return await trio.to_thread.run_sync(partial(os.read, descriptor, READ_SIZE), abandon_on_cancel=True)
 
 
-async def read_pieces(descriptor: int, delimiter: bytes | None) -> AsyncGenerator[Piece, None]:
+async def read_pieces(
+    descriptor: int, delimiter: bytes | None, limit: int = MAX_PIECE
+) -> AsyncGenerator[Piece, None]:
     """Yield the pieces of a file descriptor; `delimiter` None: everything is one piece."""
     if delimiter is None:
-        yield await _whole(descriptor)
+        yield await _whole(descriptor, limit)
         return
-    splitter = Splitter(delimiter)
+    splitter = Splitter(delimiter, limit)
     while data := await _read(descriptor):
         for piece in splitter.feed(data):
             yield piece
@@ -89,11 +91,11 @@ async def read_pieces(descriptor: int, delimiter: bytes | None) -> AsyncGenerato
         yield piece
 
 
-async def _whole(descriptor: int) -> Piece:
+async def _whole(descriptor: int, limit: int) -> Piece:
     parts, length = [], 0
     while data := await _read(descriptor):
         parts.append(data)
         length += len(data)
-        if length > MAX_PIECE:
+        if length > limit:
             return Piece(1, None)
     return Piece(1, b"".join(parts))

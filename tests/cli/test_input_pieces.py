@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqcli.flows import input_pieces
 from rmqcli.flows.input_pieces import Piece, Splitter, read_pieces
 
 
@@ -40,7 +39,7 @@ def test_a_piece_over_the_limit_is_dropped_and_the_next_is_not() -> None:
 
 
 def test_a_piece_over_the_limit_takes_no_memory() -> None:
-    splitter = Splitter(limit=10)
+    splitter = Splitter(b"\n", 10)
     for _ in range(100):
         assert splitter.feed(b"x" * 10) == []
     assert sum(map(len, splitter._parts)) <= 10
@@ -60,7 +59,7 @@ async def test_reads_to_the_end_of_the_stream(pipe: tuple[int, int]) -> None:
     assert pieces == [Piece(1, b"one"), Piece(2, b"two"), Piece(3, b""), Piece(4, b"three")]
 
 
-async def test_the_whole_input_is_one_piece(pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_whole_input_is_one_piece(pipe: tuple[int, int]) -> None:
     reader, writer = pipe
     os.write(writer, b"one\ntwo\n")
     os.close(writer)
@@ -68,12 +67,11 @@ async def test_the_whole_input_is_one_piece(pipe: tuple[int, int], monkeypatch: 
     os.close(reader)
 
 
-async def test_a_whole_input_over_the_limit(pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(input_pieces, "MAX_PIECE", 3)
+async def test_a_whole_input_over_the_limit(pipe: tuple[int, int]) -> None:
     reader, writer = pipe
     os.write(writer, b"abcd")
     os.close(writer)
-    assert [piece async for piece in read_pieces(reader, None)] == [Piece(1, None)]
+    assert [piece async for piece in read_pieces(reader, None, limit=3)] == [Piece(1, None)]
     os.close(reader)
 
 
