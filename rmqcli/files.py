@@ -1,4 +1,4 @@
-"""Replaces small files as a whole, whatever happens meanwhile."""
+"""Replaces small files as a whole."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from pathlib import Path
 
 
 def replace_file(path: Path, content: bytes, *, backup: Path | None = None, durable: bool = True) -> None:
-    """Writes a temporary file beside `path` and renames it; the previous content is copied to `backup` first.
+    """Write a temporary file beside `path` and rename it; the previous content is copied to `backup` first.
 
-    Readers see the old content or the new. `durable` also syncs file and folder: without it a power cut may lose either, and
-    order against other files is not kept. The folder is created if it is missing. Blocks; OSError leaves the old content.
+    Readers see the old content or the new. `durable` also syncs file and folder: without it a power cut may
+    lose either, and the order relative to other files is not kept. A missing folder is created. Blocks;
+    OSError leaves the old content.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")

@@ -1,4 +1,4 @@
-"""What `rmq consume` does with each message: print it, or pass it to a command.
+"""Consumes messages for `rmq consume`: prints each one, or passes it to a command.
 
 A message counts as consumed when it is printed and flushed (in a pipe: when the reader has read it), or when
 its command exits with status 0. Once enough messages are consumed, no other is touched: a listener that

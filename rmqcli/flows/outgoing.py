@@ -20,7 +20,7 @@ STDIN = Path("-")
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """What the options put on every message."""
+    """The properties that the options put on every message."""
 
     topic: str
     properties: Mapping[str, str] = field(default_factory=dict)

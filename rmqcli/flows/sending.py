@@ -45,7 +45,7 @@ class Acknowledged(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SendPlan:
-    """How to send. `queues` empty: the producer chooses. `rate`: messages per second; None: unlimited."""
+    """The way to send. `queues` empty: the producer chooses. `rate`: messages per second; None: unlimited."""
 
     concurrency: int = 1
     batch: int = 1
@@ -122,8 +122,8 @@ class Sender:
                     await self._hand_over(batch, channel)
 
     async def _hand_over(self, jobs: list[Job], channel: trio.MemorySendChannel[list[Job]]) -> None:
-        # Until the first is sent there is no route and no connection: the others would wait together and then be
-        # sent in any order.
+        # Until the first is sent there is no route and no connection: the others would wait together and then
+        # be sent in any order.
         await channel.send(jobs)
         await self._first_done.wait()
 

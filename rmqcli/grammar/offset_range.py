@@ -1,4 +1,4 @@
-"""RANGE: which messages a command reads, for broker queues and for store files.
+"""RANGE: the messages that a command reads, of broker queues and of store files.
 
     start    from the first message to the end
     end      only messages that arrive later
