@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,13 +10,18 @@ from typing import Any
 
 import pytest
 import trio
+from trio.testing import MockClock
 
+import broker
 from broker.testing.embedded import Cluster, embedded_in_thread
-from codec.message import MessageExt
+from broker.testing.memory_network import LOST, Lost
+from codec.message import Message, MessageExt, SystemTopic
+from codec.remoting.frame import RemotingCommand
 from rmqcli.cli.exit_codes import ExitCode
 from rmqcli.client import ConsumeResult, Producer, PushConsumer, PushSettings
 from rmqcli.client.instance import ClientInstance
 from rmqcli.client.trace.consuming import ConsumeTracer
+from rmqcli.commands.common.outcome import warn_of_traces
 from tests.cli.conftest import Result, Run
 from tests.cli.waiting import has_rows, until
 from tests.support import PATIENCE
@@ -194,20 +200,24 @@ def test_brokers_without_the_topic_of_traces(cli: Run) -> None:
         result = cli(*address, "trace", "--id", "0" * 32)
         assert cli(*address, "topic", "create", "orders").code == 0
         sent = cli(*address, "send", "orders", "x", "--trace")
-    assert (result.code, sent.code) == (ExitCode.NOT_FOUND, 0)
+        consumed = cli(*address, "consume", "orders", "-g", "g", "--from", "first", "-c", "1", "--trace")
+    assert (result.code, sent.code, consumed.code) == (ExitCode.NOT_FOUND, 0, 0)
     assert result.err.endswith(f": {why}")
     assert sent.err == f"rmq: 1 trace not written: {why}"
+    assert (consumed.lines[0][-1], consumed.err) == ("x", f"rmq: 2 traces not written: {why}")
 
 
-def test_traces_that_could_not_be_written(cli: Run, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rmqcli.client.trace.dispatcher.MAX_WAITING", 0)
-    result = cli("--timeout", "30", "send", topic, "x", "--trace")
-    assert (result.code, result.err) == (0, "rmq: 1 trace not written: too many at once\n")
-    consumed = cli(
-        "--timeout", "30", "consume", topic, "-g", f"g_{topic}", "--from", "first", "-c", "1", "--trace"
-    )
-    assert (consumed.code, consumed.lines[0][-1], consumed.err) == (
-        0,
-        "x",
-        "rmq: 2 traces not written: too many at once\n",
-    )
+async def test_traces_that_could_not_be_written(
+    autojump_clock: MockClock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The broker does not answer while more messages are sent than traces may wait."""
+
+    async def lose(_: str, request: RemotingCommand) -> Lost | None:
+        return LOST if SystemTopic.TRACE in (request.ext_fields or {}).values() else None
+
+    async with broker.embedded_in_memory(on_request=lose) as cluster:
+        async with Producer(trace=True, **cluster.client()) as producer:
+            for number in range(2300):
+                await producer.send(Message.of("orders", str(number)))
+        warn_of_traces(producer)
+    assert re.fullmatch(r"rmq: \d+ traces not written: too many at once\n", capsys.readouterr().err)

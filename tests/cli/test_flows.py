@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from broker.testing.embedded import Cluster
+from broker.handlers import HANDLERS
+from broker.handlers.pull import pull
+from broker.net.handling import serve
+from broker.testing.embedded import Cluster, embedded_in_thread
+from codec.codes import RequestCode
+from codec.operations.messages import PULL_MESSAGE
 from rmqcli.cli.exit_codes import ExitCode
 from tests.cli.conftest import Run
 
@@ -307,10 +314,20 @@ def test_a_message_of_another_topic_is_told_as_such(rmq: Run, topic: str) -> Non
 
 
 def test_a_queue_that_could_not_be_read_to_its_end_is_no_success(
-    rmq: Run, topic: str, monkeypatch: pytest.MonkeyPatch
+    cli: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rmq("send", topic, "--queue", "0", stdin=b"one\ntwo\n")
-    monkeypatch.setattr("rmqcli.flows.reading.next_offset", lambda _queue, offset, _result: offset)
-    pulled = rmq("pull", topic, "--queue", "0", "-f", "%v\\n")
+    """The broker returns messages and says that the next pull is to start where this one did."""
+
+    def stuck(broker: Any, request: Any) -> Any:
+        reply: Any = pull(broker, request)
+        header = replace(reply.header, next_begin_offset=request.header.queue_offset)
+        return replace(reply, header=header)
+
+    monkeypatch.setitem(HANDLERS, RequestCode.PULL_MESSAGE, serve(PULL_MESSAGE, stuck))
+    with embedded_in_thread() as cluster:
+        address = ("-n", cluster.namesrv, "--timeout", "30")
+        assert cli(*address, "topic", "create", "orders").code == 0
+        cli(*address, "send", "orders", "--queue", "0", stdin=b"one\ntwo\n")
+        pulled = cli(*address, "pull", "orders", "--queue", "0", "-f", "%v\\n")
     assert (pulled.code, pulled.out) == (ExitCode.PARTLY, b"one\ntwo\n")
     assert "no messages at offset 0, although the queue ended at 2" in pulled.err

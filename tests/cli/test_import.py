@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import signal
 import subprocess
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -301,18 +301,10 @@ def test_a_disk_that_is_full(rmq: Run, topic: str, tmp_path: Path, monkeypatch: 
     assert len(rmq("import", str(path), "--topic", topic, "--progress", str(note), "--resume").lines) == 1
 
 
-def test_a_note_that_cannot_be_begun(
-    rmq: Run, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = lines_of(tmp_path / "in.jsonl", [{"body": "a"}])
-
-    def full(_descriptor: int) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr("rmqcli.files.os.fsync", full)
-    result = rmq("import", str(path), "--topic", topic, "--progress", str(tmp_path / "note"))
-    assert (result.code, result.err) == (
-        ExitCode.FAILED,
-        f"rmq: {tmp_path / 'note'}: No space left on device\n",
-    )
+def test_a_note_that_cannot_be_begun(rmq: Run, topic: str, tmp_path: Path) -> None:
+    path, note = lines_of(tmp_path / "in.jsonl", [{"body": "a"}]), tmp_path / "note"
+    # the temporary file of the note is on a device that is always full
+    note.with_name(f"note.{os.getpid()}-{threading.get_ident()}.tmp").symlink_to("/dev/full")
+    result = rmq("import", str(path), "--topic", topic, "--progress", str(note))
+    assert (result.code, result.err) == (ExitCode.FAILED, f"rmq: {note}: No space left on device\n")
     assert [file.name for file in tmp_path.iterdir()] == ["in.jsonl"]

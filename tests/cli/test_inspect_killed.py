@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from rmqcli.cli.exit_codes import ExitCode
-from rmqcli.store.repair import rebuild
 from rmqcli.store.repair.index_writer import IndexWriter
 from tests.cli.conftest import Run
 from tests.support import JavaStore
@@ -97,11 +96,13 @@ def test_two_at_once(cli: Run, store_clean: JavaStore, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", ["rebuild", "salvage"])
 def test_a_folder_that_is_not_empty_is_refused_before_anything_is_read(
-    cli: Run, store_clean: JavaStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+    cli: Run, copy_java_store: Copy, tmp_path: Path, command: str
 ) -> None:
-    (tmp_path / "mine").touch()
-    monkeypatch.setattr(rebuild, "build", None)
-    monkeypatch.setattr("rmqcli.commands.inspect.rebuild.verified_log", None)
-    result = cli("inspect", command, str(store_clean.root), "--out", str(tmp_path))
-    refused = f"rmq: {tmp_path}: exists and is not empty; name a new folder with --out\n"
+    """A rebuild that reads the commit log ends with the exit code for its damage."""
+    store, out = copy_java_store("store-clean"), tmp_path / "out"
+    out.mkdir()
+    (out / "mine").touch()
+    store.commit_logs[0].write_bytes(b"\xff" * 1000)
+    result = cli("inspect", command, str(store.root), "--out", str(out))
+    refused = f"rmq: {out}: exists and is not empty; name a new folder with --out\n"
     assert (result.code, result.err) == (ExitCode.USAGE, refused)
