@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +11,7 @@ import pytest
 import trio
 
 from codec.codes import RequestCode
-from codec.compression import compress
+from codec.compression import compress, decompress
 from codec.headers.base import from_ext, to_ext
 from codec.headers.send import ReplyMessageRequestHeader, SendMessageRequestHeaderV2
 from codec.message import Message, MessageExt
@@ -17,6 +19,7 @@ from codec.properties import decode_properties, encode_properties
 from codec.remoting.frame import RemotingCommand, decode_frame
 from rmqcli.client import BrokerRefused, InvalidRequest, ReplyTimeout, RequestTimeout, create_reply_message
 from rmqcli.client.produce.request_reply import PendingReply
+from rmqcli.client.wire.messages import SMALL_PLAIN
 from tests.client.scripted import Network, refuse, sent
 from tests.client.sending import SEND, TOPIC, A, Cluster, producing
 from tests.codec.wire import load_wire
@@ -121,6 +124,27 @@ async def test_a_compressed_reply(cluster: Cluster, nursery: trio.Nursery, autoj
         assert (await producer.request(Message.of(TOPIC, b"ping"))).body == b"long " * 1000
 
 
+@pytest.mark.parametrize("size", [SMALL_PLAIN // 8, SMALL_PLAIN + 1])
+async def test_a_large_reply_is_decompressed_in_a_worker(
+    cluster: Cluster, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    threads = []
+
+    def noted(*arguments: Any, **options: Any) -> bytes:
+        plain = decompress(*arguments, **options)
+        threads.append(threading.get_ident())
+        return plain
+
+    monkeypatch.setattr("rmqcli.client.wire.messages.decompress", noted)
+    plain = random.Random(1).randbytes(size // 2).hex().encode()
+    packed, bits = compress(plain)
+    cluster.a.replies[SEND] = answering(cluster, nursery, body=packed, sys_flag=bits)
+    async with producing(cluster.network) as producer:
+        assert (await producer.request(Message.of(TOPIC, b"ping"))).body == plain
+    (thread,) = threads
+    assert (thread == threading.get_ident()) is (size < SMALL_PLAIN)
+
+
 async def test_no_reply_comes(cluster: Cluster, autojump_clock: Any) -> None:
     async with producing(cluster.network) as producer:
         started = trio.current_time()
@@ -149,9 +173,27 @@ async def test_a_late_reply_and_an_unreadable_one_are_answered(cluster: Cluster,
     assert "unknown err when receiveReplyMsg" in (answers[1][1] or "")
 
 
+class OneFrame:
+    """Stands for a connection on which one frame is sent."""
+
+    address = A
+
+    def __init__(self) -> None:
+        self.frame = b""
+        self.came = trio.Event()
+
+    def send_frame(self, frame: bytes) -> None:
+        self.frame = frame
+        self.came.set()
+
+
 async def _reply_to(producer: Any, command: RemotingCommand) -> RemotingCommand:
     await trio.lowlevel.checkpoint()
-    reply = producer.instance.requests.process(None, command)
+    link = OneFrame()
+    reply = producer.instance.requests.process(link, command)
+    if reply is None:
+        await link.came.wait()
+        reply = decode_frame(link.frame[4:])
     assert isinstance(reply, RemotingCommand)
     return reply
 

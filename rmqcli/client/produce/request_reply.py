@@ -12,9 +12,9 @@ from typing import Protocol
 from uuid import uuid4
 
 import trio
+from msgspec.structs import force_setattr
 
-from codec.codes import MessageSysFlag
-from codec.compression import decompress
+from codec.compression import COMPRESSED
 from codec.errors import CodecError
 from codec.headers.send import ReplyMessageRequestHeader
 from codec.message import Message, MessageExt, MessageQueue, PropertyName
@@ -29,6 +29,7 @@ from rmqcli.client.processor.processor import BrokerRequest
 from rmqcli.client.produce.outgoing import REPLY_TYPE
 from rmqcli.client.produce.queue_selectors import QueueSelector
 from rmqcli.client.results import SendResult
+from rmqcli.client.wire.messages import plain_bodies
 
 REQUEST_TIMEOUT = 3.0
 PushedReply = BrokerRequest[ReplyMessageRequestHeader, None, bytes, None]
@@ -130,14 +131,28 @@ class Requests:
         finally:
             del self._waiting[correlation_id]
 
-    def _on_reply(self, request: PushedReply) -> RemotingCommand:
+    def _on_reply(self, request: PushedReply) -> RemotingCommand | None:
         """PUSH_REPLY_MESSAGE_TO_CLIENT (326): replies 0, also when no request waits, or 1 for an unreadable
-        message.
+        message; later if the body is compressed.
         """
         try:
             message = _read_reply(request.header, bytes(request.body), self._instance.now_ms())
         except CodecError as error:
-            return request.refuse(f"unknown err when receiveReplyMsg: {error}")
+            return _refusal(request, error)
+        if message.sys_flag & COMPRESSED:
+            self._instance.nursery.start_soon(self._unpack, request, message)
+            return None
+        return self._receive(request, message)
+
+    async def _unpack(self, request: PushedReply, message: MessageExt) -> None:
+        (plain,) = await plain_bodies([message])
+        if isinstance(plain, CodecError):
+            request.send(_refusal(request, plain))
+        else:
+            force_setattr(message, "body", plain)
+            request.send(self._receive(request, message))
+
+    def _receive(self, request: PushedReply, message: MessageExt) -> RemotingCommand:
         waiting = self._waiting.get(message.properties.get(PropertyName.CORRELATION_ID, ""))
         if waiting is not None and waiting.message is None:
             waiting.message = message
@@ -145,9 +160,11 @@ class Requests:
         return request.reply(None)
 
 
+def _refusal(request: PushedReply, error: CodecError) -> RemotingCommand:
+    return request.refuse(f"unknown err when receiveReplyMsg: {error}")
+
+
 def _read_reply(header: ReplyMessageRequestHeader, body: bytes, now_ms: int) -> MessageExt:
-    if header.sys_flag & MessageSysFlag.COMPRESSED:
-        body = decompress(body, header.sys_flag)
     properties = decode_properties(header.properties or "")
     properties[PropertyName.ARRIVE_TIME] = str(now_ms)
     return MessageExt(

@@ -45,7 +45,7 @@ async def read_messages(
         if message.sys_flag & COMPRESSED:
             packed.append(message)
     if packed:
-        for message, plain in zip(packed, await _plain_bodies(packed, limit), strict=True):
+        for message, plain in zip(packed, await plain_bodies(packed, limit), strict=True):
             if isinstance(plain, bytes):
                 force_setattr(message, "body", plain)
             else:
@@ -54,7 +54,10 @@ async def read_messages(
     return messages
 
 
-async def _plain_bodies(packed: Sequence[MessageExt], limit: int) -> list[bytes | CodecError]:
+async def plain_bodies(
+    packed: Sequence[MessageExt], limit: int = MAX_DECOMPRESSED
+) -> list[bytes | CodecError]:
+    """The plain body of each message, of at most `limit` bytes in total, or the error."""
     if sum(len(message.body) for message in packed) <= SMALL_PACKED:
         plain = _decompress(packed, min(limit, SMALL_PLAIN))
         if all(isinstance(body, bytes) for body in plain):
@@ -63,7 +66,6 @@ async def _plain_bodies(packed: Sequence[MessageExt], limit: int) -> list[bytes 
 
 
 def _decompress(packed: Sequence[MessageExt], room: int) -> list[bytes | CodecError]:
-    """The plain body of each message, of at most `room` bytes in total, or the error."""
     bodies: list[bytes | CodecError] = []
     for message in packed:
         try:
