@@ -67,16 +67,19 @@ def end_transaction(
     half = _half(broker, header)
     if header.commit_or_rollback == COMMIT:
         _commit(broker, half)
+    ended: set[int] = set()
     try:
-        end_half(broker, half.queue_offset)
+        end_half(broker, half.queue_offset, ended)
     except NotReady:  # handling the request again would store the message twice
-        return _end_later(broker, half.queue_offset)
+        return _end_later(broker, half.queue_offset, ended)
     return Reply()
 
 
-async def _end_later(broker: BrokerContext, queue_offset: int) -> Reply[EndTransactionResponseHeader, None]:
+async def _end_later(
+    broker: BrokerContext, queue_offset: int, ended: set[int]
+) -> Reply[EndTransactionResponseHeader, None]:
     with trio.CancelScope(shield=True):  # the message is stored, and a producer may disconnect at once
-        await broker.store.when_ready(end_half, broker, queue_offset)
+        await broker.store.when_ready(end_half, broker, queue_offset, ended)
     return Reply()
 
 

@@ -19,11 +19,11 @@ import trio.testing
 from broker.clock import NowMs
 from broker.config import BrokerConfig
 from broker.context import BrokerContext
-from broker.errors import Refusal, RemoteTimeout
+from broker.errors import NotReady, Refusal, RemoteTimeout
 from broker.handlers import handler_table
 from broker.node import assemble, listen_to_store, start_services
 from broker.services.delay import DelayService
-from broker.store import open_store
+from broker.store import AppendResult, MessageStore, StoreMessage, open_store
 from broker.store.config import StoreConfig
 from broker.supervisor import open_services
 from codec.bodies.base import encode_body
@@ -184,6 +184,16 @@ class Client:
                 await self.session.news.wait()
         return self.replies(opaque)[0]
 
+    async def post_when_ready(
+        self, code: int, header: Header | Mapping[str, str] | None = None, body: bytes = b""
+    ) -> int:
+        """As `post`; a request that needs the disk is handled again."""
+        while True:
+            try:
+                return self.post(code, header, body)
+            except NotReady as missing:
+                await missing.ready()
+
     # what clients usually ask
 
     def send(self, topic: str, body: bytes = b"hello", *, code: int = 310, **fields: Any) -> Reply:
@@ -272,6 +282,33 @@ def subscription(topic: str, expression: str = "*", version: int = 1) -> Subscri
         code_set=sorted(tag_codes(tags)),
         sub_version=version,
     )
+
+
+class SlowPuts:
+    """Makes every put of a store need the disk first; `stored` are topic, body and properties of each.
+
+    AssertionError when something is stored twice: a request is handled again after NotReady, which must not
+    be raised once a put of it has stored something.
+    """
+
+    def __init__(self, store: MessageStore) -> None:
+        self.stored: list[tuple[str, bytes, bytes]] = []
+        self._is_ready = False
+        store.append = partial(self._put, store.append)
+        store.append_batch = partial(self._put, store.append_batch)
+
+    def _put(self, put: Callable[[StoreMessage], AppendResult], message: StoreMessage) -> AppendResult:
+        if not self._is_ready:
+            raise NotReady(self._ready)
+        self._is_ready = False
+        told = message.topic, bytes(message.body), message.properties_text
+        assert told not in self.stored, "stored twice"
+        result = put(message)
+        self.stored.append(told)
+        return result
+
+    async def _ready(self) -> None:
+        self._is_ready = True
 
 
 class FakeBroker:

@@ -1,4 +1,5 @@
-"""Every code that a broker serves, asked once as a client would: what must be in the answer, or in the broker after it.
+"""Every code that a broker serves, asked once as a client would: what must be in the answer, or in the broker
+after it. Every put of a handler needs the disk first, so that the request is handled again.
 
 An answer names what was stored, counted or changed. Where a young broker has nothing to tell or to do (GET_MIN_OFFSET,
 DELETE_EXPIRED_COMMITLOG, CLEAN_EXPIRED_CONSUMEQUEUE) that is in `handlers/test_admin.py`.
@@ -22,7 +23,16 @@ from codec.message_batch import encode_batch
 from codec.message_queue import MessageQueue
 from codec.remoting.frame import RemotingCommand
 from codec.store.record import decode_records
-from tests.broker.support import START_MS, Client, FakeBroker, Reply, fake_broker, pull_header, send_header
+from tests.broker.support import (
+    START_MS,
+    Client,
+    FakeBroker,
+    Reply,
+    SlowPuts,
+    fake_broker,
+    pull_header,
+    send_header,
+)
 from tests.broker.transactions.support import end_header, producer, send_half
 
 R = RequestCode
@@ -285,6 +295,7 @@ async def test_the_answer_has_something_in_it(
         scene = await set_up(broker)
         header, body = CASES[code].ask(scene)
         ext_fields = to_ext(header) if isinstance(header, Header) else header
-        reply = await scene.admin.wait(scene.admin.post(code, ext_fields, body))
+        SlowPuts(broker.context.store)
+        reply = await scene.admin.wait(await scene.admin.post_when_ready(code, ext_fields, body))
         await broker.saved()
         assert CASES[code].holds(scene, reply), reply

@@ -92,10 +92,15 @@ def final_message(half: MessageExt) -> StoreMessage | None:
     return message
 
 
-def end_half(broker: BrokerContext, queue_offset: int) -> None:
-    """Writes op messages for a half message, by its offset in the half queue, and for its newest copy."""
-    for offset in {queue_offset: None, broker.half_copies.newest(queue_offset): None}:
-        put(broker, _op_message(broker, offset))
+def end_half(broker: BrokerContext, queue_offset: int, ended: set[int]) -> None:
+    """Writes op messages for a half message, by its offset in the half queue, and for its newest copy.
+
+    `ended` collects the offsets that have one, for a second call after NotReady.
+    """
+    for offset in (queue_offset, broker.half_copies.newest(queue_offset)):
+        if offset not in ended:
+            put(broker, _op_message(broker, offset))
+            ended.add(offset)
 
 
 def _op_message(broker: BrokerContext, queue_offset: int) -> StoreMessage:
